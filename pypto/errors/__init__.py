@@ -1,0 +1,5 @@
+"""Everything that pypto raises or warns with. One class is one diagnostic, with one template."""
+
+from pypto.errors.base import CacheWarning, CompilerBug, Diagnostic, OptionError, PyptoError, PyptoWarning
+
+__all__ = ["CacheWarning", "CompilerBug", "Diagnostic", "OptionError", "PyptoError", "PyptoWarning"]

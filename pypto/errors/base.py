@@ -1,0 +1,95 @@
+"""The one shape of a diagnostic: what is wrong, where, the source with a caret, and the way out."""
+
+from __future__ import annotations
+
+import linecache
+from typing import Any, ClassVar
+
+from pypto.loc import Loc
+
+
+class PyptoError(Exception):
+    """Base of every error that pypto raises."""
+
+
+class PyptoWarning(UserWarning):
+    """Base of every warning that pypto gives."""
+
+
+class CacheWarning(PyptoWarning):
+    """The disk cache cannot be used as it should; calls go on without it."""
+
+
+class OptionError(PyptoError, ValueError):
+    """An option or environment variable has a value that cannot be used."""
+
+
+class CompilerBug(PyptoError, RuntimeError):
+    """A fault of pypto itself, never of the kernel: please report it with the text."""
+
+
+class Diagnostic(PyptoError):
+    """An error in a kernel or in its launch.
+
+    A subclass is one mistake: it states `code`, the `template` of its message and, where there is a way out,
+    a `hint`. Both are filled from the keyword arguments.
+
+    Parameters
+    ----------
+    loc : Loc, optional
+        The span that gets the caret. Diagnostics of a launch have none.
+    others : tuple of (str, Loc)
+        Further spans with what they show, for mistakes where two places disagree.
+    **fields
+        What the template and the hint name.
+    """
+
+    code: ClassVar[str] = "E000"
+    template: ClassVar[str] = "{message}"
+    hint: ClassVar[str] = ""
+
+    def __init__(self, loc: Loc | None = None, others: tuple[tuple[str, Loc], ...] = (), **fields: Any) -> None:
+        self.loc = loc
+        self.others = others
+        self.fields = fields
+        super().__init__(self.render())
+
+    @property
+    def message(self) -> str:
+        """The first line of the text, without the place."""
+        return self.template.format(**self.fields)
+
+    def render(self) -> str:
+        """The whole text: message, spans with carets, call sites, hint."""
+        lines = [f"[{self.code}] {self.message}"]
+        if self.loc is not None:
+            lines += snippet(self.loc)
+            lines += call_sites(self.loc)
+        for label, loc in self.others:
+            lines += [f"  {label}:", *snippet(loc)]
+        hint = self.hint.format(**self.fields)
+        return "\n".join([*lines, f"  help: {hint}"] if hint else lines)
+
+
+def snippet(loc: Loc) -> list[str]:
+    """The place, its source line and a caret under the exact span."""
+    lines = [f"  --> {loc}" + (f", in {loc.function}" if loc.function else "")]
+    text = linecache.getline(loc.file, loc.line).rstrip("\n")
+    if not text.strip():
+        return lines
+    end = loc.end_col if loc.end_line == loc.line else len(text)
+    start = min(loc.col, len(text))
+    carets = "^" * max(1, min(end, len(text)) - start)
+    number = str(loc.line)
+    pad = "".join("\t" if c == "\t" else " " for c in text[:start])
+    return [*lines, f"  {number} | {text}", f"  {' ' * len(number)} | {pad}{carets}"]
+
+
+def call_sites(loc: Loc) -> list[str]:
+    """One line per inlined call, innermost first."""
+    lines = []
+    site = loc.call_site
+    while site is not None:
+        lines.append(f"  called from {site}" + (f", in {site.function}" if site.function else ""))
+        site = site.call_site
+    return lines

@@ -1,0 +1,1 @@
+"""Tile IR: typed SSA with regions. This room knows no op by name."""

@@ -1,0 +1,116 @@
+"""Values, ops, regions and functions of Tile IR.
+
+Passes never edit an op in place: they build a new function (see `rewrite`), so that an op, once made, stays true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pypto.ir.types import DType, TileType, Type
+from pypto.loc import UNKNOWN, Loc
+
+Attr = int | float | bool | str | None | DType | tuple[Any, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """An SSA value: a result of an op, or an argument of a region or function."""
+
+    type: Type
+    hint: str = ""
+    op: Op | None = None
+
+    @property
+    def tile(self) -> TileType:
+        """The type, where it is a tile or scalar."""
+        if not isinstance(self.type, TileType):
+            raise TypeError(f"{self.type} is no tile")
+        return self.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tile.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.tile.dtype
+
+
+@dataclass(eq=False, slots=True)
+class Op:
+    """One op. `results` are made with it; `regions` hold the bodies of control flow."""
+
+    name: str
+    operands: tuple[Value, ...]
+    attrs: dict[str, Attr]
+    results: tuple[Value, ...]
+    regions: tuple[Region, ...] = ()
+    loc: Loc = UNKNOWN
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """A single block: arguments, then ops; the last one is the terminator."""
+
+    args: list[Value] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+
+    @property
+    def terminator(self) -> Op:
+        return self.ops[-1]
+
+    @property
+    def body(self) -> list[Op]:
+        """The ops before the terminator."""
+        return self.ops[:-1]
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    """A kernel: its arguments (those of its body region), and facts that hold for every launch of this specialization.
+
+    An argument's name is its `hint`. `attrs` are facts such as ``noalias = True`` (written arrays overlap no other argument).
+    """
+
+    name: str
+    body: Region
+    attrs: dict[str, Attr] = field(default_factory=dict)
+    loc: Loc = UNKNOWN
+
+    @property
+    def args(self) -> list[Value]:
+        return self.body.args
+
+    def walk(self) -> Iterator[Op]:
+        """Every op, outer before inner, in program order."""
+        yield from walk(self.body)
+
+
+def walk(region: Region) -> Iterator[Op]:
+    for op in region.ops:
+        yield op
+        for inner in op.regions:
+            yield from walk(inner)
+
+
+def make_op(
+    name: str,
+    operands: tuple[Value, ...],
+    attrs: dict[str, Attr],
+    types: tuple[Type, ...],
+    regions: tuple[Region, ...] = (),
+    loc: Loc = UNKNOWN,
+) -> Op:
+    """An op with fresh results of the given types."""
+    op = Op(name, operands, attrs, (), regions, loc)
+    op.results = tuple(Value(t, op=op) for t in types)
+    return op

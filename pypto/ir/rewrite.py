@@ -1,0 +1,61 @@
+"""Rewriting: a function is copied op by op, and a rule may put something else in the place of an op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pypto.ir.builder import Builder
+from pypto.ir.core import Function, Op, Region, Value, make_op
+
+# Gives the values that stand for the old op's results, or None to keep the op. It may build new ops first.
+Rule = Callable[["Rewriter", Op], Sequence[Value] | None]
+
+
+@dataclass
+class Rewriter:
+    """The state of one copy: where new ops go, and what became of old values.
+
+    A rule sees the old op; `rewriter.operands(op)` are the new values of its operands.
+    """
+
+    builder: Builder
+    rule: Rule
+    mapping: dict[Value, Value] = field(default_factory=dict)
+
+    def value(self, old: Value) -> Value:
+        return self.mapping.get(old, old)
+
+    def operands(self, op: Op) -> tuple[Value, ...]:
+        return tuple(self.value(v) for v in op.operands)
+
+    def region(self, old: Region) -> Region:
+        """A copy of a region, with fresh arguments."""
+        new = Region([Value(a.type, a.hint) for a in old.args])
+        self.mapping.update(zip(old.args, new.args, strict=True))
+        with self.builder.inside(new):
+            for op in old.ops:
+                self.visit(op)
+        return new
+
+    def visit(self, op: Op) -> None:
+        with self.builder.at(op.loc):
+            values = self.rule(self, op)
+            if values is None:
+                values = self.copy(op).results
+        for old, new in zip(op.results, values, strict=True):
+            self.mapping[old] = new
+            new.hint = new.hint or old.hint
+
+    def copy(self, op: Op) -> Op:
+        """The same op on the new operands."""
+        regions = tuple(self.region(r) for r in op.regions)
+        new = make_op(op.name, self.operands(op), op.attrs, tuple(r.type for r in op.results), regions, op.loc)
+        self.builder.region.ops.append(new)
+        return new
+
+
+def rewrite(function: Function, rule: Rule, builder: type[Builder] = Builder) -> Function:
+    """A copy of `function` in which `rule` decided about every op, operands before users."""
+    rewriter = Rewriter(builder(Region()), rule)
+    return Function(function.name, rewriter.region(function.body), dict(function.attrs), function.loc)

@@ -1,0 +1,43 @@
+"""Where in the user's source an op, a value or a diagnostic comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """A span of the user's own source, and the call that led there.
+
+    Parameters
+    ----------
+    file : str
+        File name as `linecache` knows it (notebook cells and REPL inputs have one too).
+    line, end_line : int
+        First and last line, from 1.
+    col, end_col : int
+        First column and the column after the last one, in characters from 0.
+    function : str
+        Name of the function that the span lies in.
+    call_site : Loc or None
+        Where that function was called from, when it was inlined.
+
+    Examples
+    --------
+    >>> str(Loc("kernels.py", 12, 4, 12, 9))
+    'kernels.py:12:5'
+    """
+
+    file: str
+    line: int
+    col: int = 0
+    end_line: int = 0
+    end_col: int = 0
+    function: str = ""
+    call_site: Loc | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col + 1}"
+
+
+UNKNOWN = Loc("<unknown>", 0)

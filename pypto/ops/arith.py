@@ -1,0 +1,237 @@
+"""Arithmetic, comparison, logic, selection and conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.ir.core import Attr, Op
+from pypto.ir.types import DType, PtrType, Type, float32, int1
+from pypto.ops.emitter import Emitter, Lanes
+from pypto.ops.row import REQUIRED, OpRow, Param, Unsupported, numpy_op
+from pypto.ops.rules import Prepared, comparison, promoted, same, same_kind, tile
+
+if TYPE_CHECKING:
+    from pypto.ops.build import OpBuilder
+
+Array = np.ndarray[Any, Any]
+_XY = (Param("x", doc="first operand"), Param("y", doc="second operand"))
+_X = (Param("x", doc="operand"),)
+_COMMUTES = frozenset({"elementwise", "commutative"})
+_ELEMENTWISE = frozenset({"elementwise"})
+_NUMBERS = ("int", "uint", "float")
+_BITS = ("bool", "int", "uint")
+
+
+def trunc_div(a: Array, b: Array) -> Array:
+    """Integer division towards zero; by zero it gives 0."""
+    zero = b == 0
+    safe = np.where(zero, b.dtype.type(1), b)
+    quotient = np.asarray(np.floor_divide(a, safe))
+    inexact = (quotient * safe != a) & ((a < 0) != (safe < 0))
+    return np.where(zero, a.dtype.type(0), quotient + inexact.astype(a.dtype))
+
+
+def remainder(a: Array, b: Array) -> Array:
+    """Sign of the dividend; integers by zero give 0."""
+    if a.dtype.kind in "iu":
+        return np.where(b == 0, a.dtype.type(0), np.fmod(a, np.where(b == 0, b.dtype.type(1), b)))
+    return np.fmod(a, b)
+
+
+def shift(fn: Any) -> Any:
+    """A shift by the width or more gives what shifting bit by bit would."""
+
+    def meaning(a: Array, b: Array) -> Array:
+        bits = a.dtype.itemsize * 8
+        over = (b < 0) | (b >= bits) if b.dtype.kind == "i" else b >= bits
+        inside = np.asarray(fn(a, np.where(over, b.dtype.type(0), b)))
+        full = np.where(a < 0, a.dtype.type(-1), a.dtype.type(0)) if fn is np.right_shift and a.dtype.kind == "i" else 0
+        return np.where(over, full, inside).astype(a.dtype)
+
+    return meaning
+
+
+def lane_shift(left: bool) -> Any:
+    def rule(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
+        last = e.const(a.dtype.bits - 1, a.dtype)
+        zero = e.const(0, a.dtype)
+        inside = e.cmp("le", b, last)
+        if a.dtype.kind == "int":
+            inside = e.and_(inside, e.cmp("ge", b, zero))
+        amount = e.select(inside, b, zero if left or a.dtype.kind == "uint" else last)
+        shifted = e.shl(a, amount) if left else e.shr(a, amount)
+        return shifted if not left and a.dtype.kind == "int" else e.select(inside, shifted, zero)
+
+    return rule
+
+
+def binary(name: str, meaning: Any, cpu: Any, ascend: Any, doc: str, **more: Any) -> OpRow:
+    more.setdefault("prepare", promoted(arithmetic=True))
+    more.setdefault("infer", same_kind(_NUMBERS))
+    more.setdefault("traits", _ELEMENTWISE)
+    more.setdefault("dtypes", "number")
+    return OpRow(name=name, params=_XY, meaning=numpy_op(meaning), cpu=cpu, ascend=ascend, doc=doc, **more)
+
+
+def compare(name: str, fn: Any, mode: str) -> OpRow:
+    def cpu(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
+        return e.cmp(name, a, b)
+
+    return binary(name, fn, cpu, f"Compare({{dst}}, {{0}}, {{1}}, CMPMODE::{mode}, {{count}});", f"x {name} y, elementwise",
+                  infer=comparison, prepare=promoted(), public=False, dtypes="all")
+
+
+def lane_max(e: Emitter, a: Lanes, b: Lanes, greater: str = "gt") -> Lanes:
+    """The greater (or lesser) of two; a NaN gives way to a number."""
+    best = e.select(e.cmp(greater, a, b), a, b)
+    return e.select(e.isnan(b), a, best) if a.dtype.is_float else best
+
+
+def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str) -> OpRow:
+    def meaning(op: Op, a: Array, b: Array) -> Any:
+        with np.errstate(all="ignore"):
+            return (propagate if op.attrs["propagate_nan"] else ignore)(a, b)
+
+    def cpu(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
+        best = lane_max(e, a, b, greater)
+        if not (a.dtype.is_float and op.attrs["propagate_nan"]):
+            return best
+        return e.select(e.isnan(a), a, e.select(e.isnan(b), b, best))
+
+    def prepare(b: OpBuilder, x: Any, y: Any, propagate_nan: bool) -> Prepared:
+        return b.promote([x, y]), {"propagate_nan": bool(propagate_nan)}
+
+    params = (*_XY, Param("propagate_nan", "bool", False, "give NaN when either operand is NaN"))
+    return OpRow(name, params, same, meaning, cpu, ascend, prepare, traits=_COMMUTES, dtypes="number",
+                 doc=f"{name.capitalize()} of two tiles, elementwise; a NaN gives way to a number.",
+                 example=f"{name}([1.0, 5.0], [2.0, 3.0])")
+
+
+def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:
+    def cpu(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
+        result: Lanes = getattr(e, method)(a, b)
+        return result
+
+    return binary(name, fn, cpu, ascend, doc, infer=same_kind(_BITS), prepare=promoted(), traits=_COMMUTES, public=False,
+                  dtypes="int")
+
+
+def prepare_div(b: OpBuilder, x: Any, y: Any) -> Prepared:
+    values = b.promote([x, y], floating=True)
+    # The language defines f16 / f16 and bf16 / bf16 as float32.
+    return [b.cast(v, float32) if v.dtype.bits == 16 else v for v in values], {}
+
+
+def prepare_floor(b: OpBuilder, x: Any, y: Any) -> Prepared:
+    values = b.promote([x, y])
+    kinds = {v.dtype.kind for v in (x, y) if hasattr(v, "type")}
+    if {"int", "uint"} <= kinds:
+        from pypto.errors.language import MixedSign
+
+        raise MixedSign(b.loc, a=x.dtype, b=y.dtype)
+    return values, {}
+
+
+def infer_where(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, ...]:
+    condition, a, b = map(tile, types)
+    if condition.elem != int1 or condition.shape != a.shape or a != b:
+        raise TypeError(f"takes a bool condition and two values of one type, not {condition}, {a} and {b}")
+    return (a,)
+
+
+def prepare_where(b: OpBuilder, condition: Any, x: Any, y: Any) -> Prepared:
+    pointers = [v for v in (x, y) if hasattr(v, "type") and v.tile.is_ptr]
+    values = [x, y] if pointers else b.promote([x, y])
+    return b.align([b.cast(b.value(condition), int1), *values]), {}
+
+
+def infer_cast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    source = tile(types[0])
+    if source.is_ptr or isinstance(attrs["dtype"], PtrType):
+        raise TypeError(f"cannot cast {source} to {attrs['dtype']}")
+    return (source.with_elem(attrs["dtype"]),)
+
+
+def cast_meaning(op: Op, a: Array) -> Array:
+    dtype = op.attrs["dtype"]
+    assert isinstance(dtype, DType)
+    return convert(a, dtype)
+
+
+def convert(a: Array, dtype: DType) -> Array:
+    """The language's cast of an array: floats saturate into integers with NaN to 0, integers wrap, bool is `!= 0`."""
+    with np.errstate(all="ignore"):
+        if dtype.is_bool:
+            return a != 0
+        if dtype.is_int and a.dtype.kind not in "iub":
+            low, high = dtype.integer_range
+            wide = np.trunc(np.nan_to_num(a.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
+            inside = np.where((wide >= float(low)) & (wide < float(high) + 1.0), wide, 0.0).astype(dtype.numpy)
+            over = np.where(wide >= float(high) + 1.0, dtype.numpy.type(high), inside)
+            return np.where(wide < float(low), dtype.numpy.type(low), over)
+        return a.astype(dtype.numpy)
+
+
+def bitcast_meaning(op: Op, a: Array) -> Array:
+    dtype = op.attrs["dtype"]
+    assert isinstance(dtype, DType)
+    return a.view(dtype.numpy)
+
+
+def infer_bitcast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    source = tile(types[0])
+    if source.dtype.itemsize != attrs["dtype"].itemsize:
+        raise TypeError(f"cannot view {source.dtype} as {attrs['dtype']}: their sizes differ")
+    return (source.with_elem(attrs["dtype"]),)
+
+
+def unary_prepare(b: OpBuilder, x: Any, **attrs: Any) -> Prepared:
+    return [b.value(x)], attrs
+
+
+_TO = Param("dtype", "dtype", REQUIRED, "element type of the result")
+
+ROWS = (
+    binary("add", np.add, lambda e, op, a, b: e.add(a, b), "Add({dst}, {0}, {1}, {count});", "x + y, elementwise", traits=_COMMUTES,
+           public=False),
+    binary("sub", np.subtract, lambda e, op, a, b: e.sub(a, b), "Sub({dst}, {0}, {1}, {count});", "x - y, elementwise", public=False),
+    binary("mul", np.multiply, lambda e, op, a, b: e.mul(a, b), "Mul({dst}, {0}, {1}, {count});", "x * y, elementwise",
+           traits=_COMMUTES, public=False),
+    binary("div", np.divide, lambda e, op, a, b: e.div(a, b), "Div({dst}, {0}, {1}, {count});",
+           "x / y, elementwise; integers and 16-bit floats give float32", infer=same_kind(("float",)), prepare=prepare_div,
+           public=False, dtypes="float"),
+    binary("floordiv", trunc_div, lambda e, op, a, b: e.div(a, b), Unsupported("no integer division; divide as float32"),
+           "x // y of integers, towards zero", infer=same_kind(("int", "uint")), prepare=prepare_floor, public=False, dtypes="int"),
+    binary("rem", remainder, lambda e, op, a, b: e.rem(a, b), Unsupported("no remainder; use x - (x // y) * y in float32"),
+           "x % y with the sign of x", prepare=prepare_floor, public=False),
+    logic("and_", np.bitwise_and, "and_", "And({dst}, {0}, {1}, {count});", "x & y, elementwise"),
+    logic("or_", np.bitwise_or, "or_", "Or({dst}, {0}, {1}, {count});", "x | y, elementwise"),
+    logic("xor", np.bitwise_xor, "xor", Unsupported("no xor; write (x | y) - (x & y)"), "x ^ y, elementwise"),
+    binary("shl", shift(np.left_shift), lane_shift(True), "ShiftLeft({dst}, {0}, {1}, {count});", "x << y, elementwise",
+           infer=same_kind(("int", "uint")), public=False, dtypes="int"),
+    binary("shr", shift(np.right_shift), lane_shift(False), "ShiftRight({dst}, {0}, {1}, {count});",
+           "x >> y, arithmetic for signed, logical for unsigned", infer=same_kind(("int", "uint")), public=False, dtypes="int"),
+    *(compare(n, f, m) for n, f, m in (("eq", np.equal, "EQ"), ("ne", np.not_equal, "NE"), ("lt", np.less, "LT"),
+                                       ("le", np.less_equal, "LE"), ("gt", np.greater, "GT"), ("ge", np.greater_equal, "GE"))),
+    extremum("maximum", np.fmax, np.maximum, "gt", "Max({dst}, {0}, {1}, {count});"),
+    extremum("minimum", np.fmin, np.minimum, "lt", "Min({dst}, {0}, {1}, {count});"),
+    OpRow("neg", _X, same_kind(_NUMBERS), numpy_op(np.negative), lambda e, op, a: e.neg(a), "Muls({dst}, {0}, -1, {count});",
+          promoted(arithmetic=True), traits=_ELEMENTWISE, doc="-x, elementwise", public=False, dtypes="number"),
+    OpRow("not_", _X, same_kind(_BITS), numpy_op(np.invert),
+          lambda e, op, a: e.xor(a, e.const(1 if a.dtype.is_bool else -1, a.dtype)), "Not({dst}, {0}, {count});",
+          promoted(), traits=_ELEMENTWISE, doc="~x, elementwise", public=False, dtypes="int"),
+    OpRow("where", (Param("condition"), *_XY), infer_where, numpy_op(np.where), lambda e, op, c, a, b: e.select(c, a, b),
+          "Select({dst}, {0}, {1}, {2}, SELMODE::VSEL_TENSOR_TENSOR_MODE, {count});", prepare_where, traits=_ELEMENTWISE,
+          doc="x where the condition holds, else y. Both are computed.", example="where(x > 0, x, 0.0)"),
+    OpRow("cast", (Param("x"), _TO), infer_cast, cast_meaning, lambda e, op, a: e.convert(a, op.attrs["dtype"]),
+          "Cast({dst}, {0}, RoundMode::CAST_RINT, {count});", unary_prepare, traits=_ELEMENTWISE,
+          doc="x in another element type: to nearest even, floats saturate into integers, integers wrap.",
+          example="cast(x, pto.float16)"),
+    OpRow("bitcast", (Param("x"), _TO), infer_bitcast, bitcast_meaning, lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
+          "{dst} = {0}.ReinterpretCast<{type}>();", unary_prepare, traits=_ELEMENTWISE,
+          doc="The same bits under another element type of the same size.", example="bitcast(x, pto.int32)"),
+)
+__all__ = ["ROWS", "convert", "lane_max"]

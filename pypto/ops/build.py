@@ -1,0 +1,133 @@
+"""Builds ops by name: constants, casts, broadcasts and promotion as the language defines them, and typed results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pypto.errors.language import ConstantOutOfRange, NoBroadcast, OpTypeError
+from pypto.ir.builder import Builder
+from pypto.ir.core import Attr, Op, Value
+from pypto.ir.types import DType, PtrType, TileType, float32, float64, int1, int32, int64, scalar, uint64
+from pypto.ops.table import TABLE
+
+Number = bool | int | float
+Operand = Value | Number
+
+
+class OpBuilder(Builder):
+    """A `Builder` that knows the op table."""
+
+    def op(self, name: str, *operands: Value, **attrs: Attr) -> Op:
+        """Append an op; its result types follow from the row."""
+        row = TABLE[name]
+        try:
+            types = row.infer([v.type for v in operands], attrs)
+        except TypeError as error:
+            raise OpTypeError(self.loc, op=name, problem=str(error)) from None
+        return self.create(name, operands, dict(attrs), types)
+
+    def emit(self, name: str, *operands: Value, **attrs: Attr) -> Value:
+        """The only result of a new op."""
+        return self.op(name, *operands, **attrs).result
+
+    def constant(self, number: Number, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
+        """A typed constant; a Python number that the type cannot hold is an error."""
+        low, high = dtype.integer_range
+        if not dtype.is_float:
+            if not low <= int(number) <= high and not dtype.is_bool:
+                raise ConstantOutOfRange(self.loc, number=number, dtype=dtype, low=low, high=high)
+            number = bool(number) if dtype.is_bool else int(number)
+        else:
+            number = float(number)
+        return self.create("constant", (), {"value": number}, (TileType(shape, dtype),)).result
+
+    def value(self, x: Operand, dtype: DType | None = None) -> Value:
+        """`x` itself, or the constant that a Python number becomes on its own."""
+        return x if isinstance(x, Value) else self.constant(x, dtype or weak_dtype(x))
+
+    def cast(self, v: Value, dtype: DType) -> Value:
+        return v if v.tile.elem == dtype else self.emit("cast", v, dtype=dtype)
+
+    def broadcast(self, v: Value, shape: tuple[int, ...]) -> Value:
+        """`v` in the given shape, by numpy's rules."""
+        if v.shape == shape:
+            return v
+        if len(v.shape) < len(shape) and v.shape:
+            v = self.emit("reshape", v, shape=(1,) * (len(shape) - len(v.shape)) + v.shape)
+        return self.emit("broadcast_to", v, shape=shape)
+
+    def common_shape(self, values: list[Value]) -> tuple[int, ...]:
+        shape: tuple[int, ...] = ()
+        for v in values:
+            merged = merge_shapes(shape, v.shape)
+            if merged is None:
+                raise NoBroadcast(self.loc, a=shape, b=v.shape)
+            shape = merged
+        return shape
+
+    def align(self, values: list[Value]) -> list[Value]:
+        """All values broadcast to their common shape."""
+        shape = self.common_shape(values)
+        return [self.broadcast(v, shape) for v in values]
+
+    def promote(self, operands: list[Operand], floating: bool = False) -> list[Value]:
+        """Values of one dtype and shape; `floating` turns integers into float32 first (`/`, `exp`, …)."""
+        dtype = common_dtype(operands)
+        if floating and not dtype.is_float:
+            dtype = float64 if any(isinstance(x, Value) and x.dtype == float64 for x in operands) else float32
+        return self.align([self.cast(x, dtype) if isinstance(x, Value) else self.constant(x, dtype) for x in operands])
+
+
+def weak_dtype(number: Number) -> DType:
+    """The type that a Python number has when nothing else decides."""
+    if isinstance(number, bool):
+        return int1
+    if isinstance(number, float):
+        return float32
+    if -(2**31) <= number < 2**31:
+        return int32
+    return int64 if number < 2**63 else uint64
+
+
+def merge_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Common shape by numpy's rules, or None."""
+    a, b = (1,) * (len(b) - len(a)) + a, (1,) * (len(a) - len(b)) + b
+    if any(x != y and 1 not in (x, y) for x, y in zip(a, b, strict=True)):
+        return None
+    return tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
+
+
+_KINDS = ("bool", "int", "uint", "float")
+
+
+def common_dtype(operands: list[Operand]) -> DType:
+    """Promotion: kind, then width, then float16 over bfloat16, then unsigned over signed. Python numbers are weak."""
+    dtypes = [x.dtype for x in operands if isinstance(x, Value)]
+    numbers = [x for x in operands if not isinstance(x, Value)]
+    result = dtypes[0] if dtypes else weak_dtype(numbers[0])
+    for dtype in dtypes[1:]:
+        result = join_dtypes(result, dtype)
+    for number in numbers:
+        weak = weak_dtype(number)
+        if rank(weak)[0] > rank(result)[0]:
+            result = weak
+    return result
+
+
+def rank(dtype: DType) -> tuple[int, int, bool, bool]:
+    """Promotion order of a dtype."""
+    kind = 0 if dtype.is_bool else 1 if dtype.is_int else 2
+    return kind, dtype.bits, dtype.name == "f16", dtype.kind == "uint"
+
+
+def join_dtypes(a: DType, b: DType) -> DType:
+    return max(a, b, key=rank)
+
+
+def pointer(v: Value) -> PtrType | None:
+    """The pointer type of the elements of `v`, or None."""
+    elem = v.tile.elem
+    return elem if isinstance(elem, PtrType) else None
+
+
+__all__ = ["Number", "OpBuilder", "Operand", "common_dtype", "join_dtypes", "merge_shapes", "pointer", "scalar", "weak_dtype"]

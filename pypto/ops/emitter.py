@@ -1,0 +1,60 @@
+"""What a CPU rule may ask of the emitter it receives: arithmetic on a chunk of lanes (or on one scalar).
+
+Rules are written against this protocol, so that the op table imports no backend. float16 and bfloat16 reach a rule
+as float32 and are rounded after it, so that no rule has to know them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pypto.ir.types import DType
+
+
+class Lanes(Protocol):
+    """Values of a chunk in registers; `dtype` says what they are."""
+
+    @property
+    def dtype(self) -> DType: ...
+
+
+class Emitter(Protocol):
+    """Lane-wise instructions. Both operands of a binary instruction have one dtype."""
+
+    def const(self, value: float | int | bool, dtype: DType) -> Lanes: ...
+    def add(self, a: Lanes, b: Lanes) -> Lanes: ...
+    def sub(self, a: Lanes, b: Lanes) -> Lanes: ...
+    def mul(self, a: Lanes, b: Lanes) -> Lanes: ...
+    def div(self, a: Lanes, b: Lanes) -> Lanes:
+        """IEEE division, or integer division that truncates (by zero: 0; least value by -1: wraps)."""
+
+    def rem(self, a: Lanes, b: Lanes) -> Lanes:
+        """Integer remainder with the dividend's sign (by zero: 0), or fmod."""
+
+    def neg(self, a: Lanes) -> Lanes: ...
+    def fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        """a * b + c with one rounding (floats)."""
+
+    def and_(self, a: Lanes, b: Lanes) -> Lanes: ...
+    def or_(self, a: Lanes, b: Lanes) -> Lanes: ...
+    def xor(self, a: Lanes, b: Lanes) -> Lanes: ...
+    def shl(self, a: Lanes, b: Lanes) -> Lanes: ...
+    def shr(self, a: Lanes, b: Lanes) -> Lanes:
+        """Arithmetic for signed, logical for unsigned."""
+
+    def cmp(self, predicate: str, a: Lanes, b: Lanes) -> Lanes:
+        """eq, ne, lt, le, gt, ge; a NaN compares false, but for ne."""
+
+    def select(self, cond: Lanes, a: Lanes, b: Lanes) -> Lanes: ...
+    def isnan(self, a: Lanes) -> Lanes: ...
+    def abs(self, a: Lanes) -> Lanes: ...
+    def sqrt(self, a: Lanes) -> Lanes: ...
+    def round(self, a: Lanes, mode: str) -> Lanes:
+        """To an integral value: mode floor, ceil, trunc or even."""
+
+    def convert(self, a: Lanes, dtype: DType) -> Lanes:
+        """The language's cast: float to int saturates with NaN to 0, int to int wraps, to bool is `!= 0`."""
+
+    def bitcast(self, a: Lanes, dtype: DType) -> Lanes: ...
+    def ldexp(self, a: Lanes, n: Lanes) -> Lanes:
+        """a * 2**n for integral n (a float of a's dtype), right for subnormal results too."""

@@ -1,0 +1,184 @@
+"""Arrays, pointers, loads and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pypto.ir.core import Op, Value
+from pypto.ir.types import ArrayType, PtrType, TileType, Type, int1, int64, scalar
+from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
+from pypto.ops.rules import Prepared, tile
+
+if TYPE_CHECKING:
+    from pypto.ops.build import OpBuilder
+
+
+def array(t: Type) -> ArrayType:
+    if not isinstance(t, ArrayType):
+        raise TypeError(f"needs an array, not {t}")
+    return t
+
+
+def infer_array_ptr(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    return (scalar(PtrType(array(types[0]).elem)),)
+
+
+def infer_array_dim(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    if not 0 <= attrs["dim"] < array(types[0]).ndim:
+        raise TypeError(f"{types[0]} has no dimension {attrs['dim']}")
+    return (scalar(int64),)
+
+
+def infer_addptr(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    base, offset = tile(types[0]), tile(types[1])
+    if not base.is_ptr or offset.is_ptr or not offset.dtype.is_int or base.shape != offset.shape:
+        raise TypeError(f"takes pointers and integer offsets of one shape, not {base} and {offset}")
+    return (base,)
+
+
+def pointee(t: Type) -> TileType:
+    """What a tile of pointers points at."""
+    source = tile(t)
+    if not isinstance(source.elem, PtrType):
+        raise TypeError(f"needs pointers, not {source}; write `array + offsets`")
+    return source.with_elem(source.elem.pointee)
+
+
+def check_mask(mask: Type, shape: tuple[int, ...]) -> None:
+    if tile(mask) != TileType(shape, int1):
+        raise TypeError(f"the mask must be bools of shape {shape}, not {mask}")
+
+
+def infer_load(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    result = pointee(types[0])
+    if len(types) > 1:
+        check_mask(types[1], result.shape)
+    if len(types) > 2 and types[2] != result:
+        raise TypeError(f"`other` must be {result}, not {types[2]}")
+    return (result,)
+
+
+def infer_store(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    target = pointee(types[0])
+    if isinstance(elem := tile(types[0]).elem, PtrType) and elem.const:
+        raise TypeError("the pointer is const")
+    if types[1] != target:
+        raise TypeError(f"the value must be {target}, not {types[1]}")
+    if len(types) > 2:
+        check_mask(types[2], target.shape)
+    return ()
+
+
+def prepare_load(b: OpBuilder, pointer: Value, mask: Any, other: Any, **hints: Any) -> Prepared:
+    dtype = pointee(pointer.type).dtype
+    if mask is None:
+        return [pointer], {}
+    values = [pointer, b.cast(b.value(mask), int1)]
+    if other is not None:
+        values.append(b.cast(other, dtype) if isinstance(other, Value) else b.constant(other, dtype))
+    return b.align(values), {}
+
+
+def prepare_store(b: OpBuilder, pointer: Value, value: Any, mask: Any, **hints: Any) -> Prepared:
+    dtype = pointee(pointer.type).dtype
+    data = b.cast(value, dtype) if isinstance(value, Value) else b.constant(value, dtype)
+    values = [pointer, data] + ([] if mask is None else [b.cast(b.value(mask), int1)])
+    # The pointer decides the shape: a value or mask that is larger is a mistake, not a wider store.
+    return [pointer, *(b.broadcast(v, pointer.shape) for v in values[1:])], {}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Operands of `tile_load` and `tile_store` under their names.
+
+    Element ``i`` along dimension ``d`` is at ``base + Σ (offsets[d] + i[d]) * strides[d]`` (in elements), and exists
+    when ``0 <= offsets[d] + i[d] < extents[d]`` for every ``d`` and `mask` holds. `base` is a pointer, or a tile of
+    pointers that broadcasts to the shape (rows of a gather).
+    """
+
+    shape: tuple[int, ...]
+    base: Value
+    offsets: tuple[Value, ...]
+    strides: tuple[Value, ...]
+    extents: tuple[Value, ...]
+    value: Value | None
+    mask: Value | None
+    other: Value | None
+
+    @staticmethod
+    def of(op: Op) -> Access:
+        shape: Any = op.attrs["shape"]
+        n = len(shape)
+        rest = list(op.operands[1 + 3 * n :])
+        value = rest.pop(0) if op.name == "tile_store" else None
+        mask = rest.pop(0) if op.attrs["masked"] else None
+        other = rest.pop(0) if rest else None
+        parts = op.operands[1 : 1 + n], op.operands[1 + n : 1 + 2 * n], op.operands[1 + 2 * n : 1 + 3 * n]
+        return Access(shape, op.operands[0], *parts, value, mask, other)
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """In the order that the op has them."""
+        optional = (self.value, self.mask, self.other)
+        return (self.base, *self.offsets, *self.strides, *self.extents, *(v for v in optional if v is not None))
+
+
+def infer_access(types: Sequence[Type], attrs: Mapping[str, Any]) -> TileType:
+    shape = attrs["shape"]
+    n = len(shape)
+    if len(types) < 1 + 3 * n:
+        raise TypeError(f"an access of {n} dimensions takes {1 + 3 * n} operands or more, not {len(types)}")
+    base = pointee(types[0])
+    if base.shape and (len(base.shape) != n or any(m not in (1, k) for m, k in zip(base.shape, shape, strict=True))):
+        raise TypeError(f"pointers of shape {base.shape} do not broadcast to {shape}")
+    if any(t != scalar(int64) for t in types[1 : 1 + 3 * n]):
+        raise TypeError("offsets, strides and extents must be i64")
+    return base.with_shape(shape)
+
+
+def infer_tile_load(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    result = infer_access(types, attrs)
+    rest = list(types[1 + 3 * len(result.shape) :])
+    if attrs["masked"]:
+        check_mask(rest.pop(0), result.shape)
+    if rest and rest != [result]:
+        raise TypeError(f"`other` must be {result}, not {rest[0]}")
+    return (result,)
+
+
+def infer_tile_store(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    target = infer_access(types, attrs)
+    rest = list(types[1 + 3 * len(target.shape) :])
+    if not rest or rest[0] != target:
+        raise TypeError(f"the value must be {target}, not {rest[0] if rest else 'missing'}")
+    if attrs["masked"]:
+        check_mask(rest[1], target.shape)
+    return ()
+
+
+_HINTS = tuple(Param(name, "any", None, "accepted; has no meaning on a CPU")
+               for name in ("cache_modifier", "eviction_policy", "volatile"))
+_ARRAY = Param("array", doc="an array argument")
+_DIM = Param("dim", "int")
+
+ROWS = (
+    OpRow("array_ptr", (_ARRAY,), infer_array_ptr, None, STRUCTURAL, STRUCTURAL, public=False, doc="Address of the first element."),
+    OpRow("array_shape", (_ARRAY, _DIM), infer_array_dim, None, STRUCTURAL, STRUCTURAL, public=False, doc="Size of a dimension."),
+    OpRow("array_stride", (_ARRAY, _DIM), infer_array_dim, None, STRUCTURAL, STRUCTURAL, public=False,
+          doc="Stride of a dimension, in elements."),
+    OpRow("addptr", (Param("pointer"), Param("offset")), infer_addptr, None, STRUCTURAL, STRUCTURAL, public=False,
+          doc="Pointers moved by a number of elements."),
+    OpRow("load", (Param("pointer"), Param("mask", default=None), Param("other", default=None), *_HINTS), infer_load, None, STRUCTURAL,
+          STRUCTURAL, prepare_load, Effect.READ,
+          doc="Elements at the pointers. Where the mask is false no memory is touched and the result is `other`, or 0.",
+          example="load(x + offsets, mask=offsets < n, other=0.0)"),
+    OpRow("store", (Param("pointer"), Param("value"), Param("mask", default=None), *_HINTS), infer_store, None, STRUCTURAL, STRUCTURAL,
+          prepare_store, Effect.WRITE, doc="Writes the value's elements at the pointers, where the mask holds.",
+          example="store(y + offsets, value, mask=offsets < n)"),
+    OpRow("tile_load", (Param("base"), Param("shape", "shape"), Param("masked", "bool")), infer_tile_load, None, STRUCTURAL, STRUCTURAL,
+          effect=Effect.READ, public=False, doc="A structured load, see `Access`. Elements that do not exist are `other`, or 0."),
+    OpRow("tile_store", (Param("base"), Param("shape", "shape"), Param("masked", "bool")), infer_tile_store, None, STRUCTURAL,
+          STRUCTURAL, effect=Effect.WRITE, public=False, doc="A structured store, see `Access`. Elements that do not exist are not written."),
+)

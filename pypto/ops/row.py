@@ -1,0 +1,120 @@
+"""The row: everything that is known of an op, once."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.ir.core import Attr, Op
+from pypto.ir.types import Type
+
+
+class Effect(enum.Enum):
+    """What an op does to memory or the world."""
+
+    PURE = "pure"
+    READ = "read"
+    WRITE = "write"
+    ATOMIC = "atomic"
+    SYNC = "sync"
+
+
+@dataclass(frozen=True, slots=True)
+class Structural:
+    """A cell whose lowering is no few lines: it lives in the backend, under the op's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A cell that says why there is no lowering, and what to write instead."""
+
+    reason: str
+
+
+STRUCTURAL: Final = Structural()
+REQUIRED: Final = "<required>"
+
+Meaning = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
+CpuRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes
+Infer = Callable[[Sequence[Type], Mapping[str, Attr]], tuple[Type, ...]]
+Prepare = Callable[..., tuple[list[Any], dict[str, Any]]]  # (builder, **arguments) -> operands, attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of an op, in the order of its public signature.
+
+    `kind` is ``tile`` for an operand; ``int``, ``bool``, ``str``, ``dtype``, ``shape``, ``axis`` or ``any`` for an
+    attribute, which must be known at compile time.
+    """
+
+    name: str
+    kind: str = "tile"
+    default: Any = REQUIRED
+    doc: str = ""
+
+    @property
+    def is_operand(self) -> bool:
+        return self.kind == "tile"
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One op.
+
+    Parameters
+    ----------
+    name : str
+        Name in the IR, and in the language when `public`.
+    params : tuple of Param
+        Operands and attributes in the order of the public signature.
+    infer : callable
+        Type rule: operand types and attributes to result types. Raises `TypeError` with a sentence when they do not fit.
+    meaning : callable or None
+        What the op means, in numpy: ``(op, *arrays)`` to the result, which is then cast to the result's dtype.
+    cpu : callable, Structural or Unsupported
+        Lowering of a chunk: ``(emitter, op, *lanes)`` to lanes.
+    ascend : str, Structural or Unsupported
+        Template over Ascend C calls.
+    prepare : callable
+        From the arguments of the public call to operands and attributes (promotion, broadcast, defaults).
+    ulp : mapping from dtype name to float
+        Largest error of the CPU rule against float64, 0 where it is exact.
+    domain : (float, float)
+        Range that the generated tests sample operands from.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    infer: Infer
+    meaning: Meaning | None
+    cpu: CpuRule | Structural | Unsupported
+    ascend: str | Structural | Unsupported
+    prepare: Prepare | None = None
+    effect: Effect = Effect.PURE
+    traits: frozenset[str] = frozenset()
+    ulp: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    domain: tuple[float, float] = (-10.0, 10.0)
+    dtypes: str = "all"  # what the generated tests try: "all", "float", "int", "bool" or "number"
+    doc: str = ""
+    example: str = ""
+    public: bool = True
+
+    @property
+    def elementwise(self) -> bool:
+        return "elementwise" in self.traits
+
+
+def numpy_op(fn: Callable[..., Any]) -> Meaning:
+    """Meaning of an op that is a numpy function of its operands alone."""
+
+    def meaning(op: Op, *args: np.ndarray[Any, Any]) -> Any:
+        with np.errstate(all="ignore"):
+            return fn(*args)
+
+    return meaning

@@ -1,0 +1,124 @@
+"""Creation of tiles, and ops that move elements without computing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.ir.core import Op
+from pypto.ir.types import TileType, Type, int32, int64, scalar
+from pypto.ops.row import STRUCTURAL, OpRow, Param
+from pypto.ops.rules import Prepared, tile
+
+if TYPE_CHECKING:
+    from pypto.ops.build import OpBuilder
+
+Array = np.ndarray[Any, Any]
+_SHAPE = Param("shape", "shape", doc="sizes of the result; integers known at compile time")
+
+
+def infer_arange(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    if attrs["end"] <= attrs["start"]:
+        raise TypeError(f"the range {attrs['start']} to {attrs['end']} is empty")
+    wide = max(abs(attrs["start"]), abs(attrs["end"])) >= 2**31
+    return (TileType((attrs["end"] - attrs["start"],), int64 if wide else int32),)
+
+
+def prepare_arange(b: OpBuilder, start: int, end: int | None) -> Prepared:
+    return [], {"start": 0 if end is None else start, "end": start if end is None else end}
+
+
+def arange_meaning(op: Op) -> Array:
+    start, end = op.attrs["start"], op.attrs["end"]
+    assert isinstance(start, int) and isinstance(end, int)
+    return np.arange(start, end, dtype=op.result.dtype.numpy)
+
+
+def shape_of(attrs: Mapping[str, Any]) -> tuple[int, ...]:
+    shape: tuple[int, ...] = attrs["shape"]
+    if any(n < 1 for n in shape):
+        raise TypeError(f"sizes must be 1 or more, not {shape}")
+    return shape
+
+
+def infer_broadcast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    source, shape = tile(types[0]), shape_of(attrs)
+    if source.shape and (len(source.shape) != len(shape) or any(n not in (1, m) for n, m in zip(source.shape, shape, strict=True))):
+        raise TypeError(f"{source} does not broadcast to {shape}; sizes must be equal or 1")
+    return (source.with_shape(shape),)
+
+
+def prepare_broadcast(b: OpBuilder, x: Any, shape: tuple[int, ...]) -> Prepared:
+    v = b.value(x)
+    if len(v.shape) < len(shape) and v.shape:
+        v = b.emit("reshape", v, shape=(1,) * (len(shape) - len(v.shape)) + v.shape)
+    return [v], {"shape": shape}
+
+
+def infer_reshape(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    source, shape = tile(types[0]), shape_of(attrs)
+    if source.size != math.prod(shape):
+        raise TypeError(f"{source} has {source.size} elements, the shape {shape} has {math.prod(shape)}")
+    return (source.with_shape(shape),)
+
+
+def prepare_reshape(b: OpBuilder, x: Any, shape: tuple[int, ...]) -> Prepared:
+    v = b.value(x)
+    if -1 in shape:
+        known = math.prod(n for n in shape if n != -1)
+        shape = tuple(v.tile.size // max(1, known) if n == -1 else n for n in shape)
+    return [v], {"shape": shape}
+
+
+def infer_permute(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    source, dims = tile(types[0]), attrs["dims"]
+    if sorted(dims) != list(range(len(source.shape))):
+        raise TypeError(f"{dims} is no permutation of the {len(source.shape)} dimensions of {source}")
+    return (source.with_shape(tuple(source.shape[d] for d in dims)),)
+
+
+def prepare_permute(b: OpBuilder, x: Any, dims: tuple[int, ...] | None) -> Prepared:
+    v = b.value(x)
+    rank = len(v.shape)
+    if dims is None:  # numpy would reverse all; a stack of matrices is what kernels transpose
+        dims = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else tuple(range(rank))
+    return [v], {"dims": tuple(d + rank if d < 0 else d for d in dims)}
+
+
+def attr_meaning(fn: Any, attr: str) -> Any:
+    return lambda op, a: fn(a, op.attrs[attr])
+
+
+def index_row(name: str, doc: str) -> OpRow:
+    return OpRow(name, (Param("axis", "int", 0, "axis of the grid: 0, 1 or 2"),), infer_axis, None, STRUCTURAL, STRUCTURAL,
+                 traits=frozenset({"uniform"}), doc=doc, example=f"{name}(0)")
+
+
+def infer_axis(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    if attrs["axis"] not in (0, 1, 2):
+        raise TypeError(f"a grid has axes 0, 1 and 2, not {attrs['axis']}")
+    return (scalar(int32),)
+
+
+ROWS = (
+    index_row("program_id", "Index of this program along an axis of the grid, as int32."),
+    index_row("num_programs", "Size of the grid along an axis, as int32."),
+    # The result type of a constant is given by who makes it.
+    OpRow("constant", (Param("value", "any"),), lambda types, attrs: (), lambda op: np.full(
+        op.result.shape, op.attrs["value"], op.result.dtype.numpy), STRUCTURAL, STRUCTURAL, public=False,
+        doc="A number known at compile time, in every element."),
+    OpRow("undef", (), lambda types, attrs: (), lambda op: np.zeros(op.result.shape, op.result.dtype.numpy), STRUCTURAL, STRUCTURAL,
+          public=False, doc="A value that is never read: a variable before its first assignment."),
+    OpRow("arange", (Param("start", "int"), Param("end", "int", None)), infer_arange, arange_meaning, STRUCTURAL, STRUCTURAL,
+          prepare_arange, doc="start, start + 1, … end - 1 as an int32 tile; any size.", example="arange(0, 100)"),
+    OpRow("broadcast_to", (Param("x"), _SHAPE), infer_broadcast, attr_meaning(np.broadcast_to, "shape"), STRUCTURAL, STRUCTURAL,
+          prepare_broadcast, doc="x repeated along its dimensions of size 1.", example="broadcast_to(x, (4, 8))"),
+    OpRow("reshape", (Param("x"), _SHAPE), infer_reshape, attr_meaning(np.reshape, "shape"), STRUCTURAL, STRUCTURAL, prepare_reshape,
+          doc="The elements of x in row-major order under another shape; one size may be -1.", example="reshape(x, (8, 16))"),
+    OpRow("permute", (Param("x"), Param("dims", "shape", None)), infer_permute, attr_meaning(np.transpose, "dims"), STRUCTURAL,
+          STRUCTURAL, prepare_permute, doc="x with its dimensions in another order; by default the last two change places.",
+          example="permute(x, (1, 0))"),
+)
