@@ -1,0 +1,204 @@
+"""Matrix products: register tiles over row-major A and packed panels of B, K innermost.
+
+A kernel keeps a block of C in registers (`rows` by one panel), reads each row's element of A as a broadcast and each
+panel row of B as whole registers. Blocks of C are spread evenly, so that no thin rest is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.lanes import Lanes, llvm_type
+from pypto.backends.cpu.loopir import Buffer, Matmul, Pack
+from pypto.backends.cpu.storage import dot_dtype, item_bytes
+from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.writer import Frame, Writer
+from pypto.ir.types import DType, int64
+
+_UNROLL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Shape of one register kernel: `rows` of A, `vectors` registers of a panel, `depth` along K."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    depth: int
+    pitch_a: int
+    pitch_c: int
+    panel: int
+    dtype: DType
+
+    @property
+    def name(self) -> str:
+        return f"dot_{self.dtype}_{self.rows}x{self.vectors * self.lanes}x{self.depth}_{self.pitch_a}_{self.pitch_c}"
+
+
+def most_rows(target: CpuTarget, vectors: int) -> int:
+    """Rows whose accumulators fit into the registers, beside a panel row and a broadcast."""
+    return max(1, (target.registers - vectors - 1) // vectors) if target.registers > 16 else max(1, (target.registers - vectors - 2) // vectors)
+
+
+def row_blocks(rows: int, most: int) -> list[tuple[int, int]]:
+    """(size, count) of the blocks of rows: as few as fit, and as even as can be."""
+    count = -(-rows // most)
+    size, extra = divmod(rows, count)
+    return [(n, c) for n, c in ((size + 1, extra), (size, count - extra)) if c]
+
+
+class DotEmitter:
+    """Emits products and transposing packs; register kernels become functions of their own, once for each shape."""
+
+    def __init__(self, e: LaneEmitter, target: CpuTarget) -> None:
+        self.e = e
+        self.w = e.w
+        self.target = target
+        self.made: set[str] = set()
+
+    def emit(self, item: Matmul, base_of: dict[int, Lanes]) -> None:
+        m, k, n = item.a.shape[-2], item.a.shape[-1], item.b.shape[-1]
+        assert isinstance(item.a.elem, DType)
+        dtype = dot_dtype(item.a.elem)
+        lanes = self.target.vector_bytes // dtype.itemsize
+        vectors = item.b.panel // lanes
+        a, b, c = (self.pointer(base_of[x.id]) for x in (item.a, item.b, item.c))
+        if len(item.c.shape) < 3:
+            self.stack(item, (a, b, c), m, n, k, vectors, lanes, dtype)
+            return
+        with self.w.loop("0", str(item.c.shape[0]), "1") as i:
+            bases = [self.offset(p, x.rows * x.pitch, i, dtype) for p, x in zip((a, b, c), (item.a, item.b, item.c), strict=True)]
+            self.stack(item, (bases[0], bases[1], bases[2]), m, n, k, vectors, lanes, dtype)
+
+    def stack(self, item: Matmul, bases: tuple[str, str, str], m: int, n: int, k: int, vectors: int, lanes: int, dtype: DType) -> None:
+        """All blocks of one matrix: panel by panel, so that a panel stays in cache."""
+        a, b, c = bases
+        panel = item.b.panel
+        with self.w.loop("0", str(-(-n // panel)), "1") as j:
+            right = self.offset(b, panel * item.b.rows, j, dtype)
+            out = self.offset(c, panel, j, dtype)
+            row = 0
+            for rows, count in row_blocks(m, most_rows(self.target, vectors)):
+                block = Block(rows, vectors, lanes, k, item.a.pitch, item.c.pitch, panel, dtype)
+                self.kernel(block)
+                with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
+                    left, target = self.offset(a, item.a.pitch, i, dtype), self.offset(out, item.c.pitch, i, dtype)
+                    self.w.line(f"call void @{block.name}(ptr {left}, ptr {right}, ptr {target})")
+                row += rows * count
+
+    def pointer(self, base: Lanes) -> str:
+        return self.w.raw(f"inttoptr i64 {base.text} to ptr")
+
+    def offset(self, pointer: str, step: int, index: Lanes, dtype: DType) -> str:
+        distance = self.w.raw(f"mul i64 {index.text}, {step}")
+        return self.w.raw(f"getelementptr {llvm_type(dtype, 1)}, ptr {pointer}, i64 {distance}")
+
+    # --- the register kernel ------------------------------------------------------------------------------------
+
+    def kernel(self, block: Block) -> None:
+        if block.name in self.made:
+            return
+        self.made.add(block.name)
+        with function(self.w, f"internal void @{block.name}(ptr noalias %a, ptr noalias %b, ptr noalias %c) noinline nounwind"):
+            kind = llvm_type(block.dtype, block.lanes)
+            cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
+            slots = {cell: self.w.slot(kind) for cell in cells}
+            for r, v in cells:
+                self.w.line(f"store {kind} {self.load(kind, self.at('%c', r * block.pitch_c + v * block.lanes, block))}, ptr {slots[r, v]}")
+            whole = block.depth // _UNROLL * _UNROLL
+            if whole:
+                with self.w.loop("0", str(whole), str(_UNROLL)) as k:
+                    left = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %a, i64 {k.text}")
+                    down = self.w.raw(f"mul i64 {k.text}, {block.panel}")
+                    right = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %b, i64 {down}")
+                    for u in range(_UNROLL):
+                        self.step(block, slots, left, right, u)
+            for u in range(whole, block.depth):
+                self.step(block, slots, "%a", "%b", u)
+            for r, v in cells:
+                total = self.w.raw(f"load {kind}, ptr {slots[r, v]}")
+                self.w.line(f"store {kind} {total}, ptr {self.at('%c', r * block.pitch_c + v * block.lanes, block)}, align {self.align(block)}")
+
+    def step(self, block: Block, slots: dict[tuple[int, int], str], left: str, right: str, k: int) -> None:
+        """One row of the panel times one column of the block."""
+        kind = llvm_type(block.dtype, block.lanes)
+        row = [Lanes(self.load(kind, self.at(right, k * block.panel + v * block.lanes, block), self.align(block)), block.dtype,
+                     block.lanes, self.w.depth) for v in range(block.vectors)]
+        for r in range(block.rows):
+            element = self.load(llvm_type(block.dtype, 1), self.at(left, r * block.pitch_a + k, block))
+            factor = self.e.splat(Lanes(element, block.dtype, 1, self.w.depth), block.lanes)
+            for v, b in enumerate(row):
+                old = Lanes(self.w.raw(f"load {kind}, ptr {slots[r, v]}"), block.dtype, block.lanes, self.w.depth)
+                total = self.e.multiply_add(factor, b, old) if block.dtype.is_float else self.e.add(self.e.mul(factor, b), old)
+                self.w.line(f"store {total.typed}, ptr {slots[r, v]}")
+
+    def at(self, pointer: str, elements: int, block: Block) -> str:
+        return self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {pointer}, i64 {elements}")
+
+    def load(self, kind: str, pointer: str, align: int = 4) -> str:
+        return self.w.raw(f"load {kind}, ptr {pointer}, align {align}")
+
+    def align(self, block: Block) -> int:
+        return min(64, block.lanes * block.dtype.itemsize)
+
+    # --- transposing --------------------------------------------------------------------------------------------
+
+    def pack(self, item: Pack, base_of: dict[int, Lanes]) -> None:
+        """Rows of the source become columns of panels, a square of one register's lanes at a time."""
+        source, target = item.source, item.target
+        assert isinstance(source.elem, DType)
+        dtype = dot_dtype(source.elem)
+        lanes = self.target.vector_bytes // item_bytes(source.elem)
+        n, k = source.shape
+        a, b = self.pointer(base_of[source.id]), self.pointer(base_of[target.id])
+        per_panel = target.panel // lanes
+        with self.w.loop("0", str(-(-n // lanes)), "1") as i:
+            with self.w.loop("0", str(-(-k // lanes)), "1") as j:
+                corner = self.offset(self.offset(a, source.pitch * lanes, i, dtype), lanes, j, dtype)
+                panel, within = self.w.raw(f"udiv i64 {i.text}, {per_panel}"), self.w.raw(f"urem i64 {i.text}, {per_panel}")
+                whole = self.offset(b, target.panel * target.rows, Lanes(panel, int64, 1, 0), dtype)
+                place = self.offset(self.offset(whole, lanes, Lanes(within, int64, 1, 0), dtype), target.panel * lanes, j, dtype)
+                rows = [self.row(corner, r * source.pitch, lanes, dtype) for r in range(lanes)]
+                for c, column in enumerate(self.transpose(rows, lanes)):
+                    pointer = self.w.raw(f"getelementptr {llvm_type(dtype, 1)}, ptr {place}, i64 {c * target.panel}")
+                    self.w.line(f"store {llvm_type(dtype, lanes)} {column.text}, ptr {pointer}, align {dtype.itemsize}")
+
+    def row(self, corner: str, elements: int, lanes: int, dtype: DType) -> Lanes:
+        pointer = self.w.raw(f"getelementptr {llvm_type(dtype, 1)}, ptr {corner}, i64 {elements}")
+        return Lanes(self.load(llvm_type(dtype, lanes), pointer, dtype.itemsize), dtype, lanes, self.w.depth)
+
+    def transpose(self, rows: list[Lanes], lanes: int) -> list[Lanes]:
+        """Butterfly of log2(lanes) steps: at each, rows that lie `step` apart exchange their blocks of `step` lanes."""
+        step = lanes // 2
+        while step:
+            for r in [r for r in range(lanes) if not r & step]:
+                low = [lane if not lane & step else lanes + lane - step for lane in range(lanes)]
+                high = [lane + step if not lane & step else lanes + lane for lane in range(lanes)]
+                rows[r], rows[r + step] = self.shuffle(rows[r], rows[r + step], low), self.shuffle(rows[r], rows[r + step], high)
+            step //= 2
+        return rows
+
+    def shuffle(self, a: Lanes, b: Lanes, picks: list[int]) -> Lanes:
+        mask = ", ".join(f"i32 {p}" for p in picks)
+        text = self.w.raw(f"shufflevector {a.typed}, {b.typed}, <{len(picks)} x i32> <{mask}>")
+        return Lanes(text, a.dtype, a.width, self.w.depth)
+
+
+class function:  # noqa: N801  # reads as a statement: `with function(writer, header):`
+    """Write another function beside the one that is under way."""
+
+    def __init__(self, writer: Writer, header: str) -> None:
+        self.w = writer
+        self.header = header
+
+    def __enter__(self) -> None:
+        self.outer = self.w.frames, self.w.slots, self.w.base
+        self.w.frames, self.w.slots, self.w.base = [Frame([])], [], 0
+
+    def __exit__(self, *error: object) -> None:
+        self.w.line("ret void")
+        lines = self.w.frames[0].lines
+        self.w.finish_function(self.header, lines)
+        self.w.frames, self.w.slots, self.w.base = self.outer

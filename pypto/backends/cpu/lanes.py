@@ -1,0 +1,83 @@
+"""Values in registers, and the LLVM types that hold them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+
+from pypto.ir.types import DType, PtrType
+
+_REGISTER = {"i1": "i1", "f16": "float", "bf16": "float", "f32": "float", "f64": "double"}
+_MEMORY = {"i1": "i8", "f16": "i16", "bf16": "i16", "f32": "float", "f64": "double"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """A register value: `width` lanes, or a scalar when `width` is 1.
+
+    float16 and bfloat16 are held as float32 that is rounded to them; a pointer is an int64 address. `level` is the
+    frame from which on the value is known.
+    """
+
+    text: str
+    dtype: DType
+    width: int
+    level: int
+
+    @property
+    def type(self) -> str:
+        return llvm_type(self.dtype, self.width)
+
+    @property
+    def typed(self) -> str:
+        return f"{self.type} {self.text}"
+
+    def as_dtype(self, dtype: DType) -> Lanes:
+        """The same register under another dtype that is held alike."""
+        return replace(self, dtype=dtype)
+
+
+def element_type(dtype: DType) -> str:
+    """LLVM type of one element in a register."""
+    return _REGISTER.get(dtype.name) or f"i{dtype.bits}"
+
+
+def memory_type(dtype: DType | PtrType) -> str:
+    """LLVM type of one element in memory."""
+    if isinstance(dtype, PtrType):
+        return "i64"
+    return _MEMORY.get(dtype.name) or f"i{dtype.bits}"
+
+
+def vector(text: str, width: int) -> str:
+    return text if width == 1 else f"<{width} x {text}>"
+
+
+def llvm_type(dtype: DType, width: int) -> str:
+    return vector(element_type(dtype), width)
+
+
+def intrinsic_suffix(dtype: DType, width: int) -> str:
+    """How LLVM spells a type in the name of an intrinsic."""
+    element = {"float": "f32", "double": "f64"}.get(element_type(dtype), element_type(dtype))
+    return element if width == 1 else f"v{width}{element}"
+
+
+def number(value: float | int | bool, dtype: DType) -> str:
+    """A constant of the register type."""
+    if not dtype.is_float:
+        if dtype.is_bool:
+            return "true" if value else "false"
+        bits = int(value) & ((1 << dtype.bits) - 1)
+        return str(bits - (1 << dtype.bits) if bits >> (dtype.bits - 1) else bits)
+    x = float(value)
+    if dtype.bits < 64 and x == x:
+        x = _rounded(x, dtype)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', x))[0]:016X}"
+
+
+def _rounded(x: float, dtype: DType) -> float:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return float(np.array(x).astype(dtype.numpy))

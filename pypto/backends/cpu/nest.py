@@ -1,0 +1,368 @@
+"""Emits a nest: loops over chunks of lanes, what is read computed where it is read, reductions in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pypto.backends.cpu.access import Chunk, MemoryEmitter
+from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
+from pypto.backends.cpu.pull import IndexMap, is_tile, operand_map
+from pypto.backends.cpu.reductions import Accumulator, make_accumulator
+from pypto.backends.cpu.storage import item_bytes
+from pypto.errors import CompilerBug
+from pypto.ir.core import Op, Value
+from pypto.ir.types import DType, PtrType, float32, int64
+from pypto.ops.memory import Access
+from pypto.ops.table import TABLE
+
+_REGISTERS_PER_CHUNK = 4
+_AS_IS = ("where", "neg", "maximum", "minimum", "cast", "bitcast")  # results of these need no rounding to 16 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of the lanes' loop that runs with one width."""
+
+    start: int
+    stop: int
+    width: int
+    tail: int = 0
+
+
+class NestEmitter:
+    """Emits nests over an environment of scalars and the addresses of buffers."""
+
+    def __init__(self, e: LaneEmitter, env: dict[Value, Lanes], buffers: dict[Value, Buffer],
+                 base: Callable[[Buffer], Lanes]) -> None:
+        self.e = e
+        self.w = e.w
+        self.env = env
+        self.buffers = buffers
+        self.base = base
+        self.memory = MemoryEmitter(e, env.__getitem__)
+        self.own: set[Value] = set()  # values that the running body computes, not reads
+
+    def emit(self, nest: Nest) -> None:
+        accesses = [a for body in nest.bodies for s in body for a in self.accesses(s)]
+        with self.w.based():
+            conditions = [c for c in map(self.memory.interior, accesses) if c is not None]
+            inside = conditions[0] if conditions else None
+            for condition in conditions[1:]:
+                inside = self.e.and_(inside, condition) if inside is not None else None
+        if inside is None or any(map(self.memory.outside, accesses)):
+            results = self.version(nest, inside is not None)
+        else:
+            sides = [lambda: self.version(nest, False), lambda: self.version(nest, True)]
+            shaped: list[Lanes] = []
+
+            def remember(side: Callable[[], list[Lanes]]) -> Callable[[], list[Lanes]]:
+                def run() -> list[Lanes]:
+                    shaped[:] = side()
+                    return list(shaped)
+
+                return run
+
+            texts = self.w.branch(inside.text, [remember(s) for s in sides])
+            results = [replace(v, text=t, level=self.w.depth) for v, t in zip(shaped, texts, strict=True)]
+        finals = [s.op.results[0] for body in nest.bodies for s in body if s.op is not None and s.kind in ("reduce", "arg") and s.buffer is None]
+        self.env.update(zip(finals, results, strict=True))
+
+    def accesses(self, stmt: Stmt) -> list[Access]:
+        """Structured accesses that the statement makes."""
+        found: dict[Op, None] = {}
+
+        def walk(v: Value, inside: bool) -> None:
+            if not is_tile(v) or v.op is None or (v in self.buffers and not inside) or v.op in found:
+                return
+            found[v.op] = None
+            for operand in v.op.operands:
+                walk(operand, False)
+
+        if stmt.value is not None and stmt.source is None:
+            walk(stmt.value, stmt.op is not None and self.buffers.get(stmt.value) is stmt.buffer)
+        elif stmt.op is not None and stmt.kind != "compute":
+            found[stmt.op] = None
+            for v in stmt.op.operands:
+                walk(v, False)
+        return [Access.of(op) for op in found if op.name in ("tile_load", "tile_store")]
+
+    def version(self, nest: Nest, masked: bool) -> list[Lanes]:
+        with self.w.based():
+            at = Chunk([], -1, 1, 0, masked)
+            shared = nest.shared if len(nest.bodies) > 1 else 0
+            sizes = nest.bodies[0][0].sizes[:shared]
+            results: list[Lanes] = []
+            self.outer(nest, sizes, at, results)
+            return results
+
+    def outer(self, nest: Nest, sizes: tuple[int, ...], at: Chunk, results: list[Lanes]) -> None:
+        """The shared loops, then every body in turn."""
+        if sizes:
+            with self.w.loop("0", str(sizes[0]), "1") as i:
+                self.outer(nest, sizes[1:], replace(at, index=[*at.index, i]), results)
+            return
+        for body in nest.bodies:
+            self.own = {s.value for s in body if s.kind == "compute" and s.op is not None and s.value is not None
+                        and self.buffers.get(s.value) is s.buffer}
+            results += self.body(body, at)
+
+    # --- one body -----------------------------------------------------------------------------------------------
+
+    def body(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
+        """All remaining loops around the statements; gives the scalars that reductions end in."""
+        first = body[0]
+        lanes = first.loops.index(first.lanes) if first.lanes in first.loops else -1
+        parts = self.parts(body) if lanes >= 0 else []
+        done: list[Lanes] = []
+        self.loops(body, replace(at, lanes=lanes), parts, {}, done)
+        return done
+
+    def parts(self, body: list[Stmt]) -> list[Part]:
+        """The lanes' loop in chunks of several registers, then one register, then a masked rest."""
+        size = body[0].domain[body[0].lanes]
+        lanes = self.target_lanes(body)
+        while lanes > 1 and lanes // 2 >= size:
+            lanes //= 2
+        wide = body[0].width or lanes * _REGISTERS_PER_CHUNK
+        main = size // wide * wide
+        full = main + (size - main) // lanes * lanes
+        if body[0].width:  # panels are written whole; what lies past the tile is never read
+            parts = [Part(0, main, wide), Part(main, size, wide, size - main)]
+        else:
+            parts = [Part(0, main, wide), Part(main, full, lanes), Part(full, size, lanes, size - full)]
+        return [p for p in parts if p.stop > p.start]
+
+    def target_lanes(self, body: list[Stmt]) -> int:
+        """Lanes of one register for the widest values that the body computes with."""
+        size = max(self.widest(s) for s in body)
+        return self.e.target.vector_bytes // max(4, size)
+
+    def widest(self, stmt: Stmt) -> int:
+        values = [stmt.value] if stmt.value is not None else list(stmt.op.operands) if stmt.op is not None else []
+        return max((min(8, item_bytes(v.tile.elem)) for v in values if v is not None and is_tile(v) and not v.tile.is_ptr), default=4)
+
+    def loops(self, body: list[Stmt], at: Chunk, parts: list[Part], running: dict[Stmt, list[Accumulator]], done: list[Lanes]) -> None:
+        """Open the next loop; reductions begin before their first loop and end after it."""
+        position = len(at.index)
+        stmts = [s for s in body if s.kind in ("reduce", "arg", "scan") and s not in running and self.begins(s, position)]
+        for stmt in stmts:
+            widths = sorted({p.width for p in parts}) if stmt.lanes in stmt.reduced else [at.width]
+            running = {**running, stmt: [make_accumulator(self.e, stmt, w) for w in widths]}
+        if position == len(body[0].loops):
+            self.statements(body, at, running)
+        elif position == at.lanes:
+            for part in parts:
+                self.chunks(body, replace(at, width=part.width, tail=part.tail), part, parts, running, done)
+        else:
+            with self.w.loop("0", str(body[0].sizes[position]), "1") as i:
+                self.loops(body, replace(at, index=[*at.index, i]), parts, running, done)
+        for stmt in stmts:
+            self.finish(stmt, running[stmt], at, done)
+
+    def begins(self, stmt: Stmt, position: int) -> bool:
+        reduced = [i for i, d in enumerate(stmt.loops) if d in stmt.reduced]
+        return position == (reduced[0] if reduced else len(stmt.loops))
+
+    def chunks(self, body: list[Stmt], at: Chunk, part: Part, parts: list[Part], running: dict[Stmt, list[Accumulator]],
+               done: list[Lanes]) -> None:
+        if part.stop - part.start <= part.width:
+            with self.w.frame() as inner:
+                index = Lanes(str(part.start), int64, 1, 0)
+                self.loops(body, replace(at, index=[*at.index, index]), parts, running, done)
+            self.w.frames[-1].lines += inner.lines
+            return
+        with self.w.loop(str(part.start), str(part.stop), str(part.width)) as i:
+            self.loops(body, replace(at, index=[*at.index, i]), parts, running, done)
+
+    def finish(self, stmt: Stmt, accumulators: list[Accumulator], at: Chunk, done: list[Lanes]) -> None:
+        if stmt.kind == "scan":
+            return
+        total = accumulators[-1].total(accumulators[:-1], stmt.lanes in stmt.reduced)
+        assert stmt.op is not None
+        elem = stmt.op.results[0].tile.dtype
+        total = self.e.round_to(total, elem) if elem.is_float and elem.bits == 16 else total
+        total = total.as_dtype(elem)
+        if stmt.buffer is None:
+            done.append(total)
+        else:
+            index = self.result_map(stmt)
+            self.memory.write(total, stmt.buffer, self.base(stmt.buffer), index, at)
+
+    def result_map(self, stmt: Stmt) -> IndexMap:
+        from pypto.backends.cpu.fuse import write_map
+
+        return write_map(stmt)
+
+    # --- one chunk ----------------------------------------------------------------------------------------------
+
+    def statements(self, body: list[Stmt], at: Chunk, running: dict[Stmt, list[Accumulator]]) -> None:
+        for stmt in body:
+            index: IndexMap = tuple(stmt.loops.index(d) if d in stmt.loops else None for d in range(len(stmt.domain)))
+            if stmt.kind == "store":
+                self.store(stmt, index, at)
+            elif stmt.kind in ("compute", "zero"):
+                self.compute(stmt, index, at)
+            else:
+                self.accumulate(stmt, index, at, running[stmt])
+
+    def compute(self, stmt: Stmt, index: IndexMap, at: Chunk) -> None:
+        assert stmt.buffer is not None
+        if stmt.kind == "zero":
+            assert isinstance(stmt.buffer.elem, DType)
+            value = self.e.const(0, stmt.buffer.elem)
+        elif stmt.source is not None:
+            value = self.memory.read(stmt.source, self.base(stmt.source), index, at)
+        else:
+            assert stmt.value is not None
+            value = self.value(stmt.value, index, at)
+        if not stmt.buffer.unused:
+            self.write_chunk(value, stmt.buffer, index, at)
+
+    def write_chunk(self, value: Lanes, buffer: Buffer, index: IndexMap, at: Chunk) -> None:
+        if at.lanes >= 0 and at.lanes in index:
+            value = self.e.splat(value, at.width)
+        self.memory.write(value, buffer, self.base(buffer), index, at)
+
+    def store(self, stmt: Stmt, index: IndexMap, at: Chunk) -> None:
+        op = stmt.op
+        assert op is not None
+        if op.name == "tile_store":
+            access = Access.of(op)
+            assert access.value is not None
+            value, mask = self.value(access.value, index, at), self.optional(access.mask, op, index, at)
+            self.memory.store_tile(access, access.value.dtype, self.operand(access.base, op, index, at), index, at, value, mask)
+            return
+        pointer, value = self.value(op.operands[0], index, at), self.value(op.operands[1], index, at)
+        given = self.value(op.operands[2], index, at) if len(op.operands) > 2 else None
+        on = self.memory.tail_mask(at)
+        on = given if on is None else on if given is None else self.e.and_(on, given)
+        if at.width == 1:
+            self.memory.store_scalar(value, pointer, on)
+        else:
+            from pypto.backends.cpu.convert import to_memory
+
+            self.memory.scatter(to_memory(self.e, value), self.e.splat(pointer, at.width), on)
+
+    def accumulate(self, stmt: Stmt, index: IndexMap, at: Chunk, accumulators: list[Accumulator]) -> None:
+        assert stmt.op is not None
+        if stmt.kind == "scan" and stmt.op.attrs["reverse"]:
+            at = self.reversed(stmt, at)
+        value = self.value(stmt.op.operands[0], index, at)
+        value = value.as_dtype(float32) if value.dtype.is_float and value.dtype.bits == 16 else value
+        value = self.e.splat(value, at.width)
+        accumulator = next(a for a in accumulators if a.width == at.width)
+        where = None
+        if stmt.kind == "arg":
+            axis = stmt.reduced[0] if stmt.reduced else -1
+            where = at.at(stmt.loops.index(axis)) if axis in stmt.loops else self.e.const(0, int64)
+        state = accumulator.add(value, self.memory.tail_mask(at), where, stmt.lanes in stmt.reduced)
+        if stmt.kind == "scan":
+            assert stmt.buffer is not None
+            elem = stmt.op.results[0].dtype
+            state = self.e.round_to(state, elem).as_dtype(elem)
+            self.memory.write(state, stmt.buffer, self.base(stmt.buffer), index, at)
+
+    def reversed(self, stmt: Stmt, at: Chunk) -> Chunk:
+        axis = stmt.reduced[0]
+        if axis not in stmt.loops:
+            return at
+        p = stmt.loops.index(axis)
+        flipped = self.e.sub(self.e.const(stmt.domain[axis] - 1, int64), at.index[p])
+        return replace(at, index=[flipped if q == p else i for q, i in enumerate(at.index)])
+
+    # --- values -------------------------------------------------------------------------------------------------
+
+    def operand(self, v: Value, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        return self.value(v, operand_map(op, v, index), at)
+
+    def optional(self, v: Value | None, op: Op, index: IndexMap, at: Chunk) -> Lanes | None:
+        return None if v is None else self.operand(v, op, index, at)
+
+    def value(self, v: Value, index: IndexMap, at: Chunk) -> Lanes:
+        """Lanes of a value at an index map: known already, read from scratch, or computed here."""
+        if not is_tile(v):
+            return self.env[v]
+        key = (v, tuple((p, at.index[p].text) if p is not None else None for p in index), at.width, at.tail)
+        for frame in reversed(self.w.frames[self.w.base :]):
+            if key in frame.memo:
+                return frame.memo[key]
+        if v in self.buffers and v not in self.own:
+            result = self.memory.read(self.buffers[v], self.base(self.buffers[v]), index, at)
+        else:
+            if v.op is None:
+                raise CompilerBug(f"a value of type {v.type} has no memory")
+            result = self.computed(v.op, index, at)
+        self.w.frames[max(result.level, self.w.base)].memo[key] = result
+        return result
+
+    def computed(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        if op.name in ("broadcast_to", "reshape", "permute"):
+            return self.operand(op.operands[0], op, index, at)
+        if op.name == "constant":
+            value = op.attrs["value"]
+            assert isinstance(value, int | float)
+            return self.e.const(value, op.results[0].dtype)
+        if op.name == "undef":
+            elem = op.results[0].tile.elem
+            return self.e.const(0, int64 if isinstance(elem, PtrType) else elem)
+        if op.name == "arange":
+            return self.arange(op, index, at)
+        if op.name == "addptr":
+            return self.address(op, index, at)
+        if op.name == "tile_load":
+            access = Access.of(op)
+            base = self.operand(access.base, op, index, at)
+            mask, other = self.optional(access.mask, op, index, at), self.optional(access.other, op, index, at)
+            return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other)
+        if op.name == "load":
+            return self.load(op, index, at)
+        return self.apply(op, tuple(self.operand(v, op, index, at) for v in op.operands))
+
+    def apply(self, op: Op, operands: tuple[Lanes, ...]) -> Lanes:
+        """An elementwise op through the rule of its row; 16-bit floats compute in float32 and are rounded."""
+        result = op.results[0].dtype
+        if op.name not in ("cast", "bitcast"):
+            operands = tuple(v.as_dtype(float32) if v.dtype.is_float and v.dtype.bits == 16 else v for v in operands)
+        rule = TABLE[op.name].cpu
+        if not callable(rule):
+            raise CompilerBug(f"{op.name} has no rule for lanes")
+        lanes: Lanes = rule(self.e, op, *operands)
+        if result.is_float and result.bits == 16 and op.name not in _AS_IS:
+            return self.e.round_to(lanes, result)
+        return lanes.as_dtype(result)
+
+    def arange(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        dtype, start = op.results[0].dtype, op.attrs["start"]
+        assert isinstance(start, int)
+        p = index[0]
+        first = self.e.add(self.e.convert(at.at(p), dtype), self.e.const(start, dtype))
+        return first if p is None or p != at.lanes or at.width == 1 else self.e.add(first, self.e.iota(at.width, dtype))
+
+    def address(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        base, offset = (self.operand(v, op, index, at) for v in op.operands)
+        return address(self.e, op, base, offset)
+
+    def load(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        from pypto.backends.cpu.convert import from_memory, to_memory
+
+        operands = [self.operand(v, op, index, at) for v in op.operands]
+        mask = operands[1] if len(operands) > 1 else None
+        other = operands[2] if len(operands) > 2 else None
+        elem = op.results[0].dtype
+        if operands[0].width == 1 and (mask is None or mask.width == 1):
+            return self.memory.load_scalar(operands[0], elem, mask, other, self.w.base)
+        tail = self.memory.tail_mask(at)
+        on = mask if tail is None else tail if mask is None else self.e.and_(tail, mask)
+        pointers = self.e.splat(operands[0], at.width)
+        return from_memory(self.e, self.memory.gather(pointers, elem, on, to_memory(self.e, other) if other is not None else None), elem)
+
+
+def address(e: LaneEmitter, op: Op, base: Lanes, offset: Lanes) -> Lanes:
+    """Pointer plus a number of elements."""
+    elem = op.results[0].tile.elem
+    assert isinstance(elem, PtrType)
+    wide = e.convert(offset, int64)
+    return e.add(base, e.mul(wide, e.const(elem.pointee.itemsize, int64)))

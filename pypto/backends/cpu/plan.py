@@ -1,0 +1,208 @@
+"""Decides which tiles get memory: the rest is computed where it is read.
+
+A tile is kept when something needs it whole (a dot, a loop, a reshape), when computing it again for a second reader
+would cost more than storing it, or when a store in between might change what a load gives.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from pypto.backends.cpu.pull import can_pull, is_tile, plain_reshape, pulled_operands
+from pypto.ir.core import Function, Op, Region, Value
+from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+
+REDUCTIONS = ("sum", "max", "min", "argmax", "argmin")
+_FREE = ("constant", "arange", "undef", "broadcast_to", "reshape", "permute")
+_SLOW = {"div": 4, "rem": 10, "floordiv": 6, "load": 8}
+_KEEP_ABOVE = 4  # cost of a value (in simple lane instructions) from which a second reader loads it from memory
+
+
+@dataclass
+class Plan:
+    """Facts about a function that scheduling asks for.
+
+    `readers[v]` are the ops that read a value's memory or start the nest that computes it.
+    """
+
+    function: Function
+    uses: dict[Value, list[Op]] = field(default_factory=lambda: defaultdict(list))
+    position: dict[Op, int] = field(default_factory=dict)
+    end: dict[Op, int] = field(default_factory=dict)
+    loops: dict[Op, tuple[Op, ...]] = field(default_factory=dict)
+    home: dict[Value, Op] = field(default_factory=dict)  # the control op whose region has this argument
+    kept: set[Value] = field(default_factory=set)
+    readers: dict[Value, tuple[Op, ...]] = field(default_factory=dict)
+    writes: list[Op] = field(default_factory=list)
+
+    def defined_at(self, v: Value) -> int:
+        if v.op is None:
+            return self.position[self.home[v]]
+        return self.end[v.op] if v.op.regions else self.position[v.op]
+
+    def last_read(self, v: Value) -> int:
+        """Position of the last read; a read in a loop that the value enters from outside lasts until the loop ends."""
+        inside = self.enclosing(v)
+        last = self.defined_at(v)
+        for reader in self.readers.get(v, ()):
+            outer = next((loop for loop in self.loops[reader] if loop not in inside), None)
+            last = max(last, self.end[outer] if outer is not None else self.position[reader])
+        return last
+
+    def enclosing(self, v: Value) -> tuple[Op, ...]:
+        """The loops that a value is computed in."""
+        if v.op is None:
+            home = self.home.get(v)
+            return () if home is None else (*self.loops[home], home)
+        return self.loops[v.op]
+
+
+def make_plan(function: Function) -> Plan:
+    plan = Plan(function)
+    ops = number(plan, function.body, ())
+    plan.writes = [op for op in ops if op.name in TABLE and TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)]
+    cost: dict[Value, int] = {}
+    for op in ops:
+        for v in op.results:
+            cost[v] = own_cost(op) + min(1000, sum(cost.get(o, 0) for o in pulled_operands(op))) if can_pull(op) else 0
+    for op in reversed(ops):
+        for v in op.results:
+            if is_tile(v):
+                decide(plan, op, v, cost[v])
+        for region in op.regions:
+            for v in region.args:
+                if is_tile(v):
+                    plan.kept.add(v)
+                    plan.readers[v] = readers(plan, v)
+    return plan
+
+
+def number(plan: Plan, region: Region, loops: tuple[Op, ...]) -> list[Op]:
+    """Positions of all ops, outer before inner; gives them in that order."""
+    ops = []
+    for op in region.ops:
+        plan.position[op] = len(plan.position)
+        plan.loops[op] = loops
+        for v in op.operands:
+            plan.uses[v].append(op)
+        ops.append(op)
+        for inner in op.regions:
+            for v in inner.args:
+                plan.home[v] = op
+            ops += number(plan, inner, (*loops, op) if op.name != "if" else loops)
+        plan.end[op] = len(plan.position) - 1
+    return ops
+
+
+def own_cost(op: Op) -> int:
+    if op.name in _FREE:
+        return 0
+    if op.name == "tile_load":
+        access = Access.of(op)
+        return 1 if access.mask is None and not is_tile(access.base) else 4
+    return 10 if TABLE[op.name].ulp else _SLOW.get(op.name, 1)
+
+
+def readers(plan: Plan, v: Value) -> tuple[Op, ...]:
+    found: dict[Op, None] = {}
+    for user in plan.uses[v]:
+        result = user.results[0] if user.results else None
+        if result is not None and can_pull(user) and result not in plan.kept:
+            found.update(dict.fromkeys(plan.readers[result]))
+        elif result is not None and user.name == "reshape" and not plain_reshape(user):
+            found.update(dict.fromkeys((user, *plan.readers[result])))  # the result is the same memory
+        else:
+            found[user] = None
+    return tuple(found)
+
+
+def decide(plan: Plan, op: Op, v: Value, cost: int) -> None:
+    plan.readers[v] = readers(plan, v)
+    if not can_pull(op) or is_needed_whole(plan, v) or is_changed(plan, op, v):
+        plan.kept.add(v)
+    elif cost > _KEEP_ABOVE and (len(plan.readers[v]) > 1 or is_read_in_loop(plan, v)):
+        plan.kept.add(v)
+
+
+def is_needed_whole(plan: Plan, v: Value) -> bool:
+    """True for a dot's left side and accumulator, and for what is read in another order than it is made in.
+
+    The right side of a dot is computed straight into its panels.
+    """
+    for user in plan.uses[v]:
+        if user.name == "dot" and (v is user.operands[0] or (v in user.operands[2:] and not constant_like(v))):
+            return True
+        if user.name == "reshape" and not plain_reshape(user):
+            return True
+        if user.name == "permute" and not constant_like(v) and moves_lanes(user):
+            return True
+    return False
+
+
+def moves_lanes(op: Op) -> bool:
+    """True when a permute puts another dimension along the lanes."""
+    dims = op.attrs["dims"]
+    assert isinstance(dims, tuple)
+    return bool(dims) and dims[-1] != len(dims) - 1
+
+
+def constant_like(v: Value) -> bool:
+    return v.op is not None and v.op.name in ("constant", "undef")
+
+
+def is_transposed(v: Value) -> bool:
+    """True for a tile that is another one with its last two dimensions exchanged: a dot packs that one directly."""
+    op = v.op
+    if op is None or op.name != "permute":
+        return False
+    rank = len(v.shape)
+    return op.attrs["dims"] == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def is_read_in_loop(plan: Plan, v: Value) -> bool:
+    inside = plan.enclosing(v)
+    return any(loop not in inside for r in plan.readers[v] for loop in plan.loops[r])
+
+
+def is_changed(plan: Plan, op: Op, v: Value) -> bool:
+    """True when a store may touch a load's memory before its last reader has run."""
+    if op.name not in ("load", "tile_load"):
+        return False
+    inside = plan.enclosing(v)
+    for reader in plan.readers[v]:
+        outer = next((loop for loop in plan.loops[reader] if loop not in inside), None)
+        last = plan.end[outer] if outer is not None else plan.position[reader]
+        for write in plan.writes:
+            if plan.position[op] < plan.position[write] <= last and may_alias(plan.function, op, write):
+                if write is not reader or not same_place(op, write):
+                    return True
+    return False
+
+
+def root(v: Value) -> Value | None:
+    """The array argument behind a pointer, or None when it cannot be told."""
+    while v.op is not None:
+        if v.op.name == "array_ptr":
+            return v.op.operands[0]
+        if v.op.name not in ("addptr", "broadcast_to", "reshape", "permute"):
+            return None
+        v = v.op.operands[0]
+    return None
+
+
+def may_alias(function: Function, a: Op, b: Op) -> bool:
+    x, y = root(a.operands[0]), root(b.operands[0])
+    if x is None or y is None:
+        return True
+    return x is y or not function.attrs.get("noalias", False)
+
+
+def same_place(load: Op, store: Op) -> bool:
+    """True when both touch the same elements in the same order, so that each may follow the other element by element."""
+    if (load.name, store.name) != ("tile_load", "tile_store"):
+        return load.operands[0] is store.operands[0]
+    a, b = Access.of(load), Access.of(store)
+    return (a.shape, a.base, a.offsets, a.strides) == (b.shape, b.base, b.offsets, b.strides)

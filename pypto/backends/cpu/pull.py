@@ -1,0 +1,67 @@
+"""How an element of a value depends on elements of its operands: index maps through ops that compute nothing or one lane.
+
+An index map says for every dimension of a value which loop position it follows, or None for index 0.
+"""
+
+from __future__ import annotations
+
+from pypto.ir.core import Op, Value
+from pypto.ops.memory import Access
+from pypto.ops.table import TABLE
+
+IndexMap = tuple[int | None, ...]
+_MOVES = ("broadcast_to", "reshape", "permute")
+_LEAVES = ("arange", "constant", "undef")
+
+
+def is_tile(v: Value) -> bool:
+    """A value with elements to loop over; scalars are no tiles here."""
+    return hasattr(v.type, "shape") and bool(v.shape)
+
+
+def can_pull(op: Op) -> bool:
+    """True when an element of the op's only tile result can be computed alone, where it is needed."""
+    if len(op.results) != 1 or not is_tile(op.results[0]):
+        return False
+    if op.name == "reshape":
+        return plain_reshape(op)
+    return TABLE[op.name].elementwise or op.name in (*_MOVES, *_LEAVES, "load", "tile_load", "addptr")
+
+
+def plain_reshape(op: Op) -> bool:
+    """True when only dimensions of size 1 come or go."""
+    return [n for n in op.operands[0].shape if n > 1] == [n for n in op.results[0].shape if n > 1]
+
+
+def operand_map(op: Op, operand: Value, index: IndexMap) -> IndexMap:
+    """The map of an operand, given the map of the op's result (for a load: of the loaded tile)."""
+    if not is_tile(operand):
+        return ()
+    if op.name == "reshape":
+        kept = iter([i for i, n in zip(index, op.results[0].shape, strict=True) if n > 1])
+        return tuple(next(kept) if n > 1 else None for n in operand.shape)
+    if op.name == "permute":
+        dims = op.attrs["dims"]
+        assert isinstance(dims, tuple)
+        placed = dict(zip(dims, index, strict=True))
+        return tuple(placed[d] for d in range(len(index)))
+    return tuple(None if n == 1 else i for n, i in zip(operand.shape, index, strict=True))
+
+
+def pulled_operands(op: Op) -> tuple[Value, ...]:
+    """Operands that are computed per element: not the scalars of an access."""
+    if op.name in ("tile_load", "tile_store"):
+        access = Access.of(op)
+        return tuple(v for v in (access.base, access.value, access.mask, access.other) if v is not None and is_tile(v))
+    return tuple(v for v in op.operands if is_tile(v))
+
+
+def constant_of(v: Value) -> int | float | None:
+    """The number behind a constant, through broadcasts."""
+    op = v.op
+    while op is not None and op.name in ("broadcast_to", "reshape"):
+        op = op.operands[0].op
+    if op is None or op.name != "constant":
+        return None
+    value = op.attrs["value"]
+    return value if isinstance(value, int | float) else None

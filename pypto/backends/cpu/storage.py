@@ -1,0 +1,202 @@
+"""Gives memory to the values that are kept: which values share a buffer, and where each buffer lies in scratch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.plan import Plan
+from pypto.backends.cpu.pull import can_pull, is_tile, operand_map, plain_reshape
+from pypto.backends.cpu.target import CpuTarget
+from pypto.ir.core import Op, Region, Value
+from pypto.ir.types import DType, PtrType, float32, float64, int32
+
+_STAGGER = 64 * 9  # buffers of 4 KB multiples would otherwise hit the same cache sets
+
+
+@dataclass
+class Storage:
+    """Buffers by value. Values that a loop hands on share one, as do a dot and its accumulator, where lifetimes allow."""
+
+    plan: Plan
+    target: CpuTarget
+    of: dict[Value, Buffer] = field(default_factory=dict)
+    buffers: list[Buffer] = field(default_factory=list)
+    group: dict[Value, list[Value]] = field(default_factory=dict)
+
+    def new(self, elem: DType | PtrType, shape: tuple[int, ...], start: int, end: int, panel: int = 0) -> Buffer:
+        """A buffer for a tile, its rows padded to whole registers (to whole panels)."""
+        lanes = self.lanes(elem)
+        last = shape[-1] if shape else 1
+        pitch = -(-last // (panel or lanes)) * (panel or lanes) if last > 1 else 1
+        rows = -(-shape[-2] // lanes) * lanes if len(shape) > 1 and shape[-2] >= lanes else shape[-2] if len(shape) > 1 else 1
+        buffer = Buffer(len(self.buffers), elem, shape, pitch, rows, panel, start=start, end=end)
+        self.buffers.append(buffer)
+        return buffer
+
+    def lanes(self, elem: DType | PtrType) -> int:
+        return max(1, self.target.vector_bytes // item_bytes(elem))
+
+    def kept(self, v: Value) -> Buffer | None:
+        return self.of.get(v)
+
+
+def item_bytes(elem: DType | PtrType) -> int:
+    """Bytes of an element in scratch, where 16-bit floats are kept as they are in registers."""
+    if isinstance(elem, PtrType):
+        return 8
+    return 4 if elem.is_float and elem.bits == 16 else elem.itemsize
+
+
+def dot_dtype(dtype: DType) -> DType:
+    """What a dot's operands are multiplied in."""
+    if dtype.is_float:
+        return float64 if dtype == float64 else float32
+    return int32
+
+
+def make_storage(plan: Plan, target: CpuTarget) -> Storage:
+    storage = Storage(plan, target)
+    kept = [v for v in plan.readers if v in plan.kept]
+    storage.group = {v: [v] for v in kept}
+    for a, b in preferences(plan.function.body):
+        if a in storage.group and b in storage.group:
+            merge(storage, a, b)
+    for v in sorted(kept, key=plan.defined_at):
+        if v in storage.of or is_view(v):
+            continue
+        members = storage.group[v]
+        spans = [lifetime(plan, m) for m in members]
+        buffer = storage.new(v.tile.elem, v.shape, min(s for s, _ in spans), max(e for _, e in spans))
+        storage.of.update(dict.fromkeys(members, buffer))
+    for v in sorted(kept, key=plan.defined_at):
+        if is_view(v):
+            add_view(storage, v)
+    return storage
+
+
+def lifetime(plan: Plan, v: Value) -> tuple[int, int]:
+    """From the first write to the last read; what control flow hands on lives for all of it."""
+    control = plan.home[v] if v.op is None else v.op
+    if v.op is None or control.regions:
+        return plan.position[control], max(plan.end[control], plan.last_read(v))
+    return plan.defined_at(v), plan.last_read(v)
+
+
+def is_view(v: Value) -> bool:
+    return v.op is not None and v.op.name == "reshape" and not plain_reshape(v.op)
+
+
+def add_view(storage: Storage, v: Value) -> None:
+    """A reshape that regroups elements: the source's memory, packed without padding, under another shape."""
+    assert v.op is not None
+    source = storage.of[v.op.operands[0]]
+    source = source.view_of or source
+    make_dense(source)
+    view = Buffer(len(storage.buffers), source.elem, v.shape, 0, 0, view_of=source, start=source.start, end=source.end)
+    make_dense(view)
+    storage.buffers.append(view)
+    storage.of[v] = view
+
+
+def make_dense(buffer: Buffer) -> None:
+    buffer.dense = True
+    buffer.pitch = buffer.shape[-1] if buffer.shape else 1
+    buffer.rows = buffer.shape[-2] if len(buffer.shape) > 1 else 1
+
+
+def preferences(region: Region) -> list[tuple[Value, Value]]:
+    """Pairs of values that would best share memory."""
+    pairs: list[tuple[Value, Value]] = []
+    for op in region.ops:
+        for inner in op.regions:
+            pairs += preferences(inner)
+        if op.name == "dot" and len(op.operands) > 2:
+            pairs.append((op.operands[2], op.results[0]))
+        inits = op.operands[3:] if op.name == "for" else op.operands if op.name == "while" else ()
+        if inits:
+            args = op.regions[-1].args[1:] if op.name == "for" else op.regions[-1].args
+            pairs += zip(args, op.regions[-1].terminator.operands, strict=True)
+            pairs += zip(args, op.results, strict=True)
+            pairs += zip(args, inits, strict=True)
+            if op.name == "while":
+                pairs += zip(args, op.regions[0].args, strict=True)
+        if op.name == "if":
+            for inner in op.regions:
+                pairs += zip(op.results, inner.terminator.operands, strict=True)
+    return pairs
+
+
+def merge(storage: Storage, a: Value, b: Value) -> None:
+    ours, theirs = storage.group[a], storage.group[b]
+    if ours is theirs or a.type != b.type or any(is_view(v) for v in (*ours, *theirs)):
+        return
+    if any(interfere(storage.plan, x, y) for x in ours for y in theirs):
+        return
+    ours += theirs
+    for v in theirs:
+        storage.group[v] = ours
+
+
+def interfere(plan: Plan, a: Value, b: Value) -> bool:
+    """True when one value is still to be read at or after the place where the other one is written."""
+    first, second = (a, b) if plan.defined_at(a) <= plan.defined_at(b) else (b, a)
+    written, last = plan.defined_at(second), plan.last_read(first)
+    if plan.defined_at(first) == written:
+        # The arguments of both regions of a while are one value; two results of one op are not.
+        return not (first.op is None and second.op is None and plan.home[first] is plan.home[second] and same_argument(plan, first, second))
+    if last != written:
+        return last > written
+    return not (second.op is None or second.op.regions or in_place(plan, second.op, first))
+
+
+def same_argument(plan: Plan, a: Value, b: Value) -> bool:
+    indices = [r.args.index(v) for v in (a, b) for r in plan.home[a].regions if v in r.args]
+    return plan.home[a].name == "while" and indices[0] == indices[1] and a is not b
+
+
+def in_place(plan: Plan, op: Op, old: Value) -> bool:
+    """True when `op` reads each element of `old` no later than it writes the same element of its result."""
+    if op.name == "dot":
+        return len(op.operands) > 2 and old is op.operands[2] and old not in op.operands[:2]
+    identity = tuple(range(len(op.results[0].shape)))
+    if not can_pull(op) or old.shape != op.results[0].shape:
+        return False
+    return all(index == identity for index in maps_to(plan, op, identity, old, {}))
+
+
+def maps_to(plan: Plan, op: Op, index: tuple[int | None, ...], leaf: Value, seen: dict[tuple[Value, object], None]) -> list[tuple[int | None, ...]]:
+    """Index maps with which computing `op` at `index` reads `leaf`."""
+    found = []
+    for v in op.operands:
+        if not is_tile(v):
+            continue
+        inner = operand_map(op, v, index)
+        if v is leaf:
+            found.append(inner)
+        elif (v, inner) not in seen and v not in plan.kept and v.op is not None:
+            seen[v, inner] = None
+            found += maps_to(plan, v.op, inner, leaf, seen)
+    return found
+
+
+def place(buffers: list[Buffer]) -> int:
+    """Offsets by lifetime, largest first, in the lowest gap; gives the bytes in all."""
+    placed: list[tuple[int, int, Buffer]] = []
+    real = [b for b in buffers if b.view_of is None and not b.unused]
+    for buffer in sorted(real, key=lambda b: (-b.elements * item_bytes(b.elem), b.id)):
+        size = -(-buffer.elements * item_bytes(buffer.elem) // 64) * 64 + 64
+        if size % 4096 < 128:
+            size += _STAGGER
+        offset = 0
+        for start, stop, other in sorted(placed, key=lambda p: p[0]):
+            if other.start <= buffer.end and buffer.start <= other.end and offset + size > start:
+                offset = max(offset, stop)
+        buffer.offset = offset
+        placed.append((offset, offset + size, buffer))
+    for buffer in buffers:
+        if buffer.view_of is not None:
+            buffer.offset = buffer.view_of.offset
+    return max((stop for _, stop, _ in placed), default=0)
+
+

@@ -1,0 +1,172 @@
+"""Writes LLVM IR text: names, declarations, stack slots, and frames that code is hoisted into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pypto.backends.cpu.lanes import Lanes
+from pypto.ir.types import DType, int64
+
+
+@dataclass(slots=True)
+class Frame:
+    """A straight stretch of code, and what is already computed in it.
+
+    Every loop opens a frame. An instruction goes to the outermost frame that knows all its operands: that is the
+    whole of loop-invariant code motion here.
+    """
+
+    lines: list[str]
+    memo: dict[Any, Lanes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Carried:
+    """A value that a loop hands from one iteration to the next."""
+
+    name: str
+    kind: str
+    init: str
+    next: str = ""
+
+
+class Writer:
+    """Text of one LLVM module, function by function."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = [Frame([])]
+        self.base = 0  # code is never hoisted above this frame
+        self.slots: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self.functions: list[str] = []
+        self.count = 0
+
+    def name(self, prefix: str = "t") -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    @property
+    def depth(self) -> int:
+        return len(self.frames) - 1
+
+    def line(self, text: str, level: int | None = None) -> None:
+        self.frames[self.depth if level is None else max(level, self.base)].lines.append(f"  {text}")
+
+    def raw(self, text: str, level: int | None = None) -> str:
+        """An instruction with a result; gives its name."""
+        name = "%" + self.name()
+        self.line(f"{name} = {text}", level)
+        return name
+
+    def instr(self, text: str, dtype: DType, width: int, level: int) -> Lanes:
+        level = max(level, self.base)
+        return Lanes(self.raw(text, level), dtype, width, level)
+
+    def label(self, name: str) -> None:
+        self.frames[self.depth].lines.append(f"{name}:")
+
+    def slot(self, type_text: str, align: int = 64) -> str:
+        """A stack slot, made once at the function's entry."""
+        name = "%" + self.name("slot")
+        self.slots.append(f"  {name} = alloca {type_text}, align {align}")
+        return name
+
+    def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
+        self.declarations[name] = f"declare {result} @{name}({', '.join(args)}) {attrs}".rstrip()
+
+    def call(self, result: str, name: str, args: tuple[tuple[str, str], ...], level: int | None = None, flags: str = "") -> str:
+        """A call of an external function or intrinsic; `args` are pairs of type and text."""
+        self.declare(name, result, tuple(t for t, _ in args))
+        text = f"call {flags}{result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
+        if result != "void":
+            return self.raw(text, level)
+        self.line(text, level)
+        return ""
+
+    @contextmanager
+    def frame(self) -> Iterator[Frame]:
+        """Open a frame. What becomes of its lines is up to the caller: hoisted code must come before them."""
+        inner = Frame([])
+        self.frames.append(inner)
+        try:
+            yield inner
+        finally:
+            self.frames.pop()
+
+    @contextmanager
+    def loop(self, start: str, end: str, step: str, dtype: DType = int64, carried: tuple[Carried, ...] = ()) -> Iterator[Lanes]:
+        """``for (i = start; i < end; i += step)``; for a step below 0, ``i > end``. The index is known in the frame inside.
+
+        A run-time step is taken as positive when it is. Each `Carried` is a phi; set its `next` before the body ends.
+        """
+        pre, head, body, latch, out = (self.name(p) for p in ("pre", "head", "body", "latch", "out"))
+        index, kind = "%" + self.name("i"), f"i{dtype.bits}"
+        with self.frame() as inner:
+            yield Lanes(index, dtype, 1, self.depth)
+        self.line(f"br label %{pre}")
+        self.label(pre)
+        more = self._more(index, end, step, kind)
+        self.line(f"br label %{head}")
+        self.label(head)
+        self.line(f"{index} = phi {kind} [ {start}, %{pre} ], [ {index}.next, %{latch} ]")
+        for c in carried:
+            self.line(f"{c.name} = phi {c.kind} [ {c.init}, %{pre} ], [ {c.next}, %{latch} ]")
+        self.frames[-1].lines += [f"  {text}" for text in more]
+        self.line(f"br i1 {index}.more, label %{body}, label %{out}")
+        self.label(body)
+        self.frames[-1].lines += inner.lines
+        self.line(f"br label %{latch}")
+        self.label(latch)
+        self.line(f"{index}.next = add {kind} {index}, {step}")
+        self.line(f"br label %{head}")
+        self.label(out)
+
+    def _more(self, index: str, end: str, step: str, kind: str) -> list[str]:
+        """Instructions that set ``index.more``."""
+        if not step.startswith("%"):
+            return [f"{index}.more = icmp {'sgt' if step.startswith('-') else 'slt'} {kind} {index}, {end}"]
+        down = self.raw(f"icmp slt {kind} {step}, 0")
+        return [f"{index}.lt = icmp slt {kind} {index}, {end}", f"{index}.gt = icmp sgt {kind} {index}, {end}",
+                f"{index}.more = select i1 {down}, i1 {index}.gt, i1 {index}.lt"]
+
+    @contextmanager
+    def based(self) -> Iterator[None]:
+        """Code inside is hoisted no further than the frame that is open now."""
+        outer, self.base = self.base, self.depth
+        try:
+            yield
+        finally:
+            self.base = outer
+
+    def branch(self, condition: str, sides: Sequence[Callable[[], Sequence[Lanes]]]) -> tuple[str, ...]:
+        """An if with two sides; gives a phi for each pair of values that the sides return."""
+        names = [self.name(p) for p in ("then", "else")]
+        ends = [n + ".end" for n in names]
+        out = self.name("out")
+        bodies, results = [], []
+        for side in sides:
+            with self.frame() as inner:
+                results.append(side())
+            bodies.append(inner.lines)
+        self.line(f"br i1 {condition}, label %{names[0]}, label %{names[1]}")
+        for name, end, body in zip(names, ends, bodies, strict=True):
+            self.label(name)
+            self.frames[-1].lines += body
+            self.line(f"br label %{end}")
+            self.label(end)
+            self.line(f"br label %{out}")
+        self.label(out)
+        return tuple(self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]")
+                     for a, b in zip(*results, strict=True))
+
+    def finish_function(self, header: str, body: list[str]) -> None:
+        self.functions.append("\n".join([f"define {header} {{", "entry:", *self.slots, *body, "}"]))
+        self.slots = []
+
+    def text(self) -> str:
+        return "\n".join([*self.functions, *(self.declarations[k] for k in sorted(self.declarations))]) + "\n"
+
+
