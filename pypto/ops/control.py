@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pypto.ir.types import Type
+from pypto.ir.core import Op, Region, Value
+from pypto.ir.types import Type, int1, int32, int64, scalar
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
 
 
@@ -22,21 +23,65 @@ def carried(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]
     return tuple(types)
 
 
-def structural(name: str, infer: Any, doc: str, effect: Effect = Effect.PURE, traits: tuple[str, ...] = ()) -> OpRow:
-    return OpRow(name, (), infer, None, STRUCTURAL, STRUCTURAL, effect=effect, traits=frozenset(traits), public=False, doc=doc)
+def need(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise TypeError(sentence)
+
+
+def types_of(values: Sequence[Value]) -> tuple[Type, ...]:
+    return tuple(v.type for v in values)
+
+
+def need_yield(region: Region, expected: tuple[Type, ...]) -> None:
+    given = types_of(region.terminator.operands)
+    need(given == expected, f"a region yields ({', '.join(map(str, given))}), but ({', '.join(map(str, expected))}) is needed")
+
+
+def need_args(region: Region, expected: tuple[Type, ...]) -> None:
+    given = types_of(region.args)
+    need(given == expected, f"a region takes ({', '.join(map(str, given))}), but gets ({', '.join(map(str, expected))})")
+
+
+def check_if(op: Op) -> None:
+    need(types_of(op.operands) == (scalar(int1),), "takes one bool scalar, the condition")
+    need(len(op.regions) == 2, f"has {len(op.regions)} regions, but needs one for each outcome")
+    for region in op.regions:
+        need_args(region, ())
+        need_yield(region, types_of(op.results))
+
+
+def check_for(op: Op) -> None:
+    bounds = set(types_of(op.operands[:3]))
+    need(len(op.operands) >= 3 and bounds in ({scalar(int32)}, {scalar(int64)}),
+         "takes lower bound, upper bound and step, all i32 or all i64")
+    need(len(op.regions) == 1, f"has {len(op.regions)} regions, but needs one")
+    need_args(op.regions[0], (*bounds, *types_of(op.results)))
+    need_yield(op.regions[0], types_of(op.results))
+
+
+def check_while(op: Op) -> None:
+    need(len(op.regions) == 2, f"has {len(op.regions)} regions, but needs one for the condition and one for the body")
+    for region, yielded in zip(op.regions, ((scalar(int1),), types_of(op.results)), strict=True):
+        need_args(region, types_of(op.results))
+        need_yield(region, yielded)
+
+
+def structural(name: str, infer: Any, doc: str, check: Any = None, traits: tuple[str, ...] = ("control",)) -> OpRow:
+    return OpRow(name, (), infer, None, STRUCTURAL, STRUCTURAL, check=check, traits=frozenset(("variadic", *traits)), public=False, doc=doc)
 
 
 ROWS = (
     structural("if", nothing, "Runs its first region when the condition holds, else its second; yields what that one yields.",
-               traits=("control",)),
+               check_if, ("control", "declared")),
     structural("for", loop_results, "Runs its region for each index from lower bound to upper bound by a step; the region's arguments are "
                "the index and the carried values, and it yields the next state of these. The bounds and the index have one integer type.",
-               traits=("control",)),
+               check_for),
     structural("while", carried, "Runs its second region as long as its first one yields true; both take the carried values, and the "
-               "second yields their next state.", traits=("control",)),
+               "second yields their next state.", check_while),
     structural("yield", nothing, "Ends a region and gives its values.", traits=("terminator",)),
     OpRow("assert_", (Param("condition"), Param("message", "str", "")), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC,
           public=False, doc="Reports the message where the condition is false, in checked mode and in the interpreter."),
     OpRow("print_", (Param("values"), Param("prefix", "str", "")), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
-          doc="Prints values, in the interpreter; compiled code prints nothing."),
+          traits=frozenset({"variadic"}), doc="Prints values, in the interpreter; compiled code prints nothing."),
+    structural("breakpoint_", nothing, "Stops in the debugger, in the interpreter; compiled code goes on.", Effect.SYNC),
 )

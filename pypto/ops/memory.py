@@ -162,6 +162,7 @@ _HINTS = tuple(Param(name, "any", None, "accepted; has no meaning on a CPU")
                for name in ("cache_modifier", "eviction_policy", "volatile"))
 _ARRAY = Param("array", doc="an array argument")
 _DIM = Param("dim", "int")
+_VARIADIC = frozenset({"variadic"})
 
 ROWS = (
     OpRow("array_ptr", (_ARRAY,), infer_array_ptr, None, STRUCTURAL, STRUCTURAL, public=False, doc="Address of the first element."),
@@ -171,14 +172,15 @@ ROWS = (
     OpRow("addptr", (Param("pointer"), Param("offset")), infer_addptr, None, STRUCTURAL, STRUCTURAL, public=False,
           doc="Pointers moved by a number of elements."),
     OpRow("load", (Param("pointer"), Param("mask", default=None), Param("other", default=None), *_HINTS), infer_load, None, STRUCTURAL,
-          STRUCTURAL, prepare_load, Effect.READ,
+          STRUCTURAL, prepare_load, Effect.READ, attrs=(),
           doc="Elements at the pointers. Where the mask is false no memory is touched and the result is `other`, or 0.",
           example="load(x + offsets, mask=offsets < n, other=0.0)"),
     OpRow("store", (Param("pointer"), Param("value"), Param("mask", default=None), *_HINTS), infer_store, None, STRUCTURAL, STRUCTURAL,
-          prepare_store, Effect.WRITE, doc="Writes the value's elements at the pointers, where the mask holds.",
+          prepare_store, Effect.WRITE, attrs=(), doc="Writes the value's elements at the pointers, where the mask holds.",
           example="store(y + offsets, value, mask=offsets < n)"),
     OpRow("tile_load", (Param("base"), Param("shape", "shape"), Param("masked", "bool")), infer_tile_load, None, STRUCTURAL, STRUCTURAL,
-          effect=Effect.READ, public=False, doc="A structured load, see `Access`. Elements that do not exist are `other`, or 0."),
+          effect=Effect.READ, traits=_VARIADIC, public=False, doc="A structured load, see `Access`. Elements that do not exist are `other`, or 0."),
     OpRow("tile_store", (Param("base"), Param("shape", "shape"), Param("masked", "bool")), infer_tile_store, None, STRUCTURAL,
-          STRUCTURAL, effect=Effect.WRITE, public=False, doc="A structured store, see `Access`. Elements that do not exist are not written."),
+          STRUCTURAL, effect=Effect.WRITE, traits=_VARIADIC, public=False,
+          doc="A structured store, see `Access`. Elements that do not exist are not written."),
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 _AXIS = Param("axis", "axis", None, "dimension or dimensions to reduce; None is all")
 _KEEP = Param("keep_dims", "bool", False, "leave the reduced dimensions in place with size 1")
+_REDUCED = ("axes", "keep_dims")
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -148,21 +149,21 @@ _DOT = (
 ROWS = (
     OpRow("sum", (Param("x"), _AXIS, _KEEP, Param("dtype", "dtype", None, "element type to add up in")), reduction_infer,
           reduce_meaning(exact_sum), Reduction(lambda d: 0, lambda e, a, b: e.add(a, b)), STRUCTURAL, prepare_sum,
-          traits=frozenset({"reduction"}), dtypes="number", doc="Sum along an axis. 16-bit floats add up in float32.",
+          traits=frozenset({"reduction"}), attrs=_REDUCED, dtypes="number", doc="Sum along an axis. 16-bit floats add up in float32.",
           example="sum(x, axis=0)"),
     OpRow("max", (Param("x"), _AXIS, _KEEP), reduction_infer, reduce_meaning(np.fmax.reduce), Reduction(least, lane_max), STRUCTURAL,
-          prepare_reduction, traits=frozenset({"reduction"}), dtypes="number", doc="Greatest element along an axis, NaN ignored.",
+          prepare_reduction, traits=frozenset({"reduction"}), attrs=_REDUCED, dtypes="number", doc="Greatest element along an axis, NaN ignored.",
           example="max(x, axis=0)"),
     OpRow("min", (Param("x"), _AXIS, _KEEP), reduction_infer, reduce_meaning(np.fmin.reduce),
           Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt")), STRUCTURAL, prepare_reduction,
-          traits=frozenset({"reduction"}), dtypes="number", doc="Least element along an axis, NaN ignored.", example="min(x, axis=0)"),
-    OpRow("argmax", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.argmax, 1), STRUCTURAL, STRUCTURAL, prepare_arg,
+          traits=frozenset({"reduction"}), attrs=_REDUCED, dtypes="number", doc="Least element along an axis, NaN ignored.", example="min(x, axis=0)"),
+    OpRow("argmax", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.argmax, 1), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED,
           dtypes="number", doc="Index of the greatest element along an axis; the lowest index of equals.", example="argmax(x, axis=0)"),
-    OpRow("argmin", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.argmin, -1), STRUCTURAL, STRUCTURAL, prepare_arg,
+    OpRow("argmin", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.argmin, -1), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED,
           dtypes="number", doc="Index of the least element along an axis; the lowest index of equals.", example="argmin(x, axis=0)"),
     OpRow("cumsum", (Param("x"), Param("axis", "int", 0), Param("reverse", "bool", False)), infer_scan, cumsum_meaning, STRUCTURAL,
           STRUCTURAL, prepare_scan, dtypes="number", doc="Running sum along an axis.", example="cumsum(x, axis=0)"),
-    OpRow("dot", _DOT, infer_dot, dot_meaning, STRUCTURAL, STRUCTURAL, prepare_dot, dtypes="number",
+    OpRow("dot", _DOT, infer_dot, dot_meaning, STRUCTURAL, STRUCTURAL, prepare_dot, attrs=(), dtypes="number",
           doc="Matrix product, accumulated in float32 (float64 and integers: see the language guide).", example="dot(a, b, acc)"),
 )
 

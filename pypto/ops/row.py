@@ -41,6 +41,7 @@ REQUIRED: Final = "<required>"
 
 Meaning = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
 CpuRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes
+Check = Callable[[Op], None]
 Infer = Callable[[Sequence[Type], Mapping[str, Attr]], tuple[Type, ...]]
 Prepare = Callable[..., tuple[list[Any], dict[str, Any]]]  # (builder, **arguments) -> operands, attributes
 
@@ -83,6 +84,10 @@ class OpRow:
         Template over Ascend C calls.
     prepare : callable
         From the arguments of the public call to operands and attributes (promotion, broadcast, defaults).
+    check : callable
+        Rules of the op that its type rule cannot see (regions, attribute values). Raises `TypeError` with a sentence.
+    attrs : tuple of str
+        Names of the attributes in the IR, where `prepare` makes others than the parameters of the public call.
     ulp : mapping from dtype name to float
         Largest error of the CPU rule against float64, 0 where it is exact.
     domain : (float, float)
@@ -97,6 +102,8 @@ class OpRow:
     ascend: str | Structural | Unsupported
     prepare: Prepare | None = None
     effect: Effect = Effect.PURE
+    check: Check | None = None
+    attrs: tuple[str, ...] | None = None
     traits: frozenset[str] = frozenset()
     ulp: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     domain: tuple[float, float] = (-10.0, 10.0)
@@ -104,6 +111,11 @@ class OpRow:
     doc: str = ""
     example: str = ""
     public: bool = True
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Names of the attributes that the op has in the IR."""
+        return tuple(p.name for p in self.params if not p.is_operand) if self.attrs is None else self.attrs
 
     @property
     def elementwise(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.ir.core import Op
-from pypto.ir.types import TileType, Type, int32, int64, scalar
+from pypto.ir.types import PtrType, TileType, Type, int32, int64, scalar
 from pypto.ops.row import STRUCTURAL, OpRow, Param
 from pypto.ops.rules import Prepared, tile
 
@@ -103,15 +103,28 @@ def infer_axis(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, .
     return (scalar(int32),)
 
 
+def check_constant(op: Op) -> None:
+    value, elem = op.attrs["value"], tile(op.results[0].type).elem
+    if isinstance(elem, PtrType):
+        raise TypeError("there are no constant pointers")
+    if type(value) is not (bool if elem.is_bool else int if elem.is_int else float):
+        raise TypeError(f"the value {value!r} is no {elem.kind}")
+    low, high = elem.integer_range
+    if isinstance(value, int) and not low <= value <= high:
+        raise TypeError(f"{value} does not fit into {elem}")
+
+
+# The result type of these is given by who makes them.
+_DECLARED = frozenset({"declared"})
+
 ROWS = (
     index_row("program_id", "Index of this program along an axis of the grid, as int32."),
     index_row("num_programs", "Size of the grid along an axis, as int32."),
-    # The result type of a constant is given by who makes it.
     OpRow("constant", (Param("value", "any"),), lambda types, attrs: (), lambda op: np.full(
         op.result.shape, op.attrs["value"], op.result.dtype.numpy), STRUCTURAL, STRUCTURAL, public=False,
-        doc="A number known at compile time, in every element."),
+          check=check_constant, traits=_DECLARED, doc="A number known at compile time, in every element."),
     OpRow("undef", (), lambda types, attrs: (), lambda op: np.zeros(op.result.shape, op.result.dtype.numpy), STRUCTURAL, STRUCTURAL,
-          public=False, doc="A value that is never read: a variable before its first assignment."),
+          public=False, traits=_DECLARED, doc="A value that is never read: a variable before its first assignment."),
     OpRow("arange", (Param("start", "int"), Param("end", "int", None)), infer_arange, arange_meaning, STRUCTURAL, STRUCTURAL,
           prepare_arange, doc="start, start + 1, … end - 1 as an int32 tile; any size.", example="arange(0, 100)"),
     OpRow("broadcast_to", (Param("x"), _SHAPE), infer_broadcast, attr_meaning(np.broadcast_to, "shape"), STRUCTURAL, STRUCTURAL,

@@ -166,16 +166,25 @@ class LaneEmitter:
         return self.instr(f"bitcast {a.typed} to {llvm_type(dtype, a.width)}", dtype, a)
 
     def ldexp(self, a: Lanes, n: Lanes) -> Lanes:
-        """Two steps of half the exponent each, so that both factors are normal and only the last one rounds."""
-        ints, bias, mantissa = (int64, 1023, 52) if a.dtype == float64 else (int32, 127, 23)
-        whole = self.convert(n, ints)
+        """Two steps of half the exponent each, so that both factors are normal and only the last one rounds.
+
+        Adding 1.5 times the weight of the first fraction bit puts an integral `n` into the lowest bits.
+        """
+        ints, floats, bias, mantissa = (int64, float64, 1023, 52) if a.dtype == float64 else (int32, float32, 127, 23)
+        shifter = self.const(1.5 * 2.0**mantissa, floats)
+        whole = self.sub(self.raw_bitcast(self.add(n, shifter), ints), self.const(shifted_bits(mantissa, bias), ints))
         half = self.shr(whole, self.const(1, ints))
         for part in (half, self.sub(whole, half)):
             power = self.shl(self.add(part, self.const(bias, ints)), self.const(mantissa, ints))
-            a = self.mul(a, self.raw_bitcast(power, float64 if a.dtype == float64 else float32))
+            a = self.mul(a, self.raw_bitcast(power, floats))
         return a
 
     def iota(self, width: int, dtype: DType) -> Lanes:
         """0, 1, 2, … in the lanes."""
         kind = llvm_type(dtype, 1)
         return Lanes(f"<{', '.join(f'{kind} {i}' for i in range(width))}>", dtype, width, 0)
+
+
+def shifted_bits(mantissa: int, bias: int) -> int:
+    """Bits of 1.5 · 2**mantissa."""
+    return ((bias + mantissa) << mantissa) | (1 << (mantissa - 1))
