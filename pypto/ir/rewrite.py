@@ -29,6 +29,9 @@ class Rewriter:
     def operands(self, op: Op) -> tuple[Value, ...]:
         return tuple(self.value(v) for v in op.operands)
 
+    def function(self, old: Function) -> Function:
+        return Function(old.name, self.region(old.body), dict(old.attrs), old.loc)
+
     def region(self, old: Region) -> Region:
         """A copy of a region, with fresh arguments."""
         new = Region([Value(a.type, a.hint) for a in old.args])
@@ -57,5 +60,4 @@ class Rewriter:
 
 def rewrite(function: Function, rule: Rule, builder: type[Builder] = Builder) -> Function:
     """A copy of `function` in which `rule` decided about every op, operands before users."""
-    rewriter = Rewriter(builder(Region()), rule)
-    return Function(function.name, rewriter.region(function.body), dict(function.attrs), function.loc)
+    return Rewriter(builder(Region()), rule).function(function)

@@ -229,7 +229,7 @@ ROWS = (
              (0.0, 1e4)),
     function("sqrt", np.sqrt, lambda e, op, x: e.sqrt(x), unary("Sqrt"), "Square root, correctly rounded.", (0.0, 0.0), (0.0, 1e4)),
     function("rsqrt", lambda a: 1 / np.sqrt(a), lane_rsqrt, unary("Rsqrt"), "1 / sqrt(x).", (1.5, 1.5), (0.0, 1e4)),
-    function("tanh", np.tanh, lane_tanh, unary("Tanh"), "Hyperbolic tangent.", (2.0, 2.0)),
+    function("tanh", np.tanh, lane_tanh, unary("Tanh"), "Hyperbolic tangent.", (2.2, 2.0)),
     function("erf", erf, lane_erf, unary("Erf"), "Error function, 2/√π · ∫₀ˣ exp(-t²) dt.", (1.5, 1.5), (-5.0, 5.0)),
     function("floor", np.floor, rounding("floor"), unary("Floor"), "Greatest integral value not above x.", (0.0, 0.0)),
     function("ceil", np.ceil, rounding("ceil"), unary("Ceil"), "Least integral value not below x.", (0.0, 0.0)),

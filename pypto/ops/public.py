@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from pypto.errors.frontend import OutsideKernel
-from pypto.ops.row import REQUIRED, OpRow
+from pypto.ops.row import REQUIRED, OpRow, Param
 
 
 class KernelName:
@@ -17,7 +17,7 @@ class KernelName:
         self.__doc__ = doc
         self.__module__ = "pypto"
 
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         raise OutsideKernel(name=self.__name__)
 
     def __repr__(self) -> str:
@@ -30,9 +30,12 @@ class OpFunction(KernelName):
     def __init__(self, row: OpRow) -> None:
         super().__init__(row.name, docstring(row))
         self.row = row
-        self.__signature__ = inspect.Signature([
-            inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                              default=inspect.Parameter.empty if p.default is REQUIRED else p.default) for p in row.params])
+        self.__signature__ = inspect.Signature([parameter(p) for p in row.params])
+
+
+def parameter(p: Param) -> inspect.Parameter:
+    default = inspect.Parameter.empty if p.default is REQUIRED else p.default
+    return inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
 
 class Intrinsic(KernelName):
@@ -43,14 +46,14 @@ class constexpr:
     """Annotation of a parameter that a kernel is compiled for; as a call, a value to be read as a constant."""
 
     def __init__(self, value: Any) -> None:
-        self.value = value.value if isinstance(value, constexpr) else value
+        self.value: Any = value.value if isinstance(value, constexpr) else value
 
     def __repr__(self) -> str:
         return f"pto.constexpr({self.value!r})"
 
 
 class Promise:
-    """Annotation of an argument whose shape is kept at run time (`dynamic`), or compiled in whatever it costs (`static`)."""
+    """Annotation of an argument: its shape is kept at run time (`dynamic`), or always compiled in (`static`)."""
 
     def __init__(self, name: str, doc: str) -> None:
         self.name = name

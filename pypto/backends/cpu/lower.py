@@ -68,6 +68,7 @@ class FunctionEmitter:
         own = self.e.add(scratch, self.e.mul(Lanes("%thread", int64, 1, 0), size))
         for buffer in self.schedule.buffers:
             self.bases[buffer.id] = self.e.add(own, self.e.const(buffer.offset, int64)) if buffer.offset else own
+        self.parameters()
         with w.loop("%first", "%last", "1") as program:
             plane = self.e.mul(grid[0], grid[1])
             rest = self.e.binary("urem", program, plane)
@@ -126,12 +127,14 @@ class FunctionEmitter:
     def scalar_value(self, v: Value) -> Lanes:
         if v not in self.env and isinstance(v.type, ArrayType):
             raise CompilerBug(f"array argument {v.hint} is used as a value")
-        return self.env[v] if v in self.env else self.parameter(v)
-
-    def parameter(self, v: Value) -> Lanes:
-        """A scalar argument of the kernel."""
-        self.env[v] = self.argument("scalar", v, 0, v.dtype)
         return self.env[v]
+
+    def parameters(self) -> None:
+        """Scalar arguments, as far as they are read."""
+        read = {v for op in self.function.walk() for v in op.operands}
+        for v in self.function.args:
+            if v in read and not isinstance(v.type, ArrayType):
+                self.env[v] = self.argument("scalar", v, 0, v.dtype)
 
     def op_constant(self, op: Op) -> None:
         value = op.attrs["value"]

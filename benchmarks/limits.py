@@ -1,0 +1,158 @@
+"""What the machine can do at most, measured in the same run as the kernels: no C compiler, only llvmlite."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.limits_ir import CHAINS, LOOPS, module
+
+# Bytes of one array, over all threads: L1 and L2 are a core's own, the rest is shared.
+OWN: Final = MappingProxyType({"L1": 12 << 10, "L2": 256 << 10})
+SHARED: Final = MappingProxyType({"L3": 6 << 20, "DRAM": 256 << 20})
+MOVED: Final = MappingProxyType({"read": 1, "copy": 2, "add": 3})
+PASS_BYTES: Final = 256 << 20
+FMA_ROUNDS: Final = 1_000_000
+REPEATS: Final = 9
+
+Loop = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The compiled loops, the floats in one vector, and what keeps the machine code alive."""
+
+    width: int
+    loops: Mapping[str, Loop]
+    owner: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Measured rates by name and number of threads.
+
+    "fma" in flop/s; "read", "copy" and "add" at "L1", "L2", "L3" and "DRAM" in bytes moved per second, stores past the
+    caches included where they are faster.
+    """
+
+    rates: Mapping[str, Mapping[int, float]]
+
+    def rate(self, name: str, threads: int) -> float:
+        """The rate at a number of threads; KeyError if it was not measured."""
+        return self.rates[name][threads]
+
+
+def vector_width(features: str) -> int:
+    """Floats in the widest vector register of LLVM's feature list.
+
+    Examples
+    --------
+    >>> vector_width("+avx,+avx2,-avx512f"), vector_width("+neon")
+    (8, 4)
+    """
+    on = {f[1:] for f in features.split(",") if f.startswith("+")}
+    if "avx512f" in on:
+        return 16
+    return 8 if "avx" in on else 4
+
+
+def compile_loops() -> Machine:
+    """Compile the loops of `limits_ir` for this host."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=2)
+    width = vector_width(features)
+    jit = llvm.create_lljit_compiler(target)
+    library = llvm.JITLibraryBuilder().add_ir(module(width))
+    for name in LOOPS:
+        library.export_symbol(name)
+    linked = library.link(jit, "limits")
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3)
+    return Machine(width, {name: signature(linked[name]) for name in LOOPS}, (jit, linked))
+
+
+def measure(threads: Sequence[int]) -> Limits:
+    """Measure every limit with each number of threads; takes a few seconds."""
+    machine = compile_loops()
+    rates: dict[str, dict[int, float]] = {}
+    for n in threads:
+        rates.setdefault("fma", {})[n] = fma_rate(machine, n)
+        for level in (*OWN, *SHARED):
+            for name, rate in stream_rates(machine, level, n).items():
+                rates.setdefault(f"{name} {level}", {})[n] = rate
+    return Limits(rates)
+
+
+def fma_rate(machine: Machine, threads: int) -> float:
+    """Multiply-adds on vectors of float32, in flop/s over all threads."""
+    arrays = [buffers(64, machine.width) for _ in range(threads)]
+    calls = [call(machine, "fma", 1, FMA_ROUNDS, own) for own in arrays]
+    return 2 * CHAINS * machine.width * FMA_ROUNDS * threads / fastest(calls)
+
+
+def stream_rates(machine: Machine, level: str, threads: int) -> dict[str, float]:
+    """Bytes per second of "read", "copy" and "add" over arrays that fit the level, over all threads."""
+    size = OWN[level] if level in OWN else SHARED[level] // threads
+    n = size // 4 // (128 * 8) * (128 * 8)
+    arrays = [buffers(n, k) for k in range(threads)]
+    best: dict[str, float] = {}
+    for loop in LOOPS:
+        name = loop.removesuffix("_nt")
+        if name not in MOVED or (loop != name and level != "DRAM"):
+            continue
+        moved = 4 * n * MOVED[name]
+        repeats = max(1, PASS_BYTES // moved)
+        seconds = fastest([call(machine, loop, repeats, n, own) for own in arrays])
+        best[name] = max(best.get(name, 0.0), moved * repeats * threads / seconds)
+    return best
+
+
+def buffers(n: int, stagger: int) -> list[Any]:
+    """Three arrays of n floats on 64-byte boundaries, whose starts differ in their place within a 4 KB page."""
+    made = []
+    for k in range(3):
+        raw = np.ones(n + 1024, np.float32)
+        skip = (-raw.ctypes.data % 64) // 4 + (3 * stagger + k) % 3 * 320
+        made.append(raw[skip : skip + n])
+    return made
+
+
+def call(machine: Machine, loop: str, repeats: int, n: int, arrays: Sequence[Any]) -> Callable[[], None]:
+    """The loop bound to its arrays, which it keeps alive."""
+    function, pointers = machine.loops[loop], [array.ctypes.data for array in arrays]
+
+    def run(_keep: Sequence[Any] = arrays) -> None:
+        function(repeats, n, *pointers)
+
+    return run
+
+
+def fastest(calls: Sequence[Callable[[], None]]) -> float:
+    """Least seconds that all calls together take, each in a thread of its own, over `REPEATS` tries."""
+    times: list[list[tuple[float, float]]] = [[] for _ in calls]
+    barrier = threading.Barrier(len(calls))
+
+    def work(function: Callable[[], None], spans: list[tuple[float, float]]) -> None:
+        for _ in range(REPEATS):
+            barrier.wait()
+            start = time.perf_counter()
+            function()
+            spans.append((start, time.perf_counter()))
+
+    workers = [threading.Thread(target=work, args=pair) for pair in zip(calls, times, strict=True)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    tries = zip(*times, strict=True)
+    return min(max(end for _, end in spans) - min(start for start, _ in spans) for spans in tries)

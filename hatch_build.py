@@ -1,0 +1,28 @@
+"""The build hook: one sentence on a platform that cannot run pypto, and the C++ sources of runtime/ in the wheel."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class WheelHook(BuildHookInterface[Any]):
+    """Runs for every wheel built from the checkout, editable ones too."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        sentence = refusal(self.root)
+        if sentence is not None:
+            sys.exit(sentence)  # pip shows these words; of an exception it would show a page of frames
+        if Path(self.root, "runtime").is_dir():
+            build_data["force_include"]["runtime"] = "pypto/_runtime_sources"
+
+
+def refusal(root: str) -> str | None:
+    """Why pypto does not run here: the words of the import check, read from its file without importing pypto."""
+    platform = runpy.run_path(str(Path(root, "pypto", "_platform.py")))
+    sentence: str | None = platform["refusal"](platform["Host"].current())
+    return sentence

@@ -1,0 +1,20 @@
+"""Diagnostics of Tile IR itself: text that cannot be read, and IR that breaks a rule."""
+
+from __future__ import annotations
+
+from pypto.errors.base import CompilerBug, Diagnostic
+
+
+class IRTextError(Diagnostic, ValueError):
+    """Text that is no Tile IR; the field `line` counts from 1."""
+
+    code = "E901"
+    template = "IR text, line {line}: {problem}"
+
+
+class InvalidIR(Diagnostic, CompilerBug):
+    """IR that the verifier rejects."""
+
+    code = "E902"
+    template = "invalid IR in `{op}`: {problem}"
+    hint = "the front end or a pass made this IR, so this is a fault of pypto: please report it with the kernel"

@@ -1,0 +1,172 @@
+"""Values of the front end.
+
+A run-time value is an `ir.Value`. Everything else is known at compile time and is the Python object itself: numbers,
+strings, None, dtypes, functions, modules, tuples (which may hold run-time values), and the few classes below.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.errors.frontend import NotConstant, UnsupportedGlobal
+from pypto.ir.core import Value
+from pypto.ir.types import ArrayType, DType, PtrType, from_numpy
+from pypto.loc import Loc
+from pypto.ops.public import constexpr
+
+if TYPE_CHECKING:
+    from pypto.frontend.scope import Scope
+
+Number = bool | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """`receiver.name`, before it is called."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dims:
+    """`array.shape` or `array.strides`: an entry is asked for when it is read."""
+
+    array: Value
+    strides: bool
+
+    def __len__(self) -> int:
+        assert isinstance(self.array.type, ArrayType)
+        return self.array.type.ndim
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a `for` iterates over at run time."""
+
+    start: Value | int
+    stop: Value | int
+    step: Value | int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalFunction:
+    """A `def` or `lambda` inside a kernel."""
+
+    node: ast.FunctionDef | ast.Lambda
+    scope: Scope
+    defaults: tuple[Any, ...]
+    kw_defaults: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.node.name if isinstance(self.node, ast.FunctionDef) else "lambda"
+
+
+def is_array(x: Any) -> bool:
+    return isinstance(x, Value) and isinstance(x.type, ArrayType)
+
+
+def is_number(x: Any) -> bool:
+    return isinstance(x, bool | int | float)
+
+
+def is_scalar(x: Any) -> bool:
+    """A run-time scalar that is no array."""
+    return isinstance(x, Value) and not isinstance(x.type, ArrayType) and x.shape == ()
+
+
+def leaves(x: Any) -> Iterator[Any]:
+    """The values in a tuple of tuples, in order."""
+    if isinstance(x, tuple):
+        for item in x:
+            yield from leaves(item)
+    else:
+        yield x
+
+
+def rebuild(like: Any, items: Iterator[Any]) -> Any:
+    """A structure like `like`, with other leaves."""
+    return tuple(rebuild(x, items) for x in like) if isinstance(like, tuple) else next(items)
+
+
+def has_values(x: Any) -> bool:
+    return any(isinstance(leaf, Value | Method | Dims | Range) for leaf in leaves(x))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two leaves are one value on every path."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, int | float | str | DType | PtrType):
+        return False
+    return bool(a == b) and (not isinstance(a, float) or math.copysign(1.0, a) == math.copysign(1.0, b))
+
+
+def describe(x: Any) -> str:
+    """What a value is, in an error."""
+    if isinstance(x, Value):
+        return str(x.type)
+    if isinstance(x, tuple):
+        return f"a tuple of {len(x)}"
+    if isinstance(x, Method):
+        return f"the method `{x.name}`"
+    if isinstance(x, Dims):
+        return "the strides of an array" if x.strides else "the shape of an array"
+    if isinstance(x, Range):
+        return "a range"
+    if isinstance(x, LocalFunction) or callable(x):
+        return f"the function `{getattr(x, '__name__', None) or getattr(x, 'name', '?')}`"
+    if isinstance(x, ModuleType):
+        return f"the module `{x.__name__}`"
+    return f"the constant {x!r}"
+
+
+def constant(x: Any, what: str, loc: Loc) -> Any:
+    """`x`, which has to be known at compile time."""
+    for leaf in leaves(x):
+        if isinstance(leaf, Value):
+            raise NotConstant(loc, what=what, type=leaf.type)
+    return x
+
+
+_WAYS = (
+    (list, "a list", "a list may change after the kernel is compiled; use a tuple"),
+    (dict, "a dict", "a dict may change after the kernel is compiled; use a tuple, a frozen dataclass or an enum"),
+    (set, "a set", "use a tuple"),
+    (np.ndarray, "an array", "pass it to the kernel as an argument"),
+)
+
+
+def captured(name: str, value: Any, loc: Loc) -> Any:
+    """What an outside value is in a kernel."""
+    if isinstance(value, constexpr):
+        return captured(name, value.value, loc)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return from_numpy(value) or value
+    for kind, what, way in _WAYS:
+        if isinstance(value, kind):
+            raise UnsupportedGlobal(loc, name=name, what=what, way=way)
+    if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
+        raise UnsupportedGlobal(loc, name=name, what="an array", way="pass it to the kernel as an argument")
+    return value
+
+
+def has_plain_fields(x: Any) -> bool:
+    """Whether attributes of a constant cannot change: enums, named tuples, frozen dataclasses."""
+    if isinstance(x, enum.Enum) or (isinstance(x, tuple) and hasattr(x, "_fields")) or isinstance(x, DType | PtrType):
+        return True
+    if isinstance(x, type):
+        return issubclass(x, enum.Enum)
+    return dataclasses.is_dataclass(x) and bool(getattr(type(x), "__dataclass_params__").frozen)

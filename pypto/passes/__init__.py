@@ -1,0 +1,65 @@
+"""Passes: functions from Tile IR to Tile IR with the same meaning, and the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pypto.ir.core import Function
+from pypto.passes.canonicalize import canonicalize
+from pypto.passes.cse import cse
+from pypto.passes.dce import dce
+from pypto.passes.fold import fold
+from pypto.passes.licm import licm
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass, and why it stands where it does."""
+
+    name: str
+    run: Callable[[Function], Function]
+    reason: str
+
+
+PREPARE: Final = (
+    Pass(
+        "cse",
+        cse,
+        "the front end repeats constants and casts; rules such as x - x see equal values only when they are one",
+    ),
+    Pass("canonicalize", canonicalize, "the sizes of slices are constants only after (i + B) - i = B"),
+    Pass("cse", cse, "simplified ops are equal more often"),
+    Pass("dce", dce, "last, so that it takes away what the rules left behind"),
+)
+OPTIMIZE: Final = (
+    Pass("canonicalize", canonicalize, "index arithmetic that access analysis split off"),
+    Pass("licm", licm, "after canonicalize, which makes more operands invariant"),
+    Pass("cse", cse, "invariants of two loops meet before them"),
+    Pass("dce", dce, "pointer arithmetic that structured accesses no longer need"),
+)
+
+
+def run(
+    function: Function, passes: Sequence[Pass], after_each: Callable[[Pass, Function], None] | None = None
+) -> Function:
+    """Run passes in order; `after_each` sees what each of them made (tests verify it)."""
+    for step in passes:
+        function = step.run(function)
+        if after_each is not None:
+            after_each(step, function)
+    return function
+
+
+def prepare(function: Function) -> Function:
+    """From what a front end made to what the interpreter and every backend take."""
+    return run(function, PREPARE)
+
+
+def optimize(function: Function) -> Function:
+    """From prepared IR to what a backend lowers."""
+    return run(function, OPTIMIZE)
+
+
+__all__ = ["OPTIMIZE", "PREPARE", "Pass", "canonicalize", "cse", "dce", "fold", "licm", "optimize", "prepare", "run"]

@@ -1,0 +1,89 @@
+"""Dead code: what reaches neither memory nor the outside world is left out, results of control flow one by one.
+
+Demand runs backwards from the ops with an effect. The k-th result of control flow demands its k-th yields and, in a
+loop, its initial value; a carried value that only feeds itself is therefore never demanded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.carried import LAYOUTS, initial, narrow, yields
+
+
+def dce(function: Function) -> Function:
+    """Leave out ops, and results of control flow, that nothing needs."""
+    demand = _Demand()
+    demand.enter(function.body, None)
+    demand.run()
+
+    def rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+        if "terminator" in TABLE[op.name].traits:
+            return None
+        if op not in demand.needed:
+            return op.results
+        return narrow(rewriter, op, [v in demand.live for v in op.results]) if op.regions else None
+
+    return rewrite(function, rule)
+
+
+@dataclass
+class _Demand:
+    needed: set[Op] = field(default_factory=set)
+    live: set[Value] = field(default_factory=set)
+    parent: dict[Op, Op | None] = field(default_factory=dict)
+    owner: dict[Value, tuple[Op, int]] = field(default_factory=dict)  # of region arguments and results of control flow
+    work: list[Value] = field(default_factory=list)
+    roots: list[Op] = field(default_factory=list)
+
+    def enter(self, region: Region, parent: Op | None) -> None:
+        """Note who owns what, and which ops have an effect."""
+        for op in region.ops:
+            self.parent[op] = parent
+            if TABLE[op.name].effect not in (Effect.PURE, Effect.READ):
+                self.roots.append(op)
+            for inner in op.regions:
+                self.own(op, inner.args, -LAYOUTS[op.name].args)
+                self.enter(inner, op)
+            if op.regions:
+                self.own(op, op.results, 0)
+
+    def own(self, op: Op, values: Sequence[Value], start: int) -> None:
+        self.owner.update((v, (op, start + n)) for n, v in enumerate(values))
+
+    def run(self) -> None:
+        for op in self.roots:
+            self.need(op)
+        while self.work:
+            v = self.work.pop()
+            if v in self.owner:
+                self.need_slot(*self.owner[v])
+            elif v.op is not None:
+                self.need(v.op)
+
+    def demand(self, values: Sequence[Value]) -> None:
+        new = [v for v in values if v not in self.live]
+        self.live.update(new)
+        self.work.extend(new)
+
+    def need(self, op: Op) -> None:
+        """An op stays, and with it the control flow around it and what steers that."""
+        inside: Op | None = op
+        while inside is not None and inside not in self.needed:
+            self.needed.add(inside)
+            self.demand(inside.operands[: LAYOUTS[inside.name].operands] if inside.regions else inside.operands)
+            if inside.name == "while":
+                self.demand(inside.regions[0].terminator.operands)
+            inside = self.parent[inside]
+
+    def need_slot(self, op: Op, slot: int) -> None:
+        """A result of control flow, or the index of a loop, which is slot -1."""
+        self.need(op)
+        if slot < 0:
+            return
+        self.demand([op.results[slot], *(values[slot] for values in yields(op)), *initial(op)[slot : slot + 1]])

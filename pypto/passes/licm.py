@@ -1,0 +1,150 @@
+"""Loop-invariant code motion: what each turn of a loop would compute alike is computed once, before the loop.
+
+A pure op goes out of every loop that defines none of its operands (and out of an `if` only together with a loop: on its
+own that would compute more). A load goes out of a loop that surely runs and stores to no array that it might read.
+
+Tiles that cost nothing to make (see `FREE`) stay where they are used, because a tile that outlives the loop nest of its
+users must be kept in memory. Where a user goes out of the loop, it takes a copy of them with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pypto.ir.builder import Builder
+from pypto.ir.core import Function, Op, Region, Value, make_op, walk
+from pypto.ir.rewrite import Rewriter
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.pattern import constant_of
+
+FREE: Final = ("constant", "undef", "arange", "broadcast_to")
+
+
+def licm(function: Function) -> Function:
+    """Move invariant ops out of loops."""
+    return _Hoister(Builder(Region()), _rule, noalias=bool(function.attrs.get("noalias"))).function(function)
+
+
+def root(pointer: Value) -> Value | None:
+    """The array argument that a pointer, or every pointer of a tile, points into; None when that is not known."""
+    op = pointer.op
+    while op is not None and op.name in ("addptr", "broadcast_to", "reshape", "permute"):
+        op = op.operands[0].op
+    return op.operands[0] if op is not None and op.name == "array_ptr" else None
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A region under construction; `loop` is the old loop that it belongs to."""
+
+    region: Region
+    loop: Op | None
+    runs: bool = False
+    stored: set[Value | None] = field(default_factory=set)  # arrays that the loop writes; None is any
+
+
+@dataclass
+class _Hoister(Rewriter):
+    noalias: bool = False
+    frames: list[_Frame] = field(default_factory=list)
+    level: dict[Value, int] = field(default_factory=dict)  # of the region that defines a value
+    reach: dict[Value, int] = field(default_factory=dict)  # of the outermost region that could
+    copies: dict[tuple[Value, int], Value] = field(default_factory=dict)
+    parent: Op | None = None
+
+    def copy(self, op: Op) -> Op:
+        outer, self.parent = self.parent, op
+        new = super().copy(op)
+        self.parent = outer
+        here = len(self.frames) - 1
+        self.note(new.results, here, here)
+        return new
+
+    def region(self, old: Region) -> Region:
+        new = Region([Value(a.type, a.hint) for a in old.args])
+        self.mapping.update(zip(old.args, new.args, strict=True))
+        self.note(new.args, len(self.frames), len(self.frames))
+        self.frames.append(self.frame(new))
+        with self.builder.inside(new):
+            for op in old.ops:
+                self.visit(op)
+        self.frames.pop()
+        return new
+
+    def frame(self, region: Region) -> _Frame:
+        loop = self.parent if self.parent is not None and self.parent.name in ("for", "while") else None
+        if loop is None:
+            return _Frame(region, None)
+        stored = {self.stored_array(op) for r in loop.regions for op in walk(r) if _writes(op)}
+        return _Frame(region, loop, self.runs(loop), stored)
+
+    def stored_array(self, op: Op) -> Value | None:
+        array = root(op.operands[0]) if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC) else None
+        return None if array is None else self.value(array)
+
+    def runs(self, loop: Op) -> bool:
+        """Whether the loop is known to run at least once."""
+        if loop.name != "for":
+            return False
+        low, high, step = (constant_of(self.value(v)) for v in loop.operands[:3])
+        return low is not None and high is not None and bool(step) and bool(range(int(low), int(high), int(step or 1)))
+
+    def target(self, op: Op, operands: Sequence[Value]) -> int:
+        """The outermost region that the op may stand in."""
+        here = len(self.frames) - 1
+        visible = max((self.reach[v] for v in operands), default=0)
+        reads = TABLE[op.name].effect is Effect.READ
+        for level in range(visible, here):
+            inside = self.frames[level + 1 :]
+            if inside[0].loop is not None and (not reads or self.may_load(operands[0], inside)):
+                return level
+        return here
+
+    def may_load(self, pointer: Value, inside: Sequence[_Frame]) -> bool:
+        array = root(pointer)
+        return all(
+            f.runs and (not f.stored or (self.noalias and array is not None and not f.stored & {array, None}))
+            for f in inside
+        )
+
+    def note(self, values: Sequence[Value], level: int, reach: int) -> None:
+        self.level.update(dict.fromkeys(values, level))
+        self.reach.update(dict.fromkeys(values, reach))
+
+    def place(self, op: Op, operands: Sequence[Value], level: int, reach: int) -> Op:
+        """Put an op at the end of a region, with the free tiles that it needs there."""
+        visible = tuple(self.visible(v, level) for v in operands)
+        new = make_op(op.name, visible, op.attrs, tuple(v.type for v in op.results), (), op.loc)
+        self.frames[level].region.ops.append(new)
+        self.note(new.results, level, reach)
+        return new
+
+    def visible(self, v: Value, level: int) -> Value:
+        """The value itself, or a copy of a free tile in a region further out."""
+        if self.level[v] <= level:
+            return v
+        if (v, level) not in self.copies:
+            assert v.op is not None
+            self.copies[v, level] = self.place(v.op, v.op.operands, level, self.reach[v]).result
+        return self.copies[v, level]
+
+
+def _writes(op: Op) -> bool:
+    return TABLE[op.name].effect not in (Effect.PURE, Effect.READ)
+
+
+def _is_free(op: Op) -> bool:
+    return op.name in FREE and op.result.shape != ()
+
+
+def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+    assert isinstance(rewriter, _Hoister)
+    if op.regions or _writes(op) or "terminator" in TABLE[op.name].traits:
+        return None
+    operands = rewriter.operands(op)
+    target = rewriter.target(op, operands)
+    here = len(rewriter.frames) - 1
+    return rewriter.place(op, operands, here if _is_free(op) else target, target).results

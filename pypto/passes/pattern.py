@@ -1,0 +1,135 @@
+"""Rewrite rules as data: both sides of a rule are written as the algebra itself, `Rule(X + 0, X, INTS)`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pypto.ir.core import Op, Value
+from pypto.ir.types import PtrType
+from pypto.ops.build import Number, OpBuilder
+
+Env = dict[str, Value]
+
+
+class Pattern:
+    """A term over the ops of the table. Python's operators make terms; a number in a term is a constant."""
+
+    def __add__(self, other: Term) -> Apply:
+        return Apply("add", (self, other))
+
+    def __sub__(self, other: Term) -> Apply:
+        return Apply("sub", (self, other))
+
+    def __mul__(self, other: Term) -> Apply:
+        return Apply("mul", (self, other))
+
+    def __and__(self, other: Term) -> Apply:
+        return Apply("and_", (self, other))
+
+    def __or__(self, other: Term) -> Apply:
+        return Apply("or_", (self, other))
+
+    def __xor__(self, other: Term) -> Apply:
+        return Apply("xor", (self, other))
+
+    def __neg__(self) -> Apply:
+        return Apply("neg", (self,))
+
+    def __invert__(self) -> Apply:
+        return Apply("not_", (self,))
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Pattern):
+    """Stands for any value, any constant, or values of some kinds; twice in a term it stands for the same value."""
+
+    name: str
+    constant: bool = False
+    kinds: frozenset[str] | None = None
+
+    def fits(self, v: Value) -> bool:
+        return (not self.constant or constant_of(v) is not None) and (self.kinds is None or kind(v) in self.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Pattern):
+    op: str
+    args: tuple[Term, ...]
+
+
+Term = Pattern | Number
+
+
+def apply(op: str, *args: Term) -> Apply:
+    """A term whose op has no operator in Python."""
+    return Apply(op, args)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Where the last operand's kind is in `kinds`, `old` may become `new`.
+
+    In front of a rule stands the algebra that makes it right, where the rule does not say it itself.
+    """
+
+    old: Apply
+    new: Term
+    kinds: frozenset[str]
+
+    def rewrite(self, b: OpBuilder, op: Op) -> Value | None:
+        """The value that stands for `op`, built through `b`; None when the rule does not fit."""
+        env: Env = {}
+        if kind(op.operands[-1]) not in self.kinds or not match_all(self.old.args, op.operands, env):
+            return None
+        return build(self.new, env, b, op.result)
+
+
+def kind(v: Value) -> str:
+    return "ptr" if isinstance(v.tile.elem, PtrType) else v.tile.elem.kind
+
+
+def constant_of(v: Value) -> Number | None:
+    """The number in every element of `v`, where it is known."""
+    if v.op is None or v.op.name != "constant":
+        return None
+    number = v.op.attrs["value"]
+    assert isinstance(number, bool | int | float)
+    return number
+
+
+def match_all(terms: Iterable[Term], values: Iterable[Value], env: Env) -> bool:
+    return all(match(t, v, env) for t, v in zip(terms, values, strict=True))
+
+
+def match(term: Term, v: Value, env: Env) -> bool:
+    """Whether `v` has the form of the term; the values of its variables go into `env`."""
+    if isinstance(term, Variable):
+        return env.setdefault(term.name, v) is v and term.fits(v)
+    if isinstance(term, Apply):
+        return v.op is not None and v.op.name == term.op and match_all(term.args, v.op.operands, env)
+    number = constant_of(v)
+    return number is not None and number == term and math.copysign(1, number) == math.copysign(1, _number(term))
+
+
+def build(term: Term, env: Env, b: OpBuilder, like: Value) -> Value:
+    """The value of a term. Its numbers get the type of the value that it replaces."""
+    if isinstance(term, Variable):
+        return env[term.name]
+    if isinstance(term, Apply):
+        return b.emit(term.op, *(build(t, env, b, like) for t in term.args))
+    return b.constant(_number(term), like.dtype, like.shape)
+
+
+def _number(term: Term) -> Number:
+    assert isinstance(term, bool | int | float)
+    return term
+
+
+X: Final = Variable("x")
+Y: Final = Variable("y")
+Z: Final = Variable("z")
+C: Final = Variable("c", constant=True)
+D: Final = Variable("d", constant=True)

@@ -1,0 +1,134 @@
+"""Imports go downwards only. A module that no row of the table covers fails, so that every file has a room."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.house.measure import ROOT, Import, imports, module_name, python_files
+
+BASE = ("errors", "loc", "options", "_platform")
+TABLES = (*BASE, "ir", "ops")
+BELOW_COMPILE = (*TABLES, "language", "frontend", "interp", "passes", "backends", "runtime")
+BELOW_TOOLS = (*BELOW_COMPILE, "compile", "jit")
+TOOLS = ("autotune", "testing", "profile", "debug", "tools")
+
+# Room -> the rooms that it may import besides itself; a folder of rooms ("backends") stands for all of them.
+# The room of a module is the longest row that begins its name, and "" is the package itself, pypto/__init__.py.
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "loc": (),
+    "errors": ("loc",),
+    "options": ("errors",),
+    "_platform": (),
+    "ir": BASE,
+    "ops": (*BASE, "ir"),
+    "language": TABLES,
+    "frontend": TABLES,
+    "interp": TABLES,
+    "passes": TABLES,
+    "backends": (),
+    "backends.base": (*TABLES, "passes"),
+    "backends.cpu": (*TABLES, "passes", "backends.base"),
+    "backends.ascend": (*TABLES, "passes", "backends.base"),
+    "runtime": (*TABLES, "backends.base"),
+    "compile": BELOW_COMPILE,
+    "jit": (*BELOW_COMPILE, "compile"),
+    **dict.fromkeys(TOOLS, BELOW_TOOLS),
+    "": (*BELOW_TOOLS, *TOOLS),
+    "compat": (*BELOW_TOOLS, *TOOLS, ""),
+    "cli": (*BELOW_TOOLS, *TOOLS, "compat", ""),
+    "__main__": ("cli",),
+}
+
+ONLY_IN = {"llvmlite": "backends.cpu"}
+LATER = ("llvmlite", "diskcache", "rich", "typer", "torch", "jax", "matplotlib", "importlib.metadata")
+
+FILES = python_files("pypto")
+MODULES = frozenset(module_name(path) for path in FILES)
+
+
+def room(module: str) -> str:
+    """The longest row that covers a module; a plain `pypto` is the room "", every other module needs a row."""
+    name = module.removeprefix("pypto").removeprefix(".")
+    rows = [row for row in MAY_IMPORT if name == row or (row and name.startswith(f"{row}."))]
+    if not rows:
+        pytest.fail(f"{module} has no room: add a row to MAY_IMPORT in tests/house/test_layers.py")
+    return max(rows, key=len)
+
+
+def allowed(source: str, target: str) -> bool:
+    """Whether one room may import another."""
+    return any(target == row or (row and target.startswith(f"{row}.")) for row in (source, *MAY_IMPORT[source]))
+
+
+def of(library: str, path: Path) -> list[Import]:
+    """What a file imports of one library."""
+    return [found for found in imports(path, MODULES) if found.module.split(".")[0] == library]
+
+
+@pytest.mark.parametrize("path", FILES, ids=map(module_name, FILES))
+def test_imports_go_downwards(path: Path) -> None:
+    source = room(module_name(path))
+    wrong = [found for found in of("pypto", path) if not allowed(source, room(found.module))]
+    assert not wrong, "\n".join(f"line {bad.line}: `{source}` may not import {bad.module}" for bad in wrong)
+
+
+@pytest.mark.parametrize(("library", "home"), ONLY_IN.items())
+def test_library_stays_in_its_room(library: str, home: str) -> None:
+    users = {module_name(path) for path in FILES if of(library, path)}
+    assert {room(user) for user in users} <= {home}, users
+
+
+def test_third_party_imports_are_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["torch"], *extras["jax"], *extras["viz"]]
+    declared = {line.split(">")[0].split("=")[0].split("~")[0] for line in lines}
+    used = {found.module.split(".")[0] for path in FILES for found in imports(path, MODULES)}
+    assert used - set(sys.stdlib_module_names) - {"pypto"} <= declared
+
+
+def test_import_loads_nothing_heavy() -> None:
+    code = f"import sys, pypto; print(*[name for name in {LATER!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "verdict"),
+    [
+        ("pypto.ir.core", "pypto.loc", True),
+        ("pypto.ir.core", "pypto.ops.table", False),
+        ("pypto.frontend.loops", "pypto.language.std", False),
+        ("pypto.backends.cpu.lower", "pypto.backends.base", True),
+        ("pypto.backends.cpu.lower", "pypto.backends.ascend.lower", False),
+        ("pypto.runtime.launch", "pypto.backends.cpu.engine", False),
+        ("pypto.compile", "pypto.backends.cpu.lower", True),
+        ("pypto.ops.table", "pypto", False),
+    ],
+)
+def test_table_says(source: str, target: str, verdict: bool) -> None:
+    assert allowed(room(source), room(target)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("import pypto.ir.core as core", ["pypto.ir.core"]),
+        ("from pypto.ir import core, types", ["pypto.ir.core", "pypto.ir.types"]),
+        ("from .core import Op", ["pypto.ir.core"]),
+        ("def f():\n    from pypto import compile", ["pypto.compile"]),
+        ("importlib.import_module('pypto.cli')", ["pypto.cli"]),
+    ],
+)
+def test_walker_finds(code: str, names: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tests.house.measure.ROOT", tmp_path)
+    path = tmp_path / "pypto" / "ir" / "file.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(code, encoding="utf-8")
+    known = frozenset({"pypto.ir.core", "pypto.ir.types", "pypto.compile", "pypto.cli"})
+    assert [found.module for found in imports(path, known)] == names

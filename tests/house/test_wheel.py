@@ -1,0 +1,98 @@
+"""The wheel as a user gets it: built from the checkout, installed into an environment of its own, and tried there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.measure import ROOT, python_files
+
+# The editable install of the test environment must not be what the clean environment finds.
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYPTO"))}
+
+
+def run(*command: str | Path, cwd: Path, **env: str) -> str:
+    """The output of a command; on failure its last lines are the message."""
+    words = [str(part) for part in command]
+    done = subprocess.run(words, cwd=cwd, env=CLEAN | env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.fail(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-4000:]}")
+    return done.stdout
+
+
+def python_of(folder: Path, *, with_pip: bool = False) -> Path:
+    venv.create(folder, with_pip=with_pip, symlinks=os.name != "nt")
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A fresh environment with the wheel, which finds the dependencies in the folders of the running one."""
+    python = python_of(tmp_path_factory.mktemp("clean"))
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=wheel.parent)
+    (site,) = python.parents[1].rglob("site-packages")
+    libraries = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
+    # Folders named in a .pth file come last, and their own .pth files (the editable install) are not read.
+    (site / "dependencies.pth").write_text("\n".join(libraries), encoding="utf-8")
+    yield python
+
+
+def first_kernel(python: Path, folder: Path) -> str:
+    """The output of the first kernel in README.md, run with a disk cache of its own."""
+    found = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None, "README.md shows no kernel"
+    (folder / "first.py").write_text(found[1], encoding="utf-8")
+    return run(python, "first.py", cwd=folder, XDG_CACHE_HOME=str(folder / "cache"))
+
+
+def test_wheel_is_pure_and_named_after_the_distribution(wheel: Path) -> None:
+    assert re.fullmatch(r"pypto_jit-\d+\.\d+\.\d+-py3-none-any\.whl", wheel.name)
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    package = {path.relative_to(ROOT).as_posix() for path in python_files("pypto")}
+    shipped = {name for name in names if not name.startswith(("pypto_jit-", "pypto/_runtime_sources/"))}
+    assert shipped == package | {"pypto/py.typed"}
+
+
+def test_wheel_carries_the_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        assert "License-Expression: Apache-2.0" in archive.read(metadata).decode()
+        (licence,) = (name for name in archive.namelist() if name.endswith("/LICENSE"))
+        assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
+
+
+def test_clean_environment_imports_the_wheel(clean_python: Path, tmp_path: Path) -> None:
+    where = run(clean_python, "-c", "import pypto; print(pypto.__file__)", cwd=tmp_path).strip()
+    assert Path(where).is_relative_to(clean_python.parents[1])
+
+
+def test_clean_environment_runs_the_first_kernel(clean_python: Path, tmp_path: Path) -> None:
+    assert first_kernel(clean_python, tmp_path) == "[ 998.  999. 1000.]\n"
+
+
+@pytest.mark.slow
+def test_wheel_brings_its_dependencies(wheel: Path, tmp_path: Path) -> None:
+    python = python_of(tmp_path / "fresh", with_pip=True)
+    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    assert first_kernel(python, tmp_path) == "[ 998.  999. 1000.]\n"

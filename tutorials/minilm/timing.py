@@ -1,0 +1,58 @@
+"""Clocks for the demo: who is how fast, and what the first call costs in a fresh process."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+TUTORIALS: Final = Path(__file__).resolve().parent.parent
+CACHE_DIR: Final = "PYPTO_CACHE_DIR"
+
+
+def best_seconds(functions: Mapping[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
+    """Least seconds of one call of each function; they take turns, so that a busy machine slows all alike."""
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(rounds):
+        for name, function in functions.items():
+            function()
+            start = time.perf_counter()
+            function()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def first_calls() -> tuple[float, float]:
+    """Seconds of the encoder's first call in a fresh process: with an empty kernel cache, and with a filled one."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _first_call(folder), _first_call(folder)
+
+
+def _first_call(cache: str) -> float:
+    command = [sys.executable, "-m", "minilm.timing"]
+    environment = {**os.environ, CACHE_DIR: str(Path(cache).resolve())}
+    done = subprocess.run(command, cwd=TUTORIALS, env=environment, capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(f"the first call in a fresh process failed:\n{done.stderr}")
+    return float(done.stdout)
+
+
+def main() -> None:
+    """Print the seconds of the encoder's first call in this process."""
+    from minilm import load_sentences, load_weights, tokenize
+
+    encoder = runpy.run_path(str(TUTORIALS / "06_sentence_encoder.py"))["Encoder"](load_weights())
+    batch = tokenize([sentence.text for sentence in load_sentences()])
+    start = time.perf_counter()
+    encoder.embed(batch.ids, batch.mask)
+    print(time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    main()
