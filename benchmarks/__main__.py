@@ -10,11 +10,12 @@ from typing import Final
 
 from benchmarks.core import CORE
 from benchmarks.limits import measure
-from benchmarks.peers import cores, limited_threads
+from benchmarks.peers import cores, limited_threads, load
 from benchmarks.report import Report, tables, to_json
 from benchmarks.runner import Pace, Probed, Result, Suite, run_probe, run_row
 from benchmarks.steady import become_steady
 
+BUSY: Final = 0.7
 SUITES: Final = MappingProxyType({suite.name: suite for suite in (CORE,)})
 
 
@@ -32,7 +33,7 @@ def measure_suite(suite: Suite, only: str, pace: Pace) -> Report:
     """Measure the limits, then every chosen row and probe, with a bar that says how far it is."""
     from rich.progress import Progress
 
-    counts = sorted({1, cores()})
+    busy, counts = load(), sorted({1, cores()})
     rows = [row for row in suite.rows if only in f"{row.name} {row.shape}"]
     probes = [probe for probe in suite.probes if only in f"{probe.name} {probe.what}"]
     with Progress(transient=True) as progress:
@@ -46,7 +47,7 @@ def measure_suite(suite: Suite, only: str, pace: Pace) -> Report:
         for probe in probes:
             progress.update(task, advance=1, description=probe.name)
             probed.append(run_probe(probe))
-    return Report(suite.name, limits, results, probed)
+    return Report(suite.name, busy, limits, results, probed)
 
 
 def main(argv: list[str]) -> int:
@@ -56,7 +57,9 @@ def main(argv: list[str]) -> int:
     options = parse(argv)
     become_steady()
     report = measure_suite(SUITES[options.suite], options.only, Pace(rounds=options.rounds))
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 130)
+    if report.load > BUSY:
+        console.print(f"[yellow]the machine was busy (load {report.load:.1f}): compare ratios, not times[/]")
     for table in tables(report):
         console.print(table)
     for line in report.complaints:

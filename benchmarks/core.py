@@ -111,7 +111,7 @@ def matmul_case(m: int, n: int, k: int) -> Case:
 def _encoder_row(length: int) -> Row:
     bars = (Bar("numpy", 3.0), Bar("torch", 1.0))
     build, flops = partial(encoder_case, length), encoder_flops(32, length)
-    return Row("sentence encoder", f"32 × {length} tokens", flops, "flop", "fma", 1e-5, build, bars)
+    return Row("sentence encoder", f"32 x {length} tokens", flops, "flop", "fma", 1e-5, build, bars)
 
 
 def _add_row(n: int, level: str) -> Row:

@@ -154,5 +154,9 @@ def fastest(calls: Sequence[Callable[[], None]]) -> float:
         worker.start()
     for worker in workers:
         worker.join()
-    tries = zip(*times, strict=True)
-    return min(max(end for _, end in spans) - min(start for start, _ in spans) for spans in tries)
+    return min(_span(spans) for spans in zip(*times, strict=True))
+
+
+def _span(spans: Sequence[tuple[float, float]]) -> float:
+    """From the first start to the last end."""
+    return max(end for _, end in spans) - min(start for start, _ in spans)

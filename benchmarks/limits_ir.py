@@ -1,6 +1,6 @@
 """LLVM IR of the loops that measure the machine: multiply-adds in registers, streams through memory.
 
-Every loop is ``void (i64 repeats, i64 n, ptr dst, ptr a, ptr b)`` and runs over ``n`` floats or rounds ``repeats`` times.
+Every loop is ``void (i64 repeats, i64 n, ptr dst, ptr a, ptr b)`` and passes ``repeats`` times over ``n`` floats.
 """
 
 from __future__ import annotations

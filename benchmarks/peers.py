@@ -28,6 +28,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def load() -> float:
+    """How many cores others kept busy during the last minute; 0 where the system does not say."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
 def versions() -> dict[str, str]:
     """Versions of the installed packages that the figures depend on."""
     found = {}

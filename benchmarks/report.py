@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole run."""
+    """A whole run; `load` is what else ran on the machine when it began, in busy cores."""
 
     suite: str
+    load: float
     limits: Limits
     results: Sequence[Result]
     probes: Sequence[Probed]
@@ -73,7 +74,7 @@ def to_json(report: Report) -> str:
         {
             "suite": report.suite,
             "machine": {"cpu": _cpu(), "cores": cores(), "python": platform.python_version(),
-                        "steady_memory": is_steady(), "versions": versions()},
+                        "load": report.load, "steady_memory": is_steady(), "versions": versions()},
             "limits": {name: {str(n): rate for n, rate in by.items()} for name, by in report.limits.rates.items()},
             "rows": [_row_json(result, report.limits) for result in report.results],
             "probes": [_probe_json(probed) for probed in report.probes],
@@ -147,14 +148,14 @@ def _table(title: str, *columns: str) -> Table:
 
 def _limits_table(limits: Limits) -> Table:
     counts = sorted({n for by in limits.rates.values() for n in by})
-    table = _table("limits of this machine, G(flop or byte)/s", "limit", *(f"{n} threads" for n in counts))
+    table = _table("limits, G(flop or byte)/s", "limit", *(f"{n} thread{'s' * (n > 1)}" for n in counts))
     for name, by in limits.rates.items():
         table.add_row(name, *(f"{by[n] / 1e9:.0f}" for n in counts))
     return table
 
 
 def _rows_table(report: Report) -> Table:
-    columns = ("row", "threads", "by", "minimum", "median", "G/s", "of limit", "ours is", "error")
+    columns = ("row", "on", "by", "minimum", "median", "G/s", "of limit", "ours is", "error")
     table = _table(report.suite, *columns)
     for result in report.results:
         first = (f"{result.row.name} {result.row.shape}", str(result.threads))
@@ -172,7 +173,7 @@ def _cells(result: Result, name: str, limits: Limits) -> tuple[str, ...]:
     ratio = result.ratio(name) if name != OURS else None
     return (
         duration(timing.minimum), duration(timing.median), f"{result.rate(name) / 1e9:.1f}",
-        f"{fraction(result, name, limits):.0%}", f"{ratio:.2f}×" if ratio else "", f"{result.errors[name]:.1e}",
+        f"{fraction(result, name, limits):.0%}", f"{ratio:.2f}x" if ratio else "", f"{result.errors[name]:.1e}",
     )  # fmt: skip
 
 
@@ -180,5 +181,6 @@ def _probes_table(probes: Sequence[Probed]) -> Table:
     table = _table("what a call costs", "row", "what", "minimum", "median", "bar")
     for p in probes:
         least, middle = (p.timing.minimum, p.timing.median) if p.timing else (None, None)
-        table.add_row(p.probe.name, p.probe.what, duration(least) or "missing", duration(middle), duration(p.probe.most))
+        cells = (duration(least) or "missing", duration(middle), duration(p.probe.most))
+        table.add_row(p.probe.name, p.probe.what, *cells)
     return table

@@ -152,7 +152,7 @@ class Result:
         return min(peers, key=lambda name: self.timings[name].minimum, default=None)
 
     def ratio(self, against: str | None = None) -> float | None:
-        """How many times as fast as the fastest peer, or as the fastest one whose name starts with `against`, ours is."""
+        """How many times as fast ours is as the fastest peer (of those whose names start with `against`)."""
         peers = [t.minimum for name, t in self.timings.items() if name != OURS and name.startswith(against or "")]
         if OURS not in self.timings or not peers:
             return None

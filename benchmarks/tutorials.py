@@ -41,8 +41,7 @@ def allow_helpers() -> None:
 def ours(name: str, function: str) -> Callable[..., Any] | Missing:
     """The helper `function` of a tutorial, or Missing with the reason."""
     try:
-        found = getattr(load_tutorial(name), function)
+        found: Callable[..., Any] = getattr(load_tutorial(name), function)
     except Exception as problem:  # whatever stops a tutorial from loading, the row has to say so and the run go on
         return Missing(f"tutorials/{name}.py: {type(problem).__name__}: {problem}")
-    assert callable(found)
     return found

@@ -156,8 +156,8 @@ def _listing(folder: str) -> list[str]:
 
 def _claims_pypto(distribution: Distribution) -> bool:
     try:
-        name = str(distribution.metadata["Name"]).lower().replace("_", "-")
-    except (KeyError, TypeError, OSError):  # what a half-removed distribution leaves behind has no metadata
+        name = str(distribution.metadata.get("Name")).lower().replace("_", "-")
+    except (TypeError, OSError):  # what a half-removed distribution leaves behind has no metadata
         return False
     if name == "pypto-jit":
         return False

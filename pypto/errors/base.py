@@ -92,4 +92,4 @@ def call_sites(loc: Loc) -> list[str]:
     while site is not None:
         lines.append(f"  called from {site}" + (f", in {site.function}" if site.function else ""))
         site = site.call_site
-    return lines
+    return lines if len(lines) <= 8 else [*lines[:3], f"  … {len(lines) - 6} more calls", *lines[-3:]]

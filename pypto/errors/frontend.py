@@ -25,13 +25,13 @@ class UndefinedName(Diagnostic, NameError):
 
 class MaybeUnassigned(Diagnostic, NameError):
     code = "E204"
-    template = "`{name}` may be unassigned here: it is assigned {where} only"
+    template = "`{name}` may be unassigned here: {why}"
     hint = "assign it before, so that it has a value on every path"
 
 
 class TypeClash(Diagnostic, TypeError):
     code = "E205"
-    template = "`{name}` is {a} on one path and {b} on another; a variable has one type where paths meet"
+    template = "{name} is {a} on one path and {b} on another; a variable has one type where paths meet"
     hint = "cast or broadcast one of them, or use two names"
 
 
@@ -72,7 +72,7 @@ class UnknownArgument(Diagnostic, TypeError):
 
 class SurplusArgument(Diagnostic, TypeError):
     code = "E212"
-    template = "{function} takes at most {most} positional arguments, but {given} are given"
+    template = "{function} is given {given} positional arguments, but its limit is {most}"
     hint = "its signature is {signature}"
 
 
@@ -84,6 +84,7 @@ class RepeatedArgument(Diagnostic, TypeError):
 class WrongArgument(Diagnostic, TypeError):
     code = "E214"
     template = "{function}: `{name}` must be {wanted}, not {given}"
+    hint = "{way}"
 
 
 class NotCallable(Diagnostic, TypeError):
@@ -129,7 +130,7 @@ class SliceExtent(Diagnostic, TypeError):
 
 class IndexCount(Diagnostic, IndexError):
     code = "E222"
-    template = "{given} indices for {what}, which has {ndim} dimensions"
+    template = "{what} has {ndim} dimensions, but {given} are indexed"
 
 
 class BadIndex(Diagnostic, TypeError):

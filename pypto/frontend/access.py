@@ -131,16 +131,16 @@ def constant_extent(scope: Scope, node: ast.expr, high: Value | int, low: Value 
     size = difference(scope.session.numbers, high, low)
     if size is not None:
         return size
-    bound = node
-    if isinstance(node, ast.Slice):
-        bound = (node.upper if isinstance(high, Value) else node.lower) or node
-    raise SliceExtent(scope.loc(node), bound=f"`{text_of(node, bound)}`")
+    raise SliceExtent(scope.loc(node), bound=extent_text(node, high, low))
 
 
-def text_of(node: ast.expr, bound: ast.expr) -> str:
-    if isinstance(node, ast.Slice) and node.upper and node.lower and bound is node.upper:
-        return f"{ast.unparse(node.upper)} - {ast.unparse(ast.BinOp(ast.Constant(0), ast.Add(), node.lower).right)}"
-    return ast.unparse(bound)
+def extent_text(node: ast.AST, high: Value | int, low: Value | int) -> str:
+    """The extent in the words of the source: the bound that is no constant, or both."""
+    assert isinstance(node, ast.Slice)
+    upper, lower = (f"`{ast.unparse(x)}`" if x else "" for x in (node.upper, node.lower))
+    if isinstance(low, int):
+        return upper
+    return f"{upper or 'the size'} minus {lower}" if isinstance(high, Value) or not upper else lower
 
 
 def checked(scope: Scope, node: ast.AST, size: int) -> int:
@@ -182,7 +182,7 @@ def shaped(b: OpBuilder, v: Value, shape: tuple[int, ...]) -> Value:
 def array_store(scope: Scope, node: ast.AST, where: Access, value: Any) -> None:
     inputs, b = operands(scope, node, where), scope.builder
     if not is_number(value) and (not isinstance(value, Value) or not isinstance(value.type, TileType) or value.tile.is_ptr):
-        raise WrongArgument(scope.loc(node), function="a store", name="value", wanted="a tile or a number", given=describe(value))
+        raise WrongArgument(scope.loc(node), function="a store", name="value", wanted="a tile or a number", given=describe(value), way="")
     if is_number(value):
         data = b.constant(value, where.type.elem, where.sizes)
     else:

@@ -106,7 +106,7 @@ def run_delete(scope: Scope, node: ast.Delete) -> None:
 
 
 def deleted(name: str, loc: Any) -> Poison:
-    return Poison(lambda use: MaybeUnassigned(use, (("deleted here", loc),), name=name, where="before a `del`"))
+    return Poison(lambda use: MaybeUnassigned(use, (("deleted here", loc),), name=name, why="it is deleted"))
 
 
 def run_def(scope: Scope, node: ast.FunctionDef) -> None:

@@ -24,13 +24,12 @@ from pypto.frontend.expressions import TILE_METHODS
 from pypto.frontend.flow import block
 from pypto.frontend.intrinsics import BUILTINS, INTRINSICS
 from pypto.frontend.merge import VALUE
-from pypto.frontend.opcall import call_op
+from pypto.frontend.opcall import call_op, keyword_loc
 from pypto.frontend.operators import constant_result
 from pypto.frontend.scope import Binding, Poison, Scope, suggestion
 from pypto.frontend.source import KernelSource
 from pypto.frontend.values import LocalFunction, Method, describe, has_values
 from pypto.ir.core import Value
-from pypto.loc import Loc
 from pypto.ops.public import Intrinsic, OpFunction, constexpr
 from pypto.ops.table import TABLE
 
@@ -100,7 +99,7 @@ def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwar
     for argument, value in zip(node.args, args, strict=False):
         if has_values(value):
             way = f"use `pto.{name}`" if name in TABLE else ""
-            raise HostFunction(scope.loc(node), function=name, text=ast.unparse(argument), type=describe(value), way=way)
+            raise HostFunction(scope.loc(argument), function=name, text=ast.unparse(argument), type=describe(value), way=way)
     return constant_result(scope, node, lambda: function(*args, **kwargs))
 
 
@@ -112,7 +111,8 @@ def inline(scope: Scope, node: ast.Call, source: KernelSource, local: LocalFunct
     """Build the function's body here, in variables of its own."""
     if scope.depth >= DEPTH:
         raise TooDeep(scope.loc(node), limit=DEPTH, function=source.name)
-    inner = Scope(scope.session, source, scope.loc(node), local.scope if local else None, scope.depth + 1)
+    inner = Scope(scope.session, source, scope.loc(node), local.scope if local else None, scope.depth + 1,
+                  live_out=frozenset((".return", VALUE)))
     function = local.node if local else source.node
     name = local.name if local else source.name
     bind_function(scope, inner, node, name, function.args, defaults_of(source, local), args, kwargs)
@@ -151,7 +151,7 @@ def bind_function(scope: Scope, inner: Scope, node: ast.Call, name: str, spec: a
     values = dict(zip((p.arg for p in params), args, strict=False))
     if spec.vararg:
         values[spec.vararg.arg] = tuple(args[len(params) :])
-    bind_keywords(loc, name, spec, values, kwargs)
+    bind_keywords(scope, node, name, spec, values, kwargs)
     positional, keyword = defaults
     fallback = {**dict(zip((p.arg for p in params[len(params) - len(positional) :]), positional, strict=True)), **keyword}
     for p in (*params, *spec.kwonlyargs):
@@ -165,14 +165,14 @@ def bind_function(scope: Scope, inner: Scope, node: ast.Call, name: str, spec: a
         inner.vars[spec.vararg.arg] = Binding(values[spec.vararg.arg], loc)
 
 
-def bind_keywords(loc: Loc, name: str, spec: ast.arguments, values: Arguments, kwargs: Arguments) -> None:
+def bind_keywords(scope: Scope, node: ast.Call, name: str, spec: ast.arguments, values: Arguments, kwargs: Arguments) -> None:
     names = [p.arg for p in (*spec.args, *spec.kwonlyargs)]
     for key, value in kwargs.items():
         if key not in names:
             way = suggestion(key, names, "`{}`") or f"its signature is {name}({ast.unparse(spec)})"
-            raise UnknownArgument(loc, function=name, name=key, way=way)
+            raise UnknownArgument(keyword_loc(scope, node, key), function=name, name=key, way=way)
         if key in values:
-            raise RepeatedArgument(loc, function=name, name=key)
+            raise RepeatedArgument(keyword_loc(scope, node, key), function=name, name=key)
         values[key] = value
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pypto.errors.frontend import HostFunction, MissingArgument, SurplusArgument, WrongArgument
 from pypto.frontend.assign import items_of
 from pypto.frontend.flow import check
-from pypto.frontend.opcall import bind, checked
+from pypto.frontend.opcall import argument_node, bind, checked
 from pypto.frontend.operators import constant_result, run_row
 from pypto.frontend.scope import Scope
 from pypto.frontend.values import Dims, Range, constant, describe, has_values, is_number
@@ -43,7 +43,8 @@ def static_range(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str
 def make_full(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Value:
     params = (Param("shape", "shape"), Param("value"), Param("dtype", "dtype"))
     bound = bind(scope, node, "full", params, args, kwargs)
-    shape, value, dtype = (checked(scope, node, "full", p, bound[p.name]) for p in params)
+    spots = (argument_node(node, p.name, params, len(args)) for p in params)
+    shape, value, dtype = (checked(scope, at, "full", p, bound[p.name]) for at, p in zip(spots, params, strict=True))
     b = scope.at(node)
     if is_number(value):
         return b.constant(value, dtype, shape)
@@ -110,7 +111,7 @@ def on_constants(function: Callable[..., Any]) -> Intrinsic:
             if has_values(value):
                 name = function.__name__
                 way = {"float": "use `.to(pto.float32)`", "int": "use `.to(pto.int32)`", "bool": "compare it: `x != 0`"}.get(name, "")
-                raise HostFunction(scope.loc(node), function=name, text=ast.unparse(argument), type=describe(value), way=way)
+                raise HostFunction(scope.loc(argument), function=name, text=ast.unparse(argument), type=describe(value), way=way)
         return constant_result(scope, node, lambda: function(*args, **kwargs))
 
     return handler
@@ -154,7 +155,7 @@ def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]
         return len(x)
     if isinstance(x, Value) and hasattr(x.type, "shape") and x.shape:
         return x.shape[0]
-    raise WrongArgument(scope.loc(node), function="len", name="x", wanted="a tuple or tile", given=describe(x))
+    raise WrongArgument(scope.loc(node), function="len", name="x", wanted="a tuple or tile", given=describe(x), way="")
 
 
 def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -181,7 +181,7 @@ def carry_all(variables: Variables) -> bool:
 def build_body(scope: Scope, node: ast.For | ast.While, region: Region, variables: Variables, head: Callable[[], None]) -> Body:
     """One build of the statements of a loop."""
     outer = scope.pending, scope.rest, scope.live_out
-    scope.pending, scope.rest, scope.live_out = [], type(scope.rest)(), frozenset(variables)
+    scope.pending, scope.rest, scope.live_out = [], type(scope.rest)(), frozenset((*variables, *LEAVES, VALUE))
     try:
         with scope.builder.inside(region), scope.variables(enter(scope, region, variables)):
             head()
@@ -395,6 +395,6 @@ def after(scope: Scope, node: ast.For | ast.While, variables: Variables, body: B
             value = variable.poison or rebuild(variable.init.value, iter(items))
             scope.vars[name] = Binding(value, end.loc if end else variable.init.loc)
         elif end is not None:
-            poison = end.value if isinstance(end.value, Poison) else unassigned(name, end.loc, "inside a loop that may not run")
+            poison = end.value if isinstance(end.value, Poison) else unassigned(name, end.loc, "it is assigned inside a loop, which may not run")
             scope.vars[name] = Binding(poison, end.loc)
 

@@ -87,7 +87,8 @@ class Merge:
 
     def variable(self, name: str) -> None:
         a, b = (arm.vars.get(name) for arm in self.arms)
-        if a and b and a.value is b.value:
+        unread = not name.startswith(".") and all(arm.returned for arm in self.arms)
+        if a and b and (a.value is b.value or unread):
             self.merged[name] = a
             return
         values = [self.side(name, arm, x) for arm, x in zip(self.arms, (a, b), strict=True)]
@@ -168,13 +169,13 @@ def conform(b: OpBuilder, x: Any, type: TileType) -> Value:
 
 
 def clashing(name: str, a: Binding, b: Binding) -> Poison:
-    shown = "the returned value" if name == VALUE else "the result" if name == RESULT else name
+    shown = {VALUE: "the returned value", RESULT: "the result"}.get(name, f"`{name}`")
     fields = {"name": shown, "a": describe(a.value), "b": describe(b.value)}
     return Poison(lambda use: TypeClash(b.loc, ((f"{fields['a']} here", a.loc), ("used here", use)), **fields))
 
 
-def unassigned(name: str, assigned: Loc, where: str = "on some paths") -> Poison:
-    return Poison(lambda use: MaybeUnassigned(use, (("assigned here", assigned),), name=name, where=where))
+def unassigned(name: str, assigned: Loc, why: str = "it is assigned on some paths only") -> Poison:
+    return Poison(lambda use: MaybeUnassigned(use, (("assigned here", assigned),), name=name, why=why))
 
 
 def build_arm(scope: Scope, variables: dict[str, Binding], build: Callable[[], None]) -> Arm:
@@ -189,7 +190,7 @@ def merge(scope: Scope, condition: Value, arms: tuple[Arm, Arm], select: bool = 
     b = scope.builder
     state = Merge(b, condition, arms)
     for name in dict.fromkeys([*arms[0].vars, *arms[1].vars]):
-        if select or name.startswith(".") or read_later(scope, name):
+        if select or read_later(scope, name):
             state.variable(name)
         elif arms[0].vars.get(name) is not arms[1].vars.get(name):
             scope.vars.pop(name, None)

@@ -14,6 +14,7 @@ from pypto.frontend.scope import Scope, suggestion
 from pypto.frontend.values import constant, describe, is_array, is_number
 from pypto.ir.core import Value
 from pypto.ir.types import DType
+from pypto.loc import Loc
 from pypto.ops.row import REQUIRED, OpRow, Param
 
 Arguments = dict[str, Any]
@@ -34,14 +35,20 @@ def bind(scope: Scope, node: ast.AST, name: str, params: tuple[Param, ...], args
     for key, value in kwargs.items():
         if key not in names:
             way = suggestion(key, names, "`{}`") or f"its signature is {signature(name, params)}"
-            raise UnknownArgument(scope.loc(node), function=name, name=key, way=way)
+            raise UnknownArgument(keyword_loc(scope, node, key), function=name, name=key, way=way)
         if key in bound:
-            raise RepeatedArgument(scope.loc(node), function=name, name=key)
+            raise RepeatedArgument(keyword_loc(scope, node, key), function=name, name=key)
         bound[key] = value
     for p in params:
         if p.name not in bound and p.default is REQUIRED:
             raise MissingArgument(scope.loc(node), function=name, name=p.name, signature=signature(name, params))
     return {p.name: bound.get(p.name, p.default) for p in params}
+
+
+def keyword_loc(scope: Scope, node: ast.AST, name: str) -> Loc:
+    """The place of a keyword argument."""
+    keywords = node.keywords if isinstance(node, ast.Call) else []
+    return scope.loc(next((k for k in keywords if k.arg == name), node))
 
 
 def gather_shape(params: tuple[Param, ...], args: list[Any]) -> list[Any]:
@@ -60,10 +67,22 @@ def call_op(scope: Scope, node: ast.Call, row: OpRow, args: list[Any], kwargs: A
         return native(scope, node, args, kwargs)
     bound = bind(scope, node, row.name, row.params, args, kwargs)
     for p in row.params:
-        bound[p.name] = checked(scope, node, row.name, p, bound[p.name])
-    if native:
-        bound["pointer"] = as_pointer(scope.at(node), bound["pointer"])
+        if p.name == "pointer" and is_array(bound[p.name]):
+            bound[p.name] = as_pointer(scope.at(node), bound[p.name])
+        place = argument_node(node, p.name, row.params, len(args))
+        bound[p.name] = checked(scope, place, row.name, p, bound[p.name])
     return run_row(scope, node, row.name, bound)
+
+
+def argument_node(node: ast.Call, name: str, params: tuple[Param, ...], count: int) -> ast.expr:
+    """Where an argument stands in the call, or the call itself."""
+    keyword = next((k.value for k in node.keywords if k.arg == name), None)
+    if keyword is not None:
+        return keyword
+    # A method's receiver comes before the arguments that are written.
+    index = [p.name for p in params].index(name) - (count - len(node.args))
+    starred = any(isinstance(a, ast.Starred) for a in node.args)
+    return node.args[index] if 0 <= index < len(node.args) and not starred else node
 
 
 def is_int(x: Any) -> bool:
@@ -82,20 +101,22 @@ KINDS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyType
 })
 
 
-def checked(scope: Scope, node: ast.Call, function: str, p: Param, x: Any) -> Any:
+def checked(scope: Scope, node: ast.expr, function: str, p: Param, x: Any) -> Any:
     """An argument in the form that rows take: values and numbers for operands, Python objects for attributes."""
     if x is None and p.default is None:
         return None
     if p.is_operand:
-        if not isinstance(x, Value) and not is_number(x):
-            raise WrongArgument(scope.loc(node), function=function, name=p.name, wanted="a tile, scalar or number", given=describe(x))
+        if is_array(x) or (not isinstance(x, Value) and not is_number(x)):
+            way = "load a tile from the array first, for instance `x[row, :]`" if is_array(x) else ""
+            wanted = "a tile, scalar or number"
+            raise WrongArgument(scope.loc(node), function=function, name=p.name, wanted=wanted, given=describe(x), way=way)
         return x
     if p.kind == "any":
         return x
     constant(x, f"`{p.name}` of {function}", scope.loc(node))
     test, wanted = KINDS[p.kind]
     if not test(x):
-        raise WrongArgument(scope.loc(node), function=function, name=p.name, wanted=wanted, given=describe(x))
+        raise WrongArgument(scope.loc(node), function=function, name=p.name, wanted=wanted, given=describe(x), way="")
     return (x,) if p.kind == "shape" and is_int(x) else x
 
 
@@ -118,7 +139,7 @@ _STORE = (_ARRAY, _OFFSETS, Param("tile"))
 def native_load(scope: Scope, node: ast.Call, args: list[Any], kwargs: Arguments) -> Value:
     bound = bind(scope, node, "load", _LOAD, args, kwargs)
     if not is_number(bound["pad"]):
-        raise WrongArgument(scope.loc(node), function="load", name="pad", wanted="a number", given=describe(bound["pad"]))
+        raise WrongArgument(scope.loc(node), function="load", name="pad", wanted="a number", given=describe(bound["pad"]), way="")
     where = function_access(scope, node, bound["array"], bound["offsets"], bound["shape"])
     return array_load(scope, node, where, bound["pad"])
 
@@ -127,7 +148,7 @@ def native_store(scope: Scope, node: ast.Call, args: list[Any], kwargs: Argument
     bound = bind(scope, node, "store", _STORE, args, kwargs)
     tile, array = bound["tile"], bound["array"]
     if not isinstance(tile, Value):
-        raise WrongArgument(scope.loc(node), function="store", name="tile", wanted="a tile", given=describe(tile))
+        raise WrongArgument(scope.loc(node), function="store", name="tile", wanted="a tile", given=describe(tile), way="")
     shape = (1,) * (array.type.ndim - len(tile.shape)) + tile.shape
     array_store(scope, node, function_access(scope, node, array, bound["offsets"], shape), tile)
 

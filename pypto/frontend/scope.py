@@ -171,7 +171,7 @@ class Scope:
         try:
             value = cell.cell_contents
         except ValueError:
-            raise MaybeUnassigned(self.loc(node), name=node.id, where="later in the enclosing function") from None
+            raise MaybeUnassigned(self.loc(node), name=node.id, why="the enclosing function assigns it later") from None
         return self.session.capture(cell, node.id, value, self.loc(node))
 
 

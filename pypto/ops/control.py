@@ -83,5 +83,6 @@ ROWS = (
           public=False, doc="Reports the message where the condition is false, in checked mode and in the interpreter."),
     OpRow("print_", (Param("values"), Param("prefix", "str", "")), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
           traits=frozenset({"variadic"}), doc="Prints values, in the interpreter; compiled code prints nothing."),
-    structural("breakpoint_", nothing, "Stops in the debugger, in the interpreter; compiled code goes on.", Effect.SYNC),
+    OpRow("breakpoint_", (), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
+          doc="Stops in the debugger, in the interpreter; compiled code goes on."),
 )

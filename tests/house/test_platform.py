@@ -96,6 +96,9 @@ def install(folder: Path, name: str, files: tuple[str, ...] = ()) -> None:
     info = folder / f"{name.replace('-', '_')}-0.2.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.2.0\n", encoding="utf-8")
+    for file in files:
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).touch()
     (info / "RECORD").write_text("".join(f"{file},,\n" for file in files), encoding="utf-8")
 
 

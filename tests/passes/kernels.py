@@ -17,7 +17,12 @@ BINARY = {
     BOOL: ("and_", "or_", "xor"),
     TILE: ("add", "sub", "mul", "xor"),
 }
-NUMBERS = {INT: (-1, 0, 1, 2, 7, 2**31 - 1), FLOAT: (-0.0, 0.0, 1.0, 0.25, float("inf")), BOOL: (False, True), TILE: (0, 1, 3)}
+NUMBERS = {
+    INT: (-1, 0, 1, 2, 7, 2**31 - 1),
+    FLOAT: (-0.0, 0.0, 1.0, 0.25, float("inf")),
+    BOOL: (False, True),
+    TILE: (0, 1, 3),
+}
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -83,7 +88,9 @@ class Maker:
         if pick == 2:
             return b.emit("sum", self.value(TILE), axes=(0,), keep_dims=False)
         if pick == 3:
-            return b.emit("cast", self.value(self.random.choice((INT, FLOAT, BOOL))), dtype=self.random.choice((int32, float32)))
+            return b.emit(
+                "cast", self.value(self.random.choice((INT, FLOAT, BOOL))), dtype=self.random.choice((int32, float32))
+            )
         if pick == 4:
             return b.emit("not_", self.value(self.random.choice((INT, BOOL, TILE))))
         return b.emit("neg", self.value(self.random.choice((INT, FLOAT, TILE))))

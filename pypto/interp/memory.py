@@ -1,0 +1,128 @@
+"""Memory as the interpreter sees it: every array in a segment of its own, so that a pointer never loses its array.
+
+A pointer is a 64-bit number: the array's number in the upper bits, the distance in bytes from the array's first
+element in the lower ones.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pypto.errors.interp import OutOfBounds, UninitializedRead, WildPointer, WriteRace
+from pypto.ir.types import DType
+from pypto.loc import Loc
+
+Array = np.ndarray[Any, Any]
+_SEGMENT = 44
+_ORIGIN = 1 << (_SEGMENT - 1)  # the first element lies in the middle, so that negative distances stay inside
+_NOBODY = -1
+
+
+@dataclass(frozen=True)
+class ArrayArg:
+    """An array argument by address. Strides are in bytes."""
+
+    name: str
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType
+
+    @staticmethod
+    def of(name: str, array: Array, dtype: DType) -> ArrayArg:
+        return ArrayArg(name, array.ctypes.data, array.shape, array.strides, dtype)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """First byte and byte after the last one, counted from the first element."""
+        if 0 in self.shape:
+            return 0, 0
+        ends = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        return sum(min(0, e) for e in ends), sum(max(0, e) for e in ends) + self.dtype.itemsize
+
+    def index_text(self, distance: int) -> str:
+        """Index of the element at a distance in bytes, as the author would write it; the flat one when it is outside."""
+        index: list[int] = [0] * len(self.shape)
+        for d in sorted(range(len(self.shape)), key=lambda d: -abs(self.strides[d])):
+            if self.strides[d]:
+                index[d], distance = divmod(distance, self.strides[d])
+        inside = distance == 0 and all(0 <= i < n for i, n in zip(index, self.shape, strict=True))
+        return ", ".join(map(str, index)) if inside or (distance == 0 and self.shape) else f"{distance // self.dtype.itemsize}"
+
+
+@dataclass
+class Segment:
+    """An array's memory, with who wrote each element and which are filled."""
+
+    arg: ArrayArg
+    data: Array
+    low: int
+    writer: Array
+    filled: Array | None
+
+
+@dataclass
+class Memory:
+    """All arrays of a launch. Each access is checked before it is made."""
+
+    segments: list[Segment] = field(default_factory=list)
+    program: int = 0
+    grid: tuple[int, int, int] = (1, 1, 1)
+
+    def add(self, arg: ArrayArg, uninitialized: bool) -> int:
+        """Register an array; gives the pointer to its first element."""
+        low, high = arg.reach
+        raw = (ctypes.c_uint8 * (high - low)).from_address(arg.address + low) if high > low else b""
+        data = np.frombuffer(raw, dtype=np.uint8).view(arg.dtype.numpy)
+        filled = np.zeros(len(data), bool) if uninitialized else None
+        self.segments.append(Segment(arg, data, low, np.full(len(data), _NOBODY, np.int64), filled))
+        return (len(self.segments) << _SEGMENT) + _ORIGIN
+
+    def load(self, pointers: Array, mask: Array, other: Array, loc: Loc) -> Array:
+        """Elements where the mask holds, `other` elsewhere."""
+        result = np.array(other)
+        for segment, index, chosen in self.resolve(pointers, mask, "load", loc):
+            if segment.filled is not None and not segment.filled[index].all():
+                self.fail(UninitializedRead, segment, index[~segment.filled[index]][0], loc)
+            result[chosen] = segment.data[index]
+        return result
+
+    def store(self, pointers: Array, mask: Array, value: Array, loc: Loc) -> None:
+        for segment, index, chosen in self.resolve(pointers, mask, "store", loc):
+            before = segment.writer[index]
+            foreign = (before != _NOBODY) & (before != self.program)
+            if foreign.any():
+                self.fail(WriteRace, segment, index[foreign][0], loc, first=self.program_text(int(before[foreign][0])))
+            segment.writer[index] = self.program
+            if segment.filled is not None:
+                segment.filled[index] = True
+            segment.data[index] = value[chosen]
+
+    def resolve(self, pointers: Array, mask: Array, what: str, loc: Loc) -> list[tuple[Segment, Array, Array]]:
+        """(segment, element indices, which lanes) for the pointers of each array."""
+        found = []
+        owners = pointers >> _SEGMENT
+        for owner in np.unique(owners[mask]):
+            if not 1 <= owner <= len(self.segments):
+                raise WildPointer(loc, what=what, program=self.program_text(self.program))
+            segment = self.segments[int(owner) - 1]
+            chosen = mask & (owners == owner)
+            distance = pointers[chosen] - ((owner << _SEGMENT) + _ORIGIN) - segment.low
+            index = distance // segment.arg.dtype.itemsize
+            outside = (index < 0) | (index >= len(segment.data))
+            if outside.any():
+                self.fail(OutOfBounds, segment, index[outside][0], loc, what=what, shape=segment.arg.shape)
+            found.append((segment, index, chosen))
+        return found
+
+    def fail(self, kind: type[Any], segment: Segment, element: Any, loc: Loc, **fields: Any) -> None:
+        distance = int(element) * segment.arg.dtype.itemsize + segment.low
+        raise kind(loc, array=segment.arg.name, index=segment.arg.index_text(distance), program=self.program_text(self.program), **fields)
+
+    def program_text(self, program: int) -> str:
+        x, y, _ = self.grid
+        return f"({program % x}, {program // x % y}, {program // (x * y)})"

@@ -1,0 +1,55 @@
+"""Passes keep the meaning: random kernels give the same arrays in the interpreter before and after, bit by bit."""
+
+import random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pypto import interp
+from pypto.ir.parser import parse_function
+from pypto.ir.printer import print_function
+from pypto.ir.types import float32, int32
+from pypto.ir.verify import verify
+from pypto.ops.table import TABLE
+from pypto.passes import OPTIMIZE, PREPARE, Pass, fold, run
+from tests.passes.kernels import OUTPUTS, Maker
+
+FOLD = Pass("fold", fold, "not in the pipeline on its own: canonicalize folds too")
+
+
+def result(function, seed):
+    """The bits of both arrays after one program; a NaN is a NaN, whatever its bits."""
+    pick = random.Random(seed).choice
+    ints, floats = np.arange(OUTPUTS, dtype=np.int32) - 3, np.arange(OUTPUTS, dtype=np.float32) / 4
+    n, f, b = (
+        np.int32(pick([-5, 0, 3, 2**31 - 1])),
+        np.float32(pick([-1.5, 0, np.nan, 3e38])),
+        np.bool_(pick([False, True])),
+    )
+    arrays = [interp.ArrayArg.of("ints", ints, int32), interp.ArrayArg.of("floats", floats, float32)]
+    interp.run(function, [*arrays, n, f, b], (1, 1, 1))
+    floats[np.isnan(floats)] = np.nan
+    return ints.tobytes() + floats.tobytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_every_pass_keeps_the_result(seed):
+    function = Maker(seed).function()
+    expected = result(function, seed)
+
+    def check(step, changed):
+        verify(changed, TABLE)
+        assert result(changed, seed) == expected, f"{step.name} changed the result"
+
+    run(function, (FOLD, *PREPARE, *OPTIMIZE), check)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32))
+def test_round_trip_of_random_kernels(seed):
+    text = print_function(Maker(seed).function())
+    again = parse_function(text)
+    assert print_function(again) == text
+    assert result(again, seed) == result(Maker(seed).function(), seed)
