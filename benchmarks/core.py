@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.encoder import LENGTHS, encoder_case, encoder_flops
+from benchmarks.ours import ours
 from benchmarks.peers import torch_peers
 from benchmarks.probes import PROBES
 from benchmarks.runner import Bar, Case, Impl, Missing, Row, Suite
-from benchmarks.tutorials import ours
 
 EPS: Final = 1e-5
 TORCH_1: Final = (Bar("torch", 1.0),)

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.ours import ours
 from benchmarks.peers import torch_peers
 from benchmarks.runner import Case, Impl, Missing
-from benchmarks.tutorials import allow_helpers, ours
+from benchmarks.tutorials import allow_helpers
 
 BATCH: Final = 32
 LENGTHS: Final = (32, 128)

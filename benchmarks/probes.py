@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.ours import ours
 from benchmarks.runner import Missing, Probe
 from benchmarks.steady import plain_environment
-from benchmarks.tutorials import load_tutorial, ours
+from benchmarks.tutorials import load_tutorial
 
 CACHE: Final = "PYPTO_CACHE"
 CACHE_DIR: Final = "PYPTO_CACHE_DIR"

@@ -156,9 +156,10 @@ def _listing(folder: str) -> list[str]:
 
 def _claims_pypto(distribution: Distribution) -> bool:
     try:
-        name = str(distribution.metadata.get("Name")).lower().replace("_", "-")
-    except (TypeError, OSError):  # what a half-removed distribution leaves behind has no metadata
+        fields = distribution.metadata
+    except (TypeError, OSError):  # a half-removed distribution has no metadata file
         return False
-    if name == "pypto-jit":
+    name = fields["Name"].lower().replace("_", "-") if "Name" in fields else ""
+    if name in ("", "pypto-jit"):
         return False
     return name == "pypto" or any(file.parts[0] == "pypto" for file in distribution.files or ())

@@ -205,6 +205,7 @@ class Workspace:
     """The arrays between the kernels, for batches of one shape."""
 
     x: Any
+    middle: Any
     y: Any
     qkv: Any
     attended: Any
@@ -216,7 +217,7 @@ class Workspace:
             return np.empty((batch, length, *shape), np.float32)
 
         head = width // HEADS
-        return Workspace(rows(width), rows(width), rows(3, HEADS, head), rows(HEADS, head), rows(hidden))
+        return Workspace(rows(width), rows(width), rows(width), rows(3, HEADS, head), rows(HEADS, head), rows(hidden))
 
 
 def project(x: Any, layer: Linear, out: Any, *, with_gelu: bool = False) -> None:
@@ -290,12 +291,12 @@ class Encoder:
         attend[grid](space.qkv, mask, space.attended, BQ=BQ, LENGTH=32 * pto.cdiv(length, 32))
         report("output and norm")
         project(space.attended, layer.output, space.y)
-        residual_norm(space.y, space.x, layer.attention_norm, space.x)
+        residual_norm(space.y, space.x, layer.attention_norm, space.middle)
         report("gelu")
-        project(space.x, layer.up, space.hidden, with_gelu=True)
+        project(space.middle, layer.up, space.hidden, with_gelu=True)
         report("down and norm")
         project(space.hidden, layer.down, space.y)
-        residual_norm(space.y, space.x, layer.norm, space.x)
+        residual_norm(space.y, space.middle, layer.norm, space.x)
 
     def space(self, batch: int, length: int) -> Workspace:
         """The arrays for batches of this shape, those of the last call if they fit."""

@@ -87,18 +87,19 @@ class Merge:
 
     def variable(self, name: str) -> None:
         a, b = (arm.vars.get(name) for arm in self.arms)
-        unread = not name.startswith(".") and all(arm.returned for arm in self.arms)
-        if a and b and (a.value is b.value or unread):
+        if a and b and a.value is b.value:
             self.merged[name] = a
             return
         values = [self.side(name, arm, x) for arm, x in zip(self.arms, (a, b), strict=True)]
-        loc = next(x.loc for x in (b, a) if x)
+        last = next(x for x in (b, a) if x)
         poison = next((v for v in values if isinstance(v, Poison)), None)
+        if values[0] is values[1] is UNDEF:
+            poison = last.value
         value = poison or self.structure(values[0], values[1], name == RESULT)
         if value is CLASH:
             assert a and b
             value = clashing(name, a, b)
-        self.merged[name] = Binding(value, loc)
+        self.merged[name] = Binding(value, last.loc)
 
     def side(self, name: str, arm: Arm, binding: Binding | None) -> Any:
         """The value that an arm brings; UNDEF where nothing will read it."""
@@ -189,7 +190,10 @@ def merge(scope: Scope, condition: Value, arms: tuple[Arm, Arm], select: bool = 
     """End both arms, make the `if`, and set the variables to what it yields. `select` computes cheap scalars eagerly."""
     b = scope.builder
     state = Merge(b, condition, arms)
+    over = all(arm.returned for arm in arms)
     for name in dict.fromkeys([*arms[0].vars, *arms[1].vars]):
+        if over and not name.startswith("."):
+            continue  # nothing reads it any more; what it was before the branches is as good as anything
         if select or read_later(scope, name):
             state.variable(name)
         elif arms[0].vars.get(name) is not arms[1].vars.get(name):

@@ -105,7 +105,10 @@ class Store:
 
         lock = FileLock(path, timeout=self.lock_timeout, mode=0o600, poll_interval=0.01)
         try:
-            lock.acquire()
+            with suppress(FileNotFoundError):  # in some releases, when a holder removes the file between two looks
+                lock.acquire()
+            if not lock.is_locked:
+                lock.acquire()
         except Timeout:
             raise Busy(f"another process held {path} for {self.lock_timeout:g} seconds") from None
         return lock

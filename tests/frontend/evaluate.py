@@ -9,6 +9,7 @@ import numpy as np
 from pypto.frontend import ArgSpec, ArraySpec, Built, ConstSpec, KernelSource, ScalarSpec, build
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import PtrType, from_numpy, int32
+from pypto.ir.verify import verify
 from pypto.language import METHODS
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
@@ -50,7 +51,9 @@ def spec(x: Any) -> ArgSpec:
 def built(fn: Any, facts: Facts | None = None, **args: Any) -> Built:
     """Build for example arguments: arrays and ints are run-time arguments, specs are taken as they are."""
     specs = {n: x if isinstance(x, ArraySpec | ScalarSpec | ConstSpec) else spec(x) for n, x in args.items()}
-    return build(KernelSource.of(fn), specs, facts or Facts(), METHODS)
+    result = build(KernelSource.of(fn), specs, facts or Facts(), METHODS)
+    verify(result.function, TABLE)
+    return result
 
 
 def run(fn: Any, **args: Any) -> None:

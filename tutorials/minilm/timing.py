@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import runpy
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ def main() -> None:
     """Print the seconds of the encoder's first call in this process."""
     from minilm import load_sentences, load_weights, tokenize
 
-    encoder = runpy.run_path(str(TUTORIALS / "06_sentence_encoder.py"))["Encoder"](load_weights())
+    encoder = import_module("06_sentence_encoder").Encoder(load_weights())
     batch = tokenize([sentence.text for sentence in load_sentences()])
     start = time.perf_counter()
     encoder.embed(batch.ids, batch.mask)

@@ -1,0 +1,72 @@
+"""The machine that code is made for: facts, read from LLVM's own knowledge of the host."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from pypto.errors import OptionError
+
+# What each x86-64 level adds, as far as the backend asks for it.
+_LEVELS: Final = MappingProxyType({
+    "x86-64-v2": ("sse4.2", "popcnt", "ssse3"),
+    "x86-64-v3": ("sse4.2", "popcnt", "ssse3", "avx2", "fma", "f16c", "bmi2"),
+    "x86-64-v4": ("sse4.2", "popcnt", "ssse3", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"),
+})
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget:
+    """Facts about a CPU.
+
+    `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
+    """
+
+    cpu: str
+    features: str
+    level: str
+    triple: str
+    vector_bytes: int
+    registers: int
+    has_fma: bool
+    has_f16c: bool
+    has_round: bool
+    attributes: str
+
+
+def host_target(level: str | None = None) -> CpuTarget:
+    """The host, or the host held to a feature level (for tests and for binaries that move).
+
+    Raises
+    ------
+    OptionError
+        When the level is unknown or the host lacks some of it.
+    """
+    import llvmlite.binding as llvm
+
+    triple = llvm.get_process_triple()
+    present = {name for name, on in llvm.get_host_cpu_features().items() if on}
+    if level in (None, "", "host"):
+        return describe(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), "host", triple, present)
+    if level not in _LEVELS or platform.machine().lower() not in ("x86_64", "amd64"):
+        raise OptionError(f"unknown feature level {level!r} on {platform.machine()}; known are host, {', '.join(_LEVELS)}")
+    missing = [f for f in _LEVELS[level] if f not in present]
+    if missing:
+        raise OptionError(f"this CPU has no {', '.join(missing)}, so that {level} code would not run on it; choose a lower level")
+    return describe(level, "", level, triple, set(_LEVELS[level]))
+
+
+def describe(cpu: str, features: str, level: str, triple: str, present: set[str]) -> CpuTarget:
+    arm = triple.startswith(("aarch64", "arm64"))
+    wide = "avx512f" in present and "avx512bw" in present
+    vector_bytes = 64 if wide else 32 if "avx2" in present else 16
+    return CpuTarget(
+        cpu, features, level, triple, vector_bytes,
+        registers=32 if wide or arm else 16,
+        has_fma=arm or "fma" in present,
+        has_f16c=arm or "f16c" in present,
+        has_round=arm or "sse4.1" in present or "sse4.2" in present,
+        attributes='"prefer-vector-width"="512"' if wide else "",
+    )

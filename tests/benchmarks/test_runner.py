@@ -1,0 +1,258 @@
+"""The benchmark runner on numpy alone: what it measures, and what it refuses to call a result."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import steady
+from benchmarks.__main__ import main, parse
+from benchmarks.core import CORE, ROWS, add_case, layer_norm_case, matmul_case, softmax_case
+from benchmarks.limits import Limits
+from benchmarks.ours import ours
+from benchmarks.report import Report, fraction, tables, to_json
+from benchmarks.runner import (
+    OURS,
+    Bar,
+    Case,
+    Missing,
+    Pace,
+    Probe,
+    Probed,
+    Result,
+    Row,
+    Timing,
+    interleave,
+    largest_difference,
+    run_probe,
+    run_row,
+)
+
+QUICK = Pace(rounds=2, seconds=0.001, gap=0.0)
+LIMITS = Limits({"fma": {1: 4e9, 2: 8e9}})
+
+
+@contextmanager
+def as_it_is(_count: int) -> Iterator[None]:
+    yield
+
+
+def doubling(ours: Any, **peers: Any) -> Row:
+    x = np.arange(8, dtype=np.float32)
+    out = np.empty_like(x)
+
+    def build() -> Case:
+        named = {name: peer if isinstance(peer, Missing) else lambda f=peer: f(x, out) for name, peer in peers.items()}
+        mine = ours if isinstance(ours, Missing) else lambda: ours(x, out)
+        return Case(mine, named, lambda: x.astype(np.float64) * 2, [out])
+
+    return Row("double", "8", 8e9, "flop", "fma", 1e-6, build, (Bar("numpy", 0.5), Bar("limit", 0.25)))
+
+
+def right(x: Any, out: Any) -> Any:
+    return np.multiply(x, 2, out=out)
+
+
+def wrong(x: Any, out: Any) -> Any:
+    return np.multiply(x, 3, out=out)
+
+
+def idle(x: Any, out: Any) -> Any:
+    return out
+
+
+def broken(x: Any, out: Any) -> Any:
+    raise ValueError("no such kernel")
+
+
+def result(**seconds: float) -> Result:
+    timings = {name: Timing(s, s) for name, s in seconds.items()}
+    return Result(doubling(right), 2, timings, dict.fromkeys(timings, 0.0))
+
+
+def test_a_right_row_is_timed() -> None:
+    got = run_row(doubling(right, numpy=right), 1, as_it_is, QUICK)
+    assert got.sound
+    assert got.timings.keys() == {OURS, "numpy"}
+    assert got.errors == {OURS: 0.0, "numpy": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"), [(wrong, "differs from float64 by 7"), (idle, "by nan"), (broken, "ValueError: no such kernel")]
+)
+def test_what_is_wrong_is_not_timed(bad: Any, words: str) -> None:
+    got = run_row(doubling(bad, numpy=right), 1, as_it_is, QUICK)
+    assert words in got.failed[OURS]
+    assert got.timings.keys() == {"numpy"}
+    assert not got.sound
+
+
+def test_a_wrong_peer_makes_the_row_unsound() -> None:
+    assert not run_row(doubling(right, numpy=wrong), 1, as_it_is, QUICK).sound
+
+
+def test_missing_ours_is_reported_and_peers_are_timed() -> None:
+    got = run_row(doubling(Missing("no tutorial"), numpy=right), 1, as_it_is, QUICK)
+    report = Report("core", 0.0, LIMITS, [got], [])
+    assert got.timings.keys() == {"numpy"}
+    assert report.complaints == ["double 8, 1 threads: ours: missing: no tutorial"]
+
+
+def test_a_missing_peer_is_no_complaint() -> None:
+    got = run_row(doubling(right, torch=Missing("not installed")), 1, as_it_is, QUICK)
+    assert got.missing == {"torch": "not installed"}
+    assert Report("core", 0.0, LIMITS, [got], []).complaints == []
+
+
+def test_a_row_with_nobody_asks_for_no_reference() -> None:
+    def build() -> Case:
+        return Case(Missing("gone"), {}, lambda: pytest.fail("asked"))
+
+    got = run_row(replace(doubling(right), build=build), 1, as_it_is, QUICK)
+    assert got.timings == {}
+
+
+def test_the_thread_count_reaches_the_limiter() -> None:
+    asked: list[int] = []
+
+    @contextmanager
+    def note(count: int) -> Iterator[None]:
+        asked.append(count)
+        yield
+
+    assert run_row(doubling(right), 3, note, QUICK).threads == 3
+    assert asked == [3]
+
+
+def test_ratios_are_against_the_fastest_of_a_kind() -> None:
+    got = result(ours=1.0, numpy=4.0, torch=3.0, **{"torch out=": 2.0})
+    assert got.best_peer == "torch out="
+    assert got.ratio() == 2.0
+    assert got.ratio("torch") == 2.0
+    assert got.ratio("numpy") == 4.0
+    assert got.ratio("jax") is None
+    assert result(numpy=1.0).ratio() is None
+
+
+def test_fraction_of_the_limit_is_at_the_same_threads() -> None:
+    assert fraction(result(ours=2.0), OURS, LIMITS) == 0.5
+
+
+def test_bars_that_are_not_reached() -> None:
+    slow = Report("core", 0.0, LIMITS, [result(ours=10.0, numpy=2.0)], [])
+    assert slow.below_bar == [
+        "double 8, 2 threads: 0.20 of numpy, the bar is 0.50",
+        "double 8, 2 threads: 0.10 of limit, the bar is 0.25",
+    ]
+    assert Report("core", 0.0, LIMITS, [result(ours=1.0, numpy=2.0)], []).below_bar == []
+
+
+def test_probes() -> None:
+    def fail() -> Any:
+        raise RuntimeError("no cache")
+
+    ok, gone, bad = (
+        run_probe(Probe("launch", "x", 2.0, measure)) for measure in (lambda: [3.0, 5.0], lambda: Missing("gone"), fail)
+    )
+    assert ok.timing == Timing(3.0, 4.0)
+    report = Report("core", 0.0, LIMITS, [], [ok, gone, bad])
+    assert report.complaints == ["launch: gone", "launch: RuntimeError: no cache"]
+    assert report.below_bar == ["launch: 3.00 s, the bar is 2.00 s"]
+
+
+def test_interleaving_takes_turns() -> None:
+    order: list[str] = []
+    interleave({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, Pace(rounds=3, seconds=0.0, gap=0.0))
+    turns = [name for name, before in zip(order, ["", *order[:-1]], strict=True) if name != before]
+    assert turns == ["a", "b"] * 4  # once to count the calls, then three rounds
+
+
+def test_shapes_have_to_agree() -> None:
+    assert largest_difference(np.zeros((2, 2)), np.zeros(4)) == float("inf")
+
+
+def test_json_is_sorted_and_complete() -> None:
+    report = Report("core", 0.0, LIMITS, [result(ours=1.0, numpy=2.0)], [Probed(Probe("p", "", 1.0, list), None, "no")])
+    text = to_json(report)
+    data = json.loads(text)
+    assert text == json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    row = data["rows"][0]
+    assert row["ratio_to_best_peer"] == 2.0
+    assert row["implementations"][OURS]["of_limit"] == 1.0
+    assert row["bars"][0] == {"against": "numpy", "least": 0.5, "value": 2.0}
+    assert data["limits"]["fma"] == {"1": 4e9, "2": 8e9}
+
+
+def test_tables_name_everyone() -> None:
+    from rich.console import Console
+
+    missing = Result(doubling(right), 2, {}, {}, {OURS: "gone"})
+    report = Report("core", 0.0, LIMITS, [result(ours=1e-3, numpy=2e-3), missing], [])
+    console = Console(width=130, file=io.StringIO(), record=True)
+    for table in tables(report):
+        console.print(table)
+    text = console.export_text()
+    assert all(word in text for word in ("double 8", "ours", "numpy", "2.00x", "missing", "fma"))
+
+
+def test_rows_of_the_suite_are_distinct() -> None:
+    titles = [(row.name, row.shape) for row in CORE.rows]
+    assert len(set(titles)) == len(titles)
+    assert all(row.tolerance <= 2e-4 for row in ROWS)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [(add_case, (1000,)), (softmax_case, (5, 70)), (layer_norm_case, (5, 70)), (matmul_case, (9, 7, 33))],
+)
+def test_peers_are_right_on_small_shapes(make: Any, shape: tuple[int, ...]) -> None:
+    def build() -> Case:
+        return replace(make(*shape), ours=Missing("not asked"))
+
+    row = Row("any", "small", 1.0, "B", "fma", 1e-5, build)
+    got = run_row(row, 1, as_it_is, QUICK)
+    assert got.failed == {}
+    assert "numpy" in got.timings
+
+
+def test_an_unknown_tutorial_is_missing() -> None:
+    found = ours("99_nothing", "f")
+    assert isinstance(found, Missing)
+    assert "there is no 99_nothing.py" in found.reason
+
+
+def test_steady_memory_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[dict[str, str]] = []
+    monkeypatch.setattr(steady.os, "execve", lambda *command: started.append(command[2]))
+    monkeypatch.setattr(steady.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.delenv(steady.VARIABLE, raising=False)
+    steady.become_steady()
+    assert started[0][steady.VARIABLE] == steady.TUNABLES
+    monkeypatch.setenv(steady.VARIABLE, steady.TUNABLES)
+    steady.become_steady()
+    assert len(started) == 1
+    assert steady.VARIABLE not in steady.plain_environment()
+
+
+def test_command_line() -> None:
+    options = parse(["core", "--json", "x.json", "--only", "matmul"])
+    assert (options.suite, options.json.name, options.only, options.strict) == ("core", "x.json", "matmul", False)
+    with pytest.raises(SystemExit):
+        parse(["nothing"])
+
+
+@pytest.mark.slow
+def test_a_run_writes_json(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(steady.VARIABLE, steady.TUNABLES)
+    file = tmp_path / "core.json"
+    main(["core", "--only", "vector add 1M", "--rounds", "1", "--json", str(file)])
+    (row,) = json.loads(file.read_text("utf-8"))["rows"]
+    assert row["name"] == "vector add"
+    assert row["implementations"]["numpy"]["minimum_s"] > 0
