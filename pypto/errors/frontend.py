@@ -130,7 +130,7 @@ class SliceExtent(Diagnostic, TypeError):
 
 class IndexCount(Diagnostic, IndexError):
     code = "E222"
-    template = "{what} has {ndim} dimensions, but {given} are indexed"
+    template = "{given} indices, but {what} takes {ndim}"
 
 
 class BadIndex(Diagnostic, TypeError):
@@ -197,7 +197,7 @@ class EndlessLoop(Diagnostic, ValueError):
 class RuntimeFormat(Diagnostic, TypeError):
     code = "E234"
     template = "an f-string holds constants only, but `{text}` is a run-time {type}"
-    hint = "print run-time values as arguments of their own: `print(\"x\", x)`"
+    hint = 'print run-time values as arguments of their own: `print("x", x)`'
 
 
 class HostFunction(Diagnostic, TypeError):

@@ -6,7 +6,15 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from pypto.errors.frontend import BadIndex, EmptySlice, IndexCount, NegativePosition, SliceExtent, StoreShape, WrongArgument
+from pypto.errors.frontend import (
+    BadIndex,
+    EmptySlice,
+    IndexCount,
+    NegativePosition,
+    SliceExtent,
+    StoreShape,
+    WrongArgument,
+)
 from pypto.frontend.affine import difference
 from pypto.frontend.scope import Scope
 from pypto.frontend.values import Dims, Number, constant, describe, is_number, is_scalar
@@ -19,7 +27,7 @@ FULL = slice(None)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A slice of an array: per dimension its first position and size; `shape` leaves out integer positions, has new axes."""
+    """A slice of an array: first position and size per dimension. `shape` lacks integer positions, has new axes."""
 
     array: Value
     offsets: tuple[Value | int, ...]
@@ -82,7 +90,8 @@ def index_entry(scope: Scope, item: ast.expr) -> Any:
             raise BadIndex(scope.loc(item), what="an array", index=describe(value), way=way)
         return value
     if item.step is not None and scope.eval(item.step) not in (None, 1):
-        raise BadIndex(scope.loc(item.step), what="an array", index="a step", way="use pointers: `pto.load(x + pto.arange(0, n) * step)`")
+        way = "use pointers: `pto.load(x + pto.arange(0, n) * step)`"
+        raise BadIndex(scope.loc(item.step), what="an array", index="a step", way=way)
     low, high = (None if bound is None else position(scope, bound) for bound in (item.lower, item.upper))
     return slice(low, high)
 
@@ -181,14 +190,20 @@ def shaped(b: OpBuilder, v: Value, shape: tuple[int, ...]) -> Value:
 
 def array_store(scope: Scope, node: ast.AST, where: Access, value: Any) -> None:
     inputs, b = operands(scope, node, where), scope.builder
-    if not is_number(value) and (not isinstance(value, Value) or not isinstance(value.type, TileType) or value.tile.is_ptr):
-        raise WrongArgument(scope.loc(node), function="a store", name="value", wanted="a tile or a number", given=describe(value), way="")
+    if not is_number(value) and not (
+        isinstance(value, Value) and isinstance(value.type, TileType) and not value.tile.is_ptr
+    ):
+        fields: dict[str, Any] = {"function": "a store", "name": "value", "wanted": "a tile or a number"}
+        raise WrongArgument(scope.loc(node), **fields, given=describe(value), way="")
     if is_number(value):
         data = b.constant(value, where.type.elem, where.sizes)
     else:
-        if merge_shapes(value.shape, where.shape) != where.shape:
+        extra = max(0, len(value.shape) - len(where.shape))
+        fitting = value.shape[extra:] if set(value.shape[:extra]) <= {1} else value.shape
+        if merge_shapes(fitting, where.shape) != where.shape:
             raise StoreShape(scope.loc(node), value=value.shape, target=where.shape)
-        data = shaped(b, b.broadcast(b.cast(value, where.type.elem), where.shape), where.sizes)
+        value = shaped(b, b.cast(value, where.type.elem), fitting)
+        data = shaped(b, b.broadcast(value, where.shape), where.sizes)
     b.op("tile_store", *inputs, data, shape=where.sizes, masked=False)
 
 

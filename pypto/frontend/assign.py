@@ -5,11 +5,18 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from pypto.errors.frontend import AssignTarget, MaybeUnassigned, NotIterable, TooManyIterations, UnknownSyntax, UnpackMismatch
+from pypto.errors.frontend import (
+    AssignTarget,
+    MaybeUnassigned,
+    NotIterable,
+    TooManyIterations,
+    UnknownSyntax,
+    UnpackMismatch,
+)
 from pypto.frontend.access import Access, access, array_load, array_store, dimension
-from pypto.frontend.operators import binary
+from pypto.frontend.operators import binary, constant_result
 from pypto.frontend.scope import Binding, Poison, Scope
-from pypto.frontend.values import Dims, LocalFunction, Method, describe, is_array
+from pypto.frontend.values import Dims, LocalFunction, Method, Range, describe, is_array
 from pypto.ir.core import Value
 
 LIMIT = 10_000
@@ -18,6 +25,8 @@ _WAY_TILE = "a tile is a value: compute a new one, for instance with `pto.where`
 
 def items_of(scope: Scope, node: ast.AST, items: Any) -> tuple[Any, ...]:
     """What a loop at compile time or an unpacking goes through."""
+    if isinstance(items, Range) and all(isinstance(x, int) for x in items):
+        items = constant_result(scope, node, range, *items)
     if isinstance(items, tuple | range):
         if len(items) > LIMIT:
             raise TooManyIterations(scope.loc(node), limit=f"{LIMIT:,}")
@@ -56,7 +65,8 @@ def place(scope: Scope, target: ast.Subscript) -> Access:
     """The slice of an array that a subscript names."""
     array = scope.eval(target.value)
     if not is_array(array):
-        raise AssignTarget(scope.loc(target), what=f"an element of {describe(array)}", way=_WAY_TILE if isinstance(array, Value) else "")
+        way = _WAY_TILE if isinstance(array, Value) else ""
+        raise AssignTarget(scope.loc(target), what=f"an element of {describe(array)}", way=way)
     return access(scope, target, array)
 
 
@@ -111,8 +121,11 @@ def deleted(name: str, loc: Any) -> Poison:
 
 def run_def(scope: Scope, node: ast.FunctionDef) -> None:
     if node.decorator_list:
-        raise UnknownSyntax(scope.loc(node.decorator_list[0]), what="a decorator on a function inside a kernel",
-                            way="define the function outside of the kernel")
+        raise UnknownSyntax(
+            scope.loc(node.decorator_list[0]),
+            what="a decorator on a function inside a kernel",
+            way="define the function outside of the kernel",
+        )
     scope.vars[node.name] = Binding(local_function(scope, node), scope.loc(node))
 
 

@@ -17,37 +17,47 @@ from pypto.ir.core import Function, Region, Value
 from pypto.ir.types import ArrayType, TileType
 from pypto.ops.build import OpBuilder
 
+# fmt: off
 EXPRESSIONS: Final[Mapping[type[ast.AST], Any]] = MappingProxyType({
     ast.Constant: expressions.run_constant, ast.Name: expressions.run_name, ast.Tuple: expressions.run_tuple,
     ast.List: expressions.run_tuple, ast.Attribute: expressions.run_attribute, ast.JoinedStr: expressions.run_fstring,
     ast.FormattedValue: expressions.run_formatted, ast.BinOp: operators.run_binary, ast.UnaryOp: operators.run_unary,
     ast.Compare: operators.run_compare, ast.BoolOp: operators.run_bool, ast.IfExp: operators.run_ternary,
-    ast.Subscript: subscripts.run_subscript, ast.Slice: subscripts.run_slice, ast.Call: calls.run_call, ast.Lambda: calls.run_lambda,
-    ast.NamedExpr: assign.run_walrus,
+    ast.Subscript: subscripts.run_subscript, ast.Slice: subscripts.run_slice, ast.Call: calls.run_call,
+    ast.Lambda: calls.run_lambda, ast.NamedExpr: assign.run_walrus,
 })
 STATEMENTS: Final[Mapping[type[ast.AST], Any]] = MappingProxyType({
     ast.Assign: assign.run_assign, ast.AnnAssign: assign.run_annotated, ast.AugAssign: assign.run_augmented,
-    ast.Expr: assign.run_expression, ast.Delete: assign.run_delete, ast.FunctionDef: assign.run_def, ast.If: flow.run_if,
-    ast.For: loops.run_for, ast.While: loops.run_while, ast.Break: flow.leave(".break"), ast.Continue: flow.leave(".continue"),
-    ast.Return: flow.run_return, ast.Assert: flow.run_assert, ast.Pass: lambda scope, node: None,
+    ast.Expr: assign.run_expression, ast.Delete: assign.run_delete, ast.FunctionDef: assign.run_def,
+    ast.If: flow.run_if, ast.For: loops.run_for, ast.While: loops.run_while, ast.Break: flow.leave(".break"),
+    ast.Continue: flow.leave(".continue"), ast.Return: flow.run_return, ast.Assert: flow.run_assert,
+    ast.Pass: lambda scope, node: None,
 })
+# fmt: on
 _OUTSIDE = "do it outside of the kernel"
 # What other syntax is called, and what to write instead.
+# fmt: off
 WAYS: Final[Mapping[type[ast.AST], tuple[str, str]]] = MappingProxyType({
     ast.Dict: ("a dict", "use a tuple"), ast.Set: ("a set", "use a tuple"),
-    ast.ListComp: ("a comprehension", "use a loop over `pto.static_range`"), ast.SetComp: ("a comprehension", "use a loop"),
-    ast.DictComp: ("a comprehension", "use a loop"), ast.GeneratorExp: ("a generator", "use a loop over `pto.static_range`"),
-    ast.Await: ("`await`", _OUTSIDE), ast.Yield: ("`yield`", "return a tuple"), ast.YieldFrom: ("`yield from`", "return a tuple"),
-    ast.Starred: ("`*` here", "use it in a call, a tuple or an unpacking"), ast.Try: ("`try`", "test with `if` before"),
-    ast.TryStar: ("`try`", "test with `if` before"), ast.With: ("`with`", _OUTSIDE), ast.Raise: ("`raise`", "use `assert`"),
-    ast.Import: ("`import`", _OUTSIDE), ast.ImportFrom: ("`import`", _OUTSIDE), ast.ClassDef: ("a class", _OUTSIDE),
-    ast.Global: ("`global`", "return the value"), ast.Nonlocal: ("`nonlocal`", "return the value"), ast.Match: ("`match`", "use `if`"),
-    ast.AsyncFunctionDef: ("`async`", _OUTSIDE), ast.AsyncFor: ("`async`", _OUTSIDE), ast.AsyncWith: ("`async`", _OUTSIDE),
+    ast.ListComp: ("a comprehension", "use a loop over `pto.static_range`"),
+    ast.SetComp: ("a comprehension", "use a loop"), ast.DictComp: ("a comprehension", "use a loop"),
+    ast.GeneratorExp: ("a generator", "use a loop over `pto.static_range`"), ast.Await: ("`await`", _OUTSIDE),
+    ast.Yield: ("`yield`", "return a tuple"), ast.YieldFrom: ("`yield from`", "return a tuple"),
+    ast.Starred: ("`*` here", "use it in a call, a tuple or an unpacking"),
+    ast.Try: ("`try`", "test with `if` before"), ast.TryStar: ("`try`", "test with `if` before"),
+    ast.With: ("`with`", _OUTSIDE), ast.Raise: ("`raise`", "use `assert`"), ast.Import: ("`import`", _OUTSIDE),
+    ast.ImportFrom: ("`import`", _OUTSIDE), ast.ClassDef: ("a class", _OUTSIDE),
+    ast.Global: ("`global`", "return the value"), ast.Nonlocal: ("`nonlocal`", "return the value"),
+    ast.Match: ("`match`", "use `if`"), ast.AsyncFunctionDef: ("`async`", _OUTSIDE),
+    ast.AsyncFor: ("`async`", _OUTSIDE), ast.AsyncWith: ("`async`", _OUTSIDE),
 })
+# fmt: on
 TABLES: Final = Tables(EXPRESSIONS, STATEMENTS, WAYS)
 
 
-def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any] = MappingProxyType({})) -> Built:
+def build(
+    fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any] = MappingProxyType({})
+) -> Built:
     """Build a kernel for the given kinds of arguments.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from pypto.errors.frontend import (
@@ -88,31 +88,36 @@ def source_of(scope: Scope, node: ast.Call, function: FunctionType) -> KernelSou
 
 def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwargs: Arguments) -> Any:
     """A function of Python itself: some have a meaning on run-time values, and `math` is computed on constants."""
-    handler = BUILTINS.get(getattr(function, "__name__", "")) if getattr(function, "__module__", None) == "builtins" else None
+    module = getattr(function, "__module__", None)
+    handler = BUILTINS.get(getattr(function, "__name__", "")) if module == "builtins" else None
     if handler is not None:
         return handler(scope, node, args, kwargs)
     name = getattr(function, "__qualname__", type(function).__name__)
-    if not isinstance(function, BuiltinFunctionType) or isinstance(getattr(function, "__self__", None), ModuleType | None) is False:
-        raise NotCallable(scope.loc(node), what=describe(function), way=callable_way(function))
-    if getattr(function, "__module__", None) not in ("math", "cmath", "_operator"):
-        raise NotCallable(scope.loc(node), what=describe(function), way="call it outside of the kernel and pass the result as `pto.constexpr`")
+    if not isinstance(function, BuiltinFunctionType) or module not in ("math", "_operator"):
+        way = "call it outside of the kernel, and pass the result as `pto.constexpr`" if callable(function) else ""
+        raise NotCallable(scope.loc(node), what=describe(function), way=way)
     for argument, value in zip(node.args, args, strict=False):
         if has_values(value):
             way = f"use `pto.{name}`" if name in TABLE else ""
-            raise HostFunction(scope.loc(argument), function=name, text=ast.unparse(argument), type=describe(value), way=way)
+            fields: dict[str, Any] = {"text": ast.unparse(argument), "type": describe(value), "way": way}
+            raise HostFunction(scope.loc(argument), function=name, **fields)
     return constant_result(scope, node, lambda: function(*args, **kwargs))
 
 
-def callable_way(function: Any) -> str:
-    return "compute it outside of the kernel and pass the result" if callable(function) else ""
-
-
-def inline(scope: Scope, node: ast.Call, source: KernelSource, local: LocalFunction | None, args: list[Any], kwargs: Arguments) -> Any:
+def inline(
+    scope: Scope, node: ast.Call, source: KernelSource, local: LocalFunction | None, args: list[Any], kwargs: Arguments
+) -> Any:
     """Build the function's body here, in variables of its own."""
     if scope.depth >= DEPTH:
         raise TooDeep(scope.loc(node), limit=DEPTH, function=source.name)
-    inner = Scope(scope.session, source, scope.loc(node), local.scope if local else None, scope.depth + 1,
-                  live_out=frozenset((".return", VALUE)))
+    inner = Scope(
+        scope.session,
+        source,
+        scope.loc(node),
+        local.scope if local else None,
+        scope.depth + 1,
+        live_out=frozenset((".return", VALUE)),
+    )
     function = local.node if local else source.node
     name = local.name if local else source.name
     bind_function(scope, inner, node, name, function.args, defaults_of(source, local), args, kwargs)
@@ -140,8 +145,16 @@ def returned(inner: Scope, node: ast.Call, name: str) -> Any:
     return value.value
 
 
-def bind_function(scope: Scope, inner: Scope, node: ast.Call, name: str, spec: ast.arguments, defaults: tuple[tuple[Any, ...], Arguments],
-                  args: list[Any], kwargs: Arguments) -> None:
+def bind_function(
+    scope: Scope,
+    inner: Scope,
+    node: ast.Call,
+    name: str,
+    spec: ast.arguments,
+    defaults: tuple[tuple[Any, ...], Arguments],
+    args: list[Any],
+    kwargs: Arguments,
+) -> None:
     """Give a function's parameters their values."""
     loc = scope.loc(node)
     params = [*spec.posonlyargs, *spec.args]
@@ -153,7 +166,8 @@ def bind_function(scope: Scope, inner: Scope, node: ast.Call, name: str, spec: a
         values[spec.vararg.arg] = tuple(args[len(params) :])
     bind_keywords(scope, node, name, spec, values, kwargs)
     positional, keyword = defaults
-    fallback = {**dict(zip((p.arg for p in params[len(params) - len(positional) :]), positional, strict=True)), **keyword}
+    optional = (p.arg for p in params[len(params) - len(positional) :])
+    fallback = {**dict(zip(optional, positional, strict=True)), **keyword}
     for p in (*params, *spec.kwonlyargs):
         if p.arg not in values and p.arg not in fallback:
             raise MissingArgument(loc, function=name, name=p.arg, signature=shown)
@@ -165,7 +179,9 @@ def bind_function(scope: Scope, inner: Scope, node: ast.Call, name: str, spec: a
         inner.vars[spec.vararg.arg] = Binding(values[spec.vararg.arg], loc)
 
 
-def bind_keywords(scope: Scope, node: ast.Call, name: str, spec: ast.arguments, values: Arguments, kwargs: Arguments) -> None:
+def bind_keywords(
+    scope: Scope, node: ast.Call, name: str, spec: ast.arguments, values: Arguments, kwargs: Arguments
+) -> None:
     names = [p.arg for p in (*spec.args, *spec.kwonlyargs)]
     for key, value in kwargs.items():
         if key not in names:

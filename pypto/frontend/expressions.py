@@ -36,7 +36,7 @@ def run_tuple(scope: Scope, node: ast.Tuple | ast.List) -> tuple[Any, ...]:
     return tuple(items)
 
 
-CONVERSIONS: Final[Mapping[int, Callable[[Any], str]]] = MappingProxyType({ord("r"): repr, ord("s"): str, ord("a"): ascii})
+CONVERSIONS: Final[Mapping[int, Callable[[Any], str]]] = MappingProxyType({114: repr, 115: str, 97: ascii})
 
 
 def run_fstring(scope: Scope, node: ast.JoinedStr) -> str:
@@ -66,7 +66,8 @@ def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
         return base.pointee if isinstance(base, PtrType) else base
     if not has_values(base) and (has_plain_fields(base) or isinstance(base, tuple)) and hasattr(base, node.attr):
         return captured(ast.unparse(node), getattr(base, node.attr), scope.loc(node))
-    raise NoAttribute(scope.loc(node), what=describe(base), name=node.attr, way=suggestion(node.attr, plain_names(base), "`.{}`"))
+    way = suggestion(node.attr, plain_names(base), "`.{}`")
+    raise NoAttribute(scope.loc(node), what=describe(base), name=node.attr, way=way)
 
 
 def plain_names(base: Any) -> list[str]:
@@ -84,9 +85,12 @@ def module_attribute(scope: Scope, node: ast.Attribute, module: ModuleType) -> A
     return scope.session.capture(vars(module), node.attr, value, scope.loc(node))
 
 
+# fmt: off
 ARRAY_ATTRIBUTES: Final[Mapping[str, Any]] = MappingProxyType({
-    "shape": lambda a: Dims(a, False), "strides": lambda a: Dims(a, True), "dtype": lambda a: a.type.elem, "ndim": lambda a: a.type.ndim,
+    "shape": lambda a: Dims(a, False), "strides": lambda a: Dims(a, True), "dtype": lambda a: a.type.elem,
+    "ndim": lambda a: a.type.ndim,
 })
+# fmt: on
 
 
 def array_attribute(scope: Scope, node: ast.Attribute, array: Value) -> Any:
@@ -99,11 +103,19 @@ def array_attribute(scope: Scope, node: ast.Attribute, array: Value) -> Any:
     raise NoAttribute(scope.loc(node), what=describe(array), name=node.attr, way=way)
 
 
+# fmt: off
 TILE_ATTRIBUTES: Final[Mapping[str, Any]] = MappingProxyType({
-    "shape": lambda t: t.shape, "dtype": lambda t: t.tile.elem, "ndim": lambda t: len(t.shape), "size": lambda t: t.tile.size,
-    "numel": lambda t: t.tile.size, "type": lambda t: t.tile,
+    "shape": lambda t: t.shape, "dtype": lambda t: t.tile.elem, "ndim": lambda t: len(t.shape),
+    "size": lambda t: t.tile.size, "numel": lambda t: t.tile.size, "type": lambda t: t.tile,
 })
-TILE_METHODS: Final[Mapping[str, str]] = MappingProxyType({"to": "cast", "transpose": "permute", "view": "reshape"})
+# fmt: on
+TILE_METHODS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "to": "cast",
+        "transpose": "permute",
+        "view": "reshape",
+    }
+)
 
 
 def tile_attribute(scope: Scope, node: ast.Attribute, tile: Value) -> Any:

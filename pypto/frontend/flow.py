@@ -54,7 +54,8 @@ def guard(scope: Scope) -> None:
 
 
 def run_if(scope: Scope, node: ast.If) -> None:
-    condition = truth(scope, node.test, "`if`")
+    way = "reduce it, for instance `pto.max(t) > 0`, or use `pto.where`"
+    condition = as_truth(scope, scope.eval(node.test), node.test, "`if`", way)
     if not isinstance(condition, Value):
         block(scope, scope.steps(node.body if condition else node.orelse))
         return
@@ -96,12 +97,8 @@ def choose(scope: Scope, node: ast.expr, condition: Value, then: Callable[[], An
     return binding.value
 
 
-def truth(scope: Scope, node: ast.expr, where: str, way: str = "reduce it, for instance `pto.max(t) > 0`, or use `pto.where`") -> Any:
-    """A condition: a Python bool, or a run-time i1 scalar."""
-    return as_truth(scope, scope.eval(node), node, where, way)
-
-
 def as_truth(scope: Scope, value: Any, node: ast.expr, where: str, way: str) -> Any:
+    """A condition: a Python bool, or a run-time i1 scalar."""
     if not has_values(value):
         return bool(value)
     if not isinstance(value, Value) or is_array(value) or value.shape or value.tile.is_ptr:

@@ -16,6 +16,7 @@ from pypto.frontend.scope import Scope
 from pypto.frontend.values import Dims, Range, constant, describe, has_values, is_number
 from pypto.ir.core import Value
 from pypto.ops.row import Param
+from pypto.ops.table import TABLE
 
 Intrinsic = Callable[[Scope, ast.Call, list[Any], dict[str, Any]], Any]
 
@@ -30,7 +31,14 @@ def make_range(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, 
     return Range(start, stop, 1 if bound["step"] is None else bound["step"])
 
 
-_LOOP_HINTS = ("num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm")
+_LOOP_HINTS = (
+    "num_stages",
+    "loop_unroll_factor",
+    "disallow_acc_multi_buffer",
+    "flatten",
+    "warp_specialize",
+    "disable_licm",
+)
 
 
 def static_range(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> range:
@@ -54,7 +62,8 @@ def make_full(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, A
 
 def static_assert(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> None:
     bound = bind(scope, node, "static_assert", (Param("condition", "any"), Param("message", "str", "")), args, kwargs)
-    check(scope, node, constant(bound["condition"], "the condition of `static_assert`", scope.loc(node)), str(bound["message"]))
+    condition = constant(bound["condition"], "the condition of `static_assert`", scope.loc(node))
+    check(scope, node, condition, str(bound["message"]))
 
 
 def device_assert(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -96,11 +105,18 @@ def promise(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any
     return args[0] if args else None
 
 
+# fmt: off
 INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
-    "range": make_range, "static_range": static_range, "full": make_full, "static_assert": static_assert, "device_assert": device_assert,
-    "static_print": static_print, "device_print": device_print, "multiple_of": promise, "max_contiguous": promise,
-    "max_constancy": promise, "assume": promise, "debug_barrier": promise,
+    "range": make_range, "static_range": static_range, "full": make_full, "static_assert": static_assert,
+    "device_assert": device_assert, "static_print": static_print, "device_print": device_print, "multiple_of": promise,
+    "max_contiguous": promise, "max_constancy": promise, "assume": promise, "debug_barrier": promise,
 })
+# fmt: on
+
+
+CONVERSIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {"float": "use `.to(pto.float32)`", "int": "use `.to(pto.int32)`", "bool": "compare it: `x != 0`"}
+)
 
 
 def on_constants(function: Callable[..., Any]) -> Intrinsic:
@@ -110,8 +126,9 @@ def on_constants(function: Callable[..., Any]) -> Intrinsic:
         for argument, value in zip(node.args, args, strict=False):
             if has_values(value):
                 name = function.__name__
-                way = {"float": "use `.to(pto.float32)`", "int": "use `.to(pto.int32)`", "bool": "compare it: `x != 0`"}.get(name, "")
-                raise HostFunction(scope.loc(argument), function=name, text=ast.unparse(argument), type=describe(value), way=way)
+                way = CONVERSIONS.get(name) or (f"use `pto.{name}`" if name in TABLE else "")
+                fields: dict[str, Any] = {"text": ast.unparse(argument), "type": describe(value), "way": way}
+                raise HostFunction(scope.loc(argument), function=name, **fields)
         return constant_result(scope, node, lambda: function(*args, **kwargs))
 
     return handler
@@ -144,7 +161,9 @@ def extremum(function: Callable[..., Any], row: str) -> Intrinsic:
 
 
 def absolute(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return run_row(scope, node, "abs", {"x": args[0]}) if isinstance(args[0], Value) else constant_result(scope, node, abs, *args)
+    if isinstance(args[0], Value):
+        return run_row(scope, node, "abs", {"x": args[0]})
+    return constant_result(scope, node, abs, *args)
 
 
 def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> int:
@@ -163,9 +182,11 @@ def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str,
     return not isinstance(args[0], Value) and constant_result(scope, node, isinstance, *args)
 
 
+# fmt: off
 BUILTINS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     "range": make_range, "print": device_print, "breakpoint": make_breakpoint, "len": length, "abs": absolute,
     "min": extremum(min, "minimum"), "max": extremum(max, "maximum"), "isinstance": is_instance,
     **{f.__name__: on_items(f) for f in (tuple, zip, reversed, enumerate)},
     **{f.__name__: on_constants(f) for f in (int, float, bool, str, round, divmod, pow, repr, ord, chr, sum, any, all)},
 })
+# fmt: on

@@ -67,7 +67,8 @@ class Merge:
             return a
         if a is UNDEF or b is UNDEF:
             known = b if a is UNDEF else a
-            return self.slot(a, b, known.type) if isinstance(known, Value) and isinstance(known.type, TileType) else known
+            is_tile = isinstance(known, Value) and isinstance(known.type, TileType)
+            return self.slot(a, b, known.type) if is_tile else known
         if isinstance(a, bool) and isinstance(b, bool):
             return self.condition if a else self.builder.emit("not_", self.condition)
         type = join(a, b, promote)
@@ -112,7 +113,8 @@ class Merge:
             return UNDEF
         if binding is None:
             assert other is not None
-            return UNDEF if arm.left else other.value if isinstance(other.value, Poison) else unassigned(name, other.loc)
+            poison = other.value if isinstance(other.value, Poison) else unassigned(name, other.loc)
+            return UNDEF if arm.left else poison
         return UNDEF if isinstance(binding.value, Poison) and arm.left else binding.value
 
 
@@ -131,7 +133,7 @@ def is_true(variables: dict[str, Binding], name: str) -> bool:
 
 
 def join(a: Any, b: Any, promote: bool = False) -> TileType | None:
-    """The type that both become: a Python number gives way to a tile or scalar; two tiles have to agree, or are promoted."""
+    """The type that both become: a Python number gives way to a tile; two tiles have to agree, or are promoted."""
     if is_number(a) and is_number(b):
         return scalar(join_dtypes(weak_dtype(a), weak_dtype(b)))
     if is_number(a):
@@ -187,9 +189,8 @@ def build_arm(scope: Scope, variables: dict[str, Binding], build: Callable[[], N
 
 
 def merge(scope: Scope, condition: Value, arms: tuple[Arm, Arm], select: bool = False) -> None:
-    """End both arms, make the `if`, and set the variables to what it yields. `select` computes cheap scalars eagerly."""
-    b = scope.builder
-    state = Merge(b, condition, arms)
+    """End both arms, make the `if`, and set the variables. `select`: compute cheap scalars of both."""
+    state = Merge(scope.builder, condition, arms)
     over = all(arm.returned for arm in arms)
     for name in dict.fromkeys([*arms[0].vars, *arms[1].vars]):
         if over and not name.startswith("."):
@@ -198,15 +199,17 @@ def merge(scope: Scope, condition: Value, arms: tuple[Arm, Arm], select: bool = 
             state.variable(name)
         elif arms[0].vars.get(name) is not arms[1].vars.get(name):
             scope.vars.pop(name, None)
-    results = finish(b, condition, arms, state.yields, select)
+    results = finish(state, select)
     for name, binding in state.merged.items():
         items = iter([results[x.index] if isinstance(x, Slot) else x for x in leaves(binding.value)])
         scope.vars[name] = Binding(rebuild(binding.value, items), binding.loc)
 
 
-def finish(b: OpBuilder, condition: Value, arms: tuple[Arm, Arm], yields: tuple[list[Value], list[Value]], select: bool) -> list[Value]:
-    cheap = select and all(not v.shape for v in yields[0]) and all(is_pure(arm.region) for arm in arms)
-    if cheap or not (arms[0].region.ops or arms[1].region.ops or yields[0]):
+def finish(state: Merge, select: bool) -> list[Value]:
+    """What is yielded, behind the `if` or without one."""
+    b, condition, arms, yields = state.builder, state.condition, state.arms, state.yields
+    eager = select and all(not v.shape for v in yields[0]) and all(is_pure(arm.region) for arm in arms)
+    if eager or not (arms[0].region.ops or arms[1].region.ops or yields[0]):
         for arm in arms:
             b.region.ops += arm.region.ops
         return [x if x is y else b.emit("where", condition, x, y) for x, y in zip(*yields, strict=True)]
@@ -223,7 +226,8 @@ def is_pure(region: Region) -> bool:
 
 
 def cheap(op: Op) -> bool:
-    return TABLE[op.name].effect is Effect.PURE and not op.regions and all(isinstance(r.type, TileType) and not r.shape for r in op.results)
+    scalars = all(isinstance(r.type, TileType) and not r.shape for r in op.results)
+    return scalars and not op.regions and TABLE[op.name].effect is Effect.PURE
 
 
 def read_later(scope: Scope, name: str) -> bool:

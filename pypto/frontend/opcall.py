@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.errors.frontend import MissingArgument, RepeatedArgument, SurplusArgument, UnknownArgument, WrongArgument
-from pypto.frontend.access import array_load, array_store, function_access
+from pypto.frontend.access import array_load, array_store, function_access, is_position
 from pypto.frontend.operators import as_pointer, run_row
 from pypto.frontend.scope import Scope, suggestion
 from pypto.frontend.values import constant, describe, is_array, is_number
 from pypto.ir.core import Value
-from pypto.ir.types import DType
+from pypto.ir.types import DType, int1
 from pypto.loc import Loc
 from pypto.ops.row import REQUIRED, OpRow, Param
 
@@ -25,12 +25,15 @@ def signature(name: str, params: tuple[Param, ...]) -> str:
     return f"{name}({', '.join(shown)})"
 
 
-def bind(scope: Scope, node: ast.AST, name: str, params: tuple[Param, ...], args: list[Any], kwargs: Arguments) -> Arguments:
+def bind(
+    scope: Scope, node: ast.AST, name: str, params: tuple[Param, ...], args: list[Any], kwargs: Arguments
+) -> Arguments:
     """Arguments by name, complete with defaults."""
     args = gather_shape(params, args)
     names = [p.name for p in params]
     if len(args) > len(params):
-        raise SurplusArgument(scope.loc(node), function=name, most=len(params), given=len(args), signature=signature(name, params))
+        counts: dict[str, Any] = {"most": len(params), "given": len(args)}
+        raise SurplusArgument(scope.loc(node), function=name, **counts, signature=signature(name, params))
     bound = dict(zip(names, args, strict=False))
     for key, value in kwargs.items():
         if key not in names:
@@ -94,11 +97,14 @@ def is_sizes(x: Any) -> bool:
 
 
 # What an attribute of each kind has to be, and how that is said.
+# fmt: off
 KINDS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyType({
     "int": (is_int, "an integer"), "bool": (lambda x: isinstance(x, bool | int), "True or False"),
-    "str": (lambda x: isinstance(x, str), "a string"), "dtype": (lambda x: isinstance(x, DType), "a dtype such as pto.float32"),
+    "str": (lambda x: isinstance(x, str), "a string"),
+    "dtype": (lambda x: isinstance(x, DType), "a dtype such as pto.float32"),
     "shape": (is_sizes, "a tuple of integers"), "axis": (is_sizes, "an integer, a tuple of integers or None"),
 })
+# fmt: on
 
 
 def checked(scope: Scope, node: ast.expr, function: str, p: Param, x: Any) -> Any:
@@ -108,8 +114,8 @@ def checked(scope: Scope, node: ast.expr, function: str, p: Param, x: Any) -> An
     if p.is_operand:
         if is_array(x) or (not isinstance(x, Value) and not is_number(x)):
             way = "load a tile from the array first, for instance `x[row, :]`" if is_array(x) else ""
-            wanted = "a tile, scalar or number"
-            raise WrongArgument(scope.loc(node), function=function, name=p.name, wanted=wanted, given=describe(x), way=way)
+            fields: dict[str, Any] = {"wanted": "a tile, scalar or number", "given": describe(x), "way": way}
+            raise WrongArgument(scope.loc(node), function=function, name=p.name, **fields)
         return x
     if p.kind == "any":
         return x
@@ -128,7 +134,9 @@ def is_native(name: str, args: list[Any], kwargs: Arguments) -> bool:
         return False
     if name == "load":
         return len(args) > 2 and is_sizes(args[2]) and not isinstance(args[2], bool)
-    return isinstance(args[1], tuple)
+    if isinstance(args[1], tuple):
+        return True
+    return len(args) > 2 and is_position(args[1]) and isinstance(args[2], Value) and args[2].tile.elem != int1
 
 
 _ARRAY, _OFFSETS = Param("array"), Param("offsets", "any")
@@ -139,7 +147,8 @@ _STORE = (_ARRAY, _OFFSETS, Param("tile"))
 def native_load(scope: Scope, node: ast.Call, args: list[Any], kwargs: Arguments) -> Value:
     bound = bind(scope, node, "load", _LOAD, args, kwargs)
     if not is_number(bound["pad"]):
-        raise WrongArgument(scope.loc(node), function="load", name="pad", wanted="a number", given=describe(bound["pad"]), way="")
+        fields: dict[str, Any] = {"wanted": "a number", "given": describe(bound["pad"]), "way": ""}
+        raise WrongArgument(scope.loc(node), function="load", name="pad", **fields)
     where = function_access(scope, node, bound["array"], bound["offsets"], bound["shape"])
     return array_load(scope, node, where, bound["pad"])
 
@@ -148,7 +157,8 @@ def native_store(scope: Scope, node: ast.Call, args: list[Any], kwargs: Argument
     bound = bind(scope, node, "store", _STORE, args, kwargs)
     tile, array = bound["tile"], bound["array"]
     if not isinstance(tile, Value):
-        raise WrongArgument(scope.loc(node), function="store", name="tile", wanted="a tile", given=describe(tile), way="")
+        fields: dict[str, Any] = {"wanted": "a tile", "given": describe(tile), "way": ""}
+        raise WrongArgument(scope.loc(node), function="store", name="tile", **fields)
     shape = (1,) * (array.type.ndim - len(tile.shape)) + tile.shape
     array_store(scope, node, function_access(scope, node, array, bound["offsets"], shape), tile)
 

@@ -15,18 +15,20 @@ from pypto.frontend.flow import as_truth, choose
 from pypto.frontend.scope import Scope
 from pypto.frontend.values import describe, has_values, is_array, is_number
 from pypto.ir.core import Value
-from pypto.ir.types import ArrayType, int1, int64
+from pypto.ir.types import int1, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
 
 Symbol = tuple[str, Callable[..., Any], str]
 
+# fmt: off
 BINARY: Final[Mapping[type[ast.operator], Symbol]] = MappingProxyType({
     ast.Add: ("+", operator.add, "add"), ast.Sub: ("-", operator.sub, "sub"), ast.Mult: ("*", operator.mul, "mul"),
-    ast.Div: ("/", operator.truediv, "div"), ast.FloorDiv: ("//", operator.floordiv, "floordiv"), ast.Mod: ("%", operator.mod, "rem"),
-    ast.Pow: ("**", operator.pow, "pow"), ast.MatMult: ("@", operator.matmul, "dot"), ast.BitAnd: ("&", operator.and_, "and_"),
-    ast.BitOr: ("|", operator.or_, "or_"), ast.BitXor: ("^", operator.xor, "xor"), ast.LShift: ("<<", operator.lshift, "shl"),
-    ast.RShift: (">>", operator.rshift, "shr"),
+    ast.Div: ("/", operator.truediv, "div"), ast.FloorDiv: ("//", operator.floordiv, "floordiv"),
+    ast.Mod: ("%", operator.mod, "rem"), ast.Pow: ("**", operator.pow, "pow"),
+    ast.MatMult: ("@", operator.matmul, "dot"), ast.BitAnd: ("&", operator.and_, "and_"),
+    ast.BitOr: ("|", operator.or_, "or_"), ast.BitXor: ("^", operator.xor, "xor"),
+    ast.LShift: ("<<", operator.lshift, "shl"), ast.RShift: (">>", operator.rshift, "shr"),
 })
 COMPARE: Final[Mapping[type[ast.cmpop], Symbol]] = MappingProxyType({
     ast.Lt: ("<", operator.lt, "lt"), ast.LtE: ("<=", operator.le, "le"), ast.Gt: (">", operator.gt, "gt"),
@@ -35,8 +37,10 @@ COMPARE: Final[Mapping[type[ast.cmpop], Symbol]] = MappingProxyType({
     ast.In: ("in", lambda a, b: a in b, ""), ast.NotIn: ("not in", lambda a, b: a not in b, ""),
 })
 UNARY: Final[Mapping[type[ast.unaryop], Symbol]] = MappingProxyType({
-    ast.USub: ("-", operator.neg, "neg"), ast.UAdd: ("+", operator.pos, ""), ast.Invert: ("~", operator.invert, "not_"),
+    ast.USub: ("-", operator.neg, "neg"), ast.UAdd: ("+", operator.pos, ""),
+    ast.Invert: ("~", operator.invert, "not_"),
 })
+# fmt: on
 
 
 def constant_result(scope: Scope, node: ast.AST, fn: Callable[..., Any], *args: Any) -> Any:
@@ -82,7 +86,8 @@ def binary(scope: Scope, node: ast.AST, kind: ast.operator, x: Any, y: Any) -> A
     if row == "pow" and isinstance(y, int) and y == 2:
         row, y = "mul", x
     if row not in TABLE:
-        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=describe(y), way="use `pto.exp` and `pto.log`")
+        way = "use `pto.exp` and `pto.log`"
+        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=describe(y), way=way)
     extra = {p.name: p.default for p in TABLE[row].params[2:]}
     return run_row(scope, node, row, {"x": x, "y": y, **extra})
 
@@ -108,8 +113,8 @@ def pointer_arithmetic(scope: Scope, node: ast.AST, symbol: str, x: Any, y: Any)
         x, y = y, x
     offsets = isinstance(y, int) or (isinstance(y, Value) and not is_pointer(y) and (y.dtype.is_int or y.dtype.is_bool))
     if symbol not in ("+", "-") or not is_pointer(x) or not offsets:
-        way = "load first: `x[i:i + BLOCK]`, or `pto.load(x + offsets)`" if isinstance(getattr(x, "type", None), ArrayType) else \
-            "pointers take `+` and `-` with integers"
+        load = "load first: `x[i:i + BLOCK]`, or `pto.load(x + offsets)`"
+        way = load if is_array(x) else "pointers take `+` and `-` with integers"
         raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=describe(y), way=way)
     b = scope.at(node)
     # Offsets are widened before they are scaled, so that no product of indices wraps at 2**31.
@@ -135,7 +140,8 @@ def run_unary(scope: Scope, node: ast.UnaryOp) -> Any:
     if not isinstance(x, Value):
         return constant_result(scope, node, python, x)
     if is_pointer(x):
-        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b="nothing else", way="load first, for instance `x[row, :]`")
+        way = "load first, for instance `x[row, :]`"
+        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b="nothing else", way=way)
     return run_row(scope, node, row, {"x": x}) if row else x
 
 
@@ -164,7 +170,8 @@ def compare(scope: Scope, node: ast.AST, kind: ast.cmpop, x: Any, y: Any) -> Any
         return symbol in ("is not", "!=")
     require_numbers(scope, node, symbol, x, y)
     if not row or is_pointer(x) or is_pointer(y):
-        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=describe(y), way="compare numbers with `==`, `<`, …")
+        way = "compare numbers with `==`, `<`, …"
+        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=describe(y), way=way)
     return run_row(scope, node, row, {"x": x, "y": y})
 
 

@@ -37,7 +37,7 @@ ArgSpec = ArraySpec | ScalarSpec | ConstSpec
 
 
 class Facts(Protocol):
-    """Facts of a launch. Each one that is asked for becomes a guard of the compiled kernel, so the front end asks late."""
+    """Facts of a launch. Each one that is asked for becomes a guard of the compiled kernel."""
 
     def shape(self, arg: str, dim: int) -> int | None:
         """Size of a dimension, or None where it stays a run-time value."""

@@ -23,7 +23,8 @@ def run_subscript(scope: Scope, node: ast.Subscript) -> Any:
     if isinstance(base, Dims):
         return dims_item(scope, node, base, index)
     if not isinstance(base, tuple | str | range):
-        raise BadIndex(scope.loc(node), what=describe(base), index=describe(index), way="arrays, tiles and tuples can be indexed")
+        way = "arrays, tiles and tuples can be indexed"
+        raise BadIndex(scope.loc(node), what=describe(base), index=describe(index), way=way)
     return constant_result(scope, node, lambda a, i: a[i], base, index)
 
 
@@ -31,7 +32,9 @@ def dims_item(scope: Scope, node: ast.Subscript, dims: Dims, index: Any) -> Any:
     """Only the entries that are picked are asked for."""
     picked = constant_result(scope, node, lambda r, i: r[i], range(len(dims)), index)
     scope.at(node)
-    return dimension(scope, dims, picked) if isinstance(picked, int) else tuple(dimension(scope, dims, d) for d in picked)
+    if isinstance(picked, int):
+        return dimension(scope, dims, picked)
+    return tuple(dimension(scope, dims, d) for d in picked)
 
 
 def run_slice(scope: Scope, node: ast.Slice) -> slice:
@@ -56,7 +59,7 @@ def index_tile(scope: Scope, node: ast.Subscript, tile: Value) -> Value:
         elif isinstance(entry, slice) and entry == full and left:
             shape.append(left.pop(0))
         else:
-            raise BadIndex(scope.loc(item), what=describe(tile), index=ast.unparse(item),
-                           way="a tile takes `None`, `:` and `...`; take parts of the array when loading, or reduce with `pto.where` and `pto.sum`")
+            way = "a tile takes `None`, `:` and `...`; load the part from the array, or use `pto.where`"
+            raise BadIndex(scope.loc(item), what=describe(tile), index=ast.unparse(item), way=way)
     result: Value = run_row(scope, node, "reshape", {"x": tile, "shape": (*shape, *left)})
     return result

@@ -7,13 +7,12 @@ strings, None, dtypes, functions, modules, tuples (which may hold run-time value
 from __future__ import annotations
 
 import ast
-import dataclasses
 import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +48,7 @@ class Dims:
         return self.array.type.ndim
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """What a `for` iterates over at run time."""
 
     start: Value | int
@@ -169,4 +167,5 @@ def has_plain_fields(x: Any) -> bool:
         return True
     if isinstance(x, type):
         return issubclass(x, enum.Enum)
-    return dataclasses.is_dataclass(x) and bool(getattr(type(x), "__dataclass_params__").frozen)
+    params: Any = getattr(x, "__dataclass_params__", None)
+    return params is not None and bool(params.frozen)

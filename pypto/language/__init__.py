@@ -25,7 +25,7 @@ from pypto.ops.public import constexpr, dynamic, static
 
 METHODS: Final = MappingProxyType({name: getattr(std, name) for name in std.__all__})
 
-__all__ = [
+__all__ = [  # noqa: PLE0604
     "bfloat16",
     "constexpr",
     "dynamic",

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 _INTRINSICS = (
-    ("range", "range(start, stop, step): a loop in the kernel. Bounds and step may be run-time values of 32 or 64 bits."),
+    ("range", "range(start, stop, step): a loop. Bounds and step may be run-time values of 32 or 64 bits."),
     ("static_range", "static_range(start, stop, step): a loop at compile time, one copy of the body per index."),
     ("full", "full(shape, value, dtype): a tile with one value in every element."),
     ("static_assert", "static_assert(condition, message): an assertion about constants, at compile time."),
     ("device_assert", "device_assert(condition, message): like `assert` with a run-time condition."),
-    ("static_print", "static_print(*values): prints constants, and the types of run-time values, while the kernel is compiled."),
+    ("static_print", "static_print(*values): prints constants and the types of run-time values, at compile time."),
     ("device_print", "device_print(*values): like `print` in a kernel."),
     ("multiple_of", "multiple_of(x, n): x; the promise that it is a multiple of n is accepted and not needed."),
     ("max_contiguous", "max_contiguous(x, n): x; the promise is accepted and not needed."),
@@ -30,4 +30,4 @@ _INTRINSICS = (
 globals().update({row.name: OpFunction(row) for row in ROWS if row.public})
 globals().update({name: Intrinsic(name, doc) for name, doc in _INTRINSICS})
 
-__all__ = [*(row.name for row in ROWS if row.public), *(name for name, _ in _INTRINSICS)]
+__all__ = [*(row.name for row in ROWS if row.public), *(name for name, _ in _INTRINSICS)]  # noqa: PLE0604

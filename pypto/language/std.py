@@ -9,8 +9,21 @@ from pypto.language import ops
 
 Tile = Any  # a tile or scalar; annotations in here are for readers
 
-__all__ = ["cdiv", "clamp", "expand_dims", "full_like", "next_power_of_2", "ones", "ravel", "sigmoid", "softmax", "swizzle2d", "trans",
-           "zeros", "zeros_like"]
+__all__ = [
+    "cdiv",
+    "clamp",
+    "expand_dims",
+    "full_like",
+    "next_power_of_2",
+    "ones",
+    "ravel",
+    "sigmoid",
+    "softmax",
+    "swizzle2d",
+    "trans",
+    "zeros",
+    "zeros_like",
+]
 
 
 def zeros(shape: Any, dtype: DType) -> Tile:
@@ -90,7 +103,7 @@ def trans(x: Tile, *dims: int) -> Tile:
 def expand_dims(x: Tile, axis: int) -> Tile:
     """x with a dimension of size 1 at the given axis."""
     at = axis if axis >= 0 else axis + len(x.shape) + 1
-    return ops.reshape(x, x.shape[:at] + (1,) + x.shape[at:])
+    return ops.reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:

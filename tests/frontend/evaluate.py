@@ -168,7 +168,10 @@ MEMORY = {
     "program_id": lambda op, xs, env: [np.int32(0)],
     "num_programs": lambda op, xs, env: [np.int32(1)],
     "broadcast_to": broadcast,
-    "tile_load": tile_load, "tile_store": tile_store, "load": load, "store": store,
+    "tile_load": tile_load,
+    "tile_store": tile_store,
+    "load": load,
+    "store": store,
     "assert_": lambda op, xs, env: [],
     "undef": lambda op, xs, env: [np.full(op.result.shape, 77, op.result.dtype.numpy)],
 }

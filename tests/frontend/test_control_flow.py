@@ -162,9 +162,9 @@ def unrolled_run_time_exit(out, n):
 
 def ternaries(out, n):
     out[0] = 1 if n > 3 else 2 if n > 1 else 3
-    out[1] = n if n > 0 and n < 5 or n == 7 else -n
+    out[1] = n if (n > 0 and n < 5) or n == 7 else -n
     out[2] = 1 if not n > 2 else 0
-    out[3] = 1 if -1 < n <= 4 != 3 else 0
+    out[3] = 1 if -1 < n <= 4 != n else 0
 
 
 def helper(x, limit=3):
@@ -208,7 +208,7 @@ def tuples(out, n):
 def widened(out, n):
     a = 0
     b = 1
-    for i in range(4):
+    for _ in range(4):
         for j in range(3):
             for k in range(2):
                 a += b + k
@@ -251,7 +251,8 @@ def swaps(out, n):
     out[1] = b
 
 
-KERNELS = [f for f in list(globals().values()) if getattr(f, "__code__", None) and f.__code__.co_varnames[:2] == ("out", "n")]
+FUNCTIONS = [f for f in list(globals().values()) if hasattr(f, "__code__")]
+KERNELS = [f for f in FUNCTIONS if f.__code__.co_varnames[:2] == ("out", "n")]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda f: f.__name__)

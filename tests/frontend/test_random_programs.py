@@ -16,7 +16,19 @@ from tests.frontend.evaluate import run
 
 NAMES = ("a", "b", "c")
 EXPRESSIONS = st.sampled_from(
-    ["a + 1", "b - a", "n", "c + n", "3", "-2", "0", "a if b > c else n", "b % 7 if b > 0 else 1", "f(a, n)", "min(a, b)"]
+    [
+        "a + 1",
+        "b - a",
+        "n",
+        "c + n",
+        "3",
+        "-2",
+        "0",
+        "a if b > c else n",
+        "b % 7 if b > 0 else 1",
+        "f(a, n)",
+        "min(a, b)",
+    ]
 )
 CONDITIONS = st.sampled_from(
     ["a > b", "n > 2", "c == 1 or a < n", "not b > 3 and a != c", "0 < a <= n", "True", "False", "n", "f(b, 2) > 1"]
@@ -54,7 +66,13 @@ def branch(depth: int, in_loop: bool) -> st.SearchStrategy[list[str]]:
 
 
 def loop(depth: int) -> st.SearchStrategy[list[str]]:
-    heads = ["for i in range(3):", "for i in range(n, 0, -1):", "for a in range(n):", "for b in (1, n, 3):", "while c < 4:"]
+    heads = [
+        "for i in range(3):",
+        "for i in range(n, 0, -1):",
+        "for a in range(n):",
+        "for b in (1, n, 3):",
+        "while c < 4:",
+    ]
 
     def text(parts: tuple[str, list[str]]) -> list[str]:
         head, body = parts
@@ -64,8 +82,17 @@ def loop(depth: int) -> st.SearchStrategy[list[str]]:
     return st.tuples(st.sampled_from(heads), block(depth, True)).map(text)
 
 
-PRELUDE = ["def f(x, y):", "    if x > y:", "        return x - y", "    for k in range(3):", "        if k > x:", "            return k",
-           "    return y", "def kernel(out, n):", "    a, b, c = 1, n, 0"]
+PRELUDE = [
+    "def f(x, y):",
+    "    if x > y:",
+    "        return x - y",
+    "    for k in range(3):",
+    "        if k > x:",
+    "            return k",
+    "    return y",
+    "def kernel(out, n):",
+    "    a, b, c = 1, n, 0",
+]
 
 
 class Stop(Exception):

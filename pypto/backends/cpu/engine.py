@@ -15,8 +15,13 @@ from pypto.errors import CompilerBug
 class Loaded:
     """Code in memory; it stays there as long as this object lives."""
 
-    address: int
+    addresses: tuple[int, ...]
     keep: Any
+
+    @property
+    def address(self) -> int:
+        """Address of the first symbol."""
+        return self.addresses[0]
 
 
 @dataclass
@@ -95,8 +100,8 @@ class Engine:
         with self.lock:
             return str(self.module(text, {}))
 
-    def load(self, code: bytes, symbol: str) -> Loaded:
-        """Object code made callable.
+    def load(self, code: bytes, *symbols: str) -> Loaded:
+        """Object code made callable at some of its symbols.
 
         Raises
         ------
@@ -107,9 +112,11 @@ class Engine:
             llvm = self.ready(compiling=False)
             self.count += 1
             try:
-                library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol).add_current_process()
+                library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+                for symbol in symbols:
+                    library.export_symbol(symbol)
                 tracker = library.link(self.jit, f"kernel{self.count}")
-                return Loaded(tracker[symbol], (tracker, self.jit))
+                return Loaded(tuple(tracker[symbol] for symbol in symbols), (tracker, self.jit))
             except (RuntimeError, KeyError) as error:
                 raise CompilerBug(f"compiled code cannot be loaded: {error}") from None
 

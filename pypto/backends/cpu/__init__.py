@@ -1,0 +1,1 @@
+"""The CPU backend: Tile IR → Loop IR → LLVM IR → machine code."""

@@ -1,0 +1,44 @@
+"""A rough estimate of what one program costs, to tell work that pays for a second thread from work that does not."""
+
+from __future__ import annotations
+
+import math
+
+from pypto.backends.cpu.plan import own_cost
+from pypto.backends.cpu.pull import constant_of
+from pypto.backends.cpu.target import CpuTarget
+from pypto.ir.core import Function, Op, Region
+from pypto.ir.types import ArrayType
+
+_UNKNOWN_TRIPS = 16
+_INSTRUCTIONS_PER_NS = 4.0
+
+
+def estimate(function: Function, target: CpuTarget) -> float:
+    """Nanoseconds of one program, within a factor of a few."""
+    return 20.0 + region(function.body, target.vector_bytes // 4) / _INSTRUCTIONS_PER_NS
+
+
+def region(body: Region, lanes: int) -> float:
+    return sum(instructions(op, lanes) for op in body.ops)
+
+
+def instructions(op: Op, lanes: int) -> float:
+    if op.regions:
+        inside = sum(region(r, lanes) for r in op.regions)
+        return inside * trips(op)
+    sizes = [v.tile.size for v in (*op.results, *op.operands) if not isinstance(v.type, ArrayType)]
+    if op.name == "dot":
+        return math.prod(op.operands[0].shape) * op.operands[1].shape[-1] / lanes
+    return own_cost(op) * max(sizes, default=1) / lanes
+
+
+def trips(op: Op) -> float:
+    """Iterations of a loop, where its bounds are constants; a guess elsewhere."""
+    if op.name == "if":
+        return 1
+    bounds = [constant_of(v) for v in op.operands[:3]] if op.name == "for" else []
+    if any(b is None for b in bounds) or not bounds or not bounds[2]:
+        return _UNKNOWN_TRIPS
+    start, stop, step = (float(b) for b in bounds if b is not None)
+    return max(0.0, math.ceil((stop - start) / step))

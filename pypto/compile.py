@@ -1,0 +1,181 @@
+"""The only place that knows all parts: source to Tile IR to an executable, through the disk cache."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pypto.backends.base import Artifact
+from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
+from pypto.ir.core import Function
+from pypto.ir.printer import print_function
+from pypto.ir.verify import verify
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.options import KernelOptions, Settings
+from pypto.passes import optimize, prepare
+from pypto.runtime.launch import Scratch
+
+_FORMAT = "1"  # of the artifact's bytes
+
+
+@dataclass
+class Session:
+    """What a process shares: settings, the disk cache, backends by target, scratch memory."""
+
+    settings: Settings
+    backends: dict[tuple[str, bool], Any] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    scratch: Scratch = field(default_factory=Scratch)
+    threads_set: int = 0
+
+    @functools.cached_property
+    def cache(self) -> Any:
+        from pypto.runtime.cache import Cache
+
+        folder = Path(self.settings.cache_dir) if self.settings.cache_dir else None
+        return Cache(folder, self.settings.cache)  # type: ignore[arg-type]  # options hold the mode to its choices
+
+    @functools.cached_property
+    def most_threads(self) -> int:
+        """Threads that the pool has."""
+        from pypto.backends.cpu.pool import default_threads
+
+        return self.settings.num_threads or default_threads()
+
+    @property
+    def threads(self) -> int:
+        """Threads of a launch."""
+        return min(self.threads_set, self.most_threads) if self.threads_set else self.most_threads
+
+    def backend(self, options: KernelOptions) -> Any:
+        level = options.level or self.settings.level
+        with self.lock:
+            if (level, options.fast_math) not in self.backends:
+                from pypto.backends.cpu.backend import CpuBackend
+                from pypto.backends.cpu.target import host_target
+
+                self.backends[level, options.fast_math] = CpuBackend(
+                    host_target(level), self.most_threads, functools.partial(self.stored, level), options.fast_math)
+            return self.backends[level, options.fast_math]
+
+    def stored(self, level: str, name: str, make: Callable[[], bytes]) -> bytes:
+        """Code of ours that is no kernel, kept on disk like one."""
+        backend = self.backend(KernelOptions(level=level))
+        return self.through_cache((("part", name), *backend.key_parts()), make)
+
+    def through_cache(self, parts: tuple[tuple[str, str], ...], make: Callable[[], bytes]) -> bytes:
+        from pypto.runtime.cache import CacheKey
+
+        data: bytes = self.cache.get_or_make(CacheKey((("format", _FORMAT), ("compiler", compiler_hash()), *parts)), make)
+        return data
+
+
+@functools.lru_cache(maxsize=1)
+def session() -> Session:
+    """The process's session, made from the environment when it is first needed."""
+    return Session(Settings.from_env())
+
+
+@functools.lru_cache(maxsize=1)
+def compiler_hash() -> str:
+    """Hash over all sources of the package: an edited compiler never meets code of an older one."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{len(text)}\0".encode())
+        digest.update(text)
+    return digest.hexdigest()
+
+
+@dataclass
+class Program:
+    """A kernel that is ready to run: its Tile IR, and once compiled its executable."""
+
+    built: Built
+    function: Function
+    written: frozenset[str]
+    timings: dict[str, float]
+    backend: Any = None
+    artifact: Artifact | None = None
+    executable: Any = None
+
+    def run(self, args: int, programs: int, threads: int) -> None:
+        assert self.artifact is not None
+        self.backend.run(self.executable, args, programs, self.artifact.cost, threads)
+
+
+def to_ir(source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, timings: dict[str, float]) -> Built:
+    """Tile IR of a kernel, verified."""
+    start = time.perf_counter()
+    built = build(source, specs, facts)
+    timings["frontend"] = time.perf_counter() - start
+    start = time.perf_counter()
+    verify(built.function, TABLE)
+    timings["verify"] = time.perf_counter() - start
+    return built
+
+
+def prepared(function: Function, timings: dict[str, float]) -> Function:
+    start = time.perf_counter()
+    function = prepare(function)
+    timings["prepare"] = time.perf_counter() - start
+    return function
+
+
+def compile_program(built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float]) -> Program:
+    """Machine code of a kernel, from the disk cache when it is there."""
+    shared = session()
+    function = prepared(built.function, timings)
+    function.attrs["noalias"] = noalias
+    program = Program(built, function, written_arrays(function), timings, shared.backend(options))
+    backend = program.backend
+
+    def make() -> bytes:
+        start = time.perf_counter()
+        optimized = optimize(function)
+        timings["optimize_ir"] = time.perf_counter() - start
+        artifact: Artifact = backend.compile(optimized, timings)
+        return artifact.to_bytes()
+
+    start = time.perf_counter()
+    parts = (("ir", print_function(function)), ("options", repr(options)), *backend.key_parts())
+    data = shared.through_cache(parts, make)
+    timings["cache"] = time.perf_counter() - start - sum(timings.get(k, 0.0) for k in ("optimize_ir", "lower", "parse", "optimize", "codegen"))
+    start = time.perf_counter()
+    program.artifact = Artifact.from_bytes(data)
+    program.executable = backend.load(program.artifact)
+    timings["load"] = time.perf_counter() - start
+    return program
+
+
+def written_arrays(function: Function) -> frozenset[str]:
+    """Names of the array arguments that a kernel stores to."""
+    found = set()
+    for op in function.walk():
+        if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC):
+            found |= array_roots(op.operands[0])
+    return frozenset(found)
+
+
+def array_roots(pointer: Any) -> set[str]:
+    """Arguments that a pointer may come from."""
+    seen, work, names = set(), [pointer], set()
+    while work:
+        v = work.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        if v.op is not None and v.op.name == "array_ptr":
+            names.add(v.op.operands[0].hint)
+        elif v.op is not None:
+            work += [o for o in v.op.operands if getattr(o.type, "is_ptr", False)]
+            work += [r.terminator.operands[v.op.results.index(v)] for r in v.op.regions if len(r.terminator.operands) == len(v.op.results)]
+    return names
