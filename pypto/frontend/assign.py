@@ -16,7 +16,7 @@ from pypto.errors.frontend import (
 from pypto.frontend.access import Access, access, array_load, array_store, dimension
 from pypto.frontend.operators import binary, constant_result
 from pypto.frontend.scope import Binding, Poison, Scope
-from pypto.frontend.values import Dims, LocalFunction, Method, Range, describe, is_array
+from pypto.frontend.values import Dims, LocalFunction, Method, Range, describe, has_values, is_array
 from pypto.ir.core import Value
 
 LIMIT = 10_000
@@ -25,8 +25,8 @@ _WAY_TILE = "a tile is a value: compute a new one, for instance with `pto.where`
 
 def items_of(scope: Scope, node: ast.AST, items: Any) -> tuple[Any, ...]:
     """What a loop at compile time or an unpacking goes through."""
-    if isinstance(items, Range) and all(isinstance(x, int) for x in items):
-        items = constant_result(scope, node, range, *items)
+    if isinstance(items, Range) and not has_values((items.start, items.stop, items.step)):
+        items = constant_result(scope, node, range, items.start, items.stop, items.step)
     if isinstance(items, tuple | range):
         if len(items) > LIMIT:
             raise TooManyIterations(scope.loc(node), limit=f"{LIMIT:,}")

@@ -11,7 +11,7 @@ from pypto.errors.frontend import NoAttribute, RuntimeFormat
 from pypto.frontend.assign import items_of
 from pypto.frontend.operators import run_row
 from pypto.frontend.scope import Scope, suggestion
-from pypto.frontend.values import Dims, Method, captured, describe, has_plain_fields, has_values, is_array, leaves
+from pypto.frontend.values import Dims, Method, captured, describe, has_plain_fields, is_array, leaves
 from pypto.ir.core import Value
 from pypto.ir.types import ArrayType, DType, PtrType
 from pypto.ops.table import TABLE
@@ -64,7 +64,9 @@ def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
         return module_attribute(scope, node, base)
     if isinstance(base, DType | PtrType) and node.attr == "element_ty":
         return base.pointee if isinstance(base, PtrType) else base
-    if not has_values(base) and (has_plain_fields(base) or isinstance(base, tuple)) and hasattr(base, node.attr):
+    if node.attr in getattr(base, "_fields", ()):
+        return getattr(base, node.attr)
+    if has_plain_fields(base) and hasattr(base, node.attr):
         return captured(ast.unparse(node), getattr(base, node.attr), scope.loc(node))
     way = suggestion(node.attr, plain_names(base), "`.{}`")
     raise NoAttribute(scope.loc(node), what=describe(base), name=node.attr, way=way)

@@ -89,8 +89,7 @@ def run_range(scope: Scope, node: ast.For, loop: Range) -> None:
 
     def build(variables: Variables) -> Body:
         index = Value(scalar(dtype), node.target.id if isinstance(node.target, ast.Name) else "")
-        head = lambda: assign(scope, node.target, index)  # noqa: E731
-        return build_body(scope, node, Region([index]), variables, head)
+        return build_body(scope, node, Region([index]), variables, lambda: assign(scope, node.target, index))
 
     variables, body = settle(scope, node, build)
     scope.at(node.iter)

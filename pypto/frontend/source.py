@@ -30,7 +30,7 @@ class KernelSource:
     library: bool
 
     @staticmethod
-    def of(function: FunctionType) -> KernelSource:
+    def of(function: Any) -> KernelSource:
         """The source of a function from a file, a notebook, a REPL or `exec` with `linecache`.
 
         Raises
@@ -38,6 +38,9 @@ class KernelSource:
         NoSource
             When the text of the function cannot be had.
         """
+        if not isinstance(function, FunctionType):
+            name = getattr(function, "__name__", type(function).__name__)
+            raise NoSource(name=name, file="this program", reason="it is no Python function")
         code = function.__code__
         node = parse(code, code.co_filename, tuple(linecache.getlines(code.co_filename, function.__globals__)))
         return KernelSource(function, node, code.co_filename, (function.__module__ or "").startswith("pypto.language"))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,7 +48,8 @@ class Dims:
         return self.array.type.ndim
 
 
-class Range(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Range:
     """What a `for` iterates over at run time."""
 
     start: Value | int
@@ -94,7 +95,10 @@ def leaves(x: Any) -> Iterator[Any]:
 
 def rebuild(like: Any, items: Iterator[Any]) -> Any:
     """A structure like `like`, with other leaves."""
-    return tuple(rebuild(x, items) for x in like) if isinstance(like, tuple) else next(items)
+    if not isinstance(like, tuple):
+        return next(items)
+    make = getattr(like, "_make", tuple)  # a named tuple keeps its names
+    return make(rebuild(x, items) for x in like)
 
 
 def has_values(x: Any) -> bool:
@@ -162,8 +166,8 @@ def captured(name: str, value: Any, loc: Loc) -> Any:
 
 
 def has_plain_fields(x: Any) -> bool:
-    """Whether attributes of a constant cannot change: enums, named tuples, frozen dataclasses."""
-    if isinstance(x, enum.Enum) or (isinstance(x, tuple) and hasattr(x, "_fields")) or isinstance(x, DType | PtrType):
+    """Whether attributes of a constant cannot change: enums, dtypes, frozen dataclasses."""
+    if isinstance(x, enum.Enum | DType | PtrType):
         return True
     if isinstance(x, type):
         return issubclass(x, enum.Enum)

@@ -71,7 +71,7 @@ def next_power_of_2(n: int) -> int:
     >>> next_power_of_2(100)
     128
     """
-    return 1 << (n - 1).bit_length() if n > 1 else 1
+    return 1 if n <= 1 else 2 * next_power_of_2((n + 1) // 2)
 
 
 def clamp(x: Tile, min: Any, max: Any) -> Tile:

@@ -132,7 +132,8 @@ def test_attributes_of_arrays(facts: Facts) -> None:
 
 @pytest.mark.parametrize(
     "bounds",
-    ["i:i + 8", "i * 8:(i + 1) * 8", "(i + 1) * 4 - 4:4 * i + 8", "pto.program_id(0) * 8:pto.program_id(0) * 8 + 8", "-i:8 - i",
+    ["i:i + 8", "i * 8:(i + 1) * 8", "(i + 1) * 4 - 4:4 * i + 8",
+     "pto.program_id(0) * 8:pto.program_id(0) * 8 + 8", "-i:8 - i",
      "i // 3:i // 3 + 8", "i.to(pto.int64):i + 8", "2 * (i + j) + 8 - j:i + j + i + 16"],
 )  # fmt: skip
 def test_extents_that_simplify(bounds: str, tmp_path: Any) -> None:

@@ -6,15 +6,16 @@ import ast
 import enum
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import pypto.language as pto
-from pypto.errors.frontend import OutsideKernel, TooManyIterations, TypeClash, UndefinedName
-from pypto.frontend import ConstSpec
+from pypto.errors.frontend import NoAttribute, OutsideKernel, TooManyIterations, TypeClash, UndefinedName
+from pypto.frontend import ConstSpec, KernelSource
 from pypto.frontend.build import EXPRESSIONS, STATEMENTS, WAYS
+from pypto.ir.printer import print_function
 from pypto.ops.table import ROWS
 from tests.frontend.evaluate import built, run
 
@@ -69,7 +70,7 @@ def test_builtins() -> None:
             total += a * b * i
         out[0] = total + len((1, 2)) + abs(n) + int(2.7)
         out[1] = max(n, 3) * 100 + min(n, 3, 2)
-        out[2] = sum((1, 2, 3)) if isinstance("a", str) else 0
+        out[2] = sum(reversed(range(4))) if isinstance("a", str) else 0
 
     out = np.zeros(3, np.int64)
     run(kernel, out=out, n=-4)
@@ -227,3 +228,79 @@ def test_prints_and_assertions_become_ops(capsys: pytest.CaptureFixture[str]) ->
         ("assert_", {"message": "n must be positive, not this"}), ("breakpoint_", {}),
     ]  # fmt: skip
     assert capsys.readouterr().out == "built for f32\n"
+
+
+@pytest.mark.parametrize(("n", "power"), [(0, 1), (1, 1), (2, 2), (3, 4), (64, 64), (65, 128), (1000, 1024)])
+def test_next_power_of_2_in_python_and_in_a_kernel(n: int, power: int) -> None:
+    def kernel(out, n: pto.constexpr):
+        out[0] = pto.zeros((pto.next_power_of_2(n),), pto.int32).shape[0]
+
+    out = np.zeros(1, np.int32)
+    run(kernel, out=out, n=ConstSpec(n))
+    assert out[0] == pto.next_power_of_2(n) == power
+
+
+def test_swizzle2d_visits_every_block_once() -> None:
+    def kernel(out):
+        for i in range(5):
+            for j in range(4):
+                a, b = pto.swizzle2d(i, j, 5, 4, 2)
+                out[i * 4 + j] = a * 4 + b
+
+    out = np.zeros(20, np.int32)
+    run(kernel, out=out)
+    assert sorted(out) == list(range(20))
+    assert out[:4].tolist() == [0, 4, 1, 5]
+
+
+class Jit:
+    """Like a compiled kernel: an object with the source of its function."""
+
+    def __init__(self, function: Any) -> None:
+        self.kernel_source = KernelSource.of(function)
+
+
+def doubled(v, times=2):
+    return v * times
+
+
+KERNEL = Jit(doubled)
+
+
+def test_kernels_call_kernels() -> None:
+    def kernel(out, n):
+        out[0] = KERNEL(n) + KERNEL(n, times=5)
+
+    out = np.zeros(1, np.int32)
+    run(kernel, out=out, n=3)
+    assert out.tolist() == [21]
+
+
+class Pair(NamedTuple):
+    low: Any
+    high: Any
+
+
+def test_named_tuples_keep_their_names_in_loops() -> None:
+    def kernel(out, n, start: pto.constexpr):
+        pair = start
+        for i in range(n):
+            pair = (pair.high, pair.low + i) if i == 1 else (pair[0] + 1, pair[1] + 2)
+        out[0] = pair[0] * 100 + pair[1]
+
+    out = np.zeros(1, np.int32)
+    with pytest.raises(NoAttribute, match="a tuple of 2"):
+        run(kernel, out=out, n=3, start=ConstSpec((1, 2)))
+    run(kernel, out=out, n=3, start=ConstSpec(Pair(1, 2)))
+    assert out.tolist() == [505]
+
+
+def test_a_program_is_built_alike_every_time() -> None:
+    def kernel(out, n):
+        a = b = c = 0
+        while a < n:
+            a, b, c = a + 1, c, b + n
+        out[0] = c
+
+    texts = {print_function(built(kernel, out=np.zeros(1), n=1).function) for _ in range(3)}
+    assert len(texts) == 1

@@ -100,6 +100,12 @@ def test_exec_with_linecache_and_without() -> None:
     assert position(names["kernel"], n=1) == (1, 4, 11)
 
 
+@pytest.mark.parametrize("thing", [math.sqrt, int, 3, math])
+def test_what_is_no_function_says_so(thing: Any) -> None:
+    with pytest.raises(NoSource, match="it is no Python function"):
+        KernelSource.of(thing)
+
+
 def test_a_changed_file_is_noticed(tmp_path: Any) -> None:
     file = tmp_path / "changing.py"
     file.write_text("def kernel(n):\n    pass\n")
