@@ -16,6 +16,7 @@ from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
 from pypto.ir.core import Function
 from pypto.ir.printer import print_function
 from pypto.ir.verify import verify
+from pypto.language import METHODS
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.options import KernelOptions, Settings
@@ -73,7 +74,8 @@ class Session:
     def through_cache(self, parts: tuple[tuple[str, str], ...], make: Callable[[], bytes]) -> bytes:
         from pypto.runtime.cache import CacheKey
 
-        data: bytes = self.cache.get_or_make(CacheKey((("format", _FORMAT), ("compiler", compiler_hash()), *parts)), make)
+        data: bytes = self.cache.get_or_make(CacheKey((("format", _FORMAT), ("compiler", compiler_hash()), *parts)),
+            make)
         return data
 
 
@@ -115,7 +117,7 @@ class Program:
 def to_ir(source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, timings: dict[str, float]) -> Built:
     """Tile IR of a kernel, verified."""
     start = time.perf_counter()
-    built = build(source, specs, facts)
+    built = build(source, specs, facts, METHODS)
     timings["frontend"] = time.perf_counter() - start
     start = time.perf_counter()
     verify(built.function, TABLE)
@@ -148,7 +150,8 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
     start = time.perf_counter()
     parts = (("ir", print_function(function)), ("options", repr(options)), *backend.key_parts())
     data = shared.through_cache(parts, make)
-    timings["cache"] = time.perf_counter() - start - sum(timings.get(k, 0.0) for k in ("optimize_ir", "lower", "parse", "optimize", "codegen"))
+    timings["cache"] = time.perf_counter() - start - sum(timings.get(k, 0.0)
+        for k in ("optimize_ir", "lower", "parse", "optimize", "codegen"))
     start = time.perf_counter()
     program.artifact = Artifact.from_bytes(data)
     program.executable = backend.load(program.artifact)
@@ -177,5 +180,6 @@ def array_roots(pointer: Any) -> set[str]:
             names.add(v.op.operands[0].hint)
         elif v.op is not None:
             work += [o for o in v.op.operands if getattr(o.type, "is_ptr", False)]
-            work += [r.terminator.operands[v.op.results.index(v)] for r in v.op.regions if len(r.terminator.operands) == len(v.op.results)]
+            work += [r.terminator.operands[v.op.results.index(v)] for r in v.op.regions
+                if len(r.terminator.operands) == len(v.op.results)]
     return names

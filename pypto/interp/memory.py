@@ -45,13 +45,14 @@ class ArrayArg:
         return sum(min(0, e) for e in ends), sum(max(0, e) for e in ends) + self.dtype.itemsize
 
     def index_text(self, distance: int) -> str:
-        """Index of the element at a distance in bytes, as the author would write it; the flat one when it is outside."""
+        """Index of the element at a distance in bytes, as the author would write it; flat when it is outside."""
         index: list[int] = [0] * len(self.shape)
         for d in sorted(range(len(self.shape)), key=lambda d: -abs(self.strides[d])):
             if self.strides[d]:
                 index[d], distance = divmod(distance, self.strides[d])
         inside = distance == 0 and all(0 <= i < n for i, n in zip(index, self.shape, strict=True))
-        return ", ".join(map(str, index)) if inside or (distance == 0 and self.shape) else f"{distance // self.dtype.itemsize}"
+        return ", ".join(map(str, index)) if inside or (distance == 0
+            and self.shape) else f"{distance // self.dtype.itemsize}"
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Memory:
     def add(self, arg: ArrayArg, uninitialized: bool) -> int:
         """Register an array; gives the pointer to its first element."""
         low, high = arg.reach
-        raw = (ctypes.c_uint8 * (high - low)).from_address(arg.address + low) if high > low else b""
+        raw: Any = (ctypes.c_uint8 * (high - low)).from_address(arg.address + low) if high > low else b""
         data = np.frombuffer(raw, dtype=np.uint8).view(arg.dtype.numpy)
         filled = np.zeros(len(data), bool) if uninitialized else None
         self.segments.append(Segment(arg, data, low, np.full(len(data), _NOBODY, np.int64), filled))
@@ -121,7 +122,8 @@ class Memory:
 
     def fail(self, kind: type[Any], segment: Segment, element: Any, loc: Loc, **fields: Any) -> None:
         distance = int(element) * segment.arg.dtype.itemsize + segment.low
-        raise kind(loc, array=segment.arg.name, index=segment.arg.index_text(distance), program=self.program_text(self.program), **fields)
+        raise kind(loc, array=segment.arg.name, index=segment.arg.index_text(distance),
+            program=self.program_text(self.program), **fields)
 
     def program_text(self, program: int) -> str:
         x, y, _ = self.grid

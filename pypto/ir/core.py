@@ -45,7 +45,7 @@ class Op:
 
     name: str
     operands: tuple[Value, ...]
-    attrs: dict[str, Attr]
+    attrs: dict[str, Any]  # of type Attr; what an op's attributes are is its row's business
     results: tuple[Value, ...]
     regions: tuple[Region, ...] = ()
     loc: Loc = UNKNOWN
@@ -78,7 +78,7 @@ class Region:
 class Function:
     """A kernel: its arguments (those of its body region), and facts that hold for every launch of this specialization.
 
-    An argument's name is its `hint`. `attrs` are facts such as ``noalias = True`` (written arrays overlap no other argument).
+    An argument's name is its `hint`. `attrs` are facts such as ``noalias = True``: written arrays overlap no other.
     """
 
     name: str

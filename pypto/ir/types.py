@@ -55,7 +55,8 @@ class DType:
         if self.name in _ML_DTYPES:
             import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, _ML_DTYPES[self.name]))
+            dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[self.name]))
+            return dtype
         return np.dtype("bool" if self.is_bool else self.public)
 
     @property

@@ -31,7 +31,7 @@ def trunc_div(a: Array, b: Array) -> Array:
     safe = np.where(zero, b.dtype.type(1), b)
     quotient = np.asarray(np.floor_divide(a, safe))
     inexact = (quotient * safe != a) & ((a < 0) != (safe < 0))
-    return np.where(zero, a.dtype.type(0), quotient + inexact.astype(a.dtype))
+    return np.asarray(np.where(zero, a.dtype.type(0), quotient + inexact.astype(a.dtype)))
 
 
 def remainder(a: Array, b: Array) -> Array:
@@ -165,7 +165,7 @@ def convert(a: Array, dtype: DType) -> Array:
     """The language's cast of an array: floats saturate into integers with NaN to 0, integers wrap, bool is `!= 0`."""
     with np.errstate(all="ignore"):
         if dtype.is_bool:
-            return a != 0
+            return np.asarray(a != 0)
         if dtype.is_int and a.dtype.kind not in "iub":
             low, high = dtype.integer_range
             wide = np.trunc(np.nan_to_num(a.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))

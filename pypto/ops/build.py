@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pypto.errors.language import ConstantOutOfRange, NoBroadcast, OpTypeError
 from pypto.ir.builder import Builder
 from pypto.ir.core import Attr, Op, Value

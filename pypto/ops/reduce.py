@@ -10,8 +10,8 @@ import numpy as np
 from pypto.ir.core import Op
 from pypto.ir.types import DType, TileType, Type, float32, float64, int32, uint32
 from pypto.ops.arith import lane_max
-from pypto.ops.row import STRUCTURAL, OpRow, Param
-from pypto.ops.rules import Prepared, Reduction, check_axes, normal_axes, reduced_shape, reduction_infer, tile
+from pypto.ops.row import STRUCTURAL, OpRow, Param, Reduction
+from pypto.ops.rules import Prepared, check_axes, normal_axes, reduced_shape, reduction_infer, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -81,11 +81,11 @@ def prepare_arg(b: OpBuilder, x: Any, axis: int | None, keep_dims: bool) -> Prep
 
 def arg_meaning(fn: Any, sign: int) -> Any:
     def meaning(op: Op, a: Array) -> Array:
-        (axis,) = op.attrs["axes"]  # type: ignore[misc, union-attr]  # the type rule holds it to one axis
+        axes: Any = op.attrs["axes"]
         values = wide(a)
         if values.dtype.kind == "f":
             values = np.where(np.isnan(values), -np.inf * sign, values)
-        return np.asarray(fn(values, axis=axis, keepdims=op.attrs["keep_dims"]))
+        return np.asarray(fn(values, axis=axes[0], keepdims=op.attrs["keep_dims"]))
 
     return meaning
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.core import Attr, Op
-from pypto.ir.types import Type
+from pypto.ir.types import DType, Type
 
 
 class Effect(enum.Enum):
@@ -36,11 +36,21 @@ class Unsupported:
     reason: str
 
 
+CpuRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes; a `Reduction` where the op is one
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """CPU cell of a reduction: the value that changes nothing, and how two partial results join."""
+
+    identity: Callable[[DType], float | int]
+    combine: CpuRule
+
+
 STRUCTURAL: Final = Structural()
 REQUIRED: Final = "<required>"
 
 Meaning = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
-CpuRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes
 Check = Callable[[Op], None]
 Infer = Callable[[Sequence[Type], Mapping[str, Attr]], tuple[Type, ...]]
 Prepare = Callable[..., tuple[list[Any], dict[str, Any]]]  # (builder, **arguments) -> operands, attributes
@@ -98,7 +108,7 @@ class OpRow:
     params: tuple[Param, ...]
     infer: Infer
     meaning: Meaning | None
-    cpu: CpuRule | Structural | Unsupported
+    cpu: CpuRule | Reduction | Structural | Unsupported
     ascend: str | Structural | Unsupported
     prepare: Prepare | None = None
     effect: Effect = Effect.PURE

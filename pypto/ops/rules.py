@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pypto.ir.core import Attr, Value
 from pypto.ir.types import DType, PtrType, TileType, Type, float32, int1
-from pypto.ops.emitter import Emitter, Lanes
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
 
 Prepared = tuple[list[Value], dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """CPU cell of a reduction: the value that changes nothing, and how two partial results join."""
-
-    identity: Callable[[DType], float | int]
-    combine: Callable[[Emitter, Lanes, Lanes], Lanes]
 
 
 def tile(t: Type) -> TileType:

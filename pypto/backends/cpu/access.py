@@ -105,7 +105,8 @@ class MemoryEmitter:
             self.w.line(f"store {value.typed}, ptr {pointer}, align {align}")
             return
         name = f"llvm.masked.store.{intrinsic_suffix(value.dtype, value.width)}.p0"
-        self.w.call("void", name, ((value.type, value.text), ("ptr", pointer), ("i32", str(align)), (mask.type, mask.text)))
+        self.w.call("void", name, ((value.type, value.text), ("ptr", pointer), ("i32", str(align)),
+            (mask.type, mask.text)))
 
     def addresses(self, base: Lanes, first: Lanes, step: Lanes, width: int, elem: DType | PtrType) -> Lanes:
         """Addresses of lanes that lie `step` elements apart."""
@@ -130,11 +131,13 @@ class MemoryEmitter:
         pointers = vector("ptr", width)
         pointer = self.w.raw(f"inttoptr {addresses.typed} to {pointers}")
         name = f"llvm.masked.scatter.{intrinsic_suffix(value.dtype, width)}.v{width}p0"
-        self.w.call("void", name, ((value.type, value.text), (pointers, pointer), ("i32", str(value.dtype.itemsize)), (on.type, on.text)))
+        self.w.call("void", name, ((value.type, value.text), (pointers, pointer), ("i32", str(value.dtype.itemsize)),
+            (on.type, on.text)))
 
     # --- scalars ------------------------------------------------------------------------------------------------
 
-    def load_scalar(self, address: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None, level: int) -> Lanes:
+    def load_scalar(self, address: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None,
+            level: int) -> Lanes:
         """One element. Where the mask is false, a harmless stack slot is read in its place."""
         dtype = memory_dtype(elem)
         level = max(level, address.level, mask.level if mask else 0)
@@ -174,12 +177,14 @@ class MemoryEmitter:
         if step > 1 or (step and buffer.dense and at.tail):
             first = self.offset(terms)
             mask = self.tail_mask(at)
-            loaded = self.gather(self.addresses(base, first, self.e.const(step, int64), at.width, held), held, mask, None)
+            loaded = self.gather(self.addresses(base, first, self.e.const(step, int64), at.width, held), held, mask,
+                None)
         else:
             pointer, level = self.pointer(base, self.offset(terms), held)
             level = max(level, *(at.at(p).level for p in index)) if index else self.w.depth
             width = at.width if step else 1
-            loaded = self.load_at(pointer, max(level, self.fresh(buffer)), memory_dtype(held), width, self.alignment(buffer, width))
+            loaded = self.load_at(pointer, max(level, self.fresh(buffer)), memory_dtype(held), width,
+                self.alignment(buffer, width))
         return self.from_scratch(loaded, buffer.elem)
 
     def fresh(self, buffer: Buffer) -> int:
@@ -187,7 +192,8 @@ class MemoryEmitter:
         return self.w.base
 
     def write(self, value: Lanes, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> None:
-        held = self.e.splat(self.to_scratch(value), at.width) if self.lane_step(buffer, index, at) else self.to_scratch(value)
+        held = self.e.splat(self.to_scratch(value), at.width) if self.lane_step(buffer, index,
+            at) else self.to_scratch(value)
         pointer, _ = self.pointer(base, self.offset(self.buffer_terms(buffer, index, at)), scratch_dtype(buffer.elem))
         mask = self.tail_mask(at) if buffer.dense and held.width > 1 else None
         self.store_at(held, pointer, self.alignment(buffer, held.width), mask)
@@ -237,11 +243,12 @@ class MemoryEmitter:
         offset, extent = self.scalar(access.offsets[d]).text, self.scalar(access.extents[d]).text
         if offset.startswith("%") or extent.startswith("%"):
             return False
-        return 0 <= int(offset) and int(offset) + access.shape[d] <= int(extent)
+        return int(offset) >= 0 and int(offset) + access.shape[d] <= int(extent)
 
     def outside(self, access: Access) -> bool:
         """True when constants show that some elements never exist."""
-        known = [(self.scalar(o).text, self.scalar(x).text, n) for o, x, n in zip(access.offsets, access.extents, access.shape, strict=True)]
+        known = [(self.scalar(o).text, self.scalar(x).text, n) for o, x,
+            n in zip(access.offsets, access.extents, access.shape, strict=True)]
         return any("%" not in o + x and not 0 <= int(o) <= int(x) - n for o, x, n in known)
 
     def lanes_inside(self, first: Lanes, extent: Lanes, at: Chunk) -> Lanes:
@@ -268,7 +275,8 @@ class MemoryEmitter:
         strides = [self.scalar(s) for s in access.strides]
         terms = [(self.scalar(o), s) for o, s in zip(access.offsets, strides, strict=True)]
         terms += [(at.at(p), s) for p, s in zip(index, strides, strict=True) if p is not None]
-        step = next((s for p, s in zip(index, strides, strict=True) if p is not None and p == at.lanes), Lanes("0", int64, 1, 0))
+        step = next((s for p, s in zip(index, strides, strict=True) if p is not None and p == at.lanes),
+            Lanes("0", int64, 1, 0))
         return self.offset(terms), step
 
     def load_tile(self, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk, mask: Lanes | None,
@@ -295,7 +303,8 @@ class MemoryEmitter:
             return False
         return at.lanes not in index or (step.text == "0" and not at.masked)
 
-    def store_tile(self, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk, value: Lanes, mask: Lanes | None) -> None:
+    def store_tile(self, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk, value: Lanes,
+            mask: Lanes | None) -> None:
         whole, lanes = self.exists(access, index, at)
         first, step = self.place_of(access, base, index, at)
         on = both(self.e, both(self.e, whole, lanes), mask)

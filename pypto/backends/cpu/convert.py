@@ -1,7 +1,8 @@
-"""Conversions between element types, and the arithmetic that machines lack: integer division in lanes, fmod, rounding."""
+"""Conversions between element types, and arithmetic that machines lack: integer division in lanes, fmod, rounding."""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type
@@ -94,7 +95,7 @@ def bfloat_bits(e: LaneEmitter, a: Lanes) -> Lanes:
 
 def half_bits(e: LaneEmitter, a: Lanes) -> Lanes:
     """float16 bits of a float32, in uint32, by integer steps alone (machines without F16C)."""
-    c = lambda x: e.const(x, uint32)  # noqa: E731
+    c = functools.partial(e.const, dtype=uint32)
     bits = e.raw_bitcast(a, uint32)
     sign = e.and_(e.shr(bits, c(16)), c(0x8000))
     size = e.and_(bits, c(0x7FFFFFFF))
@@ -111,7 +112,7 @@ def half_bits(e: LaneEmitter, a: Lanes) -> Lanes:
 
 def half_from_bits(e: LaneEmitter, bits: Lanes) -> Lanes:
     """float16 bits in uint32 to float32."""
-    c = lambda x: e.const(x, uint32)  # noqa: E731
+    c = functools.partial(e.const, dtype=uint32)
     sign = e.shl(e.and_(bits, c(0x8000)), c(16))
     size = e.shl(e.and_(bits, c(0x7FFF)), c(13))
     # The exponent is off by 112; a product with 2**112 mends normal and subnormal numbers alike.
@@ -166,7 +167,8 @@ def int_div(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
         # 53 bits hold the quotient of two 32-bit integers exactly enough for truncation to be right.
         wide = int64 if a.dtype == uint32 else int32
         quotient = e.div(convert(e, a, float64), convert(e, e.select(by_zero, one, b), float64))
-        return e.select(by_zero, zero, int_to_int(e, float_to_int(e, quotient, wide if a.dtype != int32 else int64), a.dtype))
+        return e.select(by_zero, zero, int_to_int(e, float_to_int(e, quotient, wide if a.dtype != int32 else int64),
+            a.dtype))
     if a.dtype.kind != "int":
         return e.select(by_zero, zero, e.binary("udiv", a, e.select(by_zero, one, b)))
     minus = e.cmp("eq", b, e.const(-1, a.dtype))
@@ -175,7 +177,7 @@ def int_div(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
 
 
 def fmod(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
-    """x - trunc(x / y) * y, exactly: every step takes off a multiple of y scaled by a power of two (float32 in float64)."""
+    """x - trunc(x / y) * y, exactly: each step takes off a multiple of y by a power of two (float32 in float64)."""
     if a.dtype == float64:
         raise TypeError("% of float64 is not supported on the CPU; use float32, or x - trunc(x / y) * y")
     x, y = e.abs(convert(e, a, float64)), e.abs(convert(e, b, float64))

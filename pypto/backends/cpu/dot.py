@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.loopir import Buffer, Matmul, Pack
+from pypto.backends.cpu.loopir import Matmul, Pack
 from pypto.backends.cpu.storage import dot_dtype, item_bytes
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Frame, Writer
@@ -39,7 +39,8 @@ class Block:
 
 def most_rows(target: CpuTarget, vectors: int) -> int:
     """Rows whose accumulators fit into the registers, beside a panel row and a broadcast."""
-    return max(1, (target.registers - vectors - 1) // vectors) if target.registers > 16 else max(1, (target.registers - vectors - 2) // vectors)
+    return max(1, (target.registers - vectors - 1) // vectors) if target.registers > 16 else max(1,
+        (target.registers - vectors - 2) // vectors)
 
 
 def row_blocks(rows: int, most: int) -> list[tuple[int, int]]:
@@ -69,10 +70,12 @@ class DotEmitter:
             self.stack(item, (a, b, c), m, n, k, vectors, lanes, dtype)
             return
         with self.w.loop("0", str(item.c.shape[0]), "1") as i:
-            bases = [self.offset(p, x.rows * x.pitch, i, dtype) for p, x in zip((a, b, c), (item.a, item.b, item.c), strict=True)]
+            bases = [self.offset(p, x.rows * x.pitch, i, dtype) for p,
+                x in zip((a, b, c), (item.a, item.b, item.c), strict=True)]
             self.stack(item, (bases[0], bases[1], bases[2]), m, n, k, vectors, lanes, dtype)
 
-    def stack(self, item: Matmul, bases: tuple[str, str, str], m: int, n: int, k: int, vectors: int, lanes: int, dtype: DType) -> None:
+    def stack(self, item: Matmul, bases: tuple[str, str, str], m: int, n: int, k: int, vectors: int, lanes: int,
+            dtype: DType) -> None:
         """All blocks of one matrix: panel by panel, so that a panel stays in cache."""
         a, b, c = bases
         panel = item.b.panel
@@ -101,12 +104,14 @@ class DotEmitter:
         if block.name in self.made:
             return
         self.made.add(block.name)
-        with function(self.w, f"internal void @{block.name}(ptr noalias %a, ptr noalias %b, ptr noalias %c) noinline nounwind"):
+        head = f"internal void @{block.name}(ptr noalias %a, ptr noalias %b, ptr noalias %c) noinline nounwind"
+        with function(self.w, head):
             kind = llvm_type(block.dtype, block.lanes)
             cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
             slots = {cell: self.w.slot(kind) for cell in cells}
             for r, v in cells:
-                self.w.line(f"store {kind} {self.load(kind, self.at('%c', r * block.pitch_c + v * block.lanes, block))}, ptr {slots[r, v]}")
+                place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
+                self.w.line(f"store {kind} {self.load(kind, place)}, ptr {slots[r, v]}")
             whole = block.depth // _UNROLL * _UNROLL
             if whole:
                 with self.w.loop("0", str(whole), str(_UNROLL)) as k:
@@ -119,19 +124,22 @@ class DotEmitter:
                 self.step(block, slots, "%a", "%b", u)
             for r, v in cells:
                 total = self.w.raw(f"load {kind}, ptr {slots[r, v]}")
-                self.w.line(f"store {kind} {total}, ptr {self.at('%c', r * block.pitch_c + v * block.lanes, block)}, align {self.align(block)}")
+                place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
+                self.w.line(f"store {kind} {total}, ptr {place}, align {self.align(block)}")
 
     def step(self, block: Block, slots: dict[tuple[int, int], str], left: str, right: str, k: int) -> None:
         """One row of the panel times one column of the block."""
         kind = llvm_type(block.dtype, block.lanes)
-        row = [Lanes(self.load(kind, self.at(right, k * block.panel + v * block.lanes, block), self.align(block)), block.dtype,
+        row = [Lanes(self.load(kind, self.at(right, k * block.panel + v * block.lanes, block), self.align(block)),
+            block.dtype,
                      block.lanes, self.w.depth) for v in range(block.vectors)]
         for r in range(block.rows):
             element = self.load(llvm_type(block.dtype, 1), self.at(left, r * block.pitch_a + k, block))
             factor = self.e.splat(Lanes(element, block.dtype, 1, self.w.depth), block.lanes)
             for v, b in enumerate(row):
                 old = Lanes(self.w.raw(f"load {kind}, ptr {slots[r, v]}"), block.dtype, block.lanes, self.w.depth)
-                total = self.e.multiply_add(factor, b, old) if block.dtype.is_float else self.e.add(self.e.mul(factor, b), old)
+                total = self.e.multiply_add(factor, b, old) if block.dtype.is_float else self.e.add(self.e.mul(factor,
+                    b), old)
                 self.w.line(f"store {total.typed}, ptr {slots[r, v]}")
 
     def at(self, pointer: str, elements: int, block: Block) -> str:
@@ -154,16 +162,18 @@ class DotEmitter:
         n, k = source.shape
         a, b = self.pointer(base_of[source.id]), self.pointer(base_of[target.id])
         per_panel = target.panel // lanes
-        with self.w.loop("0", str(-(-n // lanes)), "1") as i:
-            with self.w.loop("0", str(-(-k // lanes)), "1") as j:
-                corner = self.offset(self.offset(a, source.pitch * lanes, i, dtype), lanes, j, dtype)
-                panel, within = self.w.raw(f"udiv i64 {i.text}, {per_panel}"), self.w.raw(f"urem i64 {i.text}, {per_panel}")
-                whole = self.offset(b, target.panel * target.rows, Lanes(panel, int64, 1, 0), dtype)
-                place = self.offset(self.offset(whole, lanes, Lanes(within, int64, 1, 0), dtype), target.panel * lanes, j, dtype)
-                rows = [self.row(corner, r * source.pitch, lanes, dtype) for r in range(lanes)]
-                for c, column in enumerate(self.transpose(rows, lanes)):
-                    pointer = self.w.raw(f"getelementptr {llvm_type(dtype, 1)}, ptr {place}, i64 {c * target.panel}")
-                    self.w.line(f"store {llvm_type(dtype, lanes)} {column.text}, ptr {pointer}, align {dtype.itemsize}")
+        rows, columns = str(-(-n // lanes)), str(-(-k // lanes))
+        with self.w.loop("0", rows, "1") as i, self.w.loop("0", columns, "1") as j:
+            corner = self.offset(self.offset(a, source.pitch * lanes, i, dtype), lanes, j, dtype)
+            panel = self.w.raw(f"udiv i64 {i.text}, {per_panel}")
+            within = self.w.raw(f"urem i64 {i.text}, {per_panel}")
+            whole = self.offset(b, target.panel * target.rows, Lanes(panel, int64, 1, 0), dtype)
+            start = self.offset(whole, lanes, Lanes(within, int64, 1, 0), dtype)
+            place = self.offset(start, target.panel * lanes, j, dtype)
+            block = [self.row(corner, r * source.pitch, lanes, dtype) for r in range(lanes)]
+            for c, column in enumerate(self.transpose(block, lanes)):
+                pointer = self.w.raw(f"getelementptr {llvm_type(dtype, 1)}, ptr {place}, i64 {c * target.panel}")
+                self.w.line(f"store {llvm_type(dtype, lanes)} {column.text}, ptr {pointer}, align {dtype.itemsize}")
 
     def row(self, corner: str, elements: int, lanes: int, dtype: DType) -> Lanes:
         pointer = self.w.raw(f"getelementptr {llvm_type(dtype, 1)}, ptr {corner}, i64 {elements}")
@@ -176,7 +186,8 @@ class DotEmitter:
             for r in [r for r in range(lanes) if not r & step]:
                 low = [lane if not lane & step else lanes + lane - step for lane in range(lanes)]
                 high = [lane + step if not lane & step else lanes + lane for lane in range(lanes)]
-                rows[r], rows[r + step] = self.shuffle(rows[r], rows[r + step], low), self.shuffle(rows[r], rows[r + step], high)
+                rows[r], rows[r + step] = self.shuffle(rows[r], rows[r + step], low), self.shuffle(rows[r],
+                    rows[r + step], high)
             step //= 2
         return rows
 
@@ -186,7 +197,7 @@ class DotEmitter:
         return Lanes(text, a.dtype, a.width, self.w.depth)
 
 
-class function:  # noqa: N801  # reads as a statement: `with function(writer, header):`
+class function:  # reads as a statement: `with function(writer, header):`
     """Write another function beside the one that is under way."""
 
     def __init__(self, writer: Writer, header: str) -> None:

@@ -40,7 +40,8 @@ class LaneEmitter:
         if key not in memo:
             kind = llvm_type(a.dtype, width)
             first = self.w.raw(f"insertelement {kind} poison, {a.typed}, i32 0", level)
-            memo[key] = self.w.instr(f"shufflevector {kind} {first}, {kind} poison, <{width} x i32> zeroinitializer", a.dtype, width, level)
+            memo[key] = self.w.instr(f"shufflevector {kind} {first}, {kind} poison, <{width} x i32> zeroinitializer",
+                a.dtype, width, level)
         return memo[key]
 
     def unify(self, *values: Lanes) -> tuple[Lanes, ...]:

@@ -48,7 +48,8 @@ class Engine:
 
     def new_machine(self, llvm: Any) -> Any:
         native = llvm.Target.from_triple(self.target.triple)
-        return native.create_target_machine(cpu=self.target.cpu, features=self.target.features, opt=2, jit=True, codemodel="jitdefault")
+        return native.create_target_machine(cpu=self.target.cpu, features=self.target.features, opt=2, jit=True,
+            codemodel="jitdefault")
 
     def module(self, text: str, timings: dict[str, float]) -> Any:
         """Parsed, verified and optimised."""

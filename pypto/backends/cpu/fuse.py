@@ -97,7 +97,8 @@ class Fuser:
             if fits and all(self.common(o, stmt) >= nest.shared for o in earlier):
                 last.append(stmt)
                 return True
-        shared = min([nest.shared if len(nest.bodies) > 1 else len(stmt.loops), *(self.common_outer(o, stmt) for o in others)])
+        shared = min([nest.shared if len(nest.bodies) > 1 else len(stmt.loops),
+            *(self.common_outer(o, stmt) for o in others)])
         if shared < 1 or (len(nest.bodies) > 1 and shared < nest.shared):
             return False
         nest.shared = shared
@@ -137,7 +138,8 @@ class Fuser:
             if x.kind != "store" or x.op is None:
                 continue
             touched = self.reads[y].loads + ([y.op] if y.kind == "store" and y.op is not None else [])
-            if any(may_alias(self.plan.function, op, x.op) and not (op is not y.op and same_place(op, x.op)) for op in touched):
+            if any(may_alias(self.plan.function, op, x.op) and not (op is not y.op and same_place(op, x.op))
+                    for op in touched):
                 return True
         return False
 
@@ -159,7 +161,8 @@ class Fuser:
                 self.pull(v, tuple(None if n == 1 else i for n, i in zip(v.shape, index, strict=True)), reads, seen)
         return reads
 
-    def pull(self, v: Value, index: IndexMap, reads: Reads, seen: set[tuple[Value, IndexMap]], inside: bool = False) -> None:
+    def pull(self, v: Value, index: IndexMap, reads: Reads, seen: set[tuple[Value, IndexMap]],
+            inside: bool = False) -> None:
         """Follow a value down to buffers and loads; `inside` starts behind the value's own buffer."""
         if (v, index) in seen:
             return

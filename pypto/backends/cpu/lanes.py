@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, replace
 
@@ -71,7 +72,7 @@ def number(value: float | int | bool, dtype: DType) -> str:
         bits = int(value) & ((1 << dtype.bits) - 1)
         return str(bits - (1 << dtype.bits) if bits >> (dtype.bits - 1) else bits)
     x = float(value)
-    if dtype.bits < 64 and x == x:
+    if dtype.bits < 64 and not math.isnan(x):
         x = _rounded(x, dtype)
     return f"0x{struct.unpack('<Q', struct.pack('<d', x))[0]:016X}"
 

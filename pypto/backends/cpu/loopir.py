@@ -14,7 +14,7 @@ from pypto.ir.types import DType, PtrType
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """A tile in scratch memory: rows of `pitch` elements, or panels of `panel` columns each for the right side of a dot."""
+    """A tile in scratch memory: rows of `pitch` elements, or panels of `panel` columns for the right side of a dot."""
 
     id: int
     elem: DType | PtrType
@@ -68,9 +68,9 @@ class Buffer:
 class Stmt:
     """One computation over a domain.
 
-    `kind` is ``compute`` (a value into a buffer), ``zero`` (a buffer cleared), ``store``, ``reduce``, ``arg`` or ``scan``. `loops` are the domain's
-    dimensions of size above 1 in loop order, `lanes` the one that lies along the lanes (or -1), `reduced` those that
-    the result does not have.
+    `kind` is ``compute`` (a value into a buffer), ``zero`` (a buffer cleared), ``store``, ``reduce``, ``arg`` or
+    ``scan``. `loops` are the domain's dimensions of size above 1 in loop order, `lanes` the one that lies along the
+    lanes (or -1), `reduced` those that the result does not have.
     """
 
     kind: str
@@ -103,10 +103,13 @@ class Stmt:
         return self.op.results[0] if self.op is not None and self.op.results else None
 
     def __str__(self) -> str:
-        loops = " ".join(f"{'lanes' if d == self.lanes else 'for'} d{d}<{self.domain[d]}{'*' if d in self.reduced else ''}" for d in self.loops)
+        loops = " ".join(map(self.loop_text, self.loops))
         what = self.op.name if self.op is not None else "copy"
         into = f" -> b{self.buffer.id}" if self.buffer is not None else ""
         return f"{self.kind} {what}{into} [{loops or 'once'}]"
+
+    def loop_text(self, d: int) -> str:
+        return f"{'lanes' if d == self.lanes else 'for'} d{d}<{self.domain[d]}{'*' if d in self.reduced else ''}"
 
 
 @dataclass(eq=False, slots=True)

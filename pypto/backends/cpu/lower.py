@@ -8,8 +8,8 @@ from pypto.backends.base import Slot
 from pypto.backends.cpu.access import MemoryEmitter
 from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.legalize import legalize
 from pypto.backends.cpu.lanes import Lanes, memory_type
+from pypto.backends.cpu.legalize import legalize
 from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Scalar, Schedule
 from pypto.backends.cpu.nest import NestEmitter, address
 from pypto.backends.cpu.pull import is_tile
@@ -72,7 +72,8 @@ class FunctionEmitter:
         with w.loop("%first", "%last", "1") as program:
             plane = self.e.mul(grid[0], grid[1])
             rest = self.e.binary("urem", program, plane)
-            ids = [self.e.binary("urem", rest, grid[0]), self.e.binary("udiv", rest, grid[0]), self.e.binary("udiv", program, plane)]
+            ids = [self.e.binary("urem", rest, grid[0]), self.e.binary("udiv", rest, grid[0]),
+                self.e.binary("udiv", program, plane)]
             self.ids = [self.e.convert(v, int32) for v in ids]
             self.counts = [self.e.convert(v, int32) for v in grid]
             self.items(self.schedule.items)
@@ -146,19 +147,19 @@ class FunctionEmitter:
         self.env[op.results[0]] = self.e.const(0, int64 if isinstance(elem, PtrType) else elem)
 
     def op_program_id(self, op: Op) -> None:
-        self.env[op.results[0]] = self.ids[op.attrs["axis"]]  # type: ignore[index]
+        self.env[op.results[0]] = self.ids[op.attrs["axis"]]
 
     def op_num_programs(self, op: Op) -> None:
-        self.env[op.results[0]] = self.counts[op.attrs["axis"]]  # type: ignore[index]
+        self.env[op.results[0]] = self.counts[op.attrs["axis"]]
 
     def op_array_ptr(self, op: Op) -> None:
         self.env[op.results[0]] = self.argument("ptr", op.operands[0])
 
     def op_array_shape(self, op: Op) -> None:
-        self.env[op.results[0]] = self.argument("shape", op.operands[0], int(op.attrs["dim"]))  # type: ignore[arg-type]
+        self.env[op.results[0]] = self.argument("shape", op.operands[0], op.attrs["dim"])
 
     def op_array_stride(self, op: Op) -> None:
-        self.env[op.results[0]] = self.argument("stride", op.operands[0], int(op.attrs["dim"]))  # type: ignore[arg-type]
+        self.env[op.results[0]] = self.argument("stride", op.operands[0], op.attrs["dim"])
 
     def op_addptr(self, op: Op) -> None:
         self.env[op.results[0]] = address(self.e, op, *(self.scalar_value(v) for v in op.operands))
@@ -186,7 +187,8 @@ class FunctionEmitter:
     def op_load(self, op: Op) -> None:
         values = [self.scalar_value(v) for v in op.operands]
         mask, other = (values[1] if len(values) > 1 else None), (values[2] if len(values) > 2 else None)
-        self.env[op.results[0]] = self.memory.load_scalar(values[0], op.results[0].dtype, mask, other, self.writer.depth)
+        self.env[op.results[0]] = self.memory.load_scalar(values[0], op.results[0].dtype, mask, other,
+            self.writer.depth)
 
     def op_store(self, op: Op) -> None:
         values = [self.scalar_value(v) for v in op.operands]

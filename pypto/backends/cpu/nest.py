@@ -67,7 +67,8 @@ class NestEmitter:
 
             texts = self.w.branch(inside.text, [remember(s) for s in sides])
             results = [replace(v, text=t, level=self.w.depth) for v, t in zip(shaped, texts, strict=True)]
-        finals = [s.op.results[0] for body in nest.bodies for s in body if s.op is not None and s.kind in ("reduce", "arg") and s.buffer is None]
+        finals = [s.op.results[0] for body in nest.bodies for s in body if s.op is not None
+            and s.kind in ("reduce", "arg") and s.buffer is None]
         self.env.update(zip(finals, results, strict=True))
 
     def accesses(self, stmt: Stmt) -> list[Access]:
@@ -142,12 +143,15 @@ class NestEmitter:
 
     def widest(self, stmt: Stmt) -> int:
         values = [stmt.value] if stmt.value is not None else list(stmt.op.operands) if stmt.op is not None else []
-        return max((min(8, item_bytes(v.tile.elem)) for v in values if v is not None and is_tile(v) and not v.tile.is_ptr), default=4)
+        return max((min(8, item_bytes(v.tile.elem)) for v in values if v is not None and is_tile(v)
+            and not v.tile.is_ptr), default=4)
 
-    def loops(self, body: list[Stmt], at: Chunk, parts: list[Part], running: dict[Stmt, list[Accumulator]], done: list[Lanes]) -> None:
+    def loops(self, body: list[Stmt], at: Chunk, parts: list[Part], running: dict[Stmt, list[Accumulator]],
+            done: list[Lanes]) -> None:
         """Open the next loop; reductions begin before their first loop and end after it."""
         position = len(at.index)
-        stmts = [s for s in body if s.kind in ("reduce", "arg", "scan") and s not in running and self.begins(s, position)]
+        stmts = [s for s in body if s.kind in ("reduce", "arg", "scan") and s not in running
+            and self.begins(s, position)]
         for stmt in stmts:
             widths = sorted({p.width for p in parts}) if stmt.lanes in stmt.reduced else [at.width]
             running = {**running, stmt: [make_accumulator(self.e, stmt, w) for w in widths]}
@@ -233,7 +237,8 @@ class NestEmitter:
             access = Access.of(op)
             assert access.value is not None
             value, mask = self.value(access.value, index, at), self.optional(access.mask, op, index, at)
-            self.memory.store_tile(access, access.value.dtype, self.operand(access.base, op, index, at), index, at, value, mask)
+            self.memory.store_tile(access, access.value.dtype, self.operand(access.base, op, index, at), index, at,
+                value, mask)
             return
         pointer, value = self.value(op.operands[0], index, at), self.value(op.operands[1], index, at)
         given = self.value(op.operands[2], index, at) if len(op.operands) > 2 else None
@@ -357,7 +362,8 @@ class NestEmitter:
         tail = self.memory.tail_mask(at)
         on = mask if tail is None else tail if mask is None else self.e.and_(tail, mask)
         pointers = self.e.splat(operands[0], at.width)
-        return from_memory(self.e, self.memory.gather(pointers, elem, on, to_memory(self.e, other) if other is not None else None), elem)
+        return from_memory(self.e, self.memory.gather(pointers, elem, on,
+            to_memory(self.e, other) if other is not None else None), elem)
 
 
 def address(e: LaneEmitter, op: Op, base: Lanes, offset: Lanes) -> Lanes:

@@ -121,9 +121,8 @@ def readers(plan: Plan, v: Value) -> tuple[Op, ...]:
 
 def decide(plan: Plan, op: Op, v: Value, cost: int) -> None:
     plan.readers[v] = readers(plan, v)
-    if not can_pull(op) or is_needed_whole(plan, v) or is_changed(plan, op, v):
-        plan.kept.add(v)
-    elif cost > _KEEP_ABOVE and (len(plan.readers[v]) > 1 or is_read_in_loop(plan, v)):
+    dear = cost > _KEEP_ABOVE and (len(plan.readers[v]) > 1 or is_read_in_loop(plan, v))
+    if dear or not can_pull(op) or is_needed_whole(plan, v) or is_changed(plan, op, v):
         plan.kept.add(v)
 
 
@@ -159,7 +158,7 @@ def is_transposed(v: Value) -> bool:
     if op is None or op.name != "permute":
         return False
     rank = len(v.shape)
-    return op.attrs["dims"] == (*range(rank - 2), rank - 1, rank - 2)
+    return bool(op.attrs["dims"] == (*range(rank - 2), rank - 1, rank - 2))
 
 
 def is_read_in_loop(plan: Plan, v: Value) -> bool:
@@ -176,9 +175,9 @@ def is_changed(plan: Plan, op: Op, v: Value) -> bool:
         outer = next((loop for loop in plan.loops[reader] if loop not in inside), None)
         last = plan.end[outer] if outer is not None else plan.position[reader]
         for write in plan.writes:
-            if plan.position[op] < plan.position[write] <= last and may_alias(plan.function, op, write):
-                if write is not reader or not same_place(op, write):
-                    return True
+            between = plan.position[op] < plan.position[write] <= last and may_alias(plan.function, op, write)
+            if between and (write is not reader or not same_place(op, write)):
+                return True
     return False
 
 
@@ -201,7 +200,7 @@ def may_alias(function: Function, a: Op, b: Op) -> bool:
 
 
 def same_place(load: Op, store: Op) -> bool:
-    """True when both touch the same elements in the same order, so that each may follow the other element by element."""
+    """True when both touch the same elements in the same order, so that one may follow the other element by element."""
     if (load.name, store.name) != ("tile_load", "tile_store"):
         return load.operands[0] is store.operands[0]
     a, b = Access.of(load), Access.of(store)

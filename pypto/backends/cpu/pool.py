@@ -27,7 +27,8 @@ _SPINS = 4000
 _STRUCT_BYTES = 512
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
-# One cache line each: 0 generation (futex word), 1 sleepers, 2 next program, 3 workers inside (the sign bit: closed), 4 the job.
+# One cache line each: 0 generation (futex word), 1 sleepers, 2 next program,
+# 3 workers inside (the sign bit: closed), 4 the job.
 _TEXT = r"""
 %pool = type {{ i32, [60 x i8], i32, [60 x i8], i64, [56 x i8], i32, [60 x i8], ptr, ptr, i64, i64, i64 }}
 %worker = type {{ ptr, i64 }}
@@ -206,7 +207,8 @@ def is_native() -> bool:
 def pool_object(engine: Engine) -> bytes:
     """Object code of the pool, for the disk cache."""
     machine = platform.machine()
-    return engine.compile(_TEXT.format(futex=_FUTEX[machine], pause=_PAUSE[machine], declare_pause=_DECLARE_PAUSE[machine], spins=_SPINS))
+    return engine.compile(_TEXT.format(futex=_FUTEX[machine], pause=_PAUSE[machine],
+        declare_pause=_DECLARE_PAUSE[machine], spins=_SPINS))
 
 
 @dataclass
@@ -221,7 +223,7 @@ class NativePool:
 
     def __post_init__(self) -> None:
         self.loaded: Loaded = self.engine.load(self.code, "pool_start", "pool_run")
-        # Workers run this code until the process ends, so nothing may unload it: not even the interpreter's last clean-up.
+        # Workers run this code until the process ends, so nothing may unload it: not even Python's last clean-up.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.loaded.keep))
         start, launch = self.loaded.addresses
         self.start = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p,) * 2, ctypes.c_int64)(start)
@@ -245,7 +247,8 @@ class NativePool:
             return
         try:
             if not self.started:
-                self.started = 1 if self.start(self.state, ctypes.addressof(self.workers), self.threads - 1) == 0 else -1
+                self.started = 1 if self.start(self.state, ctypes.addressof(self.workers),
+                    self.threads - 1) == 0 else -1
             self.launch(self.state, kernel, args, programs, chunk, threads)
         finally:
             self.lock.release()

@@ -1,4 +1,4 @@
-"""How an element of a value depends on elements of its operands: index maps through ops that compute nothing or one lane.
+"""How an element of a value depends on elements of its operands: index maps through ops of one lane or none.
 
 An index map says for every dimension of a value which loop position it follows, or None for index 0.
 """

@@ -9,7 +9,7 @@ from pypto.backends.cpu.lanes import Lanes, llvm_type
 from pypto.backends.cpu.loopir import Stmt
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float32, int1, int32
-from pypto.ops.rules import Reduction
+from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
 
 _LAST = 2**31 - 1  # index of a lane that has seen no number
@@ -28,11 +28,13 @@ class Accumulator:
 
     def load(self) -> Lanes:
         e = self.e
-        return Lanes(e.w.raw(f"load {llvm_type(self.dtype, self.width)}, ptr {self.slot}"), self.dtype, self.width, e.w.depth)
+        return Lanes(e.w.raw(f"load {llvm_type(self.dtype, self.width)}, ptr {self.slot}"), self.dtype, self.width,
+            e.w.depth)
 
     def load_index(self) -> Lanes:
         e = self.e
-        return Lanes(e.w.raw(f"load {llvm_type(int32, self.width)}, ptr {self.index_slot}"), int32, self.width, e.w.depth)
+        return Lanes(e.w.raw(f"load {llvm_type(int32, self.width)}, ptr {self.index_slot}"), int32, self.width,
+            e.w.depth)
 
     def save(self, value: Lanes, index: Lanes | None = None) -> None:
         self.e.w.line(f"store {self.e.splat(value, self.width).typed}, ptr {self.slot}")
@@ -107,10 +109,14 @@ class Accumulator:
 
 
 def combine(e: LaneEmitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
+    joined: Lanes = cell_of(op).combine(e, a, b)
+    return joined
+
+
+def cell_of(op: Op) -> Reduction:
     cell = TABLE["sum" if op.name == "cumsum" else op.name].cpu
     assert isinstance(cell, Reduction)
-    joined: Lanes = cell.combine(e, a, b)  # type: ignore[assignment]
-    return joined
+    return cell
 
 
 def is_better(e: LaneEmitter, op: Op, new: Lanes, old: Lanes) -> Lanes:
@@ -130,9 +136,7 @@ def make_accumulator(e: LaneEmitter, stmt: Stmt, width: int) -> Accumulator:
     dtype = float32 if source.is_float and source.bits == 16 else source
     accumulator = Accumulator(e, op, dtype, width, e.w.slot(llvm_type(dtype, width)))
     if stmt.kind != "arg":
-        cell = TABLE["sum" if op.name == "cumsum" else op.name].cpu
-        assert isinstance(cell, Reduction)
-        accumulator.save(e.const(cell.identity(dtype), dtype))
+        accumulator.save(e.const(cell_of(op).identity(dtype), dtype))
         return accumulator
     accumulator.index_slot = e.w.slot(llvm_type(int32, width))
     worst = float("nan") if dtype.is_float else dtype.integer_range[0 if op.name == "argmax" else 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pypto.backends.cpu.fuse import Fuser
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Pack, Scalar, Schedule, Stmt
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Pack, Schedule, Stmt
 from pypto.backends.cpu.plan import REDUCTIONS, Plan, is_transposed, make_plan
 from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.storage import Storage, dot_dtype, is_view, make_storage, maps_to, place
@@ -131,7 +131,8 @@ class Scheduler:
         targets = {b for _, b in moves}
         ready: list[Stmt] = []
         for v, b in moves:
-            stmt = self.compute(v, b, position) if v.op is not None and v not in self.plan.kept else self.copy(v, b, position)
+            stmt = self.compute(v, b, position) if v.op is not None and v not in self.plan.kept else self.copy(v, b,
+                position)
             if self.reads(v) & (targets - {b}) or self.reads_askew(v, b):
                 temporary = self.storage.new(v.tile.elem, v.shape, position, position)
                 stmt.buffer = temporary
@@ -161,7 +162,7 @@ class Scheduler:
 
 
 def stored_value(op: Op) -> Value:
-    return op.operands[1] if op.name == "store" else op.operands[1 + 3 * len(op.attrs["shape"])]  # type: ignore[arg-type]
+    return op.operands[1] if op.name == "store" else op.operands[1 + 3 * len(op.attrs["shape"])]
 
 
 def nest_stmt(kind: str, op: Op | None, value: Value | None, domain: tuple[int, ...], position: int,

@@ -16,7 +16,7 @@ _STAGGER = 64 * 9  # buffers of 4 KB multiples would otherwise hit the same cach
 
 @dataclass
 class Storage:
-    """Buffers by value. Values that a loop hands on share one, as do a dot and its accumulator, where lifetimes allow."""
+    """Buffers by value. Values that a loop hands on share one, as do a dot and its accumulator, if lifetimes allow."""
 
     plan: Plan
     target: CpuTarget
@@ -29,7 +29,8 @@ class Storage:
         lanes = self.lanes(elem)
         last = shape[-1] if shape else 1
         pitch = -(-last // (panel or lanes)) * (panel or lanes) if last > 1 else 1
-        rows = -(-shape[-2] // lanes) * lanes if len(shape) > 1 and shape[-2] >= lanes else shape[-2] if len(shape) > 1 else 1
+        rows = shape[-2] if len(shape) > 1 else 1
+        rows = -(-rows // lanes) * lanes if rows >= lanes > 1 else rows
         buffer = Buffer(len(self.buffers), elem, shape, pitch, rows, panel, start=start, end=end)
         self.buffers.append(buffer)
         return buffer
@@ -144,7 +145,8 @@ def interfere(plan: Plan, a: Value, b: Value) -> bool:
     written, last = plan.defined_at(second), plan.last_read(first)
     if plan.defined_at(first) == written:
         # The arguments of both regions of a while are one value; two results of one op are not.
-        return not (first.op is None and second.op is None and plan.home[first] is plan.home[second] and same_argument(plan, first, second))
+        return not (first.op is None and second.op is None and plan.home[first] is plan.home[second]
+            and same_argument(plan, first, second))
     if last != written:
         return last > written
     return not (second.op is None or second.op.regions or in_place(plan, second.op, first))
@@ -165,7 +167,8 @@ def in_place(plan: Plan, op: Op, old: Value) -> bool:
     return all(index == identity for index in maps_to(plan, op, identity, old, {}))
 
 
-def maps_to(plan: Plan, op: Op, index: tuple[int | None, ...], leaf: Value, seen: dict[tuple[Value, object], None]) -> list[tuple[int | None, ...]]:
+def maps_to(plan: Plan, op: Op, index: tuple[int | None, ...], leaf: Value,
+        seen: dict[tuple[Value, object], None]) -> list[tuple[int | None, ...]]:
     """Index maps with which computing `op` at `index` reads `leaf`."""
     found = []
     for v in op.operands:

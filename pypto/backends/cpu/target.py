@@ -13,7 +13,8 @@ from pypto.errors import OptionError
 _LEVELS: Final = MappingProxyType({
     "x86-64-v2": ("sse4.2", "popcnt", "ssse3"),
     "x86-64-v3": ("sse4.2", "popcnt", "ssse3", "avx2", "fma", "f16c", "bmi2"),
-    "x86-64-v4": ("sse4.2", "popcnt", "ssse3", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"),
+    "x86-64-v4": ("sse4.2", "popcnt", "ssse3", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq",
+        "avx512vl", "avx512cd"),
 })
 
 
@@ -51,10 +52,11 @@ def host_target(level: str | None = None) -> CpuTarget:
     if level in (None, "", "host"):
         return describe(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), "host", triple, present)
     if level not in _LEVELS or platform.machine().lower() not in ("x86_64", "amd64"):
-        raise OptionError(f"unknown feature level {level!r} on {platform.machine()}; known are host, {', '.join(_LEVELS)}")
+        known = f"known are host, {', '.join(_LEVELS)}"
+        raise OptionError(f"unknown feature level {level!r} on {platform.machine()}; {known}")
     missing = [f for f in _LEVELS[level] if f not in present]
     if missing:
-        raise OptionError(f"this CPU has no {', '.join(missing)}, so that {level} code would not run on it; choose a lower level")
+        raise OptionError(f"this CPU has no {', '.join(missing)}, so {level} code cannot run on it; choose a lower one")
     return describe(level, "", level, triple, set(_LEVELS[level]))
 
 

@@ -77,7 +77,8 @@ class Writer:
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
         self.declarations[name] = f"declare {result} @{name}({', '.join(args)}) {attrs}".rstrip()
 
-    def call(self, result: str, name: str, args: tuple[tuple[str, str], ...], level: int | None = None, flags: str = "") -> str:
+    def call(self, result: str, name: str, args: tuple[tuple[str, str], ...], level: int | None = None,
+            flags: str = "") -> str:
         """A call of an external function or intrinsic; `args` are pairs of type and text."""
         self.declare(name, result, tuple(t for t, _ in args))
         text = f"call {flags}{result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
@@ -97,10 +98,12 @@ class Writer:
             self.frames.pop()
 
     @contextmanager
-    def loop(self, start: str, end: str, step: str, dtype: DType = int64, carried: tuple[Carried, ...] = ()) -> Iterator[Lanes]:
-        """``for (i = start; i < end; i += step)``; for a step below 0, ``i > end``. The index is known in the frame inside.
+    def loop(self, start: str, end: str, step: str, dtype: DType = int64,
+            carried: tuple[Carried, ...] = ()) -> Iterator[Lanes]:
+        """``for (i = start; i < end; i += step)``; for a step below 0, ``i > end``.
 
-        A run-time step is taken as positive when it is. Each `Carried` is a phi; set its `next` before the body ends.
+        The index is known in the frame inside. A run-time step is taken as positive when it is.
+        Each `Carried` is a phi; set its `next` before the body ends.
         """
         pre, head, body, latch, out = (self.name(p) for p in ("pre", "head", "body", "latch", "out"))
         index, kind = "%" + self.name("i"), f"i{dtype.bits}"
