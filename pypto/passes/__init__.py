@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from pypto.ir.core import Function
+from pypto.passes.access import raise_accesses
 from pypto.passes.canonicalize import canonicalize
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
 from pypto.passes.fold import fold
+from pypto.passes.induction import induction
 from pypto.passes.licm import licm
+from pypto.passes.widen import widen
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Pass:
 
 
 PREPARE: Final = (
+    Pass("widen", widen, "first: the interpreter and every backend see addresses in 64 bits"),
     Pass(
         "cse",
         cse,
@@ -34,6 +38,8 @@ PREPARE: Final = (
     Pass("dce", dce, "last, so that it takes away what the rules left behind"),
 )
 OPTIMIZE: Final = (
+    Pass("induction", induction, "tiles that loops move become visible to access analysis"),
+    Pass("access", raise_accesses, "before anything that asks what a load reads"),
     Pass("canonicalize", canonicalize, "index arithmetic that access analysis split off"),
     Pass("licm", licm, "after canonicalize, which makes more operands invariant"),
     Pass("cse", cse, "invariants of two loops meet before them"),
@@ -62,4 +68,7 @@ def optimize(function: Function) -> Function:
     return run(function, OPTIMIZE)
 
 
-__all__ = ["OPTIMIZE", "PREPARE", "Pass", "canonicalize", "cse", "dce", "fold", "licm", "optimize", "prepare", "run"]
+__all__ = [
+    "OPTIMIZE", "PREPARE", "Pass", "canonicalize", "cse", "dce", "fold", "induction", "licm", "optimize", "prepare",
+    "raise_accesses", "run", "widen",
+]  # fmt: skip

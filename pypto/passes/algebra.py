@@ -54,7 +54,9 @@ RULES: Final = (
     # 1 is neutral; x * 0 is 0 for integers alone (NaN, infinity and -0.0 keep theirs).
     Rule(X * 1, X, NUMBERS),
     Rule(X * 0, 0, INTS),
+    Rule(X * -1, -X, SIGNED),
     Rule((X * C) * D, X * (C * D), INTS),
+    Rule(-(X * C), X * -C, SIGNED),
     Rule(apply("div", X, 1), X, FLOATS),
     Rule(apply("floordiv", X, 1), X, INTS),
     Rule(apply("rem", X, 1), 0, INTS),

@@ -1,0 +1,186 @@
+"""Access analysis: loads and stores through tiles of pointers become structured accesses (see `Access`).
+
+The pointers are brought into affine form. Dimensions along which they move by a stride get that stride; along others
+(an index tile, ``% M``) the access keeps a tile of base pointers, of size 1 in the affine dimensions: a gather of rows.
+A mask is taken apart at its `and`s: bounds of one index become the extent of its dimension, conditions that are the
+same for the whole tile close an extent, and what is left stays a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import int64
+from pypto.ops.build import OpBuilder
+from pypto.ops.memory import Access
+from pypto.passes.affine import Affine, Forms, all_of
+from pypto.passes.canonicalize import Simplifier
+from pypto.passes.pattern import constant_of
+
+UNBOUNDED: Final = 2**62  # extent of a dimension in which every element exists
+_MOVES: Final = ("broadcast_to", "reshape", "permute")
+_COMPARES: Final = {"lt": (0, 1, 0), "le": (0, 1, 1), "gt": (1, 0, 0), "ge": (1, 0, 1)}  # less, greater, slack
+
+
+def raise_accesses(function: Function) -> Function:
+    """Make loads and stores of affine pointers structured."""
+    return rewrite(function, _rule, Simplifier)
+
+
+def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+    if op.name not in ("load", "store") or not op.operands[0].shape:
+        return None
+    b = rewriter.builder
+    assert isinstance(b, OpBuilder)
+    operands = rewriter.operands(op)
+    forms = Forms(b)
+    form = forms.of(operands[0])
+    if form is None:
+        return None
+    bounds = Bounds(forms, form.shape)
+    rest = list(operands[1:])
+    value = rest.pop(0) if op.name == "store" else None
+    for condition in conditions(forms, rest.pop(0)) if rest else ():
+        bounds.take(condition)
+    gathered = [d for d in range(len(form.shape)) if form.rest is not None and form.rest.shape[d] > 1]
+    if len(gathered) == sum(n > 1 for n in form.shape) and gathered and not bounds.found:
+        return None
+    other = rest[0] if rest and not is_zero(rest[0]) else None
+    access = bounds.access(form, gathered, value, other)
+    attrs = {"shape": access.shape, "masked": access.mask is not None}
+    return b.op(f"tile_{op.name}", *access.operands, **attrs).results
+
+
+def is_zero(v: Value) -> bool:
+    """Whether a tile is what elements that do not exist are anyway."""
+    number = constant_of(v)
+    return number is not None and number == 0 and not str(number).startswith("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A part of a mask: `tile` holds; where `form` is known, that is ``form < 0``."""
+
+    tile: Value
+    form: Affine | None = None
+
+
+def conditions(forms: Forms, mask: Value) -> list[Condition]:
+    """The parts that a mask is the conjunction of."""
+    op = mask.op
+    if op is None or not mask.shape:
+        return [Condition(mask)]
+    if op.name == "and_":
+        return [c for v in op.operands for c in conditions(forms, v)]
+    if op.name in _MOVES:
+        parts = [moved(forms, c, op) for c in conditions(forms, op.operands[0])]
+        known = [c for c in parts if c is not None]
+        return known if len(known) == len(parts) else [Condition(mask)]
+    if op.name in _COMPARES and op.operands[0].tile.elem == int64:
+        less, greater, slack = _COMPARES[op.name]
+        a, b = forms.of(op.operands[less]), forms.of(op.operands[greater])
+        if a is not None and b is not None:
+            form = forms.sum(a, forms.product(b, forms.number(-1)))
+            return [Condition(mask, replace(form, start=forms.b.emit("sub", form.start, forms.number(slack))))]
+    return [Condition(mask)] if constant_of(mask) is not True else []
+
+
+def moved(forms: Forms, condition: Condition, op: Op) -> Condition | None:
+    """A condition behind a broadcast, reshape or permute."""
+    form = forms.moved(condition.form, op) if condition.form is not None else None
+    if condition.form is not None and form is None:
+        return None
+    if op.name == "broadcast_to":  # the sizes of 1 stay: they show what the condition does not depend on
+        return Condition(condition.tile, form)
+    if op.name == "reshape" and condition.tile.shape != op.operands[0].shape:
+        return None
+    return Condition(forms.b.emit(op.name, condition.tile, **op.attrs), form)
+
+
+@dataclass
+class Bounds:
+    """What a mask says of every dimension."""
+
+    forms: Forms
+    shape: tuple[int, ...]
+    upper: dict[int, Value] = field(default_factory=dict)
+    lower: dict[int, Value] = field(default_factory=dict)
+    guards: list[Value] = field(default_factory=list)
+    masks: list[Value] = field(default_factory=list)
+
+    @property
+    def found(self) -> bool:
+        return bool(self.upper or self.lower or self.guards)
+
+    def take(self, condition: Condition) -> None:
+        form, b = condition.form, self.forms.b
+        if form is None or form.rest is not None:
+            self.keep(condition.tile)
+        elif not form.moving:
+            self.guards.append(b.emit("lt", form.start, self.forms.number(0)))
+        elif len(form.moving) == 1 and constant_of(form.strides[form.moving[0]]) in (1, -1):
+            self.bound(form, form.moving[0])
+        else:
+            self.keep(condition.tile)
+
+    def keep(self, tile: Value) -> None:
+        b = self.forms.b
+        if tile.tile.size == 1:
+            self.guards.append(b.emit("reshape", tile, shape=()) if tile.shape else tile)
+        else:
+            self.masks.append(b.broadcast(tile, self.shape))
+
+    def bound(self, form: Affine, d: int) -> None:
+        """``i + start < 0`` bounds the index from above, ``start - i < 0`` from below."""
+        b = self.forms.b
+        if constant_of(form.strides[d]) == 1:
+            limit = b.emit("neg", form.start)
+            self.upper[d] = b.emit("minimum", self.upper[d], limit, propagate_nan=False) if d in self.upper else limit
+        else:
+            limit = b.emit("add", form.start, self.forms.number(1))
+            self.lower[d] = b.emit("maximum", self.lower[d], limit, propagate_nan=False) if d in self.lower else limit
+
+    def access(self, form: Affine, gathered: list[int], value: Value | None, other: Value | None) -> Access:
+        number = self.forms.number
+        b, rank = self.forms.b, range(len(self.shape))
+        offsets = tuple(b.emit("neg", self.lower[d]) if d in self.lower else number(0) for d in rank)
+        extents = [self.extent(d) for d in rank]
+        if guard := all_of(b, self.guards):
+            extents[0] = b.emit("where", guard, extents[0], number(0))
+        strides = tuple(number(0) if d in gathered else s for d, s in enumerate(form.strides))
+        base = self.base(form, gathered, offsets)
+        return Access(self.shape, base, offsets, strides, tuple(extents), value, all_of(b, self.masks), other)
+
+    def extent(self, d: int) -> Value:
+        if d not in self.upper:
+            return self.forms.number(UNBOUNDED)
+        return self.forms.b.emit("sub", self.upper[d], self.lower[d]) if d in self.lower else self.upper[d]
+
+    def base(self, form: Affine, gathered: list[int], offsets: tuple[Value, ...]) -> Value:
+        """Pointer (or pointers, along the gathered dimensions) to index -offset."""
+        b = self.forms.b
+        start = form.start
+        for d, offset in enumerate(offsets):
+            if d not in gathered:
+                start = b.emit("sub", start, b.emit("mul", offset, form.strides[d]))
+        assert form.pointer is not None
+        pointer = form.pointer if constant_of(start) == 0 else b.emit("addptr", form.pointer, start)
+        if form.rest is None:
+            return pointer
+        sizes = tuple(n if d in gathered else 1 for d, n in enumerate(self.shape))
+        index = b.broadcast(form.rest, sizes)
+        for d in gathered:
+            steps = b.emit("mul", self.line(d, sizes), b.broadcast(form.strides[d], sizes))
+            index = b.emit("add", index, steps)
+        return b.emit("addptr", b.broadcast(pointer, sizes), index)
+
+    def line(self, d: int, sizes: tuple[int, ...]) -> Value:
+        """The index along a dimension, as a tile."""
+        b = self.forms.b
+        line = b.cast(b.emit("arange", start=0, end=sizes[d]), int64)
+        shape = tuple(n if k == d else 1 for k, n in enumerate(sizes))
+        return b.broadcast(b.emit("reshape", line, shape=shape), sizes)

@@ -1,0 +1,111 @@
+"""Loop-carried tiles that a loop only moves: `pointers += K` and `offsets += B`.
+
+Such a tile is its initial value plus one number for all elements, so the loop carries that number and the tile stays
+outside, where access analysis sees what it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pypto.ir.core import Function, Op, Region, Value, make_op
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import DType, PtrType, int64, scalar
+from pypto.ops.build import OpBuilder
+from pypto.passes.canonicalize import Simplifier
+from pypto.passes.carried import LAYOUTS, carried, initial, inline, yields
+from pypto.passes.pattern import constant_of
+
+_STEPS: Final = ("addptr", "add", "sub")
+
+
+def induction(function: Function) -> Function:
+    """Carry the distance of tiles that loops move as a whole."""
+    return rewrite(function, _rule, Simplifier)
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """How a turn of a loop moves a carried tile: the ops that do it, in the order of execution."""
+
+    steps: tuple[Op, ...]
+    elem: DType  # of the distance
+
+
+def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+    if op.name not in ("for", "while"):
+        return None
+    last = op.regions[-1]
+    motions = [motion(a, y) for a, y in zip(carried(op, last), yields(op)[0], strict=True)]
+    return move(rewriter, op, motions) if any(motions) else None
+
+
+def motion(arg: Value, after: Value) -> Motion | None:
+    """How `after` follows from the argument, where every element moves alike."""
+    if not arg.tile.shape or not (arg.tile.is_ptr or arg.tile.elem.kind == "int"):
+        return None
+    steps: list[Op] = []
+    v = after
+    while v is not arg:
+        if v.op is None or v.op.name not in _STEPS or not is_uniform(v.op.operands[1]):
+            return None
+        steps.append(v.op)
+        v = v.op.operands[0]
+    elem = arg.tile.elem
+    return Motion(tuple(reversed(steps)), int64 if isinstance(elem, PtrType) else elem) if steps else None
+
+
+def is_uniform(v: Value) -> bool:
+    return constant_of(v) is not None or (v.op is not None and v.op.name == "broadcast_to" and not v.op.operands[0].shape)
+
+
+def move(rewriter: Rewriter, op: Op, motions: Sequence[Motion | None]) -> list[Value]:
+    """Copy a loop; where there is a motion it carries the distance."""
+    b, layout = rewriter.builder, LAYOUTS[op.name]
+    assert isinstance(b, OpBuilder)
+    before = rewriter.operands(op)[: layout.operands]
+    start = [rewriter.value(v) for v in initial(op)]
+    distances = [b.constant(0, m.elem) if m else v for m, v in zip(motions, start, strict=True)]
+    regions = tuple(_region(rewriter, op, n, motions, start) for n in range(len(op.regions)))
+    types = tuple(scalar(m.elem) if m else v.type for m, v in zip(motions, start, strict=True))
+    new = make_op(op.name, (*before, *distances), op.attrs, types, regions, op.loc)
+    b.region.ops.append(new)
+    return [moved(b, v, r) if m else r for m, v, r in zip(motions, start, new.results, strict=True)]
+
+
+def _region(rewriter: Rewriter, op: Op, number: int, motions: Sequence[Motion | None], start: Sequence[Value]) -> Region:
+    old, layout, b = op.regions[number], LAYOUTS[op.name], rewriter.builder
+    assert isinstance(b, OpBuilder)
+    lead = [Value(a.type, a.hint) for a in old.args[: layout.args]]
+    args = [Value(scalar(m.elem) if m else a.type, a.hint) for m, a in zip(motions, carried(op, old), strict=True)]
+    new = Region([*lead, *args])
+    with b.inside(new):
+        tiles = [moved(b, v, a) if m else a for m, v, a in zip(motions, start, args, strict=True)]
+        values = inline(rewriter, old, [*lead, *tiles])
+        if number in layout.yielding:
+            values = [distance(rewriter, m, a) if m else v for m, a, v in zip(motions, args, values, strict=True)]
+        with b.at(old.terminator.loc):
+            b.create(old.terminator.name, tuple(values))
+    return new
+
+
+def moved(b: OpBuilder, tile: Value, distance: Value) -> Value:
+    return b.emit("addptr" if tile.tile.is_ptr else "add", tile, b.broadcast(distance, tile.shape))
+
+
+def distance(rewriter: Rewriter, motion: Motion, before: Value) -> Value:
+    """The distance after a turn."""
+    b, total = rewriter.builder, before
+    assert isinstance(b, OpBuilder)
+    for op in motion.steps:
+        step = rewriter.value(op.operands[1])
+        number = constant_of(step)
+        if number is not None:
+            amount = b.constant(int(number), motion.elem)
+        else:
+            assert step.op is not None
+            amount = b.cast(step.op.operands[0], motion.elem)
+        total = b.emit("sub" if op.name == "sub" else "add", total, amount)
+    return total

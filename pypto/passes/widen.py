@@ -1,0 +1,76 @@
+"""Index arithmetic in 64 bits: an address, and a mask that guards one, are exact whatever the type of the index.
+
+Kernels count in int32 (`program_id` is one), and arrays may have more than 2**31 elements. Where an int32 expression
+becomes an address or is compared in a mask, its sums and products are made of the widened operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.rewrite import Rewriter
+from pypto.ir.types import int32, int64
+from pypto.ops.build import OpBuilder
+from pypto.ops.memory import Access
+
+_ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
+_MOVES: Final = frozenset({"broadcast_to", "reshape", "permute"})
+_COMPARES: Final = frozenset({"lt", "le", "gt", "ge"})
+_LOGIC: Final = frozenset({"and_", "or_", "not_", "xor"})
+
+
+def widen(function: Function) -> Function:
+    """Compute addresses and their masks in 64 bits."""
+    return _Widener(OpBuilder(Region()), _rule, chosen=addressing(function)).function(function)
+
+
+@dataclass
+class _Widener(Rewriter):
+    chosen: set[Op] = field(default_factory=set)
+
+
+def addressing(function: Function) -> set[Op]:
+    """The casts and comparisons that addresses and masks are made of."""
+    found: set[Op] = set()
+    work = [v for op in function.walk() for v in roots(op)]
+    while work:
+        op = work.pop().op
+        if op is None or op in found or op.name not in _ARITHMETIC | _MOVES | _COMPARES | _LOGIC | {"cast"}:
+            continue
+        found.add(op)
+        if op.name not in _COMPARES:
+            work += op.operands
+    return found
+
+
+def roots(op: Op) -> Iterator[Value]:
+    """What an op uses as an offset or as a mask."""
+    if op.name == "addptr":
+        yield op.operands[1]
+    elif op.name in ("load", "store"):
+        yield from op.operands[1 if op.name == "load" else 2 :][:1]
+    elif op.name in ("tile_load", "tile_store"):
+        access = Access.of(op)
+        yield from (*access.offsets, *access.extents, *([access.mask] if access.mask is not None else []))
+
+
+def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+    assert isinstance(rewriter, _Widener)
+    if op not in rewriter.chosen or not op.operands or op.operands[0].tile.elem != int32:
+        return None
+    b, operands = rewriter.builder, rewriter.operands(op)
+    assert isinstance(b, OpBuilder)
+    if op.name in _COMPARES and op.result.shape:
+        return [b.emit(op.name, *(wide(b, v) for v in operands))]
+    return [wide(b, operands[0])] if op.name == "cast" and op.result.dtype == int64 else None
+
+
+def wide(b: OpBuilder, v: Value) -> Value:
+    """An int32 value in 64 bits, as if it had been computed there."""
+    op = v.op
+    if op is None or op.name not in _ARITHMETIC | _MOVES:
+        return b.cast(v, int64)
+    return b.emit(op.name, *(wide(b, o) for o in op.operands), **op.attrs)
