@@ -51,8 +51,8 @@ def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
         return None
     other = rest[0] if rest and not is_zero(rest[0]) else None
     access = bounds.access(form, gathered, value, other)
-    attrs = {"shape": access.shape, "masked": access.mask is not None}
-    return b.op(f"tile_{op.name}", *access.operands, **attrs).results
+    masked = access.mask is not None
+    return b.op(f"tile_{op.name}", *access.operands, shape=access.shape, masked=masked).results
 
 
 def is_zero(v: Value) -> bool:

@@ -65,7 +65,7 @@ class Forms:
             return None if v.shape else Affine((), self.number(0), (), pointer=v)
         if not v.shape:
             return Affine((), self.b.cast(v, int64), ())
-        return Affine(v.shape, self.number(0), zeros, v)
+        return Affine(v.shape, self.number(0), zeros, self.b.cast(v, int64))
 
     def sum(self, a: Affine, b: Affine) -> Affine:
         start = self.b.emit("add", a.start, b.start)
@@ -157,8 +157,8 @@ _MOVES: Final[MappingProxyType[str, Callable[[Forms, Affine, Op], Affine | None]
     {"broadcast_to": Forms.spread, "reshape": Forms.reshaped, "permute": Forms.permuted}
 )
 _RULES: Final[MappingProxyType[str, Callable[[Forms, Op], Affine | None]]] = MappingProxyType(
-    {"add": _sum, "sub": _difference, "neg": _negative, "mul": _product, "addptr": _sum, "arange": _arange, "cast": _cast,
-     "constant": _constant, **dict.fromkeys(_MOVES, _moved)}
+    {"add": _sum, "sub": _difference, "neg": _negative, "mul": _product, "addptr": _sum, "arange": _arange,
+     "cast": _cast, "constant": _constant, **dict.fromkeys(_MOVES, _moved)}
 )  # fmt: skip
 
 

@@ -44,7 +44,8 @@ def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
 
 def motion(arg: Value, after: Value) -> Motion | None:
     """How `after` follows from the argument, where every element moves alike."""
-    if not arg.tile.shape or not (arg.tile.is_ptr or arg.tile.elem.kind == "int"):
+    elem = arg.tile.elem
+    if not arg.tile.shape or not (isinstance(elem, PtrType) or elem.kind == "int"):
         return None
     steps: list[Op] = []
     v = after
@@ -53,12 +54,12 @@ def motion(arg: Value, after: Value) -> Motion | None:
             return None
         steps.append(v.op)
         v = v.op.operands[0]
-    elem = arg.tile.elem
     return Motion(tuple(reversed(steps)), int64 if isinstance(elem, PtrType) else elem) if steps else None
 
 
 def is_uniform(v: Value) -> bool:
-    return constant_of(v) is not None or (v.op is not None and v.op.name == "broadcast_to" and not v.op.operands[0].shape)
+    spread = v.op is not None and v.op.name == "broadcast_to" and not v.op.operands[0].shape
+    return spread or constant_of(v) is not None
 
 
 def move(rewriter: Rewriter, op: Op, motions: Sequence[Motion | None]) -> list[Value]:
@@ -75,8 +76,8 @@ def move(rewriter: Rewriter, op: Op, motions: Sequence[Motion | None]) -> list[V
     return [moved(b, v, r) if m else r for m, v, r in zip(motions, start, new.results, strict=True)]
 
 
-def _region(rewriter: Rewriter, op: Op, number: int, motions: Sequence[Motion | None], start: Sequence[Value]) -> Region:
-    old, layout, b = op.regions[number], LAYOUTS[op.name], rewriter.builder
+def _region(rewriter: Rewriter, op: Op, n: int, motions: Sequence[Motion | None], start: Sequence[Value]) -> Region:
+    old, layout, b = op.regions[n], LAYOUTS[op.name], rewriter.builder
     assert isinstance(b, OpBuilder)
     lead = [Value(a.type, a.hint) for a in old.args[: layout.args]]
     args = [Value(scalar(m.elem) if m else a.type, a.hint) for m, a in zip(motions, carried(op, old), strict=True)]
@@ -84,7 +85,7 @@ def _region(rewriter: Rewriter, op: Op, number: int, motions: Sequence[Motion | 
     with b.inside(new):
         tiles = [moved(b, v, a) if m else a for m, v, a in zip(motions, start, args, strict=True)]
         values = inline(rewriter, old, [*lead, *tiles])
-        if number in layout.yielding:
+        if n in layout.yielding:
             values = [distance(rewriter, m, a) if m else v for m, a, v in zip(motions, args, values, strict=True)]
         with b.at(old.terminator.loc):
             b.create(old.terminator.name, tuple(values))

@@ -31,6 +31,11 @@ def widen(function: Function) -> Function:
 class _Widener(Rewriter):
     chosen: set[Op] = field(default_factory=set)
 
+    @property
+    def b(self) -> OpBuilder:
+        assert isinstance(self.builder, OpBuilder)
+        return self.builder
+
 
 def addressing(function: Function) -> set[Op]:
     """The casts and comparisons that addresses and masks are made of."""
@@ -59,10 +64,12 @@ def roots(op: Op) -> Iterator[Value]:
 
 def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
     assert isinstance(rewriter, _Widener)
+    if op.name == "addptr":
+        pointer, offset = rewriter.operands(op)
+        return [rewriter.b.emit("addptr", pointer, wide(rewriter.b, offset))]
     if op not in rewriter.chosen or not op.operands or op.operands[0].tile.elem != int32:
         return None
-    b, operands = rewriter.builder, rewriter.operands(op)
-    assert isinstance(b, OpBuilder)
+    b, operands = rewriter.b, rewriter.operands(op)
     if op.name in _COMPARES and op.result.shape:
         return [b.emit(op.name, *(wide(b, v) for v in operands))]
     return [wide(b, operands[0])] if op.name == "cast" and op.result.dtype == int64 else None
@@ -71,6 +78,6 @@ def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
 def wide(b: OpBuilder, v: Value) -> Value:
     """An int32 value in 64 bits, as if it had been computed there."""
     op = v.op
-    if op is None or op.name not in _ARITHMETIC | _MOVES:
+    if v.tile.elem != int32 or op is None or op.name not in _ARITHMETIC | _MOVES:
         return b.cast(v, int64)
     return b.emit(op.name, *(wide(b, o) for o in op.operands), **op.attrs)
