@@ -90,7 +90,7 @@ def compiler_hash() -> str:
     """Hash over all sources of the package: an edited compiler never meets code of an older one."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.ll"))):
         text = path.read_bytes()
         digest.update(f"{path.relative_to(folder).as_posix()}\0{len(text)}\0".encode())
         digest.update(text)
