@@ -15,13 +15,16 @@ from pypto.ir.core import Value
 from pypto.ir.types import DType, PtrType, float32, int1, int8, int64, uint8, uint16
 from pypto.ops.memory import Access
 
+STREAM_ALIGN = 16  # numpy aligns its arrays to 16 bytes; four such stores fill a line before it leaves
+
 
 @dataclass(slots=True)
 class Chunk:
     """Where a nest stands: the index at every loop position, and the lanes that are under way.
 
     `lanes` is the loop position that lies along the lanes (or -1), `width` their number, `tail` how many of them exist
-    when that is fewer. `masked` says that elements of structured accesses may lie outside.
+    when that is fewer. `masked` says that elements of structured accesses may lie outside, `streaming` that whole
+    registers are stored past the caches.
     """
 
     index: list[Lanes]
@@ -29,6 +32,7 @@ class Chunk:
     width: int
     tail: int = 0
     masked: bool = True
+    streaming: bool = False
 
     def at(self, position: int | None) -> Lanes:
         """First index along a loop position; 0 where there is none."""
@@ -100,9 +104,10 @@ class MemoryEmitter:
         args = (("ptr", pointer), ("i32", str(align)), (mask.type, mask.text), (kind, rest))
         return Lanes(self.w.call(kind, name, args, level), dtype, width, max(level, self.w.base))
 
-    def store_at(self, value: Lanes, pointer: str, align: int, mask: Lanes | None = None) -> None:
+    def store_at(self, value: Lanes, pointer: str, align: int, mask: Lanes | None = None, streaming: bool = False) -> None:
         if mask is None:
-            self.w.line(f"store {value.typed}, ptr {pointer}, align {align}")
+            align = min(STREAM_ALIGN, value.width * value.dtype.itemsize) if streaming else align
+            self.w.line(f"store {value.typed}, ptr {pointer}, align {align}{', !nontemporal !0' * streaming}")
             return
         name = f"llvm.masked.store.{intrinsic_suffix(value.dtype, value.width)}.p0"
         self.w.call("void", name, ((value.type, value.text), ("ptr", pointer), ("i32", str(align)),
@@ -314,7 +319,8 @@ class MemoryEmitter:
             self.store_scalar(value, address, on)
         elif step.text == "1" and base.width == 1:
             pointer, _ = self.pointer(base, first, elem)
-            self.store_at(held, pointer, held.dtype.itemsize, self.e.splat(on, at.width) if on is not None else None)
+            on = self.e.splat(on, at.width) if on is not None else None
+            self.store_at(held, pointer, held.dtype.itemsize, on, at.streaming)
         else:
             self.scatter(held, self.addresses(base, first, step, at.width, elem), on)
 

@@ -37,8 +37,7 @@ class CpuBackend:
         from importlib.metadata import version
 
         t = self.target
-        return ("cpu", t.cpu), ("features", t.features), ("level", t.level), ("triple", t.triple), ("llvmlite",
-            version("llvmlite"))
+        return ("target", repr(t)), ("llvmlite", version("llvmlite"))
 
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
         import time

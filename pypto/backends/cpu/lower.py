@@ -76,11 +76,14 @@ class FunctionEmitter:
                 self.e.binary("udiv", program, plane)]
             self.ids = [self.e.convert(v, int32) for v in ids]
             self.counts = [self.e.convert(v, int32) for v in grid]
+            self.nests.programs = self.e.mul(plane, grid[2])
             self.items(self.schedule.items)
+        if self.nests.streams:  # such stores are ordered with nothing that follows
+            w.line("fence seq_cst")
         w.line("ret void")
         header = f"void @{self.function.name}(i64 %first, i64 %last, i64 %thread, ptr noalias %args) #0"
         w.finish_function(header, w.frames[0].lines)
-        text = w.text() + f"attributes #0 = {{ nounwind {self.target.attributes} }}\n"
+        text = w.text() + f"attributes #0 = {{ nounwind {self.target.attributes} }}\n!0 = !{{i32 1}}\n"
         return Lowered(text, self.function.name, tuple(self.slots), self.schedule.scratch_bytes, self.schedule)
 
     def base(self, buffer: Buffer) -> Lanes:
@@ -107,7 +110,7 @@ class FunctionEmitter:
     def items(self, items: list[Item]) -> None:
         for item in items:
             if isinstance(item, Nest):
-                self.nests.emit(item)
+                self.nests.emit(item, items is self.schedule.items)
             elif isinstance(item, Matmul):
                 self.dots.emit(item, self.bases)
             elif isinstance(item, Pack):
@@ -212,8 +215,8 @@ class FunctionEmitter:
             self.items(item.regions[k])
             return self.yielded(item.op.regions[k])
 
-        texts = self.writer.branch(self.scalar_value(item.op.operands[0]).text, [lambda: side(0), lambda: side(1)])
-        self.bind([v for v in item.op.results if not is_tile(v)], list(texts))
+        values = self.writer.branch(self.scalar_value(item.op.operands[0]).text, [lambda: side(0), lambda: side(1)])
+        self.env.update(zip((v for v in item.op.results if not is_tile(v)), values, strict=True))
 
     def bind(self, values: list[Value], texts: list[str]) -> None:
         for v, text in zip(values, texts, strict=True):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pypto.backends.cpu.access import Chunk, MemoryEmitter
+from pypto.backends.cpu.access import STREAM_ALIGN, Chunk, MemoryEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
@@ -44,32 +46,59 @@ class NestEmitter:
         self.base = base
         self.memory = MemoryEmitter(e, env.__getitem__)
         self.own: set[Value] = set()  # values that the running body computes, not reads
+        self.programs = e.const(0, int64)  # of the whole grid
+        self.streams = False  # some store goes past the caches
 
-    def emit(self, nest: Nest) -> None:
-        accesses = [a for body in nest.bodies for s in body for a in self.accesses(s)]
+    def emit(self, nest: Nest, once: bool = False) -> None:
+        """All versions of a nest: with masks at the edges, without inside, streaming for outputs beyond the caches.
+
+        `once` says that a program runs the nest once, so that its stores and the grid tell how much it writes.
+        """
+        stmts = [s for body in nest.bodies for s in body]
+        accesses = [a for s in stmts for a in self.accesses(s)]
         with self.w.based():
-            conditions = [c for c in map(self.memory.interior, accesses) if c is not None]
-            inside = conditions[0] if conditions else None
-            for condition in conditions[1:]:
-                inside = self.e.and_(inside, condition) if inside is not None else None
-        if inside is None or any(map(self.memory.outside, accesses)):
-            results = self.version(nest, inside is not None)
+            inside = self.all_of([c for c in map(self.memory.interior, accesses) if c is not None])
+            far = self.far(stmts) if once else None
+        if inside is None:
+            results = self.unmasked(nest, far)
+        elif any(map(self.memory.outside, accesses)):
+            results = self.version(nest, masked=True)
         else:
-            sides = [lambda: self.version(nest, False), lambda: self.version(nest, True)]
-            shaped: list[Lanes] = []
-
-            def remember(side: Callable[[], list[Lanes]]) -> Callable[[], list[Lanes]]:
-                def run() -> list[Lanes]:
-                    shaped[:] = side()
-                    return list(shaped)
-
-                return run
-
-            texts = self.w.branch(inside.text, [remember(s) for s in sides])
-            results = [replace(v, text=t, level=self.w.depth) for v, t in zip(shaped, texts, strict=True)]
-        finals = [s.op.results[0] for body in nest.bodies for s in body if s.op is not None
-            and s.kind in ("reduce", "arg") and s.buffer is None]
+            sides = [lambda: self.unmasked(nest, far), lambda: self.version(nest, masked=True)]
+            results = self.w.branch(inside.text, sides)
+        finals = [s.op.results[0] for s in stmts if s.op is not None and s.kind in ("reduce", "arg") and s.buffer is None]
         self.env.update(zip(finals, results, strict=True))
+
+    def all_of(self, conditions: list[Lanes]) -> Lanes | None:
+        return functools.reduce(self.e.and_, conditions) if conditions else None
+
+    def far(self, stmts: list[Stmt]) -> Lanes | None:
+        """Condition under which stores go past the caches: all of them aligned, and more in all than the last level holds."""
+        stores = [s.op for s in stmts if s.kind == "store" and s.op is not None]
+        conditions = [self.streamable(Access.of(op)) if op.name == "tile_store" else None for op in stores]
+        return self.all_of([c for c in conditions if c is not None]) if None not in conditions else None
+
+    def streamable(self, access: Access) -> Lanes | None:
+        """Condition for one store, or None where it can never stream."""
+        assert access.value is not None
+        size, strides = access.value.dtype.itemsize, [self.env[s] for s in access.strides]
+        if access.mask is not None or is_tile(access.base) or strides[-1].text != "1" or access.shape[-1] == 1:
+            return None
+        offsets = [self.env[o] for o in access.offsets]
+        start = self.memory.offset(list(zip(offsets, strides, strict=True)))
+        bits = self.e.add(self.env[access.base], self.e.mul(start, self.e.const(size, int64)))
+        for stride in strides[:-1]:
+            bits = self.e.or_(bits, self.e.mul(stride, self.e.const(size, int64)))
+        odd = self.e.and_(bits, self.e.const(STREAM_ALIGN - 1, int64))
+        most = self.e.target.last_level_bytes // (math.prod(access.shape) * size)
+        many = self.e.cmp("gt", self.programs, self.e.const(most, int64))
+        return self.e.and_(many, self.e.cmp("eq", odd, self.e.const(0, int64)))
+
+    def unmasked(self, nest: Nest, far: Lanes | None) -> list[Lanes]:
+        if far is None:
+            return self.version(nest)
+        self.streams = True
+        return self.w.branch(far.text, [lambda: self.version(nest, streaming=True), lambda: self.version(nest)])
 
     def accesses(self, stmt: Stmt) -> list[Access]:
         """Structured accesses that the statement makes."""
@@ -90,9 +119,9 @@ class NestEmitter:
                 walk(v, False)
         return [Access.of(op) for op in found if op.name in ("tile_load", "tile_store")]
 
-    def version(self, nest: Nest, masked: bool) -> list[Lanes]:
+    def version(self, nest: Nest, masked: bool = False, streaming: bool = False) -> list[Lanes]:
         with self.w.based():
-            at = Chunk([], -1, 1, 0, masked)
+            at = Chunk([], -1, 1, 0, masked, streaming)
             shared = nest.shared if len(nest.bodies) > 1 else 0
             sizes = nest.bodies[0][0].sizes[:shared]
             results: list[Lanes] = []

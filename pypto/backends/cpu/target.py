@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -17,12 +18,15 @@ _LEVELS: Final = MappingProxyType({
         "avx512vl", "avx512cd"),
 })
 
+_CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
+
 
 @dataclass(frozen=True, slots=True)
 class CpuTarget:
     """Facts about a CPU.
 
     `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
+    `last_level_bytes` is what the largest cache holds.
     """
 
     cpu: str
@@ -35,6 +39,7 @@ class CpuTarget:
     has_f16c: bool
     has_round: bool
     attributes: str
+    last_level_bytes: int
 
 
 def host_target(level: str | None = None) -> CpuTarget:
@@ -71,4 +76,11 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
         has_f16c=arm or "f16c" in present,
         has_round=arm or "sse4.1" in present or "sse4.2" in present,
         attributes='"prefer-vector-width"="512"' if wide else "",
+        last_level_bytes=last_level_bytes(),
     )
+
+
+def last_level_bytes() -> int:
+    """Size of the largest cache, as Linux tells it; a typical one elsewhere."""
+    sizes = [file.read_text(encoding="ascii").strip() for file in sorted(Path(_CACHES).glob("index*/size"))]
+    return max((int(s[:-1]) << 10 for s in sizes if s.endswith("K")), default=32 << 20)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pypto.backends.cpu.lanes import Lanes
@@ -144,7 +144,7 @@ class Writer:
         finally:
             self.base = outer
 
-    def branch(self, condition: str, sides: Sequence[Callable[[], Sequence[Lanes]]]) -> tuple[str, ...]:
+    def branch(self, condition: str, sides: Sequence[Callable[[], Sequence[Lanes]]]) -> list[Lanes]:
         """An if with two sides; gives a phi for each pair of values that the sides return."""
         names = [self.name(p) for p in ("then", "else")]
         ends = [n + ".end" for n in names]
@@ -162,8 +162,8 @@ class Writer:
             self.label(end)
             self.line(f"br label %{out}")
         self.label(out)
-        return tuple(self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]")
-                     for a, b in zip(*results, strict=True))
+        return [replace(a, text=self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]"),
+                        level=self.depth) for a, b in zip(*results, strict=True)]
 
     def finish_function(self, header: str, body: list[str]) -> None:
         self.functions.append("\n".join([f"define {header} {{", "entry:", *self.slots, *body, "}"]))
