@@ -63,7 +63,7 @@ class Session:
                 from pypto.backends.cpu.target import host_target
 
                 self.backends[level, options.fast_math] = CpuBackend(
-                    host_target(level), self.most_threads, functools.partial(self.stored, level), options.fast_math)
+                    host_target(level, options.fast_math), self.most_threads, functools.partial(self.stored, level))
             return self.backends[level, options.fast_math]
 
     def stored(self, level: str, name: str, make: Callable[[], bytes]) -> bytes:

@@ -35,6 +35,9 @@ class Emitter(Protocol):
     def fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         """a * b + c with one rounding (floats)."""
 
+    def multiply_add(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        """a * b + c with one rounding or two, whichever the machine is fast at (floats)."""
+
     def and_(self, a: Lanes, b: Lanes) -> Lanes: ...
     def or_(self, a: Lanes, b: Lanes) -> Lanes: ...
     def xor(self, a: Lanes, b: Lanes) -> Lanes: ...

@@ -58,7 +58,7 @@ def polynomial(e: Emitter, x: Lanes, coefficients: Sequence[float]) -> Lanes:
     """Horner's scheme; coefficients from the constant one up."""
     total = e.const(coefficients[-1], x.dtype)
     for c in reversed(coefficients[:-1]):
-        total = e.fma(total, x, e.const(c, x.dtype))
+        total = e.multiply_add(total, x, e.const(c, x.dtype))
     return total
 
 
@@ -73,8 +73,8 @@ def reduce_exp(e: Emitter, x: Lanes) -> tuple[Lanes, Lanes]:
     """n and r with x = n log 2 + r and r within ±log(2)/2."""
     high, low = _LN2[x.dtype.name]
     n = e.round(e.mul(x, e.const(_LOG2E, x.dtype)), "even")
-    r = e.fma(n, e.const(-high, x.dtype), x)
-    return n, e.fma(n, e.const(-low, x.dtype), r)
+    r = e.multiply_add(n, e.const(-high, x.dtype), x)
+    return n, e.multiply_add(n, e.const(-low, x.dtype), r)
 
 
 def lane_exp(e: Emitter, op: Op | None, x: Lanes) -> Lanes:
@@ -153,9 +153,9 @@ def lane_expm1(e: Emitter, x: Lanes) -> Lanes:
     n, r = e.select(small, e.const(0.0, x.dtype), n), e.select(small, x, r)
     one = e.const(1.0, x.dtype)
     terms = [1 / math.factorial(k) for k in range(2, 11 if x.dtype == float32 else 19)]
-    q = e.fma(e.mul(r, r), polynomial(e, r, terms), r)
+    q = e.multiply_add(e.mul(r, r), polynomial(e, r, terms), r)
     power = e.ldexp(one, n)
-    return e.fma(power, q, e.sub(power, one))
+    return e.multiply_add(power, q, e.sub(power, one))
 
 
 def copysign(e: Emitter, size: Lanes, sign: Lanes) -> Lanes:
@@ -177,12 +177,12 @@ def lane_erf(e: Emitter, op: Op, x: Lanes) -> Lanes:
     name = x.dtype.name
     size = e.abs(x)
     first, *rest = _ERF_SMALL[name]
-    small = e.fma(size, polynomial(e, e.mul(size, size), (first - 1, *rest)), size)
+    small = e.multiply_add(size, polynomial(e, e.mul(size, size), (first - 1, *rest)), size)
     (low, high), coefficients = _ERF_LARGE[name]
     middle, half = (low + high) / 2, (high - low) / 2
     size = clamp(e, size, 0.0, high)
     t = e.mul(e.sub(size, e.const(middle, x.dtype)), e.const(1 / half, x.dtype))
-    tail = lane_exp(e, None, e.neg(e.fma(size, size, polynomial(e, t, coefficients))))
+    tail = lane_exp(e, None, e.neg(e.multiply_add(size, size, polynomial(e, t, coefficients))))
     large = e.sub(e.const(1.0, x.dtype), tail)
     return copysign(e, e.select(e.cmp("lt", size, e.const(low, x.dtype)), small, large), x)
 

@@ -79,13 +79,14 @@ def prepare_arg(b: OpBuilder, x: Any, axis: int | None, keep_dims: bool) -> Prep
     return [v], {"axes": normal_axes(v.shape, 0 if axis is None else axis), "keep_dims": keep_dims}
 
 
-def arg_meaning(fn: Any, sign: int) -> Any:
+def arg_meaning(best: Any) -> Any:
+    """The first index of the best number; 0 where there is none."""
+
     def meaning(op: Op, a: Array) -> Array:
-        axes: Any = op.attrs["axes"]
+        (axis,) = op.attrs["axes"]
         values = wide(a)
-        if values.dtype.kind == "f":
-            values = np.where(np.isnan(values), -np.inf * sign, values)
-        return np.asarray(fn(values, axis=axes[0], keepdims=op.attrs["keep_dims"]))
+        first = values == best(values, axis=axis, keepdims=True)
+        return np.asarray(np.argmax(first, axis=axis, keepdims=op.attrs["keep_dims"]))
 
     return meaning
 
@@ -157,9 +158,9 @@ ROWS = (
     OpRow("min", (Param("x"), _AXIS, _KEEP), reduction_infer, reduce_meaning(np.fmin.reduce),
           Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt")), STRUCTURAL, prepare_reduction,
           traits=frozenset({"reduction"}), attrs=_REDUCED, dtypes="number", doc="Least element along an axis, NaN ignored.", example="min(x, axis=0)"),
-    OpRow("argmax", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.argmax, 1), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED,
+    OpRow("argmax", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.fmax.reduce), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED,
           dtypes="number", doc="Index of the greatest element along an axis; the lowest index of equals.", example="argmax(x, axis=0)"),
-    OpRow("argmin", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.argmin, -1), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED,
+    OpRow("argmin", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.fmin.reduce), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED,
           dtypes="number", doc="Index of the least element along an axis; the lowest index of equals.", example="argmin(x, axis=0)"),
     OpRow("cumsum", (Param("x"), Param("axis", "int", 0), Param("reverse", "bool", False)), infer_scan, cumsum_meaning, STRUCTURAL,
           STRUCTURAL, prepare_scan, dtypes="number", doc="Running sum along an axis.", example="cumsum(x, axis=0)"),

@@ -104,7 +104,8 @@ class MemoryEmitter:
         args = (("ptr", pointer), ("i32", str(align)), (mask.type, mask.text), (kind, rest))
         return Lanes(self.w.call(kind, name, args, level), dtype, width, max(level, self.w.base))
 
-    def store_at(self, value: Lanes, pointer: str, align: int, mask: Lanes | None = None, streaming: bool = False) -> None:
+    def store_at(self, value: Lanes, pointer: str, align: int, mask: Lanes | None = None,
+                 streaming: bool = False) -> None:
         if mask is None:
             align = min(STREAM_ALIGN, value.width * value.dtype.itemsize) if streaming else align
             self.w.line(f"store {value.typed}, ptr {pointer}, align {align}{', !nontemporal !0' * streaming}")

@@ -24,7 +24,6 @@ class CpuBackend:
     target: CpuTarget
     threads: int
     stored: Callable[[str, Callable[[], bytes]], bytes]
-    fast_math: bool = False
     native_pool: bool = field(default_factory=is_native)
     name: str = "cpu"
     runner: Runner | None = None

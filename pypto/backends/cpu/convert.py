@@ -1,4 +1,4 @@
-"""Conversions between element types, and arithmetic that machines lack: integer division in lanes, fmod, rounding."""
+"""Conversions between element types, and integer division, which machines lack in lanes."""
 
 from __future__ import annotations
 
@@ -174,46 +174,3 @@ def int_div(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
     minus = e.cmp("eq", b, e.const(-1, a.dtype))
     quotient = e.binary("sdiv", a, e.select(e.or_(by_zero, minus), one, b))
     return e.select(by_zero, zero, e.select(minus, e.neg(a), quotient))
-
-
-def fmod(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
-    """x - trunc(x / y) * y, exactly: each step takes off a multiple of y by a power of two (float32 in float64)."""
-    if a.dtype == float64:
-        raise TypeError("% of float64 is not supported on the CPU; use float32, or x - trunc(x / y) * y")
-    x, y = e.abs(convert(e, a, float64)), e.abs(convert(e, b, float64))
-    for power in (208, 156, 104, 52, 0):
-        step = e.mul(y, e.const(2.0**power, float64))
-        quotient = e.round(e.div(x, step), "trunc")
-        rest = e.fma(e.neg(quotient), step, x)
-        x = e.select(e.cmp("lt", rest, e.const(0.0, float64)), e.add(rest, step), rest)
-        x = e.select(e.cmp("ge", x, step), e.sub(x, step), x)
-    infinite = e.cmp("eq", y, e.const(float("inf"), float64))
-    x = e.select(infinite, e.abs(convert(e, a, float64)), x)
-    magnitude = e.raw_bitcast(convert(e, x, float32), uint32)
-    sign = e.and_(e.raw_bitcast(a.as_dtype(float32), uint32), e.const(0x80000000, uint32))
-    return e.raw_bitcast(e.or_(magnitude, sign), float32).as_dtype(a.dtype)
-
-
-def round_by_adding(e: LaneEmitter, a: Lanes, mode: str) -> Lanes:
-    """Rounding where the machine has no instruction for it: through 2**23 (2**52), which pushes the fraction out."""
-    big = e.const(2.0**52 if a.dtype == float64 else 2.0**23, a.dtype)
-    size = e.abs(a)
-    near = e.sub(e.add(size, big), big)
-    if mode == "even":
-        result = copysign(e, near, a)
-    else:
-        signed = copysign(e, near, a)
-        zero, one = e.const(0.0, a.dtype), e.const(1.0, a.dtype)
-        if mode == "trunc":
-            result = copysign(e, e.sub(near, e.select(e.cmp("gt", near, size), one, zero)), a)
-        elif mode == "floor":
-            result = e.sub(signed, e.select(e.cmp("gt", signed, a), one, zero))
-        else:
-            result = copysign(e, e.add(signed, e.select(e.cmp("lt", signed, a), one, zero)), a)
-    return e.select(e.cmp("lt", size, big), result, a)
-
-
-def copysign(e: LaneEmitter, a: Lanes, sign: Lanes) -> Lanes:
-    return e.intrinsic("copysign", a.dtype, a, sign)
-
-

@@ -6,7 +6,7 @@ only where it meets one.
 
 from __future__ import annotations
 
-from pypto.backends.cpu import convert
+from pypto.backends.cpu import convert, softfloat
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, number
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Writer
@@ -65,34 +65,29 @@ class LaneEmitter:
     # --- arithmetic ---------------------------------------------------------------------------------------------
 
     def add(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary("fadd" if a.dtype.is_float else "add", a, b)
+        return self.binary(f"fadd{self.target.contract}" if a.dtype.is_float else "add", a, b)
 
     def sub(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary("fsub" if a.dtype.is_float else "sub", a, b)
+        return self.binary(f"fsub{self.target.contract}" if a.dtype.is_float else "sub", a, b)
 
     def mul(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary("fmul" if a.dtype.is_float else "mul", a, b)
+        return self.binary(f"fmul{self.target.contract}" if a.dtype.is_float else "mul", a, b)
 
     def div(self, a: Lanes, b: Lanes) -> Lanes:
         return self.binary("fdiv", a, b) if a.dtype.is_float else convert.int_div(self, a, b)
 
     def rem(self, a: Lanes, b: Lanes) -> Lanes:
         if a.dtype.is_float:
-            return convert.fmod(self, a, b)
+            return softfloat.fmod(self, a, b)
         return self.sub(a, self.mul(convert.int_div(self, a, b), b)) if b.text != "0" else a
 
     def neg(self, a: Lanes) -> Lanes:
         return self.instr(f"fneg {a.typed}", a.dtype, a) if a.dtype.is_float else self.sub(self.const(0, a.dtype), a)
 
     def fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-        if self.target.has_fma or a.dtype == float64:
-            return self.intrinsic("fma", a.dtype, a, b, c)
-        # Without FMA: the product of two float32 is exact in float64, and so is most of the sum.
-        wide = [self.convert(v, float64) for v in (a, b, c)]
-        return self.convert(self.add(self.mul(wide[0], wide[1]), wide[2]), a.dtype)
+        return self.multiply_add(a, b, c) if self.target.has_fma else softfloat.fma(self, a, b, c)
 
     def multiply_add(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-        """a * b + c with one rounding or two, whichever the machine is fast at."""
         return self.intrinsic("fma", a.dtype, a, b, c) if self.target.has_fma else self.add(self.mul(a, b), c)
 
     def abs(self, a: Lanes) -> Lanes:
@@ -106,7 +101,7 @@ class LaneEmitter:
     def round(self, a: Lanes, mode: str) -> Lanes:
         if self.target.has_round:
             return self.intrinsic(_ROUND[mode], a.dtype, a)
-        return convert.round_by_adding(self, a, mode)
+        return softfloat.round_by_adding(self, a, mode)
 
     # --- bits ---------------------------------------------------------------------------------------------------
 

@@ -66,14 +66,15 @@ class NestEmitter:
         else:
             sides = [lambda: self.unmasked(nest, far), lambda: self.version(nest, masked=True)]
             results = self.w.branch(inside.text, sides)
-        finals = [s.op.results[0] for s in stmts if s.op is not None and s.kind in ("reduce", "arg") and s.buffer is None]
+        ended = (s for s in stmts if s.kind in ("reduce", "arg") and s.buffer is None)
+        finals = [s.op.results[0] for s in ended if s.op is not None]
         self.env.update(zip(finals, results, strict=True))
 
     def all_of(self, conditions: list[Lanes]) -> Lanes | None:
         return functools.reduce(self.e.and_, conditions) if conditions else None
 
     def far(self, stmts: list[Stmt]) -> Lanes | None:
-        """Condition under which stores go past the caches: all of them aligned, and more in all than the last level holds."""
+        """Condition under which stores go past the caches: all aligned, and more of them than the last level holds."""
         stores = [s.op for s in stmts if s.kind == "store" and s.op is not None]
         conditions = [self.streamable(Access.of(op)) if op.name == "tile_store" else None for op in stores]
         return self.all_of([c for c in conditions if c is not None]) if None not in conditions else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -26,7 +26,7 @@ class CpuTarget:
     """Facts about a CPU.
 
     `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
-    `last_level_bytes` is what the largest cache holds.
+    `last_level_bytes` is what the largest cache holds; `contract` the flag of arithmetic that may become FMA.
     """
 
     cpu: str
@@ -40,16 +40,24 @@ class CpuTarget:
     has_round: bool
     attributes: str
     last_level_bytes: int
+    contract: str = ""
 
 
-def host_target(level: str | None = None) -> CpuTarget:
+def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:
     """The host, or the host held to a feature level (for tests and for binaries that move).
+
+    With `fast_math`, products and sums may be contracted.
 
     Raises
     ------
     OptionError
         When the level is unknown or the host lacks some of it.
     """
+    target = plain_target(level)
+    return replace(target, contract=" contract") if fast_math else target
+
+
+def plain_target(level: str | None) -> CpuTarget:
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()
