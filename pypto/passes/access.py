@@ -39,18 +39,18 @@ def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
     operands = rewriter.operands(op)
     forms = Forms(b)
     form = forms.of(operands[0])
-    if form is None:
-        return None
-    bounds = Bounds(forms, form.shape)
+    shape = operands[0].shape
+    bounds = Bounds(forms, shape)
     rest = list(operands[1:])
     value = rest.pop(0) if op.name == "store" else None
     for condition in conditions(forms, rest.pop(0)) if rest else ():
         bounds.take(condition)
-    gathered = [d for d in range(len(form.shape)) if form.rest is not None and form.rest.shape[d] > 1]
-    if len(gathered) == sum(n > 1 for n in form.shape) and gathered and not bounds.found:
-        return None
     other = rest[0] if rest and not is_zero(rest[0]) else None
-    access = bounds.access(form, gathered, value, other)
+    if form is None:
+        access = bounds.gather(operands[0], value, other)
+    else:
+        gathered = [d for d, n in enumerate(shape) if form.rest is not None and form.rest.shape[d] > 1]
+        access = bounds.access(form, gathered, value, other)
     masked = access.mask is not None
     return b.op(f"tile_{op.name}", *access.operands, shape=access.shape, masked=masked).results
 
@@ -112,10 +112,6 @@ class Bounds:
     guards: list[Value] = field(default_factory=list)
     masks: list[Value] = field(default_factory=list)
 
-    @property
-    def found(self) -> bool:
-        return bool(self.upper or self.lower or self.guards)
-
     def take(self, condition: Condition) -> None:
         form, b = condition.form, self.forms.b
         if form is None or form.rest is not None:
@@ -145,20 +141,30 @@ class Bounds:
             self.lower[d] = b.emit("maximum", self.lower[d], limit, propagate_nan=False) if d in self.lower else limit
 
     def access(self, form: Affine, gathered: list[int], value: Value | None, other: Value | None) -> Access:
-        number = self.forms.number
-        b, rank = self.forms.b, range(len(self.shape))
-        offsets = tuple(b.emit("neg", self.lower[d]) if d in self.lower else number(0) for d in rank)
-        extents = [self.extent(d) for d in rank]
-        if guard := all_of(b, self.guards):
-            extents[0] = b.emit("where", guard, extents[0], number(0))
-        strides = tuple(number(0) if d in gathered else s for d, s in enumerate(form.strides))
-        base = self.base(form, gathered, offsets)
-        return Access(self.shape, base, offsets, strides, tuple(extents), value, all_of(b, self.masks), other)
+        """The access through affine pointers."""
+        strides = tuple(self.forms.number(0) if d in gathered else s for d, s in enumerate(form.strides))
+        base = self.base(form, gathered, self.offsets())
+        return Access(self.shape, base, self.offsets(), strides, self.extents(), value, self.mask(), other)
 
-    def extent(self, d: int) -> Value:
-        if d not in self.upper:
-            return self.forms.number(UNBOUNDED)
-        return self.forms.b.emit("sub", self.upper[d], self.lower[d]) if d in self.lower else self.upper[d]
+    def gather(self, pointers: Value, value: Value | None, other: Value | None) -> Access:
+        """The access through pointers of which nothing is known."""
+        strides = (self.forms.number(0),) * len(self.shape)
+        return Access(self.shape, pointers, self.offsets(), strides, self.extents(), value, self.mask(), other)
+
+    def mask(self) -> Value | None:
+        return all_of(self.forms.b, self.masks)
+
+    def offsets(self) -> tuple[Value, ...]:
+        b, none = self.forms.b, self.forms.number(0)
+        return tuple(b.emit("neg", self.lower[d]) if d in self.lower else none for d in range(len(self.shape)))
+
+    def extents(self) -> tuple[Value, ...]:
+        b = self.forms.b
+        uppers = [self.upper.get(d, self.forms.number(UNBOUNDED)) for d in range(len(self.shape))]
+        first, *more = (b.emit("sub", u, self.lower[d]) if {d} <= self.lower.keys() & self.upper.keys() else u
+                        for d, u in enumerate(uppers))  # fmt: skip
+        guard = all_of(b, self.guards)
+        return (first if guard is None else b.emit("where", guard, first, self.forms.number(0)), *more)
 
     def base(self, form: Affine, gathered: list[int], offsets: tuple[Value, ...]) -> Value:
         """Pointer (or pointers, along the gathered dimensions) to index -offset."""

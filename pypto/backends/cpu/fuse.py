@@ -173,7 +173,7 @@ class Fuser:
             return
         op = v.op
         assert op is not None and can_pull(op)
-        if op.name in ("load", "tile_load"):
+        if op.name == "tile_load":
             reads.loads.append(op)
         reads.scalars.update(o for o in op.operands if not is_tile(o))
         for operand in pulled_operands(op):

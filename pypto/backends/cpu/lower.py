@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pypto.backends.base import Slot
-from pypto.backends.cpu.access import MemoryEmitter
+from pypto.backends.cpu.access import Chunk, MemoryEmitter, memory_dtype
+from pypto.backends.cpu.convert import from_memory
 from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.legalize import legalize
 from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Scalar, Schedule
-from pypto.backends.cpu.nest import NestEmitter, address
+from pypto.backends.cpu.nest import NestEmitter
+from pypto.backends.cpu.plan import REDUCTIONS
 from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Carried, Writer
-from pypto.errors import CompilerBug
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, PtrType, int32, int64
 
 FIXED_SLOTS = 5  # three grid sizes, scratch, scratch bytes per thread
+_SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stride"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class FunctionEmitter:
         self.nests = NestEmitter(self.e, self.env, self.schedule.of, self.base)
         self.dots = DotEmitter(self.e, self.target)
         self.memory = MemoryEmitter(self.e, self.env.__getitem__)
+        self.ids: list[Lanes] = []
+        self.counts: list[Lanes] = []
 
     def run(self) -> Lowered:
         w = self.writer
@@ -99,9 +103,6 @@ class FunctionEmitter:
         if slot not in self.slots:
             pointer = self.writer.raw(f"getelementptr i64, ptr %args, i64 {FIXED_SLOTS + len(self.slots)}", 0)
             loaded = self.writer.instr(f"load {memory_type(dtype)}, ptr {pointer}", dtype, 1, 0)
-            from pypto.backends.cpu.access import memory_dtype
-            from pypto.backends.cpu.convert import from_memory
-
             self.slots[slot] = from_memory(self.e, loaded.as_dtype(memory_dtype(dtype)), dtype)
         return self.slots[slot]
 
@@ -121,17 +122,29 @@ class FunctionEmitter:
                 self.control(item)
 
     def scalar(self, op: Op) -> None:
-        """An op on scalars, in program order."""
-        special = getattr(self, f"op_{op.name}", None)
-        if special is not None:
-            special(op)
+        """An op on scalars, in program order. Asserts and prints are the interpreter's, and checked mode's."""
+        if op.name == "store":
+            pointer, value, *mask = (self.env[v] for v in op.operands)
+            self.memory.store_scalar(value, pointer, mask[0] if mask else None)
         elif op.results:
-            self.env[op.results[0]] = self.nests.apply(op, tuple(self.scalar_value(v) for v in op.operands))
+            self.env[op.results[0]] = self.scalar_result(op)
 
-    def scalar_value(self, v: Value) -> Lanes:
-        if v not in self.env and isinstance(v.type, ArrayType):
-            raise CompilerBug(f"array argument {v.hint} is used as a value")
-        return self.env[v]
+    def scalar_result(self, op: Op) -> Lanes:
+        if op.name in _SLOT_KINDS:
+            return self.argument(_SLOT_KINDS[op.name], op.operands[0], op.attrs.get("dim", 0))
+        if op.name in ("program_id", "num_programs"):
+            numbers = self.ids if op.name == "program_id" else self.counts
+            return numbers[op.attrs["axis"]]
+        if op.name in REDUCTIONS and not is_tile(op.operands[0]):  # a scalar is its own sum
+            return self.env[op.operands[0]]
+        if op.name == "load":
+            pointer, *rest = (self.env[v] for v in op.operands)
+            mask, other = (*rest, None, None)[:2]
+            return self.memory.load_scalar(pointer, op.results[0].dtype, mask, other, self.writer.depth)
+        if any(map(is_tile, op.operands)):  # a tile of one element under no dimensions is that element
+            with self.writer.based():
+                return self.nests.computed(op, (), Chunk([], -1, 1))
+        return self.nests.computed(op, (), Chunk([], -1, 1))
 
     def parameters(self) -> None:
         """Scalar arguments, as far as they are read."""
@@ -140,82 +153,20 @@ class FunctionEmitter:
             if v in read and not isinstance(v.type, ArrayType):
                 self.env[v] = self.argument("scalar", v, 0, v.dtype)
 
-    def op_constant(self, op: Op) -> None:
-        value = op.attrs["value"]
-        assert isinstance(value, int | float)
-        self.env[op.results[0]] = self.e.const(value, op.results[0].dtype)
-
-    def op_undef(self, op: Op) -> None:
-        elem = op.results[0].tile.elem
-        self.env[op.results[0]] = self.e.const(0, int64 if isinstance(elem, PtrType) else elem)
-
-    def op_program_id(self, op: Op) -> None:
-        self.env[op.results[0]] = self.ids[op.attrs["axis"]]
-
-    def op_num_programs(self, op: Op) -> None:
-        self.env[op.results[0]] = self.counts[op.attrs["axis"]]
-
-    def op_array_ptr(self, op: Op) -> None:
-        self.env[op.results[0]] = self.argument("ptr", op.operands[0])
-
-    def op_array_shape(self, op: Op) -> None:
-        self.env[op.results[0]] = self.argument("shape", op.operands[0], op.attrs["dim"])
-
-    def op_array_stride(self, op: Op) -> None:
-        self.env[op.results[0]] = self.argument("stride", op.operands[0], op.attrs["dim"])
-
-    def op_addptr(self, op: Op) -> None:
-        self.env[op.results[0]] = address(self.e, op, *(self.scalar_value(v) for v in op.operands))
-
-    def op_broadcast_to(self, op: Op) -> None:
-        self.env[op.results[0]] = self.scalar_value(op.operands[0])
-
-    def op_reshape(self, op: Op) -> None:
-        """A tile of one element under no dimensions is that element."""
-        source = op.operands[0]
-        if not is_tile(source):
-            self.env[op.results[0]] = self.scalar_value(source)
-            return
-        from pypto.backends.cpu.access import Chunk
-
-        with self.writer.based():
-            value = self.nests.value(source, (None,) * len(source.shape), Chunk([], -1, 1))
-        self.env[op.results[0]] = value
-
-    def reduce_scalar(self, op: Op) -> None:
-        self.env[op.results[0]] = self.scalar_value(op.operands[0])
-
-    op_sum = op_max = op_min = reduce_scalar
-
-    def op_load(self, op: Op) -> None:
-        values = [self.scalar_value(v) for v in op.operands]
-        mask, other = (values[1] if len(values) > 1 else None), (values[2] if len(values) > 2 else None)
-        self.env[op.results[0]] = self.memory.load_scalar(values[0], op.results[0].dtype, mask, other,
-            self.writer.depth)
-
-    def op_store(self, op: Op) -> None:
-        values = [self.scalar_value(v) for v in op.operands]
-        self.memory.store_scalar(values[1], values[0], values[2] if len(values) > 2 else None)
-
-    def op_assert_(self, op: Op) -> None:
-        """Asserts are checked in the interpreter and in checked mode."""
-
-    op_print_ = op_breakpoint_ = op_assert_
-
     # --- control flow -------------------------------------------------------------------------------------------
 
     def control(self, item: Control) -> None:
         {"if": self.branch, "for": self.for_loop, "while": self.while_loop}[item.op.name](item)
 
     def yielded(self, region: Region) -> list[Lanes]:
-        return [self.scalar_value(v) for v in region.terminator.operands if not is_tile(v)]
+        return [self.env[v] for v in region.terminator.operands if not is_tile(v)]
 
     def branch(self, item: Control) -> None:
         def side(k: int) -> list[Lanes]:
             self.items(item.regions[k])
             return self.yielded(item.op.regions[k])
 
-        values = self.writer.branch(self.scalar_value(item.op.operands[0]).text, [lambda: side(0), lambda: side(1)])
+        values = self.writer.branch(self.env[item.op.operands[0]].text, [lambda: side(0), lambda: side(1)])
         self.env.update(zip((v for v in item.op.results if not is_tile(v)), values, strict=True))
 
     def bind(self, values: list[Value], texts: list[str]) -> None:
@@ -228,13 +179,13 @@ class FunctionEmitter:
         phis = []
         for init, arg in zip(inits, args, strict=True):
             if not is_tile(arg):
-                value = self.scalar_value(init)
+                value = self.env[init]
                 phis.append(Carried("%" + self.writer.name("c"), value.type, value.text))
         return phis
 
     def for_loop(self, item: Control) -> None:
         op, region = item.op, item.op.regions[0]
-        start, end, step = (self.scalar_value(v) for v in op.operands[:3])
+        start, end, step = (self.env[v] for v in op.operands[:3])
         args = region.args[1:]
         phis = self.carried(list(op.operands[3:]), args)
         scalars = [v for v in args if not is_tile(v)]

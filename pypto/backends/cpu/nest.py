@@ -76,7 +76,7 @@ class NestEmitter:
     def far(self, stmts: list[Stmt]) -> Lanes | None:
         """Condition under which stores go past the caches: all aligned, and more of them than the last level holds."""
         stores = [s.op for s in stmts if s.kind == "store" and s.op is not None]
-        conditions = [self.streamable(Access.of(op)) if op.name == "tile_store" else None for op in stores]
+        conditions = [self.streamable(Access.of(op)) for op in stores]
         return self.all_of([c for c in conditions if c is not None]) if None not in conditions else None
 
     def streamable(self, access: Access) -> Lanes | None:
@@ -261,25 +261,12 @@ class NestEmitter:
         self.memory.write(value, buffer, self.base(buffer), index, at)
 
     def store(self, stmt: Stmt, index: IndexMap, at: Chunk) -> None:
-        op = stmt.op
-        assert op is not None
-        if op.name == "tile_store":
-            access = Access.of(op)
-            assert access.value is not None
-            value, mask = self.value(access.value, index, at), self.optional(access.mask, op, index, at)
-            self.memory.store_tile(access, access.value.dtype, self.operand(access.base, op, index, at), index, at,
-                value, mask)
-            return
-        pointer, value = self.value(op.operands[0], index, at), self.value(op.operands[1], index, at)
-        given = self.value(op.operands[2], index, at) if len(op.operands) > 2 else None
-        on = self.memory.tail_mask(at)
-        on = given if on is None else on if given is None else self.e.and_(on, given)
-        if at.width == 1:
-            self.memory.store_scalar(value, pointer, on)
-        else:
-            from pypto.backends.cpu.convert import to_memory
-
-            self.memory.scatter(to_memory(self.e, value), self.e.splat(pointer, at.width), on)
+        assert stmt.op is not None
+        access = Access.of(stmt.op)
+        assert access.value is not None
+        value, mask = self.value(access.value, index, at), self.optional(access.mask, stmt.op, index, at)
+        base = self.operand(access.base, stmt.op, index, at)
+        self.memory.store_tile(access, access.value.dtype, base, index, at, value, mask)
 
     def accumulate(self, stmt: Stmt, index: IndexMap, at: Chunk, accumulators: list[Accumulator]) -> None:
         assert stmt.op is not None
@@ -346,14 +333,12 @@ class NestEmitter:
         if op.name == "arange":
             return self.arange(op, index, at)
         if op.name == "addptr":
-            return self.address(op, index, at)
+            return address(self.e, op, *(self.operand(v, op, index, at) for v in op.operands))
         if op.name == "tile_load":
             access = Access.of(op)
             base = self.operand(access.base, op, index, at)
             mask, other = self.optional(access.mask, op, index, at), self.optional(access.other, op, index, at)
             return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other)
-        if op.name == "load":
-            return self.load(op, index, at)
         return self.apply(op, tuple(self.operand(v, op, index, at) for v in op.operands))
 
     def apply(self, op: Op, operands: tuple[Lanes, ...]) -> Lanes:
@@ -375,25 +360,6 @@ class NestEmitter:
         p = index[0]
         first = self.e.add(self.e.convert(at.at(p), dtype), self.e.const(start, dtype))
         return first if p is None or p != at.lanes or at.width == 1 else self.e.add(first, self.e.iota(at.width, dtype))
-
-    def address(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
-        base, offset = (self.operand(v, op, index, at) for v in op.operands)
-        return address(self.e, op, base, offset)
-
-    def load(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
-        from pypto.backends.cpu.convert import from_memory, to_memory
-
-        operands = [self.operand(v, op, index, at) for v in op.operands]
-        mask = operands[1] if len(operands) > 1 else None
-        other = operands[2] if len(operands) > 2 else None
-        elem = op.results[0].dtype
-        if operands[0].width == 1 and (mask is None or mask.width == 1):
-            return self.memory.load_scalar(operands[0], elem, mask, other, self.w.base)
-        tail = self.memory.tail_mask(at)
-        on = mask if tail is None else tail if mask is None else self.e.and_(tail, mask)
-        pointers = self.e.splat(operands[0], at.width)
-        return from_memory(self.e, self.memory.gather(pointers, elem, on,
-            to_memory(self.e, other) if other is not None else None), elem)
 
 
 def address(e: LaneEmitter, op: Op, base: Lanes, offset: Lanes) -> Lanes:

@@ -17,7 +17,7 @@ from pypto.ops.table import TABLE
 
 REDUCTIONS = ("sum", "max", "min", "argmax", "argmin")
 _FREE = ("constant", "arange", "undef", "broadcast_to", "reshape", "permute")
-_SLOW = {"div": 4, "rem": 10, "floordiv": 6, "load": 8}
+_SLOW = {"div": 4, "rem": 10, "floordiv": 6}
 _KEEP_ABOVE = 4  # cost of a value (in simple lane instructions) from which a second reader loads it from memory
 
 
@@ -102,7 +102,7 @@ def own_cost(op: Op) -> int:
         return 0
     if op.name == "tile_load":
         access = Access.of(op)
-        return 1 if access.mask is None and not is_tile(access.base) else 4
+        return 8 if is_tile(access.base) else 4 if access.mask is not None else 1
     return 10 if TABLE[op.name].ulp else _SLOW.get(op.name, 1)
 
 
@@ -168,7 +168,7 @@ def is_read_in_loop(plan: Plan, v: Value) -> bool:
 
 def is_changed(plan: Plan, op: Op, v: Value) -> bool:
     """True when a store may touch a load's memory before its last reader has run."""
-    if op.name not in ("load", "tile_load"):
+    if op.name != "tile_load":
         return False
     inside = plan.enclosing(v)
     for reader in plan.readers[v]:
@@ -201,7 +201,5 @@ def may_alias(function: Function, a: Op, b: Op) -> bool:
 
 def same_place(load: Op, store: Op) -> bool:
     """True when both touch the same elements in the same order, so that one may follow the other element by element."""
-    if (load.name, store.name) != ("tile_load", "tile_store"):
-        return load.operands[0] is store.operands[0]
     a, b = Access.of(load), Access.of(store)
     return (a.shape, a.base, a.offsets, a.strides) == (b.shape, b.base, b.offsets, b.strides)

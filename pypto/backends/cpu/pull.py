@@ -25,7 +25,7 @@ def can_pull(op: Op) -> bool:
         return False
     if op.name == "reshape":
         return plain_reshape(op)
-    return TABLE[op.name].elementwise or op.name in (*_MOVES, *_LEAVES, "load", "tile_load", "addptr")
+    return TABLE[op.name].elementwise or op.name in (*_MOVES, *_LEAVES, "tile_load", "addptr")
 
 
 def plain_reshape(op: Op) -> bool:

@@ -11,6 +11,7 @@ from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.storage import Storage, dot_dtype, is_view, make_storage, maps_to, place
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
+from pypto.ops.memory import Access
 
 
 def make_schedule(function: Function, target: CpuTarget) -> Schedule:
@@ -44,8 +45,8 @@ class Scheduler:
             fuser.add(self.reduction(op))
         elif op.name == "cumsum":
             fuser.add(self.scan(op))
-        elif op.name in ("store", "tile_store") and is_tile(stored := stored_value(op)):
-            fuser.add(nest_stmt("store", op, None, stored.shape, self.plan.position[op]))
+        elif op.name == "tile_store":
+            fuser.add(nest_stmt("store", op, None, Access.of(op).shape, self.plan.position[op]))
         elif not op.results or not is_tile(op.results[0]):
             fuser.scalar(op)
         elif op.results[0] in self.plan.kept and not is_view(op.results[0]):
@@ -159,10 +160,6 @@ class Scheduler:
         identity = tuple(range(len(v.shape)))
         members = [m for m, b in self.storage.of.items() if b is buffer]
         return any(index != identity for m in members for index in maps_to(self.plan, v.op, identity, m, {}))
-
-
-def stored_value(op: Op) -> Value:
-    return op.operands[1] if op.name == "store" else op.operands[1 + 3 * len(op.attrs["shape"])]
 
 
 def nest_stmt(kind: str, op: Op | None, value: Value | None, domain: tuple[int, ...], position: int,
