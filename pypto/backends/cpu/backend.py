@@ -33,10 +33,10 @@ class CpuBackend:
         self.engine = Engine(self.target)
 
     def key_parts(self) -> tuple[tuple[str, str], ...]:
-        from importlib.metadata import version
+        import llvmlite
 
         t = self.target
-        return ("target", repr(t)), ("llvmlite", version("llvmlite"))
+        return ("target", repr(t)), ("llvmlite", llvmlite.__version__)
 
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
         import time

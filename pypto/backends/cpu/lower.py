@@ -134,7 +134,8 @@ class FunctionEmitter:
             return self.argument(_SLOT_KINDS[op.name], op.operands[0], op.attrs.get("dim", 0))
         if op.name in ("program_id", "num_programs"):
             numbers = self.ids if op.name == "program_id" else self.counts
-            return numbers[op.attrs["axis"]]
+            axis: int = op.attrs["axis"]
+            return numbers[axis]
         if op.name in REDUCTIONS and not is_tile(op.operands[0]):  # a scalar is its own sum
             return self.env[op.operands[0]]
         if op.name == "load":

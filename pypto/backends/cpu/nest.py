@@ -47,7 +47,9 @@ class NestEmitter:
         self.memory = MemoryEmitter(e, env.__getitem__)
         self.own: set[Value] = set()  # values that the running body computes, not reads
         self.programs = e.const(0, int64)  # of the whole grid
-        self.streams = False  # some store goes past the caches
+        self.streaming: Lanes | None = None  # condition under which the nest's stores go past the caches
+        self.streams = False  # some store of the kernel may
+        self.rough = False  # tiles of the nest may exist in part, not only as a whole
 
     def emit(self, nest: Nest, once: bool = False) -> None:
         """All versions of a nest: with masks at the edges, without inside, streaming for outputs beyond the caches.
@@ -58,14 +60,12 @@ class NestEmitter:
         accesses = [a for s in stmts for a in self.accesses(s)]
         with self.w.based():
             inside = self.all_of([c for c in map(self.memory.interior, accesses) if c is not None])
-            far = self.far(stmts) if once else None
-        if inside is None:
-            results = self.unmasked(nest, far)
-        elif any(map(self.memory.outside, accesses)):
-            results = self.version(nest, masked=True)
+            self.streaming = self.far(stmts) if once else None
+        self.rough = any(n > 1 and not self.memory.inside(a, d) for a in accesses for d, n in enumerate(a.shape))
+        if inside is None or any(map(self.memory.outside, accesses)):
+            results = self.version(nest, inside is not None)
         else:
-            sides = [lambda: self.unmasked(nest, far), lambda: self.version(nest, masked=True)]
-            results = self.w.branch(inside.text, sides)
+            results = self.w.branch(inside.text, [lambda: self.version(nest, False), lambda: self.version(nest, True)])
         ended = (s for s in stmts if s.kind in ("reduce", "arg") and s.buffer is None)
         finals = [s.op.results[0] for s in ended if s.op is not None]
         self.env.update(zip(finals, results, strict=True))
@@ -95,11 +95,13 @@ class NestEmitter:
         many = self.e.cmp("gt", self.programs, self.e.const(most, int64))
         return self.e.and_(many, self.e.cmp("eq", odd, self.e.const(0, int64)))
 
-    def unmasked(self, nest: Nest, far: Lanes | None) -> list[Lanes]:
-        if far is None:
-            return self.version(nest)
+    def versions(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
+        """The body; where it may store past the caches, both ways."""
+        if self.streaming is None or at.masked or not any(s.kind == "store" for s in body):
+            return self.body(body, at)
         self.streams = True
-        return self.w.branch(far.text, [lambda: self.version(nest, streaming=True), lambda: self.version(nest)])
+        sides = [lambda: self.body(body, replace(at, streaming=True)), lambda: self.body(body, at)]
+        return self.w.branch(self.streaming.text, sides)
 
     def accesses(self, stmt: Stmt) -> list[Access]:
         """Structured accesses that the statement makes."""
@@ -120,9 +122,9 @@ class NestEmitter:
                 walk(v, False)
         return [Access.of(op) for op in found if op.name in ("tile_load", "tile_store")]
 
-    def version(self, nest: Nest, masked: bool = False, streaming: bool = False) -> list[Lanes]:
+    def version(self, nest: Nest, masked: bool) -> list[Lanes]:
         with self.w.based():
-            at = Chunk([], -1, 1, 0, masked, streaming)
+            at = Chunk([], -1, 1, 0, masked)
             shared = nest.shared if len(nest.bodies) > 1 else 0
             sizes = nest.bodies[0][0].sizes[:shared]
             results: list[Lanes] = []
@@ -138,7 +140,7 @@ class NestEmitter:
         for body in nest.bodies:
             self.own = {s.value for s in body if s.kind == "compute" and s.op is not None and s.value is not None
                         and self.buffers.get(s.value) is s.buffer}
-            results += self.body(body, at)
+            results += self.versions(body, at)
 
     # --- one body -----------------------------------------------------------------------------------------------
 
@@ -146,18 +148,18 @@ class NestEmitter:
         """All remaining loops around the statements; gives the scalars that reductions end in."""
         first = body[0]
         lanes = first.loops.index(first.lanes) if first.lanes in first.loops else -1
-        parts = self.parts(body) if lanes >= 0 else []
+        parts = self.parts(body, _REGISTERS_PER_CHUNK if self.rough or not at.masked else 1) if lanes >= 0 else []
         done: list[Lanes] = []
         self.loops(body, replace(at, lanes=lanes), parts, {}, done)
         return done
 
-    def parts(self, body: list[Stmt]) -> list[Part]:
+    def parts(self, body: list[Stmt], registers: int) -> list[Part]:
         """The lanes' loop in chunks of several registers, then one register, then a masked rest."""
         size = body[0].domain[body[0].lanes]
         lanes = self.target_lanes(body)
         while lanes > 1 and lanes // 2 >= size:
             lanes //= 2
-        wide = body[0].width or lanes * _REGISTERS_PER_CHUNK
+        wide = body[0].width or lanes * registers
         main = size // wide * wide
         full = main + (size - main) // lanes * lanes
         if body[0].width:  # panels are written whole; what lies past the tile is never read
