@@ -62,7 +62,8 @@ import numpy as np
 from minilm import Batch, Linear, MissingModel, Norm, Weights, load_sentences, load_weights, tokenize
 from minilm.numpy_encoder import embed as embed_with_numpy
 from minilm.show import neighbours_table, speed_table
-from minilm.timing import best_seconds, first_calls
+from clock import best_seconds
+from minilm.timing import first_calls
 
 import pypto as pto
 

@@ -54,18 +54,19 @@ class Forms:
     def of(self, v: Value) -> Affine | None:
         """The form of an int64 tile or of pointers; None for pointers that no scalar pointer leads to."""
         if v not in self.known:
-            rule = _RULES.get(v.op.name) if v.op is not None else None
+            rule = _RULES.get(v.op.name) if v.op is not None and v.shape else None
             form = rule(self, v.op) if rule is not None and v.op is not None else None
             self.known[v] = form or self.leaf(v)
         return self.known[v]
 
     def leaf(self, v: Value) -> Affine | None:
-        zeros = (self.number(0),) * len(v.shape)
+        shape, zeros = v.shape, (self.number(0),) * len(v.shape)
         if isinstance(v.tile.elem, PtrType):
             return None if v.shape else Affine((), self.number(0), (), pointer=v)
-        if not v.shape:
-            return Affine((), self.b.cast(v, int64), ())
-        return Affine(v.shape, self.number(0), zeros, self.b.cast(v, int64))
+        if v.tile.size == 1:
+            v = self.b.emit("reshape", v, shape=()) if v.shape else v
+            return Affine(shape, self.b.cast(v, int64), zeros)
+        return Affine(shape, self.number(0), zeros, self.b.cast(v, int64))
 
     def sum(self, a: Affine, b: Affine) -> Affine:
         start = self.b.emit("add", a.start, b.start)

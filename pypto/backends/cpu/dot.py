@@ -34,13 +34,13 @@ class Block:
 
     @property
     def name(self) -> str:
-        return f"dot_{self.dtype}_{self.rows}x{self.vectors * self.lanes}x{self.depth}_{self.pitch_a}_{self.pitch_c}"
+        sizes = self.rows, self.vectors * self.lanes, self.depth, self.pitch_a, self.pitch_c, self.panel
+        return f"dot_{self.dtype}_" + "_".join(map(str, sizes))
 
 
 def most_rows(target: CpuTarget, vectors: int) -> int:
     """Rows whose accumulators fit into the registers, beside a panel row and a broadcast."""
-    return max(1, (target.registers - vectors - 1) // vectors) if target.registers > 16 else max(1,
-        (target.registers - vectors - 2) // vectors)
+    return max(1, (target.registers - vectors - (1 if target.registers > 16 else 2)) // vectors)
 
 
 def row_blocks(rows: int, most: int) -> list[tuple[int, int]]:
@@ -60,36 +60,36 @@ class DotEmitter:
         self.made: set[str] = set()
 
     def emit(self, item: Matmul, base_of: dict[int, Lanes]) -> None:
-        m, k, n = item.a.shape[-2], item.a.shape[-1], item.b.shape[-1]
         assert isinstance(item.a.elem, DType)
         dtype = dot_dtype(item.a.elem)
         lanes = self.target.vector_bytes // dtype.itemsize
-        vectors = item.b.panel // lanes
         a, b, c = (self.pointer(base_of[x.id]) for x in (item.a, item.b, item.c))
         if len(item.c.shape) < 3:
-            self.stack(item, (a, b, c), m, n, k, vectors, lanes, dtype)
+            self.stack(item, (a, b, c), lanes, dtype)
             return
         with self.w.loop("0", str(item.c.shape[0]), "1") as i:
-            bases = [self.offset(p, x.rows * x.pitch, i, dtype) for p,
-                x in zip((a, b, c), (item.a, item.b, item.c), strict=True)]
-            self.stack(item, (bases[0], bases[1], bases[2]), m, n, k, vectors, lanes, dtype)
+            a, b, c = (self.offset(p, x.rows * x.pitch, i, dtype) for p, x in ((a, item.a), (b, item.b), (c, item.c)))
+            self.stack(item, (a, b, c), lanes, dtype)
 
-    def stack(self, item: Matmul, bases: tuple[str, str, str], m: int, n: int, k: int, vectors: int, lanes: int,
-            dtype: DType) -> None:
-        """All blocks of one matrix: panel by panel, so that a panel stays in cache."""
+    def stack(self, item: Matmul, bases: tuple[str, str, str], lanes: int, dtype: DType) -> None:
+        """All blocks of one matrix: panel by panel, so that a panel stays in cache; the last may be narrower."""
         a, b, c = bases
-        panel = item.b.panel
-        with self.w.loop("0", str(-(-n // panel)), "1") as j:
-            right = self.offset(b, panel * item.b.rows, j, dtype)
-            out = self.offset(c, panel, j, dtype)
-            row = 0
-            for rows, count in row_blocks(m, most_rows(self.target, vectors)):
-                block = Block(rows, vectors, lanes, k, item.a.pitch, item.c.pitch, panel, dtype)
-                self.kernel(block)
-                with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
-                    left, target = self.offset(a, item.a.pitch, i, dtype), self.offset(out, item.c.pitch, i, dtype)
-                    self.w.line(f"call void @{block.name}(ptr {left}, ptr {right}, ptr {target})")
-                row += rows * count
+        m, k = item.a.shape[-2:]
+        panel, width = item.b.panel, item.b.panel // lanes
+        whole, rest = divmod(-(-item.b.shape[-1] // lanes), width)
+        for first, last, vectors in ((0, whole, width), (whole, whole + 1, rest)):
+            if first == last or not vectors:
+                continue
+            with self.w.loop(str(first), str(last), "1") as j:
+                right, out = self.offset(b, panel * item.b.rows, j, dtype), self.offset(c, panel, j, dtype)
+                row = 0
+                for rows, count in row_blocks(m, most_rows(self.target, vectors)):
+                    block = Block(rows, vectors, lanes, k, item.a.pitch, item.c.pitch, panel, dtype)
+                    self.kernel(block)
+                    with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
+                        left, target = self.offset(a, item.a.pitch, i, dtype), self.offset(out, item.c.pitch, i, dtype)
+                        self.w.line(f"call void @{block.name}(ptr {left}, ptr {right}, ptr {target})")
+                    row += rows * count
 
     def pointer(self, base: Lanes) -> str:
         return self.w.raw(f"inttoptr i64 {base.text} to ptr")
@@ -130,17 +130,19 @@ class DotEmitter:
     def step(self, block: Block, slots: dict[tuple[int, int], str], left: str, right: str, k: int) -> None:
         """One row of the panel times one column of the block."""
         kind = llvm_type(block.dtype, block.lanes)
-        row = [Lanes(self.load(kind, self.at(right, k * block.panel + v * block.lanes, block), self.align(block)),
-            block.dtype,
-                     block.lanes, self.w.depth) for v in range(block.vectors)]
+        places = [self.at(right, k * block.panel + v * block.lanes, block) for v in range(block.vectors)]
+        row = [Lanes(self.load(kind, p, self.align(block)), block.dtype, block.lanes, self.w.depth) for p in places]
         for r in range(block.rows):
             element = self.load(llvm_type(block.dtype, 1), self.at(left, r * block.pitch_a + k, block))
             factor = self.e.splat(Lanes(element, block.dtype, 1, self.w.depth), block.lanes)
             for v, b in enumerate(row):
                 old = Lanes(self.w.raw(f"load {kind}, ptr {slots[r, v]}"), block.dtype, block.lanes, self.w.depth)
-                total = self.e.multiply_add(factor, b, old) if block.dtype.is_float else self.e.add(self.e.mul(factor,
-                    b), old)
+                join = self.e.multiply_add if block.dtype.is_float else self.multiply_integers
+                total = join(factor, b, old)
                 self.w.line(f"store {total.typed}, ptr {slots[r, v]}")
+
+    def multiply_integers(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        return self.e.add(self.e.mul(a, b), c)
 
     def at(self, pointer: str, elements: int, block: Block) -> str:
         return self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {pointer}, i64 {elements}")
@@ -186,15 +188,10 @@ class DotEmitter:
             for r in [r for r in range(lanes) if not r & step]:
                 low = [lane if not lane & step else lanes + lane - step for lane in range(lanes)]
                 high = [lane + step if not lane & step else lanes + lane for lane in range(lanes)]
-                rows[r], rows[r + step] = self.shuffle(rows[r], rows[r + step], low), self.shuffle(rows[r],
-                    rows[r + step], high)
+                pair = rows[r], rows[r + step]
+                rows[r], rows[r + step] = self.e.shuffle(*pair, low), self.e.shuffle(*pair, high)
             step //= 2
         return rows
-
-    def shuffle(self, a: Lanes, b: Lanes, picks: list[int]) -> Lanes:
-        mask = ", ".join(f"i32 {p}" for p in picks)
-        text = self.w.raw(f"shufflevector {a.typed}, {b.typed}, <{len(picks)} x i32> <{mask}>")
-        return Lanes(text, a.dtype, a.width, self.w.depth)
 
 
 class function:  # reads as a statement: `with function(writer, header):`

@@ -6,6 +6,8 @@ only where it meets one.
 
 from __future__ import annotations
 
+from typing import overload
+
 from pypto.backends.cpu import convert, softfloat
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, number
 from pypto.backends.cpu.target import CpuTarget
@@ -79,7 +81,11 @@ class LaneEmitter:
     def rem(self, a: Lanes, b: Lanes) -> Lanes:
         if a.dtype.is_float:
             return softfloat.fmod(self, a, b)
-        return self.sub(a, self.mul(convert.int_div(self, a, b), b)) if b.text != "0" else a
+        rest = self.sub(a, self.mul(convert.int_div(self, a, b), b))
+        if b.text.lstrip("-").isdigit() and b.text != "0":
+            return rest
+        zero = self.const(0, a.dtype)
+        return self.select(self.cmp("eq", b, zero), zero, rest)
 
     def neg(self, a: Lanes) -> Lanes:
         return self.instr(f"fneg {a.typed}", a.dtype, a) if a.dtype.is_float else self.sub(self.const(0, a.dtype), a)
@@ -174,6 +180,27 @@ class LaneEmitter:
             power = self.shl(self.add(part, self.const(bias, ints)), self.const(mantissa, ints))
             a = self.mul(a, self.raw_bitcast(power, floats))
         return a
+
+    def shuffle(self, a: Lanes, b: Lanes, picks: list[int]) -> Lanes:
+        """Lanes of `a`, then of `b`, by number."""
+        mask = ", ".join(f"i32 {p}" for p in picks)
+        text = f"shufflevector {a.typed}, {b.typed}, <{len(picks)} x i32> <{mask}>"
+        return self.w.instr(text, a.dtype, len(picks), max(a.level, b.level))
+
+    @overload
+    def part(self, a: Lanes, start: int, width: int) -> Lanes: ...
+    @overload
+    def part(self, a: None, start: int, width: int) -> None: ...
+    def part(self, a: Lanes | None, start: int, width: int) -> Lanes | None:
+        """Some neighbouring lanes."""
+        if a is None or a.width in (1, width):
+            return a
+        return self.shuffle(a, a, list(range(start, start + width)))
+
+    def first(self, count: int, width: int) -> Lanes:
+        """Mask of the first lanes."""
+        picks = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(width))
+        return Lanes(f"<{picks}>", int1, width, 0)
 
     def iota(self, width: int, dtype: DType) -> Lanes:
         """0, 1, 2, … in the lanes."""

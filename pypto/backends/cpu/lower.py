@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pypto.backends.base import Slot
-from pypto.backends.cpu.access import Chunk, MemoryEmitter, memory_dtype
+from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.convert import from_memory
 from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.legalize import legalize
 from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Scalar, Schedule
+from pypto.backends.cpu.memory import Chunk, memory_dtype
 from pypto.backends.cpu.nest import NestEmitter
 from pypto.backends.cpu.plan import REDUCTIONS
 from pypto.backends.cpu.pull import is_tile
@@ -59,9 +60,9 @@ class FunctionEmitter:
 
     def __post_init__(self) -> None:
         self.e = LaneEmitter(self.writer, self.target)
-        self.nests = NestEmitter(self.e, self.env, self.schedule.of, self.base)
+        self.nests = NestEmitter(self.e, self.function, self.env, self.schedule.of, self.base)
         self.dots = DotEmitter(self.e, self.target)
-        self.memory = MemoryEmitter(self.e, self.env.__getitem__)
+        self.memory = AccessEmitter(self.e, self.env.__getitem__)
         self.ids: list[Lanes] = []
         self.counts: list[Lanes] = []
 

@@ -7,15 +7,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pypto.backends.cpu.access import STREAM_ALIGN, Chunk, MemoryEmitter
+from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
+from pypto.backends.cpu.memory import STREAM_ALIGN, Chunk
+from pypto.backends.cpu.plan import may_alias
 from pypto.backends.cpu.pull import IndexMap, is_tile, operand_map
 from pypto.backends.cpu.reductions import Accumulator, make_accumulator
 from pypto.backends.cpu.storage import item_bytes
 from pypto.errors import CompilerBug
-from pypto.ir.core import Op, Value
+from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import DType, PtrType, float32, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
@@ -37,15 +39,17 @@ class Part:
 class NestEmitter:
     """Emits nests over an environment of scalars and the addresses of buffers."""
 
-    def __init__(self, e: LaneEmitter, env: dict[Value, Lanes], buffers: dict[Value, Buffer],
+    def __init__(self, e: LaneEmitter, function: Function, env: dict[Value, Lanes], buffers: dict[Value, Buffer],
                  base: Callable[[Buffer], Lanes]) -> None:
         self.e = e
         self.w = e.w
+        self.function = function
         self.env = env
         self.buffers = buffers
         self.base = base
-        self.memory = MemoryEmitter(e, env.__getitem__)
+        self.memory = AccessEmitter(e, env.__getitem__)
         self.own: set[Value] = set()  # values that the running body computes, not reads
+        self.stores: list[Op] = []  # of the running nest
         self.programs = e.const(0, int64)  # of the whole grid
         self.streaming: Lanes | None = None  # condition under which the nest's stores go past the caches
         self.streams = False  # some store of the kernel may
@@ -58,9 +62,11 @@ class NestEmitter:
         """
         stmts = [s for body in nest.bodies for s in body]
         accesses = [a for s in stmts for a in self.accesses(s)]
+        self.memory.written = {s.buffer.view_of or s.buffer for s in stmts if s.buffer is not None}
+        self.stores = [s.op for s in stmts if s.kind == "store" and s.op is not None]
         with self.w.based():
             inside = self.all_of([c for c in map(self.memory.interior, accesses) if c is not None])
-            self.streaming = self.far(stmts) if once else None
+            self.streaming = self.far() if once else None
         self.rough = any(n > 1 and not self.memory.inside(a, d) for a in accesses for d, n in enumerate(a.shape))
         if inside is None or any(map(self.memory.outside, accesses)):
             results = self.version(nest, inside is not None)
@@ -73,10 +79,9 @@ class NestEmitter:
     def all_of(self, conditions: list[Lanes]) -> Lanes | None:
         return functools.reduce(self.e.and_, conditions) if conditions else None
 
-    def far(self, stmts: list[Stmt]) -> Lanes | None:
+    def far(self) -> Lanes | None:
         """Condition under which stores go past the caches: all aligned, and more of them than the last level holds."""
-        stores = [s.op for s in stmts if s.kind == "store" and s.op is not None]
-        conditions = [self.streamable(Access.of(op)) for op in stores]
+        conditions = [self.streamable(Access.of(op)) for op in self.stores]
         return self.all_of([c for c in conditions if c is not None]) if None not in conditions else None
 
     def streamable(self, access: Access) -> Lanes | None:
@@ -340,7 +345,9 @@ class NestEmitter:
             access = Access.of(op)
             base = self.operand(access.base, op, index, at)
             mask, other = self.optional(access.mask, op, index, at), self.optional(access.other, op, index, at)
-            return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other)
+            changed = any(may_alias(self.function, op, store) for store in self.stores)
+            level = self.w.depth if changed else self.w.base
+            return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other, level)
         return self.apply(op, tuple(self.operand(v, op, index, at) for v in op.operands))
 
     def apply(self, op: Op, operands: tuple[Lanes, ...]) -> Lanes:

@@ -1,0 +1,274 @@
+"""Memory: neighbours, gathers and single elements, in arrays and in scratch; masked where elements may not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pypto.backends.cpu.convert import from_memory, to_memory
+from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, memory_type, vector
+from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.pull import IndexMap
+from pypto.backends.cpu.storage import item_bytes
+from pypto.ir.core import Value
+from pypto.ir.types import DType, PtrType, float32, int1, int64, uint8, uint16
+
+STREAM_ALIGN = 16  # numpy aligns its arrays to 16 bytes; four such stores fill a line before it leaves
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Where a nest stands: the index at every loop position, and the lanes that are under way.
+
+    `lanes` is the loop position that lies along the lanes (or -1), `width` their number, `tail` how many of them exist
+    when that is fewer. `masked` says that elements of structured accesses may lie outside, `streaming` that whole
+    registers are stored past the caches.
+    """
+
+    index: list[Lanes]
+    lanes: int
+    width: int
+    tail: int = 0
+    masked: bool = True
+    streaming: bool = False
+
+    def at(self, position: int | None) -> Lanes:
+        """First index along a loop position; 0 where there is none."""
+        return self.index[position] if position is not None else Lanes("0", int64, 1, 0)
+
+
+def memory_dtype(elem: DType | PtrType) -> DType:
+    """The integer or float that memory holds."""
+    if isinstance(elem, PtrType):
+        return int64
+    if elem.is_bool:
+        return uint8
+    return uint16 if elem.is_float and elem.bits == 16 else elem
+
+
+class MemoryEmitter:
+    """Emits accesses through a `LaneEmitter`."""
+
+    def __init__(self, e: LaneEmitter, scalar: Callable[[Value], Lanes]) -> None:
+        self.e = e
+        self.w = e.w
+        self.scalar = scalar  # a scalar of Tile IR that is already computed
+        self.written: set[Buffer] = set()  # scratch that the running nest writes
+        self.harmless = ""  # stack memory for accesses of which no lane exists
+
+    # --- addresses ----------------------------------------------------------------------------------------------
+
+    def pointer(self, base: Lanes, offset: Lanes, elem: DType | PtrType) -> tuple[str, int]:
+        """Pointer text to an element, and the frame from which on it is known."""
+        level = max(base.level, self.w.base)
+        memo = self.w.frames[level].memo
+        if ("ptr", base.text) not in memo:
+            memo["ptr", base.text] = Lanes(self.w.raw(f"inttoptr i64 {base.text} to ptr", level), int64, 1, level)
+        text = memo["ptr", base.text].text
+        if offset.text == "0":
+            return text, level
+        level = max(level, offset.level)
+        return self.w.raw(f"getelementptr {memory_type(elem)}, ptr {text}, i64 {offset.text}", level), level
+
+    def offset(self, terms: list[tuple[Lanes, Lanes]]) -> Lanes:
+        """Σ index · stride of scalars, outer terms first, so that each part stays in the outermost frame it can."""
+        total = Lanes("0", int64, 1, 0)
+        products = [self.product(i, s) for i, s in terms]
+        for term in sorted(products, key=lambda v: v.level):
+            total = self.sum(total, term)
+        return total
+
+    def product(self, a: Lanes, b: Lanes) -> Lanes:
+        if "0" in (a.text, b.text):
+            return Lanes("0", int64, 1, 0)
+        if b.text == "1":
+            return a
+        return b if a.text == "1" else self.e.mul(a, b)
+
+    def sum(self, a: Lanes, b: Lanes) -> Lanes:
+        if a.text == "0":
+            return b
+        return a if b.text == "0" else self.e.add(a, b)
+
+    # --- plain memory -------------------------------------------------------------------------------------------
+
+    def load_at(self, pointer: str, level: int, dtype: DType, width: int, align: int, mask: Lanes | None = None,
+                other: Lanes | None = None, tail: int = 0) -> Lanes:
+        """`width` neighbours in memory form: the first `tail` of them unless that is 0, where the mask holds."""
+        if width == 1 or (mask is None and not tail):
+            kind = vector(memory_type(dtype), width)
+            return self.w.instr(f"load {kind}, ptr {pointer}, align {align}", dtype, width, level)
+        level = max(level, mask.level if mask else 0, other.level if other else 0)
+        parts = self.registers(pointer, dtype, width, tail, level, mask, other or self.e.const(0, dtype))
+        return self.joined([self.load_register(*part, align, level) for part in parts])
+
+    def load_register(self, pointer: str, on: Lanes | bool, other: Lanes, align: int, level: int) -> Lanes:
+        if on is False:
+            return other
+        dtype, width, kind = other.dtype, other.width, other.type
+        if on is True:
+            return self.w.instr(f"load {kind}, ptr {pointer}, align {align}", dtype, width, level)
+        name = f"llvm.masked.load.{intrinsic_suffix(dtype, width)}.p0"
+        args = (("ptr", pointer), ("i32", str(align)), (on.type, on.text), (kind, other.text))
+        return Lanes(self.w.call(kind, name, args, level), dtype, width, max(level, self.w.base))
+
+    def store_at(self, value: Lanes, pointer: str, align: int, mask: Lanes | None = None, tail: int = 0,
+                 streaming: bool = False) -> None:
+        if mask is None and not tail:
+            align = min(STREAM_ALIGN, value.width * value.dtype.itemsize) if streaming else align
+            self.w.line(f"store {value.typed}, ptr {pointer}, align {align}{', !nontemporal !0' * streaming}")
+            return
+        parts = self.registers(pointer, value.dtype, value.width, tail, self.w.depth, mask, value)
+        for place, on, part in parts:
+            if on is True:
+                self.w.line(f"store {part.typed}, ptr {place}, align {align}")
+            elif on is not False:
+                name = f"llvm.masked.store.{intrinsic_suffix(part.dtype, part.width)}.p0"
+                args = ((part.type, part.text), ("ptr", place), ("i32", str(align)), (on.type, on.text))
+                self.w.call("void", name, args)
+
+    def registers(self, pointer: str, dtype: DType, width: int, tail: int, level: int, mask: Lanes | None,
+                  value: Lanes) -> list[tuple[str, Lanes | bool, Lanes]]:
+        """A masked access register by register: pointer, which lanes (or all, or none), and the lanes of `value`.
+
+        LLVM fails to split a masked access when its mask turns out to be empty in one half (22.1: "Getting value from
+        an unknown LocationSize"), so it never has to.
+        """
+        lanes = min(width, self.e.target.vector_bytes // dtype.itemsize)
+        value = self.e.splat(value, width)
+        parts: list[tuple[str, Lanes | bool, Lanes]] = []
+        for start in range(0, width, lanes):
+            place = self.w.raw(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {start}", level)
+            count = min(lanes, max(0, (tail or width) - start))
+            on = both(self.e, self.e.part(mask, start, lanes), self.e.first(count, lanes) if count < lanes else None)
+            parts.append((place, on or True if count else False, self.e.part(value, start, lanes)))
+        return parts
+
+    def joined(self, parts: list[Lanes]) -> Lanes:
+        """One value of parts, whose number is a power of two."""
+        while len(parts) > 1:
+            width = parts[0].width * 2
+            parts = [self.e.shuffle(a, b, list(range(width))) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def addresses(self, base: Lanes, first: Lanes, step: Lanes, width: int, elem: DType | PtrType) -> Lanes:
+        """Addresses of lanes that lie `step` elements apart."""
+        size = self.e.const(memory_dtype(elem).itemsize, int64)
+        start = self.e.add(base, self.product(first, size))
+        return self.e.add(start, self.e.mul(self.e.iota(width, int64), self.product(step, size)))
+
+    def gather(self, addresses: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None,
+               level: int) -> Lanes:
+        dtype, width = memory_dtype(elem), addresses.width
+        kind, pointers = vector(memory_type(elem), width), vector("ptr", width)
+        level = max(level, addresses.level, mask.level if mask else 0, other.level if other else 0)
+        pointer = self.w.raw(f"inttoptr {addresses.typed} to {pointers}", level)
+        on = self.e.splat(mask or self.e.const(True, int1), width)
+        rest = self.e.splat(other, width).text if other is not None else "zeroinitializer"
+        name = f"llvm.masked.gather.{intrinsic_suffix(dtype, width)}.v{width}p0"
+        args = ((pointers, pointer), ("i32", str(dtype.itemsize)), (on.type, on.text), (kind, rest))
+        return Lanes(self.w.call(kind, name, args, level), dtype, width, level)
+
+    def scatter(self, value: Lanes, addresses: Lanes, mask: Lanes | None) -> None:
+        width = addresses.width
+        value, on = self.e.splat(value, width), self.e.splat(mask or self.e.const(True, int1), width)
+        pointers = vector("ptr", width)
+        pointer = self.w.raw(f"inttoptr {addresses.typed} to {pointers}")
+        name = f"llvm.masked.scatter.{intrinsic_suffix(value.dtype, width)}.v{width}p0"
+        self.w.call("void", name, ((value.type, value.text), (pointers, pointer), ("i32", str(value.dtype.itemsize)),
+            (on.type, on.text)))
+
+    # --- scalars ------------------------------------------------------------------------------------------------
+
+    def load_scalar(self, address: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None,
+            level: int) -> Lanes:
+        """One element. Where the mask is false, a harmless stack slot is read in its place."""
+        dtype = memory_dtype(elem)
+        level = max(level, address.level, mask.level if mask else 0)
+        pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr", level)
+        if mask is not None:
+            pointer = self.w.raw(f"select i1 {mask.text}, ptr {pointer}, ptr {self.w.slot('i64')}", level)
+        loaded = self.load_at(pointer, level, dtype, 1, dtype.itemsize)
+        value = loaded if isinstance(elem, PtrType) else from_memory(self.e, loaded, elem)
+        if mask is None:
+            return value
+        return self.e.select(mask, value, other if other is not None else self.e.const(0, value.dtype))
+
+    def store_scalar(self, value: Lanes, address: Lanes, mask: Lanes | None) -> None:
+        pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr")
+        if mask is not None:
+            pointer = self.w.raw(f"select i1 {mask.text}, ptr {pointer}, ptr {self.w.slot('i64')}")
+        held = to_memory(self.e, value)
+        self.store_at(held, pointer, held.dtype.itemsize)
+
+    # --- scratch ------------------------------------------------------------------------------------------------
+
+    def buffer_terms(self, buffer: Buffer, index: IndexMap, at: Chunk) -> list[tuple[Lanes, Lanes]]:
+        terms = [(at.at(p), self.e.const(s, int64)) for p, s in zip(index, buffer.strides, strict=True)]
+        if buffer.panel and index:  # whole panels before the one that this chunk lies in
+            terms[-1] = (at.at(index[-1]), self.e.const(buffer.rows, int64))
+        return terms
+
+    def lane_step(self, buffer: Buffer, index: IndexMap, at: Chunk) -> int:
+        """Elements between neighbouring lanes; 0 where the value is the same in all."""
+        return sum(s for p, s in zip(index, buffer.strides, strict=True) if p == at.lanes and at.lanes >= 0)
+
+    def read(self, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> Lanes:
+        """A chunk of a kept tile. Scratch is padded, so that no mask is needed."""
+        held = scratch_dtype(buffer.elem)
+        step = self.lane_step(buffer, index, at)
+        terms = self.buffer_terms(buffer, index, at)
+        if step > 1 or (step and buffer.dense and at.tail):
+            first = self.offset(terms)
+            mask = self.tail_mask(at)
+            addresses = self.addresses(base, first, self.e.const(step, int64), at.width, held)
+            loaded = self.gather(addresses, held, mask, None, self.fresh(buffer))
+        else:
+            pointer, level = self.pointer(base, self.offset(terms), held)
+            level = max(level, *(at.at(p).level for p in index)) if index else self.w.depth
+            width = at.width if step else 1
+            loaded = self.load_at(pointer, max(level, self.fresh(buffer)), memory_dtype(held), width,
+                self.alignment(buffer, width))
+        return self.from_scratch(loaded, buffer.elem)
+
+    def fresh(self, buffer: Buffer) -> int:
+        """The outermost frame that a read may be hoisted to: none where the nest writes the buffer itself."""
+        return self.w.depth if (buffer.view_of or buffer) in self.written else self.w.base
+
+    def write(self, value: Lanes, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> None:
+        held = self.e.splat(self.to_scratch(value), at.width) if self.lane_step(buffer, index,
+            at) else self.to_scratch(value)
+        pointer, _ = self.pointer(base, self.offset(self.buffer_terms(buffer, index, at)), scratch_dtype(buffer.elem))
+        tail = at.tail if buffer.dense and held.width > 1 else 0
+        self.store_at(held, pointer, self.alignment(buffer, held.width), tail=tail)
+
+    def alignment(self, buffer: Buffer, width: int) -> int:
+        size = item_bytes(buffer.elem)
+        return size if buffer.dense else min(64, size * width)
+
+    def to_scratch(self, value: Lanes) -> Lanes:
+        return to_memory(self.e, value) if value.dtype.is_bool else value
+
+    def from_scratch(self, loaded: Lanes, elem: DType | PtrType) -> Lanes:
+        if isinstance(elem, PtrType):
+            return loaded
+        return from_memory(self.e, loaded, elem) if elem.is_bool else loaded.as_dtype(elem)
+
+    def tail_mask(self, at: Chunk) -> Lanes | None:
+        return self.e.first(at.tail, at.width) if at.tail else None
+
+
+def both(e: LaneEmitter, a: Lanes | None, b: Lanes | None) -> Lanes | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return e.and_(a, b)
+
+
+def scratch_dtype(elem: DType | PtrType) -> DType:
+    """Scratch holds what registers hold, and bools as bytes."""
+    if isinstance(elem, PtrType):
+        return int64
+    if elem.is_bool:
+        return uint8
+    return float32 if elem.is_float and elem.bits == 16 else elem

@@ -1,0 +1,52 @@
+"""Runs launches on the CPU and in the interpreter, and compares what they leave."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from typing import Any
+
+import numpy as np
+
+import pypto as pto
+from tests.conformance import cases, flow_cases, network_cases
+from tests.conformance.cases import Array, Launch, Make
+
+ALL: dict[str, Make] = {**cases.CASES.make, **flow_cases.CASES.make, **network_cases.CASES.make}
+
+
+def make_launch(name: str) -> Launch:
+    """The same arrays each time, in memory of their own."""
+    return ALL[name](np.random.default_rng(zlib.crc32(name.encode())))
+
+
+@functools.cache
+def at_level(kernel: Any, level: str) -> Any:
+    """The kernel, compiled for a feature level."""
+    return pto.jit(level=level)(kernel.function)
+
+
+def run(kernel: Any, launch: Launch) -> dict[str, Array]:
+    """Launch; gives the outputs, and asserts that the inputs are as before."""
+    before = {n: x.copy() for n, x in launch.arguments.items() if isinstance(x, np.ndarray)}
+    kernel[launch.grid](**launch.arguments)
+    outputs = {name: launch.arguments[name] for name in launch.expected}
+    for name, array in before.items():
+        if not any(np.shares_memory(array_of(launch, name), out) for out in outputs.values()):
+            np.testing.assert_array_equal(launch.arguments[name], array, err_msg=f"{name} is no output")
+    return outputs
+
+
+def array_of(launch: Launch, name: str) -> Array:
+    array: Array = launch.arguments[name]
+    return array
+
+
+def assert_close(found: dict[str, Array], expected: dict[str, Array], tolerance: float, what: str) -> None:
+    for name, wanted in expected.items():
+        array = found[name]
+        assert (array.dtype, array.shape) == (wanted.dtype, wanted.shape), f"{what}: {name}"
+        wide = np.float64 if array.dtype.kind not in "iub" else array.dtype
+        np.testing.assert_allclose(
+            array.astype(wide), wanted.astype(wide), rtol=tolerance, atol=tolerance, err_msg=f"{what}: {name}"
+        )

@@ -1,0 +1,120 @@
+"""How each row of the op table is tried: operand types, attributes and the text of a call, all read from the row."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.errors import Diagnostic
+from pypto.frontend.operators import BINARY, COMPARE, UNARY, plain
+from pypto.ir.core import Op, Region, Value
+from pypto.ir.types import DTYPES, DType, TileType, float32, int64
+from pypto.ops.build import OpBuilder
+from pypto.ops.row import REQUIRED, OpRow, Param
+from pypto.ops.table import ROWS
+
+Shape = tuple[int, ...]
+SIZE: Final = 701  # of one-dimensional tiles: no multiple of any number of lanes
+SYMBOLS: Final = {row: symbol for symbol, _, row in (*BINARY.values(), *COMPARE.values(), *UNARY.values()) if row}
+
+# Rows whose attributes must fit their operands, with shapes and attributes that do.
+FITTING: Final[Mapping[str, tuple[tuple[tuple[Shape, ...], dict[str, Any]], ...]]] = MappingProxyType({
+    "arange": (((), {"start": 0, "end": 37}), ((), {"start": -5, "end": 3}), ((), {"start": 7, "end": None})),
+    "broadcast_to": ((((1, 7),), {"shape": (5, 7)}), (((5, 1),), {"shape": (5, 7)}), (((7,),), {"shape": (2, 5, 7)}),
+                     (((1, 5, 1),), {"shape": (3, 5, 17)})),
+    "reshape": ((((6, 35),), {"shape": (10, 21)}), (((210,),), {"shape": (2, 7, 15)}), (((2, 7, 3),), {"shape": (-1,)}),
+                (((7, 9),), {"shape": (1, 7, 1, 9)})),
+    "permute": ((((5, 19),), {"dims": None}), (((5, 19),), {"dims": (1, 0)}), (((3, 5, 7),), {"dims": None}),
+                (((3, 5, 17),), {"dims": (2, 0, 1)}), (((3, 5, 17),), {"dims": (1, 0, -1)})),
+    "dot": ((((5, 9), (9, 7)), {}), (((33, 17), (17, 50)), {}), (((1, 1), (1, 1)), {}), (((3, 5, 9), (3, 9, 21)), {})),
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Call:
+    """One way to call an op: operand types, and its attributes by name."""
+
+    row: OpRow
+    types: tuple[TileType, ...]
+    attrs: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def op(self) -> Op:
+        """The op that the call makes, as the row prepares it. Raises where the op does not take these types."""
+        operands = [Value(t, f"x{i}") for i, t in enumerate(self.types)]
+        b = OpBuilder(Region(operands))
+        given = dict(zip((p.name for p in self.row.params if p.is_operand), operands, strict=False))
+        arguments = {p.name: given.get(p.name, p.default) for p in self.row.params} | dict(self.attrs)
+        prepare = self.row.prepare
+        values, attrs = prepare(b, **arguments) if prepare else plain(b, self.row.params, arguments)
+        return b.op(self.row.name, *values, **attrs)
+
+    @property
+    def is_accepted(self) -> bool:
+        try:
+            return bool(self.op.results)
+        except (TypeError, Diagnostic):
+            return False
+
+    def text(self, *operands: str) -> str:
+        """The call in the language: by name, or by the operator that stands for a row without one."""
+        if not self.row.public:
+            return f" {SYMBOLS[self.row.name]} ".join(operands if len(operands) > 1 else ("", *operands))
+        attrs = [f"{name}={value!r}" for name, value in self.attrs]
+        return f"pto.{self.row.name}({', '.join([*operands, *attrs])})"
+
+    def __str__(self) -> str:
+        return f"{self.text(*(str(t) for t in self.types))}"
+
+
+def operands_of(row: OpRow) -> list[Param]:
+    """The operands that a call must give."""
+    return [p for p in row.params if p.is_operand and p.default is REQUIRED]
+
+
+def choices(p: Param, rank: int) -> list[Any]:
+    """Values of an attribute to try."""
+    axes = [*range(rank), -1]
+    if p.name == "axis":
+        return axes
+    if p.kind == "bool":
+        return [False, True]
+    if p.kind == "dtype":
+        return list(DTYPES) if p.default is REQUIRED else [None, int64, float32]
+    return [p.default]
+
+
+def combinations(row: OpRow, rank: int) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Attributes together; those without meaning (hints) stay at their defaults."""
+    attrs = [p for p in row.params if not p.is_operand and p.kind in ("axis", "bool", "dtype", "int")]
+    for values in itertools.product(*(choices(p, rank) for p in attrs)):
+        yield tuple((p.name, v) for p, v in zip(attrs, values, strict=True))
+
+
+def calls(row: OpRow, dtype: DType, shape: Shape | None = None) -> list[Call]:
+    """All that is tried of a row with operands of one dtype, as far as the row accepts it."""
+    if row.name in FITTING:
+        made = [Call(row, tuple(TileType(s, dtype) for s in shapes), tuple(attrs.items()))
+                for shapes, attrs in FITTING[row.name]]
+    else:
+        shape = shape or ((SIZE,) if row.elementwise else (5, 9, 19))
+        types = (TileType(shape, dtype),) * len(operands_of(row))
+        made = [Call(row, types, attrs) for attrs in combinations(row, len(shape))]
+    return [call for call in made if call.is_accepted]
+
+
+def takes(row: OpRow) -> tuple[DType, ...]:
+    """The dtypes that a row accepts."""
+    return tuple(d for d in DTYPES if calls(row, d))
+
+
+# Rows that compute; the others are control flow, memory, or what only the frame of a kernel gives meaning to.
+COMPUTING: Final = tuple(
+    row for row in ROWS if row.meaning is not None and (row.public or row.name in SYMBOLS) and row.name != "arange"
+)
+ELEMENTWISE: Final = tuple(row for row in COMPUTING if row.elementwise)
+AXES: Final = tuple(row for row in COMPUTING if not row.elementwise and row.name not in FITTING)

@@ -1,0 +1,133 @@
+"""The table is complete: each row says all that is needed of it, and each cell is filled or says why not."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.ir.types import DTYPES, DType
+from pypto.ops.row import Effect, OpRow, Reduction, Structural, Unsupported
+from pypto.ops.table import ROWS, TABLE
+from tests.ops.rows import COMPUTING, FITTING, SYMBOLS, Call, calls, operands_of, takes
+
+TEN = ("add", "exp", "cast", "where", "sum", "argmax", "dot", "load", "permute", "cumsum")
+KINDS = ("tile", "int", "bool", "str", "dtype", "shape", "axis", "any")
+TRIED = {
+    "all": lambda d: True,
+    "float": lambda d: d.is_float,
+    "int": lambda d: d.is_int,
+    "bool": lambda d: d.is_bool,
+    "number": lambda d: not d.is_bool,
+}
+every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+
+def test_names_are_unique() -> None:
+    assert len(TABLE) == len(ROWS)
+    assert not {row.name for row in ROWS if row.public} & set(SYMBOLS) - {"dot"}
+
+
+@pytest.mark.parametrize("name", TEN)
+def test_ten_families(name: str) -> None:
+    """Ops of ten families fit into one form of row, on both backends."""
+    row = TABLE[name]
+    assert isinstance(row.cpu, Structural | Reduction) or callable(row.cpu)
+    assert isinstance(row.ascend, str | Structural)
+    assert row.doc and (row.public or name in SYMBOLS)
+
+
+@every_row
+def test_cells(row: OpRow) -> None:
+    filled = callable(row.cpu) or isinstance(row.cpu, Structural | Reduction | Unsupported)
+    assert filled and isinstance(row.ascend, str | Structural | Unsupported)
+    for cell in (row.cpu, row.ascend):
+        if isinstance(cell, Unsupported):
+            assert len(cell.reason) > 10, "a reason says what to write instead"
+        if isinstance(cell, str):
+            assert "{dst}" in cell and all(f"{{{i}}}" in cell for i in range(len(operands_of(row))))
+
+
+@every_row
+def test_texts(row: OpRow) -> None:
+    assert len(row.doc.split()) >= 2
+    assert all(p.kind in KINDS for p in row.params)
+    assert not row.public or row.example or row.name in ("program_id", "num_programs")
+
+
+@every_row
+def test_ranges_and_tolerances(row: OpRow) -> None:
+    low, high = row.domain
+    assert low < high and row.dtypes in TRIED
+    assert all(0 < ulp <= 4 and name in ("f32", "f64") for name, ulp in row.ulp.items())
+
+
+@every_row
+def test_what_has_no_meaning_is_left_to_the_interpreter(row: OpRow) -> None:
+    from pypto.interp.run import HANDLERS
+
+    handled = row.name in HANDLERS or row.name == "yield"
+    assert handled != (row.meaning is not None)
+    assert row.effect is Effect.PURE or row.meaning is None
+
+
+@every_row
+def test_public_names(row: OpRow) -> None:
+    assert hasattr(pto, row.name) == row.public
+    if not row.public:
+        return
+    function = getattr(pto, row.name)
+    assert list(inspect.signature(function).parameters) == [p.name for p in row.params]
+    assert function.__doc__.startswith(row.doc)
+
+
+@pytest.mark.parametrize("row", COMPUTING, ids=lambda row: row.name)
+def test_accepted_dtypes_are_those_that_it_states(row: OpRow) -> None:
+    stated = [d for d in DTYPES if TRIED[row.dtypes](d)]
+    assert set(stated) <= set(takes(row)), "the row refuses a dtype that it says is tried"
+
+
+@pytest.mark.parametrize("row", [r for r in COMPUTING if r.traits & {"commutative"}], ids=lambda row: row.name)
+def test_commutative_means_it(row: OpRow) -> None:
+    for dtype in takes(row):
+        op = calls(row, dtype)[0].op
+        a, b = (np.arange(3 * i, 701 + 3 * i).astype(op.operands[0].dtype.numpy) for i in range(2))
+        np.testing.assert_array_equal(row.meaning(op, a, b), row.meaning(op, b, a))
+
+
+@pytest.mark.parametrize("row", COMPUTING, ids=lambda row: row.name)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_type_rule_agrees_with_numpy(row: OpRow, dtype: DType) -> None:
+    """Shape and kind of what the meaning gives are those of the type rule; integers keep their values."""
+    for call in calls(row, dtype):
+        op = call.op
+        arrays = [np.ones(v.shape, v.dtype.numpy) for v in op.operands]
+        result, kind = np.asarray(row.meaning(op, *arrays)), op.result.tile
+        assert result.shape == kind.shape, str(call)
+        assert is_kind(result, kind.dtype), f"{call} is {kind}, but numpy gives {result.dtype}"
+        if kind.dtype.is_int:
+            assert np.array_equal(result, result.astype(kind.dtype.numpy)), str(call)
+
+
+def is_kind(result: np.ndarray, dtype: DType) -> bool:
+    if dtype.is_float:
+        return result.dtype.kind in "fV"
+    return result.dtype.kind == "b" if dtype.is_bool else result.dtype.kind in "iu"
+
+
+def test_every_row_is_tried() -> None:
+    """A new row gets its tests by being there: with operands of one shape, or with an entry of `FITTING`."""
+    untried = [row.name for row in COMPUTING if not any(calls(row, d) for d in DTYPES)]
+    assert not untried
+    assert set(FITTING) <= set(TABLE)
+
+
+def test_calls_are_python() -> None:
+    for row in COMPUTING:
+        for call in calls(row, takes(row)[0]):
+            assert isinstance(call, Call)
+            names = [f"x{i}" for i in range(len(call.types))]
+            assert ast.parse(call.text(*names), mode="eval")

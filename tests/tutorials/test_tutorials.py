@@ -1,0 +1,123 @@
+"""The tutorials run as scripts, and their kernels mean the same to the interpreter and to the CPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any, Final
+
+import jupytext
+import numpy as np
+import pytest
+
+import pypto as pto
+from benchmarks.tutorials import FOLDER, load_tutorial
+
+Array = Any
+CHECKS: Final = MappingProxyType({
+    "01_vector_add": ("largest difference from numpy", "pointers: equal to numpy", "[18. 20.  0.  0.]"),
+    "02_fused_softmax": ("largest difference from numpy in float64",),
+    "03_matrix_multiplication": ("largest difference from numpy in float64",),
+    "04_layer_norm": ("forward: largest", "dx: largest", "dweight: largest", "dbias: largest", "slope of the loss"),
+    "05_flash_attention": ("causal=False: largest", "causal=True: largest"),
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_tutorial_runs_checks_itself_and_prints_speed(name: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent)}
+    command = [sys.executable, "-W", "error", str(FOLDER / f"{name}.py")]
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for words in (*CHECKS[name], "times as fast"):
+        assert words in done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("0*.py")), ids=lambda path: path.stem)
+def test_a_tutorial_is_a_notebook_with_a_picture_and_exercises(path: Path) -> None:
+    cells = jupytext.read(path).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert cells[0].source.startswith(f"# {path.stem[:2]} · ")
+    assert "```text" in prose
+    assert "## Exercise" in cells[-1].source
+    assert len(cells) > 6
+
+
+def random(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)
+
+
+def vector_add(t: ModuleType) -> Array:
+    x, y, out = random(21), random(21) + 1, np.empty(21, np.float32)
+    t.add[(3,)](x, y, out, BLOCK=8)
+    return out
+
+
+def vector_add_with_pointers(t: ModuleType) -> Array:
+    x, y, out = random(21), random(21) + 1, np.empty(21, np.float32)
+    t.add_with_pointers[(3,)](x, y, out, 21, BLOCK=8)
+    return out
+
+
+def softmax(t: ModuleType) -> Array:
+    x = random(3, 21)
+    out = np.empty_like(x)
+    t.softmax[(3,)](x, out)
+    return out
+
+
+def softmax_with_pointers(t: ModuleType) -> Array:
+    x = random(3, 21)
+    out = np.empty_like(x)
+    t.softmax_with_pointers[(3,)](x, out, 21, 21, BLOCK=32)
+    return out
+
+
+def matmul(t: ModuleType) -> Array:
+    a, b, out = random(19, 11), random(11, 23), np.empty((19, 23), np.float32)
+    t.matmul_blocks[(2, 3)](a, b, out, BM=16, BN=8, BK=4)
+    return out
+
+
+def matmul_with_pointers(t: ModuleType) -> Array:
+    a, b, out = random(19, 11), random(11, 23), np.empty((19, 23), np.float32)
+    t.matmul_with_pointers[(2, 3)](a, b, out, 19, 23, 11, 11, 23, 23, BM=16, BN=8, BK=4)
+    return out
+
+
+def layer_norm(t: ModuleType) -> Array:
+    x, weight, bias = random(70, 21), random(21), random(21) + 1
+    y, dx = np.empty_like(x), np.empty_like(x)
+    mean, rstd = t.layer_norm(x, weight, bias, y)
+    sums = t.layer_norm_backward(x, weight, mean, rstd, np.flip(x).copy(), dx)
+    return np.concatenate([a.ravel() for a in (y, dx, *sums)])
+
+
+def flash_attention(t: ModuleType) -> Array:
+    q, k, v = random(3, 2, 37, 8)
+    outs = np.empty_like(q), np.empty_like(q)
+    for causal in (False, True):
+        t.attention[(2, 3)](q, k, v, outs[causal], CAUSAL=causal, BM=16, BN=8)
+    return np.concatenate(outs)
+
+
+CASES: Final[Mapping[Callable[[ModuleType], Array], str]] = MappingProxyType({
+    vector_add: "01_vector_add", vector_add_with_pointers: "01_vector_add",
+    softmax: "02_fused_softmax", softmax_with_pointers: "02_fused_softmax",
+    matmul: "03_matrix_multiplication", matmul_with_pointers: "03_matrix_multiplication",
+    layer_norm: "04_layer_norm", flash_attention: "05_flash_attention",
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_interpreter_and_cpu_agree(case: Callable[[ModuleType], Array]) -> None:
+    tutorial = load_tutorial(CASES[case])
+    compiled = case(tutorial)
+    with pto.interpreter():
+        interpreted = case(tutorial)
+    assert np.abs(compiled - interpreted).max() <= 5e-6
