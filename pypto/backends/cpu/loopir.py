@@ -6,6 +6,7 @@ What is no statement of its own is computed where it is needed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from pypto.ir.core import Op, Value
@@ -14,13 +15,12 @@ from pypto.ir.types import DType, PtrType
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """A tile in scratch memory: rows of `pitch` elements, or panels of `panel` columns for the right side of a dot."""
+    """A tile in scratch memory: padded to `sizes`, or in panels of `panel` columns for the right side of a dot."""
 
     id: int
     elem: DType | PtrType
     shape: tuple[int, ...]
-    pitch: int
-    rows: int  # padded size of the last dimension but one
+    sizes: list[int]
     panel: int = 0
     dense: bool = False  # rows may not be padded: the buffer is also seen under another shape
     start: int = 0
@@ -35,28 +35,26 @@ class Buffer:
         return self.shape[self.dropped :]
 
     @property
+    def pitch(self) -> int:
+        """Elements of a row, with its padding."""
+        return self.sizes[-1] if self.sizes else 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of a matrix, with its padding."""
+        return self.sizes[-2] if len(self.sizes) > 1 else 1
+
+    @property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours, per dimension; 0 where the dimension is not stored."""
+        steps = [math.prod(self.sizes[d + 1 :]) for d in range(len(self.sizes))]
         if self.panel:
-            return (*(self.rows * self.pitch,) * (len(self.shape) - 2), self.panel, 1)
-        steps = [1]
-        sizes = (*self.shape[:-2], self.rows, self.pitch) if len(self.shape) > 1 else (self.pitch,)
-        for size in reversed(sizes[1:]):
-            steps.append(steps[-1] * size)
-        full = tuple(reversed(steps))[: len(self.shape)]
-        return (*(0,) * self.dropped, *full[self.dropped :]) if self.shape else ()
+            steps[-2] = self.panel
+        return (*(0,) * self.dropped, *steps[self.dropped :])
 
     @property
     def elements(self) -> int:
-        if not self.shape:
-            return 1
-        stored = self.shape[self.dropped : -2]
-        count = self.pitch if self.dropped < len(self.shape) else 1
-        if len(self.shape) > 1 and self.dropped < len(self.shape) - 1:
-            count *= self.rows
-        for n in stored:
-            count *= n
-        return count
+        return math.prod(self.sizes[self.dropped :])
 
     def __str__(self) -> str:
         form = f" panels of {self.panel}" if self.panel else ""

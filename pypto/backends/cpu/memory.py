@@ -237,11 +237,16 @@ class MemoryEmitter:
         return self.w.depth if (buffer.view_of or buffer) in self.written else self.w.base
 
     def write(self, value: Lanes, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> None:
-        held = self.e.splat(self.to_scratch(value), at.width) if self.lane_step(buffer, index,
-            at) else self.to_scratch(value)
-        pointer, _ = self.pointer(base, self.offset(self.buffer_terms(buffer, index, at)), scratch_dtype(buffer.elem))
+        step, held = self.lane_step(buffer, index, at), self.to_scratch(value)
+        held = self.e.splat(held, at.width) if step else held
+        elem = scratch_dtype(buffer.elem)
+        first = self.offset(self.buffer_terms(buffer, index, at))
+        if step > 1:
+            addresses = self.addresses(base, first, self.e.const(step, int64), at.width, elem)
+            self.scatter(held, addresses, self.tail_mask(at))
+            return
         tail = at.tail if buffer.dense and held.width > 1 else 0
-        self.store_at(held, pointer, self.alignment(buffer, held.width), tail=tail)
+        self.store_at(held, self.pointer(base, first, elem)[0], self.alignment(buffer, held.width), tail=tail)
 
     def alignment(self, buffer: Buffer, width: int) -> int:
         size = item_bytes(buffer.elem)

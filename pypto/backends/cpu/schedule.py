@@ -8,7 +8,7 @@ from pypto.backends.cpu.fuse import Fuser
 from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Pack, Schedule, Stmt
 from pypto.backends.cpu.plan import REDUCTIONS, Plan, is_transposed, make_plan
 from pypto.backends.cpu.pull import can_pull, is_tile
-from pypto.backends.cpu.storage import Storage, dot_dtype, is_view, make_storage, maps_to, place
+from pypto.backends.cpu.storage import Storage, dot_dtype, is_view, make_storage, maps_to, padded, place
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
@@ -93,11 +93,11 @@ class Scheduler:
         lanes = self.storage.lanes(dtype)
         width = lanes * (2 if b.shape[-1] > lanes else 1)
         target = self.storage.new(b.tile.elem, b.shape, position, position, width)
-        target.rows = -(-b.shape[-2] // lanes) * lanes
+        target.sizes[-2] = padded(b.shape[-2], lanes)
         if is_transposed(b) and b.op is not None and len(b.shape) == 2 and self.storage.lanes(b.tile.elem) == lanes:
             source = self.storage.of[b.op.operands[0]]
             if not source.dense and source.view_of is None:
-                source.rows = -(-source.rows // lanes) * lanes
+                source.sizes[-2] = padded(source.rows, lanes)
                 fuser.barrier(Pack(source, target))
                 return target
         fuser.add(self.compute(b, target, position))

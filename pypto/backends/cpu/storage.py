@@ -24,14 +24,18 @@ class Storage:
     buffers: list[Buffer] = field(default_factory=list)
     group: dict[Value, list[Value]] = field(default_factory=dict)
 
-    def new(self, elem: DType | PtrType, shape: tuple[int, ...], start: int, end: int, panel: int = 0) -> Buffer:
-        """A buffer for a tile, its rows padded to whole registers (to whole panels)."""
-        lanes = self.lanes(elem)
-        last = shape[-1] if shape else 1
-        pitch = -(-last // (panel or lanes)) * (panel or lanes) if last > 1 else 1
-        rows = shape[-2] if len(shape) > 1 else 1
-        rows = -(-rows // lanes) * lanes if rows >= lanes > 1 else rows
-        buffer = Buffer(len(self.buffers), elem, shape, pitch, rows, panel, start=start, end=end)
+    def new(self, elem: DType | PtrType, shape: tuple[int, ...], start: int, end: int, panel: int = 0,
+            whole_rows: bool = False) -> Buffer:
+        """A buffer for a tile. Its last dimension above 1 is padded to whole registers, that of a dot's row always."""
+        lanes, sizes = self.lanes(elem), list(shape)
+        if len(sizes) > 1 and sizes[-2] >= lanes:
+            sizes[-2] = padded(sizes[-2], lanes)
+        along = [d for d, n in enumerate(shape) if n > 1]
+        if panel or whole_rows:
+            sizes[-1] = padded(sizes[-1], panel or lanes)
+        elif along:
+            sizes[along[-1]] = padded(sizes[along[-1]], lanes)
+        buffer = Buffer(len(self.buffers), elem, shape, sizes, panel, start=start, end=end)
         self.buffers.append(buffer)
         return buffer
 
@@ -40,6 +44,10 @@ class Storage:
 
     def kept(self, v: Value) -> Buffer | None:
         return self.of.get(v)
+
+
+def padded(n: int, unit: int) -> int:
+    return -(-n // unit) * unit
 
 
 def item_bytes(elem: DType | PtrType) -> int:
@@ -68,7 +76,8 @@ def make_storage(plan: Plan, target: CpuTarget) -> Storage:
             continue
         members = storage.group[v]
         spans = [lifetime(plan, m) for m in members]
-        buffer = storage.new(v.tile.elem, v.shape, min(s for s, _ in spans), max(e for _, e in spans))
+        start, end = min(s for s, _ in spans), max(e for _, e in spans)
+        buffer = storage.new(v.tile.elem, v.shape, start, end, whole_rows=any(is_product(plan, m) for m in members))
         storage.of.update(dict.fromkeys(members, buffer))
     for v in sorted(kept, key=plan.defined_at):
         if is_view(v):
@@ -84,6 +93,12 @@ def lifetime(plan: Plan, v: Value) -> tuple[int, int]:
     return plan.defined_at(v), plan.last_read(v)
 
 
+def is_product(plan: Plan, v: Value) -> bool:
+    """True for what a dot writes: its result, and an accumulator in its place."""
+    accumulates = any(user.name == "dot" and v in user.operands[2:] for user in plan.uses[v])
+    return accumulates or (v.op is not None and v.op.name == "dot")
+
+
 def is_view(v: Value) -> bool:
     return v.op is not None and v.op.name == "reshape" and not plain_reshape(v.op)
 
@@ -94,7 +109,7 @@ def add_view(storage: Storage, v: Value) -> None:
     source = storage.of[v.op.operands[0]]
     source = source.view_of or source
     make_dense(source)
-    view = Buffer(len(storage.buffers), source.elem, v.shape, 0, 0, view_of=source, start=source.start, end=source.end)
+    view = Buffer(len(storage.buffers), source.elem, v.shape, [], view_of=source, start=source.start, end=source.end)
     make_dense(view)
     storage.buffers.append(view)
     storage.of[v] = view
@@ -102,8 +117,7 @@ def add_view(storage: Storage, v: Value) -> None:
 
 def make_dense(buffer: Buffer) -> None:
     buffer.dense = True
-    buffer.pitch = buffer.shape[-1] if buffer.shape else 1
-    buffer.rows = buffer.shape[-2] if len(buffer.shape) > 1 else 1
+    buffer.sizes = list(buffer.shape)
 
 
 def preferences(region: Region) -> list[tuple[Value, Value]]:
@@ -188,7 +202,7 @@ def place(buffers: list[Buffer]) -> int:
     placed: list[tuple[int, int, Buffer]] = []
     real = [b for b in buffers if b.view_of is None and not b.unused]
     for buffer in sorted(real, key=lambda b: (-b.elements * item_bytes(b.elem), b.id)):
-        size = -(-buffer.elements * item_bytes(buffer.elem) // 64) * 64 + 64
+        size = padded(buffer.elements * item_bytes(buffer.elem), 64) + 64
         if size % 4096 < 128:
             size += _STAGGER
         offset = 0
