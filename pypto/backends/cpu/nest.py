@@ -14,11 +14,11 @@ from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
 from pypto.backends.cpu.memory import STREAM_ALIGN, Chunk
 from pypto.backends.cpu.plan import may_alias
 from pypto.backends.cpu.pull import IndexMap, is_tile, operand_map
-from pypto.backends.cpu.reductions import Accumulator, make_accumulator
+from pypto.backends.cpu.reductions import Accumulator, Partial, finished, joining
 from pypto.backends.cpu.storage import item_bytes
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function, Op, Value
-from pypto.ir.types import DType, PtrType, float32, int64
+from pypto.ir.types import DType, PtrType, float32, int32, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 
@@ -191,7 +191,8 @@ class NestEmitter:
             and self.begins(s, position)]
         for stmt in stmts:
             widths = sorted({p.width for p in parts}) if stmt.lanes in stmt.reduced else [at.width]
-            running = {**running, stmt: [make_accumulator(self.e, stmt, w) for w in widths]}
+            assert stmt.op is not None
+            running = {**running, stmt: [Accumulator.begin(self.e, joining(stmt.op), w) for w in widths]}
         if position == len(body[0].loops):
             self.statements(body, at, running)
         elif position == at.lanes:
@@ -221,11 +222,8 @@ class NestEmitter:
     def finish(self, stmt: Stmt, accumulators: list[Accumulator], at: Chunk, done: list[Lanes]) -> None:
         if stmt.kind == "scan":
             return
-        total = accumulators[-1].total(accumulators[:-1], stmt.lanes in stmt.reduced)
         assert stmt.op is not None
-        elem = stmt.op.results[0].tile.dtype
-        total = self.e.round_to(total, elem) if elem.is_float and elem.bits == 16 else total
-        total = total.as_dtype(elem)
+        total = finished(self.e, stmt.op, accumulators[-1].total(accumulators[:-1], stmt.lanes in stmt.reduced))
         if stmt.buffer is None:
             done.append(total)
         else:
@@ -279,20 +277,28 @@ class NestEmitter:
         assert stmt.op is not None
         if stmt.kind == "scan" and stmt.op.attrs["reverse"]:
             at = self.reversed(stmt, at)
+        accumulator = next(a for a in accumulators if a.width == at.width)
+        along = stmt.lanes in stmt.reduced
+        values = self.terms(stmt, index, at, along)
+        joined = accumulator.add(values, self.memory.tail_mask(at) if along else None)
+        if stmt.kind == "scan":
+            assert stmt.buffer is not None
+            state = finished(self.e, stmt.op, joined)
+            self.memory.write(state, stmt.buffer, self.base(stmt.buffer), index, at)
+
+    def terms(self, stmt: Stmt, index: IndexMap, at: Chunk, along: bool) -> Partial:
+        """What a chunk adds to a reduction: its values, and their places where these matter."""
+        assert stmt.op is not None
         value = self.value(stmt.op.operands[0], index, at)
         value = value.as_dtype(float32) if value.dtype.is_float and value.dtype.bits == 16 else value
         value = self.e.splat(value, at.width)
-        accumulator = next(a for a in accumulators if a.width == at.width)
-        where = None
-        if stmt.kind == "arg":
-            axis = stmt.reduced[0] if stmt.reduced else -1
-            where = at.at(stmt.loops.index(axis)) if axis in stmt.loops else self.e.const(0, int64)
-        state = accumulator.add(value, self.memory.tail_mask(at), where, stmt.lanes in stmt.reduced)
-        if stmt.kind == "scan":
-            assert stmt.buffer is not None
-            elem = stmt.op.results[0].dtype
-            state = self.e.round_to(state, elem).as_dtype(elem)
-            self.memory.write(state, stmt.buffer, self.base(stmt.buffer), index, at)
+        if stmt.kind != "arg":
+            return (value,)
+        axis = stmt.reduced[0] if stmt.reduced else -1
+        place = self.e.convert(at.at(stmt.loops.index(axis)) if axis in stmt.loops else self.e.const(0, int64), int32)
+        if along and at.width > 1:
+            place = self.e.add(place, self.e.iota(at.width, int32))
+        return value, self.e.splat(place, at.width)
 
     def reversed(self, stmt: Stmt, at: Chunk) -> Chunk:
         axis = stmt.reduced[0]

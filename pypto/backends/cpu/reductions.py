@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.loopir import Stmt
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float32, int1, int32
 from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
 
 _LAST = 2**31 - 1  # index of a lane that has seen no number
+Partial = tuple[Lanes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """How partial results become one: their types, the result of nothing, and the joint of two."""
+
+    dtypes: tuple[DType, ...]
+    start: tuple[float | int, ...]
+    join: Callable[[LaneEmitter, Partial, Partial], Partial]
+
+
+def joining(op: Op) -> Joining:
+    source = op.operands[0].dtype
+    dtype = float32 if source.is_float and source.bits == 16 else source
+    if op.name in ("argmax", "argmin"):
+        greatest = op.name == "argmax"
+        worst = float("nan") if dtype.is_float else dtype.integer_range[0 if greatest else 1]
+        predicate = "gt" if greatest else "lt"
+        return Joining((dtype, int32), (worst, _LAST), lambda e, a, b: better(e, predicate, a, b))
+    cell = TABLE["sum" if op.name == "cumsum" else op.name].cpu
+    assert isinstance(cell, Reduction)
+    combine = cell.combine
+    return Joining((dtype,), (cell.identity(dtype),), lambda e, a, b: (combine(e, a[0], b[0]),))
+
+
+def better(e: LaneEmitter, predicate: str, a: Partial, b: Partial) -> Partial:
+    """Of two (number, index) the one with the better number, numbers before NaN, or with the lower index."""
+    (old, i), (new, j) = a, b
+    take = e.or_(e.cmp(predicate, new, old), e.and_(e.cmp("eq", old, new), e.cmp("lt", j, i)))
+    if old.dtype.is_float:
+        number = e.xor(e.isnan(new), e.const(True, int1))
+        take = e.or_(take, e.and_(e.isnan(old), number))
+    return e.select(take, new, old), e.select(take, j, i)
 
 
 @dataclass(slots=True)
@@ -20,125 +54,62 @@ class Accumulator:
     """A reduction over `width` lanes at once, held in stack slots that become registers."""
 
     e: LaneEmitter
-    op: Op
-    dtype: DType
+    how: Joining
     width: int
-    slot: str
-    index_slot: str = ""
+    slots: tuple[str, ...]
 
-    def load(self) -> Lanes:
-        e = self.e
-        return Lanes(e.w.raw(f"load {llvm_type(self.dtype, self.width)}, ptr {self.slot}"), self.dtype, self.width,
-            e.w.depth)
+    @staticmethod
+    def begin(e: LaneEmitter, how: Joining, width: int) -> Accumulator:
+        """Slots that hold what changes nothing."""
+        accumulator = Accumulator(e, how, width, tuple(e.w.slot(llvm_type(d, width)) for d in how.dtypes))
+        accumulator.save(tuple(e.const(x, d) for x, d in zip(how.start, how.dtypes, strict=True)))
+        return accumulator
 
-    def load_index(self) -> Lanes:
-        e = self.e
-        return Lanes(e.w.raw(f"load {llvm_type(int32, self.width)}, ptr {self.index_slot}"), int32, self.width,
-            e.w.depth)
+    def load(self) -> Partial:
+        w, kinds = self.e.w, [llvm_type(d, self.width) for d in self.how.dtypes]
+        texts = [w.raw(f"load {kind}, ptr {slot}") for kind, slot in zip(kinds, self.slots, strict=True)]
+        return tuple(Lanes(t, d, self.width, w.depth) for t, d in zip(texts, self.how.dtypes, strict=True))
 
-    def save(self, value: Lanes, index: Lanes | None = None) -> None:
-        self.e.w.line(f"store {self.e.splat(value, self.width).typed}, ptr {self.slot}")
-        if index is not None:
-            self.e.w.line(f"store {self.e.splat(index, self.width).typed}, ptr {self.index_slot}")
+    def save(self, values: Partial) -> None:
+        for value, slot in zip(values, self.slots, strict=True):
+            self.e.w.line(f"store {self.e.splat(value, self.width).typed}, ptr {slot}")
 
-    def add(self, value: Lanes, mask: Lanes | None, where: Lanes | None, along: bool) -> Lanes:
-        """Join a chunk; `where` is its index along the axis, which runs along the lanes when `along`."""
+    def add(self, values: Partial, mask: Lanes | None) -> Partial:
+        """Join a chunk, where the mask holds; gives the new partial result."""
         old = self.load()
-        if where is not None:
-            self.join_arg(old, value, mask, where, along)
-            return old
-        joined = combine(self.e, self.op, old, value)
-        if mask is not None and along:
-            joined = self.e.select(mask, joined, old)
+        joined = self.how.join(self.e, old, values)
+        if mask is not None:
+            joined = tuple(self.e.select(mask, new, was) for new, was in zip(joined, old, strict=True))
         self.save(joined)
         return joined
 
-    def join_arg(self, old: Lanes, value: Lanes, mask: Lanes | None, where: Lanes, along: bool) -> None:
-        e = self.e
-        better = is_better(e, self.op, value, old)
-        if mask is not None and along:
-            better = e.and_(better, mask)
-        index = e.convert(where, int32)
-        index = e.add(index, e.iota(self.width, int32)) if along and self.width > 1 else index
-        self.save(e.select(better, value, old), e.select(better, index, self.load_index()))
-
-    def total(self, narrower: list[Accumulator], across: bool) -> Lanes:
+    def total(self, narrower: list[Accumulator], across: bool) -> Partial:
         """The result: lanes joined into one when the reduction ran across them."""
-        value = self.load()
-        index = self.load_index() if self.index_slot else None
+        total = self.load()
         if across:
-            parts = [(a.load(), a.load_index() if a.index_slot else None) for a in narrower]
-            value, index = self.fold(value, index, min((a.width for a in narrower), default=1))
-            for part, part_index in parts:
-                value, index = self.join(*self.meet(value, index), *self.meet(part, part_index, value.width))
-            value, index = self.fold(value, index, 1)
-        if index is None:
-            return value
-        return self.e.select(self.e.cmp("eq", index, self.e.const(_LAST, int32)), self.e.const(0, int32), index)
+            for part in narrower[::-1]:
+                total = self.how.join(self.e, self.fold(total, part.width), part.load())
+            total = self.fold(total, 1)
+        return total
 
-    def meet(self, value: Lanes, index: Lanes | None, width: int = 0) -> tuple[Lanes, Lanes | None]:
-        """Fold to a width."""
-        return self.fold(value, index, width or value.width)
-
-    def fold(self, value: Lanes, index: Lanes | None, width: int) -> tuple[Lanes, Lanes | None]:
+    def fold(self, values: Partial, width: int) -> Partial:
         """Join upper and lower halves until `width` lanes are left."""
-        while value.width > width:
-            half = value.width // 2
-            low, high = self.halves(value, half)
-            if index is None:
-                value = combine(self.e, self.op, low, high)
-            else:
-                value, index = self.join(low, self.halves(index, half)[0], high, self.halves(index, half)[1])
-        return value, index
+        while values[0].width > width:
+            half = values[0].width // 2
+            low, high = (tuple(self.some(v, start, half) for v in values) for start in (0, half))
+            values = self.how.join(self.e, low, high)
+        return values
 
-    def join(self, a: Lanes, i: Lanes | None, b: Lanes, j: Lanes | None) -> tuple[Lanes, Lanes | None]:
-        if i is None or j is None:
-            return combine(self.e, self.op, a, b), None
-        e = self.e
-        tie = e.and_(e.cmp("eq", a, b), e.cmp("lt", j, i))
-        take = e.or_(is_better(e, self.op, b, a), tie)
-        return e.select(take, b, a), e.select(take, j, i)
-
-    def halves(self, v: Lanes, half: int) -> tuple[Lanes, Lanes]:
-        if half == 1:
-            texts = [self.e.w.raw(f"extractelement {v.typed}, i32 {i}") for i in (0, 1)]
-        else:
-            picks = [", ".join(f"i32 {i + at}" for i in range(half)) for at in (0, half)]
-            texts = [self.e.w.raw(f"shufflevector {v.typed}, {v.type} poison, <{half} x i32> <{p}>") for p in picks]
-        return tuple(Lanes(t, v.dtype, half, self.e.w.depth) for t in texts)  # type: ignore[return-value]
+    def some(self, v: Lanes, start: int, count: int) -> Lanes:
+        if count > 1:
+            return self.e.part(v, start, count)
+        return Lanes(self.e.w.raw(f"extractelement {v.typed}, i32 {start}"), v.dtype, 1, self.e.w.depth)
 
 
-def combine(e: LaneEmitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
-    joined: Lanes = cell_of(op).combine(e, a, b)
-    return joined
-
-
-def cell_of(op: Op) -> Reduction:
-    cell = TABLE["sum" if op.name == "cumsum" else op.name].cpu
-    assert isinstance(cell, Reduction)
-    return cell
-
-
-def is_better(e: LaneEmitter, op: Op, new: Lanes, old: Lanes) -> Lanes:
-    """True where `new` beats `old`; numbers beat NaN."""
-    better = e.cmp("gt" if op.name == "argmax" else "lt", new, old)
-    if not new.dtype.is_float:
-        return better
-    number = e.xor(e.isnan(new), e.const(True, int1))
-    return e.or_(better, e.and_(e.isnan(old), number))
-
-
-def make_accumulator(e: LaneEmitter, stmt: Stmt, width: int) -> Accumulator:
-    """Slots that hold what changes nothing."""
-    op = stmt.op
-    assert op is not None
-    source = op.operands[0].dtype
-    dtype = float32 if source.is_float and source.bits == 16 else source
-    accumulator = Accumulator(e, op, dtype, width, e.w.slot(llvm_type(dtype, width)))
-    if stmt.kind != "arg":
-        accumulator.save(e.const(cell_of(op).identity(dtype), dtype))
-        return accumulator
-    accumulator.index_slot = e.w.slot(llvm_type(int32, width))
-    worst = float("nan") if dtype.is_float else dtype.integer_range[0 if op.name == "argmax" else 1]
-    accumulator.save(e.const(worst, dtype), e.const(_LAST, int32))
-    return accumulator
+def finished(e: LaneEmitter, op: Op, total: Partial) -> Lanes:
+    """The result that the op is asked for."""
+    elem = op.results[0].dtype
+    if op.name in ("argmax", "argmin"):
+        index = total[1]
+        return e.select(e.cmp("eq", index, e.const(_LAST, int32)), e.const(0, int32), index)
+    return e.round_to(total[0], elem).as_dtype(elem)
