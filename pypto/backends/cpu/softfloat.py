@@ -48,6 +48,10 @@ def fma(e: LaneEmitter, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     last rounding does not see (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
     """
     x, y, z = (e.convert(v, float64) for v in (a, b, c))
+    plain = e.add(e.mul(x, y), z)
+    (x, scale), (y, other) = smaller(e, x, e.mul(x, y)), smaller(e, y, y)
+    scale = e.mul(scale, other)
+    z = e.div(z, scale)
     product, error = two_product(e, x, y)
     high, low = two_sum(e, z, product)
     small, rest = two_sum(e, low, error)
@@ -57,7 +61,7 @@ def fma(e: LaneEmitter, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     odd = e.or_(e.select(away, bits, e.sub(bits, one)), one)
     is_odd = e.cmp("ne", e.and_(bits, one), e.const(0, int64))
     small = e.select(e.or_(exact, is_odd), small, e.raw_bitcast(odd, float64))
-    total, plain = e.add(high, small), e.add(e.mul(x, y), z)
+    total = e.mul(e.add(high, small), scale)
     return e.convert(e.select(e.cmp("lt", e.abs(total), e.const(float("inf"), float64)), total, plain), a.dtype)
 
 
@@ -82,6 +86,13 @@ def halves(e: LaneEmitter, a: Lanes) -> tuple[Lanes, Lanes]:
     scaled = e.mul(a, e.const(_SPLIT, float64))
     upper = e.sub(scaled, e.sub(scaled, a))
     return upper, e.sub(a, upper)
+
+
+def smaller(e: LaneEmitter, a: Lanes, largest: Lanes) -> tuple[Lanes, Lanes]:
+    """A number divided so that neither it nor `largest` comes near an overflow, and what it was divided by."""
+    one, most = e.const(1.0, float64), e.const(2.0**990, float64)
+    large = e.or_(e.cmp("gt", e.abs(a), most), e.cmp("gt", e.abs(largest), most))
+    return (e.mul(a, e.select(large, e.const(2.0**-64, float64), one)), e.select(large, e.const(2.0**64, float64), one))
 
 
 def round_by_adding(e: LaneEmitter, a: Lanes, mode: str) -> Lanes:
