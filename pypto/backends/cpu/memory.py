@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pypto.backends.cpu.convert import from_memory, to_memory
@@ -204,32 +204,51 @@ class MemoryEmitter:
 
     # --- scratch ------------------------------------------------------------------------------------------------
 
-    def buffer_terms(self, buffer: Buffer, index: IndexMap, at: Chunk) -> list[tuple[Lanes, Lanes]]:
-        terms = [(at.at(p), self.e.const(s, int64)) for p, s in zip(index, buffer.strides, strict=True)]
+    def buffer_terms(self, buffer: Buffer, index: IndexMap, strides: Sequence[int],
+                     at: Chunk) -> list[tuple[Lanes, Lanes]]:
+        terms = [(at.at(p), self.e.const(s, int64)) for p, s in zip(index, strides, strict=True)]
         if buffer.panel and index:  # whole panels before the one that this chunk lies in
             terms[-1] = (at.at(index[-1]), self.e.const(buffer.rows, int64))
         return terms
 
-    def lane_step(self, buffer: Buffer, index: IndexMap, at: Chunk) -> int:
+    def lane_step(self, strides: Sequence[int], index: IndexMap, at: Chunk) -> int:
         """Elements between neighbouring lanes; 0 where the value is the same in all."""
-        return sum(s for p, s in zip(index, buffer.strides, strict=True) if p == at.lanes and at.lanes >= 0)
+        return sum(s for p, s in zip(index, strides, strict=True) if p == at.lanes and at.lanes >= 0)
 
-    def read(self, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> Lanes:
-        """A chunk of a kept tile. Scratch is padded, so that no mask is needed."""
+    def read(self, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk, starts: Sequence[int] = (),
+             steps: Sequence[int] = ()) -> Lanes:
+        """A chunk of a kept tile, or of a slice of it. Scratch is padded, so that no mask is needed."""
         held = scratch_dtype(buffer.elem)
-        step = self.lane_step(buffer, index, at)
-        terms = self.buffer_terms(buffer, index, at)
-        if step > 1 or (step and buffer.dense and at.tail):
-            first = self.offset(terms)
-            mask = self.tail_mask(at)
-            addresses = self.addresses(base, first, self.e.const(step, int64), at.width, held)
-            loaded = self.gather(addresses, held, mask, None, self.fresh(buffer))
+        strides = [s * t for s, t in zip(buffer.strides, steps or (1,) * len(buffer.strides), strict=True)]
+        step = self.lane_step(strides, index, at)
+        start = sum(s * n for s, n in zip(buffer.strides, starts, strict=False))
+        terms = [*self.buffer_terms(buffer, index, strides, at), (self.e.const(start, int64), self.e.const(1, int64))]
+        level = max(self.fresh(buffer), *(at.at(p).level for p in index)) if index else self.w.depth
+        if step not in (0, 1) or (step and buffer.dense and at.tail):
+            addresses = self.addresses(base, self.offset(terms), self.e.const(step, int64), at.width, held)
+            loaded = self.gather(addresses, held, self.tail_mask(at), None, level)
         else:
-            pointer, level = self.pointer(base, self.offset(terms), held)
-            level = max(level, *(at.at(p).level for p in index)) if index else self.w.depth
+            pointer, known = self.pointer(base, self.offset(terms), held)
             width = at.width if step else 1
-            loaded = self.load_at(pointer, max(level, self.fresh(buffer)), memory_dtype(held), width,
-                self.alignment(buffer, width))
+            align = item_bytes(buffer.elem) if starts else self.alignment(buffer, width)
+            loaded = self.load_at(pointer, max(level, known), memory_dtype(held), width, align)
+        return self.from_scratch(loaded, buffer.elem)
+
+    def pick(self, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk, where: Lanes, axis: int) -> Lanes:
+        """Elements of a kept tile at indices along an axis; an index out of range counts as the nearest."""
+        held, strides = scratch_dtype(buffer.elem), list(buffer.strides)
+        size, along = self.e.const(memory_dtype(held).itemsize, int64), strides[axis]
+        strides[axis] = 0
+        first, step = self.offset(self.buffer_terms(buffer, index, strides, at)), self.lane_step(strides, index, at)
+        wide = self.e.maximum(self.e.convert(where, int64), self.e.const(0, int64))
+        wide = self.e.minimum(wide, self.e.const(buffer.shape[axis] - 1, int64))
+        place = self.e.mul(self.e.mul(wide, self.e.const(along, int64)), size)
+        if at.width == 1:
+            address = self.e.add(self.e.add(base, self.product(first, size)), place)
+            pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr", level := max(address.level, self.fresh(buffer)))
+            return self.from_scratch(self.load_at(pointer, level, memory_dtype(held), 1, 1), buffer.elem)
+        addresses = self.e.add(self.addresses(base, first, self.e.const(step, int64), at.width, held), place)
+        loaded = self.gather(addresses, held, self.tail_mask(at), None, self.fresh(buffer))
         return self.from_scratch(loaded, buffer.elem)
 
     def fresh(self, buffer: Buffer) -> int:
@@ -237,10 +256,10 @@ class MemoryEmitter:
         return self.w.depth if (buffer.view_of or buffer) in self.written else self.w.base
 
     def write(self, value: Lanes, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> None:
-        step, held = self.lane_step(buffer, index, at), self.to_scratch(value)
+        step, held = self.lane_step(buffer.strides, index, at), self.to_scratch(value)
         held = self.e.splat(held, at.width) if step else held
         elem = scratch_dtype(buffer.elem)
-        first = self.offset(self.buffer_terms(buffer, index, at))
+        first = self.offset(self.buffer_terms(buffer, index, buffer.strides, at))
         if step > 1:
             addresses = self.addresses(base, first, self.e.const(step, int64), at.width, elem)
             self.scatter(held, addresses, self.tail_mask(at))

@@ -13,7 +13,7 @@ from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
 from pypto.backends.cpu.memory import STREAM_ALIGN, Chunk
 from pypto.backends.cpu.plan import may_alias
-from pypto.backends.cpu.pull import IndexMap, is_tile, operand_map
+from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map
 from pypto.backends.cpu.reductions import Accumulator, Partial, finished, joining
 from pypto.backends.cpu.storage import item_bytes
 from pypto.errors import CompilerBug
@@ -347,6 +347,8 @@ class NestEmitter:
             return self.arange(op, index, at)
         if op.name == "addptr":
             return address(self.e, op, *(self.operand(v, op, index, at) for v in op.operands))
+        if op.name in PICKS:
+            return self.picked(op, index, at)
         if op.name == "tile_load":
             access = Access.of(op)
             base = self.operand(access.base, op, index, at)
@@ -368,6 +370,14 @@ class NestEmitter:
         if result.is_float and result.bits == 16 and op.name not in _AS_IS:
             return self.e.round_to(lanes, result)
         return lanes.as_dtype(result)
+
+    def picked(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        """Elements of a kept tile at other places than the result's."""
+        source = self.buffers[op.operands[0]]
+        if op.name == "slice":
+            return self.memory.read(source, self.base(source), index, at, op.attrs["starts"], op.attrs["steps"])
+        where = self.operand(op.operands[1], op, index, at)
+        return self.memory.pick(source, self.base(source), index, at, where, op.attrs["axis"])
 
     def arange(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
         dtype, start = op.results[0].dtype, op.attrs["start"]

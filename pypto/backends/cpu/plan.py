@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from pypto.backends.cpu.pull import can_pull, is_tile, plain_reshape, pulled_operands
+from pypto.backends.cpu.pull import PICKS, can_pull, is_tile, plain_reshape, pulled_operands
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
@@ -134,7 +134,7 @@ def is_needed_whole(plan: Plan, v: Value) -> bool:
     for user in plan.uses[v]:
         if user.name == "dot" and (v is user.operands[0] or (v in user.operands[2:] and not constant_like(v))):
             return True
-        if user.name == "reshape" and not plain_reshape(user):
+        if (user.name == "reshape" and not plain_reshape(user)) or (user.name in PICKS and v is user.operands[0]):
             return True
         if user.name == "permute" and not constant_like(v) and moves_lanes(user):
             return True

@@ -11,6 +11,8 @@ from pypto.ops.table import TABLE
 
 IndexMap = tuple[int | None, ...]
 _MOVES = ("broadcast_to", "reshape", "permute")
+PICKS = ("slice", "gather")  # their first operand is read elsewhere than at the result's index
+ELSEWHERE = -1  # in an index map: a position that no loop has
 _LEAVES = ("arange", "constant", "undef")
 
 
@@ -25,7 +27,7 @@ def can_pull(op: Op) -> bool:
         return False
     if op.name == "reshape":
         return plain_reshape(op)
-    return TABLE[op.name].elementwise or op.name in (*_MOVES, *_LEAVES, "tile_load", "addptr")
+    return TABLE[op.name].elementwise or op.name in (*_MOVES, *_LEAVES, *PICKS, "tile_load", "addptr")
 
 
 def plain_reshape(op: Op) -> bool:
@@ -37,6 +39,8 @@ def operand_map(op: Op, operand: Value, index: IndexMap) -> IndexMap:
     """The map of an operand, given the map of the op's result (for a load: of the loaded tile)."""
     if not is_tile(operand):
         return ()
+    if op.name in PICKS and operand is op.operands[0]:
+        return (ELSEWHERE,) * len(operand.shape)
     if op.name == "reshape":
         kept = iter([i for i, n in zip(index, op.results[0].shape, strict=True) if n > 1])
         return tuple(next(kept) if n > 1 else None for n in operand.shape)

@@ -1,0 +1,64 @@
+"""Ops that pick elements of a tile: static slices, and gathers by an index tile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.ir.core import Op
+from pypto.ir.types import TileType, Type
+from pypto.ops.row import STRUCTURAL, OpRow, Param
+from pypto.ops.rules import Prepared, check_axes, tile
+
+if TYPE_CHECKING:
+    from pypto.ops.build import OpBuilder
+
+Array = np.ndarray[Any, Any]
+
+
+def infer_slice(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    source, starts, shape, steps = tile(types[0]), attrs["starts"], attrs["shape"], attrs["steps"]
+    if not len(source.shape) == len(starts) == len(shape) == len(steps):
+        raise TypeError(f"takes a start, a size and a step for each dimension of {source}")
+    for n, start, size, step in zip(source.shape, starts, shape, steps, strict=True):
+        if size < 1 or not (0 <= start < n and 0 <= start + (size - 1) * step < n):
+            raise TypeError(f"{size} elements from {start} by {step} do not lie within a size of {n}")
+    return (source.with_shape(tuple(shape)),)
+
+
+def slice_meaning(op: Op, a: Array) -> Array:
+    for d, (start, size, step) in enumerate(zip(op.attrs["starts"], op.attrs["shape"], op.attrs["steps"], strict=True)):
+        a = np.take(a, start + step * np.arange(size), axis=d)
+    return a
+
+
+def infer_gather(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    source, index, axis = tile(types[0]), tile(types[1]), attrs["axis"]
+    check_axes(source, (axis,))
+    if index.is_ptr or not index.dtype.is_int or len(index.shape) != len(source.shape):
+        raise TypeError(f"takes integer indices with as many dimensions as {source}, not {index}")
+    if any(n > m for d, (n, m) in enumerate(zip(index.shape, source.shape, strict=True)) if d != axis):
+        raise TypeError(f"indices of shape {index.shape} reach beyond {source} in another dimension than {axis}")
+    return (TileType(index.shape, source.elem),)
+
+
+def prepare_gather(b: OpBuilder, src: Any, index: Any, axis: int) -> Prepared:
+    v = b.value(src)
+    return [v, b.value(index)], {"axis": axis + len(v.shape) if axis < 0 else axis}
+
+
+def gather_meaning(op: Op, a: Array, index: Array) -> Array:
+    axis = op.attrs["axis"]
+    rows = a[tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(index.shape))]
+    return np.take_along_axis(rows, np.clip(index.astype(np.int64), 0, a.shape[axis] - 1), axis)
+
+
+ROWS = (
+    OpRow("slice", (Param("x"), Param("starts", "shape"), Param("shape", "shape"), Param("steps", "shape")), infer_slice, slice_meaning,
+          STRUCTURAL, STRUCTURAL, public=False, doc="Element i is element starts + i * steps of x, in every dimension."),
+    OpRow("gather", (Param("src"), Param("index"), Param("axis", "int")), infer_gather, gather_meaning, STRUCTURAL, STRUCTURAL,
+          prepare_gather, doc="Elements of src at the indices along an axis, as numpy's take_along_axis. An index out of range is an error "
+          "in checked mode, and gives some element elsewhere.", example="gather(x, indices, axis=0)"),
+)
