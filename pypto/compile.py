@@ -6,15 +6,16 @@ import functools
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pypto.backends.base import Artifact
 from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
-from pypto.ir.core import Function
+from pypto.ir.core import Function, Op, Value
 from pypto.ir.printer import print_function
+from pypto.ir.types import TileType
 from pypto.ir.verify import verify
 from pypto.language import METHODS
 from pypto.ops.row import Effect
@@ -150,8 +151,8 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
     start = time.perf_counter()
     parts = (("ir", print_function(function)), ("options", repr(options)), *backend.key_parts())
     data = shared.through_cache(parts, make)
-    timings["cache"] = time.perf_counter() - start - sum(timings.get(k, 0.0)
-        for k in ("optimize_ir", "lower", "parse", "optimize", "codegen"))
+    inside = ("optimize_ir", "lower", "parse", "optimize", "codegen")
+    timings["cache"] = time.perf_counter() - start - sum(timings.get(k, 0.0) for k in inside)
     start = time.perf_counter()
     program.artifact = Artifact.from_bytes(data)
     program.executable = backend.load(program.artifact)
@@ -161,25 +162,36 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
 
 def written_arrays(function: Function) -> frozenset[str]:
     """Names of the array arguments that a kernel stores to."""
-    found = set()
-    for op in function.walk():
-        if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC):
-            found |= array_roots(op.operands[0])
-    return frozenset(found)
+    roots = pointer_roots(function)
+    stores = (op for op in function.walk() if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC))
+    return frozenset().union(*(roots.get(op.operands[0], ()) for op in stores))
 
 
-def array_roots(pointer: Any) -> set[str]:
-    """Arguments that a pointer may come from."""
-    seen, work, names = set(), [pointer], set()
-    while work:
-        v = work.pop()
-        if v in seen:
-            continue
-        seen.add(v)
-        if v.op is not None and v.op.name == "array_ptr":
-            names.add(v.op.operands[0].hint)
-        elif v.op is not None:
-            work += [o for o in v.op.operands if getattr(o.type, "is_ptr", False)]
-            work += [r.terminator.operands[v.op.results.index(v)] for r in v.op.regions
-                if len(r.terminator.operands) == len(v.op.results)]
-    return names
+def pointer_roots(function: Function) -> dict[Value, frozenset[str]]:
+    """The array arguments that each pointer may come from, through loops and branches too."""
+    roots: dict[Value, frozenset[str]] = {}
+    before = -1
+    while before != (before := sum(map(len, roots.values()))):
+        for op in function.walk():
+            if op.name == "array_ptr":
+                roots[op.result] = frozenset({op.operands[0].hint})
+            for v, source in flows(op):
+                if not (isinstance(v.type, TileType) and v.type.is_ptr):
+                    continue
+                roots[v] = roots.get(v, frozenset()) | roots.get(source, frozenset())
+    return roots
+
+
+def flows(op: Op) -> Iterator[tuple[Value, Value]]:
+    """Pairs of values, the second of which the first may be or be made from."""
+    for region in op.regions:
+        carried = region.args[len(region.args) - len(op.results) :]
+        ends = region.terminator.operands
+        yield from zip(carried, op.operands[len(op.operands) - len(carried) :], strict=True) if region.args else ()
+        if len(ends) == len(op.results):
+            yield from zip(op.results, ends, strict=True)
+            yield from zip(carried, ends, strict=True) if region.args else ()
+    if not op.regions:
+        yield from ((v, o) for v in op.results for o in op.operands)
+    elif op.name != "if":  # a loop that never runs
+        yield from zip(op.results, op.operands[len(op.operands) - len(op.results) :], strict=True)

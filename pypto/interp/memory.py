@@ -7,6 +7,7 @@ element in the lower ones.
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,19 +52,34 @@ class ArrayArg:
             if self.strides[d]:
                 index[d], distance = divmod(distance, self.strides[d])
         inside = distance == 0 and all(0 <= i < n for i, n in zip(index, self.shape, strict=True))
-        return ", ".join(map(str, index)) if inside or (distance == 0
-            and self.shape) else f"{distance // self.dtype.itemsize}"
+        if inside or (distance == 0 and self.shape):
+            return ", ".join(map(str, index))
+        return f"{distance // self.dtype.itemsize}"
 
 
 @dataclass
 class Segment:
-    """An array's memory, with who wrote each element and which are filled."""
+    """An array's memory, with who wrote each element and which are filled.
+
+    `exists` tells the elements from what lies between them, where the array is not all of its memory.
+    """
 
     arg: ArrayArg
     data: Array
     low: int
+    exists: Array | None
     writer: Array
     filled: Array | None
+
+
+def elements(arg: ArrayArg, size: int) -> Array | None:
+    """Which places of an array's memory are its elements; None for all."""
+    if size == math.prod(arg.shape):
+        return None
+    exists, item = np.zeros(size, bool), arg.dtype.itemsize
+    first = exists[-arg.reach[0] // item :]
+    np.lib.stride_tricks.as_strided(first, arg.shape, tuple(s // item for s in arg.strides))[...] = True
+    return exists
 
 
 @dataclass
@@ -80,7 +96,7 @@ class Memory:
         raw: Any = (ctypes.c_uint8 * (high - low)).from_address(arg.address + low) if high > low else b""
         data = np.frombuffer(raw, dtype=np.uint8).view(arg.dtype.numpy)
         filled = np.zeros(len(data), bool) if uninitialized else None
-        self.segments.append(Segment(arg, data, low, np.full(len(data), _NOBODY, np.int64), filled))
+        self.segments.append(Segment(arg, data, low, elements(arg, len(data)), np.full(len(data), _NOBODY), filled))
         return (len(self.segments) << _SEGMENT) + _ORIGIN
 
     def load(self, pointers: Array, mask: Array, other: Array, loc: Loc) -> Array:
@@ -115,6 +131,8 @@ class Memory:
             distance = pointers[chosen] - ((owner << _SEGMENT) + _ORIGIN) - segment.low
             index = distance // segment.arg.dtype.itemsize
             outside = (index < 0) | (index >= len(segment.data))
+            if segment.exists is not None:
+                outside |= ~segment.exists[np.clip(index, 0, len(segment.data) - 1)]
             if outside.any():
                 self.fail(OutOfBounds, segment, index[outside][0], loc, what=what, shape=segment.arg.shape)
             found.append((segment, index, chosen))

@@ -116,6 +116,15 @@ def divide(b: OpBuilder, op: Op) -> Value | None:
     )
 
 
+def reduction(b: OpBuilder, op: Op) -> Value | None:
+    """A reduction along dimensions of size 1 gives what is there."""
+    if any(op.operands[0].shape[d] > 1 for d in op.attrs["axes"]):
+        return None
+    if op.name in ("argmax", "argmin"):
+        return b.constant(0, op.result.dtype, op.result.shape)
+    return b.emit("reshape", op.operands[0], shape=op.result.shape)
+
+
 def repeated(b: OpBuilder, op: Op) -> Value | None:
     """f(broadcast(x), broadcast(y)) = broadcast(f(x, y)): what is the same in many elements is computed once."""
     sources = [v.op.operands[0] for v in op.operands if v.op is not None and v.op.name == "broadcast_to"]
@@ -140,5 +149,6 @@ SHAPE_RULES: Final[Mapping[str, tuple[Simplify, ...]]] = MappingProxyType(
         "bitcast": (bitcast,),
         "arange": (arange,),
         "div": (divide,),
+        **dict.fromkeys(("sum", "max", "min", "argmax", "argmin"), (reduction,)),
     }
 )
