@@ -74,11 +74,12 @@ class Segment:
 
 def elements(arg: ArrayArg, size: int) -> Array | None:
     """Which places of an array's memory are its elements; None for all."""
-    if size == math.prod(arg.shape):
+    shape = tuple(n if s else min(n, 1) for n, s in zip(arg.shape, arg.strides, strict=True))
+    if size == math.prod(shape):
         return None
     exists, item = np.zeros(size, bool), arg.dtype.itemsize
     first = exists[-arg.reach[0] // item :]
-    np.lib.stride_tricks.as_strided(first, arg.shape, tuple(s // item for s in arg.strides))[...] = True
+    np.lib.stride_tricks.as_strided(first, shape, tuple(s // item for s in arg.strides))[...] = True
     return exists
 
 
