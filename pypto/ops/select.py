@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.ir.core import Op
-from pypto.ir.types import TileType, Type
+from pypto.ir.types import TileType, Type, int64
 from pypto.ops.row import STRUCTURAL, OpRow, Param
 from pypto.ops.rules import Prepared, check_axes, tile
 
@@ -55,7 +55,16 @@ def gather_meaning(op: Op, a: Array, index: Array) -> Array:
     return np.take_along_axis(rows, np.clip(index.astype(np.int64), 0, a.shape[axis] - 1), axis)
 
 
+def infer_sort(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    keys = tile(types[0])
+    if keys.elem != int64 or not keys.shape:
+        raise TypeError(f"takes a tile of int64 keys, not {keys}")
+    return (keys,)
+
+
 ROWS = (
+    OpRow("sort_keys", (Param("keys"),), infer_sort, lambda op, a: np.sort(a, axis=-1), STRUCTURAL, STRUCTURAL, public=False,
+          doc="The keys in ascending order along the last dimension; sorts of every kind are made of it."),
     OpRow("slice", (Param("x"), Param("starts", "shape"), Param("shape", "shape"), Param("steps", "shape")), infer_slice, slice_meaning,
           STRUCTURAL, STRUCTURAL, public=False, doc="Element i is element starts + i * steps of x, in every dimension."),
     OpRow("gather", (Param("src"), Param("index"), Param("axis", "int")), infer_gather, gather_meaning, STRUCTURAL, STRUCTURAL,

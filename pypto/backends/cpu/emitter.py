@@ -199,8 +199,12 @@ class LaneEmitter:
 
     def first(self, count: int, width: int) -> Lanes:
         """Mask of the first lanes."""
-        picks = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(width))
-        return Lanes(f"<{picks}>", int1, width, 0)
+        return self.mask([i < count for i in range(width)])
+
+    def mask(self, picks: list[bool]) -> Lanes:
+        """A constant mask; of one lane, a scalar."""
+        texts = ["true" if pick else "false" for pick in picks]
+        return Lanes(f"<{', '.join(f'i1 {t}' for t in texts)}>" if len(texts) > 1 else texts[0], int1, len(picks), 0)
 
     def iota(self, width: int, dtype: DType) -> Lanes:
         """0, 1, 2, … in the lanes."""

@@ -137,6 +137,13 @@ class Pack:
 
 
 @dataclass(eq=False, slots=True)
+class Sort:
+    """The rows of a buffer of int64 keys, sorted in place."""
+
+    buffer: Buffer
+
+
+@dataclass(eq=False, slots=True)
 class Scalar:
     """An op on scalars, in its place."""
 
@@ -151,7 +158,7 @@ class Control:
     regions: list[list[Item]]
 
 
-Item = Nest | Matmul | Pack | Scalar | Control
+Item = Nest | Matmul | Pack | Sort | Scalar | Control
 
 
 @dataclass(slots=True)
@@ -181,6 +188,8 @@ def print_items(items: list[Item], indent: str) -> list[str]:
             lines.append(f"{indent}matmul b{item.a.id} b{item.b.id} -> b{item.c.id}")
         elif isinstance(item, Pack):
             lines.append(f"{indent}pack b{item.source.id} -> b{item.target.id}")
+        elif isinstance(item, Sort):
+            lines.append(f"{indent}sort b{item.buffer.id}")
         elif isinstance(item, Scalar):
             lines.append(f"{indent}scalar {item.op.name}")
         else:

@@ -11,12 +11,13 @@ from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.legalize import legalize
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Scalar, Schedule
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Scalar, Schedule, Sort
 from pypto.backends.cpu.memory import Chunk, memory_dtype
 from pypto.backends.cpu.nest import NestEmitter
 from pypto.backends.cpu.plan import REDUCTIONS
 from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
+from pypto.backends.cpu.sort import SortEmitter
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Carried, Writer
 from pypto.ir.core import Function, Op, Region, Value
@@ -62,6 +63,7 @@ class FunctionEmitter:
         self.e = LaneEmitter(self.writer, self.target)
         self.nests = NestEmitter(self.e, self.function, self.env, self.schedule.of, self.base)
         self.dots = DotEmitter(self.e, self.target)
+        self.sorts = SortEmitter(self.e, set())
         self.memory = AccessEmitter(self.e, self.env.__getitem__)
         self.ids: list[Lanes] = []
         self.counts: list[Lanes] = []
@@ -115,6 +117,8 @@ class FunctionEmitter:
                 self.nests.emit(item, items is self.schedule.items)
             elif isinstance(item, Matmul):
                 self.dots.emit(item, self.bases)
+            elif isinstance(item, Sort):
+                self.sorts.emit(item, self.base(item.buffer))
             elif isinstance(item, Pack):
                 self.dots.pack(item, self.bases)
             elif isinstance(item, Scalar):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pypto.backends.cpu.fuse import Fuser
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Pack, Schedule, Stmt
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Pack, Schedule, Sort, Stmt
 from pypto.backends.cpu.plan import REDUCTIONS, Plan, is_transposed, make_plan
 from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.storage import Storage, dot_dtype, is_view, make_storage, maps_to, padded, place
@@ -41,6 +41,9 @@ class Scheduler:
             self.control(op, fuser)
         elif op.name == "dot":
             self.dot(op, fuser)
+        elif op.name == "sort_keys":
+            fuser.add(self.compute(op.operands[0], self.storage.of[op.results[0]], self.plan.position[op]))
+            fuser.barrier(Sort(self.storage.of[op.results[0]]))
         elif op.name in REDUCTIONS and is_tile(op.operands[0]):
             fuser.add(self.reduction(op))
         elif op.name == "cumsum":

@@ -78,6 +78,8 @@ def make_storage(plan: Plan, target: CpuTarget) -> Storage:
         spans = [lifetime(plan, m) for m in members]
         start, end = min(s for s, _ in spans), max(e for _, e in spans)
         buffer = storage.new(v.tile.elem, v.shape, start, end, whole_rows=any(is_product(plan, m) for m in members))
+        if any(m.op is not None and m.op.name == "sort_keys" for m in members):
+            buffer.sizes[-1] = max(storage.lanes(v.tile.elem), 1 << (v.shape[-1] - 1).bit_length())
         storage.of.update(dict.fromkeys(members, buffer))
     for v in sorted(kept, key=plan.defined_at):
         if is_view(v):
