@@ -109,10 +109,10 @@ class Memory:
             result[chosen] = segment.data[index]
         return result
 
-    def store(self, pointers: Array, mask: Array, value: Array, loc: Loc) -> None:
+    def store(self, pointers: Array, mask: Array, value: Array, loc: Loc, atomic: bool = False) -> None:
         for segment, index, chosen in self.resolve(pointers, mask, "store", loc):
             before = segment.writer[index]
-            foreign = (before != _NOBODY) & (before != self.program)
+            foreign = (before != _NOBODY) & (before != self.program) & (not atomic)
             if foreign.any():
                 self.fail(WriteRace, segment, index[foreign][0], loc, first=self.program_text(int(before[foreign][0])))
             segment.writer[index] = self.program

@@ -14,6 +14,7 @@ from pypto.errors.interp import KernelAssertion, ZeroStep
 from pypto.interp.memory import Array, ArrayArg, Memory
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, PtrType, TileType
+from pypto.ops.atomic import COMBINE
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 
@@ -165,6 +166,31 @@ def tile_store(m: Machine, op: Op) -> tuple[Any, ...]:
     return ()
 
 
+def atomic(m: Machine, op: Op) -> tuple[Any, ...]:
+    """Element by element, in row-major order, as if no other program ran."""
+    pointers, value, *rest = (m.get(v) for v in op.operands)
+    mask = rest[0] if rest else np.ones(pointers.shape, bool)
+    old = np.zeros(pointers.shape, op.results[0].dtype.numpy)
+    for place in map(tuple, np.argwhere(mask)):
+        at, on = np.asarray(pointers[place]), np.asarray(True)
+        old[place] = m.memory.load(at, on, old[place], op.loc)
+        with np.errstate(all="ignore"):
+            new = COMBINE[op.attrs["kind"]](old[place], value[place])
+        m.memory.store(at, on, np.asarray(new, value.dtype), op.loc, atomic=True)
+    return (old,)
+
+
+def compare_and_swap(m: Machine, op: Op) -> tuple[Any, ...]:
+    pointers, expected, value = (m.get(v) for v in op.operands)
+    old = np.zeros(pointers.shape, op.results[0].dtype.numpy)
+    for place in np.ndindex(pointers.shape):
+        at, on = np.asarray(pointers[place]), np.asarray(True)
+        old[place] = m.memory.load(at, on, old[place], op.loc)
+        if old[place] == expected[place]:
+            m.memory.store(at, on, value[place], op.loc, atomic=True)
+    return (old,)
+
+
 def branch(m: Machine, op: Op) -> tuple[Any, ...]:
     return tuple(m.region(op.regions[0 if m.get(op.operands[0]) else 1]))
 
@@ -214,6 +240,6 @@ def stop(m: Machine, op: Op) -> tuple[Any, ...]:
 HANDLERS: Final[Mapping[str, Callable[[Machine, Op], tuple[Any, ...]]]] = MappingProxyType({
     "program_id": program_id, "num_programs": num_programs, "array_ptr": array_ptr, "array_shape": array_shape,
     "array_stride": array_stride, "addptr": addptr, "load": load, "store": store, "tile_load": tile_load,
-        "tile_store": tile_store,
+    "tile_store": tile_store, **{f"atomic_{kind}": atomic for kind in COMBINE}, "atomic_cas": compare_and_swap,
     "if": branch, "for": for_loop, "while": while_loop, "assert_": check, "print_": show, "breakpoint_": stop,
 })

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pypto.backends.base import Slot
 from pypto.backends.cpu.access import AccessEmitter
+from pypto.backends.cpu.atomics import atomic
 from pypto.backends.cpu.convert import from_memory
 from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
@@ -22,6 +23,8 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Carried, Writer
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, PtrType, int32, int64
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
 
 FIXED_SLOTS = 5  # three grid sizes, scratch, scratch bytes per thread
 _SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stride"}
@@ -143,6 +146,8 @@ class FunctionEmitter:
             return numbers[axis]
         if op.name in REDUCTIONS and not is_tile(op.operands[0]):  # a scalar is its own sum
             return self.env[op.operands[0]]
+        if TABLE[op.name].effect is Effect.ATOMIC:
+            return atomic(self.e, op, [self.env[v] for v in op.operands])
         if op.name == "load":
             pointer, *rest = (self.env[v] for v in op.operands)
             mask, other = (*rest, None, None)[:2]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pypto.backends.cpu.access import AccessEmitter
+from pypto.backends.cpu.atomics import atomic
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
@@ -242,6 +243,9 @@ class NestEmitter:
             index: IndexMap = tuple(stmt.loops.index(d) if d in stmt.loops else None for d in range(len(stmt.domain)))
             if stmt.kind == "store":
                 self.store(stmt, index, at)
+            elif stmt.kind == "atomic" and stmt.op is not None and stmt.buffer is not None:
+                operands = [self.operand(v, stmt.op, index, at) for v in stmt.op.operands]
+                self.write_chunk(atomic(self.e, stmt.op, operands), stmt.buffer, index, at)
             elif stmt.kind in ("compute", "zero"):
                 self.compute(stmt, index, at)
             else:

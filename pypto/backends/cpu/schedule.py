@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pypto.backends.cpu.fuse import Fuser
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Pack, Schedule, Sort, Stmt
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Schedule, Sort, Stmt
 from pypto.backends.cpu.plan import REDUCTIONS, Plan, is_transposed, make_plan
 from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.storage import Storage, dot_dtype, is_view, make_storage, maps_to, padded, place
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
 
 
 def make_schedule(function: Function, target: CpuTarget) -> Schedule:
@@ -48,6 +50,8 @@ class Scheduler:
             fuser.add(self.reduction(op))
         elif op.name == "cumsum":
             fuser.add(self.scan(op))
+        elif TABLE[op.name].effect is Effect.ATOMIC and is_tile(op.results[0]):
+            fuser.barrier(Nest([[self.atomic(op)]], 0))
         elif op.name == "tile_store":
             fuser.add(nest_stmt("store", op, None, Access.of(op).shape, self.plan.position[op]))
         elif not op.results or not is_tile(op.results[0]):
@@ -59,6 +63,12 @@ class Scheduler:
         stmt = nest_stmt("compute", v.op, v, v.shape, position)
         stmt.buffer = buffer
         stmt.width = buffer.panel
+        return stmt
+
+    def atomic(self, op: Op) -> Stmt:
+        """Element by element: no two lanes touch memory at the same time."""
+        stmt = nest_stmt("atomic", op, None, op.results[0].shape, self.plan.position[op])
+        stmt.lanes, stmt.buffer = -1, self.storage.of[op.results[0]]
         return stmt
 
     def reduction(self, op: Op) -> Stmt:
