@@ -107,7 +107,7 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str) 
     params = (*_XY, Param("propagate_nan", "bool", False, "give NaN when either operand is NaN"))
     return OpRow(name, params, same, meaning, cpu, ascend, prepare, traits=_COMMUTES, dtypes="number",
                  doc=f"{name.capitalize()} of two tiles, elementwise; a NaN gives way to a number.",
-                 example=f"{name}([1.0, 5.0], [2.0, 3.0])")
+                 example=f"{name}(x, 0.0)")
 
 
 def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:

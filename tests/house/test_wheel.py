@@ -69,7 +69,8 @@ def test_wheel_is_pure_and_named_after_the_distribution(wheel: Path) -> None:
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    package = {path.relative_to(ROOT).as_posix() for path in python_files("pypto")}
+    sources = [*python_files("pypto"), *(ROOT / "pypto").rglob("*.ll")]
+    package = {path.relative_to(ROOT).as_posix() for path in sources}
     shipped = {name for name in names if not name.startswith(("pypto_jit-", "pypto/_runtime_sources/"))}
     assert shipped == package | {"pypto/py.typed"}
 
