@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.encoder import LENGTHS, encoder_case, encoder_flops
+from benchmarks.encoder import BATCH, LONG, REAL_TOKENS, encoder_case, encoder_flops, long_batch, real_batch
 from benchmarks.ours import ours
 from benchmarks.peers import torch_peers
 from benchmarks.probes import PROBES
@@ -108,10 +108,10 @@ def matmul_case(m: int, n: int, k: int) -> Case:
     return Case(mine, {**numpy, **torch_peers(peers)}, lambda: a.astype(np.float64) @ b, [out])
 
 
-def _encoder_row(length: int) -> Row:
+def _encoder_row(shape: str, tokens: int, make_batch: Callable[[], Any]) -> Row:
     bars = (Bar("numpy", 3.0), Bar("torch", 1.0))
-    build, flops = partial(encoder_case, length), encoder_flops(32, length)
-    return Row("sentence encoder", f"32 x {length} tokens", flops, "flop", "fma", 1e-5, build, bars)
+    build = partial(encoder_case, make_batch)
+    return Row("sentence encoder", shape, encoder_flops(tokens), "flop", "fma", 1e-5, build, bars)
 
 
 def _add_row(n: int, level: str) -> Row:
@@ -125,6 +125,7 @@ ROWS: Final = (
     Row("layer norm", "4096²", 8 * 4096**2, "B", "copy DRAM", 1e-5, partial(layer_norm_case, 4096, 4096), TORCH_1),
     Row("matmul", "1024³", 2 * 1024**3, "flop", "fma", 2e-4, partial(matmul_case, 1024, 1024, 1024),
         (Bar("limit", 0.6),), (1, 0)),
-    *(_encoder_row(length) for length in LENGTHS),
+    _encoder_row("32 sentences", REAL_TOKENS, real_batch),
+    _encoder_row("32 x 128 tokens", BATCH * LONG, long_batch),
 )  # fmt: skip
 CORE: Final = Suite("core", ROWS, PROBES)

@@ -1,12 +1,13 @@
-"""``python -m benchmarks.first_result``: seconds from ``import pypto`` to the first result, in this fresh process."""
+"""``python -m benchmarks.first_result result|compile``: seconds that the first softmax of this process costs."""
 
 from __future__ import annotations
 
+import sys
 import time
 
 
-def main() -> None:
-    """Print the seconds."""
+def first_result() -> list[float]:
+    """Seconds from ``import pypto`` to the first result."""
     start = time.perf_counter()
     from benchmarks.tutorials import load_tutorial
 
@@ -14,10 +15,27 @@ def main() -> None:
     import numpy as np
 
     x = np.ones((64, 4096), np.float32)
+    tutorial.softmax_rows(x, np.empty_like(x))
+    return [time.perf_counter() - start]
+
+
+def compiling(times: int = 8) -> list[float]:
+    """Seconds from the kernel's source to something callable, llvmlite imported; the first one sets everything up."""
+    import llvmlite.binding  # noqa: F401
+    import numpy as np
+
+    from benchmarks.tutorials import load_tutorial
+
+    x = np.ones((64, 4096), np.float32)
     out = np.empty_like(x)
-    tutorial.softmax_rows(x, out)
-    print(time.perf_counter() - start)
+    seconds = []
+    for _ in range(times):
+        kernel = load_tutorial("02_fused_softmax").softmax
+        start = time.perf_counter()
+        kernel.compile(x, out)
+        seconds.append(time.perf_counter() - start)
+    return seconds
 
 
 if __name__ == "__main__":
-    main()
+    print(*{"result": first_result, "compile": compiling}[sys.argv[1]]())

@@ -67,13 +67,8 @@ def limited_threads(count: int) -> Iterator[None]:
 def _pypto_threads(count: int) -> Iterator[None]:
     import pypto
 
-    # TODO of the launch: pypto.set_num_threads; a tree without it runs with its own default.
-    change = getattr(pypto, "set_num_threads", None)
-    if change is None:
-        yield
-        return
-    change(count)
+    pypto.set_num_threads(count)
     try:
         yield
     finally:
-        change(cores())
+        pypto.set_num_threads(0)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +15,7 @@ import numpy as np
 from benchmarks.ours import ours
 from benchmarks.runner import Missing, Probe
 from benchmarks.steady import plain_environment
-from benchmarks.tutorials import load_tutorial
 
-CACHE: Final = "PYPTO_CACHE"
-CACHE_DIR: Final = "PYPTO_CACHE_DIR"
 LAUNCHES: Final = 2_000
 
 
@@ -37,48 +32,35 @@ def warm_launch() -> Sequence[float] | Missing:
 
 
 def cold_compile() -> Sequence[float] | Missing:
-    """Seconds from the softmax kernel's source to its first result on a few rows, nothing cached, llvmlite imported."""
-    with changed_environment(CACHE, "off"):
-        first = ours("02_fused_softmax", "softmax_rows")
-        if isinstance(first, Missing):
-            return first
-        x = np.ones((4, 4096), np.float32)
-        out = np.empty_like(x)
-        first(x, out)
-        return [_seconds(_fresh_softmax(x, out), 1) for _ in range(9)]
+    """Seconds of the first compilation in a fresh process, from the softmax kernel's source to something callable."""
+    runs = _fresh_processes("compile", 6, CACHE="off")
+    return runs if isinstance(runs, Missing) else [run[0] for run in runs]
 
 
-def _fresh_softmax(x: Any, out: Any) -> Callable[[], Any]:
-    function = load_tutorial("02_fused_softmax").softmax_rows
-    return lambda: function(x, out)
+def next_compile() -> Sequence[float] | Missing:
+    """The same for a later compilation, when target machine and thread pool are there."""
+    runs = _fresh_processes("compile", 2, CACHE="off")
+    return runs if isinstance(runs, Missing) else [seconds for run in runs for seconds in run[1:]]
 
 
 def fresh_process() -> Sequence[float] | Missing:
     """Seconds from ``import pypto`` to the first softmax in a new process whose disk cache holds the kernel."""
-    softmax = ours("02_fused_softmax", "softmax_rows")
-    if isinstance(softmax, Missing):
-        return softmax
     with tempfile.TemporaryDirectory() as folder:
-        environment = plain_environment(**{CACHE_DIR: str(Path(folder).resolve()), CACHE: "rw"})
-        command = [sys.executable, "-m", "benchmarks.first_result"]
-        runs = [subprocess.run(command, check=False, env=environment, capture_output=True, text=True) for _ in range(8)]
-    for run in runs:
-        if run.returncode:
-            return Missing(f"benchmarks.first_result failed: {run.stderr.strip()[-300:]}")
-    return [float(run.stdout) for run in runs[1:]]
+        runs = _fresh_processes("result", 9, CACHE_DIR=str(Path(folder).resolve()), CACHE="rw")
+    return runs if isinstance(runs, Missing) else [run[0] for run in runs[1:]]
 
 
-@contextmanager
-def changed_environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable for a while."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before
+def _fresh_processes(what: str, count: int, **settings: str) -> list[list[float]] | Missing:
+    """What `benchmarks.first_result` printed in each of several processes, one after the other."""
+    environment = plain_environment(**{f"PYPTO_{name}": value for name, value in settings.items()})
+    command = [sys.executable, "-m", "benchmarks.first_result", what]
+    runs = []
+    for _ in range(count):
+        done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            return Missing(f"benchmarks.first_result failed: {done.stderr.strip()[-300:]}")
+        runs.append([float(word) for word in done.stdout.split()])
+    return runs
 
 
 def _seconds(function: Callable[[], Any], calls: int) -> float:
@@ -90,6 +72,7 @@ def _seconds(function: Callable[[], Any], calls: int) -> float:
 
 PROBES: Final = (
     Probe("warm launch", "vector add of 16 floats", 5e-6, warm_launch),
-    Probe("cold compile", "softmax, source to first result", 60e-3, cold_compile),
+    Probe("cold compile", "softmax, source to callable, first of a process", 60e-3, cold_compile),
+    Probe("next compile", "softmax, source to callable, later ones", 60e-3, next_compile),
     Probe("fresh process", "import pypto to first softmax, warm disk cache", 300e-3, fresh_process),
 )

@@ -170,10 +170,11 @@ def _cells(result: Result, name: str, limits: Limits) -> tuple[str, ...]:
     if name not in result.timings:
         return ("wrong" if name in result.failed else "missing",)
     timing = result.timings[name]
-    ratio = result.ratio(name) if name != OURS else None
+    ratio = result.ratio(name) if name != OURS else result.ratio()
+    shown = f"{ratio:.2f}x {'best peer' if name == OURS else ''}".rstrip() if ratio else ""
     return (
         duration(timing.minimum), duration(timing.median), f"{result.rate(name) / 1e9:.1f}",
-        f"{fraction(result, name, limits):.0%}", f"{ratio:.2f}x" if ratio else "", f"{result.errors[name]:.1e}",
+        f"{fraction(result, name, limits):.0%}", shown, f"{result.errors[name]:.1e}",
     )  # fmt: skip
 
 

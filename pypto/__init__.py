@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from pypto._platform import check_platform
+import warnings
 
-check_platform()
+from pypto._platform import cann_conflict, check_platform
 
-from pypto import language  # noqa: E402  # an unsupported machine should hear of it before anything fails
-from pypto.jit import Kernel, get_num_threads, interpret, interpreter, jit, set_num_threads  # noqa: E402
-from pypto.language import *  # noqa: E402, F403
-from pypto.language import __all__ as _names  # noqa: E402
+check_platform()  # an unsupported machine should hear of it before anything fails
 
-__all__ = ["Kernel", "get_num_threads", "interpret", "interpreter", "jit", "language", "set_num_threads", *_names]
+from pypto import language
+from pypto.errors import PyptoWarning
+from pypto.jit import Kernel, get_num_threads, interpret, interpreter, jit, set_num_threads
+from pypto.language import *  # noqa: F403
+from pypto.language import __all__ as _names
+
+if (_conflict := cann_conflict()) is not None:
+    warnings.warn(_conflict, PyptoWarning, stacklevel=2)
+
+__all__ = ["Kernel", "get_num_threads", "interpret", "interpreter", "jit", "language", "set_num_threads", *_names]  # noqa: PLE0604

@@ -15,12 +15,12 @@ OLDEST: Final = (3, 11)
 
 # The places where numpy, ml_dtypes and llvmlite have wheels.
 SUPPORTED: Final = (
-    ("linux", "x86_64"),
-    ("linux", "aarch64"),
-    ("darwin", "arm64"),
-    ("win32", "amd64"),
-    ("win32", "arm64"),
-)
+    ("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"), ("win32", "amd64"), ("win32", "arm64")
+)  # fmt: skip
+_NEWER: Final = "make an environment with a newer Python"
+_CPYTHON: Final = "make an environment with CPython"
+_BUILD: Final = "install the 64-bit build of Python"
+_ELSEWHERE: Final = "use one of those, for instance in a container or a virtual machine"
 SYSTEM_NAMES: Final = "Linux with glibc (x86-64, aarch64), macOS (arm64) and Windows (x86-64, arm64)"
 
 
@@ -36,20 +36,11 @@ class Host(NamedTuple):
 
     @classmethod
     def current(cls) -> Host:
-        return cls(
-            version=(sys.version_info[0], sys.version_info[1]),
-            implementation=sys.implementation.name,
-            bits=64 if sys.maxsize > 2**32 else 32,
-            system=sys.platform,
-            machine=_machine(),
-            musl="musl" in getattr(sys.implementation, "_multiarch", ""),
-        )
-
-
-def _machine() -> str:
-    # platform.machine() would do, but asks WMI on Windows, which can take seconds.
-    name = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
-    return name.lower()
+        # platform.machine() would do, but asks WMI on Windows, which can take seconds.
+        machine = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+        musl = "musl" in getattr(sys.implementation, "_multiarch", "")
+        bits = 64 if sys.maxsize > 2**32 else 32
+        return cls(sys.version_info[:2], sys.implementation.name, bits, sys.platform, machine.lower(), musl)
 
 
 def refusal(host: Host) -> str | None:
@@ -61,23 +52,16 @@ def refusal(host: Host) -> str | None:
     >>> refusal(Host((3, 10), "cpython", 64, "linux", "x86_64", musl=False))
     'pypto-jit needs Python 3.11 or later and this is Python 3.10: make an environment with a newer Python.'
     """
-    if host.version < OLDEST:
-        needed, found = ".".join(map(str, OLDEST)), ".".join(map(str, host.version))
-        return (
-            f"pypto-jit needs Python {needed} or later and this is Python {found}: "
-            "make an environment with a newer Python."
-        )
-    if host.implementation != "cpython":
-        return f"pypto-jit needs CPython and this is {host.implementation}: make an environment with CPython."
-    if host.bits != 64:
-        return f"pypto-jit needs a 64-bit Python and this one has {host.bits} bits: install the 64-bit build of Python."
-    if (host.system, host.machine) in SUPPORTED and not host.musl:
-        return None
+    needed, found = (".".join(map(str, version)) for version in (OLDEST, host.version))
     libc = " with musl" if host.musl else ""
-    return (
-        f"pypto-jit runs on {SYSTEM_NAMES}, and this is {host.system}{libc} on {host.machine}: use one of those, "
-        "for instance in a container or a virtual machine."
+    place = f"{SYSTEM_NAMES}, and this is {host.system}{libc} on {host.machine}"
+    rows = (
+        (host.version >= OLDEST, f"needs Python {needed} or later and this is Python {found}", _NEWER),
+        (host.implementation == "cpython", f"needs CPython and this is {host.implementation}", _CPYTHON),
+        (host.bits == 64, f"needs a 64-bit Python and this one has {host.bits} bits", _BUILD),
+        ((host.system, host.machine) in SUPPORTED and not host.musl, f"runs on {place}", _ELSEWHERE),
     )
+    return next((f"pypto-jit {problem}: {way}." for fits, problem, way in rows if not fits), None)
 
 
 def check_platform(host: Host | None = None) -> None:

@@ -8,29 +8,23 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import FunctionType
 from typing import Any, Final, overload
 
 import pypto.compile as compiling
 from pypto.errors.launch import NotLaunched, ReadOnlyArgument, UnsupportedArgument
-from pypto.frontend import ArgSpec, ArraySpec, ConstSpec, KernelSource, ScalarSpec
+from pypto.frontend import ArgSpec, ConstSpec, KernelSource
+from pypto.ir.types import ArrayType, scalar
+from pypto.ops.public import constexpr
 from pypto.options import KernelOptions
 from pypto.runtime.arrays import ArrayInfo, array_info, scalar_dtype
-from pypto.runtime.launch import Grid, Overlaps, Plan, address_of, check_grid, fingerprint
+from pypto.runtime.launch import Grid, Pairs, Plan, check_grid, constant_key, disjoint, fingerprint, overlaps
 from pypto.runtime.signature import Signature
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
 
 _INTERPRETING: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("interpreting", default=False)
 _MOST_ENTRIES: Final = 4096
-
-
-@dataclass(slots=True)
-class Entry:
-    """What a fingerprint leads to: launch plans by whether written arrays overlap no others."""
-
-    overlaps: Overlaps
-    plans: dict[bool, tuple[Specialization, Plan]]
-    arrays: tuple[int, ...]
 
 
 class Kernel:
@@ -57,21 +51,26 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], options: KernelOptions) -> None:
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function: Any = function
         self.options = options
-        self.signature = Signature.of(function)
+        self.signature = Signature.of(function if isinstance(function, FunctionType) else self.kernel_source.function)
+        self._arity = len(self.signature.names)
         self.uninitialized: tuple[str, ...] = ()
-        self._entries: dict[Any, Entry] = {}
+        self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self._known: dict[Any, list[Specialization]] = {}
         self._lock = threading.RLock()
 
     @functools.cached_property
     def kernel_source(self) -> KernelSource:
         """The function's source, as the front end reads it."""
-        return KernelSource.of(self.function)  # type: ignore[arg-type]  # a function, or `of` says what else it is
+        return KernelSource.of(self.function)
 
-    def __getitem__(self, grid: Grid) -> Launcher:
-        return Launcher(self, grid)
+    @functools.cached_property
+    def interpreted(self) -> bool:
+        return self.options.interpret or compiling.session().settings.interpret
+
+    def __getitem__(self, grid: Grid) -> Callable[..., None]:
+        return functools.partial(self.launch, grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotLaunched(kernel=self.signature.kernel)
@@ -84,117 +83,105 @@ class Kernel:
         """What was compiled so far, and why each version was needed."""
         return [s for known in self._known.values() for s in known]
 
-    def launch(self, grid: Grid, args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
+    def launch(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """Run the kernel for every program of the grid; returns when all are done."""
-        values = self.signature.bind(args, given)
-        sizes = check_grid(grid, lambda: dict(zip(self.signature.names, values, strict=True)), self.signature.kernel)
-        if self.options.interpret or _INTERPRETING.get() or compiling.session().settings.interpret:
+        values = args if len(args) == self._arity and not given else self.signature.bind(args, given)
+        sizes = check_grid(grid, self.signature, values)
+        if self.interpreted or _INTERPRETING.get():
             self._interpret(sizes, values)
             return
-        key = fingerprint(values, self.signature.constant)
-        entry = self._entries.get(key) if key is not None else None
-        if entry is None:
-            entry = self._entry(values, key)
-        addresses = {i: address_of(values[i]) for i in entry.arrays}
-        noalias = entry.overlaps.disjoint(addresses)
-        found = entry.plans.get(noalias)
-        if found is None or not found[0].is_current():
-            entry = self._entry(values, key)
-            found = entry.plans[noalias]
-        if 0 not in sizes:
-            self._run(found[1], sizes, values, addresses)
+        plan, addresses = self._plan(values)
+        programs, shared = sizes[0] * sizes[1] * sizes[2], compiling.session()
+        if programs:
+            threads = 1 if programs == 1 else self.options.num_threads or shared.threads
+            size = plan.slots[4] * threads
+            plan.run(sizes, values, addresses, shared.scratch.at_least(size) if size else 0, threads)
 
-    def _run(self, plan: Plan, sizes: tuple[int, int, int], values: tuple[Any, ...], addresses: Mapping[int, int]) -> None:
-        program, shared = plan.program, compiling.session()
-        threads = self.options.num_threads or shared.threads
-        size = program.artifact.scratch_bytes
-        size += -size % 4096
-        scratch = shared.scratch.at_least(size * max(threads, 1)) if size else 0
-        block = plan.block(sizes, scratch, size, values, addresses)
-        program.run(block.buffer_info()[0], sizes[0] * sizes[1] * sizes[2], threads)
+    def _plan(self, values: tuple[Any, ...]) -> tuple[Plan, list[int]]:
+        """How to launch for these arguments, compiled if need be, and where their arrays are."""
+        key, found = None, None
+        try:
+            key, addresses = fingerprint(values, self.signature.constant)
+            found = self._entries.get(key)
+        except (LookupError, TypeError):  # seen for the first time every time, or a constant without a hash
+            pass
+        if found is not None:
+            pairs, plans = found
+            plan = plans.get(disjoint(pairs, addresses))
+            if plan is not None and plan.fits(values):
+                return plan, addresses
+        infos, specs = self._describe(values)
+        made = self._specialize(infos, specs)
+        plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
+        if key is not None and len(self._entries) < _MOST_ENTRIES:
+            self._entries.setdefault(key, (pairs, {}))[1][disjoint(pairs, addresses)] = plan
+        return plan, addresses
 
     # --- compiling ----------------------------------------------------------------------------------------------
 
     def compile(self, *args: Any, **given: Any) -> Specialization:
         """Compile for these arguments without running; gives what was compiled."""
-        values = self.signature.bind(args, given)
-        infos, specs = self._describe(values)
-        return self._specialize(values, infos, specs)
+        return self._specialize(*self._describe(self.signature.bind(args, given)))
 
     def _describe(self, values: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, ArgSpec]]:
         """Arrays by what is known of them, and the kind of every argument."""
         infos: dict[str, Any] = {}
         specs: dict[str, ArgSpec] = {}
-        name = self.signature.kernel
-        for arg, value, constant in zip(self.signature.names, values, self.signature.constant, strict=True):
-            value = value.value if type(value).__name__ == "constexpr" else value
-            info = None if constant else array_info(value, name, arg)
-            infos[arg] = info if info is not None else value
-            if info is not None:
-                specs[arg] = ArraySpec(info.dtype, len(info.shape))
-            elif constant or value is None or not isinstance(value, bool | int | float) and scalar_dtype(value, name, arg) is None:
-                specs[arg] = ConstSpec(self._constant(arg, value))
+        kernel = self.signature.kernel
+        for arg, given, constant in zip(self.signature.names, values, self.signature.constant, strict=True):
+            infos[arg] = value = given.value if isinstance(given, constexpr) else given
+            info = None if constant else array_info(value, kernel, arg)
+            dtype = None if constant or info else scalar_dtype(value, kernel, arg)
+            if info:
+                infos[arg], specs[arg] = info, ArrayType(info.dtype, len(info.shape))
             else:
-                dtype = scalar_dtype(value, name, arg)
-                assert dtype is not None
-                specs[arg] = ScalarSpec(dtype)
+                specs[arg] = scalar(dtype) if dtype else self._constant(arg, value)
         return infos, specs
 
-    def _constant(self, arg: str, value: Any) -> Any:
+    def _constant(self, arg: str, value: Any) -> ConstSpec:
         """A compile-time value; it must have a hash, since versions are found by it."""
         try:
             hash(value)
         except TypeError:
-            raise UnsupportedArgument(kernel=self.signature.kernel, arg=arg, got=f"a {type(value).__name__}, which is no array and no constant",
-                                      way="pass an array, a number, or a hashable value for a `pto.constexpr` parameter") from None
-        return value
+            got = f"a {type(value).__name__}, which is no array and no constant"
+            way = "pass an array, a number, or a hashable value for a `pto.constexpr` parameter"
+            raise UnsupportedArgument(kernel=self.signature.kernel, arg=arg, got=got, way=way) from None
+        return ConstSpec(value)
 
-    def _entry(self, values: tuple[Any, ...], key: Any) -> Entry:
-        """Find or compile the version for new arguments and remember how to launch it."""
-        infos, specs = self._describe(values)
-        found = self._specialize(values, infos, specs)
-        names = self.signature.names
-        overlaps = Overlaps.make(found.program.written, names, infos)
-        plan = Plan.make(found.program, found.program.artifact.abi, names, infos)
-        arrays = tuple(i for i, n in enumerate(names) if isinstance(infos[n], ArrayInfo))
-        with self._lock:
-            entry = self._entries.get(key) if key is not None else None
-            if entry is None:
-                entry = Entry(overlaps, {}, arrays)
-                if key is not None and len(self._entries) < _MOST_ENTRIES:
-                    self._entries[key] = entry
-            entry.plans[overlaps.disjoint({i: infos[names[i]].address for i in arrays})] = found, plan
-        return entry
-
-    def _specialize(self, values: tuple[Any, ...], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
-        group = tuple((n, s, type(s.value)) if isinstance(s, ConstSpec) else (n, s) for n, s in specs.items())
+    def _specialize(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
+        """The version for these arguments, compiled if need be."""
+        group = tuple((n, constant_key(s.value) if isinstance(s, ConstSpec) else s) for n, s in specs.items())
         with self._lock:
             known = self._known.setdefault(group, [])
-            names = self.signature.names
-            places = {i: v.address for i, v in enumerate(infos.values()) if isinstance(v, ArrayInfo)}
             for s in reversed(known):
-                self._check_writable(s.program.written, infos)
-                if s.holds(infos, Overlaps.make(s.program.written, names, infos).disjoint(places)):
+                if s.holds(infos, disjoint(*overlaps(s.program.written, infos))):
+                    self._check_writable(s.program.written, infos)
                     return s
-            return self._compile(known, infos, specs, places)
+            known.append(self._compile(known, infos, specs))
+            return known[-1]
 
-    def _compile(self, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec],
-                 places: Mapping[int, int]) -> Specialization:
-        facts = FactRecorder(self.signature.kernel, infos, changing_entries(known, infos), self.signature.declared)
+    def _compile(
+        self, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]
+    ) -> Specialization:
         timings: dict[str, float] = {}
-        built = compiling.to_ir(self.kernel_source, specs, facts, timings)
+        built, facts = self._build(infos, specs, changing_entries(known, infos), timings)
         written = compiling.written_arrays(built.function)
         self._check_writable(written, infos)
-        noalias = Overlaps.make(written, self.signature.names, infos).disjoint(places)
+        noalias = disjoint(*overlaps(written, infos))
         reason = why(known, infos, noalias)
         program = compiling.compile_program(built, noalias, self.options, timings)
-        types = tuple((n, str(s.elem) + f"[{s.ndim}d]" if isinstance(s, ArraySpec) else str(s.dtype) if isinstance(s, ScalarSpec) else repr(s.value))
-                      for n, s in specs.items())
+        types = tuple((n, repr(s.value) if isinstance(s, ConstSpec) else str(s)) for n, s in specs.items())
         made = Specialization(types, facts.guard, noalias, reason, timings, built.captures, program)
-        known.append(made)
         if "specialize" in compiling.session().settings.log:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made
+
+    def _build(
+        self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any, timings: dict[str, float]
+    ) -> tuple[Any, FactRecorder]:
+        """Tile IR, and the facts that it was built with."""
+        facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared)
+        return compiling.to_ir(self.kernel_source, specs, facts, timings), facts
 
     def _check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
         for arg in sorted(written):
@@ -207,9 +194,8 @@ class Kernel:
         from pypto.interp import ArrayArg, run
 
         infos, specs = self._describe(values)
-        facts = FactRecorder(self.signature.kernel, infos, frozenset(), self.signature.declared)
         timings: dict[str, float] = {}
-        built = compiling.to_ir(self.kernel_source, specs, facts, timings)
+        built, _ = self._build(infos, specs, frozenset(), timings)
         function = compiling.prepared(built.function, timings)
         self._check_writable(compiling.written_arrays(function), infos)
         arguments = []
@@ -220,17 +206,6 @@ class Kernel:
                 info = ArrayArg(v.hint, info.address, info.shape, strides, info.dtype)
             arguments.append(info)
         run(function, arguments, sizes, self.uninitialized)
-
-
-@dataclass(frozen=True, slots=True)
-class Launcher:
-    """A kernel with its grid; call it with the arguments."""
-
-    kernel: Kernel
-    grid: Grid
-
-    def __call__(self, *args: Any, **given: Any) -> None:
-        self.kernel.launch(self.grid, args, given)
 
 
 @overload

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pypto.errors import OptionError, PyptoWarning
 
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+_ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
 def flag(default: Any, env: str, doc: str, choices: tuple[str, ...] = ()) -> Any:
@@ -49,8 +48,9 @@ class Settings:
         rows = {f.metadata["env"]: f for f in fields(Settings)}
         for name in sorted(environ):
             if name.startswith("PYPTO_") and name not in rows:
-                warnings.warn(f"{name} is no setting of pypto{suggestion(name, list(rows))}", PyptoWarning, stacklevel=3)
-        return Settings(**{f.name: read(env, environ[env], f.type, f.metadata["choices"]) for env, f in rows.items() if env in environ})
+                text = f"{name} is no setting of pypto{suggestion(name, rows)}"
+                warnings.warn(text, PyptoWarning, stacklevel=3)
+        return Settings(**{row.name: read(env, environ[env], row) for env, row in rows.items() if env in environ})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +71,31 @@ class KernelOptions:
         OptionError
             When a name is unknown or a value has the wrong type.
         """
-        rows = {f.name: f for f in fields(KernelOptions)}
+        kinds = {f.name: type(f.default) for f in fields(KernelOptions)}
         for name, value in given.items():
-            if name not in rows:
-                raise OptionError(f"pto.jit has no option `{name}`{suggestion(name, list(rows))}; its options are {', '.join(rows)}")
-            kind = type(rows[name].default)
-            if type(value) is not kind:
-                raise OptionError(f"option `{name}` of pto.jit takes a {kind.__name__}, not {value!r}")
+            if name not in kinds:
+                near, all_names = suggestion(name, kinds), ", ".join(kinds)
+                raise OptionError(f"pto.jit has no option `{name}`{near}; its options are {all_names}")
+            if type(value) is not kinds[name]:
+                raise OptionError(f"option `{name}` of pto.jit takes a {kinds[name].__name__}, not {value!r}")
         return KernelOptions(**given)
 
 
-def suggestion(name: str, known: list[str]) -> str:
+def suggestion(name: str, known: Iterable[str], form: str = "{}") -> str:
     """A hint at the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {form.format(near[0])}?" if near else ""
 
 
-def read(env: str, text: str, kind: Any, choices: tuple[str, ...]) -> Any:
+def read(env: str, text: str, row: Any) -> Any:
     """A setting's value from its text."""
-    kind = kind if isinstance(kind, str) else kind.__name__
-    if kind == "bool":
-        if text.lower() not in (*_TRUE, *_FALSE):
-            raise OptionError(f"{env}={text!r} is neither on nor off; use 1 or 0")
-        return text.lower() in _TRUE
-    if kind == "int":
-        if not text.strip().isdecimal():
-            raise OptionError(f"{env}={text!r} is no whole number of 0 or more")
-        return int(text)
+    kind, choices = type(row.default), row.metadata["choices"]
+    if kind is bool and text.lower() not in (*_ON, *_OFF):
+        raise OptionError(f"{env}={text!r} is neither on nor off; use 1 or 0")
+    if kind is int and not text.strip().isdecimal():
+        raise OptionError(f"{env}={text!r} is no whole number of 0 or more")
     if choices and text not in choices:
         raise OptionError(f"{env}={text!r} is none of {', '.join(choices)}")
-    return text
+    return text.lower() in _ON if kind is bool else kind(text)

@@ -2,6 +2,6 @@
 
 from pypto.frontend.build import build
 from pypto.frontend.source import KernelSource
-from pypto.frontend.spec import ArgSpec, ArraySpec, Built, Capture, ConstSpec, Facts, ScalarSpec
+from pypto.frontend.spec import ArgSpec, Built, Capture, ConstSpec, Facts
 
-__all__ = ["ArgSpec", "ArraySpec", "Built", "Capture", "ConstSpec", "Facts", "KernelSource", "ScalarSpec", "build"]
+__all__ = ["ArgSpec", "Built", "Capture", "ConstSpec", "Facts", "KernelSource", "build"]

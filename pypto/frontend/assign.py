@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import Any
 
-from pypto.errors.frontend import (
-    AssignTarget,
-    MaybeUnassigned,
-    NotIterable,
-    TooManyIterations,
-    UnknownSyntax,
-    UnpackMismatch,
-)
-from pypto.frontend.access import Access, access, array_load, array_store, dimension
-from pypto.frontend.operators import binary, constant_result
+from pypto.errors import frontend as errors
+from pypto.frontend.arrays import Access, access, array_load, array_store, dimension
+from pypto.frontend.operators import constant_result, operate
 from pypto.frontend.scope import Binding, Poison, Scope
-from pypto.frontend.values import Dims, LocalFunction, Method, Range, describe, has_values, is_array
+from pypto.frontend.source import FunctionNode
+from pypto.frontend.values import Dims, Inlined, Method, Range, describe, has_values, is_array
 from pypto.ir.core import Value
 
 LIMIT = 10_000
-_WAY_TILE = "a tile is a value: compute a new one, for instance with `pto.where`"
 
 
 def items_of(scope: Scope, node: ast.AST, items: Any) -> tuple[Any, ...]:
     """What a loop at compile time or an unpacking goes through."""
     if isinstance(items, Range) and not has_values((items.start, items.stop, items.step)):
         items = constant_result(scope, node, range, items.start, items.stop, items.step)
-    if isinstance(items, tuple | range):
-        if len(items) > LIMIT:
-            raise TooManyIterations(scope.loc(node), limit=f"{LIMIT:,}")
-        return tuple(items)
     if isinstance(items, Dims):
         return tuple(dimension(scope, items, d) for d in range(len(items)))
-    raise NotIterable(scope.loc(node), what=describe(items))
+    if not isinstance(items, tuple | range):
+        raise errors.NotIterable(scope.loc(node), what=describe(items))
+    if len(items) > LIMIT:
+        raise errors.TooManyIterations(scope.loc(node), limit=f"{LIMIT:,}")
+    return tuple(items)
+
+
+def elements(scope: Scope, nodes: Iterable[ast.expr]) -> list[Any]:
+    """The values of expressions in a row, some of which may be starred."""
+    star = ast.Starred
+    parts = (items_of(scope, n, scope.eval(n.value)) if isinstance(n, star) else (scope.eval(n),) for n in nodes)
+    return [x for part in parts for x in part]
 
 
 def assign(scope: Scope, target: ast.expr, value: Any) -> None:
@@ -41,32 +42,31 @@ def assign(scope: Scope, target: ast.expr, value: Any) -> None:
         scope.assign(target.id, value, scope.loc(target))
     elif isinstance(target, ast.Tuple | ast.List):
         unpack(scope, target, items_of(scope, target, value))
-    elif isinstance(target, ast.Subscript):
-        array_store(scope, target, place(scope, target), value)
     else:
-        raise AssignTarget(scope.loc(target), what="an attribute", way="use a variable, or store into an array")
+        array_store(scope, target, place(scope, target), value)
 
 
 def unpack(scope: Scope, target: ast.Tuple | ast.List, items: tuple[Any, ...]) -> None:
-    stars = [n for n, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
+    first = next((n for n, t in enumerate(target.elts) if isinstance(t, ast.Starred)), None)
     wanted = len(target.elts)
-    if len(items) < wanted - 1 or (not stars and len(items) != wanted):
-        raise UnpackMismatch(scope.loc(target), given=f"{len(items)} values", wanted=f"{wanted} names")
-    if not stars:
-        parts: list[Any] = list(items)
-    else:
-        first, last = stars[0], wanted - stars[0] - 1
-        parts = [*items[:first], items[first : len(items) - last], *items[len(items) - last :]]
-    for element, part in zip(target.elts, parts, strict=True):
+    if len(items) < wanted - 1 or (first is None and len(items) != wanted):
+        raise errors.UnpackMismatch(scope.loc(target), given=f"{len(items)} values", wanted=f"{wanted} names")
+    if first is not None:
+        behind = first + 1 + len(items) - wanted
+        items = (*items[:first], items[first:behind], *items[behind:])
+    for element, part in zip(target.elts, items, strict=True):
         assign(scope, element.value if isinstance(element, ast.Starred) else element, part)
 
 
-def place(scope: Scope, target: ast.Subscript) -> Access:
-    """The slice of an array that a subscript names."""
+def place(scope: Scope, target: ast.expr) -> Access:
+    """The slice of an array that is assigned to."""
+    if not isinstance(target, ast.Subscript):
+        way = "use a variable, or store into an array"
+        raise errors.AssignTarget(scope.loc(target), what="an attribute", way=way)
     array = scope.eval(target.value)
     if not is_array(array):
-        way = _WAY_TILE if isinstance(array, Value) else ""
-        raise AssignTarget(scope.loc(target), what=f"an element of {describe(array)}", way=way)
+        way = "a tile is a value: compute a new one, for instance with `pto.where`" if isinstance(array, Value) else ""
+        raise errors.AssignTarget(scope.loc(target), what=f"an element of {describe(array)}", way=way)
     return access(scope, target, array)
 
 
@@ -82,16 +82,13 @@ def run_annotated(scope: Scope, node: ast.AnnAssign) -> None:
 
 
 def run_augmented(scope: Scope, node: ast.AugAssign) -> None:
-    if isinstance(node.target, ast.Name):
-        name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-        value = binary(scope, node, node.op, scope.lookup(name), scope.eval(node.value))
-        assign(scope, node.target, value)
+    target = node.target
+    if isinstance(target, ast.Name):
+        assign(scope, target, operate(scope, node, node.op, scope.lookup(target), scope.eval(node.value)))
         return
-    if not isinstance(node.target, ast.Subscript):
-        raise AssignTarget(scope.loc(node.target), what="an attribute", way="use a variable, or store into an array")
-    where = place(scope, node.target)
-    old = array_load(scope, node.target, where, 0)
-    array_store(scope, node.target, where, binary(scope, node, node.op, old, scope.eval(node.value)))
+    where = place(scope, target)
+    old = array_load(scope, target, where, 0)
+    array_store(scope, target, where, operate(scope, node, node.op, old, scope.eval(node.value)))
 
 
 def run_walrus(scope: Scope, node: ast.NamedExpr) -> Any:
@@ -103,33 +100,32 @@ def run_walrus(scope: Scope, node: ast.NamedExpr) -> Any:
 def run_expression(scope: Scope, node: ast.Expr) -> None:
     value = scope.eval(node.value)
     if isinstance(value, Method):
-        raise UnknownSyntax(scope.loc(node), what="a method without a call", way=f"write `.{value.name}()`")
+        raise errors.UnknownSyntax(scope.loc(node), what="a method without a call", way=f"write `.{value.name}()`")
 
 
 def run_delete(scope: Scope, node: ast.Delete) -> None:
     for target in node.targets:
+        loc = scope.loc(target)
         if not isinstance(target, ast.Name):
-            raise AssignTarget(scope.loc(target), what="`del` of anything but a variable", way="")
-        scope.lookup(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-        name, loc = target.id, scope.loc(target)
-        scope.vars[name] = Binding(deleted(name, loc), loc)
+            raise errors.AssignTarget(loc, what="`del` of anything but a variable", way="")
+        scope.lookup(target)
+        scope.vars[target.id] = Binding(deleted(target.id, loc), loc)
 
 
 def deleted(name: str, loc: Any) -> Poison:
-    return Poison(lambda use: MaybeUnassigned(use, (("deleted here", loc),), name=name, why="it is deleted"))
+    return Poison(lambda use: errors.MaybeUnassigned(use, (("deleted here", loc),), name=name, why="it is deleted"))
 
 
 def run_def(scope: Scope, node: ast.FunctionDef) -> None:
     if node.decorator_list:
-        raise UnknownSyntax(
-            scope.loc(node.decorator_list[0]),
-            what="a decorator on a function inside a kernel",
-            way="define the function outside of the kernel",
-        )
+        what, way = "a decorator on a function inside a kernel", "define the function outside of the kernel"
+        raise errors.UnknownSyntax(scope.loc(node.decorator_list[0]), what=what, way=way)
     scope.vars[node.name] = Binding(local_function(scope, node), scope.loc(node))
 
 
-def local_function(scope: Scope, node: ast.FunctionDef | ast.Lambda) -> LocalFunction:
-    defaults = tuple(scope.eval(d) for d in node.args.defaults)
+def local_function(scope: Scope, node: FunctionNode) -> Inlined:
+    """A `def` or `lambda` inside a kernel: its defaults are evaluated now."""
     pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    return LocalFunction(node, scope, defaults, {a.arg: scope.eval(d) for a, d in pairs if d is not None})
+    keyword = {a.arg: scope.eval(d) for a, d in pairs if d is not None}
+    defaults = tuple(scope.eval(d) for d in node.args.defaults)
+    return Inlined(getattr(node, "name", "lambda"), node, scope.source, scope, defaults, keyword)

@@ -7,52 +7,62 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.errors.frontend import TooDeep
-from pypto.frontend import assign, calls, expressions, flow, loops, operators, subscripts
-from pypto.frontend.scope import Binding, Scope, Session, Tables
+from pypto.errors.frontend import TooDeep, UnknownSyntax
+from pypto.frontend import assign, calls, expressions, flow, loops, operators
+from pypto.frontend.scope import Binding, Handler, Scope, Session
 from pypto.frontend.source import KernelSource
-from pypto.frontend.spec import ArgSpec, ArraySpec, Built, ConstSpec, Facts
+from pypto.frontend.spec import ArgSpec, Built, ConstSpec, Facts
 from pypto.frontend.values import captured
 from pypto.ir.core import Function, Region, Value
-from pypto.ir.types import ArrayType, TileType
 from pypto.ops.build import OpBuilder
 
+
+def refuse(what: str, way: str) -> Handler:
+    """Handler of syntax that kernels do without: what it is called, and what to write instead."""
+
+    def handler(scope: Scope, node: ast.AST) -> None:
+        raise UnknownSyntax(scope.loc(node), what=what, way=way)
+
+    return handler
+
+
+def display(scope: Scope, node: ast.Tuple | ast.List) -> tuple[Any, ...]:
+    """A list display is read as a tuple: nothing in a kernel can change it."""
+    return tuple(assign.elements(scope, node.elts))
+
+
+_COMPREHENSION = refuse("a comprehension", "use a loop over `pto.static_range`")
+_OUTSIDE = "do it outside of the kernel"
 # fmt: off
-EXPRESSIONS: Final[Mapping[type[ast.AST], Any]] = MappingProxyType({
-    ast.Constant: expressions.run_constant, ast.Name: expressions.run_name, ast.Tuple: expressions.run_tuple,
-    ast.List: expressions.run_tuple, ast.Attribute: expressions.run_attribute, ast.JoinedStr: expressions.run_fstring,
+HANDLERS: Final[Mapping[type[ast.AST], Handler]] = MappingProxyType({
+    # Expressions
+    ast.Constant: lambda scope, node: node.value, ast.Name: Scope.lookup, ast.Tuple: display, ast.List: display,
+    ast.Attribute: expressions.run_attribute, ast.JoinedStr: expressions.run_fstring,
     ast.FormattedValue: expressions.run_formatted, ast.BinOp: operators.run_binary, ast.UnaryOp: operators.run_unary,
     ast.Compare: operators.run_compare, ast.BoolOp: operators.run_bool, ast.IfExp: operators.run_ternary,
-    ast.Subscript: subscripts.run_subscript, ast.Slice: subscripts.run_slice, ast.Call: calls.run_call,
-    ast.Lambda: calls.run_lambda, ast.NamedExpr: assign.run_walrus,
-})
-STATEMENTS: Final[Mapping[type[ast.AST], Any]] = MappingProxyType({
+    ast.Subscript: expressions.run_subscript, ast.Slice: expressions.run_slice, ast.Call: calls.run_call,
+    ast.Lambda: assign.local_function, ast.NamedExpr: assign.run_walrus,
+    # Statements
     ast.Assign: assign.run_assign, ast.AnnAssign: assign.run_annotated, ast.AugAssign: assign.run_augmented,
     ast.Expr: assign.run_expression, ast.Delete: assign.run_delete, ast.FunctionDef: assign.run_def,
-    ast.If: flow.run_if, ast.For: loops.run_for, ast.While: loops.run_while, ast.Break: flow.leave(".break"),
-    ast.Continue: flow.leave(".continue"), ast.Return: flow.run_return, ast.Assert: flow.run_assert,
+    ast.If: flow.run_if, ast.For: loops.run_for, ast.While: loops.run_while, ast.Continue: flow.leave(1),
+    ast.Break: flow.leave(2), ast.Return: flow.run_return, ast.Assert: flow.run_assert,
     ast.Pass: lambda scope, node: None,
+    # What a kernel does without
+    ast.Dict: refuse("a dict", "use a tuple"), ast.Set: refuse("a set", "use a tuple"), ast.ListComp: _COMPREHENSION,
+    ast.SetComp: _COMPREHENSION, ast.DictComp: _COMPREHENSION,
+    ast.GeneratorExp: refuse("a generator", "use a loop over `pto.static_range`"),
+    ast.Yield: refuse("`yield`", "return a tuple"), ast.YieldFrom: refuse("`yield from`", "return a tuple"),
+    ast.Starred: refuse("`*` here", "use it in a call, a tuple or an unpacking"),
+    ast.Try: refuse("`try`", "test with `if` before"), ast.TryStar: refuse("`try`", "test with `if` before"),
+    ast.With: refuse("`with`", _OUTSIDE), ast.Raise: refuse("`raise`", "use `assert`"),
+    ast.Import: refuse("`import`", _OUTSIDE), ast.ImportFrom: refuse("`import`", _OUTSIDE),
+    ast.ClassDef: refuse("a class", _OUTSIDE), ast.Global: refuse("`global`", "return the value"),
+    ast.Nonlocal: refuse("`nonlocal`", "return the value"), ast.Match: refuse("`match`", "use `if`"),
+    ast.Await: refuse("`await`", _OUTSIDE), ast.AsyncFunctionDef: refuse("`async`", _OUTSIDE),
+    ast.AsyncFor: refuse("`async`", _OUTSIDE), ast.AsyncWith: refuse("`async`", _OUTSIDE),
 })
 # fmt: on
-_OUTSIDE = "do it outside of the kernel"
-# What other syntax is called, and what to write instead.
-# fmt: off
-WAYS: Final[Mapping[type[ast.AST], tuple[str, str]]] = MappingProxyType({
-    ast.Dict: ("a dict", "use a tuple"), ast.Set: ("a set", "use a tuple"),
-    ast.ListComp: ("a comprehension", "use a loop over `pto.static_range`"),
-    ast.SetComp: ("a comprehension", "use a loop"), ast.DictComp: ("a comprehension", "use a loop"),
-    ast.GeneratorExp: ("a generator", "use a loop over `pto.static_range`"), ast.Await: ("`await`", _OUTSIDE),
-    ast.Yield: ("`yield`", "return a tuple"), ast.YieldFrom: ("`yield from`", "return a tuple"),
-    ast.Starred: ("`*` here", "use it in a call, a tuple or an unpacking"),
-    ast.Try: ("`try`", "test with `if` before"), ast.TryStar: ("`try`", "test with `if` before"),
-    ast.With: ("`with`", _OUTSIDE), ast.Raise: ("`raise`", "use `assert`"), ast.Import: ("`import`", _OUTSIDE),
-    ast.ImportFrom: ("`import`", _OUTSIDE), ast.ClassDef: ("a class", _OUTSIDE),
-    ast.Global: ("`global`", "return the value"), ast.Nonlocal: ("`nonlocal`", "return the value"),
-    ast.Match: ("`match`", "use `if`"), ast.AsyncFunctionDef: ("`async`", _OUTSIDE),
-    ast.AsyncFor: ("`async`", _OUTSIDE), ast.AsyncWith: ("`async`", _OUTSIDE),
-})
-# fmt: on
-TABLES: Final = Tables(EXPRESSIONS, STATEMENTS, WAYS)
 
 
 def build(
@@ -81,33 +91,23 @@ def build(
     Diagnostic
         For every mistake in the kernel, with its place.
     """
-    body = Region()
-    session = Session(OpBuilder(body), facts, TABLES, methods)
+    body, loc = Region(), fn.loc(fn.node)
+    session = Session(OpBuilder(body, loc), facts, HANDLERS, methods, body.args)
     scope = Scope(session, fn)
     for name, spec in args.items():
-        scope.vars[name] = Binding(argument(session, body, name, spec), fn.loc(fn.node))
-    session.builder.loc = fn.loc(fn.node)
+        if isinstance(spec, ConstSpec):
+            scope.vars[name] = Binding(captured(name, spec.value, loc), loc)
+        else:
+            body.args.append(Value(spec, name))
+            scope.vars[name] = Binding(body.args[-1], loc)
     try:
-        run(scope, fn.node)
+        if isinstance(fn.node, ast.Lambda):
+            scope.eval(fn.node.body)
+        else:
+            flow.block(scope, scope.steps(fn.node.body))
     except RecursionError as error:
         if isinstance(error, TooDeep):
             raise
         raise TooDeep(session.builder.loc, limit="Python allows", function=fn.name) from None
     session.builder.op("yield")
-    return Built(Function(fn.name, body, {}, fn.loc(fn.node)), tuple(session.captures.values()))
-
-
-def run(scope: Scope, node: ast.FunctionDef | ast.Lambda) -> None:
-    if isinstance(node, ast.Lambda):
-        scope.eval(node.body)
-    else:
-        flow.block(scope, scope.steps(node.body))
-
-
-def argument(session: Session, body: Region, name: str, spec: ArgSpec) -> Any:
-    if isinstance(spec, ConstSpec):
-        return captured(name, spec.value, session.builder.loc)
-    value = Value(ArrayType(spec.elem, spec.ndim) if isinstance(spec, ArraySpec) else TileType((), spec.dtype), name)
-    body.args.append(value)
-    session.arguments[value] = name
-    return value
+    return Built(Function(fn.name, body, {}, loc), tuple(session.captures.values()))

@@ -6,190 +6,144 @@ import ast
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from pypto.errors.frontend import (
-    HostFunction,
-    MissingArgument,
-    NoSource,
-    NotCallable,
-    NotConstant,
-    RepeatedArgument,
-    ReturnOnSomePaths,
-    SurplusArgument,
-    TooDeep,
-    UnknownArgument,
-    UnknownSyntax,
-)
-from pypto.frontend.assign import items_of, local_function
-from pypto.frontend.expressions import TILE_METHODS
+from pypto.errors import frontend as errors
+from pypto.frontend.arrays import array_load, array_store, function_access
+from pypto.frontend.assign import elements
+from pypto.frontend.bind import Arguments, Signature, bind, checked_arguments, is_sizes
 from pypto.frontend.flow import block
-from pypto.frontend.intrinsics import BUILTINS, INTRINSICS
-from pypto.frontend.merge import VALUE
-from pypto.frontend.opcall import call_op, keyword_loc
-from pypto.frontend.operators import constant_result
-from pypto.frontend.scope import Binding, Poison, Scope, suggestion
+from pypto.frontend.intrinsics import INTRINSICS, on_constants
+from pypto.frontend.operators import run_row
+from pypto.frontend.scope import RETURN, VALUE, Binding, Scope
 from pypto.frontend.source import KernelSource
-from pypto.frontend.values import LocalFunction, Method, describe, has_values
+from pypto.frontend.values import Inlined, Method, array_type, describe, is_array, is_index
 from pypto.ir.core import Value
+from pypto.ir.types import int1
+from pypto.loc import Loc
 from pypto.ops.public import Intrinsic, OpFunction, constexpr
-from pypto.ops.table import TABLE
+from pypto.ops.row import REQUIRED, OpRow, Param
 
 DEPTH = 50
-Arguments = dict[str, Any]
 
 
 def run_call(scope: Scope, node: ast.Call) -> Any:
-    function = scope.eval(node.func)
-    args: list[Any] = []
-    for a in node.args:
-        if isinstance(a, ast.Starred):
-            args += items_of(scope, a, scope.eval(a.value))
-        else:
-            args.append(scope.eval(a))
+    function, args = scope.eval(node.func), elements(scope, node.args)
     kwargs: Arguments = {}
     for k in node.keywords:
         if k.arg is None:
-            raise UnknownSyntax(scope.loc(k.value), what="`**` in a call", way="write the keywords out")
+            raise errors.UnknownSyntax(scope.loc(k.value), what="`**` in a call", way="write the keywords out")
         kwargs[k.arg] = scope.eval(k.value)
+    if isinstance(function, Method):
+        function, args = function.function, [function.receiver, *args]
     return call(scope, node, function, args, kwargs)
 
 
 def call(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwargs: Arguments) -> Any:
     """Call anything that can be called in a kernel."""
-    if isinstance(function, OpFunction):
-        return call_op(scope, node, function.row, args, kwargs)
-    if isinstance(function, Method):
-        return call_method(scope, node, function, args, kwargs)
+    if isinstance(function, OpFunction | OpRow):
+        return call_op(scope, node, function.row if isinstance(function, OpFunction) else function, args, kwargs)
     if isinstance(function, Intrinsic):
         return INTRINSICS[function.__name__](scope, node, args, kwargs)
-    if isinstance(function, LocalFunction):
-        return inline(scope, node, function.scope.source, function, args, kwargs)
-    if isinstance(function, FunctionType):
-        return inline(scope, node, source_of(scope, node, function), None, args, kwargs)
-    if isinstance(source := getattr(function, "kernel_source", None), KernelSource):
-        return inline(scope, node, source, None, args, kwargs)
     if function is constexpr:
         return args[0]
+    source = getattr(function, "kernel_source", None)
+    if isinstance(function, FunctionType):
+        source = KernelSource.of(function, scope.loc(node))
+    if isinstance(source, KernelSource):
+        f = source.function
+        function = Inlined(source.name, source.node, source, None, f.__defaults__ or (), f.__kwdefaults__ or {})
+    if isinstance(function, Inlined):
+        return inline(scope, node, function, args, kwargs)
     return call_host(scope, node, function, args, kwargs)
-
-
-def call_method(scope: Scope, node: ast.Call, method: Method, args: list[Any], kwargs: Arguments) -> Any:
-    row = TABLE.get(TILE_METHODS.get(method.name, method.name))
-    if row is not None:
-        return call_op(scope, node, row, [method.receiver, *args], kwargs)
-    return call(scope, node, scope.session.methods[method.name], [method.receiver, *args], kwargs)
-
-
-def source_of(scope: Scope, node: ast.Call, function: FunctionType) -> KernelSource:
-    try:
-        return KernelSource.of(function)
-    except NoSource as error:
-        raise NoSource(scope.loc(node), **error.fields) from None
 
 
 def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwargs: Arguments) -> Any:
     """A function of Python itself: some have a meaning on run-time values, and `math` is computed on constants."""
     module = getattr(function, "__module__", None)
-    handler = BUILTINS.get(getattr(function, "__name__", "")) if module == "builtins" else None
+    if isinstance(function, BuiltinFunctionType) and module in ("math", "_operator"):
+        return on_constants(function)(scope, node, args, kwargs)
+    handler = INTRINSICS.get(getattr(function, "__name__", "")) if module == "builtins" else None
     if handler is not None:
         return handler(scope, node, args, kwargs)
-    name = getattr(function, "__qualname__", type(function).__name__)
-    if not isinstance(function, BuiltinFunctionType) or module not in ("math", "_operator"):
-        way = "call it outside of the kernel, and pass the result as `pto.constexpr`" if callable(function) else ""
-        raise NotCallable(scope.loc(node), what=describe(function), way=way)
-    for argument, value in zip(node.args, args, strict=False):
-        if has_values(value):
-            way = f"use `pto.{name}`" if name in TABLE else ""
-            fields: dict[str, Any] = {"text": ast.unparse(argument), "type": describe(value), "way": way}
-            raise HostFunction(scope.loc(argument), function=name, **fields)
-    return constant_result(scope, node, lambda: function(*args, **kwargs))
+    way = "call it outside of the kernel, and pass the result as `pto.constexpr`" if callable(function) else ""
+    raise errors.NotCallable(scope.loc(node), what=describe(function), way=way)
 
 
-def inline(
-    scope: Scope, node: ast.Call, source: KernelSource, local: LocalFunction | None, args: list[Any], kwargs: Arguments
-) -> Any:
+# --- ops --------------------------------------------------------------------------------------------------------------
+
+
+def call_op(scope: Scope, node: ast.Call, row: OpRow, args: list[Any], kwargs: Arguments) -> Any:
+    first = args[0] if args else kwargs.get("array")
+    if row.name in ("load", "store") and is_array(first) and is_native(row.name, args, kwargs):
+        return (native_load if row.name == "load" else native_store)(scope, node, args, kwargs)
+    signature = Signature(row.name, row.params)
+    return run_row(scope, node, row.name, **checked_arguments(scope, node, signature, gathered(row, args), kwargs))
+
+
+def gathered(row: OpRow, args: list[Any]) -> list[Any]:
+    """`t.reshape(8, 16)` is `t.reshape((8, 16))`."""
+    last = len(row.params) - 1
+    many = len(args) > len(row.params) > 0 and row.params[last].kind == "shape" and is_sizes(tuple(args[last:]))
+    return [*args[:last], tuple(args[last:])] if many else args
+
+
+def is_native(name: str, args: list[Any], kwargs: Arguments) -> bool:
+    """Whether a load or store with an array first means a slice; otherwise the array is a pointer."""
+    if kwargs.keys() & {"offsets", "shape", "tile", "pad"}:
+        return True
+    if len(args) < 2 or "mask" in kwargs:
+        return False
+    last = args[2] if len(args) > 2 else None
+    fits = is_sizes(last) if name == "load" else isinstance(last, Value) and last.tile.elem != int1
+    return isinstance(args[1], tuple) or (is_index(args[1]) and fits)
+
+
+_ARRAY, _OFFSETS = Param("array", "any"), Param("offsets", "any")
+_LOAD = Signature("load", (_ARRAY, _OFFSETS, Param("shape", "shape"), Param("pad", "number", 0)))
+_STORE = Signature("store", (_ARRAY, _OFFSETS, Param("tile")))
+
+
+def native_load(scope: Scope, node: ast.Call, args: list[Any], kwargs: Arguments) -> Value:
+    array, offsets, shape, pad = checked_arguments(scope, node, _LOAD, args, kwargs).values()
+    return array_load(scope, node, function_access(scope, node, array, offsets, shape), pad)
+
+
+def native_store(scope: Scope, node: ast.Call, args: list[Any], kwargs: Arguments) -> None:
+    array, offsets, tile = checked_arguments(scope, node, _STORE, args, kwargs).values()
+    shape = tile.shape if isinstance(tile, Value) else ()
+    shape = (1,) * (array_type(array).ndim - len(shape)) + shape
+    array_store(scope, node, function_access(scope, node, array, offsets, shape), tile)
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def inline(scope: Scope, node: ast.Call, function: Inlined, args: list[Any], kwargs: Arguments) -> Any:
     """Build the function's body here, in variables of its own."""
+    loc, spec = scope.loc(node), function.node.args
     if scope.depth >= DEPTH:
-        raise TooDeep(scope.loc(node), limit=DEPTH, function=source.name)
-    inner = Scope(
-        scope.session,
-        source,
-        scope.loc(node),
-        local.scope if local else None,
-        scope.depth + 1,
-        live_out=frozenset((".return", VALUE)),
-    )
-    function = local.node if local else source.node
-    name = local.name if local else source.name
-    bind_function(scope, inner, node, name, function.args, defaults_of(source, local), args, kwargs)
-    if isinstance(function, ast.Lambda):
-        return inner.eval(function.body)
-    block(inner, inner.steps(function.body))
-    return returned(inner, node, name)
+        raise errors.TooDeep(loc, limit=DEPTH, function=function.name)
+    inner = Scope(scope.session, function.source, loc, function.scope, scope.depth + 1)
+    positional = [*spec.posonlyargs, *spec.args]
+    optional = (p.arg for p in positional[len(positional) - len(function.defaults) :])
+    defaults = {**dict(zip(optional, function.defaults, strict=True)), **function.kw_defaults}
+    kinds = [(p.arg, "constexpr" if is_constexpr(p.annotation) else "any") for p in (*positional, *spec.kwonlyargs)]
+    params = tuple(Param(name, kind, defaults.get(name, REQUIRED)) for name, kind in kinds)
+    bound = bind(scope, node, Signature(function.name, params, spec), args, kwargs)
+    inner.vars.update({name: Binding(value, loc) for name, value in bound.items()})
+    if isinstance(function.node, ast.Lambda):
+        return inner.eval(function.node.body)
+    block(inner, inner.steps(function.node.body))
+    return returned(inner, loc, function.name)
 
 
-def defaults_of(source: KernelSource, local: LocalFunction | None) -> tuple[tuple[Any, ...], Arguments]:
-    if local:
-        return local.defaults, local.kw_defaults
-    return source.function.__defaults__ or (), source.function.__kwdefaults__ or {}
-
-
-def returned(inner: Scope, node: ast.Call, name: str) -> Any:
+def returned(inner: Scope, loc: Loc, name: str) -> Any:
     """What the function gave back."""
-    value, done = inner.vars.get(VALUE), inner.vars.get(".return")
-    if value is None or done is None:
+    if VALUE not in inner.vars:
         return None
-    if isinstance(value.value, Poison):
-        raise value.value.reason(inner.call_site or inner.loc(node))
-    if isinstance(done.value, Value) and value.value is not None:
-        raise ReturnOnSomePaths(value.loc, function=name)
-    return value.value
-
-
-def bind_function(
-    scope: Scope,
-    inner: Scope,
-    node: ast.Call,
-    name: str,
-    spec: ast.arguments,
-    defaults: tuple[tuple[Any, ...], Arguments],
-    args: list[Any],
-    kwargs: Arguments,
-) -> None:
-    """Give a function's parameters their values."""
-    loc = scope.loc(node)
-    params = [*spec.posonlyargs, *spec.args]
-    shown = f"{name}({ast.unparse(spec)})"
-    if len(args) > len(params) and spec.vararg is None:
-        raise SurplusArgument(loc, function=name, most=len(params), given=len(args), signature=shown)
-    values = dict(zip((p.arg for p in params), args, strict=False))
-    if spec.vararg:
-        values[spec.vararg.arg] = tuple(args[len(params) :])
-    bind_keywords(scope, node, name, spec, values, kwargs)
-    positional, keyword = defaults
-    optional = (p.arg for p in params[len(params) - len(positional) :])
-    fallback = {**dict(zip(optional, positional, strict=True)), **keyword}
-    for p in (*params, *spec.kwonlyargs):
-        if p.arg not in values and p.arg not in fallback:
-            raise MissingArgument(loc, function=name, name=p.arg, signature=shown)
-        value = values.get(p.arg, fallback.get(p.arg))
-        if is_constexpr(p.annotation) and has_values(value):
-            raise NotConstant(loc, what=f"`{p.arg}` of {name}", type=describe(value))
-        inner.vars[p.arg] = Binding(value, loc)
-    if spec.vararg:
-        inner.vars[spec.vararg.arg] = Binding(values[spec.vararg.arg], loc)
-
-
-def bind_keywords(
-    scope: Scope, node: ast.Call, name: str, spec: ast.arguments, values: Arguments, kwargs: Arguments
-) -> None:
-    names = [p.arg for p in (*spec.args, *spec.kwonlyargs)]
-    for key, value in kwargs.items():
-        if key not in names:
-            way = suggestion(key, names, "`{}`") or f"its signature is {name}({ast.unparse(spec)})"
-            raise UnknownArgument(keyword_loc(scope, node, key), function=name, name=key, way=way)
-        if key in values:
-            raise RepeatedArgument(keyword_loc(scope, node, key), function=name, name=key)
-        values[key] = value
+    value = inner.vars[VALUE].read(loc)
+    if isinstance(inner.vars[RETURN].value, Value) and value is not None:
+        raise errors.ReturnOnSomePaths(inner.vars[VALUE].loc, function=name)
+    return value
 
 
 def is_constexpr(annotation: ast.expr | None) -> bool:
@@ -197,7 +151,3 @@ def is_constexpr(annotation: ast.expr | None) -> bool:
     if isinstance(annotation, ast.Constant):
         return str(annotation.value).endswith("constexpr")
     return getattr(annotation, "id", getattr(annotation, "attr", "")) == "constexpr"
-
-
-def run_lambda(scope: Scope, node: ast.Lambda) -> LocalFunction:
-    return local_function(scope, node)

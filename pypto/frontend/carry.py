@@ -9,24 +9,27 @@ found out is a hint when the outer ones are built again, so that the numbers of 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 from pypto.errors import Diagnostic
-from pypto.frontend.merge import EXITS, VALUE, clashing, conform, join, join_types, unassigned, weakly
-from pypto.frontend.scope import Binding, Poison, Scope
-from pypto.frontend.values import is_number, leaves, rebuild, same
+from pypto.frontend.assign import assign
+from pypto.frontend.flow import block
+from pypto.frontend.merge import UNDEF, NoJoin, Path, clashing, conform, join, kind, unassigned
+from pypto.frontend.scope import BREAK, RETURN, VALUE, Binding, Poison, Scope
+from pypto.frontend.values import is_number, layout, leaves, rebuild, same, tile_type
 from pypto.ir.core import Region, Value
-from pypto.ir.types import TileType, scalar
-from pypto.ops.build import weak_dtype
+from pypto.ir.types import TileType, int1, scalar
 
 Loop = ast.For | ast.While
+Hints = dict[tuple[str, int], TileType | None]
+INDEX: Final = ".index"  # the index of a `for`, besides the variable that gets it
 
 
 @dataclass(slots=True)
 class Variable:
-    """A variable that the body assigns: its state before, and per leaf the carried type (None: not carried)."""
+    """What a loop carries: its state before, and per leaf the carried type (None: not carried)."""
 
     init: Binding
     types: list[TileType | None]
@@ -42,160 +45,127 @@ class Variable:
         if not self.poison:
             yield from ((x, t) for x, t in zip(leaves(value), self.types, strict=True) if t is not None)
 
+    def meet(self, name: str, end: Binding) -> None:
+        """Make the types hold what the variable is at the end of the body. Only what started as a number may grow."""
+        try:
+            if layout(self.init.value) != layout(end.value):
+                raise NoJoin
+            rows = zip(leaves(self.init.value), self.types, leaves(end.value), strict=True)
+            self.types = [next_type(*row) for row in rows]
+        except NoJoin:
+            self.poison = self.poison or clashing(name, self.init, end)
 
-Variables = dict[str, Variable]
-
-
-@dataclass(slots=True)
-class Body:
-    """One build of a body: its region, and the variables at its end."""
-
-    region: Region
-    ends: dict[str, Binding] = field(default_factory=dict)
-
-
-def assigned(node: Loop) -> list[str]:
-    """Names that a loop assigns."""
-    names: dict[str, None] = {}
-    todo: list[ast.AST] = [node]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, ast.Name) and not isinstance(item.ctx, ast.Load):
-            names[item.id] = None
-        if isinstance(item, ast.FunctionDef):
-            names[item.name] = None
-        elif not isinstance(item, ast.Lambda):
-            todo += reversed(list(ast.iter_child_nodes(item)))
-    return list(names)
+    def carry_numbers(self) -> None:
+        """A body may make sense only when a counter is no constant."""
+        pairs = zip(leaves(self.init.value), self.types, strict=True)
+        self.types = [join(x, x, False) if t is None and is_number(x) else t for x, t in pairs]
 
 
-def carried_type(x: Any) -> TileType | None:
-    return x.type if isinstance(x, Value) and isinstance(x.type, TileType) else None
+def next_type(start: Any, type: TileType | None, end: Any) -> TileType | None:
+    if type is None and same(start, end):
+        return None
+    return join(type or kind(start), kind(end), is_number(start))
 
 
-def candidates(scope: Scope, node: Loop) -> Variables:
-    """Variables of before the loop that its body assigns."""
+def assigned(node: ast.AST) -> Iterator[str]:
+    """Names that a statement assigns, some of them more than once."""
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    if isinstance(node, ast.FunctionDef):
+        yield node.name
+    elif not isinstance(node, ast.Lambda):
+        for child in ast.iter_child_nodes(node):
+            yield from assigned(child)
+
+
+def candidates(scope: Scope, node: Loop, hints: Hints) -> dict[str, Variable]:
+    """Variables of before the loop that its body assigns. A hint is the type of a constant in an earlier build."""
     found = {}
     for name in assigned(node):
         binding = scope.vars.get(name)
-        if binding is not None and not isinstance(binding.value, Poison):
-            found[name] = Variable(binding, [carried_type(x) for x in leaves(binding.value)])
+        if binding and not isinstance(binding.value, Poison):
+            types = [head_type(x, hints.get((name, n))) for n, x in enumerate(leaves(binding.value))]
+            found[name] = Variable(binding, types)
     return found
 
 
-def enter(scope: Scope, region: Region, variables: Variables) -> dict[str, Binding]:
-    """The variables at the head of a region, for which it gets arguments."""
-    entry = {n: b for n, b in scope.vars.items() if n not in (*EXITS, VALUE)}
-    for name, variable in variables.items():
-        args = [Value(t, name) for _, t in variable.carried(variable.init.value)]
-        region.args += args
-        entry[name] = Binding(variable.at_head(iter(args)), variable.init.loc)
-    return entry
+def head_type(x: Any, hint: TileType | None) -> TileType | None:
+    return join(hint, x, True) if hint and is_number(x) else tile_type(x)
 
 
-def grow(variables: Variables, ends: dict[str, Binding]) -> bool:
-    """Compare the end of a body with its head; true when it has to be built again."""
-    changed = False
-    for name, variable in variables.items():
-        if variable.poison:
-            continue
-        end = ends[name]
-        types = None if isinstance(end.value, Poison) else grown(variable, end.value)
-        if types is None:
-            variable.poison = end.value if isinstance(end.value, Poison) else clashing(name, variable.init, end)
-        changed |= types != variable.types
-        variable.types = types or variable.types
-    return changed
+@dataclass(slots=True)
+class Carried:
+    """The variables that a loop carries, by name."""
 
+    scope: Scope
+    node: Loop
+    variables: dict[str, Variable]
 
-def grown(variable: Variable, end: Any) -> list[TileType | None] | None:
-    """The carried types after another build, or None where start and end have nothing in common."""
-    starts, ends = list(leaves(variable.init.value)), list(leaves(end))
-    if len(starts) != len(ends):
-        return None
-    types: list[TileType | None] = []
-    for start, stop, type in zip(starts, ends, variable.types, strict=True):
-        if type is None and same(start, stop):
-            types.append(None)
-            continue
-        joined = join(start, stop) if type is None else widened(start, type, stop)
-        if joined is None:
-            return None
-        types.append(joined)
-    return types
+    def settle(self) -> Path:
+        """Build the body until what it carries stays as it is."""
+        session, failure, unrolled = self.scope.session, None, self.scope.session.unrolled
+        hints: Hints = session.hints.setdefault((self.node, self.scope.call_site, unrolled), {})
+        self.variables.update(candidates(self.scope, self.node, hints))
+        while True:
+            before, session.unrolled = self.state(), unrolled
+            try:
+                body = self.build()
+            except Diagnostic as error:
+                for v in self.variables.values():
+                    v.carry_numbers()
+                if failure or before == self.state():
+                    raise failure or error from None
+                failure = error
+                continue
+            for name, v in self.variables.items():
+                v.meet(name, body.vars[name])
+            if before == self.state():
+                hints.update({(name, n): t for name, v in self.variables.items() for n, t in enumerate(v.types)})
+                return body
 
+    def state(self) -> list[Any]:
+        return [(v.types, v.poison) for v in self.variables.values()]
 
-def widened(start: Any, type: TileType, end: Any) -> TileType | None:
-    """A carried type that holds `end` too. Only what started as a constant may grow."""
-    if is_number(end):
-        fits = weakly(type, end)
-        return fits if fits or not is_number(start) else join_types(type, scalar(weak_dtype(end)))
-    other = carried_type(end)
-    if other is None or other == type:
-        return other
-    return join_types(type, other) if is_number(start) else None
+    def build(self) -> Path:
+        """One build of the statements of the loop."""
+        region = Region()
+        with self.scope.inside(region, self.enter(region)) as ends:
+            if isinstance(self.node, ast.For):
+                assign(self.scope, self.node.target, ends[INDEX].value)
+            block(self.scope, self.scope.steps(self.node.body))
+        return Path(region, ends)
 
+    def enter(self, region: Region) -> dict[str, Binding]:
+        """The variables at the head of a region, for which it gets arguments."""
+        entry = dict(self.scope.vars)
+        for name, v in self.variables.items():
+            args = [Value(t, "" if name == INDEX else name.strip(".")) for _, t in v.carried(v.init.value)]
+            region.args += args
+            entry[name] = Binding(v.at_head(iter(args)), v.init.loc)
+        return entry
 
-def settle(scope: Scope, node: Loop, build: Callable[[Variables], Body]) -> tuple[Variables, Body]:
-    """Build the body until what it carries stays as it is."""
-    variables, unrolled, key = candidates(scope, node), scope.session.unrolled, (node, scope.call_site)
-    use_hints(variables, scope.session.hints.get(key, {}))
-    failure: Diagnostic | None = None
-    while True:
-        scope.session.unrolled = unrolled
-        try:
-            body = build(variables)
-        except Diagnostic as error:
-            if failure or not carry_all(variables):
-                raise failure or error from None
-            failure = error
-            continue
-        if not grow(variables, body.ends):
-            scope.session.hints[key] = {n: v.types for n, v in variables.items() if not v.poison}
-            return variables, body
+    def add_exits(self, body: Path) -> None:
+        """A loop that is left early also carries the flags that end it, and what is returned."""
+        flags = {name: b for name, b in body.vars.items() if name in (BREAK, RETURN)}
+        added = {name: Variable(Binding(False, b.loc), [scalar(int1)]) for name, b in flags.items()}
+        if RETURN in body.vars:
+            value, loc = body.vars[VALUE].value, body.vars[VALUE].loc
+            start = rebuild(value, iter([UNDEF if tile_type(x) else x for x in leaves(value)]))
+            added[VALUE] = Variable(Binding(start, loc), [tile_type(x) for x in leaves(value)])
+        Carried(self.scope, self.node, added).enter(body.region)
+        self.variables.update(added)
 
-
-def use_hints(variables: Variables, hints: dict[str, list[TileType | None]]) -> None:
-    """Start constants in the types that an earlier build of this loop gave them."""
-    for name, types in hints.items():
-        if name not in variables:
-            continue
-        starts = list(leaves(variables[name].init.value))
-        fit = (is_number(x) and t is not None and weakly(t, x) for x, t in zip(starts, types, strict=False))
-        if len(starts) == len(types) and all(fit):
-            variables[name].types = types
-
-
-def carry_all(variables: Variables) -> bool:
-    """Carry every number: a body may make sense only when a counter is no constant. False where they all were."""
-    changed = False
-    for variable in variables.values():
-        for n, x in enumerate(leaves(variable.init.value)):
-            if is_number(x) and variable.types[n] is None:
-                variable.types[n], changed = join(x, x), True
-    return changed
-
-
-def initial(scope: Scope, variables: Variables) -> list[Value]:
-    """The first state of what is carried, built before the loop."""
-    pairs = (pair for v in variables.values() for pair in v.carried(v.init.value))
-    return [conform(scope.builder, x, t) for x, t in pairs]
-
-
-def following(scope: Scope, variables: Variables, body: Body) -> list[Value]:
-    """The next state of what is carried, built at the end of the body."""
-    pairs = (pair for name, v in variables.items() if not v.poison for pair in v.carried(body.ends[name].value))
-    return [conform(scope.builder, x, t) for x, t in pairs]
-
-
-def after(scope: Scope, node: Loop, variables: Variables, body: Body, results: list[Value]) -> None:
-    """Set the variables behind the loop."""
-    left = iter(results)
-    for name, variable in variables.items():
-        scope.vars[name] = Binding(variable.at_head(left), body.ends[name].loc)
-    for name in assigned(node):
-        end = body.ends.get(name)
-        if name not in variables and end is not None:
-            why = "it is assigned inside a loop, which may not run"
-            poison = end.value if isinstance(end.value, Poison) else unassigned(name, end.loc, why)
-            scope.vars[name] = Binding(poison, end.loc)
+    def finish(self, op: str, lead: tuple[Value, ...], regions: tuple[Region, ...], body: Path) -> None:
+        """End the body, make the loop and set the variables behind it."""
+        b, carried = self.scope.builder, list(self.variables.items())
+        inits = [conform(b, x, t) for _, v in carried for x, t in v.carried(v.init.value)]
+        with b.inside(body.region):
+            b.op("yield", *[conform(b, x, t) for name, v in carried for x, t in v.carried(body.vars[name].value)])
+        results = iter(b.create(op, (*lead, *inits), {}, tuple(v.type for v in inits), regions).results)
+        behind = {name: Binding(v.at_head(results), body.vars[name].loc) for name, v in carried}
+        for name in assigned(self.node):
+            if name not in self.variables and name in body.vars:
+                poison = unassigned(name, body.vars[name], "it is assigned inside a loop, which may not run")
+                behind[name] = Binding(poison, body.vars[name].loc)
+        behind.pop(INDEX, None)
+        self.scope.vars.update(behind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -19,26 +20,19 @@ from pypto.ir.types import int1, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
 
-Symbol = tuple[str, Callable[..., Any], str]
-
+# Symbol, what Python computes, row.
 # fmt: off
-BINARY: Final[Mapping[type[ast.operator], Symbol]] = MappingProxyType({
+OPERATORS: Final[Mapping[type[ast.AST], tuple[str, Callable[..., Any], str]]] = MappingProxyType({
     ast.Add: ("+", operator.add, "add"), ast.Sub: ("-", operator.sub, "sub"), ast.Mult: ("*", operator.mul, "mul"),
     ast.Div: ("/", operator.truediv, "div"), ast.FloorDiv: ("//", operator.floordiv, "floordiv"),
-    ast.Mod: ("%", operator.mod, "rem"), ast.Pow: ("**", operator.pow, "pow"),
-    ast.MatMult: ("@", operator.matmul, "dot"), ast.BitAnd: ("&", operator.and_, "and_"),
-    ast.BitOr: ("|", operator.or_, "or_"), ast.BitXor: ("^", operator.xor, "xor"),
-    ast.LShift: ("<<", operator.lshift, "shl"), ast.RShift: (">>", operator.rshift, "shr"),
-})
-COMPARE: Final[Mapping[type[ast.cmpop], Symbol]] = MappingProxyType({
-    ast.Lt: ("<", operator.lt, "lt"), ast.LtE: ("<=", operator.le, "le"), ast.Gt: (">", operator.gt, "gt"),
-    ast.GtE: (">=", operator.ge, "ge"), ast.Eq: ("==", operator.eq, "eq"), ast.NotEq: ("!=", operator.ne, "ne"),
-    ast.Is: ("is", operator.is_, ""), ast.IsNot: ("is not", operator.is_not, ""),
+    ast.Mod: ("%", operator.mod, "rem"), ast.Pow: ("**", operator.pow, ""), ast.MatMult: ("@", operator.matmul, "dot"),
+    ast.BitAnd: ("&", operator.and_, "and_"), ast.BitOr: ("|", operator.or_, "or_"),
+    ast.BitXor: ("^", operator.xor, "xor"), ast.LShift: ("<<", operator.lshift, "shl"),
+    ast.RShift: (">>", operator.rshift, "shr"), ast.USub: ("-", operator.neg, "neg"), ast.UAdd: ("+", operator.pos, ""),
+    ast.Invert: ("~", operator.invert, "not_"), ast.Lt: ("<", operator.lt, "lt"), ast.LtE: ("<=", operator.le, "le"),
+    ast.Gt: (">", operator.gt, "gt"), ast.GtE: (">=", operator.ge, "ge"), ast.Eq: ("==", operator.eq, "eq"),
+    ast.NotEq: ("!=", operator.ne, "ne"), ast.Is: ("is", operator.is_, ""), ast.IsNot: ("is not", operator.is_not, ""),
     ast.In: ("in", lambda a, b: a in b, ""), ast.NotIn: ("not in", lambda a, b: a not in b, ""),
-})
-UNARY: Final[Mapping[type[ast.unaryop], Symbol]] = MappingProxyType({
-    ast.USub: ("-", operator.neg, "neg"), ast.UAdd: ("+", operator.pos, ""),
-    ast.Invert: ("~", operator.invert, "not_"),
 })
 # fmt: on
 
@@ -51,7 +45,7 @@ def constant_result(scope: Scope, node: ast.AST, fn: Callable[..., Any], *args: 
         raise ConstantFailed(scope.loc(node), problem=f"{type(error).__name__}: {error}") from None
 
 
-def run_row(scope: Scope, node: ast.AST, name: str, arguments: dict[str, Any]) -> Any:
+def run_row(scope: Scope, node: ast.AST, name: str, **arguments: Any) -> Any:
     """Prepare the arguments as the row says, and append the op."""
     row, b = TABLE[name], scope.at(node)
     try:
@@ -71,32 +65,41 @@ def plain(b: OpBuilder, params: tuple[Any, ...], arguments: dict[str, Any]) -> t
 
 
 def run_binary(scope: Scope, node: ast.BinOp) -> Any:
-    return binary(scope, node, node.op, scope.eval(node.left), scope.eval(node.right))
+    return operate(scope, node, node.op, scope.eval(node.left), scope.eval(node.right))
 
 
-def binary(scope: Scope, node: ast.AST, kind: ast.operator, x: Any, y: Any) -> Any:
-    symbol, python, row = BINARY[type(kind)]
-    if not isinstance(x, Value) and not isinstance(y, Value):
-        return constant_result(scope, node, python, x, y)
-    require_numbers(scope, node, symbol, x, y)
-    if is_pointer(x) or is_pointer(y):
-        return pointer_arithmetic(scope, node, symbol, x, y)
+def operate(scope: Scope, node: ast.AST, kind: ast.AST, x: Any, *others: Any) -> Any:
+    """An operator on one or two values."""
+    symbol, python, row = OPERATORS[type(kind)]
+    if not any(isinstance(v, Value) for v in (x, *others)):
+        return constant_result(scope, node, python, x, *others)
+    if None in (x, *others) and symbol in ("is", "is not", "==", "!="):
+        return symbol in ("is not", "!=")
+    if not all(isinstance(v, Value) or is_number(v) for v in (x, *others)):
+        raise no_operator(scope, node, symbol, "operands are tiles, scalars and numbers", x, *others)
+    if any(is_pointer(v) for v in (x, *others)):
+        return pointer_arithmetic(scope, node, symbol, x, *others)
+    return run_operator(scope, node, symbol, row, x, *others)
+
+
+def run_operator(scope: Scope, node: ast.AST, symbol: str, row: str, x: Any, *others: Any) -> Any:
+    if symbol == "+" and not others:
+        return x
+    if symbol == "**" and isinstance(others[0], int) and others[0] == 2:
+        row, others = "mul", (x,)
+    if not row:
+        way = "use `pto.exp` and `pto.log`" if symbol == "**" else "compare numbers with `==`, `<`, …"
+        raise no_operator(scope, node, symbol, way, x, *others)
     if row == "mul":
-        x, y = one_if_known(scope, node, x), one_if_known(scope, node, y)
-    if row == "pow" and isinstance(y, int) and y == 2:
-        row, y = "mul", x
-    if row not in TABLE:
-        way = "use `pto.exp` and `pto.log`"
-        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=describe(y), way=way)
-    extra = {p.name: p.default for p in TABLE[row].params[2:]}
-    return run_row(scope, node, row, {"x": x, "y": y, **extra})
+        x, others = one_if_known(scope, node, x), (one_if_known(scope, node, others[0]),)
+    params = TABLE[row].params
+    values = [x, *others, *(p.default for p in params[1 + len(others) :])]
+    return run_row(scope, node, row, **{p.name: v for p, v in zip(params, values, strict=True)})
 
 
-def require_numbers(scope: Scope, node: ast.AST, symbol: str, *operands: Any) -> None:
-    for x in operands:
-        if not isinstance(x, Value) and not is_number(x):
-            a, b = (describe(o) for o in operands)
-            raise NoOperator(scope.loc(node), symbol=symbol, a=a, b=b, way="operands are tiles, scalars and numbers")
+def no_operator(scope: Scope, node: ast.AST, symbol: str, way: str, x: Any, *others: Any) -> NoOperator:
+    b = describe(others[0]) if others else "nothing else"
+    return NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=b, way=way)
 
 
 def is_pointer(x: Any) -> bool:
@@ -108,14 +111,14 @@ def as_pointer(b: OpBuilder, x: Any) -> Any:
     return b.emit("array_ptr", x) if is_array(x) else x
 
 
-def pointer_arithmetic(scope: Scope, node: ast.AST, symbol: str, x: Any, y: Any) -> Value:
+def pointer_arithmetic(scope: Scope, node: ast.AST, symbol: str, x: Any, y: Any = None) -> Value:
     if is_pointer(y) and symbol == "+":
         x, y = y, x
-    offsets = isinstance(y, int) or (isinstance(y, Value) and not is_pointer(y) and (y.dtype.is_int or y.dtype.is_bool))
+    offsets = isinstance(y, int) or (isinstance(y, Value) and not is_pointer(y) and not y.dtype.is_float)
     if symbol not in ("+", "-") or not is_pointer(x) or not offsets:
         load = "load first: `x[i:i + BLOCK]`, or `pto.load(x + offsets)`"
         way = load if is_array(x) else "pointers take `+` and `-` with integers"
-        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=describe(y), way=way)
+        raise no_operator(scope, node, symbol, way, x, y)
     b = scope.at(node)
     # Offsets are widened before they are scaled, so that no product of indices wraps at 2**31.
     offset = b.cast(b.value(y, int64), int64)
@@ -125,8 +128,7 @@ def pointer_arithmetic(scope: Scope, node: ast.AST, symbol: str, x: Any, y: Any)
 
 def one_if_known(scope: Scope, node: ast.AST, x: Any) -> Any:
     """An integer argument that is 1 at launch, when it is multiplied: the stride of a contiguous dimension."""
-    name = scope.session.arguments.get(x) if isinstance(x, Value) else None
-    if name is None or not x.dtype.is_int or not scope.session.facts.equals_one(name):
+    if x not in scope.session.arguments or not x.dtype.is_int or not scope.session.facts.equals_one(x.hint):
         return x
     return scope.at(node).constant(1, x.dtype)
 
@@ -136,69 +138,50 @@ def run_unary(scope: Scope, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
         value = as_truth(scope, x, node.operand, "`not`", "use `~` to invert a tile of bools")
         return scope.at(node).emit("not_", value) if isinstance(value, Value) else not value
-    symbol, python, row = UNARY[type(node.op)]
-    if not isinstance(x, Value):
-        return constant_result(scope, node, python, x)
-    if is_pointer(x):
-        way = "load first, for instance `x[row, :]`"
-        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b="nothing else", way=way)
-    return run_row(scope, node, row, {"x": x}) if row else x
+    return operate(scope, node, node.op, x)
 
 
 def run_compare(scope: Scope, node: ast.Compare) -> Any:
-    """A chain is the conjunction of its links."""
-    left, result = scope.eval(node.left), None
+    """A chain is the conjunction of its links; what is false at compile time ends it."""
+    left = scope.eval(node.left)
+    result: Any = True
     for kind, right_node in zip(node.ops, node.comparators, strict=True):
         right = scope.eval(right_node)
-        link = compare(scope, node, kind, left, right)
+        link = operate(scope, node, kind, left, right)
         if not isinstance(link, Value) and not link:
             return link
-        result = link if result is None or result is True else conjunction(scope, node, result, link)
-        left = right
+        if isinstance(result, Value):
+            link = run_row(scope, node, "and_", x=result, y=link) if isinstance(link, Value) else result
+        left, result = right, link
     return result
 
 
-def conjunction(scope: Scope, node: ast.AST, a: Any, b: Any) -> Any:
-    return run_row(scope, node, "and_", {"x": a, "y": b}) if isinstance(b, Value) else a
-
-
-def compare(scope: Scope, node: ast.AST, kind: ast.cmpop, x: Any, y: Any) -> Any:
-    symbol, python, row = COMPARE[type(kind)]
-    if not isinstance(x, Value) and not isinstance(y, Value):
-        return constant_result(scope, node, python, x, y)
-    if None in (x, y) and symbol in ("is", "is not", "==", "!="):
-        return symbol in ("is not", "!=")
-    require_numbers(scope, node, symbol, x, y)
-    if not row or is_pointer(x) or is_pointer(y):
-        way = "compare numbers with `==`, `<`, …"
-        raise NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=describe(y), way=way)
-    return run_row(scope, node, row, {"x": x, "y": y})
-
-
 def run_bool(scope: Scope, node: ast.BoolOp) -> Any:
+    return short_circuit(scope, node, node.values)
+
+
+def short_circuit(scope: Scope, node: ast.BoolOp, values: list[ast.expr]) -> Any:
     is_and = isinstance(node.op, ast.And)
     where, way = ("`and`", "use `&` on tiles") if is_and else ("`or`", "use `|` on tiles")
-    return short_circuit(scope, node, node.values, is_and, where, way)
-
-
-def short_circuit(scope: Scope, node: ast.BoolOp, values: list[ast.expr], is_and: bool, where: str, way: str) -> Any:
     first = scope.eval(values[0])
+    truth = as_truth(scope, first, values[0], where, way)
     if len(values) == 1:
-        return first if not has_values(first) else as_truth(scope, first, values[0], where, way)
-    if not has_values(first):
-        return short_circuit(scope, node, values[1:], is_and, where, way) if bool(first) == is_and else first
-    condition = as_truth(scope, first, values[0], where, way)
+        return truth if has_values(first) else first
+    rest = partial(short_circuit, scope, node, values[1:])
+    if not isinstance(truth, Value):
+        return rest() if truth == is_and else first
 
-    def rest() -> Any:
-        x = short_circuit(scope, node, values[1:], is_and, where, way)
+    def decided() -> Any:
+        x = rest()
         return scope.at(node).value(x if isinstance(x, Value) else bool(x), int1)
 
-    return choose(scope, node, condition, rest if is_and else lambda: True, (lambda: False) if is_and else rest)
+    return choose(scope, node, truth, decided if is_and else lambda: True, (lambda: False) if is_and else decided)
 
 
 def run_ternary(scope: Scope, node: ast.IfExp) -> Any:
     value = scope.eval(node.test)
     condition = as_truth(scope, value, node.test, "`… if … else …`", "use `pto.where(condition, x, y)` on tiles")
-    if not isinstance(condition, Value):
-        return scope.eval(node.body if condition else node.orelse)
-    return choose(scope, node, condition, lambda: scope.eval(node.body), lambda: scope.eval(node.orelse))
+    then, orelse = partial(scope.eval, node.body), partial(scope.eval, node.orelse)
+    if isinstance(condition, Value):
+        return choose(scope, node, condition, then, orelse)
+    return (then if condition else orelse)()

@@ -9,20 +9,23 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import CellType
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import MaybeUnassigned, UndefinedName, UnknownSyntax
 from pypto.frontend.source import KernelSource
-from pypto.frontend.spec import Capture, Facts
+from pypto.frontend.spec import GONE, Capture, Facts, Owner, reader
 from pypto.frontend.values import captured
-from pypto.ir.core import Value
+from pypto.ir.core import Region, Value
 from pypto.loc import Loc
 from pypto.ops.build import OpBuilder
 
-Step = Callable[[], None]
+Step = Callable[[], Any]
 Handler = Callable[["Scope", Any], Any]
+
+EXITS = SKIP, BREAK, RETURN = (".continue", ".break", ".return")
+VALUE: Final = ".value"
 
 
 @dataclass(slots=True)
@@ -32,6 +35,12 @@ class Binding:
     value: Any
     loc: Loc
 
+    def read(self, loc: Loc) -> Any:
+        """The value, or the diagnostic that says why the variable has not got one here."""
+        if isinstance(self.value, Poison):
+            raise self.value.reason(loc)
+        return self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Poison:
@@ -40,33 +49,28 @@ class Poison:
     reason: Callable[[Loc], Diagnostic]
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The handlers, by type of syntax node."""
-
-    expressions: Mapping[type[ast.AST], Handler]
-    statements: Mapping[type[ast.AST], Handler]
-    ways: Mapping[type[ast.AST], tuple[str, str]]
-
-
 @dataclass(slots=True)
 class Session:
-    """One build."""
+    """One build; `handlers` is the table of what to do with which kind of syntax."""
 
     builder: OpBuilder
     facts: Facts
-    tables: Tables
+    handlers: Mapping[type[ast.AST], Handler]
     methods: Mapping[str, Any]
-    arguments: dict[Value, str] = field(default_factory=dict)
+    arguments: list[Value]
     shapes: dict[tuple[str, int], int] = field(default_factory=dict)
     captures: dict[tuple[int, str], Capture] = field(default_factory=dict)
     hints: dict[Any, Any] = field(default_factory=dict)
     numbers: dict[Any, int] = field(default_factory=dict)
     unrolled: int = 0
 
-    def capture(self, owner: dict[str, Any] | CellType, name: str, value: Any, loc: Loc) -> Any:
+    def capture(self, owner: Owner, name: str, loc: Loc) -> Any:
         """Record that an outside variable was read, and give what it is in a kernel."""
-        self.captures.setdefault((id(owner), name), Capture(owner, name, value))
+        read = reader(owner, name)
+        value = read()
+        if value is GONE:
+            raise MaybeUnassigned(loc, name=name, why="the enclosing function assigns it later")
+        self.captures.setdefault((id(owner), name), Capture(name, value, read))
         return captured(name, value, loc)
 
 
@@ -74,10 +78,10 @@ class Session:
 class Scope:
     """One function while it is read: the kernel itself, or a function inlined into it.
 
-    Control flow keeps its state in `vars` as well: `.break`, `.continue` and `.return` tell whether the rest of a
-    block still runs (absent: it does; True: it does not; a run-time value: it depends), `.value` is what is returned.
-    `rest` are the steps that remain of the current block, `pending` those of the blocks around it, and `live_out` the
-    variables that are read after the innermost loop's body.
+    Control flow keeps its state in `vars` as well: `.continue`, `.break` and `.return` tell whether the rest of the
+    block, of the loop and of the function is skipped (absent: it is not; True: it is; a run-time value: it depends).
+    Each of them is set where the next one is. `.value` is what is returned. `rest` holds the steps that remain of the
+    current block.
     """
 
     session: Session
@@ -87,8 +91,6 @@ class Scope:
     depth: int = 0
     vars: dict[str, Binding] = field(default_factory=dict)
     rest: deque[Step] = field(default_factory=deque)
-    pending: list[deque[Step]] = field(default_factory=list)
-    live_out: frozenset[str] = frozenset()
 
     @property
     def builder(self) -> OpBuilder:
@@ -102,77 +104,51 @@ class Scope:
         self.builder.loc = self.loc(node)
         return self.builder
 
-    def eval(self, node: ast.expr) -> Any:
-        """The value of an expression: an `ir.Value` at run time, else a Python object."""
-        handler = self.session.tables.expressions.get(type(node))
-        return handler(self, node) if handler else self.refuse(node)
-
-    def execute(self, node: ast.stmt) -> None:
-        handler = self.session.tables.statements.get(type(node))
-        if handler:
-            handler(self, node)
-        else:
-            self.refuse(node)
-
-    def refuse(self, node: ast.AST) -> Any:
-        what, way = self.session.tables.ways.get(type(node), (f"this syntax ({type(node).__name__})", ""))
-        raise UnknownSyntax(self.loc(node), what=what, way=way)
+    def eval(self, node: ast.AST) -> Any:
+        """Execute a statement, or give the value of an expression: an `ir.Value` at run time, else a Python object."""
+        handler = self.session.handlers.get(type(node))
+        if handler is None:
+            raise UnknownSyntax(self.loc(node), what=f"this syntax ({type(node).__name__})", way="")
+        return handler(self, node)
 
     def steps(self, statements: Iterable[ast.stmt]) -> list[Step]:
-        def step(statement: ast.stmt) -> Step:
-            return lambda: self.execute(statement)
-
-        return [step(s) for s in statements]
+        return [partial(self.eval, s) for s in statements]
 
     def assign(self, name: str, value: Any, loc: Loc) -> None:
-        if isinstance(value, Value) and value.op is not None and not value.hint:
+        if isinstance(value, Value) and not value.hint:
             value.hint = name
         self.vars[name] = Binding(value, loc)
 
     @contextmanager
-    def variables(self, variables: dict[str, Binding]) -> Iterator[dict[str, Binding]]:
-        """Read and assign another set of variables for the length of a `with` block."""
+    def inside(self, region: Region, variables: dict[str, Binding]) -> Iterator[dict[str, Binding]]:
+        """Build into a region with variables of its own for the length of a `with` block."""
         outer, self.vars = self.vars, variables
         try:
-            yield variables
+            with self.builder.inside(region):
+                yield variables
         finally:
             self.vars = outer
 
     def lookup(self, node: ast.Name) -> Any:
-        """The value of a name: variable, enclosing function, closure, global or builtin."""
-        binding = self.find(node.id)
-        if binding is None:
-            return self.outside(node)
-        if isinstance(binding.value, Poison):
-            raise binding.value.reason(self.loc(node))
-        return binding.value
-
-    def find(self, name: str) -> Binding | None:
+        """The value of a name: variable, variable of an enclosing function, closure, global or builtin."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.vars:
-                return scope.vars[name]
+            if node.id in scope.vars:
+                return scope.vars[node.id].read(self.loc(node))
             scope = scope.parent
-        return None
+        return self.outside(node)
 
     def outside(self, node: ast.Name) -> Any:
-        cells, variables, name = self.source.cells, self.source.globals, node.id
+        function, name = self.source.function, node.id
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        variables = function.__globals__
         if self.source.library and name in variables:
             return variables[name]
-        if name in cells:
-            return self.cell(cells[name], node)
-        if name in variables:
-            return self.session.capture(variables, name, variables[name], self.loc(node))
+        if name in cells or name in variables:
+            return self.session.capture(cells.get(name, variables), name, self.loc(node))
         if hasattr(builtins, name):
             return getattr(builtins, name)
         raise UndefinedName(self.loc(node), name=name, way=suggestion(name, [*self.vars, *cells, *variables], "`{}`"))
-
-    def cell(self, cell: CellType, node: ast.Name) -> Any:
-        try:
-            value = cell.cell_contents
-        except ValueError:
-            raise MaybeUnassigned(self.loc(node), name=node.id, why="the enclosing function assigns it later") from None
-        return self.session.capture(cell, node.id, value, self.loc(node))
 
 
 def suggestion(name: str, names: Iterable[str], form: str) -> str:

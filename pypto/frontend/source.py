@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import linecache
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from pypto.errors.frontend import NoSource
@@ -30,7 +29,7 @@ class KernelSource:
     library: bool
 
     @staticmethod
-    def of(function: Any) -> KernelSource:
+    def of(function: Any, call_site: Loc | None = None) -> KernelSource:
         """The source of a function from a file, a notebook, a REPL or `exec` with `linecache`.
 
         Raises
@@ -40,23 +39,18 @@ class KernelSource:
         """
         if not isinstance(function, FunctionType):
             name = getattr(function, "__name__", type(function).__name__)
-            raise NoSource(name=name, file="this program", reason="it is no Python function")
-        code = function.__code__
-        node = parse(code, code.co_filename, tuple(linecache.getlines(code.co_filename, function.__globals__)))
-        return KernelSource(function, node, code.co_filename, (function.__module__ or "").startswith("pypto.language"))
+            raise NoSource(call_site, name=name, file="this program", reason="it is no Python function")
+        code, file = function.__code__, function.__code__.co_filename
+        text = "".join(linecache.getlines(file, function.__globals__))
+        node = parse(code, file, text)
+        if node is None:
+            reason = "its text has changed since it was defined" if text else "its text cannot be had"
+            raise NoSource(call_site, name=function.__name__.strip("<>"), file=file, reason=reason)
+        return KernelSource(function, node, file, (function.__module__ or "").startswith("pypto.language"))
 
     @property
     def name(self) -> str:
         return self.function.__name__
-
-    @property
-    def globals(self) -> dict[str, Any]:
-        return self.function.__globals__
-
-    @property
-    def cells(self) -> dict[str, CellType]:
-        """Closure variables."""
-        return dict(zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True))
 
     def loc(self, node: ast.AST, call_site: Loc | None = None) -> Loc:
         """The span of a node, with columns in characters."""
@@ -73,45 +67,26 @@ class KernelSource:
 
 
 @lru_cache(maxsize=512)
-def parse(code: CodeType, file: str, lines: tuple[str, ...]) -> FunctionNode:
-    """The tree of one function. `file` is a key of its own: code objects of two files may be equal."""
-    if not lines:
-        raise NoSource(name=code.co_name, file=file, reason="its text cannot be had")
-    if code.co_name == "<lambda>":
-        return find_lambda(code, file, lines)
-    try:
-        tree = parse_block(inspect.getblock(lines[code.co_firstlineno - 1 :]), code.co_firstlineno)
-    except (SyntaxError, IndexError):
-        raise NoSource(name=code.co_name, file=file, reason="its text has changed since it was defined") from None
-    if not isinstance(tree, ast.FunctionDef) or tree.name != code.co_name:
-        raise NoSource(name=code.co_name, file=file, reason="its text has changed since it was defined")
-    return tree
+def parse(code: CodeType, file: str, text: str) -> FunctionNode | None:
+    """The tree of one function. `file` is a key of its own: code objects of two files may be equal.
 
-
-def parse_block(lines: Sequence[str], first: int) -> ast.stmt:
-    """The statement in these lines. An indented one is put under an `if`: removing indentation would move columns."""
-    indented = lines[0][:1].isspace()
-    tree = ast.parse("".join(["if 1:\n", *lines] if indented else lines))
-    ast.increment_lineno(tree, first - 1 - indented)
-    statement = tree.body[0]
-    return statement.body[0] if indented and isinstance(statement, ast.If) else statement
-
-
-def find_lambda(code: CodeType, file: str, lines: tuple[str, ...]) -> ast.Lambda:
-    """The lambda whose body the code object has positions of."""
-    try:
-        tree = parse_file("".join(lines))
-    except SyntaxError:
-        raise NoSource(name="lambda", file=file, reason="its file cannot be parsed") from None
-    spans = set(code.co_positions())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Lambda):
-            body = node.body
-            if (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in spans:
-                return node
-    raise NoSource(name="lambda", file=file, reason="its text has changed since it was defined")
+    The whole file is parsed, not the function's lines: taking their indentation away would move columns.
+    """
+    with suppress(SyntaxError):
+        return next((n for n in ast.walk(parse_file(text)) if isinstance(n, FunctionNode) and is_of(n, code)), None)
+    return None
 
 
 @lru_cache(maxsize=8)
 def parse_file(text: str) -> ast.Module:
     return ast.parse(text)
+
+
+def is_of(node: FunctionNode, code: CodeType) -> bool:
+    """Whether a code object is that of a function: it has positions of a lambda's body, or a name and a first line."""
+    if isinstance(node, ast.FunctionDef):
+        first = node.decorator_list[0] if node.decorator_list else node
+        return (node.name, first.lineno) == (code.co_name, code.co_firstlineno)
+    body = node.body
+    span = body.lineno, body.end_lineno, body.col_offset, body.end_col_offset
+    return code.co_name == "<lambda>" and span in code.co_positions()

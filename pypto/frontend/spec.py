@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import CellType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pypto.ir.core import Function
-from pypto.ir.types import DType
-
-
-@dataclass(frozen=True, slots=True)
-class ArraySpec:
-    """An array argument."""
-
-    elem: DType
-    ndim: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarSpec:
-    """A number that is given at launch."""
-
-    dtype: DType
+from pypto.ir.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +19,7 @@ class ConstSpec:
     value: object
 
 
-ArgSpec = ArraySpec | ScalarSpec | ConstSpec
+ArgSpec = Type | ConstSpec  # an argument of this type, or none
 
 
 class Facts(Protocol):
@@ -52,23 +38,29 @@ class Facts(Protocol):
         """Whether an integer argument is 1."""
 
 
+Owner = dict[str, Any] | CellType
+GONE: Final = object()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Capture:
-    """A global or closure variable that the kernel was built with; the build holds while `current` is `value`."""
+    """A global or closure variable that the kernel was built with; the build holds while `read()` gives `value`."""
 
-    owner: dict[str, Any] | CellType
     name: str
     value: object
+    read: Callable[[], object]
 
-    @property
-    def current(self) -> object:
-        """What the variable holds now, or the capture itself when it is gone."""
-        if isinstance(self.owner, dict):
-            return self.owner.get(self.name, self)
-        try:
-            return self.owner.cell_contents
-        except ValueError:
-            return self
+
+def reader(owner: Owner, name: str) -> Callable[[], object]:
+    """Gives what a global or closure variable holds, or GONE."""
+    return partial(owner.get, name, GONE) if isinstance(owner, dict) else partial(content, owner)
+
+
+def content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return GONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +69,3 @@ class Built:
 
     function: Function
     captures: tuple[Capture, ...]
-
-
-Args = Mapping[str, ArgSpec]

@@ -6,7 +6,6 @@ strings, None, dtypes, functions, modules, tuples (which may hold run-time value
 
 from __future__ import annotations
 
-import ast
 import enum
 import math
 from collections.abc import Iterator
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.errors.frontend import NotConstant, UnsupportedGlobal
+from pypto.frontend.source import FunctionNode, KernelSource
 from pypto.ir.core import Value
-from pypto.ir.types import ArrayType, DType, PtrType, from_numpy
+from pypto.ir.types import ArrayType, DType, PtrType, TileType, from_numpy
 from pypto.loc import Loc
 from pypto.ops.public import constexpr
 
@@ -30,10 +30,11 @@ Number = bool | int | float
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`receiver.name`, before it is called."""
+    """`receiver.name`, before `function` is called with the receiver first."""
 
     receiver: Value
     name: str
+    function: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,7 @@ class Dims:
     strides: bool
 
     def __len__(self) -> int:
-        assert isinstance(self.array.type, ArrayType)
-        return self.array.type.ndim
+        return array_type(self.array).ndim
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +58,41 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LocalFunction:
-    """A `def` or `lambda` inside a kernel."""
+class Inlined:
+    """A function whose body is built where it is called; `scope` is that of the kernel which defines it, if any."""
 
-    node: ast.FunctionDef | ast.Lambda
-    scope: Scope
+    name: str
+    node: FunctionNode
+    source: KernelSource
+    scope: Scope | None
     defaults: tuple[Any, ...]
     kw_defaults: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        return self.node.name if isinstance(self.node, ast.FunctionDef) else "lambda"
 
 
 def is_array(x: Any) -> bool:
     return isinstance(x, Value) and isinstance(x.type, ArrayType)
 
 
+def array_type(array: Value) -> ArrayType:
+    assert isinstance(array.type, ArrayType)
+    return array.type
+
+
+def tile_type(x: Any) -> TileType | None:
+    """The type of a run-time tile or scalar; None for arrays and all else."""
+    return x.type if isinstance(x, Value) and isinstance(x.type, TileType) else None
+
+
 def is_number(x: Any) -> bool:
     return isinstance(x, bool | int | float)
 
 
-def is_scalar(x: Any) -> bool:
-    """A run-time scalar that is no array."""
-    return isinstance(x, Value) and not isinstance(x.type, ArrayType) and x.shape == ()
+def is_index(x: Any) -> bool:
+    """Whether `x` is an integer: a Python one, or a scalar at run time."""
+    if not isinstance(x, Value):
+        return isinstance(x, int) and not isinstance(x, bool)
+    type = tile_type(x)
+    return type is not None and not type.shape and not type.is_ptr and type.dtype.is_int
 
 
 def leaves(x: Any) -> Iterator[Any]:
@@ -91,6 +102,11 @@ def leaves(x: Any) -> Iterator[Any]:
             yield from leaves(item)
     else:
         yield x
+
+
+def layout(x: Any) -> Any:
+    """How tuples are nested in `x`."""
+    return tuple(map(layout, x)) if isinstance(x, tuple) else None
 
 
 def rebuild(like: Any, items: Iterator[Any]) -> Any:
@@ -126,7 +142,7 @@ def describe(x: Any) -> str:
         return "the strides of an array" if x.strides else "the shape of an array"
     if isinstance(x, Range):
         return "a range"
-    if isinstance(x, LocalFunction) or callable(x):
+    if isinstance(x, Inlined) or callable(x):
         return f"the function `{getattr(x, '__name__', None) or getattr(x, 'name', '?')}`"
     if isinstance(x, ModuleType):
         return f"the module `{x.__name__}`"
@@ -136,16 +152,15 @@ def describe(x: Any) -> str:
 def constant(x: Any, what: str, loc: Loc) -> Any:
     """`x`, which has to be known at compile time."""
     for leaf in leaves(x):
-        if isinstance(leaf, Value):
-            raise NotConstant(loc, what=what, type=leaf.type)
+        if has_values(leaf):
+            raise NotConstant(loc, what=what, type=describe(leaf))
     return x
 
 
-_WAYS = (
+_OUTSIDE = (
     (list, "a list", "a list may change after the kernel is compiled; use a tuple"),
     (dict, "a dict", "a dict may change after the kernel is compiled; use a tuple, a frozen dataclass or an enum"),
     (set, "a set", "use a tuple"),
-    (np.ndarray, "an array", "pass it to the kernel as an argument"),
 )
 
 
@@ -157,7 +172,7 @@ def captured(name: str, value: Any, loc: Loc) -> Any:
         return value.item()
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return from_numpy(value) or value
-    for kind, what, way in _WAYS:
+    for kind, what, way in _OUTSIDE:
         if isinstance(value, kind):
             raise UnsupportedGlobal(loc, name=name, what=what, way=way)
     if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):

@@ -16,8 +16,6 @@ _INTRINSICS = (
     ("range", "range(start, stop, step): a loop. Bounds and step may be run-time values of 32 or 64 bits."),
     ("static_range", "static_range(start, stop, step): a loop at compile time, one copy of the body per index."),
     ("full", "full(shape, value, dtype): a tile with one value in every element."),
-    ("static_assert", "static_assert(condition, message): an assertion about constants, at compile time."),
-    ("device_assert", "device_assert(condition, message): like `assert` with a run-time condition."),
     ("static_print", "static_print(*values): prints constants and the types of run-time values, at compile time."),
     ("device_print", "device_print(*values): like `print` in a kernel."),
     ("multiple_of", "multiple_of(x, n): x; the promise that it is a multiple of n is accepted and not needed."),

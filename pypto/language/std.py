@@ -6,12 +6,14 @@ from typing import Any
 
 from pypto.ir.types import DType
 from pypto.language import ops
+from pypto.ops.public import constexpr
 
 Tile = Any  # a tile or scalar; annotations in here are for readers
 
 __all__ = [
     "cdiv",
     "clamp",
+    "device_assert",
     "expand_dims",
     "full_like",
     "next_power_of_2",
@@ -19,6 +21,7 @@ __all__ = [
     "ravel",
     "sigmoid",
     "softmax",
+    "static_assert",
     "swizzle2d",
     "trans",
     "zeros",
@@ -72,6 +75,16 @@ def next_power_of_2(n: int) -> int:
     128
     """
     return 1 if n <= 1 else 2 * next_power_of_2((n + 1) // 2)
+
+
+def static_assert(condition: constexpr, message: Any = "") -> None:
+    """An assertion about constants, at compile time."""
+    assert condition, message
+
+
+def device_assert(condition: Any, message: Any = "", mask: Any = None) -> None:
+    """Like `assert`, for the elements where the mask holds."""
+    assert condition if mask is None else condition | (mask == 0), message
 
 
 def clamp(x: Tile, min: Any, max: Any) -> Tile:

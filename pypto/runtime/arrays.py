@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from pypto.errors.launch import TooLarge, UnsupportedArgument
 from pypto.ir.types import DTYPES, DType, float32, from_numpy, int1, int32, int64, uint64
 
 _TORCH = {f"torch.{d.public}": d for d in DTYPES} | {"torch.bool": int1}
+Refuse = Callable[[str, str], NoReturn]
+_TYPES = "use one of the types of the language guide"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +31,16 @@ class ArrayInfo:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """First byte and byte after the last, from the address."""
-        return reach(self.shape, self.strides, self.dtype.itemsize)
+        """First byte and byte after the last, from the address; the same where there are no elements."""
+        if 0 in self.shape:
+            return 0, 0
+        ends = [(n - 1) * s * self.dtype.itemsize for n, s in zip(self.shape, self.strides, strict=True)]
+        return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + self.dtype.itemsize
 
 
-def reach(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    if 0 in shape:
-        return 0, 0
-    ends = [(n - 1) * s * itemsize for n, s in zip(shape, strides, strict=True)]
-    return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + itemsize
+def is_tensor(kind: type) -> bool:
+    """Whether a type is torch's, which is asked without loading it."""
+    return kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr")
 
 
 def array_info(value: Any, kernel: str, arg: str) -> ArrayInfo | None:
@@ -47,58 +51,59 @@ def array_info(value: Any, kernel: str, arg: str) -> ArrayInfo | None:
     UnsupportedArgument
         When it is an array that kernels cannot work on: another byte order, objects, another device.
     """
+
+    def refuse(got: str, way: str) -> NoReturn:
+        raise UnsupportedArgument(kernel=kernel, arg=arg, got=got, way=way)
+
     if isinstance(value, np.ndarray):
-        return numpy_info(value, kernel, arg)
-    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "data_ptr"):
-        return torch_info(value, kernel, arg)
+        return numpy_info(value, refuse)
+    if is_tensor(type(value)):
+        return torch_info(value, refuse)
     if isinstance(value, np.generic) or not (hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")):
         return None
     try:
-        view = np.asarray(value) if hasattr(value, "__array_interface__") else np.from_dlpack(value)
+        view: Any = np.asarray(value) if hasattr(value, "__array_interface__") else np.from_dlpack(value)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"a {type(value).__name__} that gives no array: {error}",
-                                  way="pass a numpy array or a CPU tensor") from None
-    return numpy_info(view, kernel, arg)
+        refuse(f"a {type(value).__name__} that gives no array: {error}", "pass a numpy array or a CPU tensor")
+    return numpy_info(view, refuse)
 
 
-def numpy_info(value: np.ndarray[Any, Any], kernel: str, arg: str) -> ArrayInfo:
-    if isinstance(value, np.ma.MaskedArray):
-        raise UnsupportedArgument(kernel=kernel, arg=arg, got="a masked array", way="pass `.filled(value)` of it, or its data and mask")
-    dtype = from_numpy(value.dtype)
+def numpy_info(value: np.ndarray[Any, Any], refuse: Refuse) -> ArrayInfo:
+    masked = sys.modules.get("numpy.ma")  # to look for it in numpy would load it
+    if masked and isinstance(value, masked.MaskedArray):
+        refuse("a masked array", "pass `.filled(value)` of it, or its data and mask")
+    dtype, native = from_numpy(value.dtype), str(value.dtype.newbyteorder("="))
     if dtype is None:
-        native = value.dtype.newbyteorder("=")
-        way = f"convert it first: `.astype({str(native)!r})`" if not value.dtype.isnative else "use one of the types of the language guide"
-        raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"an array of {value.dtype.str!r} ({value.dtype})", way=way)
+        way = _TYPES if value.dtype.isnative else f"convert it first: `.astype({native!r})`"
+        refuse(f"an array of {value.dtype.str!r} ({value.dtype})", way)
     if any(s % dtype.itemsize for s in value.strides):
-        raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"an array whose strides {value.strides} are no multiples of its itemsize",
-                                  way="pass a copy of it")
+        refuse(f"an array whose strides {value.strides} are no multiples of its itemsize", "pass a copy of it")
     strides = tuple(s // dtype.itemsize for s in value.strides)
     return ArrayInfo(value.ctypes.data, value.shape, strides, dtype, value.flags.writeable, value)
 
 
-def torch_info(value: Any, kernel: str, arg: str) -> ArrayInfo:
+def torch_info(value: Any, refuse: Refuse) -> ArrayInfo:
     if value.device.type != "cpu":
-        raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"a tensor on {value.device}", way="move it first: `.cpu()`")
+        refuse(f"a tensor on {value.device}", "move it first: `.cpu()`")
     dtype = _TORCH.get(str(value.dtype))
     if dtype is None or value.layout != sys.modules["torch"].strided:
-        raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"a {value.layout} tensor of {value.dtype}",
-                                  way="use a strided tensor of one of the types of the language guide")
+        refuse(f"a {value.layout} tensor of {value.dtype}", f"{_TYPES}, in a strided tensor")
     return ArrayInfo(value.data_ptr(), tuple(value.shape), tuple(value.stride()), dtype, True, value)
 
 
 def scalar_dtype(value: Any, kernel: str, arg: str) -> DType | None:
-    """The type of a number argument: that of a numpy scalar, else the smallest of int32, int64, uint64; float32; bool."""
+    """The type of a number argument: that of a numpy scalar, else the least of int32, int64, uint64; float32; bool."""
     if isinstance(value, np.generic):
         return from_numpy(value.dtype)
     if isinstance(value, bool):
         return int1
-    if isinstance(value, int):
-        for dtype in (int32, int64, uint64):
-            low, high = dtype.integer_range
-            if low <= value <= high:
-                return dtype
-        raise TooLarge(kernel=kernel, arg=arg, value=value)
-    return float32 if isinstance(value, float) else None
+    if not isinstance(value, int):
+        return float32 if isinstance(value, float) else None
+    for dtype in (int32, int64, uint64):
+        low, high = dtype.integer_range
+        if low <= value <= high:
+            return dtype
+    raise TooLarge(kernel=kernel, arg=arg, value=value)
 
 
 def scalar_bits(value: Any, dtype: DType) -> int:
@@ -109,7 +114,7 @@ def scalar_bits(value: Any, dtype: DType) -> int:
 
 def data_offset() -> int:
     """Where an ndarray object keeps its data pointer, checked on real arrays; 0 when it cannot be told."""
-    probes = [np.empty(3), np.empty((2, 5), np.int8)[:, 1:]]
+    probes: list[np.ndarray[Any, Any]] = [np.empty(3), np.empty((2, 5), np.int8)[:, 1:]]
     for offset in (16, 24, 32):
         if all(ctypes.c_void_p.from_address(id(p) + offset).value == p.ctypes.data for p in probes):
             return offset

@@ -21,8 +21,6 @@ from pypto.runtime.cache_store import Busy, Corrupt, Store, Unusable
 Mode = Literal["rw", "ro", "off"]
 
 MAGIC: Final = b"pypto\x00\x01\n"  # the byte before the newline is the version of the framing
-SIZE_LIMIT: Final = 2**29
-LOCK_TIMEOUT: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -58,13 +56,9 @@ def _field(value: bytes | str) -> bytes:
     return kind + len(raw).to_bytes(8, "little") + raw
 
 
-def _head(key_record: bytes) -> bytes:
-    return MAGIC + len(key_record).to_bytes(8, "little") + key_record
-
-
 def frame(key_record: bytes, payload: bytes) -> bytes:
     """The entry for a payload: magic, length and bytes of the key record, SHA-256 of all the rest, payload."""
-    head = _head(key_record)
+    head = MAGIC + len(key_record).to_bytes(8, "little") + key_record
     return head + hashlib.sha256(head + payload).digest() + payload
 
 
@@ -77,11 +71,8 @@ def unframe(key_record: bytes, blob: bytes) -> bytes | None:
     >>> unframe(b"key", entry), unframe(b"key", entry[:-1]), unframe(b"yek", entry)
     (b'object code', None, None)
     """
-    head = _head(key_record)
-    start = len(head) + hashlib.sha256().digest_size
-    payload = blob[start:]
-    whole = blob[:start] == head + hashlib.sha256(head + payload).digest()
-    return payload if whole else None
+    payload = blob[len(frame(key_record, b"")) :]
+    return payload if blob == frame(key_record, payload) else None
 
 
 @dataclass
@@ -121,17 +112,12 @@ class Cache:
     """
 
     def __init__(
-        self,
-        folder: Path | None = None,
-        mode: Mode = "rw",
-        size_limit: int = SIZE_LIMIT,
-        lock_timeout: float = LOCK_TIMEOUT,
+        self, folder: Path | None = None, mode: Mode = "rw", size_limit: int = 2**29, lock_timeout: float = 10.0
     ) -> None:
         self.counters = Counters()
         self._store = Store(folder, mode != "rw", size_limit, lock_timeout)
-        self._readable = mode != "off"
+        self._keeps = self._readable = mode != "off"
         self._writable = mode == "rw"
-        self._keeps = mode != "off"
         self._memory: dict[str, bytes] = {}
         self._told: set[str] = set()
 
@@ -180,15 +166,14 @@ class Cache:
         try:
             blob = self._store.read(key.digest)
         except Corrupt:
-            self._tell_damaged()
-            return None
+            blob = b""
         except Unusable as error:
             self._readable = False
             self._tell_unusable(error)
             return None
         payload = None if blob is None else unframe(key.record, blob)
         if blob is not None and payload is None:
-            self._tell_damaged()
+            self._tell(f"the disk cache in {self._store} was damaged; what is missing is made anew. Check that disk.")
         return payload
 
     def _wait_for(self, key: CacheKey, held: ExitStack) -> None:
@@ -205,9 +190,6 @@ class Cache:
     def _give_up_writing(self, error: Unusable) -> None:
         self._writable = False
         self._tell_unusable(error)
-
-    def _tell_damaged(self) -> None:
-        self._tell(f"the disk cache in {self._store} was damaged; what is missing is made anew. Check that disk.")
 
     def _tell_unusable(self, error: Unusable) -> None:
         self._tell(

@@ -3,170 +3,202 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import operator
-import struct
 import threading
-from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from numpy import ndarray
 
-from pypto.backends.base import Slot
 from pypto.errors.launch import WrongGrid
-from pypto.ir.types import DType, float32, int32
-from pypto.runtime.arrays import ArrayInfo, data_offset, scalar_bits
+from pypto.ir.types import DTYPES, float32
+from pypto.runtime.arrays import ArrayInfo, data_offset, is_tensor, scalar_bits
+from pypto.runtime.signature import Signature
+from pypto.runtime.specialization import Specialization
 
 Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
-_MOST_PROGRAMS: Final = 2**31 - 1  # per axis: program_id is an int32
-_INT32: Final = range(-(2**31), 2**31)
+Pairs = list[tuple[int, int, int, int]]
+FIXED_SLOTS: Final = 5  # grid sizes, address and bytes of the scratch memory
+PAGE: Final = 4096
+_MOST: Final = 2**31 - 1  # programs per axis: program_id is an int32
+_SCALARS: Final = frozenset(d.public for d in DTYPES) | {"bool"}
 _DATA: Final = data_offset()
-_PLAIN: Final = (bool, float, str, type(None))
-FIXED_SLOTS: Final = 5
+_POINTER: Final = ctypes.c_int64.from_address
 
 
-def check_grid(grid: Any, arguments: Callable[[], Mapping[str, Any]], kernel: str) -> tuple[int, int, int]:
-    """A grid as three sizes.
+def check_grid(grid: Any, signature: Signature, values: tuple[Any, ...]) -> tuple[int, int, int]:
+    """A grid as three sizes; a function of the arguments gives them.
 
     Raises
     ------
     WrongGrid
         When it is none: not whole numbers, negative, more than three, absurdly large.
     """
-    if callable(grid):
-        grid = grid(arguments())
-    sizes = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
-    if not 1 <= len(sizes) <= 3:
-        raise WrongGrid(kernel=kernel, grid=grid, problem=f"it has {len(sizes)} axes")
-    try:
-        whole = tuple(operator.index(n) for n in sizes)
-    except TypeError:
-        raise WrongGrid(kernel=kernel, grid=grid, problem="its sizes must be whole numbers") from None
-    for n in whole:
-        if not 0 <= n <= _MOST_PROGRAMS:
-            raise WrongGrid(kernel=kernel, grid=grid, problem=f"{n} is not between 0 and {_MOST_PROGRAMS}")
-    x, y, z = (*whole, 1, 1)[:3]
+    sizes = grid
+    if type(grid) is not tuple:
+        grid = grid(dict(zip(signature.names, values, strict=True))) if callable(grid) else grid
+        sizes = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
+    problem = "" if 1 <= len(sizes) <= 3 else f"it has {len(sizes)} axes"
+    x, y, z = (*sizes, 1, 1, 1)[:3]
+    if not (type(x) is type(y) is type(z) is int):
+        try:
+            x, y, z = map(operator.index, (x, y, z))
+        except TypeError:
+            problem = problem or "its sizes must be whole numbers"
+    if not problem and not (0 <= x <= _MOST and 0 <= y <= _MOST and 0 <= z <= _MOST):
+        problem = f"{next(n for n in (x, y, z) if not 0 <= n <= _MOST)} is not between 0 and {_MOST}"
+    if problem:
+        raise WrongGrid(kernel=signature.kernel, grid=grid, problem=problem)
     return x, y, z
 
 
-def fingerprint(values: tuple[Any, ...], constant: tuple[bool, ...]) -> tuple[Any, ...] | None:
-    """All that a compiled version could depend on, or None when the arguments have no cheap key."""
+def fingerprint(values: tuple[Any, ...], constant: tuple[bool, ...]) -> tuple[tuple[Any, ...], list[int]]:
+    """All that a compiled version can depend on, and the addresses of the arrays. What is frequent is written out.
+
+    Raises
+    ------
+    LookupError
+        When only a close look tells what an argument is.
+    """
     key: list[Any] = []
-    for value, fixed in zip(values, constant, strict=True):
+    addresses: list[int] = []
+    for value, fixed in zip(values, constant):  # noqa: B905  # both as long as the signature, and `strict` costs
         kind = type(value)
-        if kind is np.ndarray:
-            key.append((value.dtype, value.shape, value.strides, value.flags.writeable))
+        if issubclass(kind, ndarray) and not fixed:
+            key += value.dtype, value.shape, value.strides
+            addresses.append(_POINTER(id(value) + _DATA).value if _DATA else value.ctypes.data)
         elif kind is int:
-            key.append((kind, value) if fixed or value not in _INT32 else (kind, value == 1, 0))
-        elif fixed and kind in _PLAIN:
-            key.append((kind, value, math.copysign(1.0, value) if kind is float else 0))
-        elif kind in _PLAIN:
-            key.append((kind, value if kind is str else 0))
-        elif isinstance(value, DType):
-            key.append(value)
-        elif kind.__module__ == "torch" and hasattr(value, "data_ptr"):
-            if value.device.type != "cpu":
-                return None
-            key.append((value.dtype, value.layout, tuple(value.shape), value.stride()))
+            key.append(value if fixed else value == 1 if -(2**31) <= value < 2**31 else str(value >> 63))
+        elif fixed:
+            key.append(constant_key(value))
+        elif is_tensor(kind):
+            key += kind, value.dtype, value.layout, value.device, value.shape, value.stride()
+            addresses.append(value.data_ptr())
         else:
-            return None
-    return tuple(key)
+            key.append(scalar_key(kind, value))
+    return tuple(key), addresses
 
 
-def address_of(value: Any) -> int:
-    """Address of an array's first element."""
-    if type(value) is np.ndarray:
-        if _DATA:
-            return ctypes.c_int64.from_address(id(value) + _DATA).value
-        return int(value.ctypes.data)
-    return int(value.data_ptr()) if hasattr(value, "data_ptr") else int(np.asarray(value).ctypes.data)
+def scalar_key(kind: type, value: Any) -> Any:
+    if kind is float:
+        return kind
+    if issubclass(kind, np.generic) and kind.__name__ in _SCALARS:
+        return kind, bool(value == 1)
+    if hasattr(kind, "__array_interface__") or hasattr(kind, "__dlpack__"):
+        raise LookupError(kind)
+    return constant_key(value)
+
+
+def constant_key(value: Any) -> Any:
+    """Equal for equal constants alone: 1, 1.0 and True are three, and so are 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return tuple(map(constant_key, value))
+    return type(value), repr(value) if isinstance(value, float) else value
+
+
+def overlaps(written: frozenset[str], infos: Mapping[str, Any]) -> tuple[Pairs, list[int]]:
+    """Pairs of arrays of which one is written, by number, with the range that the distance of overlapping ones is in.
+
+    Also gives the addresses of all arrays.
+    """
+    arrays = [(name, x) for name, x in infos.items() if isinstance(x, ArrayInfo)]
+    pairs = []
+    for a, (name, x) in enumerate(arrays):
+        for b, (other, y) in enumerate(arrays[:a]):
+            (low_x, high_x), (low_y, high_y) = x.reach, y.reach
+            if (name in written or other in written) and low_x < high_x and low_y < high_y:
+                pairs.append((a, b, low_y - high_x, high_y - low_x))
+    return pairs, [x.address for _, x in arrays]
+
+
+def disjoint(pairs: Pairs, addresses: list[int]) -> bool:
+    overlapping = 0
+    for a, b, low, high in pairs:
+        overlapping += low < addresses[a] - addresses[b] < high
+    return not overlapping
 
 
 class Scratch(threading.local):
     """Scratch memory of the calling thread's launches; it grows and is kept."""
 
-    def __init__(self) -> None:
-        self.memory: Any = None
-        self.bytes = 0
-        self.address = 0
+    memory: Any = None
+    bytes = 0
+    address = 0
 
     def at_least(self, size: int) -> int:
         if size > self.bytes:
-            self.memory = np.empty(size + 4096, np.uint8)
-            self.bytes = size
-            self.address = (self.memory.ctypes.data + 4095) // 4096 * 4096
+            self.memory, self.bytes = np.empty(size + PAGE, np.uint8), size
+            self.address = self.memory.ctypes.data + -self.memory.ctypes.data % PAGE
         return self.address
 
 
-@dataclass
+@dataclass(slots=True)
 class Plan:
-    """How to launch one compiled version for arguments of one fingerprint.
+    """How to launch one compiled version for arguments that are alike.
 
-    `values` is the argument block with all that the fingerprint fixes; `pointers` and `numbers` say what is still to be
-    filled in, as (slot, position of the argument) and the number's dtype.
+    `slots` is the argument block with all that these have in common. The rest comes from the arrays and the numbers
+    among the arguments, each given by slot and number. `free` holds blocks that no launch uses.
     """
 
-    program: Any
-    values: list[int]
-    pointers: list[tuple[int, int]] = field(default_factory=list)
-    numbers: list[tuple[int, int, DType]] = field(default_factory=list)
+    found: Specialization
+    slots: list[int]
+    pointers: list[tuple[int, int]]
+    numbers: list[tuple[int, int, Callable[[Any], int]]]
+    written: list[int]
+    free: list[tuple[Any, int]]
 
     @staticmethod
-    def make(program: Any, abi: tuple[Slot, ...], names: tuple[str, ...], infos: Mapping[str, Any]) -> Plan:
-        plan = Plan(program, [0] * (FIXED_SLOTS + len(abi)))
-        for i, slot in enumerate(abi, FIXED_SLOTS):
+    def of(found: Specialization, infos: Mapping[str, Any]) -> Plan:
+        """The plan for a version and the arguments, arrays as `ArrayInfo`."""
+        artifact, names = found.program.artifact, list(infos)
+        arrays = [name for name in names if isinstance(infos[name], ArrayInfo)]
+        numpys = [name for name in arrays if isinstance(infos[name].owner, ndarray)]
+        written = [names.index(name) for name in numpys if name in found.program.written]
+        plan = Plan(found, [0] * (FIXED_SLOTS + len(artifact.abi)), [], [], written, [])
+        plan.slots[4] = artifact.scratch_bytes + -artifact.scratch_bytes % PAGE
+        for i, slot in enumerate(artifact.abi, FIXED_SLOTS):
             info = infos[slot.arg]
-            if slot.kind == "scalar":
-                plan.numbers.append((i, names.index(slot.arg), slot.dtype))
-            elif slot.kind == "ptr":
-                plan.pointers.append((i, names.index(slot.arg)))
+            if slot.kind == "ptr":
+                plan.pointers.append((i, arrays.index(slot.arg)))
+            elif slot.kind == "scalar":
+                plan.numbers.append((i, names.index(slot.arg), to_bits(type(info), slot.dtype)))
             else:
-                plan.values[i] = info.shape[slot.dim] if slot.kind == "shape" else info.strides[slot.dim]
+                plan.slots[i] = info.shape[slot.dim] if slot.kind == "shape" else info.strides[slot.dim]
         return plan
 
-    def block(self, grid: tuple[int, int, int], scratch: int, scratch_bytes: int, arguments: tuple[Any, ...],
-              addresses: Mapping[int, int]) -> Any:
-        """The filled argument block."""
-        values = self.values.copy()
-        values[0], values[1], values[2] = grid
-        values[3], values[4] = scratch, scratch_bytes
-        for i, position in self.pointers:
-            values[i] = addresses[position]
-        for i, position, dtype in self.numbers:
-            values[i] = number_bits(arguments[position], dtype)
-        return array("q", values)
+    def fits(self, values: tuple[Any, ...]) -> bool:
+        """What no key can tell: that written arrays can be written, and captured variables are unchanged."""
+        fits = True
+        for i in self.written:
+            fits = fits and values[i].flags.writeable
+        for capture in self.found.captures:
+            fits = fits and capture.read() is capture.value
+        return fits
+
+    def run(
+        self, grid: tuple[int, int, int], values: tuple[Any, ...], addresses: list[int], scratch: int, threads: int
+    ) -> None:
+        """Fill an argument block and run all programs."""
+        try:
+            slots, address = self.free.pop()
+        except IndexError:
+            slots = (ctypes.c_int64 * len(self.slots))(*self.slots)
+            address = ctypes.addressof(slots)
+        slots[0], slots[1], slots[2] = grid
+        slots[3] = scratch
+        for i, n in self.pointers:
+            slots[i] = addresses[n]
+        for i, n, bits in self.numbers:
+            slots[i] = bits(values[n])
+        self.found.program.run(address, grid[0] * grid[1] * grid[2], threads)
+        self.free.append((slots, address))
 
 
-def number_bits(value: Any, dtype: DType) -> int:
-    """A number argument as the signed 64 bits of its slot."""
-    if dtype is int32 and type(value) is int:
-        return value
-    if dtype is float32 and type(value) is float and abs(value) < 3e38:
-        bits: int = struct.unpack("<i", struct.pack("<f", value))[0]
-        return bits
-    bits = scalar_bits(value, dtype)
-    return bits - 2**64 if bits >= 2**63 else bits
-
-
-@dataclass(frozen=True, slots=True)
-class Overlaps:
-    """Which argument pairs must be disjoint, with the bytes that each array reaches over."""
-
-    pairs: tuple[tuple[int, int], ...]
-    reach: Mapping[int, tuple[int, int]]
-
-    @staticmethod
-    def make(written: frozenset[str], names: tuple[str, ...], infos: Mapping[str, Any]) -> Overlaps:
-        arrays = [i for i, n in enumerate(names) if isinstance(infos.get(n), ArrayInfo)]
-        outputs = [i for i in arrays if names[i] in written]
-        pairs = {(min(a, b), max(a, b)) for a in outputs for b in arrays if a != b}
-        return Overlaps(tuple(sorted(pairs)), {i: infos[names[i]].reach for i in arrays})
-
-    def disjoint(self, addresses: Mapping[int, int]) -> bool:
-        for a, b in self.pairs:
-            (low_a, high_a), (low_b, high_b) = self.reach[a], self.reach[b]
-            if addresses[a] + low_a < addresses[b] + high_b and addresses[b] + low_b < addresses[a] + high_a:
-                return False
-        return True
+def to_bits(kind: type, dtype: Any) -> Callable[[Any], int]:
+    """From numbers of a Python type to the contents of a slot."""
+    if kind is float and dtype == float32:
+        return lambda value: ctypes.c_int32.from_buffer(ctypes.c_float(value)).value
+    return int if kind in (int, bool) else partial(scalar_bits, dtype=dtype)

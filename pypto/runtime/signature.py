@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from types import FunctionType
+from typing import Any, Final, NoReturn
 
 from pypto.errors.launch import WrongArguments
 from pypto.ops.public import Promise, constexpr
+from pypto.options import suggestion
 
-_EMPTY: Final = inspect.Parameter.empty
+_STARS: Final = 0x04 | 0x08  # flags of code with *args or **kwargs
 # Launch parameters of GPU compilers that are accepted and mean nothing here.
 IGNORED: Final = ("num_warps", "num_stages", "num_ctas", "maxnreg", "warmup", "enable_fp_fusion", "waves_per_eu")
 
@@ -27,15 +27,18 @@ class Signature:
     declared: Mapping[str, str]
 
     @staticmethod
-    def of(function: Callable[..., Any]) -> Signature:
-        parameters = inspect.signature(function).parameters.values()
-        for p in parameters:
-            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-                raise WrongArguments(kernel=function.__name__, problem=f"a kernel takes no *args or **kwargs (`{p.name}`); name its parameters")
-        return Signature(
-            function.__name__, tuple(p.name for p in parameters), tuple(is_constant(p.annotation) for p in parameters),
-            {p.name: p.default for p in parameters if p.default is not _EMPTY},
-            {p.name: promise for p in parameters if (promise := promise_of(p.annotation))})
+    def of(function: FunctionType) -> Signature:
+        code, kernel = function.__code__, function.__name__
+        count = code.co_argcount + code.co_kwonlyargcount
+        names, positional = code.co_varnames[:count], function.__defaults__ or ()
+        if code.co_flags & _STARS:
+            problem = f"a kernel takes no *args or **kwargs (`{code.co_varnames[count]}`); name its parameters"
+            raise WrongArguments(kernel=kernel, problem=problem)
+        optional = names[code.co_argcount - len(positional) : code.co_argcount]
+        defaults = {**dict(zip(optional, positional, strict=True)), **(function.__kwdefaults__ or {})}
+        words = {name: annotation_word(function.__annotations__.get(name)) for name in names}
+        declared = {name: word for name, word in words.items() if word in ("dynamic", "static")}
+        return Signature(kernel, names, tuple(words[n] == "constexpr" for n in names), defaults, declared)
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values in the order of the parameters.
@@ -45,37 +48,31 @@ class Signature:
         WrongArguments
             When one is missing, unknown, given twice or too many.
         """
-        if not given and len(args) == len(self.names):
-            return args
-        if len(args) > len(self.names):
-            self.fail(f"takes {len(self.names)} arguments, but {len(args)} were given")
-        values = dict(zip(self.names, args, strict=False))
-        for name, value in given.items():
-            if name in values:
+        names, count = self.names, len(args)
+        rest = names[count:]
+        if len(given) == len(rest) and all(map(given.__contains__, rest)):
+            return (*args, *map(given.__getitem__, rest)) if given else args
+        if count > len(names):
+            self.fail(f"takes {len(names)} arguments, but {count} were given")
+        for name in given:
+            if name in names[:count]:
                 self.fail(f"argument `{name}` was given twice")
-            if name not in self.names:
-                if name in IGNORED:
-                    continue
-                near = difflib.get_close_matches(name, self.names, 1)
-                self.fail(f"has no parameter `{name}`" + (f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(self.names)}"))
-            values[name] = value
-        missing = [n for n in self.names if n not in values and n not in self.defaults]
+            if name not in names and name not in IGNORED:
+                near = suggestion(name, names, "`{}`") or f"; it has {', '.join(names)}"
+                self.fail(f"has no parameter `{name}`{near}")
+        values = {**self.defaults, **dict(zip(names, args, strict=False)), **given}
+        missing = [f"`{name}`" for name in names if name not in values]
         if missing:
-            self.fail("missing " + ", ".join(f"`{n}`" for n in missing))
-        return tuple(values[n] if n in values else self.defaults[n] for n in self.names)
+            self.fail(f"missing {', '.join(missing)}")
+        return tuple(values[name] for name in names)
 
-    def fail(self, problem: str) -> None:
+    def fail(self, problem: str) -> NoReturn:
         raise WrongArguments(kernel=self.kernel, problem=problem)
 
 
-def is_constant(annotation: Any) -> bool:
-    if isinstance(annotation, str):
-        return annotation.rpartition(".")[2] == "constexpr"
-    return annotation is constexpr
-
-
-def promise_of(annotation: Any) -> str:
-    """``dynamic`` or ``static``, where an annotation says so."""
-    name = annotation.name if isinstance(annotation, Promise) else annotation if isinstance(annotation, str) else ""
-    name = name.rpartition(".")[2]
-    return name if name in ("dynamic", "static") else ""
+def annotation_word(annotation: Any) -> str:
+    """What an annotation says, also under a module's name or in quotes: `constexpr`, `dynamic`, `static` or else."""
+    if annotation is constexpr:
+        return "constexpr"
+    name = annotation.name if isinstance(annotation, Promise) else annotation
+    return name.rpartition(".")[2] if isinstance(name, str) else ""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pypto.errors.launch import NeedsShape
-from pypto.runtime.arrays import ArrayInfo
 
 Fact = tuple[str, str, int]  # kind ("shape", "stride" or "one"), argument, dimension
+Guard = dict[Fact, int | bool | None]
 _VALUES_BEFORE_DYNAMIC = 2
 
 
@@ -24,32 +24,29 @@ class FactRecorder:
     values: Mapping[str, Any]
     dynamic: frozenset[tuple[str, int]]
     declared: Mapping[str, str]
-    guard: dict[Fact, int | bool | None] = field(default_factory=dict)
+    guard: Guard = field(default_factory=dict)
 
     def shape(self, arg: str, dim: int) -> int | None:
-        promised = self.declared.get(arg)
-        if ("shape", arg, dim) in self.guard and self.guard["shape", arg, dim] is not None:
-            return self.require_shape(arg, dim)
-        if promised == "dynamic" or (promised != "static" and (arg, dim) in self.dynamic):
+        promised = self.declared.get(arg) or ("dynamic" if (arg, dim) in self.dynamic else "static")
+        if promised == "dynamic" and ("shape", arg, dim) not in self.guard:
             return None
         return self.require_shape(arg, dim)
 
     def require_shape(self, arg: str, dim: int) -> int:
         if self.declared.get(arg) == "dynamic":
             raise NeedsShape(kernel=self.kernel, arg=arg, dim=dim)
-        size: int = self.values[arg].shape[dim]
-        self.guard["shape", arg, dim] = size
-        return size
+        return int(self.record("shape", arg, dim))
 
     def stride(self, arg: str, dim: int) -> int | None:
-        value = observe(("stride", arg, dim), self.values)
-        self.guard["stride", arg, dim] = value
-        return None if value is None else int(value)
+        stride: int | None = self.record("stride", arg, dim)
+        return stride
 
     def equals_one(self, arg: str) -> bool:
-        value = observe(("one", arg, 0), self.values)
-        self.guard["one", arg, 0] = value
-        return bool(value)
+        return bool(self.record("one", arg, 0))
+
+    def record(self, *fact: Any) -> Any:
+        self.guard[fact] = observe(fact, self.values)
+        return self.guard[fact]
 
 
 def observe(fact: Fact, values: Mapping[str, Any]) -> int | bool | None:
@@ -58,11 +55,18 @@ def observe(fact: Fact, values: Mapping[str, Any]) -> int | bool | None:
     value = values[arg]
     if kind == "one":
         return bool(value == 1)
-    assert isinstance(value, ArrayInfo)
+    size, stride = value.shape[dim], value.strides[dim]
     if kind == "shape":
-        return value.shape[dim]
+        return int(size)
+    if stride in (0, 1):
+        return int(stride)
     # The stride of a dimension of size 1 is never used.
-    return value.strides[dim] if value.strides[dim] in (0, 1) else 1 if value.shape[dim] == 1 and dim == len(value.shape) - 1 else None
+    return 1 if size == 1 and dim == len(value.shape) - 1 else None
+
+
+def told(fact: Fact, value: Any) -> str:
+    kind, arg, dim = fact
+    return f"{arg} == 1 is {value}" if kind == "one" else f"{kind}({arg}, {dim}) = {value}"
 
 
 @dataclass(eq=False)
@@ -82,7 +86,7 @@ class Specialization:
     """
 
     types: tuple[tuple[str, str], ...]
-    guard: dict[Fact, int | bool | None]
+    guard: Guard
     noalias: bool
     reason: str
     timings: dict[str, float]
@@ -90,18 +94,20 @@ class Specialization:
     program: Any = None
 
     def holds(self, values: Mapping[str, Any], noalias: bool) -> bool:
-        fits = all(observe(fact, values) == expected for fact, expected in self.guard.items())
-        return fits and self.noalias <= noalias and self.is_current()
+        return self.noalias <= noalias and self.is_current() and not self.differing(values)
 
     def is_current(self) -> bool:
         """Whether the globals and closures that went into the code are still the same."""
-        return all(c.current is c.value for c in self.captures)
+        return all(c.read() is c.value for c in self.captures)
+
+    def differing(self, values: Mapping[str, Any]) -> list[Fact]:
+        """The facts that do not hold of a launch."""
+        return [fact for fact, expected in self.guard.items() if observe(fact, values) != expected]
 
     def __str__(self) -> str:
         types = ", ".join(f"{name}: {kind}" for name, kind in self.types)
-        facts = ", ".join(f"{kind}({arg}, {dim}) = {value}" if kind != "one" else f"{arg} == 1 is {value}"
-                          for (kind, arg, dim), value in sorted(self.guard.items()))
-        return f"({types}) with {facts or 'no facts'}{'' if self.noalias else ', overlapping arrays'}; {self.reason}"
+        facts = ", ".join(told(*row) for row in sorted(self.guard.items())) or "no facts"
+        return f"({types}) with {facts}{'' if self.noalias else ', overlapping arrays'}; {self.reason}"
 
 
 def changing_entries(known: list[Specialization], values: Mapping[str, Any]) -> frozenset[tuple[str, int]]:
@@ -110,9 +116,8 @@ def changing_entries(known: list[Specialization], values: Mapping[str, Any]) -> 
     for s in known:
         for (kind, arg, dim), value in s.guard.items():
             if kind == "shape" and value is not None:
-                seen.setdefault((arg, dim), set()).add(int(value))
-    return frozenset(key for key, sizes in seen.items()
-                     if len(sizes | {values[key[0]].shape[key[1]]}) > _VALUES_BEFORE_DYNAMIC)
+                seen.setdefault((arg, dim), {values[arg].shape[dim]}).add(int(value))
+    return frozenset(entry for entry, sizes in seen.items() if len(sizes) > _VALUES_BEFORE_DYNAMIC)
 
 
 def why(known: list[Specialization], values: Mapping[str, Any], noalias: bool) -> str:
@@ -120,11 +125,10 @@ def why(known: list[Specialization], values: Mapping[str, Any], noalias: bool) -
     if not known:
         return "first call with these types"
     nearest = known[-1]
-    if not nearest.is_current():
-        return "a global or closure variable changed: " + ", ".join(c.name for c in nearest.captures if c.current is not c.value)
-    changed = [f"{arg}.{kind}[{dim}]: {expected} → {observe((kind, arg, dim), values)}" if kind != "one" else f"{arg} == 1"
-               for (kind, arg, dim), expected in nearest.guard.items() if observe((kind, arg, dim), values) != expected]
-    return "changed: " + ", ".join(changed) if changed else "arrays overlap" if nearest.noalias > noalias else "arrays no longer overlap"
-
-
-Log = Callable[[str], None]
+    gone = [c.name for c in nearest.captures if c.read() is not c.value]
+    if gone:
+        return f"a global or closure variable changed: {', '.join(gone)}"
+    changed = [f"{told(fact, nearest.guard[fact])} → {observe(fact, values)}" for fact in nearest.differing(values)]
+    if changed:
+        return f"changed: {', '.join(changed)}"
+    return "arrays overlap" if nearest.noalias > noalias else "arrays no longer overlap"

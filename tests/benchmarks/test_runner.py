@@ -15,8 +15,11 @@ import pytest
 from benchmarks import steady
 from benchmarks.__main__ import main, parse
 from benchmarks.core import CORE, ROWS, add_case, layer_norm_case, matmul_case, softmax_case
+from benchmarks.encoder import BATCH, LONG, REAL_TOKENS, long_batch, real_batch
 from benchmarks.limits import Limits
 from benchmarks.ours import ours
+from benchmarks.peers import limited_threads
+from benchmarks.probes import PROBES
 from benchmarks.report import Report, fraction, tables, to_json
 from benchmarks.runner import (
     OURS,
@@ -34,6 +37,7 @@ from benchmarks.runner import (
     run_probe,
     run_row,
 )
+from benchmarks.tutorials import allow_helpers
 
 QUICK = Pace(rounds=2, seconds=0.001, gap=0.0)
 LIMITS = Limits({"fma": {1: 4e9, 2: 8e9}})
@@ -212,14 +216,33 @@ def test_rows_of_the_suite_are_distinct() -> None:
     ("make", "shape"),
     [(add_case, (1000,)), (softmax_case, (5, 70)), (layer_norm_case, (5, 70)), (matmul_case, (9, 7, 33))],
 )
-def test_peers_are_right_on_small_shapes(make: Any, shape: tuple[int, ...]) -> None:
-    def build() -> Case:
-        return replace(make(*shape), ours=Missing("not asked"))
-
-    row = Row("any", "small", 1.0, "B", "fma", 1e-5, build)
-    got = run_row(row, 1, as_it_is, QUICK)
+def test_everybody_is_right_on_small_shapes(make: Any, shape: tuple[int, ...]) -> None:
+    got = run_row(Row("any", "small", 1.0, "B", "fma", 1e-5, lambda: make(*shape)), 1, limited_threads, QUICK)
     assert got.failed == {}
-    assert "numpy" in got.timings
+    assert {OURS, "numpy"} <= got.timings.keys()
+
+
+def test_the_encoder_rows_hold_what_they_say() -> None:
+    allow_helpers()
+    from minilm import MissingModel
+
+    try:
+        real, long = real_batch(), long_batch()
+    except MissingModel as problem:
+        pytest.skip(str(problem))
+    assert real.mask.sum() == REAL_TOKENS
+    assert len(real.ids) == BATCH
+    assert long.mask.shape == (BATCH, LONG)
+    assert long.mask.all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
+def test_a_probe_measures(probe: Probe) -> None:
+    got = run_probe(probe)
+    assert got.reason == ""
+    assert got.timing is not None
+    assert 0 < got.timing.minimum <= got.timing.median
 
 
 def test_an_unknown_tutorial_is_missing() -> None:

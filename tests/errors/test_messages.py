@@ -13,7 +13,7 @@ import pytest
 
 import pypto.language as pto
 from pypto.errors import Diagnostic
-from pypto.frontend import ArraySpec, ScalarSpec
+from pypto.ir.types import ArrayType, scalar
 from tests.frontend.evaluate import built
 
 PATH = Path(__file__).with_name("messages.txt")
@@ -51,9 +51,9 @@ def message(body: str) -> str:
     linecache.cache["kernel.py"] = (len(text), None, text.splitlines(keepends=True), "kernel.py")
     names: dict[str, Any] = {"__name__": "kernel"}
     exec(compile(text, "kernel.py", "exec"), names)
-    array = ArraySpec(pto.float32, 1)
+    array = ArrayType(pto.float32, 1)
     try:
-        built(names["kernel"], x=array, y=array, n=ScalarSpec(pto.int32))
+        built(names["kernel"], x=array, y=array, n=scalar(pto.int32))
     except Diagnostic as error:
         return str(error)
     return "no error"

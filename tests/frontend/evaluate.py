@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pypto.frontend import ArgSpec, ArraySpec, Built, ConstSpec, KernelSource, ScalarSpec, build
+from pypto.frontend import ArgSpec, Built, ConstSpec, KernelSource, build
 from pypto.ir.core import Function, Op, Region, Value
-from pypto.ir.types import PtrType, from_numpy, int32
+from pypto.ir.types import ArrayType, PtrType, TileType, from_numpy, int32, scalar
 from pypto.ir.verify import verify
 from pypto.language import METHODS
 from pypto.ops.memory import Access
@@ -44,13 +44,13 @@ def spec(x: Any) -> ArgSpec:
     if isinstance(x, np.ndarray):
         elem = from_numpy(x.dtype)
         assert elem is not None
-        return ArraySpec(elem, x.ndim)
-    return ScalarSpec(int32) if isinstance(x, int) and not isinstance(x, bool) else ConstSpec(x)
+        return ArrayType(elem, x.ndim)
+    return scalar(int32) if isinstance(x, int) and not isinstance(x, bool) else ConstSpec(x)
 
 
 def built(fn: Any, facts: Facts | None = None, **args: Any) -> Built:
     """Build for example arguments: arrays and ints are run-time arguments, specs are taken as they are."""
-    specs = {n: x if isinstance(x, ArraySpec | ScalarSpec | ConstSpec) else spec(x) for n, x in args.items()}
+    specs = {n: x if isinstance(x, ArrayType | TileType | ConstSpec) else spec(x) for n, x in args.items()}
     result = build(KernelSource.of(fn), specs, facts or Facts(), METHODS)
     verify(result.function, TABLE)
     return result

@@ -9,7 +9,7 @@ import pytest
 
 import pypto.language as pto
 from pypto.errors.frontend import SliceExtent
-from pypto.frontend import ArraySpec
+from pypto.ir.types import ArrayType
 from tests.frontend.evaluate import Facts, built, run
 
 
@@ -138,14 +138,14 @@ def test_attributes_of_arrays(facts: Facts) -> None:
 )  # fmt: skip
 def test_extents_that_simplify(bounds: str, tmp_path: Any) -> None:
     function = define(f"def kernel(x, i, j):\n    t = x[{bounds}]\n    pto.static_assert(t.shape == (8,))\n", tmp_path)
-    built(function, x=ArraySpec(pto.float32, 1), i=1, j=2)
+    built(function, x=ArrayType(pto.float32, 1), i=1, j=2)
 
 
 @pytest.mark.parametrize("bounds", ["i:j", "i * j:j * i * 2", "i:2 * i", "i // 2:(i + 8) // 2", "i:"])
 def test_extents_that_do_not(bounds: str, tmp_path: Any) -> None:
     function = define(f"def kernel(x, i, j):\n    t = x[{bounds}]\n", tmp_path)
     with pytest.raises(SliceExtent):
-        built(function, Facts({("x", 0): 4}), x=ArraySpec(pto.float32, 1), i=1, j=2)
+        built(function, Facts({("x", 0): 4}), x=ArrayType(pto.float32, 1), i=1, j=2)
 
 
 def define(text: str, folder: Any) -> Any:
@@ -164,7 +164,7 @@ def reads_one_size(x, n):
 
 def test_only_what_is_read_is_asked() -> None:
     facts = Facts({("x", 1): 8}, ones=("n",))
-    result = built(reads_one_size, facts, x=ArraySpec(pto.float32, 2), n=1)
+    result = built(reads_one_size, facts, x=ArrayType(pto.float32, 2), n=1)
     assert ("shape", "x", 0) not in facts.asked
     assert ("require_shape", "x", 0) not in facts.asked
     assert {("require_shape", "x", 1), ("stride", "x", 0), ("stride", "x", 1), ("equals_one", "n")} == set(facts.asked)

@@ -12,10 +12,11 @@ import pytest
 import pypto.language as pto
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource, UndefinedName
-from pypto.frontend import ArraySpec, ConstSpec, KernelSource, ScalarSpec
+from pypto.frontend import ConstSpec, KernelSource
+from pypto.ir.types import ArrayType, scalar
 from tests.frontend.evaluate import built
 
-ARRAY = ArraySpec(pto.float32, 1)
+ARRAY = ArrayType(pto.float32, 1)
 SCALE = 3.0
 
 
@@ -133,9 +134,9 @@ def test_captures_are_what_was_read() -> None:
 
     captures = {c.name: c for c in built(kernel, x=ARRAY, n=1).captures}
     assert {name: c.value for name, c in captures.items()} == {"SCALE": SCALE, "local": 2, "math": math, "pi": math.pi}
-    assert all(c.current is c.value for c in captures.values())
+    assert all(c.read() is c.value for c in captures.values())
     local = 5
-    assert captures["local"].current == 5
+    assert captures["local"].read() == 5
 
 
 def test_a_kernel_is_read_once() -> None:
@@ -149,5 +150,5 @@ def test_arguments_keep_their_names_and_order() -> None:
     def kernel(x, size: pto.constexpr, n):
         x[0] = n + size
 
-    function = built(kernel, x=ARRAY, size=ConstSpec(7), n=ScalarSpec(pto.int64)).function
+    function = built(kernel, x=ARRAY, size=ConstSpec(7), n=scalar(pto.int64)).function
     assert [(a.hint, str(a.type)) for a in function.args] == [("x", "array<f32, 1>"), ("n", "i64")]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -135,3 +138,20 @@ def test_a_glance_is_enough_where_nothing_is_wrong(tmp_path: Path) -> None:
     assert not suspicious(path, str(tmp_path))
     (tmp_path / "pypto_impl.cpython-311-x86_64-linux-gnu.so").touch()
     assert suspicious(path, str(tmp_path))
+
+
+def test_importing_pypto_beside_cann_warns(tmp_path: Path) -> None:
+    install(tmp_path, "pypto", ("pypto/__init__.py",))
+    (tmp_path / "pypto" / "__init__.py").write_text("raise ImportError('this is CANN')", encoding="utf-8")
+    path = os.pathsep.join((str(ROOT), str(tmp_path)))
+    command = [sys.executable, "-W", "always", "-c", "import pypto; pypto.jit"]
+    result = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True, cwd=tmp_path.parent
+    )
+    assert "PyptoWarning: the distribution pypto 0.2.0 is installed in this environment too" in result.stderr
+    assert "pip uninstall pypto pypto-jit" in result.stderr
+
+
+def test_importing_pypto_alone_warns_of_nothing() -> None:
+    command = [sys.executable, "-W", "error", "-c", "import pypto"]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr == ""

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import ast
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.errors import Diagnostic
-from pypto.frontend.operators import BINARY, COMPARE, UNARY, plain
 from pypto.ir.core import Op, Region, Value
-from pypto.ir.types import DTYPES, DType, TileType, float32, int64
+from pypto.ir.types import DTYPES, DType, TileType, float32, int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.row import REQUIRED, OpRow, Param
 from pypto.ops.table import ROWS
 
 Shape = tuple[int, ...]
 SIZE: Final = 701  # of one-dimensional tiles: no multiple of any number of lanes
-SYMBOLS: Final = {row: symbol for symbol, _, row in (*BINARY.values(), *COMPARE.values(), *UNARY.values()) if row}
+# Rows that the language writes as operators.
+SYMBOLS: Final = MappingProxyType({
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "rem": "%", "and_": "&", "or_": "|", "xor": "^",
+    "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "neg": "-", "not_": "~",
+})  # fmt: skip
 
-# Rows whose attributes must fit their operands, with shapes and attributes that do.
-FITTING: Final[Mapping[str, tuple[tuple[tuple[Shape, ...], dict[str, Any]], ...]]] = MappingProxyType({
-    "arange": (((), {"start": 0, "end": 37}), ((), {"start": -5, "end": 3}), ((), {"start": 7, "end": None})),
+Operand = Shape | TileType  # a shape stands for a tile of the dtype that is tried
+
+# Rows whose attributes or operands must fit each other, with some that do.
+FITTING: Final[Mapping[str, tuple[tuple[tuple[Operand, ...], dict[str, Any]], ...]]] = MappingProxyType({
     "broadcast_to": ((((1, 7),), {"shape": (5, 7)}), (((5, 1),), {"shape": (5, 7)}), (((7,),), {"shape": (2, 5, 7)}),
                      (((1, 5, 1),), {"shape": (3, 5, 17)})),
     "reshape": ((((6, 35),), {"shape": (10, 21)}), (((210,),), {"shape": (2, 7, 15)}), (((2, 7, 3),), {"shape": (-1,)}),
@@ -31,6 +34,8 @@ FITTING: Final[Mapping[str, tuple[tuple[tuple[Shape, ...], dict[str, Any]], ...]
     "permute": ((((5, 19),), {"dims": None}), (((5, 19),), {"dims": (1, 0)}), (((3, 5, 7),), {"dims": None}),
                 (((3, 5, 17),), {"dims": (2, 0, 1)}), (((3, 5, 17),), {"dims": (1, 0, -1)})),
     "dot": ((((5, 9), (9, 7)), {}), (((33, 17), (17, 50)), {}), (((1, 1), (1, 1)), {}), (((3, 5, 9), (3, 9, 21)), {})),
+    "gather": ((((9, 17), TileType((5, 17), int32)), {"axis": 0}), (((9, 17), TileType((9, 40), int64)), {"axis": -1}),
+               (((67,), TileType((33,), int32)), {"axis": 0}), (((3, 5, 17), TileType((2, 8, 9), int32)), {"axis": 1})),
 })  # fmt: skip
 
 
@@ -49,9 +54,10 @@ class Call:
         b = OpBuilder(Region(operands))
         given = dict(zip((p.name for p in self.row.params if p.is_operand), operands, strict=False))
         arguments = {p.name: given.get(p.name, p.default) for p in self.row.params} | dict(self.attrs)
-        prepare = self.row.prepare
-        values, attrs = prepare(b, **arguments) if prepare else plain(b, self.row.params, arguments)
-        return b.op(self.row.name, *values, **attrs)
+        if self.row.prepare:
+            values, attrs = self.row.prepare(b, **arguments)
+            return b.op(self.row.name, *values, **attrs)
+        return b.op(self.row.name, *operands, **{name: arguments[name] for name in self.row.attributes})
 
     @property
     def is_accepted(self) -> bool:
@@ -63,7 +69,7 @@ class Call:
     def text(self, *operands: str) -> str:
         """The call in the language: by name, or by the operator that stands for a row without one."""
         if not self.row.public:
-            return f" {SYMBOLS[self.row.name]} ".join(operands if len(operands) > 1 else ("", *operands))
+            return SYMBOLS[self.row.name].join(operands if len(operands) > 1 else ("", *operands))
         attrs = [f"{name}={value!r}" for name, value in self.attrs]
         return f"pto.{self.row.name}({', '.join([*operands, *attrs])})"
 
@@ -78,9 +84,9 @@ def operands_of(row: OpRow) -> list[Param]:
 
 def choices(p: Param, rank: int) -> list[Any]:
     """Values of an attribute to try."""
-    axes = [*range(rank), -1]
     if p.name == "axis":
-        return axes
+        several = [(0, rank - 1), None] if p.kind == "axis" and rank > 1 else []
+        return [*range(rank), -1, *several]
     if p.kind == "bool":
         return [False, True]
     if p.kind == "dtype":
@@ -89,22 +95,27 @@ def choices(p: Param, rank: int) -> list[Any]:
 
 
 def combinations(row: OpRow, rank: int) -> Iterator[tuple[tuple[str, Any], ...]]:
-    """Attributes together; those without meaning (hints) stay at their defaults."""
+    """Every value of every attribute at least once; those without meaning (hints) stay at their defaults."""
     attrs = [p for p in row.params if not p.is_operand and p.kind in ("axis", "bool", "dtype", "int")]
-    for values in itertools.product(*(choices(p, rank) for p in attrs)):
-        yield tuple((p.name, v) for p, v in zip(attrs, values, strict=True))
+    tried = [choices(p, rank) for p in attrs]
+    for i in range(max(map(len, tried), default=1)):
+        yield tuple((p.name, values[i % len(values)]) for p, values in zip(attrs, tried, strict=True))
 
 
 def calls(row: OpRow, dtype: DType, shape: Shape | None = None) -> list[Call]:
     """All that is tried of a row with operands of one dtype, as far as the row accepts it."""
     if row.name in FITTING:
-        made = [Call(row, tuple(TileType(s, dtype) for s in shapes), tuple(attrs.items()))
-                for shapes, attrs in FITTING[row.name]]
+        made = [Call(row, tuple(typed(x, dtype) for x in operands), tuple(attrs.items()))
+                for operands, attrs in FITTING[row.name]]  # fmt: skip
     else:
         shape = shape or ((SIZE,) if row.elementwise else (5, 9, 19))
         types = (TileType(shape, dtype),) * len(operands_of(row))
         made = [Call(row, types, attrs) for attrs in combinations(row, len(shape))]
     return [call for call in made if call.is_accepted]
+
+
+def typed(x: Operand, dtype: DType) -> TileType:
+    return x if isinstance(x, TileType) else TileType(x, dtype)
 
 
 def takes(row: OpRow) -> tuple[DType, ...]:

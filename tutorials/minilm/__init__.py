@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minilm.model import Batch, Layer, Linear, MissingModel, Norm, Weights, load_weights, tokenize
+from minilm.model import Batch, Layer, Linear, MissingModel, Norm, Tokens, Weights, load_weights, pack, tokenize
 from minilm.sentences import Sentence, load_sentences
 
 __all__ = [
@@ -12,8 +12,10 @@ __all__ = [
     "MissingModel",
     "Norm",
     "Sentence",
+    "Tokens",
     "Weights",
     "load_sentences",
     "load_weights",
+    "pack",
     "tokenize",
 ]

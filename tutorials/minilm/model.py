@@ -73,6 +73,40 @@ class Batch:
     mask: Array
 
 
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of a batch without its padding: n of them, sentence after sentence.
+
+    `ids` and `places` (the place of each token in its sentence) have shape (n,); the tokens of sentence b are those
+    from ``starts[b]`` to ``starts[b + 1]``. All are int32. `longest` is the largest number of tokens in a sentence.
+    """
+
+    ids: Array
+    places: Array
+    starts: Array
+    longest: int
+
+
+def pack(ids: Array, mask: Array) -> Tokens:
+    """Leave out the padding.
+
+    Parameters
+    ----------
+    ids, mask : ndarray of shape (batch, length), int32
+        Tokens, and 1 where there is one, 0 where there is padding; every sentence has at least one token.
+
+    Examples
+    --------
+    >>> tokens = pack(np.array([[5, 6, 0], [7, 8, 9]], np.int32), np.array([[1, 1, 0], [1, 1, 1]], np.int32))
+    >>> tokens.ids.tolist(), tokens.places.tolist(), tokens.starts.tolist()
+    ([5, 6, 7, 8, 9], [0, 1, 0, 1, 2], [0, 2, 5])
+    """
+    rows, places = np.nonzero(mask)
+    counts = np.bincount(rows, minlength=len(mask))
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return Tokens(ids[rows, places], places.astype(np.int32), starts.astype(np.int32), int(counts.max()))
+
+
 def model_file(name: str) -> Path:
     """Where the installed package keeps the file `name`; raises MissingModel if it is not installed."""
     try:

@@ -1,4 +1,4 @@
-"""Clocks for the demo: who is how fast, and what the first call costs in a fresh process."""
+"""What the encoder's first call costs in a fresh process."""
 
 from __future__ import annotations
 
@@ -7,25 +7,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 TUTORIALS: Final = Path(__file__).resolve().parent.parent
 CACHE_DIR: Final = "PYPTO_CACHE_DIR"
-
-
-def best_seconds(functions: Mapping[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
-    """Least seconds of one call of each function; they take turns, so that a busy machine slows all alike."""
-    best = dict.fromkeys(functions, float("inf"))
-    for _ in range(rounds):
-        for name, function in functions.items():
-            function()
-            start = time.perf_counter()
-            function()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 def first_calls() -> tuple[float, float]:

@@ -1,0 +1,249 @@
+"""Arrays: their shapes, and their slices as structured loads and stores."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pypto.errors import frontend as errors
+from pypto.frontend.scope import Scope
+from pypto.frontend.values import Dims, Number, array_type, describe, is_index, is_number, tile_type
+from pypto.ir.core import Op, Value
+from pypto.ir.types import int64
+from pypto.ops.build import OpBuilder, merge_shapes
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+
+Linear = dict[int | None, int]  # coefficient per term, and the constant under None
+Entry = tuple[ast.expr, Any]  # where an index stands, and what it is: a slice of values, an integer, None or `...`
+
+_DEPTH = 64  # of an index expression; what lies deeper is a term
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A slice of an array: first position and size per dimension. `shape` lacks integer positions, has new axes."""
+
+    array: Value
+    offsets: tuple[Value | int, ...]
+    sizes: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+def dimension(scope: Scope, dims: Dims, dim: int) -> Value | int:
+    """An entry of `shape` or `strides`: a constant where the launch's facts make it one."""
+    name, facts = dims.array.hint, scope.session.facts
+    known = facts.stride(name, dim) if dims.strides else facts.shape(name, dim)
+    if known is None:
+        return scope.builder.emit("array_stride" if dims.strides else "array_shape", dims.array, dim=dim)
+    if not dims.strides:
+        scope.session.shapes[name, dim] = known
+    return known
+
+
+def index_nodes(node: ast.Subscript) -> list[ast.expr]:
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def access(scope: Scope, node: ast.Subscript, array: Value) -> Access:
+    """What `array[...]` names. Slice bounds are evaluated here: a slice object cannot hold where they stand."""
+    entries = fill(scope, node, array, [(item, index_entry(scope, item)) for item in index_nodes(node)])
+    spans = [extent(scope, item, array, d, e) for d, (item, e) in enumerate(x for x in entries if x[1] is not None)]
+    sizes = iter([size for _, size in spans])
+    shape = [1 if e is None else next(sizes) for _, e in entries]
+    return Access(array, tuple(x for x, _ in spans), tuple(n or 1 for _, n in spans), tuple(n for n in shape if n))
+
+
+def index_entry(scope: Scope, item: ast.expr) -> Any:
+    if not isinstance(item, ast.Slice):
+        return position(scope, item, "use integers and slices", (None, Ellipsis))
+    if item.step is not None and scope.eval(item.step) not in (None, 1):
+        raise bad_index(scope, item.step, "a step", "use pointers: `pto.load(x + pto.arange(0, n) * step)`")
+    bounds = (x and position(scope, x, "bounds of a slice are integers", (None,)) for x in (item.lower, item.upper))
+    return slice(*bounds)
+
+
+def position(scope: Scope, node: ast.expr, way: str, others: tuple[Any, ...]) -> Any:
+    """An integer, or one of the others."""
+    value = scope.eval(node)
+    if is_index(value) or value in others:
+        return value
+    if tile_type(value) and value.shape:
+        way = "gather with pointers: `pto.load(x + offsets, mask=...)`"
+    raise bad_index(scope, node, describe(value), way)
+
+
+def bad_index(scope: Scope, node: ast.AST, index: str, way: str) -> errors.BadIndex:
+    return errors.BadIndex(scope.loc(node), what="an array", index=index, way=way)
+
+
+def fill(scope: Scope, node: ast.AST, array: Value, entries: list[Entry]) -> list[Entry]:
+    """One entry per dimension: `...` and missing ones are full slices."""
+    missing = array_type(array).ndim - sum(e is not None and e is not Ellipsis for _, e in entries)
+    if missing < 0:
+        raise index_count(scope, node, array, array_type(array).ndim - missing)
+    at = next((n for n, (_, e) in enumerate(entries) if e is Ellipsis), len(entries))
+    where = entries[min(at, len(entries) - 1)][0]
+    return [*entries[:at], *[(where, slice(None))] * missing, *entries[at + 1 :]]
+
+
+def index_count(scope: Scope, node: ast.AST, array: Value, given: int) -> errors.IndexCount:
+    return errors.IndexCount(scope.loc(node), given=given, what=describe(array), ndim=array_type(array).ndim)
+
+
+def extent(scope: Scope, node: ast.expr, array: Value, dim: int, entry: Any) -> tuple[Value | int, int]:
+    """First position and size along a dimension; size 0 stands for a single position."""
+    if not isinstance(entry, slice):
+        return not_negative(scope, node, entry), 0
+    low, high = (0 if entry.start is None else entry.start), entry.stop
+    if high is None:
+        not_negative(scope, node, low)
+        high = scope.session.shapes[array.hint, dim] = scope.session.facts.require_shape(array.hint, dim)
+    elif entry.start is None:
+        not_negative(scope, node, high)
+    size = difference(scope.session.numbers, high, low)
+    if size is None:
+        raise errors.SliceExtent(scope.loc(node), bound=extent_text(node, high, low))
+    return low, not_empty(scope, node, size)
+
+
+def extent_text(node: ast.AST, high: Value | int, low: Value | int) -> str:
+    """The extent in the words of the source: the bound that is no constant, or both."""
+    assert isinstance(node, ast.Slice)
+    upper, lower = (f"`{ast.unparse(x)}`" if x else "" for x in (node.upper, node.lower))
+    if isinstance(low, int):
+        return upper
+    return f"{upper or 'the size'} minus {lower}" if isinstance(high, Value) or not upper else lower
+
+
+def not_empty(scope: Scope, node: ast.AST, size: int) -> int:
+    if size < 1:
+        raise errors.EmptySlice(scope.loc(node), extent=size)
+    return size
+
+
+def not_negative(scope: Scope, node: ast.AST, x: Value | int) -> Value | int:
+    if isinstance(x, int) and x < 0:
+        raise errors.NegativePosition(scope.loc(node), position=x)
+    return x
+
+
+def function_access(scope: Scope, node: ast.AST, array: Value, offsets: Any, sizes: tuple[int, ...]) -> Access:
+    """What `pto.load(array, offsets, shape)` names: one offset and one size per dimension."""
+    starts = offsets if isinstance(offsets, tuple) else (offsets,)
+    for given in (starts, sizes):
+        if len(given) != array_type(array).ndim:
+            raise index_count(scope, node, array, len(given))
+    for x in starts:
+        if not is_index(x):
+            raise bad_index(scope, node, describe(x), "offsets are integers")
+    return Access(array, starts, tuple(not_empty(scope, node, n) for n in sizes), sizes)
+
+
+def operands(scope: Scope, node: ast.AST, where: Access) -> list[Value]:
+    """Base, offsets, strides and extents of a structured access."""
+    b, array = scope.at(node), where.array
+    name, dims, session = array.hint, range(len(where.offsets)), scope.session
+    offsets = [b.cast(b.value(x, int64), int64) for x in where.offsets]
+    strides = known_or_read(b, array, "array_stride", (session.facts.stride(name, d) for d in dims))
+    extents = known_or_read(b, array, "array_shape", (session.shapes.get((name, d)) for d in dims))
+    return [b.emit("array_ptr", array), *offsets, *strides, *extents]
+
+
+def known_or_read(b: OpBuilder, array: Value, op: str, entries: Iterable[int | None]) -> list[Value]:
+    return [b.emit(op, array, dim=d) if x is None else b.constant(x, int64) for d, x in enumerate(entries)]
+
+
+def array_load(scope: Scope, node: ast.AST, where: Access, pad: Number) -> Value:
+    inputs, b = operands(scope, node, where), scope.builder
+    if pad:
+        inputs.append(b.constant(pad, array_type(where.array).elem, where.sizes))
+    return shaped(b, b.emit("tile_load", *inputs, shape=where.sizes, masked=False), where.shape)
+
+
+def shaped(b: OpBuilder, v: Value, shape: tuple[int, ...]) -> Value:
+    return v if v.shape == shape else b.emit("reshape", v, shape=shape)
+
+
+def array_store(scope: Scope, node: ast.AST, where: Access, value: Any) -> None:
+    inputs, b, type = operands(scope, node, where), scope.builder, tile_type(value)
+    if is_number(value):
+        data = b.constant(value, array_type(where.array).elem, where.sizes)
+    elif type is not None and not type.is_ptr:
+        data = fitted(scope, node, where, value)
+    else:
+        wanted, given, loc = "a tile or a number", describe(value), scope.loc(node)
+        raise errors.WrongArgument(loc, function="a store", name="value", wanted=wanted, given=given, way="")
+    b.op("tile_store", *inputs, data, shape=where.sizes, masked=False)
+
+
+def fitted(scope: Scope, node: ast.AST, where: Access, value: Value) -> Value:
+    """A tile as it is stored: cast, without leading sizes of 1 that the slice has not got, broadcast."""
+    b, extra = scope.builder, max(0, len(value.shape) - len(where.shape))
+    shape = value.shape[extra:] if set(value.shape[:extra]) <= {1} else value.shape
+    if merge_shapes(shape, where.shape) != where.shape:
+        raise errors.StoreShape(scope.loc(node), value=value.shape, target=where.shape)
+    value = shaped(b, b.cast(value, array_type(where.array).elem), shape)
+    return shaped(b, b.broadcast(value, where.shape), where.sizes)
+
+
+# --- extents ----------------------------------------------------------------------------------------------------------
+
+
+def difference(numbers: dict[Any, int], high: Value | int, low: Value | int) -> int | None:
+    """`high - low` where that is a constant.
+
+    Index scalars are read as sums of terms, so that `i + BLOCK` minus `i` is `BLOCK`. Equal pure expressions are one
+    term, which has a number. Conversions between integer types count as nothing: positions are exact in 64 bits.
+    """
+    form = add(linear(numbers, high, _DEPTH), linear(numbers, low, _DEPTH), -1)
+    return None if set(form) - {None} else form.get(None, 0)
+
+
+def linear(numbers: dict[Any, int], x: Value | int, depth: int) -> Linear:
+    if isinstance(x, int):
+        return {None: x}
+    form = sum_of(numbers, x.op, depth) if x.op and depth else None
+    return {number(numbers, x, depth): 1} if form is None else form
+
+
+def sum_of(numbers: dict[Any, int], op: Op, depth: int) -> Linear | None:
+    """An op's result as a sum, or None where it is a term of its own."""
+    if op.name == "constant":
+        return {None: int(op.attrs["value"])}
+    widening = op.name == "cast" and op.operands[0].dtype.is_int and op.result.dtype.bits >= op.operands[0].dtype.bits
+    if op.name not in ("add", "sub", "mul", "neg") and not widening:
+        return None
+    first, *others = (linear(numbers, v, depth - 1) for v in op.operands)
+    if op.name == "mul":
+        factor, other = (first, others[0]) if not set(first) - {None} else (others[0], first)
+        return None if set(factor) - {None} else add({}, other, factor.get(None, 0))
+    sign = -1 if op.name in ("sub", "neg") else 1
+    return add(first, others[0], sign) if others else add({}, first, sign)
+
+
+def add(a: Linear, b: Linear, scale: int) -> Linear:
+    result = dict(a)
+    for term, factor in b.items():
+        result[term] = result.get(term, 0) + factor * scale
+    return {t: f for t, f in result.items() if f}
+
+
+def number(numbers: dict[Any, int], x: Value, depth: int) -> int:
+    """The same number for the same pure expression."""
+    if x not in numbers:
+        key = tuple(structure(numbers, x, depth))
+        numbers[x] = numbers.setdefault(key, len(numbers))
+    return numbers[x]
+
+
+def structure(numbers: dict[Any, int], x: Value, depth: int) -> Iterator[Any]:
+    op = x.op
+    if op is None or depth == 0 or op.regions or TABLE[op.name].effect is not Effect.PURE:
+        yield x
+        return
+    yield from (op.name, op.results.index(x), x.type)
+    yield from ((key, type(value), value) for key, value in op.attrs.items())
+    yield from (number(numbers, v, depth - 1) for v in op.operands)

@@ -1,0 +1,112 @@
+"""Arguments of a call by the names of what is called: ops, builtins and functions alike."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.errors import frontend as errors
+from pypto.frontend.operators import as_pointer
+from pypto.frontend.scope import Scope, suggestion
+from pypto.frontend.values import constant, describe, is_array, is_index, is_number
+from pypto.ir.core import Value
+from pypto.ir.types import DType
+from pypto.ops.row import REQUIRED, Param
+
+Arguments = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function takes; `spec` is how it is written in the source, where it has one."""
+
+    name: str
+    params: tuple[Param, ...]
+    spec: ast.arguments | None = None
+
+    def __str__(self) -> str:
+        shown = (p.name if p.default is REQUIRED else f"{p.name}={p.default!r}" for p in self.params)
+        return f"{self.name}({ast.unparse(self.spec) if self.spec else ', '.join(shown)})"
+
+
+def bind(scope: Scope, node: ast.AST, to: Signature, args: list[Any], kwargs: Arguments) -> Arguments:
+    """Arguments by name, complete with defaults."""
+    names, spec = [p.name for p in to.params], to.spec
+    most = len(names) - len(spec.kwonlyargs) if spec else len(names)
+    star = {spec.vararg.arg: tuple(args[most:])} if spec and spec.vararg else {}
+    if len(args) > most and not star:
+        raise errors.SurplusArgument(scope.loc(node), function=to.name, most=most, given=len(args), signature=to)
+    bound = dict(zip(names[:most], args, strict=False))
+    for key, value in kwargs.items():
+        if key not in names:
+            way = suggestion(key, names, "`{}`") or f"its signature is {to}"
+            raise errors.UnknownArgument(scope.loc(keyword(node, key)), function=to.name, name=key, way=way)
+        if key in bound:
+            raise errors.RepeatedArgument(scope.loc(keyword(node, key)), function=to.name, name=key)
+        bound[key] = value
+    for p in to.params:
+        if bound.setdefault(p.name, p.default) is REQUIRED:
+            raise errors.MissingArgument(scope.loc(node), function=to.name, name=p.name, signature=to)
+        if p.kind == "constexpr":
+            constant(bound[p.name], f"`{p.name}` of {to.name}", scope.loc(node))
+    return {**{name: bound[name] for name in names}, **star}
+
+
+def keyword(node: ast.AST, name: str) -> ast.AST:
+    """Where a keyword argument stands."""
+    return next((k for k in getattr(node, "keywords", ()) if k.arg == name), node)
+
+
+def argument_node(node: ast.Call, name: str, params: tuple[Param, ...], count: int) -> ast.expr:
+    """Where an argument stands in the call, or the call itself."""
+    found = keyword(node, name)
+    if isinstance(found, ast.keyword):
+        return found.value
+    # A method's receiver comes before the arguments that are written.
+    index = [p.name for p in params].index(name) - (count - len(node.args))
+    starred = any(isinstance(a, ast.Starred) for a in node.args)
+    return node.args[index] if 0 <= index < len(node.args) and not starred else node
+
+
+def is_sizes(x: Any) -> bool:
+    return all(isinstance(n, int) and is_index(n) for n in (x if isinstance(x, tuple) else (x,)))
+
+
+# What an attribute of each kind has to be, and how that is said.
+# fmt: off
+_KINDS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyType({
+    "int": (is_index, "an integer"), "bool": (lambda x: isinstance(x, bool | int), "True or False"),
+    "number": (is_number, "a number"), "str": (lambda x: isinstance(x, str), "a string"),
+    "dtype": (lambda x: isinstance(x, DType), "a dtype such as pto.float32"),
+    "shape": (is_sizes, "a tuple of integers"), "axis": (is_sizes, "an integer, a tuple of integers or None"),
+})
+# fmt: on
+
+
+def checked_arguments(scope: Scope, node: ast.Call, to: Signature, args: list[Any], kwargs: Arguments) -> Arguments:
+    """Bound arguments in the form that rows take: values and numbers for operands, Python objects for attributes."""
+    bound = bind(scope, node, to, args, kwargs)
+    for p in to.params:
+        bound[p.name] = checked(scope, argument_node(node, p.name, to.params, len(args)), to.name, p, bound[p.name])
+    return bound
+
+
+def checked(scope: Scope, node: ast.expr, function: str, p: Param, x: Any) -> Any:
+    if p.kind == "any" or (x is None and p.default is None):
+        return x
+    if p.name == "pointer" and is_array(x):
+        return as_pointer(scope.at(node), x)
+    if p.is_operand:
+        way = "load a tile from the array first, for instance `x[row, :]`" if is_array(x) else ""
+        fits, wanted = is_number(x) or (isinstance(x, Value) and not is_array(x)), "a tile, scalar or number"
+    else:
+        constant(x, f"`{p.name}` of {function}", scope.loc(node))
+        (test, wanted), way = _KINDS[p.kind], ""
+        fits = test(x)
+    if not fits:
+        given = describe(x)
+        raise errors.WrongArgument(scope.loc(node), function=function, name=p.name, wanted=wanted, given=given, way=way)
+    return (x,) if p.kind == "shape" and isinstance(x, int) else x

@@ -1,0 +1,114 @@
+"""Elementwise ops, on lanes and on scalars: the CPU gives what the interpreter gives, and floats within the ulp."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.ir.types import DTYPES, DType
+from pypto.ops.row import OpRow
+from tests.conformance.sources import define
+from tests.conftest import ALL_LEVELS
+from tests.ops.rows import ELEMENTWISE, SIZE, Call, calls, takes
+from tests.ops.samples import Array, assert_same, between, operands, ulp_errors, wide
+
+ZEROS_OPEN = ("maximum", "minimum")  # which of 0.0 and -0.0 is the greater one
+MANY = 20_001  # operands of functions of one real number
+ON_OLD_MACHINES = ("cast", "exp", "floor", "rem", "fma", "maximum", "floordiv", "sqrt")  # what needs newer instructions
+
+PAIRS = [(row, dtype) for row in ELEMENTWISE for dtype in takes(row)]
+OLD = [(row, dtype) for row, dtype in PAIRS if row.name in ON_OLD_MACHINES]
+FUNCTIONS = [(row, dtype) for row, dtype in PAIRS if row.ulp and dtype.is_float]
+FLOATS = [d for d in DTYPES if d.is_float]
+
+
+def kernel_text(tried: list[Call], scalar: bool) -> str:
+    """All calls of a row in one kernel, each with an output of its own; `scalar`: a second time, one by one."""
+    inputs, outputs = [f"x{i}" for i in range(len(tried[0].types))], [f"y{i}" for i in range(len(tried))]
+
+    def statements(index: str, outputs: list[str]) -> list[str]:
+        arguments = [f"{x}[{index}]" for x in inputs]
+        return [f"{y}[{index}] = {call.text(*arguments)}" for y, call in zip(outputs, tried, strict=True)]
+
+    singles = [y.replace("y", "z") for y in outputs] if scalar else []
+    loop = ["    for i in range(z0.shape[0]):", *(f"        {s}" for s in statements("i", singles))] if scalar else []
+    head = f"def kernel({', '.join(inputs + outputs + singles)}):"
+    return "\n".join([head, *(f"    {s}" for s in statements(":", outputs)), *loop, ""])
+
+
+def outputs(tried: list[Call], count: int) -> list[Array]:
+    return [np.zeros(count, call.op.result.dtype.numpy) for call in tried]
+
+
+def allowed(row: OpRow, dtype: DType) -> float:
+    """Units in the last place that a result may be off. 16-bit floats are computed in float32 and rounded once more."""
+    if not row.ulp:
+        return 0.0
+    # The reference of float64 is itself off by up to a unit.
+    return 0.51 if dtype.bits == 16 else row.ulp[dtype.name] + (1.0 if dtype.bits == 64 else 0.0)
+
+
+def assert_agree(found: Array, wanted: Array, call: Call, what: str) -> None:
+    """Exact where the row states no error; else as near as stated, and half a unit since both sides round."""
+    dtype = call.op.result.dtype
+    ulp = allowed(call.row, dtype)
+    if ulp == 0:
+        assert_same(found, wanted, f"{what}: {call}", zeros=call.row.name not in ZEROS_OPEN)
+        return
+    errors = ulp_errors(found, wide(wanted), dtype)
+    assert errors.max() <= ulp + 0.5, f"{what}: {call} is {errors.max():.2f} ulp off at index {errors.argmax()}"
+
+
+def check_agreement(row: OpRow, dtype: DType, level: str, singles: int = 151) -> None:
+    tried = calls(row, dtype)
+    seed = zlib.crc32(f"{row.name} {dtype}".encode())
+    arrays = operands(seed, dtype, len(tried[0].types), SIZE, row.domain)
+    lanes, scalars, wanted = outputs(tried, SIZE), outputs(tried, singles), outputs(tried, SIZE)
+    define(kernel_text(tried, True), level)[1](*arrays, *lanes, *scalars)
+    pto.interpret(define(kernel_text(tried, False)))[1](*arrays, *wanted)
+    for call, found, single, right in zip(tried, lanes, scalars, wanted, strict=True):
+        assert_agree(found, right, call, "CPU against interpreter")
+        assert_agree(single, right[:singles], call, "CPU against interpreter, one by one")
+
+
+@pytest.mark.parametrize(("row", "dtype"), PAIRS, ids=lambda x: x.name)
+def test_cpu_agrees_with_interpreter(row: OpRow, dtype: DType, level: str) -> None:
+    check_agreement(row, dtype, level)
+
+
+@pytest.mark.parametrize("level", ALL_LEVELS[2:], indirect=True)
+@pytest.mark.parametrize(("row", "dtype"), OLD, ids=lambda x: x.name)
+def test_cpu_without_newer_instructions(row: OpRow, dtype: DType, level: str) -> None:
+    check_agreement(row, dtype, level)
+
+
+@pytest.mark.parametrize(("row", "dtype"), FUNCTIONS, ids=lambda x: x.name)
+def test_floats_lie_within_the_stated_ulp(row: OpRow, dtype: DType, level: str) -> None:
+    tried = calls(row, dtype)
+    arrays = operands(len(row.name), dtype, len(tried[0].types), MANY, row.domain)
+    (found,) = made = outputs(tried, MANY)
+    define(kernel_text(tried, False), level)[1](*arrays, *made)
+    with np.errstate(all="ignore"):
+        reference = np.asarray(row.meaning(tried[0].op, *arrays), np.float64)
+    errors = ulp_errors(found, reference, dtype)
+    worst = errors.argmax()
+    shown = ", ".join(str(a[worst]) for a in arrays)
+    assert errors.max() <= allowed(row, dtype), f"{row.name}({shown}) = {found[worst]}, off by {errors.max():.3f} ulp"
+
+
+@pytest.mark.parametrize("level", ALL_LEVELS, indirect=True)
+@pytest.mark.parametrize("source", FLOATS, ids=str)
+def test_casts_round_once_to_nearest_even(source: DType, level: str) -> None:
+    kernel: Any = define("def kernel(x, y):\n    y[:] = x[:].to(y.dtype)\n", level)
+    narrower = [d for d in FLOATS if d.bits < source.bits]
+    for dtype in narrower:
+        for x in between(dtype, source, SIZE):
+            y = np.zeros(SIZE, dtype.numpy)
+            kernel[1](x, y)
+            with np.errstate(all="ignore"):
+                assert_same(y, x.astype(dtype.numpy), f"{source} to {dtype}")
+    assert narrower or source.bits == 16
