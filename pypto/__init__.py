@@ -17,4 +17,7 @@ from pypto.language import __all__ as _names
 if (_conflict := cann_conflict()) is not None:
     warnings.warn(_conflict, PyptoWarning, stacklevel=2)
 
-__all__ = ["Kernel", "get_num_threads", "interpret", "interpreter", "jit", "language", "set_num_threads", *_names]  # noqa: PLE0604
+# fmt: off
+__all__ = [  # noqa: PLE0604
+    "Kernel", "get_num_threads", "interpret", "interpreter", "jit", "language", "set_num_threads", *_names,
+]

@@ -10,18 +10,19 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
-import pypto.compile as compiling
 from pypto.errors.launch import NotLaunched, ReadOnlyArgument, UnsupportedArgument
-from pypto.frontend import ArgSpec, ConstSpec, KernelSource
-from pypto.ir.types import ArrayType, scalar
+from pypto.ir.types import ArrayType, Type, scalar
 from pypto.ops.public import constexpr
 from pypto.options import KernelOptions
 from pypto.runtime.arrays import ArrayInfo, array_info, scalar_dtype
 from pypto.runtime.launch import Grid, Pairs, Plan, check_grid, constant_key, disjoint, fingerprint, overlaps
 from pypto.runtime.signature import Signature
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
+
+if TYPE_CHECKING:
+    from pypto.frontend import ArgSpec, ConstSpec, KernelSource
 
 _INTERPRETING: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("interpreting", default=False)
 _MOST_ENTRIES: Final = 4096
@@ -61,13 +62,22 @@ class Kernel:
         self._lock = threading.RLock()
 
     @functools.cached_property
+    def compiler(self) -> Any:
+        """The module `pypto.compile`, which is loaded when something is compiled."""
+        import pypto.compile
+
+        return pypto.compile
+
+    @functools.cached_property
     def kernel_source(self) -> KernelSource:
         """The function's source, as the front end reads it."""
+        from pypto.frontend import KernelSource
+
         return KernelSource.of(self.function)
 
     @functools.cached_property
     def interpreted(self) -> bool:
-        return self.options.interpret or compiling.session().settings.interpret
+        return bool(self.options.interpret or self.compiler.session().settings.interpret)
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
         return functools.partial(self.launch, grid)
@@ -91,7 +101,7 @@ class Kernel:
             self._interpret(sizes, values)
             return
         plan, addresses = self._plan(values)
-        programs, shared = sizes[0] * sizes[1] * sizes[2], compiling.session()
+        programs, shared = sizes[0] * sizes[1] * sizes[2], self.compiler.session()
         if programs:
             threads = 1 if programs == 1 else self.options.num_threads or shared.threads
             size = plan.slots[4] * threads
@@ -140,6 +150,8 @@ class Kernel:
 
     def _constant(self, arg: str, value: Any) -> ConstSpec:
         """A compile-time value; it must have a hash, since versions are found by it."""
+        from pypto.frontend import ConstSpec
+
         try:
             hash(value)
         except TypeError:
@@ -150,7 +162,7 @@ class Kernel:
 
     def _specialize(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
         """The version for these arguments, compiled if need be."""
-        group = tuple((n, constant_key(s.value) if isinstance(s, ConstSpec) else s) for n, s in specs.items())
+        group = tuple((n, s if isinstance(s, Type) else constant_key(s.value)) for n, s in specs.items())
         with self._lock:
             known = self._known.setdefault(group, [])
             for s in reversed(known):
@@ -165,14 +177,14 @@ class Kernel:
     ) -> Specialization:
         timings: dict[str, float] = {}
         built, facts = self._build(infos, specs, changing_entries(known, infos), timings)
-        written = compiling.written_arrays(built.function)
+        written = self.compiler.written_arrays(built.function)
         self._check_writable(written, infos)
         noalias = disjoint(*overlaps(written, infos))
         reason = why(known, infos, noalias)
-        program = compiling.compile_program(built, noalias, self.options, timings)
-        types = tuple((n, repr(s.value) if isinstance(s, ConstSpec) else str(s)) for n, s in specs.items())
+        program = self.compiler.compile_program(built, noalias, self.options, timings)
+        types = tuple((n, str(s) if isinstance(s, Type) else repr(s.value)) for n, s in specs.items())
         made = Specialization(types, facts.guard, noalias, reason, timings, built.captures, program)
-        if "specialize" in compiling.session().settings.log:
+        if "specialize" in self.compiler.session().settings.log:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made
 
@@ -181,7 +193,7 @@ class Kernel:
     ) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
         facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared)
-        return compiling.to_ir(self.kernel_source, specs, facts, timings), facts
+        return self.compiler.to_ir(self.kernel_source, specs, facts, timings), facts
 
     def _check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
         for arg in sorted(written):
@@ -196,8 +208,8 @@ class Kernel:
         infos, specs = self._describe(values)
         timings: dict[str, float] = {}
         built, _ = self._build(infos, specs, frozenset(), timings)
-        function = compiling.prepared(built.function, timings)
-        self._check_writable(compiling.written_arrays(function), infos)
+        function = self.compiler.prepared(built.function, timings)
+        self._check_writable(self.compiler.written_arrays(function), infos)
         arguments = []
         for v in function.args:
             info = infos[v.hint]
@@ -265,9 +277,13 @@ def interpreter() -> Iterator[None]:
 
 def set_num_threads(count: int) -> None:
     """Use at most `count` threads for later launches; 0 is the machine's own number."""
-    compiling.session().threads_set = max(0, int(count))
+    from pypto.compile import session
+
+    session().threads_set = max(0, int(count))
 
 
 def get_num_threads() -> int:
     """Threads of a launch."""
-    return compiling.session().threads
+    from pypto.compile import session
+
+    return session().threads

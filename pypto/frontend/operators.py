@@ -45,7 +45,7 @@ def constant_result(scope: Scope, node: ast.AST, fn: Callable[..., Any], *args: 
         raise ConstantFailed(scope.loc(node), problem=f"{type(error).__name__}: {error}") from None
 
 
-def run_row(scope: Scope, node: ast.AST, name: str, **arguments: Any) -> Any:
+def run_row(scope: Scope, node: ast.AST, name: str, /, **arguments: Any) -> Any:
     """Prepare the arguments as the row says, and append the op."""
     row, b = TABLE[name], scope.at(node)
     try:
