@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.memory import Chunk, MemoryEmitter, both, memory_dtype
-from pypto.backends.cpu.pull import IndexMap
+from pypto.backends.cpu.memory import STREAM_ALIGN, Chunk, MemoryEmitter, both, memory_dtype
+from pypto.backends.cpu.pull import IndexMap, is_tile
 from pypto.ir.types import DType, int1, int8, int64
 from pypto.ops.memory import Access
 
@@ -84,6 +85,22 @@ class AccessEmitter(MemoryEmitter):
                                self.e.cmp("le", offset, self.e.sub(extent, self.e.const(size, int64))))
             result = both(self.e, result, fits)
         return result
+
+    def streamable(self, access: Access, programs: Lanes) -> Lanes | None:
+        """Condition under which a store that all programs make goes past the caches; None where it never can."""
+        assert access.value is not None
+        size, strides = access.value.dtype.itemsize, [self.scalar(s) for s in access.strides]
+        if access.mask is not None or is_tile(access.base) or strides[-1].text != "1" or access.shape[-1] == 1:
+            return None
+        offsets = [self.scalar(o) for o in access.offsets]
+        start = self.offset(list(zip(offsets, strides, strict=True)))
+        bits = self.e.add(self.scalar(access.base), self.e.mul(start, self.e.const(size, int64)))
+        for stride in strides[:-1]:
+            bits = self.e.or_(bits, self.e.mul(stride, self.e.const(size, int64)))
+        odd = self.e.and_(bits, self.e.const(STREAM_ALIGN - 1, int64))
+        most = self.e.target.last_level_bytes // (math.prod(access.shape) * size)
+        many = self.e.cmp("gt", programs, self.e.const(most, int64))
+        return self.e.and_(many, self.e.cmp("eq", odd, self.e.const(0, int64)))
 
     def place_of(self, access: Access, base: Lanes, index: IndexMap, at: Chunk) -> tuple[Lanes, Lanes]:
         """Offset of the chunk's first element from the base, and the stride along the lanes."""

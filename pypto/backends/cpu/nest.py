@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,7 +11,7 @@ from pypto.backends.cpu.atomics import atomic
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
-from pypto.backends.cpu.memory import STREAM_ALIGN, Chunk
+from pypto.backends.cpu.memory import Chunk
 from pypto.backends.cpu.plan import may_alias
 from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map
 from pypto.backends.cpu.reductions import Accumulator, Partial, finished, joining
@@ -23,7 +22,6 @@ from pypto.ir.types import DType, PtrType, float32, int32, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 
-_REGISTERS_PER_CHUNK = 4
 _AS_IS = ("where", "neg", "maximum", "minimum", "cast", "bitcast")  # results of these need no rounding to 16 bits
 
 
@@ -62,7 +60,7 @@ class NestEmitter:
         `once` says that a program runs the nest once, so that its stores and the grid tell how much it writes.
         """
         stmts = [s for body in nest.bodies for s in body]
-        accesses = [a for s in stmts for a in self.accesses(s)]
+        accesses = [Access.of(op) for s in stmts for op in self.ops(s) if op.name in ("tile_load", "tile_store")]
         self.memory.written = {s.buffer.view_of or s.buffer for s in stmts if s.buffer is not None}
         self.stores = [s.op for s in stmts if s.kind == "store" and s.op is not None]
         with self.w.based():
@@ -82,24 +80,8 @@ class NestEmitter:
 
     def far(self) -> Lanes | None:
         """Condition under which stores go past the caches: all aligned, and more of them than the last level holds."""
-        conditions = [self.streamable(Access.of(op)) for op in self.stores]
+        conditions = [self.memory.streamable(Access.of(op), self.programs) for op in self.stores]
         return self.all_of([c for c in conditions if c is not None]) if None not in conditions else None
-
-    def streamable(self, access: Access) -> Lanes | None:
-        """Condition for one store, or None where it can never stream."""
-        assert access.value is not None
-        size, strides = access.value.dtype.itemsize, [self.env[s] for s in access.strides]
-        if access.mask is not None or is_tile(access.base) or strides[-1].text != "1" or access.shape[-1] == 1:
-            return None
-        offsets = [self.env[o] for o in access.offsets]
-        start = self.memory.offset(list(zip(offsets, strides, strict=True)))
-        bits = self.e.add(self.env[access.base], self.e.mul(start, self.e.const(size, int64)))
-        for stride in strides[:-1]:
-            bits = self.e.or_(bits, self.e.mul(stride, self.e.const(size, int64)))
-        odd = self.e.and_(bits, self.e.const(STREAM_ALIGN - 1, int64))
-        most = self.e.target.last_level_bytes // (math.prod(access.shape) * size)
-        many = self.e.cmp("gt", self.programs, self.e.const(most, int64))
-        return self.e.and_(many, self.e.cmp("eq", odd, self.e.const(0, int64)))
 
     def versions(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
         """The body; where it may store past the caches, both ways."""
@@ -109,8 +91,8 @@ class NestEmitter:
         sides = [lambda: self.body(body, replace(at, streaming=True)), lambda: self.body(body, at)]
         return self.w.branch(self.streaming.text, sides)
 
-    def accesses(self, stmt: Stmt) -> list[Access]:
-        """Structured accesses that the statement makes."""
+    def ops(self, stmt: Stmt) -> list[Op]:
+        """The ops that the statement computes."""
         found: dict[Op, None] = {}
 
         def walk(v: Value, inside: bool) -> None:
@@ -126,7 +108,7 @@ class NestEmitter:
             found[stmt.op] = None
             for v in stmt.op.operands:
                 walk(v, False)
-        return [Access.of(op) for op in found if op.name in ("tile_load", "tile_store")]
+        return list(found)
 
     def version(self, nest: Nest, masked: bool) -> list[Lanes]:
         with self.w.based():
@@ -154,10 +136,14 @@ class NestEmitter:
         """All remaining loops around the statements; gives the scalars that reductions end in."""
         first = body[0]
         lanes = first.loops.index(first.lanes) if first.lanes in first.loops else -1
-        parts = self.parts(body, _REGISTERS_PER_CHUNK if self.rough or not at.masked else 1) if lanes >= 0 else []
+        parts = self.parts(body, self.registers(body) if self.rough or not at.masked else 1) if lanes >= 0 else []
         done: list[Lanes] = []
         self.loops(body, replace(at, lanes=lanes), parts, {}, done)
         return done
+
+    def registers(self, body: list[Stmt]) -> int:
+        """Registers per chunk: several hide latencies, but long chains of mathematics have enough to do in few."""
+        return 2 if any(TABLE[op.name].ulp for s in body for op in self.ops(s)) else 4
 
     def parts(self, body: list[Stmt], registers: int) -> list[Part]:
         """The lanes' loop in chunks of several registers, then one register, then a masked rest."""
