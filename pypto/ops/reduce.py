@@ -69,6 +69,8 @@ def greatest(dtype: DType) -> float | int:
 def infer_arg(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     source = tile(types[0])
     check_axes(source, attrs["axes"])
+    if len(attrs["axes"]) != 1:
+        raise TypeError(f"takes one axis, or None for all, not {attrs['axes']}")
     return (TileType(reduced_shape(source.shape, attrs["axes"], attrs["keep_dims"]), int32),)
 
 
