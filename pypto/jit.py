@@ -12,6 +12,8 @@ from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
 
+from pypto.errors import Diagnostic
+from pypto.errors.frontend import NoSource
 from pypto.errors.launch import NotLaunched, ReadOnlyArgument, UnsupportedArgument
 from pypto.ir.types import ArrayType, Type, scalar
 from pypto.ops.public import constexpr
@@ -83,7 +85,7 @@ class Kernel:
         return functools.partial(self.launch, grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotLaunched(kernel=self.signature.kernel)
+        raise self._placed(NotLaunched(kernel=self.signature.kernel))
 
     def __repr__(self) -> str:
         return f"<kernel {self.signature.kernel}({', '.join(self.signature.names)})>"
@@ -95,17 +97,31 @@ class Kernel:
 
     def launch(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """Run the kernel for every program of the grid; returns when all are done."""
-        values = args if len(args) == self._arity and not given else self.signature.bind(args, given)
-        sizes = check_grid(grid, self.signature, values)
-        if self.interpreted or _INTERPRETING.get():
-            self._interpret(sizes, values)
-            return
-        plan, addresses = self._plan(values)
+        try:
+            values = args if len(args) == self._arity and not given else self.signature.bind(args, given)
+            sizes = check_grid(grid, self.signature, values)
+            if self.interpreted or _INTERPRETING.get():
+                self._interpret(sizes, values)
+                return
+            plan, addresses = self._plan(values)
+        except Diagnostic as error:
+            raise self._placed(error) from None
         programs, shared = sizes[0] * sizes[1] * sizes[2], self.compiler.session()
         if programs:
             threads = 1 if programs == 1 else self.options.num_threads or shared.threads
             size = plan.slots[4] * threads
             plan.run(sizes, values, addresses, shared.scratch.at_least(size) if size else 0, threads)
+
+    def _placed(self, error: Diagnostic) -> Diagnostic:
+        """A mistake in a launch, at the parameter that it is about."""
+        if error.loc is not None or isinstance(error, NoSource):
+            return error
+        with contextlib.suppress(NoSource):
+            node: Any = self.kernel_source.node
+            args = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            about = next((a for a in args if a.arg == error.fields.get("arg")), node)
+            return type(error)(self.kernel_source.loc(about), error.others, **error.fields)
+        return error
 
     def _plan(self, values: tuple[Any, ...]) -> tuple[Plan, list[int]]:
         """How to launch for these arguments, compiled if need be, and where their arrays are."""
@@ -113,7 +129,7 @@ class Kernel:
         try:
             key, addresses = fingerprint(values, self.signature.constant)
             found = self._entries.get(key)
-        except (LookupError, TypeError):  # seen for the first time every time, or a constant without a hash
+        except (LookupError, TypeError, RuntimeError):  # no key, no hash, or a tensor without memory
             pass
         if found is not None:
             pairs, plans = found
@@ -131,7 +147,10 @@ class Kernel:
 
     def compile(self, *args: Any, **given: Any) -> Specialization:
         """Compile for these arguments without running; gives what was compiled."""
-        return self._specialize(*self._describe(self.signature.bind(args, given)))
+        try:
+            return self._specialize(*self._describe(self.signature.bind(args, given)))
+        except Diagnostic as error:
+            raise self._placed(error) from None
 
     def _describe(self, values: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, ArgSpec]]:
         """Arrays by what is known of them, and the kind of every argument."""
@@ -155,7 +174,7 @@ class Kernel:
         try:
             hash(value)
         except TypeError:
-            got = f"a {type(value).__name__}, which is no array and no constant"
+            got = f"a {type(value).__name__}, which has no hash, so it cannot be a constant"
             way = "pass an array, a number, or a hashable value for a `pto.constexpr` parameter"
             raise UnsupportedArgument(kernel=self.signature.kernel, arg=arg, got=got, way=way) from None
         return ConstSpec(value)

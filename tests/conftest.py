@@ -19,6 +19,7 @@ _CACHE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", choices=BACKENDS, default="cpu", help="backend that kernels are tested on")
+    parser.addoption("--update-golden", action="store_true", help="write the texts that tests compare with")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,6 +43,12 @@ def backend(request: pytest.FixtureRequest) -> str:
     """Name of the backend that `--backend` chose."""
     name: str = request.config.getoption("--backend")
     return name
+
+
+@pytest.fixture(scope="session")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden texts are to be written anew."""
+    return bool(request.config.getoption("--update-golden"))
 
 
 @pytest.fixture(params=LEVELS, ids=lambda level: level or "host")

@@ -25,20 +25,17 @@
 #    ids (n,)       │ a  cat │ the  soup  needs  more  salt │ fog │ …        starts (b + 1,) = 0, 2, 7, 8, …
 #       │  embed_tokens    rows of a table, positions, layer norm
 #       ▼
-#    x (n, 384) ───────────────────────────┐
-#       │  linear          x W + b         │
-#       ▼                                  │
-#    qkv (n, 3, 12, 32)                    │
-#       │  attend          tokens of a     │
-#       ▼                  sentence alone  │    6 times
-#    (n, 384)                              │
-#       │  linear_norm ◄───────────────────┘    x W + b + residual, layer norm
+#    x (n, 384) ──────────────────────────┐
+#       │  linear           x W + b       │
+#       ▼                                 │
+#    qkv (n, 3, 12, 32)                   │
+#       │  attend           tokens of a   │
+#       ▼                   sentence only │    6 times
+#    (n, 384)                             │
+#       │  linear_norm  ◄─────────────────┘    x W + b + residual, layer norm
 #       ▼
-#    (n, 384) ─────────────────────────────┐
-#       │  linear          with gelu       │
-#       ▼                                  │
-#    (n, 1536)                             │
-#       │  linear_norm ◄───────────────────┘
+#    (n, 384)
+#       │  feed_forward     gelu(x W + b) W' + b' + x, layer norm
 #       ▼
 #    x (n, 384)
 #       │  pool            mean over the sentence's tokens, length 1
@@ -92,13 +89,10 @@ def embed_tokens(ids, places, words, positions, segment, weight, bias, out):
 
 
 # %% [markdown]
-# ## Matrix products with an epilogue
+# ## Matrix products, and what comes after them
 #
-# The product of tutorial 03, with something done to the block before it is written. While it is at hand, a bias and
-# gelu cost no trip to memory. `GELU` is a constexpr, so the `if` is decided while compiling: there are two kernels.
-# The weights were trained with the exact `gelu(x) = x · (1 + erf(x/√2)) / 2`, not with tanh.
-#
-# `linear_norm` makes whole rows, 384 columns, so that the residual and the layer norm are part of the same epilogue.
+# `linear` is the product of tutorial 03. Before the block is written, while it is at hand, a bias costs no trip to
+# memory. `linear_norm` makes whole rows, 384 columns, so that residual and layer norm join in.
 
 
 # %%
@@ -111,19 +105,47 @@ def product(x, w, i, j, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr)
 
 
 @pto.jit
-def linear(x, w, bias, out, GELU: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+def linear(x, w, bias, out, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
     i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
-    y = product(x, w, i, j, BM, BN, BK) + bias[j : j + BN][None, :]
-    if GELU:
-        y = 0.5 * y * (1 + pto.erf(y * ROOT_HALF))
-    out[i : i + BM, j : j + BN] = y
+    out[i : i + BM, j : j + BN] = product(x, w, i, j, BM, BN, BK) + bias[j : j + BN]
 
 
 @pto.jit
 def linear_norm(x, w, bias, residual, weight, shift, out, BM: pto.constexpr, BK: pto.constexpr):  # noqa: PLR0913, PLR0917
     i = pto.program_id(0) * BM
-    y = product(x, w, i, 0, BM, WIDTH, BK) + bias[:][None, :] + residual[i : i + BM, :]
-    out[i : i + BM, :] = normalize(y, weight[:][None, :], shift[:][None, :])
+    y = product(x, w, i, 0, BM, WIDTH, BK) + bias[:] + residual[i : i + BM, :]
+    out[i : i + BM, :] = normalize(y, weight[:], shift[:])
+
+
+# %% [markdown]
+# ## Two products in one kernel
+#
+# The feed-forward part widens every token to 1536 numbers, applies gelu, and comes back to 384. The wide array need
+# not exist: a program makes `BN` of its columns at a time, and multiplies them at once with the `BN` rows of the second
+# matrix that belong to them. The weights were trained with the exact `gelu(x) = x · (1 + erf(x/√2)) / 2`, not with
+# tanh.
+#
+# ```text
+#                  384              BN                                 384
+#            ┌─────────────┐     ┌─────┐         ┌─────┐         ┌─────────────┐
+#     BM   x │             │  ·  │     │    =    │ BM  │   ·  BN │             │     + into acc (BM, 384)
+#            └─────────────┘     │ up  │  gelu   └─────┘         └─────────────┘
+#                                │     │                              down           for each BN of 1536
+#                                └─────┘
+# ```
+
+
+# %%
+@pto.jit
+def feed_forward(x, up, bias, down, bias2, weight, shift, out, BM: pto.constexpr, BN: pto.constexpr):  # noqa: PLR0913, PLR0917
+    i = pto.program_id(0) * BM
+    t = x[i : i + BM, :]
+    acc = pto.zeros((BM, WIDTH), pto.float32)
+    for j in range(0, up.shape[1], BN):
+        wide = pto.dot(t, up[:, j : j + BN]) + bias[j : j + BN]
+        wide = 0.5 * wide * (1 + pto.erf(wide * ROOT_HALF))
+        acc = pto.dot(wide, down[j : j + BN, :], acc)
+    out[i : i + BM, :] = normalize(acc + bias2[:] + t, weight[:], shift[:])
 
 
 # %% [markdown]
@@ -196,20 +218,6 @@ def rows_at_once(rows):
     return min((256, 128, 64, 16), key=lambda block: pto.cdiv(pto.cdiv(rows, block), cores) * block)
 
 
-def project(x, layer, out, gelu=False):
-    """out = x W + b, with gelu if wanted; x has shape (n, inputs)."""
-    block = rows_at_once(x.shape[0])
-    grid = (pto.cdiv(x.shape[0], block), pto.cdiv(out.shape[1], WIDTH))
-    linear[grid](x, layer.weight, layer.bias, out, GELU=gelu, BM=block, BN=WIDTH, BK=128)
-
-
-def project_norm(x, layer, residual, norm, out):
-    """out = layer norm of x W + b + residual."""
-    block = rows_at_once(x.shape[0])
-    arrays = (x, layer.weight, layer.bias, residual, norm.weight, norm.bias, out)
-    linear_norm[(pto.cdiv(x.shape[0], block),)](*arrays, BM=block, BK=128)
-
-
 class Encoder:
     """The sentence encoder; its weights are those that `load_weights` reads."""
 
@@ -227,30 +235,34 @@ class Encoder:
     def steps(self, ids, mask, vectors):
         """Does the work of `embed`; before each step gives its name, for those who watch."""
         w, tokens = self.weights, pack(ids, mask)
-        x, middle, qkv, attended, hidden = self.space(tokens.ids.size)
+        n = tokens.ids.size
+        x, middle, qkv, attended = self.space(n)
         yield "embedding"
         tables = (w.words, w.positions, w.segment, w.norm.weight, w.norm.bias)
-        embed_tokens[(tokens.ids.size,)](tokens.ids, tokens.places, *tables, x)
-        block = 16 if tokens.longest <= 64 else 128
+        embed_tokens[(n,)](tokens.ids, tokens.places, *tables, x)
+        rows = rows_at_once(n)
+        blocks, queries = pto.cdiv(n, rows), 16 if tokens.longest <= 64 else 128
+        heads = (ids.shape[0], HEADS, pto.cdiv(tokens.longest, queries))
         for number, layer in enumerate(w.layers, 1):
             yield f"layer {number}: queries, keys and values"
-            project(x, layer.qkv, qkv)
+            linear[(blocks, 3)](x, layer.qkv.weight, layer.qkv.bias, qkv, BM=rows, BN=WIDTH, BK=128)
             yield f"layer {number}: attention"
-            grid = (ids.shape[0], HEADS, pto.cdiv(tokens.longest, block))
-            attend[grid](qkv.reshape(-1, 3, HEADS, HEAD), tokens.starts, attended, BLOCK=block)
-            yield f"layer {number}: output and norm"
-            project_norm(attended, layer.output, x, layer.attention_norm, middle)
-            yield f"layer {number}: gelu"
-            project(middle, layer.up, hidden, gelu=True)
-            yield f"layer {number}: norm"
-            project_norm(hidden, layer.down, middle, layer.norm, x)
+            attend[heads](qkv.reshape(-1, 3, HEADS, HEAD), tokens.starts, attended, BLOCK=queries)
+            yield f"layer {number}: output"
+            out, norm = layer.output, layer.attention_norm
+            arrays = (attended, out.weight, out.bias, x, norm.weight, norm.bias, middle)
+            linear_norm[(blocks,)](*arrays, BM=rows, BK=128)
+            yield f"layer {number}: feed-forward"
+            up, down, norm = layer.up, layer.down, layer.norm
+            arrays = (middle, up.weight, up.bias, down.weight, down.bias, norm.weight, norm.bias, x)
+            feed_forward[(blocks,)](*arrays, BM=rows, BN=128)
         yield "pooling"
         pool[(ids.shape[0],)](x, tokens.starts, vectors)
 
     def space(self, n):
         """The arrays between the kernels, for n tokens."""
         if not self.arrays or len(self.arrays[0]) < n:
-            self.arrays = [np.empty((n, k * WIDTH), np.float32) for k in (1, 1, 3, 1, 4)]
+            self.arrays = [np.empty((n, k * WIDTH), np.float32) for k in (1, 1, 3, 1)]
         return [array[:n] for array in self.arrays]
 
 
@@ -283,6 +295,6 @@ if __name__ == "__main__":
 #
 # 1. Sort the sentences by length and embed them eight at a time. How many per second is that, and for whom is it
 #    worth more, for these kernels or for numpy with its padding?
-# 2. `project` writes `hidden`, 1536 numbers per token, and `project_norm` reads them. Make one kernel of both that
-#    keeps a block of `hidden` to itself. How large is that block, and does it pay?
+# 2. Take `feed_forward` apart into two kernels with an array of shape `(n, 1536)` between them. How many more bytes
+#    does a layer move then, and how much time does that take?
 # 3. Some encoders take the first token's vector instead of the mean. Change `pool`, and look at the neighbours again.

@@ -50,7 +50,7 @@ class Signature:
         """
         names, count = self.names, len(args)
         rest = names[count:]
-        if len(given) == len(rest) and all(map(given.__contains__, rest)):
+        if count + len(given) == len(names) and all(map(given.__contains__, rest)):
             return (*args, *map(given.__getitem__, rest)) if given else args
         if count > len(names):
             self.fail(f"takes {len(names)} arguments, but {count} were given")
@@ -75,4 +75,4 @@ def annotation_word(annotation: Any) -> str:
     if annotation is constexpr:
         return "constexpr"
     name = annotation.name if isinstance(annotation, Promise) else annotation
-    return name.rpartition(".")[2] if isinstance(name, str) else ""
+    return name.strip("'\"").rpartition(".")[2] if isinstance(name, str) else ""

@@ -213,6 +213,39 @@ class Program:
         step = f"{term.name} - {b.name}" if not a.dtype.is_bool else f"{term.name} ^ {b.name}"
         self.lines += ["for k in range(n):", f"    {term.name} = {step}"]
 
+    def dot(self) -> None:
+        """A product of integer matrices, as the greatest of each row."""
+        a = self.some(lambda t: t.shape == FULL and t.dtype.is_int)
+        b = a and self.some(lambda t: t.shape == FULL and t.dtype == a.dtype)
+        if a is None or b is None:
+            return self.scan()
+        acc = self.pick(("", ", pto.full((BM, BM), 5, pto.int32)"))
+        self.add(f"pto.max(pto.dot({a.name}, pto.trans({b.name}){acc}), axis=1, keep_dims=True)", int32, COLUMN)
+        return None
+
+    def gather(self) -> None:
+        """Rows by index, through pointers."""
+        index = self.some(lambda t: t.dtype.kind == "int")
+        if index is None:
+            return self.move()
+        number = self.draw(st.integers(0, len(self.inputs) - 1))
+        row = f"({index.name} % {min(self.sizes[0], 100)}).to(pto.int64)"
+        where = f"a{number} + pto.abs({row}) * a{number}.strides[0] + jj * a{number}.strides[1]"
+        self.add(f"pto.load({where}, mask=inside)", self.inputs[number], FULL)
+        return None
+
+    def store_and_load(self) -> None:
+        """What was stored is what is loaded afterwards; nothing is beyond the edges."""
+        a = self.some()
+        assert a is not None
+        self.store(a, "exact")
+        name = f"y{len(self.outputs) - 1}"
+        if self.draw(st.booleans()):
+            self.add(f"{name}[i : i + BM, j : j + BN]", a.dtype, FULL)
+        else:
+            where = f"{name} + ii * {name}.strides[0] + jj * {name}.strides[1]"
+            self.add(f"pto.load({where}, mask=inside)", a.dtype, FULL)
+
     # --- the last statements ----------------------------------------------------------------------------------------
 
     def rounding(self) -> None:
@@ -262,7 +295,7 @@ def sum_type(dtype: DType) -> DType:
 
 
 STATEMENTS = ("binary", "binary", "binary", "integers", "compare", "where", "where", "unary", "cast", "reduce", "scan",
-              "move", "control")  # fmt: skip
+              "move", "control", "dot", "gather", "store_and_load")  # fmt: skip
 
 
 @st.composite

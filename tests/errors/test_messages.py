@@ -38,9 +38,9 @@ def kernel(x, y, n):
 """
 
 
-def sections() -> dict[str, tuple[str, str]]:
+def sections(path: Path = PATH) -> dict[str, tuple[str, str]]:
     """Body and text of each case."""
-    parts = PATH.read_text(encoding="utf-8").split("=== ")[1:]
+    parts = path.read_text(encoding="utf-8").split("=== ")[1:]
     cases = (part.split("\n", 1) for part in parts)
     return {name: (rest.split("---\n")[0], rest.split("---\n")[1].rstrip("\n")) for name, rest in cases}
 

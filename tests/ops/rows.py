@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+import pytest
+
 from pypto.errors import Diagnostic
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import DTYPES, DType, TileType, float32, int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.row import REQUIRED, OpRow, Param
 from pypto.ops.table import ROWS
+from tests.conftest import LEVELS
 
 Shape = tuple[int, ...]
 SIZE: Final = 701  # of one-dimensional tiles: no multiple of any number of lanes
@@ -129,3 +132,15 @@ COMPUTING: Final = tuple(
 )
 ELEMENTWISE: Final = tuple(row for row in COMPUTING if row.elementwise)
 AXES: Final = tuple(row for row in COMPUTING if not row.elementwise and row.name not in FITTING)
+
+QUICK: Final = ("i1", "i8", "i32", "u64", "f16", "f32")
+
+
+def at_levels(pairs: list[tuple[OpRow, DType]], levels: tuple[str, ...] = LEVELS) -> Any:
+    """Tests of rows and dtypes on the feature levels; on lower ones not every dtype is quick enough for each run."""
+    made = []
+    for row, dtype in pairs:
+        for level in levels:
+            marks = [pytest.mark.slow] if level and dtype.name not in QUICK else []
+            made.append(pytest.param(row, dtype, level, marks=marks, id=f"{row.name}-{dtype}-{level or 'host'}"))
+    return pytest.mark.parametrize(("row", "dtype", "level"), made, indirect=["level"])

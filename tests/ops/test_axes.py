@@ -13,7 +13,7 @@ import pypto as pto
 from pypto.ir.types import DTYPES, DType
 from pypto.ops.row import OpRow
 from tests.conformance.sources import define
-from tests.ops.rows import AXES, COMPUTING, FITTING, Call, Shape, calls, operands_of, takes
+from tests.ops.rows import AXES, COMPUTING, FITTING, Call, Shape, at_levels, calls, operands_of, takes
 from tests.ops.samples import Array, assert_same, finfo, random_values, specials, wide
 
 SUMS = ("sum", "cumsum", "dot")  # what may be added up in another order
@@ -81,16 +81,16 @@ def sprinkled(rng: np.random.Generator, dtype: DType, shape: Shape) -> Array:
     return values
 
 
-@pytest.mark.parametrize(("row", "dtype"), ROWS_AND_DTYPES, ids=lambda x: x.name)
+@at_levels(ROWS_AND_DTYPES)
 def test_axes(row: OpRow, dtype: DType, level: str) -> None:
     rng = np.random.default_rng(zlib.crc32(f"{row.name} {dtype}".encode()))
-    for shape in SHAPES if dtype.name in ("f32", "i32") else SHAPES[:2]:
+    for shape in SHAPES if dtype.name in ("f32", "i32") else SHAPES[:1]:
         tried = calls(row, dtype, shape)
         assert tried
         compare(tried, [finite(rng, dtype, shape)], level)
 
 
-@pytest.mark.parametrize(("row", "dtype"), [p for p in ROWS_AND_DTYPES if p[0].name not in SUMS], ids=lambda x: x.name)
+@at_levels([(row, dtype) for row, dtype in ROWS_AND_DTYPES if row.name not in SUMS])
 def test_special_values_along_axes(row: OpRow, dtype: DType, level: str) -> None:
     rng = np.random.default_rng(zlib.crc32(f"special {row.name} {dtype}".encode()))
     compare(calls(row, dtype, (9, 37)), [sprinkled(rng, dtype, (9, 37))], level)
@@ -135,7 +135,7 @@ def arguments(tried: list[Call], made: list[Array]) -> list[Array]:
     return found
 
 
-@pytest.mark.parametrize(("row", "dtype"), [(r, d) for r in MOVING for d in takes(r)], ids=lambda x: x.name)
+@at_levels([(row, dtype) for row in MOVING for dtype in takes(row)])
 def test_calls_that_fit_their_operands(row: OpRow, dtype: DType, level: str) -> None:
     tried = calls(row, dtype)
     assert len(tried) == len(FITTING[row.name])
@@ -150,7 +150,7 @@ def test_calls_that_fit_their_operands(row: OpRow, dtype: DType, level: str) -> 
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.is_bool], ids=str)
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (7, 13, 3), (16, 16, 16), (65, 47, 129), (3, 200, 31)])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (7, 13, 3), (65, 47, 129)])
 def test_dot(sizes: tuple[int, int, int], dtype: DType, level: str) -> None:
     """Against exact products of integers, which every type holds; the accumulator has the result's type."""
     m, n, k = sizes

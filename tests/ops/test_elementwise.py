@@ -13,7 +13,7 @@ from pypto.ir.types import DTYPES, DType
 from pypto.ops.row import OpRow
 from tests.conformance.sources import define
 from tests.conftest import ALL_LEVELS
-from tests.ops.rows import ELEMENTWISE, SIZE, Call, calls, takes
+from tests.ops.rows import ELEMENTWISE, SIZE, Call, at_levels, calls, takes
 from tests.ops.samples import Array, assert_same, between, operands, ulp_errors, wide
 
 ZEROS_OPEN = ("maximum", "minimum")  # which of 0.0 and -0.0 is the greater one
@@ -75,18 +75,17 @@ def check_agreement(row: OpRow, dtype: DType, level: str, singles: int = 151) ->
         assert_agree(single, right[:singles], call, "CPU against interpreter, one by one")
 
 
-@pytest.mark.parametrize(("row", "dtype"), PAIRS, ids=lambda x: x.name)
+@at_levels(PAIRS)
 def test_cpu_agrees_with_interpreter(row: OpRow, dtype: DType, level: str) -> None:
     check_agreement(row, dtype, level)
 
 
-@pytest.mark.parametrize("level", ALL_LEVELS[2:], indirect=True)
-@pytest.mark.parametrize(("row", "dtype"), OLD, ids=lambda x: x.name)
+@at_levels(OLD, ALL_LEVELS[2:])
 def test_cpu_without_newer_instructions(row: OpRow, dtype: DType, level: str) -> None:
     check_agreement(row, dtype, level)
 
 
-@pytest.mark.parametrize(("row", "dtype"), FUNCTIONS, ids=lambda x: x.name)
+@at_levels(FUNCTIONS)
 def test_floats_lie_within_the_stated_ulp(row: OpRow, dtype: DType, level: str) -> None:
     tried = calls(row, dtype)
     arrays = operands(len(row.name), dtype, len(tried[0].types), MANY, row.domain)

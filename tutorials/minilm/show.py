@@ -44,7 +44,7 @@ class Show:
         vectors = np.empty((len(batch.ids), weights.words.shape[1]), np.float32)
         columns = (TextColumn("compiling"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         with Progress(*columns, console=self.console, transient=True) as progress:
-            task = progress.add_task("", total=2 + 5 * len(weights.layers))
+            task = progress.add_task("", total=2 + 4 * len(weights.layers))
             for step in self.encoder.steps(batch.ids, batch.mask, vectors):
                 progress.update(task, advance=1, description=step, refresh=True)
         return vectors

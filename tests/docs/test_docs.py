@@ -1,0 +1,72 @@
+"""Examples in public docstrings and in the README run, and every public name has a docstring."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pypto as pto
+from tests.conformance.processes import ROOT, python
+
+MODULES = sorted(m.name for m in pkgutil.walk_packages(pto.__path__, "pypto."))
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+PUBLIC = sorted(pto.__all__)
+
+
+def examples(module: Any) -> list[doctest.DocTest]:
+    """Doctests of what a module itself defines, with its globals and `pto`."""
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    return [test for test in finder.find(module, extraglobs={"pto": pto}) if test.examples]
+
+
+FOUND = [test for name in MODULES for test in examples(importlib.import_module(name))]
+
+
+@pytest.mark.parametrize("test", FOUND, ids=lambda test: test.name)
+def test_docstring(test: doctest.DocTest) -> None:
+    output: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    result = runner.run(test, out=output.append, clear_globs=False)
+    assert result.attempted > 0
+    assert result.failed == 0, "".join(output)
+
+
+def test_there_are_examples() -> None:
+    assert {"pypto.jit.Kernel", "pypto.loc.Loc", "pypto.language.std.cdiv"} <= {test.name for test in FOUND}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_are_documented(name: str) -> None:
+    value = getattr(pto, name)
+    if type(value).__name__ == "DType":
+        assert repr(value) == f"pto.{name}"
+        return
+    first = (inspect.getdoc(value) or "").split("\n\n")[0]
+    assert len(first.split()) >= 2, "a sentence says what it is"
+    assert first.endswith((".", ")"))
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_readme(number: int, tmp_path: Path) -> None:
+    """Every block of Python is a program; a comment after `print` is what it prints."""
+    script = tmp_path / "readme.py"
+    script.write_text(BLOCKS[number], encoding="utf-8")
+    said = [line.split("#", 1)[1].strip() for line in BLOCKS[number].splitlines() if re.match(r"print\(.*\)\s+#", line)]
+    assert python(script).splitlines() == said
+
+
+def test_readme_has_a_program() -> None:
+    assert len(BLOCKS) >= 1 and any("@pto.jit" in block for block in BLOCKS)
+
+
+@pytest.mark.parametrize("target", ["ARCHITECTURE.md", "LICENSE", "CHANGELOG.md", "tutorials", "Makefile"])
+def test_readme_names_what_exists(target: str) -> None:
+    assert (ROOT / target).exists()

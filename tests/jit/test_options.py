@@ -1,0 +1,135 @@
+"""Options of kernels, settings of the process, threads, and the interpreter by choice."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.errors import OptionError, PyptoWarning
+from pypto.errors.launch import NotLaunched
+from pypto.options import KernelOptions, Settings
+
+
+def double(x, out):
+    out[:] = x[:] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"num_threds": 2},
+            "pto.jit has no option `num_threds`; did you mean num_threads?; its options are interpret, num_threads, "
+            "level, fast_math",
+        ),
+        ({"zzz": 2}, "pto.jit has no option `zzz`; its options are interpret, num_threads, level, fast_math"),
+        ({"num_threads": "2"}, "option `num_threads` of pto.jit takes a int, not '2'"),
+        ({"fast_math": 1}, "option `fast_math` of pto.jit takes a bool, not 1"),
+    ],
+)
+def test_an_option_that_cannot_be_used(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        pto.jit(**given)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("given", [{}, {"num_threads": 1}, {"fast_math": True}, {"interpret": True}])
+def test_options_do_not_change_the_result(given: dict[str, Any]) -> None:
+    kernel = pto.jit(**given)(double)
+    assert kernel.options == KernelOptions(**given)
+    out = np.zeros(3, np.float32)
+    kernel[1](np.arange(3, dtype=np.float32), out)
+    assert out.tolist() == [0, 2, 4]
+
+
+def test_every_field_says_what_it_does() -> None:
+    for row in (*fields(Settings), *fields(KernelOptions)):
+        assert row.metadata["doc"]
+    names = [row.metadata["env"] for row in fields(Settings)]
+    assert all(name.startswith("PYPTO_") for name in names) and len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, Settings()),
+        ({"PYPTO_INTERPRET": "1", "HOME": "/"}, Settings(interpret=True)),
+        ({"PYPTO_INTERPRET": "Off"}, Settings()),
+        ({"PYPTO_CACHE": "ro", "PYPTO_CACHE_DIR": "/tmp"}, Settings(cache="ro", cache_dir="/tmp")),
+        ({"PYPTO_NUM_THREADS": " 3 ", "PYPTO_LEVEL": "x86-64-v3"}, Settings(num_threads=3, level="x86-64-v3")),
+        ({"PYPTO_LOG": "specialize"}, Settings(log="specialize")),
+    ],
+)
+def test_settings_come_from_the_environment(environ: dict[str, str], expected: Settings) -> None:
+    assert Settings.from_env(environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "text"),
+    [
+        ({"PYPTO_INTERPRET": "maybe"}, "PYPTO_INTERPRET='maybe' is neither on nor off; use 1 or 0"),
+        ({"PYPTO_CACHE": "on"}, "PYPTO_CACHE='on' is none of rw, ro, off"),
+        ({"PYPTO_NUM_THREADS": "-1"}, "PYPTO_NUM_THREADS='-1' is no whole number of 0 or more"),
+        ({"PYPTO_NUM_THREADS": ""}, "PYPTO_NUM_THREADS='' is no whole number of 0 or more"),
+    ],
+)
+def test_a_setting_that_cannot_be_used(environ: dict[str, str], text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Settings.from_env(environ)
+    assert str(caught.value) == text
+
+
+def test_an_unknown_setting_is_warned_of() -> None:
+    with pytest.warns(PyptoWarning, match=r"PYPTO_CASHE is no setting of pypto; did you mean PYPTO_CACHE\?"):
+        assert Settings.from_env({"PYPTO_CASHE": "off"}) == Settings()
+
+
+def test_the_interpreter_for_a_kernel_and_for_a_block() -> None:
+    kernel = pto.jit(double)
+    x, out = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
+    pto.interpret(kernel)[1](x, out)
+    assert out.tolist() == [0, 2, 4]
+    with pto.interpreter():
+        kernel[1](out, out)
+    assert out.tolist() == [0, 4, 8]
+    assert kernel.specializations == []
+    kernel[1](out, out)
+    assert out.tolist() == [0, 8, 16] and len(kernel.specializations) == 1
+
+
+def test_threads_can_be_set() -> None:
+    before = pto.get_num_threads()
+    try:
+        pto.set_num_threads(1)
+        assert pto.get_num_threads() == 1
+        pto.set_num_threads(10**6)
+        assert pto.get_num_threads() == before
+        pto.set_num_threads(0)
+        assert pto.get_num_threads() == before >= 1
+    finally:
+        pto.set_num_threads(0)
+
+
+def test_a_kernel_names_itself() -> None:
+    kernel = pto.jit(double)
+    assert repr(kernel) == "<kernel double(x, out)>"
+    assert kernel.__name__ == "double" and kernel.__wrapped__ is double
+    with pytest.raises(NotLaunched, match="double is a kernel and is launched over a grid"):
+        kernel(1, 2)
+
+
+def test_the_log_tells_what_is_compiled(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import pypto.compile
+
+    session = pypto.compile.Session(Settings.from_env())
+    session.settings = Settings(log="specialize")
+    monkeypatch.setattr(pypto.compile, "session", lambda: session)
+    kernel = pto.jit(double)
+    kernel[1](np.zeros(3, np.float32), np.zeros(3, np.float32))
+    text = capsys.readouterr().err
+    assert text.startswith("pypto: double compiled for (x: array<f32, 1>, out: array<f32, 1>) with shape(out, 0) = 3")
+    assert text.endswith("first call with these types\n")
