@@ -81,12 +81,12 @@ class KernelOptions:
         return KernelOptions(**given)
 
 
-def suggestion(name: str, known: Iterable[str], form: str = "{}") -> str:
+def suggestion(name: str, known: Iterable[str], form: str = "; did you mean {}?") -> str:
     """A hint at the nearest known name, or nothing."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, known, 1)
-    return f"; did you mean {form.format(near[0])}?" if near else ""
+    near = get_close_matches(name, [n for n in known if not n.startswith((".", "__"))], 1)
+    return form.format(near[0]) if near else ""
 
 
 def read(env: str, text: str, row: Any) -> Any:

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from pypto.errors import frontend as errors
 from pypto.frontend.operators import as_pointer
-from pypto.frontend.scope import Scope, suggestion
+from pypto.frontend.scope import YOU_MEAN, Scope
 from pypto.frontend.values import constant, describe, is_array, is_index, is_number
 from pypto.ir.core import Value
 from pypto.ir.types import DType
 from pypto.ops.row import REQUIRED, Param
+from pypto.options import suggestion
 
 Arguments = dict[str, Any]
 
@@ -42,7 +43,7 @@ def bind(scope: Scope, node: ast.AST, to: Signature, args: list[Any], kwargs: Ar
     bound = dict(zip(names[:most], args, strict=False))
     for key, value in kwargs.items():
         if key not in names:
-            way = suggestion(key, names, "`{}`") or f"its signature is {to}"
+            way = suggestion(key, names, YOU_MEAN) or f"its signature is {to}"
             raise errors.UnknownArgument(scope.loc(keyword(node, key)), function=to.name, name=key, way=way)
         if key in bound:
             raise errors.RepeatedArgument(scope.loc(keyword(node, key)), function=to.name, name=key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,57 +18,47 @@ from pypto.ir.core import Function, Region, Value
 from pypto.ops.build import OpBuilder
 
 
-def refuse(what: str, way: str) -> Handler:
-    """Handler of syntax that kernels do without: what it is called, and what to write instead."""
-
-    def handler(scope: Scope, node: ast.AST) -> None:
-        raise UnknownSyntax(scope.loc(node), what=what, way=way)
-
-    return handler
-
-
 def display(scope: Scope, node: ast.Tuple | ast.List) -> tuple[Any, ...]:
     """A list display is read as a tuple: nothing in a kernel can change it."""
     return tuple(assign.elements(scope, node.elts))
 
 
-_COMPREHENSION = refuse("a comprehension", "use a loop over `pto.static_range`")
-_OUTSIDE = "do it outside of the kernel"
+def refuse(what: str, way: str, scope: Scope, node: ast.AST) -> None:
+    raise UnknownSyntax(scope.loc(node), what=what, way=way)
+
+
+_LOOP, _OUTSIDE = "use a loop over `pto.static_range`", "do it outside of the kernel"
+# What other syntax is called, and what to write instead.
 # fmt: off
+REFUSED: Final[Mapping[type[ast.AST], tuple[str, str]]] = MappingProxyType({
+    ast.Dict: ("a dict", "use a tuple"), ast.Set: ("a set", "use a tuple"), ast.ListComp: ("a comprehension", _LOOP),
+    ast.SetComp: ("a comprehension", _LOOP), ast.DictComp: ("a comprehension", _LOOP),
+    ast.GeneratorExp: ("a generator", _LOOP), ast.Yield: ("`yield`", "return a tuple"),
+    ast.YieldFrom: ("`yield from`", "return a tuple"), ast.Try: ("`try`", "test with `if` before"),
+    ast.TryStar: ("`try`", "test with `if` before"), ast.Raise: ("`raise`", "use `assert`"),
+    ast.Starred: ("`*` here", "use it in a call, a tuple or an unpacking"), ast.Match: ("`match`", "use `if`"),
+    ast.Global: ("`global`", "return the value"), ast.Nonlocal: ("`nonlocal`", "return the value"),
+    ast.With: ("`with`", _OUTSIDE), ast.Import: ("`import`", _OUTSIDE), ast.ImportFrom: ("`import`", _OUTSIDE),
+    ast.ClassDef: ("a class", _OUTSIDE), ast.Await: ("`await`", _OUTSIDE), ast.AsyncFunctionDef: ("`async`", _OUTSIDE),
+    ast.AsyncFor: ("`async`", _OUTSIDE), ast.AsyncWith: ("`async`", _OUTSIDE),
+})
 HANDLERS: Final[Mapping[type[ast.AST], Handler]] = MappingProxyType({
-    # Expressions
     ast.Constant: lambda scope, node: node.value, ast.Name: Scope.lookup, ast.Tuple: display, ast.List: display,
     ast.Attribute: expressions.run_attribute, ast.JoinedStr: expressions.run_fstring,
     ast.FormattedValue: expressions.run_formatted, ast.BinOp: operators.run_binary, ast.UnaryOp: operators.run_unary,
     ast.Compare: operators.run_compare, ast.BoolOp: operators.run_bool, ast.IfExp: operators.run_ternary,
     ast.Subscript: expressions.run_subscript, ast.Slice: expressions.run_slice, ast.Call: calls.run_call,
-    ast.Lambda: assign.local_function, ast.NamedExpr: assign.run_walrus,
-    # Statements
-    ast.Assign: assign.run_assign, ast.AnnAssign: assign.run_annotated, ast.AugAssign: assign.run_augmented,
-    ast.Expr: assign.run_expression, ast.Delete: assign.run_delete, ast.FunctionDef: assign.run_def,
-    ast.If: flow.run_if, ast.For: loops.run_for, ast.While: loops.run_while, ast.Continue: flow.leave(1),
-    ast.Break: flow.leave(2), ast.Return: flow.run_return, ast.Assert: flow.run_assert,
-    ast.Pass: lambda scope, node: None,
-    # What a kernel does without
-    ast.Dict: refuse("a dict", "use a tuple"), ast.Set: refuse("a set", "use a tuple"), ast.ListComp: _COMPREHENSION,
-    ast.SetComp: _COMPREHENSION, ast.DictComp: _COMPREHENSION,
-    ast.GeneratorExp: refuse("a generator", "use a loop over `pto.static_range`"),
-    ast.Yield: refuse("`yield`", "return a tuple"), ast.YieldFrom: refuse("`yield from`", "return a tuple"),
-    ast.Starred: refuse("`*` here", "use it in a call, a tuple or an unpacking"),
-    ast.Try: refuse("`try`", "test with `if` before"), ast.TryStar: refuse("`try`", "test with `if` before"),
-    ast.With: refuse("`with`", _OUTSIDE), ast.Raise: refuse("`raise`", "use `assert`"),
-    ast.Import: refuse("`import`", _OUTSIDE), ast.ImportFrom: refuse("`import`", _OUTSIDE),
-    ast.ClassDef: refuse("a class", _OUTSIDE), ast.Global: refuse("`global`", "return the value"),
-    ast.Nonlocal: refuse("`nonlocal`", "return the value"), ast.Match: refuse("`match`", "use `if`"),
-    ast.Await: refuse("`await`", _OUTSIDE), ast.AsyncFunctionDef: refuse("`async`", _OUTSIDE),
-    ast.AsyncFor: refuse("`async`", _OUTSIDE), ast.AsyncWith: refuse("`async`", _OUTSIDE),
+    ast.Lambda: assign.local_function, ast.NamedExpr: assign.run_walrus, ast.Assign: assign.run_assign,
+    ast.AnnAssign: assign.run_annotated, ast.AugAssign: assign.run_augmented, ast.Expr: assign.run_expression,
+    ast.Delete: assign.run_delete, ast.FunctionDef: assign.run_def, ast.If: flow.run_if, ast.For: loops.run_for,
+    ast.While: loops.run_while, ast.Continue: partial(flow.leave, 1), ast.Break: partial(flow.leave, 2),
+    ast.Return: flow.run_return, ast.Assert: flow.run_assert, ast.Pass: lambda scope, node: None,
+    **{kind: partial(refuse, *row) for kind, row in REFUSED.items()},
 })
 # fmt: on
 
 
-def build(
-    fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any] = MappingProxyType({})
-) -> Built:
+def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any]) -> Built:
     """Build a kernel for the given kinds of arguments.
 
     Parameters

@@ -60,7 +60,7 @@ def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwar
     """A function of Python itself: some have a meaning on run-time values, and `math` is computed on constants."""
     module = getattr(function, "__module__", None)
     if isinstance(function, BuiltinFunctionType) and module in ("math", "_operator"):
-        return on_constants(function)(scope, node, args, kwargs)
+        return on_constants(function, scope, node, args, kwargs)
     handler = INTRINSICS.get(getattr(function, "__name__", "")) if module == "builtins" else None
     if handler is not None:
         return handler(scope, node, args, kwargs)

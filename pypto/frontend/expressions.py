@@ -10,11 +10,12 @@ from typing import Any, Final
 from pypto.errors.frontend import BadIndex, NoAttribute, RuntimeFormat
 from pypto.frontend.arrays import access, array_load, dimension, index_nodes
 from pypto.frontend.operators import constant_result, run_row
-from pypto.frontend.scope import Scope, suggestion
+from pypto.frontend.scope import Scope
 from pypto.frontend.values import Dims, Method, captured, constant, describe, has_plain_fields, is_array, leaves
 from pypto.ir.core import Value
 from pypto.ir.types import DType, PtrType
 from pypto.ops.table import TABLE
+from pypto.options import suggestion
 
 _CONVERSIONS: Final[Mapping[int, Any]] = MappingProxyType({-1: lambda x: x, 114: repr, 115: str, 97: ascii})
 
@@ -61,7 +62,7 @@ def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
 
 
 def no_attribute(scope: Scope, node: ast.Attribute, base: Any, names: Iterable[str], prefix: str = "") -> NoAttribute:
-    way = suggestion(node.attr, names, f"`{prefix}.{{}}`")
+    way = suggestion(node.attr, names, f"did you mean `{prefix}.{{}}`?")
     return NoAttribute(scope.loc(node), what=describe(base), name=node.attr, way=way)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from pypto.errors.frontend import AssertionFailed, ReturnInKernel, TileCondition
 from pypto.frontend.merge import RESULT, Merge, Path
-from pypto.frontend.scope import EXITS, SKIP, VALUE, Binding, Handler, Scope, Step
+from pypto.frontend.scope import EXITS, SKIP, VALUE, Binding, Scope, Step
 from pypto.frontend.values import constant, describe, has_values, tile_type
 from pypto.ir.core import Region, Value
 from pypto.ir.types import int1
@@ -42,9 +41,7 @@ def guard(scope: Scope, left: Value) -> None:
     branch(scope, left, gone, lambda: None)
 
 
-def branch(
-    scope: Scope, condition: Value, then: Callable[[], Any], orelse: Callable[[], Any], select: bool = False
-) -> None:
+def branch(scope: Scope, condition: Value, then: Step, orelse: Step, select: bool = False) -> None:
     """Build both outcomes. Where just one of them leaves the block, what remains of the block belongs to the other."""
     loc, arms = scope.builder.loc, (Path(Region(), dict(scope.vars)), Path(Region(), dict(scope.vars)))
     for arm, build in zip(arms, (then, orelse), strict=True):
@@ -73,11 +70,11 @@ def run_if(scope: Scope, node: ast.If) -> None:
         (then if condition else orelse)()
 
 
-def choose(scope: Scope, node: ast.expr, condition: Value, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+def choose(scope: Scope, node: ast.expr, condition: Value, then: Step, orelse: Step) -> Any:
     """The value of one of two expressions, of which only the chosen one is computed."""
     loc = scope.loc(node)
 
-    def result(build: Callable[[], Any]) -> None:
+    def result(build: Step) -> None:
         scope.vars[RESULT] = Binding(build(), loc)
 
     scope.at(node)
@@ -95,13 +92,9 @@ def as_truth(scope: Scope, value: Any, node: ast.expr, where: str, way: str) -> 
     return scope.at(node).cast(value, int1)
 
 
-def leave(levels: int) -> Handler:
-    """Handler of a statement that leaves the block, the loop or the function: as many of `EXITS`."""
-
-    def handler(scope: Scope, node: ast.stmt) -> None:
-        scope.vars.update({name: Binding(True, scope.loc(node)) for name in EXITS[:levels]})
-
-    return handler
+def leave(levels: int, scope: Scope, node: ast.stmt) -> None:
+    """A statement that leaves the block, the loop or the function: as many of `EXITS`."""
+    scope.vars.update({name: Binding(True, scope.loc(node)) for name in EXITS[:levels]})
 
 
 def arrive(scope: Scope, level: int) -> None:
@@ -118,7 +111,7 @@ def run_return(scope: Scope, node: ast.Return) -> None:
     if scope.depth == 0 and value is not None:
         raise ReturnInKernel(scope.loc(node), what=describe(value))
     scope.vars[VALUE] = Binding(value, scope.loc(node))
-    leave(len(EXITS))(scope, node)
+    leave(len(EXITS), scope, node)
 
 
 def run_assert(scope: Scope, node: ast.Assert) -> None:

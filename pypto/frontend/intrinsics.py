@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import partial, reduce
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final
@@ -18,6 +19,7 @@ from pypto.ir.core import Value
 from pypto.ops.row import Param
 from pypto.ops.table import TABLE
 
+Function = Callable[..., Any]
 Intrinsic = Callable[[Scope, ast.Call, list[Any], dict[str, Any]], Any]
 
 # Hints to a compiler for GPUs are accepted.
@@ -50,10 +52,6 @@ def make_full(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, A
     return run_row(scope, node, "broadcast_to", x=b.cast(value, dtype), shape=shape)
 
 
-def static_print(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> None:
-    print(*(describe(a) if isinstance(a, Value) else a for a in args))
-
-
 def device_print(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> None:
     """One op per run of constants and the run-time values after it."""
     b, text = scope.at(node), ""
@@ -67,60 +65,37 @@ def device_print(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str
         b.op("print_", prefix=text)
 
 
-def make_breakpoint(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> None:
-    scope.at(node).op("breakpoint_")
-
-
-def promise(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A hint about a value that is accepted and not needed."""
-    return args[0] if args else None
-
-
+_ELEMENTWISE: Final[Mapping[str, Function]] = MappingProxyType({"abs": abs, "minimum": min, "maximum": max})
 _CONVERSIONS: Final[Mapping[str, str]] = MappingProxyType(
     {"float": "use `.to(pto.float32)`", "int": "use `.to(pto.int32)`", "bool": "compare it: `x != 0`"}
 )
 
 
-def on_constants(function: Callable[..., Any], row: str = "") -> Intrinsic:
-    """A function of Python that is computed at compile time; one with a row is that op on a run-time value."""
-
-    def handler(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if row and len(args) == 1 and isinstance(args[0], Value):
-            return run_row(scope, node, row, x=args[0])
-        for argument, value in zip(node.args, args, strict=False):
-            if has_values(value):
-                name = function.__qualname__
-                way = _CONVERSIONS.get(name) or (f"use `pto.{name}`" if name in TABLE else "")
-                text, type = ast.unparse(argument), describe(value)
-                raise HostFunction(scope.loc(argument), function=name, text=text, type=type, way=way)
-        return constant_result(scope, node, lambda: function(*args, **kwargs))
-
-    return handler
+def on_constants(function: Function, scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function of Python that is computed at compile time."""
+    for argument, value in zip(node.args, args, strict=False):
+        if has_values(value):
+            name = function.__qualname__
+            way = _CONVERSIONS.get(name) or (f"use `pto.{name}`" if name in TABLE else "")
+            text, type = ast.unparse(argument), describe(value)
+            raise HostFunction(scope.loc(argument), function=name, text=text, type=type, way=way)
+    return constant_result(scope, node, lambda: function(*args, **kwargs))
 
 
-def on_items(function: Callable[..., Any]) -> Intrinsic:
+def on_items(function: Function, scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A builtin that goes through tuples, which may hold run-time values."""
-
-    def handler(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        items = [items_of(scope, a, x) for a, x in zip(node.args, args, strict=True)]
-        return tuple(constant_result(scope, node, lambda: function(*items, **kwargs)))
-
-    return handler
+    items = [items_of(scope, a, x) for a, x in zip(node.args, args, strict=True)]
+    return tuple(constant_result(scope, node, lambda: function(*items, **kwargs)))
 
 
-def extremum(function: Callable[..., Any], row: str) -> Intrinsic:
-    """`min` and `max`: elementwise on run-time values."""
-
-    def handler(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
-        if not has_values(tuple(items)):
-            return constant_result(scope, node, lambda: function(*args, **kwargs))
-        result = items[0]
-        for x in items[1:]:
-            result = run_row(scope, node, row, x=result, y=x, propagate_nan=False)
-        return result
-
-    return handler
+def elementwise(row: str, scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`abs`, `min` and `max`: an op on run-time values."""
+    items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+    if not has_values(tuple(items)):
+        return on_constants(_ELEMENTWISE[row], scope, node, args, kwargs)
+    if row == "abs":
+        return run_row(scope, node, row, x=items[0])
+    return reduce(lambda x, y: run_row(scope, node, row, x=x, y=y, propagate_nan=False), items)
 
 
 def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> int:
@@ -140,12 +115,17 @@ def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str,
 # fmt: off
 INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     # Of the language
-    "static_range": static_range, "full": make_full, "static_print": static_print, "device_print": device_print,
-    **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy", "assume", "debug_barrier"), promise),
+    "static_range": static_range, "full": make_full, "device_print": device_print,
+    "static_print": lambda scope, node, args, kwargs: print(*(describe(x) if has_values(x) else x for x in args)),
+    # Hints about a value that are accepted and not needed
+    **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy", "assume", "debug_barrier"),
+                    lambda scope, node, args, kwargs: args[0] if args else None),
     # Of Python; `range` is of both
-    "range": make_range, "print": device_print, "breakpoint": make_breakpoint, "len": length,
-    "abs": on_constants(abs, "abs"), "min": extremum(min, "minimum"), "max": extremum(max, "maximum"),
-    "isinstance": is_instance, **{f.__name__: on_items(f) for f in (tuple, zip, reversed, enumerate)},
-    **{f.__name__: on_constants(f) for f in (int, float, bool, str, round, divmod, pow, repr, ord, chr, sum, any, all)},
+    "range": make_range, "print": device_print, "len": length,
+    "breakpoint": lambda scope, node, args, kwargs: scope.at(node).op("breakpoint_"),
+    "isinstance": is_instance, **{f.__name__: partial(elementwise, row) for row, f in _ELEMENTWISE.items()},
+    **{f.__name__: partial(on_items, f) for f in (tuple, zip, reversed, enumerate)},
+    **{f.__name__: partial(on_constants, f)
+       for f in (int, float, bool, str, round, divmod, pow, repr, ord, chr, sum, any, all)},
 })
 # fmt: on

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,12 +19,14 @@ from pypto.frontend.values import captured
 from pypto.ir.core import Region, Value
 from pypto.loc import Loc
 from pypto.ops.build import OpBuilder
+from pypto.options import suggestion
 
 Step = Callable[[], Any]
 Handler = Callable[["Scope", Any], Any]
 
 EXITS = SKIP, BREAK, RETURN = (".continue", ".break", ".return")
 VALUE: Final = ".value"
+YOU_MEAN: Final = "did you mean `{}`?"
 
 
 @dataclass(slots=True)
@@ -148,10 +149,4 @@ class Scope:
             return self.session.capture(cells.get(name, variables), name, self.loc(node))
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        raise UndefinedName(self.loc(node), name=name, way=suggestion(name, [*self.vars, *cells, *variables], "`{}`"))
-
-
-def suggestion(name: str, names: Iterable[str], form: str) -> str:
-    """A question after what was probably meant, or nothing."""
-    close = difflib.get_close_matches(name, [n for n in names if not n.startswith((".", "__"))], 1)
-    return f"did you mean {form.format(close[0])}?" if close else ""
+        raise UndefinedName(self.loc(node), name=name, way=suggestion(name, [*self.vars, *cells, *variables], YOU_MEAN))

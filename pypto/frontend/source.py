@@ -41,10 +41,10 @@ class KernelSource:
             name = getattr(function, "__name__", type(function).__name__)
             raise NoSource(call_site, name=name, file="this program", reason="it is no Python function")
         code, file = function.__code__, function.__code__.co_filename
-        text = "".join(linecache.getlines(file, function.__globals__))
-        node = parse(code, file, text)
+        lines = tuple(linecache.getlines(file, function.__globals__))
+        node = parse(code, file, lines)
         if node is None:
-            reason = "its text has changed since it was defined" if text else "its text cannot be had"
+            reason = "its text has changed since it was defined" if lines else "its text cannot be had"
             raise NoSource(call_site, name=function.__name__.strip("<>"), file=file, reason=reason)
         return KernelSource(function, node, file, (function.__module__ or "").startswith("pypto.language"))
 
@@ -67,13 +67,14 @@ class KernelSource:
 
 
 @lru_cache(maxsize=512)
-def parse(code: CodeType, file: str, text: str) -> FunctionNode | None:
+def parse(code: CodeType, file: str, lines: tuple[str, ...]) -> FunctionNode | None:
     """The tree of one function. `file` is a key of its own: code objects of two files may be equal.
 
     The whole file is parsed, not the function's lines: taking their indentation away would move columns.
     """
     with suppress(SyntaxError):
-        return next((n for n in ast.walk(parse_file(text)) if isinstance(n, FunctionNode) and is_of(n, code)), None)
+        nodes = ast.walk(parse_file("".join(lines)))
+        return next((n for n in nodes if isinstance(n, FunctionNode) and is_of(n, code)), None)
     return None
 
 

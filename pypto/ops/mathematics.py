@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
@@ -209,6 +210,27 @@ def erf(a: Array) -> Array:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(a), dtype=np.float64)
 
 
+def exact_fma(a: float, b: float, c: float) -> float:
+    """x * y + z of float64 with one rounding."""
+    if not all(map(math.isfinite, (a, b, c))):
+        return float(np.float64(a) * np.float64(b) + np.float64(c))
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if not exact:
+        return float(np.float64(a) * np.float64(b) + np.float64(c))  # which zero it is
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def fma_meaning(op: Op, a: Array, b: Array, c: Array) -> Array:
+    x, y, z = (v.astype(np.float64) for v in (a, b, c))
+    with np.errstate(all="ignore"):
+        if a.dtype != np.float64:  # the product is exact, and the sum has digits to spare
+            return np.asarray(x * y + z)
+        return np.asarray(np.frompyfunc(exact_fma, 3, 1)(x, y, z), dtype=np.float64)
+
+
 def function(name: str, meaning: Callable[[Array], Any], cpu: Any, ascend: Any, doc: str, ulp: tuple[float, float],
              domain: tuple[float, float] = (-10.0, 10.0)) -> OpRow:
     return OpRow(name, (Param("x", doc="tile or scalar; integers count as float32"),), same_kind(("float",)), in_float64(meaning), cpu,
@@ -237,7 +259,7 @@ ROWS = (
           promoted(arithmetic=True), traits=frozenset({"elementwise"}), dtypes="number", doc="Magnitude; the least integer stays as it is.",
           example="abs(x)"),
     OpRow("fma", (Param("x"), Param("y"), Param("z")), same_kind(("float",)),
-          lambda op, a, b, c: (a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)), lambda e, op, a, b, c: e.fma(a, b, c),
+          fma_meaning, lambda e, op, a, b, c: e.fma(a, b, c),
           "FusedMulAdd({dst}, {0}, {1}, {2}, {count});", promoted(floating=True), traits=frozenset({"elementwise"}), dtypes="float",
           ulp=MappingProxyType({"f32": 0.51, "f64": 1.0}), doc="x * y + z with one rounding.", example="fma(x, y, z)"),
 )

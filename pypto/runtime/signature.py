@@ -58,7 +58,7 @@ class Signature:
             if name in names[:count]:
                 self.fail(f"argument `{name}` was given twice")
             if name not in names and name not in IGNORED:
-                near = suggestion(name, names, "`{}`") or f"; it has {', '.join(names)}"
+                near = suggestion(name, names, "; did you mean `{}`?") or f"; it has {', '.join(names)}"
                 self.fail(f"has no parameter `{name}`{near}")
         values = {**self.defaults, **dict(zip(names, args, strict=False)), **given}
         missing = [f"`{name}`" for name in names if name not in values]

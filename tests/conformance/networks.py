@@ -88,6 +88,16 @@ def matmul_native(a, b, bias, c, ACTIVATION: pto.constexpr, BM: pto.constexpr, B
 
 
 @pto.jit
+def matmul_f64(a, b, bias, c, ACTIVATION: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """Float64 throughout; the accumulator begins with the bias."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.broadcast_to(bias[j : j + BN].to(pto.float64), (BM, BN))
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc=acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
 def matmul_pointers(  # noqa: PLR0913, PLR0917
     a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn,
     BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr, GROUP: pto.constexpr,

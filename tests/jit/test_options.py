@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,13 @@ def test_options_do_not_change_the_result(given: dict[str, Any]) -> None:
     out = np.zeros(3, np.float32)
     kernel[1](np.arange(3, dtype=np.float32), out)
     assert out.tolist() == [0, 2, 4]
+
+
+def test_every_setting_is_in_the_readme() -> None:
+    text = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(PYPTO_\w+)` \|", text, re.MULTILINE)
+    assert sorted(rows) == sorted(row.metadata["env"] for row in fields(Settings))
+    assert all(f"{row.name}=" in text for row in fields(KernelOptions))
 
 
 def test_every_field_says_what_it_does() -> None:

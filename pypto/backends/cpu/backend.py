@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pypto.backends.base import Artifact
-from pypto.backends.cpu.cost import estimate
 from pypto.backends.cpu.engine import Engine, Loaded
 from pypto.backends.cpu.pool import KERNEL, NativePool, PythonPool, Runner, is_native, pool_object
 from pypto.backends.cpu.target import CpuTarget
@@ -41,6 +40,7 @@ class CpuBackend:
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
         import time
 
+        from pypto.backends.cpu.cost import estimate
         from pypto.backends.cpu.lower import lower
 
         start = time.perf_counter()
@@ -50,11 +50,13 @@ class CpuBackend:
         return Artifact(lowered.name, lowered.abi, lowered.scratch_bytes, estimate(function, self.target), code)
 
     def load(self, artifact: Artifact) -> Loaded:
-        return self.engine.load(artifact.code, artifact.name)
+        loaded = self.engine.load(artifact.code, artifact.name)
+        loaded.call = KERNEL(loaded.address)
+        return loaded
 
     def run(self, executable: Loaded, args: int, programs: int, cost: float, threads: int) -> None:
         if threads <= 1 or programs == 1 or programs * cost < _SERIAL_BELOW:
-            KERNEL(executable.address)(0, programs, 0, args)
+            executable.call(0, programs, 0, args)
             return
         chunk = max(1, programs // (threads * _CHUNKS_PER_THREAD))
         self.pool().run(executable.address, args, programs, chunk, threads)

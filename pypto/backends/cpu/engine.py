@@ -17,6 +17,7 @@ class Loaded:
 
     addresses: tuple[int, ...]
     keep: Any
+    call: Any = None  # the first symbol as a function, where it is a kernel
 
     @property
     def address(self) -> int:

@@ -46,9 +46,9 @@ class Fuser:
         self.items.append(item)
 
     def scalar(self, op: Op) -> None:
-        """A scalar op goes before the open nests, unless it waits for one."""
-        pure = TABLE[op.name].effect is Effect.PURE
-        if not pure or any(self.makes(nest, set(op.operands)) for nest in self.nests):
+        """A scalar op goes before the open nests, unless it waits for one (it may read a tile of one element)."""
+        early = TABLE[op.name].effect is Effect.PURE and not any(map(is_tile, op.operands))
+        if not early or any(self.makes(nest, set(op.operands)) for nest in self.nests):
             self.close()
         self.items.append(Scalar(op))
 

@@ -14,7 +14,6 @@ import os
 import platform
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -119,6 +118,8 @@ class PythonPool:
         if threads <= 1 or programs <= chunk:
             function(0, programs, 0, args)
             return
+        from concurrent.futures import ThreadPoolExecutor
+
         following = iter(range(0, programs, chunk))
 
         def work(thread: int) -> None:
