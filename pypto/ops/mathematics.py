@@ -212,6 +212,8 @@ def erf(a: Array) -> Array:
 
 def exact_fma(a: float, b: float, c: float) -> float:
     """x * y + z of float64 with one rounding."""
+    if math.isinf(c) and math.isfinite(a) and math.isfinite(b):
+        return c  # the product may overflow, but is finite
     if not all(map(math.isfinite, (a, b, c))):
         return float(np.float64(a) * np.float64(b) + np.float64(c))
     exact = Fraction(a) * Fraction(b) + Fraction(c)
