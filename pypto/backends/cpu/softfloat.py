@@ -48,11 +48,11 @@ def fma(e: LaneEmitter, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     last rounding does not see (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
     """
     x, y, z = (e.convert(v, float64) for v in (a, b, c))
-    plain = e.add(e.mul(x, y), z)
     (x, scale), (y, other) = smaller(e, x, e.mul(x, y)), smaller(e, y, y)
     scale = e.mul(scale, other)
     z = e.div(z, scale)
     product, error = two_product(e, x, y)
+    plain = e.mul(e.add(product, z), scale)
     high, low = two_sum(e, z, product)
     small, rest = two_sum(e, low, error)
     exact = e.cmp("eq", rest, e.const(0.0, float64))
