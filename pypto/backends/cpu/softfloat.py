@@ -62,7 +62,11 @@ def fma(e: LaneEmitter, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     is_odd = e.cmp("ne", e.and_(bits, one), e.const(0, int64))
     small = e.select(e.or_(exact, is_odd), small, e.raw_bitcast(odd, float64))
     total = e.mul(e.add(high, small), scale)
-    return e.convert(e.select(e.cmp("lt", e.abs(total), e.const(float("inf"), float64)), total, plain), a.dtype)
+    inf = e.const(float("inf"), float64)
+    result = e.select(e.cmp("lt", e.abs(total), inf), total, plain)
+    finite = e.and_(e.cmp("lt", e.abs(x), inf), e.cmp("lt", e.abs(y), inf))
+    drowned = e.and_(finite, e.cmp("eq", e.abs(z), inf))  # the product may overflow, but is finite
+    return e.convert(e.select(drowned, z, result), a.dtype)
 
 
 def two_sum(e: LaneEmitter, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
