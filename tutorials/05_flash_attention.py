@@ -159,7 +159,8 @@ if __name__ == "__main__":
 # ## Exercises
 #
 # 1. Sliding window: let a position see only itself and the 255 before it. Mask the scores, then let the loop start
-#    later, too. How does the time grow with `n` now?
+#    later, too. How does the time grow with `n` now? (The first block may hold nothing that a row sees. What is `m`
+#    then, and what is `-∞ - -∞`?)
 # 2. Let `k` and `v` have fewer heads than `q`, each serving a group of queries' heads (grouped-query attention). One
 #    line of the kernel changes.
 # 3. `exp(x) = 2^(x · log2(e))`. Fold the factor `log2(e)` into the one that `queries` already has, and use `pto.exp2`.

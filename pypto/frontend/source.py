@@ -74,7 +74,8 @@ def parse(code: CodeType, file: str, lines: tuple[str, ...]) -> FunctionNode | N
     """
     with suppress(SyntaxError):
         nodes = ast.walk(parse_file("".join(lines)))
-        return next((n for n in nodes if isinstance(n, FunctionNode) and is_of(n, code)), None)
+        found = [n for n in nodes if isinstance(n, FunctionNode) and is_of(n, code)]
+        return found[-1] if found else None  # of lambdas in lambdas the innermost: outer nodes come first
     return None
 
 
@@ -84,10 +85,15 @@ def parse_file(text: str) -> ast.Module:
 
 
 def is_of(node: FunctionNode, code: CodeType) -> bool:
-    """Whether a code object is that of a function: it has positions of a lambda's body, or a name and a first line."""
+    """Whether a code object can be that of a function: by name and first line, or because it lies in a lambda's body.
+
+    Not all of the body need have code: Python leaves out what constants decide.
+    """
     if isinstance(node, ast.FunctionDef):
         first = node.decorator_list[0] if node.decorator_list else node
         return (node.name, first.lineno) == (code.co_name, code.co_firstlineno)
-    body = node.body
-    span = body.lineno, body.end_lineno, body.col_offset, body.end_col_offset
-    return code.co_name == "<lambda>" and span in code.co_positions()
+    if code.co_name != "<lambda>" or code.co_firstlineno != node.lineno:
+        return False
+    start, end = (node.body.lineno, node.body.col_offset), (node.body.end_lineno or 0, node.body.end_col_offset or 0)
+    spans = [((line, column), (last, after)) for line, last, column, after in code.co_positions() if after]
+    return bool(spans) and all(start <= first and last <= end for first, last in spans)

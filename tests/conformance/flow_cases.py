@@ -19,6 +19,20 @@ def embedding(rng):
     return Launch(kernels.embedding, 21, args, {"out": np.repeat(table[ids][:, None], 2, 1)})
 
 
+def likest_in_blocks_of(block: int) -> Make:
+    def make(rng: np.random.Generator) -> Launch:
+        x, order = normal(rng, 23, 40), rng.permutation(23)[:17]
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        args = {"x": x, "keys": x[order] * 3, "out": empty(17, 40), "BM": block}
+        return Launch(kernels.likest, -(-17 // block), args, {"out": x[order]})
+
+    return make
+
+
+CASES.make["likest_one"] = likest_in_blocks_of(1)
+CASES.make["likest_many"] = likest_in_blocks_of(5)
+
+
 @CASES
 def scatter(rng):
     x, index = normal(rng, 501), rng.permutation(501).astype(np.int32)

@@ -131,6 +131,16 @@ def embedding(ids, table, out, BLOCK: pto.constexpr):
 
 
 @pto.jit
+def likest(x, keys, out, BM: pto.constexpr):
+    """For a block of keys, the rows that fit them best: a tile of pointers from a tile of positions."""
+    i = pto.program_id(0) * BM
+    scores = pto.dot(keys[i : i + BM, :], pto.trans(x[:, :]))
+    rows = pto.argmax(scores, axis=1, keep_dims=True).to(pto.int64)
+    cols = pto.arange(0, x.shape[1])[None, :]
+    out[i : i + BM, :] = pto.load(x + rows * x.strides[0] + cols * x.strides[1])
+
+
+@pto.jit
 def scatter(x, index, out, n, BLOCK: pto.constexpr):
     offs = pto.program_id(0) * BLOCK + pto.arange(0, BLOCK)
     mask = offs < n

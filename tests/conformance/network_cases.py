@@ -25,6 +25,13 @@ def softmax_native(rng):
 
 
 @CASES
+def softmax_one_column(rng):
+    """Tiles of one element, in scratch that held something else."""
+    x = 50 * normal(rng, 9, 1)
+    return Launch(networks.softmax_native, 9, {"x": x, "y": empty(9, 1)}, {"y": np.ones_like(x)})
+
+
+@CASES
 def softmax_f64(rng):
     x = normal(rng, 3, 100, dtype=np.float64)[:, ::2]
     return Launch(networks.softmax_native, 3, {"x": x, "y": empty(3, 50, dtype=np.float64)}, {"y": softmax(x)}, 1e-14)

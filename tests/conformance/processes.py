@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def python(*arguments: str | Path, timeout: float = 60, **environment: str) -> str:
+def python(*arguments: str | Path, timeout: float = 300, **environment: str) -> str:
     """Output of a Python program; fails with its error text."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(

@@ -101,3 +101,10 @@ def kernel(x, y):
         x, y = np.arange(6, dtype=np.int32), np.zeros(10, np.int32)
         run[1](x, y)
         assert y.tolist() == [1, 2, 9, 9, 9, 9, 0, 1, 2, 3]
+
+
+def test_lambdas_that_python_simplifies() -> None:
+    text = "pick = lambda v, w: v if True else w\ndef kernel(x, out):\n    out[:] = pick(x[:], 0)\n"
+    out = np.zeros(3, np.int32)
+    define(text)[1](np.arange(3, dtype=np.int32), out)
+    assert out.tolist() == [0, 1, 2]

@@ -75,7 +75,7 @@ class Show:
 
             torch_encoder = TorchEncoder(encoder.weights)
             functions["torch"] = lambda: torch_encoder.embed(batch)
-        with self.console.status("timing"):
+        with self.console.status("timing", refresh_per_second=1):
             seconds = best_seconds(functions, rounds=5)
         self.console.print(speed_table({name: len(batch.ids) / took for name, took in seconds.items()}))
 

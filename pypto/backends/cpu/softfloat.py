@@ -48,9 +48,11 @@ def fma(e: LaneEmitter, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     last rounding does not see (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
     """
     x, y, z = (e.convert(v, float64) for v in (a, b, c))
+    usual = e.and_(usual_factor(e, x), usual_factor(e, y))
+    unscaled = e.add(e.mul(x, y), z)
     (x, scale), (y, other) = smaller(e, x, e.mul(x, y)), smaller(e, y, y)
     scale = e.mul(scale, other)
-    z = e.div(z, scale)
+    z = divided(e, z, scale)
     product, error = two_product(e, x, y)
     plain = e.mul(e.add(product, z), scale)
     high, low = two_sum(e, z, product)
@@ -64,9 +66,22 @@ def fma(e: LaneEmitter, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     total = e.mul(e.add(high, small), scale)
     inf = e.const(float("inf"), float64)
     result = e.select(e.cmp("lt", e.abs(total), inf), total, plain)
-    finite = e.and_(e.cmp("lt", e.abs(x), inf), e.cmp("lt", e.abs(y), inf))
-    drowned = e.and_(finite, e.cmp("eq", e.abs(z), inf))  # the product may overflow, but is finite
-    return e.convert(e.select(drowned, z, result), a.dtype)
+    result = e.select(e.cmp("eq", e.abs(z), inf), z, result)  # the product may overflow, but is finite
+    return e.convert(e.select(usual, result, unscaled), a.dtype)
+
+
+def usual_factor(e: LaneEmitter, x: Lanes) -> Lanes:
+    """Whether a factor is neither zero nor infinite nor NaN: else product and sum need no care."""
+    size = e.abs(x)
+    return e.and_(e.cmp("gt", size, e.const(0.0, float64)), e.cmp("lt", size, e.const(float("inf"), float64)))
+
+
+def divided(e: LaneEmitter, z: Lanes, scale: Lanes) -> Lanes:
+    """z / scale, but never zero for it: beside a large product the sign of the smallest number still decides a tie."""
+    zero, least = e.const(0.0, float64), e.const(5e-324, float64)
+    quotient = e.div(z, scale)
+    gone = e.and_(e.cmp("eq", quotient, zero), e.cmp("ne", z, zero))
+    return e.select(gone, copysign(e, least, z), quotient)
 
 
 def two_sum(e: LaneEmitter, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
