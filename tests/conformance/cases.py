@@ -195,9 +195,9 @@ def running_sums_f32(rng):
     return Launch(kernels.running_sums, 2, args, expected, 1e-5)
 
 
-def reduced(dtype: Any, sums: Any, tolerance: float) -> Make:
+def reduced(dtype: Any, sums: Any, tolerance: float, shape: tuple[int, ...] = (5, 9, 19)) -> Make:
     def make(rng: np.random.Generator) -> Launch:
-        x = (10 * normal(rng, 5, 9, 19)).astype(dtype)
+        x = (10 * normal(rng, *shape)).astype(dtype)
         wide = x.astype(np.float64) if x.dtype.kind not in "iu" else x
         parts = {"s0": wide.sum(0), "s1": wide.sum(1), "s2": wide.sum(2, keepdims=True), "s02": wide.sum((0, 2))}
         expected = {name: value.astype(sums) for name, value in parts.items()}
@@ -213,6 +213,9 @@ CASES.make["reduce_f64"] = reduced(np.float64, np.float64, 1e-13)
 CASES.make["reduce_f16"] = reduced(np.float16, np.float16, 2e-3)
 CASES.make["reduce_bf16"] = reduced(bfloat16, bfloat16, 1e-2)
 CASES.make["reduce_i8"] = reduced(np.int8, np.int32, 0)
+# One element behind whole registers: its store narrows, and must not write its neighbour.
+CASES.make["reduce_bf16_one_left"] = reduced(bfloat16, bfloat16, 1e-2, (3, 16, 17))
+CASES.make["reduce_i8_one_left"] = reduced(np.int8, np.int32, 0, (3, 65, 33))
 
 
 @CASES

@@ -11,6 +11,7 @@ import numpy as np
 import pypto as pto
 from tests.conformance import cases, flow_cases, network_cases
 from tests.conformance.cases import Array, Launch, Make
+from tests.conformance.fences import Fences
 
 ALL: dict[str, Make] = {**cases.CASES.make, **flow_cases.CASES.make, **network_cases.CASES.make}
 
@@ -27,7 +28,16 @@ def at_level(kernel: Any, level: str) -> Any:
 
 
 def run(kernel: Any, launch: Launch) -> dict[str, Array]:
-    """Launch; gives the outputs, and asserts that the inputs are as before."""
+    """Launch; gives the outputs, and asserts that the inputs and the memory around all arrays are as before."""
+    with Fences() as fences:
+        for name, x in launch.arguments.items():
+            others = (other for n, other in launch.arguments.items() if n != name and isinstance(other, np.ndarray))
+            if isinstance(x, np.ndarray) and x.flags.c_contiguous and not any(np.shares_memory(x, o) for o in others):
+                launch.arguments[name] = fences.around(x)
+        return run_inside(kernel, launch)
+
+
+def run_inside(kernel: Any, launch: Launch) -> dict[str, Array]:
     before = {n: x.copy() for n, x in launch.arguments.items() if isinstance(x, np.ndarray)}
     kernel[launch.grid](**launch.arguments)
     outputs = {name: launch.arguments[name] for name in launch.expected}
