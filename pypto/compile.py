@@ -73,6 +73,8 @@ class Session:
         return self.through_cache((("part", name), *backend.key_parts()), make)
 
     def through_cache(self, parts: tuple[tuple[str, str], ...], make: Callable[[], bytes]) -> bytes:
+        if self.settings.cache == "off":
+            return make()
         from pypto.runtime.cache import CacheKey
 
         data: bytes = self.cache.get_or_make(CacheKey((("format", _FORMAT), ("compiler", compiler_hash()), *parts)),

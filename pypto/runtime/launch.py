@@ -67,7 +67,7 @@ def fingerprint(values: tuple[Any, ...], constant: tuple[bool, ...]) -> tuple[tu
     addresses: list[int] = []
     for value, fixed in zip(values, constant):  # noqa: B905  # both as long as the signature, and `strict` costs
         kind = type(value)
-        if issubclass(kind, ndarray) and not fixed:
+        if (kind is ndarray or issubclass(kind, ndarray)) and not fixed:
             key += value.dtype, value.shape, value.strides
             addresses.append(_POINTER(id(value) + _DATA).value if _DATA else value.ctypes.data)
         elif kind is int:
@@ -140,7 +140,8 @@ class Plan:
     """How to launch one compiled version for arguments that are alike.
 
     `slots` is the argument block with all that these have in common. The rest comes from the arrays and the numbers
-    among the arguments, each given by slot and number. `free` holds blocks that no launch uses.
+    among the arguments, each given by slot and number. `free` holds blocks that no launch uses, with their address and
+    the places that they name.
     """
 
     found: Specialization
@@ -148,7 +149,7 @@ class Plan:
     pointers: list[tuple[int, int]]
     numbers: list[tuple[int, int, Callable[[Any], int]]]
     written: list[int]
-    free: list[tuple[Any, int]]
+    free: list[tuple[Any, int, Any]]
 
     @staticmethod
     def of(found: Specialization, infos: Mapping[str, Any]) -> Plan:
@@ -183,18 +184,21 @@ class Plan:
     ) -> None:
         """Fill an argument block and run all programs."""
         try:
-            slots, address = self.free.pop()
+            block = self.free.pop()
         except IndexError:
             slots = (ctypes.c_int64 * len(self.slots))(*self.slots)
-            address = ctypes.addressof(slots)
-        slots[0], slots[1], slots[2] = grid
-        slots[3] = scratch
-        for i, n in self.pointers:
-            slots[i] = addresses[n]
+            block = (slots, ctypes.addressof(slots), None)
+        slots, address, before = block
+        places = (grid, scratch, addresses)
+        if places != before:
+            slots[0], slots[1], slots[2] = grid
+            slots[3] = scratch
+            for i, n in self.pointers:
+                slots[i] = addresses[n]
         for i, n, bits in self.numbers:
             slots[i] = bits(values[n])
         self.found.program.run(address, grid[0] * grid[1] * grid[2], threads)
-        self.free.append((slots, address))
+        self.free.append((slots, address, places))
 
 
 def to_bits(kind: type, dtype: Any) -> Callable[[Any], int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.memory import STREAM_ALIGN, Chunk, MemoryEmitter, both, memory_dtype
+from pypto.backends.cpu.prefetch import LINE, moves
 from pypto.backends.cpu.pull import IndexMap, is_tile
 from pypto.ir.types import DType, int1, int8, int64
 from pypto.ops.memory import Access
@@ -132,6 +133,20 @@ class AccessEmitter(MemoryEmitter):
         if there.whole is not None:
             loaded = self.e.select(there.whole, loaded, rest or self.e.const(0, dtype))
         return from_memory(self.e, loaded, elem)
+
+    def prefetch(self, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk) -> None:
+        """Ask for what the next program will load in place of this chunk."""
+        first, step = self.place_of(access, base, index, at)
+        size, terms = memory_dtype(elem).itemsize, moves(access)
+        if terms is None or step.text != "1" or at.masked or at.tail or at.width * size < LINE:
+            return
+        for factor, count in terms:
+            by = self.e.convert(self.scalar(factor), int64) if factor is not None else self.e.const(1, int64)
+            first = self.sum(first, self.product(by, self.e.const(count, int64)))
+        pointer, _ = self.pointer(base, first, elem)
+        for start in range(0, at.width * size, LINE):
+            line = self.w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}")
+            self.w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", "0"), ("i32", "2"), ("i32", "1")))
 
     def mask_of(self, there: Existence, at: Chunk, mask: Lanes | None) -> Lanes | None:
         """All conditions in one mask."""

@@ -9,9 +9,11 @@ from pypto.backends.cpu.pull import constant_of
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region
 from pypto.ir.types import ArrayType
+from pypto.ops.memory import Access
 
 _UNKNOWN_TRIPS = 16
 _INSTRUCTIONS_PER_NS = 4.0
+_BYTES_PER_INSTRUCTION = 25.0  # what the second-level cache gives one thread in that time
 
 
 def estimate(function: Function, target: CpuTarget) -> float:
@@ -30,7 +32,17 @@ def instructions(op: Op, lanes: int) -> float:
     sizes = [v.tile.size for v in (*op.results, *op.operands) if not isinstance(v.type, ArrayType)]
     if op.name == "dot":
         return math.prod(op.operands[0].shape) * op.operands[1].shape[-1] / lanes
-    return own_cost(op) * max(sizes, default=1) / lanes
+    return own_cost(op) * max(sizes, default=1) / lanes + traffic(op) / _BYTES_PER_INSTRUCTION
+
+
+def traffic(op: Op) -> int:
+    """Bytes that a load or store moves."""
+    if op.name in ("load", "tile_load"):
+        return op.results[0].tile.size * op.results[0].dtype.itemsize
+    if op.name in ("store", "tile_store"):
+        value = op.operands[1] if op.name == "store" else Access.of(op).value
+        return value.tile.size * value.dtype.itemsize if value is not None else 0
+    return 0
 
 
 def trips(op: Op) -> float:

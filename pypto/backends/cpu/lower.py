@@ -87,6 +87,7 @@ class FunctionEmitter:
             self.ids = [self.e.convert(v, int32) for v in ids]
             self.counts = [self.e.convert(v, int32) for v in grid]
             self.nests.programs = self.e.mul(plane, grid[2])
+            self.nests.prefetch_in(item for item in self.schedule.items if isinstance(item, Nest))
             self.items(self.schedule.items)
         if self.nests.streams:  # such stores are ordered with nothing that follows
             w.line("fence seq_cst")

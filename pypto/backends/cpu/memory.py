@@ -125,8 +125,8 @@ class MemoryEmitter:
                 self.w.line(f"store {part.typed}, ptr {place}, align {align}")
             elif on is not False:
                 name = f"llvm.masked.store.{intrinsic_suffix(part.dtype, part.width)}.p0"
-                on = self.unknown(on, part.dtype)
-                args = ((part.type, part.text), ("ptr", place), ("i32", str(align)), (on.type, on.text))
+                where = self.unknown(on, part.dtype)
+                args = ((part.type, part.text), ("ptr", place), ("i32", str(align)), (where.type, where.text))
                 self.w.call("void", name, args)
 
     def unknown(self, mask: Lanes, dtype: DType) -> Lanes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from pypto.backends.cpu.access import AccessEmitter
@@ -52,6 +52,8 @@ class NestEmitter:
         self.programs = e.const(0, int64)  # of the whole grid
         self.streaming: Lanes | None = None  # condition under which the nest's stores go past the caches
         self.streams = False  # some store of the kernel may
+        self.last: dict[Op, Nest] = {}  # where a program's loads are computed for the last time
+        self.prefetching: Nest | None = None  # the running nest, if a program runs it once
         self.rough = False  # tiles of the nest may exist in part, not only as a whole
 
     def emit(self, nest: Nest, once: bool = False) -> None:
@@ -60,6 +62,7 @@ class NestEmitter:
         `once` says that a program runs the nest once, so that its stores and the grid tell how much it writes.
         """
         stmts = [s for body in nest.bodies for s in body]
+        self.prefetching = nest if once else None
         accesses = [Access.of(op) for s in stmts for op in self.ops(s) if op.name in ("tile_load", "tile_store")]
         self.memory.written = {s.buffer.view_of or s.buffer for s in stmts if s.buffer is not None}
         self.stores = [s.op for s in stmts if s.kind == "store" and s.op is not None]
@@ -74,6 +77,11 @@ class NestEmitter:
         ended = (s for s in stmts if s.kind in ("reduce", "arg") and s.buffer is None)
         finals = [s.op.results[0] for s in ended if s.op is not None]
         self.env.update(zip(finals, results, strict=True))
+
+    def prefetch_in(self, nests: Iterable[Nest]) -> None:
+        """Say which nests a program runs once: the last to load a tile asks for the next program's, too."""
+        stmts = [(nest, stmt) for nest in nests for body in nest.bodies for stmt in body]
+        self.last = {op: nest for nest, stmt in stmts for op in self.ops(stmt) if op.name == "tile_load"}
 
     def all_of(self, conditions: list[Lanes]) -> Lanes | None:
         return functools.reduce(self.e.and_, conditions) if conditions else None
@@ -343,6 +351,8 @@ class NestEmitter:
             access = Access.of(op)
             base = self.operand(access.base, op, index, at)
             mask, other = self.optional(access.mask, op, index, at), self.optional(access.other, op, index, at)
+            if self.prefetching is not None and self.last.get(op) is self.prefetching:
+                self.memory.prefetch(access, op.results[0].dtype, base, index, at)
             changed = any(may_alias(self.function, op, store) for store in self.stores)
             level = self.w.depth if changed else self.w.base
             return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other, level)
