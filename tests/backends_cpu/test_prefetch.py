@@ -1,0 +1,76 @@
+"""What a program asks for ahead of the next one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.backends.cpu.prefetch import moves
+from pypto.ops.memory import Access
+from tests.backends_cpu.lowering import lowered, optimized
+from tests.conformance.cases import Launch
+
+
+@pto.jit
+def rows(x, out, K: pto.constexpr):
+    """Two rows further with every program, one column further along the grid's second axis."""
+    i = pto.program_id(0) * 2 + pto.program_id(1)
+    t = x[i + K, :]
+    out[i, :] = t / pto.sum(t)
+
+
+@pto.jit
+def pointer_rows(x, out, stride, n, BLOCK: pto.constexpr):
+    cols = pto.arange(0, BLOCK)
+    t = pto.load(x + pto.program_id(0) * stride + cols, mask=cols < n, other=0.0)
+    pto.store(out + pto.program_id(0) * stride + cols, t / pto.sum(t), mask=cols < n)
+
+
+@pto.jit
+def stream(x, out, BLOCK: pto.constexpr):
+    i = pto.program_id(0) * BLOCK
+    out[i : i + BLOCK] = x[i : i + BLOCK] + 1
+
+
+@pto.jit
+def picked(x, index, out):
+    """Nobody knows which row the next program takes."""
+    out[pto.program_id(0), :] = x[index[pto.program_id(0)], :] * 2
+
+
+@pto.jit
+def shared(x, out):
+    """All programs read the same row."""
+    t = x[0, :]
+    out[pto.program_id(0), :] = t - pto.max(t)
+
+
+X = np.ones((64, 1024), np.float32)
+OUT = np.empty_like(X)
+LAUNCHES = {
+    "rows": Launch(rows, 8, {"x": X, "out": OUT, "K": 3}, {}),
+    "pointer_rows": Launch(pointer_rows, 8, {"x": X, "out": OUT, "stride": 1024, "n": 1024, "BLOCK": 1024}, {}),
+    "stream": Launch(stream, 8, {"x": X.reshape(-1), "out": OUT.reshape(-1), "BLOCK": 4096}, {}),
+    "picked": Launch(picked, 8, {"x": X, "index": np.arange(64), "out": OUT}, {}),
+    "shared": Launch(shared, 8, {"x": X, "out": OUT}, {}),
+}
+
+
+def first_access(name: str) -> Access:
+    return next(Access.of(op) for op in optimized(LAUNCHES[name]).walk() if op.name == "tile_load")
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_rows_that_lie_ahead_are_asked_for(name: str) -> None:
+    assert ("@llvm.prefetch" in lowered(LAUNCHES[name]).text) == (name in ("rows", "pointer_rows"))
+
+
+def test_how_far_the_next_row_is() -> None:
+    access = first_access("rows")
+    assert moves(access) == [(access.strides[0], 2)]
+
+
+@pytest.mark.parametrize("name", ["stream", "picked", "shared"])
+def test_no_known_distance(name: str) -> None:
+    assert [moves(Access.of(op)) for op in optimized(LAUNCHES[name]).walk() if op.name == "tile_load"][-1:] == [None]
