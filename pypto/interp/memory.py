@@ -20,7 +20,7 @@ from pypto.loc import Loc
 Array = np.ndarray[Any, Any]
 _SEGMENT = 44
 _ORIGIN = 1 << (_SEGMENT - 1)  # the first element lies in the middle, so that negative distances stay inside
-_NOBODY = -1
+_NOBODY = 0  # programs count from 1: memory that nobody writes stays untouched zeros
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ArrayArg:
 
 @dataclass
 class Segment:
-    """An array's memory, with who wrote each element and which are filled.
+    """An array's memory, with who wrote each element (once someone did) and which are filled.
 
     `exists` tells the elements from what lies between them, where the array is not all of its memory.
     """
@@ -97,7 +97,7 @@ class Memory:
         raw: Any = (ctypes.c_uint8 * (high - low)).from_address(arg.address + low) if high > low else b""
         data = np.frombuffer(raw, dtype=np.uint8).view(arg.dtype.numpy)
         filled = np.zeros(len(data), bool) if uninitialized else None
-        self.segments.append(Segment(arg, data, low, elements(arg, len(data)), np.full(len(data), _NOBODY), filled))
+        self.segments.append(Segment(arg, data, low, elements(arg, len(data)), np.zeros(0, np.int64), filled))
         return (len(self.segments) << _SEGMENT) + _ORIGIN
 
     def load(self, pointers: Array, mask: Array, other: Array, loc: Loc) -> Array:
@@ -111,11 +111,14 @@ class Memory:
 
     def store(self, pointers: Array, mask: Array, value: Array, loc: Loc, atomic: bool = False) -> None:
         for segment, index, chosen in self.resolve(pointers, mask, "store", loc):
+            if not len(segment.writer):
+                segment.writer = np.zeros(len(segment.data), np.int64)
             before = segment.writer[index]
-            foreign = (before != _NOBODY) & (before != self.program) & (not atomic)
+            foreign = (before != _NOBODY) & (before != self.program + 1) & (not atomic)
             if foreign.any():
-                self.fail(WriteRace, segment, index[foreign][0], loc, first=self.program_text(int(before[foreign][0])))
-            segment.writer[index] = self.program
+                first = self.program_text(int(before[foreign][0]) - 1)
+                self.fail(WriteRace, segment, index[foreign][0], loc, first=first)
+            segment.writer[index] = self.program + 1
             if segment.filled is not None:
                 segment.filled[index] = True
             segment.data[index] = value[chosen]
