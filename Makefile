@@ -9,7 +9,7 @@ PY      := $(VENV)/bin/python
 PIP     := $(PY) -m pip --disable-pip-version-check
 TUTORIALS := $(sort $(wildcard tutorials/0[1-5]_*.py))
 
-.PHONY: help demo test slow lint bench model clean
+.PHONY: help demo test slow lint bench docs model clean
 
 help:
 	@echo "make demo   set up $(VENV) and run the sentence encoder (tutorials 01 to 05 without its weights)"
@@ -17,6 +17,7 @@ help:
 	@echo "make slow   run the slow tests"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  measure against the peers that are installed, and write $(BENCH)"
+	@echo "make docs   write docs/reference from the op table"
 	@echo "make clean  remove $(VENV)"
 	@echo "PYTHON=... chooses the interpreter (3.11 or later), WORKERS=... the number of test processes"
 
@@ -40,6 +41,9 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.installed
 	$(PY) -m benchmarks core --json $(BENCH)
+
+docs: $(VENV)/.installed
+	$(PY) -m docs.reference
 
 clean:
 	rm -rf $(VENV)

@@ -1,0 +1,227 @@
+"""Writes the reference: one page for every public name, from the op table and the docstrings.
+
+``python -m docs.reference`` writes ``docs/reference``; a test holds the pages to what it would write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import io
+import pkgutil
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import pypto as pto
+from pypto import language, ops
+from pypto.ir.types import DType, float32, float64
+from pypto.ops.public import OpFunction
+from pypto.ops.row import REQUIRED, Effect, OpRow, Structural, Unsupported
+from tests.conformance.sources import define
+from tests.ops.rows import calls, operands_of, takes
+
+FOLDER: Final = Path(__file__).with_name("reference")
+SPECIAL: Final = (np.nan, -np.inf, -1.0, -0.0, 0.0, 1.0, np.inf)
+FAMILIES: Final = {
+    "arith": "Arithmetic and casts", "casts": "Arithmetic and casts", "math": "Mathematics", "shape": "Shapes",
+    "reduce": "Reductions and scans", "select": "Picking elements", "memory": "Memory", "atomic": "Atomics",
+    "matmul": "Matrix products",
+}  # fmt: skip
+# Values for the names in examples.
+NAMES: Final = {
+    "offsets": "pto.arange(0, 8)", "n": "6", "mask": "offsets < n", "value": "p[:] + 1", "x": "p[:]", "y": "p[:] * 2",
+    "z": "p[:] + 1", "indices": "7 - pto.arange(0, 8)", "a": "pto.ones((2, 3), pto.float32)",
+    "b": "pto.ones((3, 4), pto.float32)", "acc": "pto.ones((2, 4), pto.float32)",
+}  # fmt: skip
+SHAPED: Final = {"broadcast_to": "pto.zeros((1, 8), pto.float32)", "permute": "pto.ones((2, 3), pto.float32)",
+                 "reshape": "pto.arange(0, 128)"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A public name with what is known of it."""
+
+    name: str
+    value: Any
+
+    @property
+    def row(self) -> OpRow | None:
+        return self.value.row if isinstance(self.value, OpFunction) else None
+
+    @property
+    def family(self) -> str:
+        if self.row is not None:
+            module = origin(self.row)
+            return next((text for stem, text in FAMILIES.items() if module.startswith(stem)), "Other ops")
+        if isinstance(self.value, DType):
+            return "Types"
+        return "Functions in the language" if inspect.isfunction(self.value) else "Built into the front end"
+
+    @property
+    def signature(self) -> str:
+        with contextlib.suppress(TypeError, ValueError):
+            signature = inspect.signature(self.value)
+            plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+            return f"pto.{self.name}{inspect.Signature(plain)}"
+        return f"pto.{self.name}"
+
+    @property
+    def summary(self) -> str:
+        if isinstance(self.value, DType):
+            return f"Element type of {self.value.bits} bits ({self.value.kind})."
+        return (inspect.getdoc(self.value) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def origin(row: OpRow) -> str:
+    """Name of the module that holds a row."""
+    names = (m.name for m in pkgutil.iter_modules(ops.__path__))
+    return next(n for n in names if row in getattr(importlib.import_module(f"pypto.ops.{n}"), "ROWS", ()))
+
+
+def entries() -> list[Entry]:
+    return [Entry(name, getattr(language, name)) for name in sorted(language.__all__)]
+
+
+def page(entry: Entry) -> str:
+    parts = [f"# pto.{entry.name}", f"```\n{entry.signature}\n```", entry.summary]
+    if entry.row is not None:
+        parts += row_parts(entry.row)
+    elif not isinstance(entry.value, DType):
+        rest = (inspect.getdoc(entry.value) or "").split("\n\n", 1)[1:]
+        parts += [f"```text\n{rest[0]}\n```"] if rest else []
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def row_parts(row: OpRow) -> list[str]:
+    sections = (("Parameters", parameters(row)), ("Types", types(row)), ("Edge cases", edges(row)),
+                ("Accuracy", accuracy(row)), ("Backends", backends(row)), ("Example", example(row)))  # fmt: skip
+    return [f"## {title}\n\n{text}" for title, text in sections if text]
+
+
+def parameters(row: OpRow) -> str:
+    lines = ["| name | kind | default | |", "|---|---|---|---|"]
+    for p in row.params:
+        kind = "tile or number" if p.is_operand else p.kind
+        lines.append(f"| `{p.name}` | {kind} | {'' if p.default is REQUIRED else f'`{p.default!r}`'} | {p.doc} |")
+    return "\n".join(lines) if row.params else ""
+
+
+def types(row: OpRow) -> str:
+    """Result by operand type, for ops that compute."""
+    if row.meaning is None or not operands_of(row):
+        return ""
+    if any(p.kind == "dtype" and p.default is REQUIRED for p in row.params):
+        return f"Takes {listed(takes(row))}; gives the type that is asked for."
+    by_result: dict[DType, list[DType]] = {}
+    for dtype in takes(row):
+        by_result.setdefault(calls(row, dtype)[0].op.results[0].dtype, []).append(dtype)
+    same = [d for d, sources in by_result.items() if d in sources]
+    lines = ["| operands | result |", "|---|---|", *([f"| {listed(same)} | the same |"] if same else [])]
+    others = [(result, [d for d in sources if d != result]) for result, sources in by_result.items()]
+    lines += [f"| {listed(sources)} | {listed([result])} |" for result, sources in others if sources]
+    return "\n".join(lines)
+
+
+def listed(dtypes: Iterable[DType]) -> str:
+    return ", ".join(f"`{d.public}`" for d in dtypes)
+
+
+def edges(row: OpRow) -> str:
+    """What a function of one float gives for values that are special."""
+    if not (row.elementwise and row.meaning and len(operands_of(row)) == 1 and float32 in takes(row)):
+        return ""
+    call = calls(row, float32)[0]
+    if call.op.results[0].dtype not in (float32, float64):
+        return ""
+    found = np.asarray(row.meaning(call.op, np.array(SPECIAL, np.float32))).astype(np.float32)
+    cells = [" | ".join(f"{v:g}" for v in values) for values in (SPECIAL, found)]
+    return f"| x | {cells[0]} |\n|---|{'---|' * len(SPECIAL)}\n| {row.name}(x) | {cells[1]} |"
+
+
+def accuracy(row: OpRow) -> str:
+    if row.meaning is None or not row.elementwise:
+        return ""
+    words = {"f32": "float32", "f64": "float64"}
+    told = [f"{ulp:g} ulp in {words.get(name, name)}" for name, ulp in row.ulp.items() if ulp]
+    return f"At most {', '.join(told)}, against float64." if told else "Exact, or correctly rounded."
+
+
+def backends(row: OpRow) -> str:
+    cpu = {Structural: "loops of its own", Unsupported: "not supported"}.get(type(row.cpu), "in vector registers")
+    ascend = row.ascend.reason if isinstance(row.ascend, Unsupported) else "planned"
+    lines = ["| backend | |", "|---|---|", f"| CPU | {cpu} |", "| interpreter | numpy |", f"| Ascend | {ascend} |"]
+    return "\n".join(lines)
+
+
+def example(row: OpRow) -> str:
+    """A kernel with the row's example, and what the interpreter prints for it."""
+    if not row.example:
+        return ""
+    text = example_kernel(row)
+    printed = run_example(text, integers=row.dtypes == "int")
+    return f"```python\n{text}```\n" + (f"\nwith `p = [1, 2, … 8]` prints\n\n```text\n{printed}```" if printed else "")
+
+
+def example_kernel(row: OpRow) -> str:
+    arrays = {"x": "p", "y": "p", "offsets": NAMES["offsets"]} if row.effect is not Effect.PURE else {}
+    names = NAMES | ({"x": SHAPED[row.name]} if row.name in SHAPED else {}) | arrays
+    used = dict.fromkeys(n for n in words(row.example) if n in names)
+    if "mask" in used:
+        used = dict.fromkeys(["offsets", "n", *used])
+    lines = [f"{n} = {names[n]}" for n in sorted(used, key=list(names).index)]
+    call = f"pto.{row.example}"
+    body = [*lines, call if row.name == "store" else f"print({call})"]
+    return "@pto.jit\ndef kernel(p):\n" + textwrap.indent("\n".join(body), "    ") + "\n"
+
+
+def words(text: str) -> list[str]:
+    return "".join(c if c.isidentifier() or c.isdigit() else " " for c in text).split()
+
+
+def run_example(text: str, integers: bool) -> str:
+    kernel: Any = define(text.removeprefix("@pto.jit\n"))
+    p = np.arange(1, 9).astype(np.int32 if integers else np.float32)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), np.printoptions(precision=4, suppress=True, linewidth=100):
+        pto.interpret(kernel)[1](p)
+    return output.getvalue()
+
+
+def index(found: list[Entry]) -> str:
+    lines = [
+        "# Reference",
+        "",
+        "Every public name of the language, from the op table. Written by `python -m docs.reference`.",
+    ]
+    for family in sorted({e.family for e in found}):
+        lines += ["", f"## {family}", "", "| | |", "|---|---|"]
+        lines += [f"| [`{e.name}`]({e.name}.md) | {e.summary} |" for e in found if e.family == family]
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """File names and texts of the whole reference."""
+    found = entries()
+    yield "index.md", index(found)
+    for entry in found:
+        yield f"{entry.name}.md", page(entry)
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    wanted = dict(pages())
+    for old in FOLDER.glob("*.md"):
+        if old.name not in wanted:
+            old.unlink()
+    for name, text in wanted.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The reference in `docs` is what the op table and the docstrings say today."""
+
+from __future__ import annotations
+
+import pytest
+
+import pypto as pto
+from docs.reference import FOLDER, pages
+
+PAGES = dict(pages())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page(name: str) -> None:
+    path = FOLDER / name
+    assert path.is_file(), "run `make docs`"
+    assert path.read_text(encoding="utf-8") == PAGES[name], "run `make docs`"
+
+
+def test_no_page_is_left_over() -> None:
+    assert {path.name for path in FOLDER.glob("*.md")} == PAGES.keys()
+
+
+def test_every_public_op_has_a_page() -> None:
+    from pypto.ops.table import ROWS
+
+    assert {f"{row.name}.md" for row in ROWS if row.public} <= PAGES.keys()
+    assert all(hasattr(pto, name.removesuffix(".md")) for name in PAGES if name != "index.md")
