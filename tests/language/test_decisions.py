@@ -1,0 +1,369 @@
+"""The table of decided semantics, row by row: each test is named after its row. More cases of each stand elsewhere."""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+
+Array = np.ndarray[Any, Any]
+Engine = Callable[[Any], Any]
+F32, I32 = np.float32, np.int32
+
+
+@pytest.fixture(params=["cpu", "interpreter"])
+def on(request: pytest.FixtureRequest) -> Engine:
+    """A kernel as it is compiled, and as the interpreter runs it."""
+    return pto.interpret if request.param == "interpreter" else lambda kernel: kernel
+
+
+def run(on: Engine, kernel: Any, *inputs: Array, like: Any = None, dtype: Any = F32, grid: Any = 1) -> Array:
+    """What a kernel leaves in its last argument, an array like the first one."""
+    out = np.zeros(inputs[0].shape if like is None else like, dtype)
+    on(kernel)[grid](*inputs, out)
+    return out
+
+
+@pto.jit
+def promoted(a, b, out):
+    t = a[:] + b[:]
+    pto.static_assert(t.dtype == out.dtype)
+    out[:] = t
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "result"),
+    [("int8", "int32", "int32"), ("uint8", "int8", "uint8"), ("int64", "float16", "float16"),
+     ("uint32", "int32", "uint32"), ("float16", "bfloat16", "float16"), ("bfloat16", "float32", "float32"), ("int64", "float32", "float32")],
+)  # fmt: skip
+def test_promotion(on: Engine, a: str, b: str, result: str) -> None:
+    """Kind, then width, then fp16 over bf16, then unsigned over signed."""
+    x, y = np.array([1, 2, 3], getattr(pto, a).numpy), np.array([4, 5, 6], getattr(pto, b).numpy)
+    assert run(on, promoted, x, y, dtype=getattr(pto, result).numpy).tolist() == [5, 7, 9]
+
+
+@pto.jit
+def weak(a, out):
+    t = a[:] * 2 + 1
+    pto.static_assert(t.dtype == a.dtype)
+    out[:] = t
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bfloat16", "float64"])
+def test_promotion_of_python_numbers(on: Engine, dtype: str) -> None:
+    x = np.array([1, 2, 3], getattr(pto, dtype).numpy)
+    assert run(on, weak, x, dtype=x.dtype).tolist() == [3, 5, 7]
+
+
+@pto.jit
+def divided(a, b, out):
+    t = a[:] / b[:]
+    pto.static_assert(t.dtype == pto.float32)
+    out[:] = t
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "uint8"])
+def test_division_gives_float32(on: Engine, dtype: str) -> None:
+    """Of two 16-bit floats, and of two integers."""
+    x, y = np.array([1, 7, 9], getattr(pto, dtype).numpy), np.array([3, 2, 4], getattr(pto, dtype).numpy)
+    np.testing.assert_array_equal(run(on, divided, x, y), x.astype(F32) / y.astype(F32))
+
+
+CONSTANTS = (-7 // 2, -7 % 2)
+
+
+@pto.jit
+def floor_division(a, b, quotient, rest):
+    quotient[:], rest[:] = a[:] // b[:], a[:] % b[:]
+    pto.static_assert(CONSTANTS == (-7 // 2, -7 % 2))
+
+
+def test_floor_division_and_remainder(on: Engine) -> None:
+    """Towards zero, with the sign of the dividend; Python's own rule between constants."""
+    quotient, rest = np.zeros(4, I32), np.zeros(4, I32)
+    on(floor_division)[1](np.array([-7, 7, -7, 7], I32), np.array([2, -2, -2, 2], I32), quotient, rest)
+    assert (quotient.tolist(), rest.tolist()) == ([-3, -3, 3, 3], [-1, 1, -1, 1])
+
+
+def test_mixed_signs_are_an_error(on: Engine) -> None:
+    with pytest.raises(pto.errors.Diagnostic, match="sign"):
+        on(floor_division)[1](np.ones(4, I32), np.ones(4, np.uint32), np.ones(4, I32), np.ones(4, I32))
+
+
+@pto.jit
+def remainder(a, b, out):
+    out[:] = a[:] % b[:]
+
+
+def test_remainder_of_floats_is_fmod(on: Engine) -> None:
+    x, y = np.array([-7.5, 7.5, 5.25, -1], F32), np.array([2, -2, 0.5, 3], F32)
+    np.testing.assert_array_equal(run(on, remainder, x, y), np.fmod(x, y))
+
+
+@pto.jit
+def shifted(a, out):
+    out[:] = a[:] >> 1
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
+def test_shifts(on: Engine, dtype: Any) -> None:
+    """Arithmetic for signed numbers, logical for unsigned ones."""
+    x = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max, 5], dtype)
+    np.testing.assert_array_equal(run(on, shifted, x, dtype=dtype), x >> 1)
+
+
+@pto.jit
+def squared(a, out):
+    out[:] = a[:] * a[:]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint32, np.int64])
+def test_integer_overflow_wraps(on: Engine, dtype: Any) -> None:
+    x = np.array([np.iinfo(dtype).max, np.iinfo(dtype).min, 3], dtype)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(run(on, squared, x, dtype=dtype), x * x)
+
+
+@pto.jit
+def cast_to(a, out):
+    out[:] = a[:].to(out.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+def test_casts_from_float_saturate(on: Engine, dtype: Any) -> None:
+    info = np.iinfo(dtype)
+    x = np.array([1e30, -1e30, np.nan, np.inf, -np.inf, 2.9, -0.5], F32)
+    expected = [info.max, info.min, 0, info.max, info.min, 2, 0]
+    assert run(on, cast_to, x, dtype=dtype).tolist() == expected
+
+
+def test_casts_between_integers_wrap(on: Engine) -> None:
+    assert run(on, cast_to, np.array([1000, -129], I32), dtype=np.int8).tolist() == [-24, 127]
+
+
+def test_casts_of_floats_round_to_even(on: Engine) -> None:
+    x = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20], F32)
+    assert run(on, cast_to, x, dtype=pto.bfloat16.numpy).tolist() == [1, 1 + 2**-6, 1 + 2**-7]
+
+
+@pto.jit
+def extremes(a, b, most, least, places):
+    x, y = a[:], b[:]
+    most[:], least[:] = pto.maximum(x, y), pto.minimum(x, y)
+    places[0], places[1] = pto.argmax(x, 0), pto.argmin(x, 0)
+
+
+def test_extremes_ignore_nan(on: Engine) -> None:
+    """Ties go to the lowest index."""
+    x, y = np.array([np.nan, 3, 1, 3, 1], F32), np.array([2, np.nan, 1, 4, -1], F32)
+    most, least, places = np.zeros(5, F32), np.zeros(5, F32), np.zeros(2, I32)
+    on(extremes)[1](x, y, most, least, places)
+    assert (most.tolist(), least.tolist(), places.tolist()) == ([2, 3, 1, 4, 1], [2, 3, 1, 3, -1], [1, 2])
+
+
+@pto.jit
+def summed(a, out):
+    t = pto.sum(a[:])
+    pto.static_assert(t.dtype == out.dtype)
+    out[0] = t
+
+
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [("int8", "int32"), ("int16", "int32"), ("uint8", "uint32"), ("int1", "int32"), ("float16", "float16"),
+     ("bfloat16", "bfloat16"), ("int64", "int64")],
+)  # fmt: skip
+def test_sums_of_small_types(on: Engine, dtype: str, result: str) -> None:
+    """In 32 bits; 16-bit floats add up in float32, so that small terms are not lost."""
+    x = np.ones(4096 + 1, getattr(pto, dtype).numpy)
+    found = run(on, summed, x, like=1, dtype=getattr(pto, result).numpy)
+    assert found[0] == np.array(4097).astype(found.dtype)
+
+
+@pto.jit
+def product(a, b, out):
+    t = pto.dot(a[:, :], b[:, :])
+    pto.static_assert(t.dtype == out.dtype)
+    out[:, :] = t
+
+
+@pytest.mark.parametrize(("dtype", "result"), [("float64", "float64"), ("float32", "float32"), ("float16", "float32"),
+                                               ("bfloat16", "float32"), ("int8", "int32")])  # fmt: skip
+def test_accumulators_of_dot(on: Engine, dtype: str, result: str) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-3, 4, s).astype(getattr(pto, dtype).numpy) for s in ((5, 300), (300, 7)))
+    found = run(on, product, x, y, like=(5, 7), dtype=getattr(pto, result).numpy)
+    np.testing.assert_array_equal(found.astype(int), x.astype(int) @ y.astype(int))
+
+
+@pto.jit
+def multiplied_and_added(a, b, c, out):
+    out[:] = a[:] * b[:] + c[:]
+
+
+@pto.jit(fast_math=True)
+def contracted(a, b, c, out):
+    out[:] = a[:] * b[:] + c[:]
+
+
+def test_no_contraction(on: Engine) -> None:
+    """A product is rounded before it is added, unless the kernel asks for fast mathematics."""
+    rng = np.random.default_rng(1)
+    x, y, z = rng.standard_normal((3, 1000), F32)
+    np.testing.assert_array_equal(run(on, multiplied_and_added, x, y, z), x * y + z)
+    assert np.abs(run(lambda k: k, contracted, x, y, z) - (x * y + z)).max() < 1e-6
+
+
+@pto.jit
+def masked(x, out, first, last, BLOCK: pto.constexpr):
+    i = pto.arange(0, BLOCK) + first
+    pto.store(out + i - first, pto.load(x + i, mask=(i >= 0) & (i < last), other=-1))
+
+
+def test_masked_lanes_touch_no_memory() -> None:
+    """The array ends where the process may read no further."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, page)
+    x = np.frombuffer(memory, F32)
+    x[:] = 1
+    out = np.zeros(2 * page, F32)
+    masked[1](x, out, 0, x.size, BLOCK=2 * page)
+    assert out[: x.size].all() and (out[x.size :] == -1).all()
+    masked[1](x, out, -64, x.size, BLOCK=x.size)
+    assert (out[:64] == -1).all() and (out[64 : x.size] == 1).all()
+
+
+@pto.jit
+def collatz(x, out, limit):
+    """Every form of control flow."""
+    n, steps = x[pto.program_id(0)], 0
+    while n != 1 and steps < limit:
+        steps += 1
+        if n % 2 == 0:
+            n = n // 2
+            continue
+        n = 3 * n + 1
+    out[pto.program_id(0)] = steps if 0 <= steps < limit else -1
+
+
+def test_control_flow(on: Engine) -> None:
+    def steps(n: int) -> int:
+        count = 0
+        while n != 1 and count < 100:
+            n, count = n // 2 if n % 2 == 0 else 3 * n + 1, count + 1
+        return count if count < 100 else -1
+
+    x, out = np.arange(1, 40, dtype=I32), np.zeros(39, I32)
+    on(collatz)[39](x, out, 100)
+    assert out.tolist() == [steps(int(n)) for n in x]
+
+
+@pto.jit
+def two_types(x, out, n):
+    t = x[:]
+    if n > 1:
+        t = pto.sum(t)
+    out[:] = t
+
+
+def test_a_variable_has_one_type(on: Engine) -> None:
+    """The error names it, both types and both places, and the place of the reading."""
+    with pytest.raises(pto.errors.Diagnostic, match=r"`t`") as error:
+        on(two_types)[1](np.ones(4, F32), np.ones(4, F32), 3)
+    assert str(error.value).count("-->") == 3 and "f32" in str(error.value)
+
+
+@pto.jit
+def ordered(x, out):
+    """A load sees the program's own earlier stores."""
+    i = pto.arange(0, 8)
+    for k in range(3):
+        pto.store(x + i, pto.load(x + 7 - i) + k)
+    out[:] = x[:]
+
+
+def test_memory_order_within_a_program(on: Engine) -> None:
+    x = np.arange(8, dtype=I32)
+    expected = x.copy()
+    for k in range(3):
+        expected = expected[::-1] + k
+    assert run(on, ordered, x, dtype=I32).tolist() == expected.tolist()
+
+
+@pto.jit
+def counted(lock, count):
+    """A lock of one word, held while a plain number is counted up."""
+    while pto.atomic_cas(lock, 0, 1) == 1:
+        pass
+    count[0] = count[0] + 1
+    pto.atomic_xchg(lock, 0)
+
+
+def test_the_holder_of_a_lock_makes_progress() -> None:
+    lock, count = np.zeros(1, I32), np.zeros(1, I32)
+    thread = threading.Thread(target=lambda: counted[500](lock, count), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive() and count[0] == 500
+
+
+def test_aliasing(on: Engine) -> None:
+    """In place, and with a shift: what program order gives."""
+    x = np.arange(64, dtype=F32)
+    on(squared)[1](x[:32], x[:32])
+    np.testing.assert_array_equal(x[:32], np.arange(32) ** 2)
+    on(squared)[1](x[:32], x[1:33])
+    np.testing.assert_array_equal(x[1:33], np.arange(32, dtype=F32) ** 4)
+
+
+@pto.jit
+def power(x, N: pto.constexpr):
+    return x if N == 1 else x * power(x, N - 1)
+
+
+def applied(function, x, *rest, scale=1):
+    return function(x, *rest) * scale
+
+
+@pto.jit
+def functions(a, out):
+    out[:] = applied(power, a[:], 3, scale=SCALE) + applied(lambda v: v + 1, a[:])
+
+
+SCALE = 2
+
+
+def test_functions(on: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions as arguments, defaults, keywords, recursion over constants; a changed global is seen."""
+    x = np.arange(5, dtype=F32)
+    np.testing.assert_array_equal(run(on, functions, x), 2 * x**3 + x + 1)
+    monkeypatch.setitem(globals(), "SCALE", 5)
+    np.testing.assert_array_equal(run(on, functions, x), 5 * x**3 + x + 1)
+
+
+@pto.jit
+def kinds(value, out):
+    pto.static_assert(value is None or value.dtype == out.dtype)
+    out[0] = 7 if value is None else value
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(2**31 - 1, np.int32), (-(2**31), np.int32), (2**31, np.int64), (2**63, np.uint64), (0.1, np.float32),
+     (True, np.bool_), (np.float64(0.1), np.float64), (np.int8(3), np.int8), (None, np.int32)],
+)  # fmt: skip
+def test_scalar_arguments(on: Engine, value: Any, dtype: Any) -> None:
+    out = np.zeros(1, dtype)
+    on(kinds)[1](value, out)
+    assert out[0] == np.array(7 if value is None else value).astype(dtype)
+
+
+def test_scalar_arguments_too_large() -> None:
+    with pytest.raises(OverflowError, match="64 bits"):
+        kinds[1](2**64, np.zeros(1, np.uint64))
