@@ -40,7 +40,8 @@ def promoted(a, b, out):
 @pytest.mark.parametrize(
     ("a", "b", "result"),
     [("int8", "int32", "int32"), ("uint8", "int8", "uint8"), ("int64", "float16", "float16"),
-     ("uint32", "int32", "uint32"), ("float16", "bfloat16", "float16"), ("bfloat16", "float32", "float32"), ("int64", "float32", "float32")],
+     ("uint32", "int32", "uint32"), ("float16", "bfloat16", "float16"), ("bfloat16", "float32", "float32"),
+     ("int64", "float32", "float32")],
 )  # fmt: skip
 def test_promotion(on: Engine, a: str, b: str, result: str) -> None:
     """Kind, then width, then fp16 over bf16, then unsigned over signed."""
