@@ -17,7 +17,12 @@ from tests.conformance.processes import ROOT, python
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(pto.__path__, "pypto."))
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+GUIDES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+BLOCKS = [
+    pytest.param(block, id=f"{guide.stem}-{number}")
+    for guide in GUIDES
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL))
+]
 PUBLIC = sorted(pto.__all__)
 
 
@@ -54,17 +59,17 @@ def test_public_names_are_documented(name: str) -> None:
     assert first.endswith((".", ")"))
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_readme(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", BLOCKS)
+def test_guide(block: str, tmp_path: Path) -> None:
     """Every block of Python is a program; a comment after `print` is what it prints."""
-    script = tmp_path / "readme.py"
-    script.write_text(BLOCKS[number], encoding="utf-8")
-    said = [line.split("#", 1)[1].strip() for line in BLOCKS[number].splitlines() if re.match(r"print\(.*\)\s+#", line)]
+    script = tmp_path / "guide.py"
+    script.write_text(block, encoding="utf-8")
+    said = [line.split("#", 1)[1].strip() for line in block.splitlines() if re.match(r"print\(.*\)\s+#", line)]
     assert python(script).splitlines() == said
 
 
-def test_readme_has_a_program() -> None:
-    assert len(BLOCKS) >= 1 and any("@pto.jit" in block for block in BLOCKS)
+def test_guides_have_programs() -> None:
+    assert {"README-0", "coming-from-triton-0"} <= {block.id for block in BLOCKS}
 
 
 @pytest.mark.parametrize("target", ["ARCHITECTURE.md", "LICENSE", "CHANGELOG.md", "tutorials", "Makefile"])
