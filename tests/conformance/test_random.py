@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import pypto as pto
 from pypto.ops.table import TABLE
 from tests.conformance.expressions import LAYOUTS, Program, programs
+from tests.conformance.fences import Fences
 from tests.conformance.sources import define
 from tests.conftest import LEVELS
 from tests.ops.samples import Array, assert_same, finfo, ulp_errors, wide
@@ -22,8 +23,11 @@ COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 def launch(kernel: Any, program: Program, arrays: list[Array], n: int) -> list[Array]:
     grid = tuple(-(-(size + program.shift) // block) for size, block in zip(program.sizes, program.blocks, strict=True))
-    kernel[grid](*arrays, n, *program.blocks)
-    return arrays[len(program.inputs) :]
+    count = len(program.inputs)
+    with Fences() as fences:
+        outputs = [fences.around(array) for array in arrays[count:]]
+        kernel[grid](*arrays[:count], *outputs, n, *program.blocks)
+    return outputs
 
 
 def check(program: Program, layouts: list[str], n: int, level: str) -> None:
