@@ -3,6 +3,7 @@
 
 VENV    ?= .venv
 WORKERS ?= auto
+SUITE   ?= core
 BENCH   ?= bench.json
 
 PY      := $(VENV)/bin/python
@@ -16,8 +17,8 @@ help:
 	@echo "make test   set up $(VENV) and run the tests, without the slow ones"
 	@echo "make slow   run the slow tests"
 	@echo "make lint   ruff and mypy"
-	@echo "make bench  measure against the peers that are installed, and write $(BENCH)"
-	@echo "make docs   write docs/reference from the op table"
+	@echo "make bench  measure SUITE=$(SUITE) against the peers that are installed, and write $(BENCH) and its picture"
+	@echo "make docs   write docs/reference and the table of Triton's names"
 	@echo "make clean  remove $(VENV)"
 	@echo "PYTHON=... chooses the interpreter (3.11 or later), WORKERS=... the number of test processes"
 
@@ -40,10 +41,11 @@ lint: $(VENV)/.dev
 	$(PY) -m mypy
 
 bench: $(VENV)/.installed
-	$(PY) -m benchmarks core --json $(BENCH)
+	$(PY) -m benchmarks $(SUITE) --json $(BENCH) --plot $(BENCH:.json=.png)
 
 docs: $(VENV)/.installed
 	$(PY) -m docs.reference
+	$(PY) -m docs.triton_names
 
 clean:
 	rm -rf $(VENV)

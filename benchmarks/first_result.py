@@ -1,9 +1,12 @@
-"""``python -m benchmarks.first_result result|compile``: seconds that the first softmax of this process costs."""
+"""``python -m benchmarks.first_result WHAT``: prints seconds that first results, or compilations, cost a process."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any, Final
 
 
 def first_result() -> list[float]:
@@ -19,29 +22,88 @@ def first_result() -> list[float]:
     return [time.perf_counter() - start]
 
 
-def compiling(times: int = 8) -> list[float]:
-    """Seconds from the kernel's source to something callable, all modules imported; the first one sets LLVM up."""
+def everything_loaded() -> None:
+    """Import all modules of the compiler, so that none of them is part of a compilation's time."""
     import importlib
     import pkgutil
 
     import llvmlite.binding  # noqa: F401
-    import numpy as np
 
     import pypto
-    from benchmarks.tutorials import load_tutorial
 
-    x = np.ones((64, 4096), np.float32)
-    out = np.empty_like(x)
     for module in pkgutil.walk_packages(pypto.__path__, "pypto."):
         importlib.import_module(module.name)
+
+
+def compiling(tutorial: str, kernel: str, arrays: int, shape: tuple[int, ...], times: int, **meta: Any) -> list[float]:
+    """Seconds from the kernel's source to something callable, all modules imported; the first one sets LLVM up."""
+    import numpy as np
+
+    from benchmarks.tutorials import load_tutorial
+
+    given = [np.ones(shape, np.float32) for _ in range(arrays)]
+    everything_loaded()
     seconds = []
     for _ in range(times):
-        kernel = load_tutorial("02_fused_softmax").softmax
+        made = getattr(load_tutorial(tutorial), kernel)
         start = time.perf_counter()
-        kernel.compile(x, out)
+        made.compile(*given, **meta)
         seconds.append(time.perf_counter() - start)
     return seconds
 
 
+def softmax(times: int = 8) -> list[float]:
+    return compiling("02_fused_softmax", "softmax", 2, (64, 4096), times)
+
+
+def attention() -> list[float]:
+    return compiling("05_flash_attention", "attention", 4, (4, 512, 64), 6, CAUSAL=False, BM=128, BN=128)
+
+
+def loading() -> list[float]:
+    """Seconds of a kernel that the disk cache holds, in a process whose machinery is warm from another one."""
+    compiling("01_vector_add", "add", 3, (4096,), 2, BLOCK=256)
+    return softmax(1)
+
+
+def by_numba() -> list[float]:
+    """Seconds of numba for softmax, compiled afresh a few times."""
+    import numba
+    import numpy as np
+
+    from benchmarks import numba_kernels
+
+    x = np.ones((64, 4096), np.float32)
+    seconds = []
+    for _ in range(3):
+        made = numba.njit(parallel=True, fastmath=True)(numba_kernels.softmax.py_func)
+        start = time.perf_counter()
+        made(x, np.empty_like(x))
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def by_torch() -> list[float]:
+    """Seconds of torch.compile for softmax, compiled afresh a few times."""
+    import torch
+
+    x = torch.ones(64, 4096)
+    seconds = []
+    torch._inductor.config.force_disable_caches = True
+    for _ in range(3):
+        torch.compiler.reset()
+        start = time.perf_counter()
+        torch.compile(lambda t: torch.softmax(t, -1))(x)
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+KINDS: Final = MappingProxyType[str, Callable[[], list[float]]](
+    {
+        "result": first_result, "compile": softmax, "attention": attention, "load": loading,
+        "numba": by_numba, "torch": by_torch,
+    }
+)  # fmt: skip
+
 if __name__ == "__main__":
-    print(*{"result": first_result, "compile": compiling}[sys.argv[1]]())
+    print(*KINDS[sys.argv[1]]())

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.limits_ir import CHAINS, LOOPS, module
+from benchmarks.limits_ir import CHAINS, PRODUCTS, STREAMS, module, products
 
 # Bytes of one array, over all threads: L1 and L2 are a core's own, the rest is shared.
 OWN: Final = MappingProxyType({"L1": 12 << 10, "L2": 256 << 10})
@@ -30,6 +30,7 @@ class Machine:
     """The compiled loops, the floats in one vector, and what keeps the machine code alive."""
 
     width: int
+    products: tuple[str, ...]
     loops: Mapping[str, Loop]
     owner: Any
 
@@ -38,8 +39,9 @@ class Machine:
 class Limits:
     """Measured rates by name and number of threads.
 
-    "fma" in flop/s; "read", "copy" and "add" at "L1", "L2", "L3" and "DRAM" in bytes moved per second, stores past the
-    caches included where they are faster.
+    "fma", "fma64", "bf16" and "int8" in operations per second, the rate of "fma" in place of the latter two where the
+    machine has no instruction for them; "read", "copy" and "add" at "L1", "L2", "L3" and "DRAM" in bytes moved per
+    second, stores past the caches included where they are faster.
     """
 
     rates: Mapping[str, Mapping[int, float]]
@@ -49,18 +51,17 @@ class Limits:
         return self.rates[name][threads]
 
 
-def vector_width(features: str) -> int:
-    """Floats in the widest vector register of LLVM's feature list.
+def vector_width(features: frozenset[str]) -> int:
+    """Floats in the widest vector register of a machine with these features of LLVM's.
 
     Examples
     --------
-    >>> vector_width("+avx,+avx2,-avx512f"), vector_width("+neon")
+    >>> vector_width(frozenset({"avx", "avx2"})), vector_width(frozenset({"neon"}))
     (8, 4)
     """
-    on = {f[1:] for f in features.split(",") if f.startswith("+")}
-    if "avx512f" in on:
+    if "avx512f" in features:
         return 16
-    return 8 if "avx" in on else 4
+    return 8 if "avx" in features else 4
 
 
 def compile_loops() -> Machine:
@@ -69,16 +70,17 @@ def compile_loops() -> Machine:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=2)
-    width = vector_width(features)
-    jit = llvm.create_lljit_compiler(target)
-    library = llvm.JITLibraryBuilder().add_ir(module(width))
-    for name in LOOPS:
+    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
+    target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features.flatten(), opt=2)
+    on = frozenset(name for name, there in features.items() if there)
+    width, jit = vector_width(on), llvm.create_lljit_compiler(target)
+    library = llvm.JITLibraryBuilder().add_ir(module(width, on))
+    names = (*products(on), *STREAMS)
+    for name in names:
         library.export_symbol(name)
     linked = library.link(jit, "limits")
     signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3)
-    return Machine(width, {name: signature(linked[name]) for name in LOOPS}, (jit, linked))
+    return Machine(width, products(on), {name: signature(linked[name]) for name in names}, (jit, linked))
 
 
 def measure(threads: Sequence[int]) -> Limits:
@@ -86,18 +88,20 @@ def measure(threads: Sequence[int]) -> Limits:
     machine = compile_loops()
     rates: dict[str, dict[int, float]] = {}
     for n in threads:
-        rates.setdefault("fma", {})[n] = fma_rate(machine, n)
+        for product in PRODUCTS:
+            name = product if product in machine.products else "fma"
+            rates.setdefault(product, {})[n] = product_rate(machine, name, n)
         for level in (*OWN, *SHARED):
             for name, rate in stream_rates(machine, level, n).items():
                 rates.setdefault(f"{name} {level}", {})[n] = rate
     return Limits(rates)
 
 
-def fma_rate(machine: Machine, threads: int) -> float:
-    """Multiply-adds on vectors of float32, in flop/s over all threads."""
+def product_rate(machine: Machine, name: str, threads: int) -> float:
+    """Multiply-adds on vectors, in operations per second over all threads."""
     arrays = [buffers(64, machine.width) for _ in range(threads)]
-    calls = [call(machine, "fma", 1, FMA_ROUNDS, own) for own in arrays]
-    return 2 * CHAINS * machine.width * FMA_ROUNDS * threads / fastest(calls)
+    calls = [call(machine, name, 1, FMA_ROUNDS, own) for own in arrays]
+    return PRODUCTS[name].flops * CHAINS * machine.width * FMA_ROUNDS * threads / fastest(calls)
 
 
 def stream_rates(machine: Machine, level: str, threads: int) -> dict[str, float]:
@@ -106,9 +110,9 @@ def stream_rates(machine: Machine, level: str, threads: int) -> dict[str, float]
     n = size // 4 // (128 * 8) * (128 * 8)
     arrays = [buffers(n, k) for k in range(threads)]
     best: dict[str, float] = {}
-    for loop in LOOPS:
+    for loop in STREAMS:
         name = loop.removesuffix("_nt")
-        if name not in MOVED or (loop != name and level != "DRAM"):
+        if loop != name and level != "DRAM":
             continue
         moved = 4 * n * MOVED[name]
         repeats = max(1, PASS_BYTES // moved)

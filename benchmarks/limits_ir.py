@@ -5,31 +5,79 @@ Every loop is ``void (i64 repeats, i64 n, ptr dst, ptr a, ptr b)`` and passes ``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """An instruction that multiplies and adds: elements in the room of four floats, and the CPU features it needs."""
+
+    total: str
+    totals: int
+    factor: str
+    factors: int
+    intrinsic: str
+    features: frozenset[str] = frozenset()
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions, per float of the vector."""
+        return 2 * self.factors / 4
+
+
+PRODUCTS: Final[Mapping[str, Product]] = MappingProxyType({
+    "fma": Product("float", 4, "float", 4, "llvm.fma.v{totals}f32"),
+    "fma64": Product("double", 2, "double", 2, "llvm.fma.v{totals}f64"),
+    "bf16": Product("float", 4, "bfloat", 8, "llvm.x86.avx512bf16.dpbf16ps.{bits}", frozenset({"avx512bf16"})),
+    "int8": Product("i32", 4, "i8", 16, "llvm.x86.avx512.vpdpbusd.{bits}", frozenset({"avx512vnni"})),
+})  # fmt: skip
 CHAINS: Final = 12  # enough independent multiply-adds to hide their latency, few enough for 16 registers
 UNROLL: Final = 8
-LOOPS: Final = ("fma", "read", "copy", "add", "copy_nt", "add_nt")
+STREAMS: Final = ("read", "copy", "add", "copy_nt", "add_nt")
 
 
-def module(width: int) -> str:
+def products(features: frozenset[str]) -> tuple[str, ...]:
+    """Names of the multiply-adds that a machine with these features has."""
+    return tuple(name for name, row in PRODUCTS.items() if row.features <= features)
+
+
+def module(width: int, features: frozenset[str] = frozenset()) -> str:
     """All loops for vectors of `width` floats."""
-    vec, bits = f"<{width} x float>", 32 * width
-    streams = [stream(name, width) for name in LOOPS if name != "fma"]
+    bits, names = 32 * width, products(features)
     return "\n".join([
-        f"declare {vec} @llvm.fma.v{width}f32({vec}, {vec}, {vec})", fma(width), *streams, "!0 = !{i32 1}",
+        *(declared(PRODUCTS[name], width) for name in names), *(chains(name, width) for name in names),
+        *(stream(name, width) for name in STREAMS), "!0 = !{i32 1}",
         # Without these LLVM may split 512-bit vectors on processors that it tunes for 256.
         f'attributes #0 = {{ nounwind "min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}" }}',
     ])  # fmt: skip
 
 
-def fma(width: int) -> str:
+def vectors(row: Product, width: int) -> tuple[str, str, str]:
+    """The types of accumulators and factors, and the intrinsic's name."""
+    totals, factors = row.totals * width // 4, row.factors * width // 4
+    name = row.intrinsic.format(totals=totals, bits=32 * width)
+    return f"<{totals} x {row.total}>", f"<{factors} x {row.factor}>", name
+
+
+def declared(row: Product, width: int) -> str:
+    total, factor, name = vectors(row, width)
+    types = (factor, factor, total) if name.startswith("llvm.fma") else (total, factor, factor)
+    return f"declare {total} @{name}({', '.join(types)})"
+
+
+def chains(name: str, width: int) -> str:
     """n rounds of CHAINS multiply-adds, none of which waits for another of its round."""
-    vec = f"<{width} x float>"
-    entry = [f"  %x = load {vec}, ptr %a, align 4"]
-    body = [f"  %n{k} = call {vec} @llvm.fma.v{width}f32({vec} %x, {vec} %x, {vec} %s{k})" for k in range(CHAINS)]
-    return _loop("fma", 1, entry, body, _total(vec, CHAINS), _sums(vec, CHAINS))
+    total, factor, function = vectors(PRODUCTS[name], width)
+    entry = [f"  %x = load {factor}, ptr %a, align 4"]
+    body = []
+    for k in range(CHAINS):
+        given = [f"{factor} %x", f"{factor} %x", f"{total} %s{k}"]
+        ordered = given if name.startswith("fma") else [given[2], *given[:2]]
+        body.append(f"  %n{k} = call {total} @{function}({', '.join(ordered)})")
+    return _loop(name, 1, entry, body, _total(total, CHAINS), _sums(total, CHAINS))
 
 
 def stream(name: str, width: int) -> str:
@@ -63,7 +111,8 @@ def _total(vec: str, count: int) -> list[str]:
     """Keeps the sums alive: their total goes to memory after every pass."""
     if not count:
         return []
-    adds = [f"  %t{k} = fadd {vec} {'%n0' if k == 1 else f'%t{k - 1}'}, %n{k}" for k in range(1, count)]
+    add = "add" if " x i" in vec else "fadd"
+    adds = [f"  %t{k} = {add} {vec} {'%n0' if k == 1 else f'%t{k - 1}'}, %n{k}" for k in range(1, count)]
     return [*adds, f"  store {vec} %t{count - 1}, ptr %dst, align 4"]
 
 

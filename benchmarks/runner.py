@@ -1,16 +1,21 @@
-"""Rows of a suite: checked against float64 first, then timed interleaved in one process."""
+"""What a suite is made of, and how a row is run: checked against float64 first, then timed, all in turns."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from benchmarks.growth import Growth
+
 OURS: Final = "ours"
+COMPILED: Final = ("torch.compile", "numba", "jax")
 Impl = Callable[[], Any]
 Threads = Callable[[int], AbstractContextManager[None]]
 
@@ -22,6 +27,11 @@ class Missing:
     reason: str
 
 
+def as_it_is(result: Any) -> Any:
+    """A result unchanged."""
+    return result
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A row made ready to run.
@@ -31,25 +41,48 @@ class Case:
     ours : callable or Missing
         Our kernel on its arguments; returns its output.
     peers : mapping of str to callable or Missing
-        The same work by others, each returning its output as an array or a torch tensor.
+        The same work by others, each returning its output as an array or a torch tensor, or a tuple of them.
     reference : callable
         The output computed in float64.
     outputs : sequence of ndarray
-        Arrays that implementations write to; filled with NaN before each check.
+        Arrays that implementations write to; filled with NaN, or with zeros, before each check.
+    view : callable
+        What of an implementation's result is compared with the reference; gets arrays.
     """
 
     ours: Impl | Missing
     peers: Mapping[str, Impl | Missing]
     reference: Callable[[], Any]
     outputs: Sequence[Any] = ()
+    view: Callable[[Any], Any] = as_it_is
+
+
+def is_one_of(name: str, kind: str) -> bool:
+    """Whether a peer is of a kind: a library's name, "compiled", or "blas"; "" is everybody.
+
+    Examples
+    --------
+    >>> is_one_of("torch out=", "torch"), is_one_of("torch.compile", "torch"), is_one_of("torch.compile", "compiled")
+    (True, False, True)
+    """
+    if kind == "compiled":
+        return name.startswith(COMPILED)
+    if kind == "blas":
+        return is_one_of(name, "numpy") or is_one_of(name, "torch")
+    return name.startswith(kind) and not (kind == "torch" and name.startswith(COMPILED))
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a row must reach: at least `least` times as fast as a peer (a prefix of names), or as a limit's fraction."""
+    """What a row must reach: at least `least` times as fast as a kind of peers, or as the machine's limit.
+
+    With ``against="memory"``, `least` is how many times ours has to fit into the memory of eager torch. A number of
+    threads restricts the bar to it.
+    """
 
     against: str
     least: float
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +95,24 @@ class Row:
         What is computed, over what.
     work : float
         Bytes that have to be moved, or floating-point operations.
-    unit : {'B', 'flop'}
+    unit : {'B', 'flop', 'call', 'element'}
     limit : str
-        Name of the machine's limit in `limits.Limits` that bounds this work.
+        Name of the machine's limit in `limits.Limits` that bounds this work; "" where none does.
     tolerance : float
         Largest absolute difference from float64 that passes.
     build : callable
-        Makes the arrays and the implementations.
+        Makes the arrays and the implementations, while the number of threads holds.
     bars : tuple of Bar
     threads : tuple of int
         Numbers of threads to time with; 0 stands for all.
+    family : str
+        Rows of a family count as one in the geometric mean; the name by default.
+    intensity : float
+        Floating-point operations per byte that has to be moved; 0 keeps the row out of the roofline.
+    most : float
+        Longest time in seconds that reaches the bar.
+    needs : str
+        A library that the row is about; without it there is no row.
     """
 
     name: str
@@ -83,6 +124,20 @@ class Row:
     build: Callable[[], Case]
     bars: tuple[Bar, ...] = ()
     threads: tuple[int, ...] = (0,)
+    family: str = ""
+    intensity: float = 0.0
+    most: float = math.inf
+    needs: str = ""
+
+    @property
+    def title(self) -> str:
+        """Name and shape."""
+        return f"{self.name} {self.shape}"
+
+    @property
+    def of_family(self) -> str:
+        """The family, by default the name."""
+        return self.family or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +160,7 @@ class Probe:
     what: str
     most: float
     measure: Callable[[], Sequence[float] | Missing]
+    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +174,18 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Rows and probes under a name."""
+    """Rows and probes under a name, and bars for the whole: the families' geometric mean, and every single row.
+
+    With `memory`, peaks of memory are measured unless the command says otherwise.
+    """
 
     name: str
     rows: tuple[Row, ...]
     probes: tuple[Probe, ...] = ()
+    mean: float = 0.0
+    floor: float = 0.0
+    growths: tuple[Growth, ...] = ()
+    memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +208,29 @@ class Result:
     missing: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
 
+    peaks: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Row and threads, for a line of text."""
+        return f"{self.row.title}, {self.threads} thread{'s' * (self.threads > 1)}"
+
+    def peers(self, kind: str = "") -> dict[str, Timing]:
+        """The peers of a kind that were timed."""
+        return {name: t for name, t in self.timings.items() if name != OURS and is_one_of(name, kind)}
+
     @property
     def best_peer(self) -> str | None:
         """Name of the fastest peer."""
-        peers = [name for name in self.timings if name != OURS]
-        return min(peers, key=lambda name: self.timings[name].minimum, default=None)
+        peers = self.peers()
+        return min(peers, key=lambda name: peers[name].minimum, default=None)
 
-    def ratio(self, against: str | None = None) -> float | None:
-        """How many times as fast ours is as the fastest peer (of those whose names start with `against`)."""
-        peers = [t.minimum for name, t in self.timings.items() if name != OURS and name.startswith(against or "")]
+    def ratio(self, against: str = "") -> float | None:
+        """How many times as fast ours is as the fastest peer of a kind."""
+        peers = self.peers(against).values()
         if OURS not in self.timings or not peers:
             return None
-        return min(peers) / self.timings[OURS].minimum
+        return min(t.minimum for t in peers) / self.timings[OURS].minimum
 
     def rate(self, name: str) -> float:
         """Work per second, at the least time."""
@@ -168,16 +242,18 @@ class Result:
         return OURS in self.timings and not self.failed
 
 
-def run_row(row: Row, threads: int, limit_threads: Threads, pace: Pace) -> Result:
-    """Check and time one row with a number of threads."""
-    case = row.build()
-    candidates = {OURS: case.ours, **case.peers}
-    missing = {name: impl.reason for name, impl in candidates.items() if isinstance(impl, Missing)}
-    present = {name: impl for name, impl in candidates.items() if not isinstance(impl, Missing)}
+def run_row(
+    row: Row, threads: int, limit_threads: Threads, pace: Pace, peaks: Mapping[str, float] | None = None
+) -> Result:
+    """Check and time one row with a number of threads; peaks of memory come from elsewhere."""
     with limit_threads(threads):
+        case = row.build()
+        candidates = {OURS: case.ours, **case.peers}
+        missing = {name: impl.reason for name, impl in candidates.items() if isinstance(impl, Missing)}
+        present = {name: impl for name, impl in candidates.items() if not isinstance(impl, Missing)}
         errors, failed = check(case, present, row.tolerance)
         timings = interleave({name: impl for name, impl in present.items() if name not in failed}, pace)
-    return Result(row, threads, timings, errors, missing, failed)
+    return Result(row, threads, timings, errors, missing, failed, peaks or {})
 
 
 def run_probe(probe: Probe) -> Probed:
@@ -193,14 +269,14 @@ def run_probe(probe: Probe) -> Probed:
 
 def check(case: Case, impls: Mapping[str, Impl], tolerance: float) -> tuple[dict[str, float], dict[str, str]]:
     """Largest difference of each implementation from float64, and what is wrong with those that fail."""
-    expected = np.asarray(case.reference()) if impls else None
+    expected = case.reference() if impls else None
     errors: dict[str, float] = {}
     failed: dict[str, str] = {}
     for name, impl in impls.items():
         for output in case.outputs:
-            output.fill(np.nan)
+            output.fill(np.nan if output.dtype.kind not in "iu" else 0)
         try:
-            actual = np.asarray(impl())
+            actual = case.view(as_arrays(impl()))
         except Exception as problem:  # one broken implementation must not take the other rows' figures with it
             failed[name] = f"{type(problem).__name__}: {problem}"
             continue
@@ -210,14 +286,28 @@ def check(case: Case, impls: Mapping[str, Impl], tolerance: float) -> tuple[dict
     return errors, failed
 
 
+def as_arrays(result: Any) -> Any:
+    """Numpy's arrays of an implementation's result, in a tuple where it is one; bfloat16 becomes float64."""
+    if isinstance(result, (tuple, list)):
+        return tuple(map(as_arrays, result))
+    if hasattr(result, "detach"):
+        return result.detach().double().numpy()
+    found = np.asarray(result)
+    return found if found.dtype.kind in "fiu" else found.astype(np.float64)
+
+
 def largest_difference(actual: Any, expected: Any) -> float:
-    """Largest absolute difference; infinite for another shape, NaN if either holds one.
+    """Largest absolute difference, over all arrays of a tuple; infinite for another shape, NaN if either holds one.
 
     Examples
     --------
     >>> largest_difference(np.float32([1, 2]), np.array([1.0, 2.5]))
     0.5
     """
+    if isinstance(expected, tuple):
+        pairs = zip(actual, expected, strict=True)
+        return float(np.max([largest_difference(x, y) for x, y in pairs]))
+    expected = np.asarray(expected)
     if actual.shape != expected.shape:
         return float("inf")
     return float(np.max(np.abs(actual - expected), initial=0.0))

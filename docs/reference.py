@@ -19,8 +19,10 @@ from typing import Any, Final
 import numpy as np
 
 import pypto as pto
+from docs.examples import EXAMPLES
 from pypto import language, ops
-from pypto.ir.types import DType, float32, float64
+from pypto.errors import Diagnostic
+from pypto.ir.types import DTYPES, DType, float32, float64
 from pypto.ops.public import OpFunction
 from pypto.ops.row import REQUIRED, Effect, OpRow, Structural, Unsupported
 from tests.conformance.sources import define
@@ -95,7 +97,25 @@ def page(entry: Entry) -> str:
     elif not isinstance(entry.value, DType):
         rest = (inspect.getdoc(entry.value) or "").split("\n\n", 1)[1:]
         parts += [f"```text\n{rest[0]}\n```"] if rest else []
+        parts += example_parts(EXAMPLES[entry.name]) if entry.name in EXAMPLES else []
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def example_parts(body: str) -> list[str]:
+    """Types, backends and a run of an example, for a name that is no row."""
+    text = f"@pto.jit\ndef kernel(p):\n{textwrap.indent(body, '    ')}\n"
+    accepted = [d for d in DTYPES if runs(text, d)] if "p[" in body else []
+    sections = [f"## Types\n\nThe example runs for {listed(accepted)}."] if accepted else []
+    where = "It is made of other ops, and runs wherever they do: on the CPU and in the interpreter."
+    return [*sections, f"## Backends\n\n{where}", f"## Example\n\n{shown(text, run_example(text, False))}"]
+
+
+def runs(text: str, dtype: DType) -> bool:
+    try:
+        run_example(text, dtype=dtype)
+    except (Diagnostic, TypeError):
+        return False
+    return True
 
 
 def row_parts(row: OpRow) -> list[str]:
@@ -116,7 +136,7 @@ def types(row: OpRow) -> str:
     """Result by operand type, for ops that compute."""
     if row.meaning is None or not operands_of(row):
         return ""
-    if any(p.kind == "dtype" and p.default is REQUIRED for p in row.params):
+    if any(p.kind in ("dtype", "elem") and p.default is REQUIRED for p in row.params):
         return f"Takes {listed(takes(row))}; gives the type that is asked for."
     by_result: dict[DType, list[DType]] = {}
     for dtype in takes(row):
@@ -164,7 +184,10 @@ def example(row: OpRow) -> str:
     if not row.example:
         return ""
     text = example_kernel(row)
-    printed = run_example(text, integers=row.dtypes == "int")
+    return shown(text, run_example(text, integers=row.dtypes == "int"))
+
+
+def shown(text: str, printed: str) -> str:
     return f"```python\n{text}```\n" + (f"\nwith `p = [1, 2, … 8]` prints\n\n```text\n{printed}```" if printed else "")
 
 
@@ -184,9 +207,9 @@ def words(text: str) -> list[str]:
     return "".join(c if c.isidentifier() or c.isdigit() else " " for c in text).split()
 
 
-def run_example(text: str, integers: bool) -> str:
+def run_example(text: str, integers: bool = False, dtype: DType | None = None) -> str:
     kernel: Any = define(text.removeprefix("@pto.jit\n"))
-    p = np.arange(1, 9).astype(np.int32 if integers else np.float32)
+    p = np.arange(1, 9).astype(dtype.numpy if dtype is not None else np.int32 if integers else np.float32)
     output = io.StringIO()
     with contextlib.redirect_stdout(output), np.printoptions(precision=4, suppress=True, linewidth=100):
         pto.interpret(kernel)[1](p)

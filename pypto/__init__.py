@@ -13,11 +13,13 @@ from pypto.errors import PyptoWarning
 from pypto.jit import Kernel, get_num_threads, interpret, interpreter, jit, set_num_threads
 from pypto.language import *  # noqa: F403
 from pypto.language import __all__ as _names
+from pypto.tuning import heuristics
 
 if (_conflict := cann_conflict()) is not None:
     warnings.warn(_conflict, PyptoWarning, stacklevel=2)
 
 # fmt: off
 __all__ = [  # noqa: PLE0604
-    "Kernel", "get_num_threads", "interpret", "interpreter", "jit", "language", "set_num_threads", *_names,
+    "Kernel", "get_num_threads", "heuristics", "interpret", "interpreter", "jit", "language", "set_num_threads",
+    *_names,
 ]

@@ -172,16 +172,21 @@ def written_arrays(function: Function) -> frozenset[str]:
 def pointer_roots(function: Function) -> dict[Value, frozenset[str]]:
     """The array arguments that each pointer may come from, through loops and branches too."""
     roots: dict[Value, frozenset[str]] = {}
-    before = -1
+    before, addresses = -1, any(op.name == "ptr_cast" for op in function.walk())  # then integers may be pointers, too
     while before != (before := sum(map(len, roots.values()))):
         for op in function.walk():
             if op.name == "array_ptr":
                 roots[op.result] = frozenset({op.operands[0].hint})
             for v, source in flows(op):
-                if not (isinstance(v.type, TileType) and v.type.is_ptr):
+                if not (isinstance(v.type, TileType) and (v.type.is_ptr or addresses)) or holds_data(op):
                     continue
                 roots[v] = roots.get(v, frozenset()) | roots.get(source, frozenset())
     return roots
+
+
+def holds_data(op: Op) -> bool:
+    """Whether an op gives what was in memory, not addresses made of its operands."""
+    return TABLE[op.name].effect in (Effect.READ, Effect.ATOMIC)
 
 
 def flows(op: Op) -> Iterator[tuple[Value, Value]]:

@@ -7,7 +7,7 @@ import contextvars
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
 from pypto.errors.launch import NotLaunched, ReadOnlyArgument, UnsupportedArgument
-from pypto.ir.types import ArrayType, Type, scalar
+from pypto.ir.types import Type, scalar
 from pypto.ops.public import constexpr
 from pypto.options import KernelOptions
-from pypto.runtime.arrays import ArrayInfo, array_info, scalar_dtype
-from pypto.runtime.launch import Grid, Pairs, Plan, check_grid, constant_key, disjoint, fingerprint, overlaps
-from pypto.runtime.signature import Signature
+from pypto.runtime.arrays import ArrayInfo, array_info, array_type, scalar_dtype, stand_in
+from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, constant_key, disjoint, fingerprint, overlaps
+from pypto.runtime.signature import Signature, fixed_fields, flatten, plain
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _INTERPRETING: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("interpreting", default=False)
 _MOST_ENTRIES: Final = 4096
+_ACCEPTED: Final = ("do_not_specialize_on_alignment", "noinline", "debug", "repr", "launch_metadata", "version")
 
 
 class Kernel:
@@ -39,6 +40,8 @@ class Kernel:
         What every program runs, in the kernel language.
     options : KernelOptions
         See `pypto.options`.
+    do_not_specialize : sequence of str or int
+        Parameters, by name or number, of whose values no version is to make use.
 
     Examples
     --------
@@ -52,13 +55,23 @@ class Kernel:
     array([0., 2., 4., 6.], dtype=float32)
     """
 
-    def __init__(self, function: Callable[..., Any], options: KernelOptions) -> None:
+    def __init__(
+        self, function: Callable[..., Any], options: KernelOptions, do_not_specialize: Iterable[str | int] = ()
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function: Any = function
+        self.fn = function
         self.options = options
+        self.pre_run_hooks: list[Callable[..., Any]] = []
+        self.post_run_hooks: list[Callable[..., Any]] = []
         self.signature = Signature.of(function if isinstance(function, FunctionType) else self.kernel_source.function)
-        self._arity = len(self.signature.names)
+        names = self.signature.names
+        self.arg_names = list(names)
+        self.opaque = frozenset(n if isinstance(n, str) else names[n] for n in do_not_specialize)
+        self._arity = len(names) if self.signature.positional < 0 else -1
+        self._bind = self.signature.bind if self.signature.positional < 0 else self.signature.bind_star
         self.uninitialized: tuple[str, ...] = ()
+        self.memory: tuple[Any, ...] = ()
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self._known: dict[Any, list[Specialization]] = {}
         self._lock = threading.RLock()
@@ -95,15 +108,38 @@ class Kernel:
         """What was compiled so far, and why each version was needed."""
         return [s for known in self._known.values() for s in known]
 
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call a function with the arguments of every launch, before it."""
+        self.pre_run_hooks.append(hook)
+
+    def add_post_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call a function with the arguments of every launch, when all programs are done."""
+        self.post_run_hooks.append(hook)
+
+    def run(self, *args: Any, grid: Grid, warmup: bool = False, **given: Any) -> Specialization | None:
+        """`kernel[grid](…)`, or with `warmup` only what compiles for it."""
+        if warmup:
+            return self.warmup(*args, grid=grid, **given)
+        self.launch(grid, *args, **given)
+        return None
+
+    def warmup(self, *args: Any, grid: Grid = 1, **given: Any) -> Specialization:
+        """Compile for these arguments without running. A dtype stands for an array of it, of which nothing is known."""
+        values = zip(self._bind(args, given), self.signature.constant, strict=True)
+        return self.compile(*[x if fixed else stand_in(x) for x, fixed in values])
+
     def launch(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """Run the kernel for every program of the grid; returns when all are done."""
+        if self.pre_run_hooks:
+            call_all(self.pre_run_hooks, args, given)
         try:
-            values = args if len(args) == self._arity and not given else self.signature.bind(args, given)
+            values = args if len(args) == self._arity and not given else self._bind(args, given)
             sizes = check_grid(grid, self.signature, values)
             if self.interpreted or _INTERPRETING.get():
                 self._interpret(sizes, values)
+                call_all(self.post_run_hooks, args, given)
                 return
-            plan, addresses = self._plan(values)
+            plan, addresses, values = self._plan(values)
         except Diagnostic as error:
             raise self._placed(error) from None
         programs, shared = sizes[0] * sizes[1] * sizes[2], self.compiler.session()
@@ -111,6 +147,8 @@ class Kernel:
             threads = 1 if programs == 1 else self.options.num_threads or shared.threads
             size = plan.slots[4] * threads
             plan.run(sizes, values, addresses, shared.scratch.at_least(size) if size else 0, threads)
+        if self.post_run_hooks:
+            call_all(self.post_run_hooks, args, given)
 
     def _placed(self, error: Diagnostic) -> Diagnostic:
         """A mistake in a launch, at the parameter that it is about."""
@@ -119,15 +157,16 @@ class Kernel:
         with contextlib.suppress(NoSource):
             node: Any = self.kernel_source.node
             args = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-            about = next((a for a in args if a.arg == error.fields.get("arg")), node)
+            name = str(error.fields.get("arg")).partition(".")[0]
+            about = next((a for a in args if a.arg == name), node)
             return type(error)(self.kernel_source.loc(about), error.others, **error.fields)
         return error
 
-    def _plan(self, values: tuple[Any, ...]) -> tuple[Plan, list[int]]:
-        """How to launch for these arguments, compiled if need be, and where their arrays are."""
+    def _plan(self, given: Values) -> tuple[Plan, list[int], Values]:
+        """How to launch for these arguments, compiled if need be, where their arrays are, and their leaves."""
         key, found = None, None
         try:
-            key, addresses = fingerprint(values, self.signature.constant)
+            key, addresses, values = fingerprint(given, self.signature.constant)
             found = self._entries.get(key)
         except (LookupError, TypeError, RuntimeError):  # no key, no hash, or a tensor without memory
             pass
@@ -135,37 +174,44 @@ class Kernel:
             pairs, plans = found
             plan = plans.get(disjoint(pairs, addresses))
             if plan is not None and plan.fits(values):
-                return plan, addresses
-        infos, specs = self._describe(values)
+                return plan, addresses, values
+        infos, specs = self._describe(given)
         made = self._specialize(infos, specs)
         plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
         if key is not None and len(self._entries) < _MOST_ENTRIES:
             self._entries.setdefault(key, (pairs, {}))[1][disjoint(pairs, addresses)] = plan
-        return plan, addresses
+        return plan, addresses, flatten(given, self.signature.constant)[1]
 
     # --- compiling ----------------------------------------------------------------------------------------------
 
     def compile(self, *args: Any, **given: Any) -> Specialization:
         """Compile for these arguments without running; gives what was compiled."""
         try:
-            return self._specialize(*self._describe(self.signature.bind(args, given)))
+            return self._specialize(*self._describe(self._bind(args, given)))
         except Diagnostic as error:
             raise self._placed(error) from None
 
     def _describe(self, values: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, ArgSpec]]:
         """Arrays by what is known of them, and the kind of every argument."""
         infos: dict[str, Any] = {}
-        specs: dict[str, ArgSpec] = {}
-        kernel = self.signature.kernel
-        for arg, given, constant in zip(self.signature.names, values, self.signature.constant, strict=True):
-            infos[arg] = value = given.value if isinstance(given, constexpr) else given
-            info = None if constant else array_info(value, kernel, arg)
-            dtype = None if constant or info else scalar_dtype(value, kernel, arg)
-            if info:
-                infos[arg], specs[arg] = info, ArrayType(info.dtype, len(info.shape))
-            else:
-                specs[arg] = scalar(dtype) if dtype else self._constant(arg, value)
-        return infos, specs
+        rows = zip(self.signature.names, values, self.signature.constant, strict=True)
+        return infos, {arg: self._spec(infos, arg, value, constant) for arg, value, constant in rows}
+
+    def _spec(self, infos: dict[str, Any], arg: str, given: Any, constant: bool) -> ArgSpec:
+        """The kind of an argument; what is known of its leaves goes to `infos`."""
+        kernel, value, constant = self.signature.kernel, plain(given), constant or isinstance(given, constexpr)
+        if isinstance(value, tuple) and not constant:
+            fixed = fixed_fields(type(value)) or (False,) * len(value)
+            specs = [self._spec(infos, f"{arg}.{n}", x, fixed[n]) for n, x in enumerate(value)]
+            made: tuple[Any, ...] = getattr(value, "_make", tuple)(specs)
+            return made
+        info = None if constant else array_info(value, kernel, arg)
+        infos[arg] = info or value
+        stated = self.signature.typed.get(arg)
+        if info:
+            return array_type(info, stated, kernel, arg)
+        dtype = None if constant else scalar_dtype(value, kernel, arg, stated)
+        return scalar(dtype) if dtype else self._constant(arg, value)
 
     def _constant(self, arg: str, value: Any) -> ConstSpec:
         """A compile-time value; it must have a hash, since versions are found by it."""
@@ -181,7 +227,7 @@ class Kernel:
 
     def _specialize(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
         """The version for these arguments, compiled if need be."""
-        group = tuple((n, s if isinstance(s, Type) else constant_key(s.value)) for n, s in specs.items())
+        group = tuple((name, spec_key(spec)) for name, spec in specs.items())
         with self._lock:
             known = self._known.setdefault(group, [])
             for s in reversed(known):
@@ -201,7 +247,7 @@ class Kernel:
         noalias = disjoint(*overlaps(written, infos))
         reason = why(known, infos, noalias)
         program = self.compiler.compile_program(built, noalias, self.options, timings)
-        types = tuple((n, str(s) if isinstance(s, Type) else repr(s.value)) for n, s in specs.items())
+        types = tuple((name, shown(spec)) for name, spec in specs.items())
         made = Specialization(types, facts.guard, noalias, reason, timings, built.captures, program)
         if "specialize" in self.compiler.session().settings.log:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
@@ -211,7 +257,7 @@ class Kernel:
         self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any, timings: dict[str, float]
     ) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
-        facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared)
+        facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque)
         return self.compiler.to_ir(self.kernel_source, specs, facts, timings), facts
 
     def _check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
@@ -222,36 +268,70 @@ class Kernel:
     # --- interpreting -------------------------------------------------------------------------------------------
 
     def _interpret(self, sizes: tuple[int, int, int], values: tuple[Any, ...]) -> None:
-        from pypto.interp import ArrayArg, run
+        from pypto.interp import run
 
         infos, specs = self._describe(values)
         timings: dict[str, float] = {}
         built, _ = self._build(infos, specs, frozenset(), timings)
         function = self.compiler.prepared(built.function, timings)
         self._check_writable(self.compiler.written_arrays(function), infos)
-        arguments = []
-        for v in function.args:
-            info = infos[v.hint]
-            if isinstance(info, ArrayInfo):
-                strides = tuple(s * info.dtype.itemsize for s in info.strides)
-                info = ArrayArg(v.hint, info.address, info.shape, strides, info.dtype)
-            arguments.append(info)
-        run(function, arguments, sizes, self.uninitialized)
+        held = {name: seen(name, info) for name, info in infos.items()}
+        more = [(f"memory[{n}]", x) for n, x in enumerate(self.memory)]
+        others = [seen(name, array_info(x, self.signature.kernel, name)) for name, x in more]
+        arguments = [held[v.hint] for v in function.args]
+        run(function, arguments, sizes, self.uninitialized, others)
+
+
+def seen(name: str, info: Any) -> Any:
+    """An array as the interpreter takes it."""
+    from pypto.interp import ArrayArg
+
+    if not isinstance(info, ArrayInfo):
+        return info
+    return ArrayArg(name, info.address, info.shape, tuple(s * info.dtype.itemsize for s in info.strides), info.dtype)
+
+
+def call_all(hooks: list[Callable[..., Any]], args: tuple[Any, ...], given: dict[str, Any]) -> None:
+    for hook in hooks:
+        hook(*args, **given)
+
+
+def spec_key(spec: ArgSpec) -> Any:
+    """The kind of an argument, as a part of a key."""
+    if isinstance(spec, tuple):
+        return type(spec), *map(spec_key, spec)
+    return spec if isinstance(spec, Type) else constant_key(spec.value)
+
+
+def shown(spec: ArgSpec) -> str:
+    """The kind of an argument, for people."""
+    if isinstance(spec, tuple):
+        return f"({', '.join(map(shown, spec))})"
+    return str(spec) if isinstance(spec, Type) else repr(spec.value)
 
 
 @overload
 def jit(function: Callable[..., Any]) -> Kernel: ...
 @overload
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
-def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    do_not_specialize: Iterable[str | int] | None = None,
+    **options: Any,
+) -> Any:
     """Make a kernel of a function.
 
     Parameters
     ----------
     function : function
         Written in the kernel language.
+    do_not_specialize : sequence of str or int
+        Parameters, by name or number, of whose values no version is to make use.
     **options
-        Fields of `pypto.options.KernelOptions`: ``interpret``, ``num_threads``, ``level``, ``fast_math``.
+        Fields of `pypto.options.KernelOptions`: ``interpret``, ``num_threads``, ``level``, ``fast_math``. Accepted
+        without a meaning here: ``do_not_specialize_on_alignment``, ``noinline``, ``debug``, ``repr``,
+        ``launch_metadata`` and ``version``.
 
     Returns
     -------
@@ -263,13 +343,12 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     OptionError
         When an option is unknown.
     """
-    chosen = KernelOptions.of(options)
-    if function is None:
-        return lambda f: Kernel(f, chosen)
-    return Kernel(function, chosen)
+    chosen = KernelOptions.of({name: x for name, x in options.items() if name not in _ACCEPTED})
+    make = functools.partial(Kernel, options=chosen, do_not_specialize=do_not_specialize or ())
+    return make if function is None else make(function)
 
 
-def interpret(kernel: Kernel, uninitialized: tuple[str, ...] = ()) -> Kernel:
+def interpret(kernel: Kernel, uninitialized: tuple[str, ...] = (), memory: tuple[Any, ...] = ()) -> Kernel:
     """The same kernel, run by the interpreter: slow, and with every access checked.
 
     Parameters
@@ -278,9 +357,11 @@ def interpret(kernel: Kernel, uninitialized: tuple[str, ...] = ()) -> Kernel:
         Any kernel.
     uninitialized : tuple of str
         Names of arrays that hold nothing before the launch; reading what no program wrote is then an error.
+    memory : tuple of arrays
+        Arrays that are no arguments, but that the kernel reaches through addresses which are.
     """
-    made = Kernel(kernel.function, replace(kernel.options, interpret=True))
-    made.uninitialized = uninitialized
+    made = Kernel(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
+    made.uninitialized, made.memory = uninitialized, memory
     return made
 
 

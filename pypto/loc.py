@@ -21,6 +21,8 @@ class Loc:
         Name of the function that the span lies in.
     call_site : Loc or None
         Where that function was called from, when it was inlined.
+    label : str
+        What the author calls this part of the kernel, by `with pto.label("…"):`; the outer name first, then `/`.
 
     Examples
     --------
@@ -35,6 +37,7 @@ class Loc:
     end_col: int = 0
     function: str = ""
     call_site: Loc | None = None
+    label: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.col + 1}"

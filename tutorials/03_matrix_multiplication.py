@@ -147,7 +147,7 @@ def matmul_with_pointers(  # noqa: PLR0913, PLR0917
 def matmul_by_pointers(a, b, out):
     """out = a @ b, for float32 arrays whose rows lie in one piece."""
     (m, k), n = a.shape, b.shape[1]
-    strides = (array.strides[0] // 4 for array in (a, b, out))  # numpy counts bytes, the kernel elements
+    strides = (array.strides[0] // array.itemsize for array in (a, b, out))  # numpy counts bytes, the kernel elements
     grid = (pto.cdiv(m, BM), pto.cdiv(n, BN))
     matmul_with_pointers[grid](a, b, out, m, n, k, *strides, BM=BM, BN=BN, BK=BK)
 

@@ -14,7 +14,7 @@ class OutOfBounds(Diagnostic, IndexError):
 class WildPointer(Diagnostic, IndexError):
     code = "E402"
     template = "{what} through a pointer that belongs to no argument, in program {program}"
-    hint = "pointers start at an array argument; add integer offsets to it"
+    hint = "start at an array argument; arrays behind mere addresses are named: `pto.interpret(kernel, memory=(a, b))`"
 
 
 class UninitializedRead(Diagnostic):

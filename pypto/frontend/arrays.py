@@ -11,7 +11,7 @@ from pypto.errors import frontend as errors
 from pypto.frontend.scope import Scope
 from pypto.frontend.values import Dims, Number, array_type, describe, is_index, is_number, tile_type
 from pypto.ir.core import Op, Value
-from pypto.ir.types import int64
+from pypto.ir.types import ArrayType, int64
 from pypto.ops.build import OpBuilder, merge_shapes
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
@@ -81,16 +81,17 @@ def bad_index(scope: Scope, node: ast.AST, index: str, way: str) -> errors.BadIn
 
 def fill(scope: Scope, node: ast.AST, array: Value, entries: list[Entry]) -> list[Entry]:
     """One entry per dimension: `...` and missing ones are full slices."""
-    missing = array_type(array).ndim - sum(e is not None and e is not Ellipsis for _, e in entries)
+    ndim = array.type.ndim if isinstance(array.type, ArrayType) else len(array.shape)
+    missing = ndim - sum(e is not None and e is not Ellipsis for _, e in entries)
     if missing < 0:
-        raise index_count(scope, node, array, array_type(array).ndim - missing)
+        raise index_count(scope, node, array, ndim, ndim - missing)
     at = next((n for n, (_, e) in enumerate(entries) if e is Ellipsis), len(entries))
     where = entries[min(at, len(entries) - 1)][0]
     return [*entries[:at], *[(where, slice(None))] * missing, *entries[at + 1 :]]
 
 
-def index_count(scope: Scope, node: ast.AST, array: Value, given: int) -> errors.IndexCount:
-    return errors.IndexCount(scope.loc(node), given=given, what=describe(array), ndim=array_type(array).ndim)
+def index_count(scope: Scope, node: ast.AST, array: Value, ndim: int, given: int) -> errors.IndexCount:
+    return errors.IndexCount(scope.loc(node), given=given, what=describe(array), ndim=ndim)
 
 
 def extent(scope: Scope, node: ast.expr, array: Value, dim: int, entry: Any) -> tuple[Value | int, int]:
@@ -135,7 +136,7 @@ def function_access(scope: Scope, node: ast.AST, array: Value, offsets: Any, siz
     starts = offsets if isinstance(offsets, tuple) else (offsets,)
     for given in (starts, sizes):
         if len(given) != array_type(array).ndim:
-            raise index_count(scope, node, array, len(given))
+            raise index_count(scope, node, array, array_type(array).ndim, len(given))
     for x in starts:
         if not is_index(x):
             raise bad_index(scope, node, describe(x), "offsets are integers")

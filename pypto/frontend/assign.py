@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pypto.errors import frontend as errors
@@ -11,7 +11,7 @@ from pypto.frontend.arrays import Access, access, array_load, array_store, dimen
 from pypto.frontend.operators import constant_result, operate
 from pypto.frontend.scope import Binding, Poison, Scope
 from pypto.frontend.source import FunctionNode
-from pypto.frontend.values import Dims, Inlined, Method, Range, describe, has_values, is_array
+from pypto.frontend.values import Dims, Inlined, Method, Range, constant, describe, has_values, is_array, remade
 from pypto.ir.core import Value
 
 LIMIT = 10_000
@@ -42,8 +42,19 @@ def assign(scope: Scope, target: ast.expr, value: Any) -> None:
         scope.assign(target.id, value, scope.loc(target))
     elif isinstance(target, ast.Tuple | ast.List):
         unpack(scope, target, items_of(scope, target, value))
+    elif isinstance(target, ast.Attribute) and scope.source.name == "__init__":
+        set_field(scope, target, value)
     else:
         array_store(scope, target, place(scope, target), value)
+
+
+def set_field(scope: Scope, target: ast.Attribute, value: Any) -> None:
+    """`self.name = …` while an aggregate is made: the variable becomes one with that field."""
+    made, fields = scope.eval(target.value), getattr(scope.eval(target.value), "_fields", ())
+    if not isinstance(target.value, ast.Name) or target.attr not in fields:
+        raise errors.AssignTarget(scope.loc(target), what=f"`{ast.unparse(target)}`", way=f"its fields are {fields}")
+    items = zip(fields, made, strict=True)
+    assign(scope, target.value, remade(made, [value if name == target.attr else x for name, x in items]))
 
 
 def unpack(scope: Scope, target: ast.Tuple | ast.List, items: tuple[Any, ...]) -> None:
@@ -61,7 +72,7 @@ def unpack(scope: Scope, target: ast.Tuple | ast.List, items: tuple[Any, ...]) -
 def place(scope: Scope, target: ast.expr) -> Access:
     """The slice of an array that is assigned to."""
     if not isinstance(target, ast.Subscript):
-        way = "use a variable, or store into an array"
+        way = "a value cannot be changed: make a new one, use a variable, or store into an array"
         raise errors.AssignTarget(scope.loc(target), what="an attribute", way=way)
     array = scope.eval(target.value)
     if not is_array(array):
@@ -95,6 +106,26 @@ def run_walrus(scope: Scope, node: ast.NamedExpr) -> Any:
     value = scope.eval(node.value)
     assign(scope, node.target, value)
     return value
+
+
+def run_comprehension(scope: Scope, node: ast.ListComp | ast.GeneratorExp) -> tuple[Any, ...]:
+    """A comprehension over what is known at compile time is a tuple; its variables are its own."""
+
+    def results(depth: int) -> Iterator[Any]:
+        if depth == len(node.generators):
+            yield scope.eval(node.elt)
+            return
+        part = node.generators[depth]
+        for item in items_of(scope, part.iter, scope.eval(part.iter)):
+            assign(scope, part.target, item)
+            tests = [constant(scope.eval(test), "the `if` of a comprehension", scope.loc(test)) for test in part.ifs]
+            yield from results(depth + 1) if all(tests) else ()
+
+    outer, scope.vars = scope.vars, dict(scope.vars)
+    try:
+        return tuple(results(0))
+    finally:
+        scope.vars = outer
 
 
 def run_expression(scope: Scope, node: ast.Expr) -> None:

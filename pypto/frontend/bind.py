@@ -9,11 +9,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.errors import frontend as errors
-from pypto.frontend.operators import as_pointer
 from pypto.frontend.scope import YOU_MEAN, Scope
-from pypto.frontend.values import constant, describe, is_array, is_index, is_number
+from pypto.frontend.values import as_pointer, constant, describe, is_array, is_index, is_number
 from pypto.ir.core import Value
-from pypto.ir.types import DType
+from pypto.ir.types import DType, PtrType
 from pypto.ops.row import REQUIRED, Param
 from pypto.options import suggestion
 
@@ -82,6 +81,7 @@ _KINDS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyTyp
     "int": (is_index, "an integer"), "bool": (lambda x: isinstance(x, bool | int), "True or False"),
     "number": (is_number, "a number"), "str": (lambda x: isinstance(x, str), "a string"),
     "dtype": (lambda x: isinstance(x, DType), "a dtype such as pto.float32"),
+    "elem": (lambda x: isinstance(x, DType | PtrType), "a dtype such as pto.float32, or a type of pointers"),
     "shape": (is_sizes, "a tuple of integers"), "axis": (is_sizes, "an integer, a tuple of integers or None"),
 })
 # fmt: on
@@ -91,14 +91,16 @@ def checked_arguments(scope: Scope, node: ast.Call, to: Signature, args: list[An
     """Bound arguments in the form that rows take: values and numbers for operands, Python objects for attributes."""
     bound = bind(scope, node, to, args, kwargs)
     for p in to.params:
-        bound[p.name] = checked(scope, argument_node(node, p.name, to.params, len(args)), to.name, p, bound[p.name])
+        if p.kind != "any":
+            place = argument_node(node, p.name, to.params, len(args))
+            bound[p.name] = checked(scope, place, to.name, p, bound[p.name])
     return bound
 
 
 def checked(scope: Scope, node: ast.expr, function: str, p: Param, x: Any) -> Any:
-    if p.kind == "any" or (x is None and p.default is None):
+    if x is None and p.default is None:
         return x
-    if p.name == "pointer" and is_array(x):
+    if is_array(x) and (p.name == "pointer" or function == "cast"):
         return as_pointer(scope.at(node), x)
     if p.is_operand:
         way = "load a tile from the array first, for instance `x[row, :]`" if is_array(x) else ""

@@ -13,7 +13,7 @@ from pypto.frontend import assign, calls, expressions, flow, loops, operators
 from pypto.frontend.scope import Binding, Handler, Scope, Session
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import ArgSpec, Built, ConstSpec, Facts
-from pypto.frontend.values import captured
+from pypto.frontend.values import captured, remade
 from pypto.ir.core import Function, Region, Value
 from pypto.ops.build import OpBuilder
 
@@ -27,18 +27,17 @@ def refuse(what: str, way: str, scope: Scope, node: ast.AST) -> None:
     raise UnknownSyntax(scope.loc(node), what=what, way=way)
 
 
-_LOOP, _OUTSIDE = "use a loop over `pto.static_range`", "do it outside of the kernel"
+_OUTSIDE = "do it outside of the kernel"
 # What other syntax is called, and what to write instead.
 # fmt: off
 REFUSED: Final[Mapping[type[ast.AST], tuple[str, str]]] = MappingProxyType({
-    ast.Dict: ("a dict", "use a tuple"), ast.Set: ("a set", "use a tuple"), ast.ListComp: ("a comprehension", _LOOP),
-    ast.SetComp: ("a comprehension", _LOOP), ast.DictComp: ("a comprehension", _LOOP),
-    ast.GeneratorExp: ("a generator", _LOOP), ast.Yield: ("`yield`", "return a tuple"),
+    ast.Dict: ("a dict", "use a tuple"), ast.Set: ("a set", "use a tuple"), ast.SetComp: ("a set", "use a tuple"),
+    ast.DictComp: ("a dict", "use a tuple"), ast.Yield: ("`yield`", "return a tuple"),
     ast.YieldFrom: ("`yield from`", "return a tuple"), ast.Try: ("`try`", "test with `if` before"),
     ast.TryStar: ("`try`", "test with `if` before"), ast.Raise: ("`raise`", "use `assert`"),
     ast.Starred: ("`*` here", "use it in a call, a tuple or an unpacking"), ast.Match: ("`match`", "use `if`"),
     ast.Global: ("`global`", "return the value"), ast.Nonlocal: ("`nonlocal`", "return the value"),
-    ast.With: ("`with`", _OUTSIDE), ast.Import: ("`import`", _OUTSIDE), ast.ImportFrom: ("`import`", _OUTSIDE),
+    ast.Import: ("`import`", _OUTSIDE), ast.ImportFrom: ("`import`", _OUTSIDE),
     ast.ClassDef: ("a class", _OUTSIDE), ast.Await: ("`await`", _OUTSIDE), ast.AsyncFunctionDef: ("`async`", _OUTSIDE),
     ast.AsyncFor: ("`async`", _OUTSIDE), ast.AsyncWith: ("`async`", _OUTSIDE),
 })
@@ -50,12 +49,24 @@ HANDLERS: Final[Mapping[type[ast.AST], Handler]] = MappingProxyType({
     ast.Subscript: expressions.run_subscript, ast.Slice: expressions.run_slice, ast.Call: calls.run_call,
     ast.Lambda: assign.local_function, ast.NamedExpr: assign.run_walrus, ast.Assign: assign.run_assign,
     ast.AnnAssign: assign.run_annotated, ast.AugAssign: assign.run_augmented, ast.Expr: assign.run_expression,
+    ast.ListComp: assign.run_comprehension, ast.GeneratorExp: assign.run_comprehension,
     ast.Delete: assign.run_delete, ast.FunctionDef: assign.run_def, ast.If: flow.run_if, ast.For: loops.run_for,
     ast.While: loops.run_while, ast.Continue: partial(flow.leave, 1), ast.Break: partial(flow.leave, 2),
-    ast.Return: flow.run_return, ast.Assert: flow.run_assert, ast.Pass: lambda scope, node: None,
+    ast.Return: flow.run_return, ast.Assert: flow.run_assert, ast.With: flow.run_with,
+    ast.Pass: lambda scope, node: None,
     **{kind: partial(refuse, *row) for kind, row in REFUSED.items()},
 })
 # fmt: on
+
+
+def argument(scope: Scope, name: str, spec: ArgSpec) -> Any:
+    """What a parameter is in the kernel; the leaves of a tuple are arguments of their own."""
+    if isinstance(spec, ConstSpec):
+        return captured(name, spec.value, scope.builder.loc)
+    if isinstance(spec, tuple):
+        return remade(spec, [argument(scope, f"{name}.{n}", x) for n, x in enumerate(spec)])
+    scope.session.arguments.append(Value(spec, name))
+    return scope.session.arguments[-1]
 
 
 def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any]) -> Built:
@@ -66,7 +77,8 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
     fn : KernelSource
         The kernel.
     args : mapping from str to ArgSpec
-        One entry per parameter, in the order of the signature. Constants become no arguments of the function.
+        One entry per parameter, in the order of the signature. Constants become no arguments of the function, a tuple
+        becomes one per leaf.
     facts : Facts
         Asked for what is known of shapes, strides and integers, when the kernel's meaning or speed depends on it.
     methods : mapping from str to function
@@ -85,12 +97,7 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
     body, loc = Region(), fn.loc(fn.node)
     session = Session(OpBuilder(body, loc), facts, HANDLERS, methods, body.args)
     scope = Scope(session, fn)
-    for name, spec in args.items():
-        if isinstance(spec, ConstSpec):
-            scope.vars[name] = Binding(captured(name, spec.value, loc), loc)
-        else:
-            body.args.append(Value(spec, name))
-            scope.vars[name] = Binding(body.args[-1], loc)
+    scope.vars.update({name: Binding(argument(scope, name, spec), loc) for name, spec in args.items()})
     try:
         if isinstance(fn.node, ast.Lambda):
             scope.eval(fn.node.body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -12,14 +13,14 @@ from pypto.frontend.assign import elements
 from pypto.frontend.bind import Arguments, Signature, bind, checked_arguments, is_sizes
 from pypto.frontend.flow import block
 from pypto.frontend.intrinsics import INTRINSICS, on_constants
-from pypto.frontend.operators import run_row
-from pypto.frontend.scope import RETURN, VALUE, Binding, Scope
+from pypto.frontend.operators import constant_result, run_row
+from pypto.frontend.scope import RETURN, VALUE, Binding, Poison, Scope
 from pypto.frontend.source import KernelSource
-from pypto.frontend.values import Inlined, Method, array_type, describe, is_array, is_index
+from pypto.frontend.values import Inlined, Method, array_type, captured, describe, is_array, is_index, is_named
 from pypto.ir.core import Value
-from pypto.ir.types import int1
+from pypto.ir.types import Answer, DType, int1
 from pypto.loc import Loc
-from pypto.ops.public import Intrinsic, OpFunction, constexpr
+from pypto.ops.public import Intrinsic, OpFunction, Refused, constexpr
 from pypto.ops.row import REQUIRED, OpRow, Param
 
 DEPTH = 50
@@ -43,24 +44,54 @@ def call(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwargs: A
         return call_op(scope, node, function.row if isinstance(function, OpFunction) else function, args, kwargs)
     if isinstance(function, Intrinsic):
         return INTRINSICS[function.__name__](scope, node, args, kwargs)
+    if isinstance(function, DType) and len(args) == 1 and not kwargs:  # Triton's `tl.float32(x)`
+        return scope.at(node).cast(scope.at(node).value(args[0], function), function)
+    if isinstance(function, Refused):
+        raise errors.UnknownSyntax(scope.loc(node), what=f"`{function.__name__}`", way=function.way)
     if function is constexpr:
         return args[0]
+    if is_named(function):
+        return construct(scope, node, function, args, kwargs)
+    code = inlined(scope, node, function)
+    return call_host(scope, node, function, args, kwargs) if code is None else inline(scope, node, code, args, kwargs)
+
+
+def inlined(scope: Scope, node: ast.AST, function: Any) -> Inlined | None:
+    """A function that is read as part of the kernel; None for others."""
     source = getattr(function, "kernel_source", None)
     if isinstance(function, FunctionType):
         source = KernelSource.of(function, scope.loc(node))
-    if isinstance(source, KernelSource):
-        f = source.function
-        function = Inlined(source.name, source.node, source, None, f.__defaults__ or (), f.__kwdefaults__ or {})
-    if isinstance(function, Inlined):
-        return inline(scope, node, function, args, kwargs)
-    return call_host(scope, node, function, args, kwargs)
+    if not isinstance(source, KernelSource):
+        return function if isinstance(function, Inlined) else None
+    f = source.function
+    return Inlined(source.name, source.node, source, None, f.__defaults__ or (), f.__kwdefaults__ or {})
+
+
+def construct(scope: Scope, node: ast.Call, kind: Any, args: list[Any], kwargs: Arguments) -> Any:
+    """A named tuple or an aggregate. One with an `__init__` of its own starts without fields, and gets them there."""
+    loc, init = scope.loc(node), getattr(kind, "initializer", None)
+    code = init and inlined(scope, node, init)
+    if init is None:
+        params = tuple(Param(name, "any", kind._field_defaults.get(name, REQUIRED)) for name in kind._fields)
+        return kind._make(bind(scope, node, Signature(kind.__name__, params), args, kwargs).values())
+    if code is None:
+        return constant_result(scope, node, partial(kind, *args, **kwargs))
+    start = kind._make(map(partial(unset, kind.__name__), kind._fields))
+    inner, first = run_body(scope, node, code, [start, *args], kwargs), code.node.args.args[0].arg
+    return kind._make(Binding(x, loc).read(loc) for x in inner.vars[first].read(loc))
+
+
+def unset(name: str, field: str) -> Poison:
+    why = "`__init__` does not assign it on every path"
+    return Poison(lambda use: errors.MaybeUnassigned(use, name=f"{name}.{field}", why=why))
 
 
 def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwargs: Arguments) -> Any:
     """A function of Python itself: some have a meaning on run-time values, and `math` is computed on constants."""
-    module = getattr(function, "__module__", None)
-    if isinstance(function, BuiltinFunctionType) and module in ("math", "_operator"):
-        return on_constants(function, scope, node, args, kwargs)
+    module, host = getattr(function, "__module__", None), getattr(function, "host_function", None)
+    of_types = function is DType or isinstance(function, Answer)
+    if host or of_types or (isinstance(function, BuiltinFunctionType) and module in ("math", "_operator")):
+        return captured("the result", on_constants(host or function, scope, node, args, kwargs), scope.loc(node))
     handler = INTRINSICS.get(getattr(function, "__name__", "")) if module == "builtins" else None
     if handler is not None:
         return handler(scope, node, args, kwargs)
@@ -72,7 +103,10 @@ def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwar
 
 
 def call_op(scope: Scope, node: ast.Call, row: OpRow, args: list[Any], kwargs: Arguments) -> Any:
-    first = args[0] if args else kwargs.get("array")
+    first = args[0] if args else kwargs.get("pointer", kwargs.get("array"))
+    own = getattr(type(first), row.name, None) if row.name in ("load", "store") and isinstance(first, tuple) else None
+    if own is not None:
+        return call(scope, node, own, args, kwargs)
     if row.name in ("load", "store") and is_array(first) and is_native(row.name, args, kwargs):
         return (native_load if row.name == "load" else native_store)(scope, node, args, kwargs)
     signature = Signature(row.name, row.params)
@@ -81,9 +115,8 @@ def call_op(scope: Scope, node: ast.Call, row: OpRow, args: list[Any], kwargs: A
 
 def gathered(row: OpRow, args: list[Any]) -> list[Any]:
     """`t.reshape(8, 16)` is `t.reshape((8, 16))`."""
-    last = len(row.params) - 1
-    many = len(args) > len(row.params) > 0 and row.params[last].kind == "shape" and is_sizes(tuple(args[last:]))
-    return [*args[:last], tuple(args[last:])] if many else args
+    at = next((n for n, p in enumerate(row.params) if p.kind == "shape"), len(args))
+    return [*args[:at], tuple(args[at:])] if len(args) > at + 1 and is_sizes(tuple(args[at:])) else args
 
 
 def is_native(name: str, args: list[Any], kwargs: Arguments) -> bool:
@@ -118,7 +151,12 @@ def native_store(scope: Scope, node: ast.Call, args: list[Any], kwargs: Argument
 
 
 def inline(scope: Scope, node: ast.Call, function: Inlined, args: list[Any], kwargs: Arguments) -> Any:
-    """Build the function's body here, in variables of its own."""
+    """Build the function's body here, in variables of its own; gives what it returns."""
+    return returned(run_body(scope, node, function, args, kwargs), scope.loc(node), function.name)
+
+
+def run_body(scope: Scope, node: ast.Call, function: Inlined, args: list[Any], kwargs: Arguments) -> Scope:
+    """The variables of a function at its end."""
     loc, spec = scope.loc(node), function.node.args
     if scope.depth >= DEPTH:
         raise errors.TooDeep(loc, limit=DEPTH, function=function.name)
@@ -126,22 +164,25 @@ def inline(scope: Scope, node: ast.Call, function: Inlined, args: list[Any], kwa
     positional = [*spec.posonlyargs, *spec.args]
     optional = (p.arg for p in positional[len(positional) - len(function.defaults) :])
     defaults = {**dict(zip(optional, function.defaults, strict=True)), **function.kw_defaults}
-    kinds = [(p.arg, "constexpr" if is_constexpr(p.annotation) else "any") for p in (*positional, *spec.kwonlyargs)]
+    strict = not function.source.lenient
+    params_of = (*positional, *spec.kwonlyargs)
+    kinds = [(p.arg, "constexpr" if strict and is_constexpr(p.annotation) else "any") for p in params_of]
     params = tuple(Param(name, kind, defaults.get(name, REQUIRED)) for name, kind in kinds)
     bound = bind(scope, node, Signature(function.name, params, spec), args, kwargs)
     inner.vars.update({name: Binding(value, loc) for name, value in bound.items()})
     if isinstance(function.node, ast.Lambda):
-        return inner.eval(function.node.body)
-    block(inner, inner.steps(function.node.body))
-    return returned(inner, loc, function.name)
+        inner.vars[VALUE] = Binding(inner.eval(function.node.body), loc)
+    else:
+        block(inner, inner.steps(function.node.body))
+    return inner
 
 
 def returned(inner: Scope, loc: Loc, name: str) -> Any:
     """What the function gave back."""
     if VALUE not in inner.vars:
         return None
-    value = inner.vars[VALUE].read(loc)
-    if isinstance(inner.vars[RETURN].value, Value) and value is not None:
+    value, left = inner.vars[VALUE].read(loc), inner.vars.get(RETURN)
+    if left and isinstance(left.value, Value) and value is not None:
         raise errors.ReturnOnSomePaths(inner.vars[VALUE].loc, function=name)
     return value
 

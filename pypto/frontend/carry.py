@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from pypto.errors import Diagnostic
 from pypto.frontend.assign import assign
-from pypto.frontend.flow import block
+from pypto.frontend.flow import arrive, block
 from pypto.frontend.merge import UNDEF, NoJoin, Path, clashing, conform, join, kind, unassigned
-from pypto.frontend.scope import BREAK, RETURN, VALUE, Binding, Poison, Scope
-from pypto.frontend.values import is_number, layout, leaves, rebuild, same, tile_type
+from pypto.frontend.scope import BREAK, EXITS, RETURN, VALUE, Binding, Poison, Scope
+from pypto.frontend.values import alike, is_number, leaves, rebuild, same, tile_type
 from pypto.ir.core import Region, Value
 from pypto.ir.types import TileType, int1, scalar
 
@@ -48,7 +48,7 @@ class Variable:
     def meet(self, name: str, end: Binding) -> None:
         """Make the types hold what the variable is at the end of the body. Only what started as a number may grow."""
         try:
-            if layout(self.init.value) != layout(end.value):
+            if not alike(self.init.value, end.value):
                 raise NoJoin
             rows = zip(leaves(self.init.value), self.types, leaves(end.value), strict=True)
             self.types = [next_type(*row) for row in rows]
@@ -71,6 +71,8 @@ def assigned(node: ast.AST) -> Iterator[str]:
     """Names that a statement assigns, some of them more than once."""
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        yield getattr(node.value, "id", "")
     if isinstance(node, ast.FunctionDef):
         yield node.name
     elif not isinstance(node, ast.Lambda):
@@ -100,6 +102,8 @@ class Carried:
     scope: Scope
     node: Loop
     variables: dict[str, Variable]
+    copies: int = 1  # of the body of a `for` in one iteration
+    step: Value | None = None
 
     def settle(self) -> Path:
         """Build the body until what it carries stays as it is."""
@@ -130,10 +134,21 @@ class Carried:
         """One build of the statements of the loop."""
         region = Region()
         with self.scope.inside(region, self.enter(region)) as ends:
-            if isinstance(self.node, ast.For):
-                assign(self.scope, self.node.target, ends[INDEX].value)
-            block(self.scope, self.scope.steps(self.node.body))
+            for copy in range(self.copies):
+                if isinstance(self.node, ast.For):
+                    assign(self.scope, self.node.target, self.index(ends[INDEX].value, copy))
+                block(self.scope, self.scope.steps(self.node.body))
+                if self.copies > 1:
+                    arrive(self.scope, EXITS.index(BREAK))
         return Path(region, ends)
+
+    def index(self, first: Value, copy: int) -> Value:
+        """The index of one of the copies of the body."""
+        b = self.scope.at(self.node)
+        if copy == 0 or self.step is None or self.step.op is None:
+            return first
+        step = self.step.op.attrs["value"] // self.copies
+        return b.emit("add", first, b.constant(step * copy, first.dtype))
 
     def enter(self, region: Region) -> dict[str, Binding]:
         """The variables at the head of a region, for which it gets arguments."""

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 from pypto.errors.frontend import BadIndex, NoAttribute, RuntimeFormat
-from pypto.frontend.arrays import access, array_load, dimension, index_nodes
+from pypto.frontend.arrays import access, array_load, dimension, fill, index_nodes, not_empty, shaped
+from pypto.frontend.calls import call
 from pypto.frontend.operators import constant_result, run_row
-from pypto.frontend.scope import Scope
-from pypto.frontend.values import Dims, Method, captured, constant, describe, has_plain_fields, is_array, leaves
+from pypto.frontend.scope import Binding, Scope
+from pypto.frontend.values import (
+    Dims,
+    Method,
+    as_pointer,
+    captured,
+    constant,
+    describe,
+    has_plain_fields,
+    has_values,
+    is_array,
+    is_index,
+    is_named,
+    is_number,
+    leaves,
+)
 from pypto.ir.core import Value
-from pypto.ir.types import DType, PtrType
+from pypto.ir.types import YES, DType
 from pypto.ops.table import TABLE
 from pypto.options import suggestion
 
@@ -35,13 +51,14 @@ def run_fstring(scope: Scope, node: ast.JoinedStr) -> str:
 # fmt: off
 ARRAY_ATTRIBUTES: Final[Mapping[str, Any]] = MappingProxyType({
     "shape": lambda a: Dims(a, False), "strides": lambda a: Dims(a, True), "dtype": lambda a: a.type.elem,
-    "ndim": lambda a: a.type.ndim,
+    "ndim": lambda a: a.type.ndim, "type": lambda a: a.type.pointer,
 })
 TILE_ATTRIBUTES: Final[Mapping[str, Any]] = MappingProxyType({
     "shape": lambda t: t.shape, "dtype": lambda t: t.tile.elem, "ndim": lambda t: len(t.shape),
-    "size": lambda t: t.tile.size, "numel": lambda t: t.tile.size, "type": lambda t: t.tile,
+    "size": lambda t: t.tile.size, "numel": lambda t: t.tile.size, "type": lambda t: t.tile if t.shape else t.tile.elem,
 })
 # fmt: on
+_TILE_INDEX: Final = "a tile takes integers, slices, `None` and `...`; for an index per element, use `pto.gather`"
 _METHODS: Final = MappingProxyType({"to": "cast", "transpose": "permute", "view": "reshape"})
 
 
@@ -51,14 +68,41 @@ def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
         return value_attribute(scope, node, base)
     if isinstance(base, ModuleType):
         return module_attribute(scope, node, base)
-    if isinstance(base, DType | PtrType) and name == "element_ty":
-        return base.pointee if isinstance(base, PtrType) else base
-    if name in getattr(base, "_fields", ()):
-        return getattr(base, name)
+    if isinstance(base, DType) and name == "is_ptr" and is_of_array(scope, node.value):
+        return YES
+    if is_named(base) or is_named(type(base)):
+        return member(scope, node, base)
     plain = has_plain_fields(base)
     if plain and hasattr(base, name):
         return captured(ast.unparse(node), getattr(base, name), scope.loc(node))
+    if is_number(base) and name != "value":  # what a tile of that number has
+        return value_attribute(scope, node, scope.at(node).value(base))
+    if name == "value" and not has_values(base):  # of what may have been a `pto.constexpr`
+        return base
     raise no_attribute(scope, node, base, [n for n in dir(base) if plain and not n.startswith("_")])
+
+
+def is_of_array(scope: Scope, node: ast.expr) -> bool:
+    """Whether this is `x.dtype` of an array. It is that of the elements, and for Triton a pointer all the same."""
+    return isinstance(node, ast.Attribute) and node.attr == "dtype" and is_array(scope.eval(node.value))
+
+
+def member(scope: Scope, node: ast.Attribute, base: Any) -> Any:
+    """A field of a named tuple or an aggregate, or what its class has."""
+    kind: Any = base if isinstance(base, type) else type(base)
+    if kind is not base and node.attr in kind._fields:
+        return Binding(getattr(base, node.attr), scope.loc(node)).read(scope.loc(node))
+    found = inspect.getattr_static(kind, node.attr, None)
+    if isinstance(found, property):
+        return call(scope, ast.copy_location(ast.Call(node, [], []), node), found.fget, [base], {})
+    if found is None:
+        raise no_attribute(scope, node, base, [*kind._fields, *vars(kind)])
+    function = getattr(found, "__func__", found)
+    if isinstance(found, classmethod):
+        return Method(kind, node.attr, function)
+    if kind is not base and (inspect.isfunction(found) or {"kernel_source", "host_function"} & {*dir(type(found))}):
+        return Method(base, node.attr, function)
+    return captured(node.attr, function, scope.loc(node))
 
 
 def no_attribute(scope: Scope, node: ast.Attribute, base: Any, names: Iterable[str], prefix: str = "") -> NoAttribute:
@@ -67,11 +111,11 @@ def no_attribute(scope: Scope, node: ast.Attribute, base: Any, names: Iterable[s
 
 
 def module_attribute(scope: Scope, node: ast.Attribute, module: ModuleType) -> Any:
-    """pypto's own names do not change; those of other modules are recorded like globals."""
+    """pypto's own names do not change, also under `triton`; those of other modules are recorded like globals."""
     if not hasattr(module, node.attr):
         raise no_attribute(scope, node, module, dir(module), ast.unparse(node.value))
-    value, variables = getattr(module, node.attr), vars(module)
-    if module.__name__.split(".")[0] == "pypto" or isinstance(value, ModuleType) or node.attr not in variables:
+    value, variables, home = getattr(module, node.attr), vars(module), module.__name__.split(".")[0]
+    if home in ("pypto", "triton") or isinstance(value, ModuleType) or node.attr not in variables:
         return captured(node.attr, value, scope.loc(node))
     return scope.session.capture(variables, node.attr, scope.loc(node))
 
@@ -79,16 +123,18 @@ def module_attribute(scope: Scope, node: ast.Attribute, module: ModuleType) -> A
 def value_attribute(scope: Scope, node: ast.Attribute, value: Value) -> Any:
     """An attribute, or a method of tiles: an op whose first parameter is an operand, or a function in the language."""
     name, methods, row = node.attr, scope.session.methods, TABLE.get(_METHODS.get(node.attr, node.attr))
+    if is_array(value) and row is TABLE["cast"]:
+        value = as_pointer(scope.at(node), value)
     table = ARRAY_ATTRIBUTES if is_array(value) else TILE_ATTRIBUTES
     if name in table:
         return table[name](value)
     is_method = row is not None and row.public and row.params and row.params[0].is_operand
-    function = row if is_method else methods.get(name)
+    function = methods.get(name, row if is_method else None)
     if is_array(value) and function is not None:
         way = "load a tile first, for instance `x[row, :]`"
         raise NoAttribute(scope.loc(node), what=describe(value), name=name, way=way)
     if name == "T" and not is_array(value):
-        return run_row(scope, node, "permute", x=value, dims=None)
+        return run_row(scope, node, "permute", input=value, dims=None)
     if function is None:
         public = [*_METHODS, *methods, *(r.name for r in TABLE.values() if r.public)]
         raise no_attribute(scope, node, value, [*table, *([] if is_array(value) else public)])
@@ -124,20 +170,28 @@ def run_slice(scope: Scope, node: ast.Slice) -> slice:
     return slice(*(constant(x, "the bound of a slice", scope.loc(node)) for x in bounds))
 
 
-def index_tile(scope: Scope, node: ast.Subscript, tile: Value) -> Any:
-    """New axes and full slices: the elements stay, the shape changes."""
-    full, nodes = slice(None), index_nodes(node)
-    entries = [scope.eval(item) for item in nodes]
-    rest = max(0, len(tile.shape) - sum(isinstance(e, slice) for e in entries))
-    left, shape = list(tile.shape), []
-    for item, entry in zip(nodes, entries, strict=True):
+def index_tile(scope: Scope, node: ast.Subscript, tile: Value) -> Value:
+    """New axes, slices, and elements at one position, known at compile time or not."""
+    parts: list[range] = []
+    shape: list[int] = []
+    for item, entry in fill(scope, node, tile, [(item, scope.eval(item)) for item in index_nodes(node)]):
+        size = tile.shape[len(parts)] if len(parts) < len(tile.shape) else 1
         if entry is None:
             shape.append(1)
-        elif entry is Ellipsis:
-            shape, left = shape + left[:rest], left[rest:]
-        elif isinstance(entry, slice) and entry == full and left:
-            shape.append(left.pop(0))
+        elif isinstance(entry, slice):
+            parts.append(constant_result(scope, item, lambda e=entry, n=size: range(n)[e]))
+            shape.append(not_empty(scope, item, len(parts[-1])))
+        elif isinstance(entry, Value) and is_index(entry):
+            at = tuple(1 if d == len(parts) else n for d, n in enumerate(tile.shape))
+            index = scope.at(node).broadcast(entry, at)
+            tile = run_row(scope, node, "gather", src=tile, index=index, axis=len(parts))
+            parts.append(range(1))
+        elif is_index(entry) and -size <= entry < size:
+            parts.append(range(entry % size, entry % size + 1))
         else:
-            way = "a tile takes `None`, `:` and `...`; load the part from the array, or use `pto.where`"
+            way = f"an index lies within the size of {size}" if is_index(entry) else _TILE_INDEX
             raise BadIndex(scope.loc(item), what=describe(tile), index=ast.unparse(item), way=way)
-    return run_row(scope, node, "reshape", x=tile, shape=(*shape, *left))
+    if any(len(part) != n or part.step != 1 for part, n in zip(parts, tile.shape, strict=True)):
+        starts, sizes, steps = zip(*((part.start, len(part), part.step) for part in parts), strict=True)
+        tile = scope.at(node).emit("slice", tile, starts=starts, shape=sizes, steps=steps)
+    return shaped(scope.at(node), tile, tuple(shape))

@@ -7,10 +7,10 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from pypto.errors.frontend import AssertionFailed, ReturnInKernel, TileCondition
+from pypto.errors.frontend import AssertionFailed, ReturnInKernel, TileCondition, UnknownSyntax
 from pypto.frontend.merge import RESULT, Merge, Path
 from pypto.frontend.scope import EXITS, SKIP, VALUE, Binding, Scope, Step
-from pypto.frontend.values import constant, describe, has_values, tile_type
+from pypto.frontend.values import Label, constant, describe, has_values, is_array, tile_type
 from pypto.ir.core import Region, Value
 from pypto.ir.types import int1
 
@@ -87,6 +87,8 @@ def as_truth(scope: Scope, value: Any, node: ast.expr, where: str, way: str) -> 
     if not has_values(value):
         return bool(value)
     type = tile_type(value)
+    if scope.source.lenient and (is_array(value) or (type and type.is_ptr and not type.shape)):
+        return True  # what is None where there is no array
     if type is None or type.shape or type.is_ptr:
         raise TileCondition(scope.loc(node), where=where, type=describe(value), way=way)
     return scope.at(node).cast(value, int1)
@@ -112,6 +114,18 @@ def run_return(scope: Scope, node: ast.Return) -> None:
         raise ReturnInKernel(scope.loc(node), what=describe(value))
     scope.vars[VALUE] = Binding(value, scope.loc(node))
     leave(len(EXITS), scope, node)
+
+
+def run_with(scope: Scope, node: ast.With) -> None:
+    """`with pto.label(name):` names a part of the kernel; its ops have the name in their location."""
+    outer, names = scope.session.label, [scope.eval(item.context_expr) for item in node.items]
+    if not all(isinstance(name, Label) for name in names) or any(item.optional_vars for item in node.items):
+        raise UnknownSyntax(scope.loc(node), what="`with`", way="only `with pto.label(name):` has a meaning here")
+    scope.session.label = "/".join(filter(None, [outer, *(name.text for name in names)]))
+    try:
+        block(scope, scope.steps(node.body))
+    finally:
+        scope.session.label = outer
 
 
 def run_assert(scope: Scope, node: ast.Assert) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, reduce
-from itertools import groupby
+from itertools import chain, groupby
 from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.errors.frontend import HostFunction, WrongArgument
+from pypto.frontend import blocks
 from pypto.frontend.assign import items_of
-from pypto.frontend.bind import Signature, checked_arguments
+from pypto.frontend.bind import Signature, bind, checked_arguments
+from pypto.frontend.elements import combination, map_elements
 from pypto.frontend.operators import constant_result, run_row
 from pypto.frontend.scope import Scope
-from pypto.frontend.values import Dims, Range, constant, describe, has_values, is_number, tile_type
+from pypto.frontend.values import Dims, Label, Range, constant, describe, has_values, is_number, leaves, tile_type
 from pypto.ir.core import Value
+from pypto.ops.public import constexpr, tensor
 from pypto.ops.row import Param
 from pypto.ops.table import TABLE
 
@@ -27,15 +30,17 @@ Intrinsic = Callable[[Scope, ast.Call, list[Any], dict[str, Any]], Any]
 _HINTS = ("num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm")
 # fmt: on
 _BOUNDS = (Param("start", "any"), Param("stop", "any", None), Param("step", "any", 1))
-_RANGE = Signature("range", (*_BOUNDS, *(Param(n, "any", None) for n in _HINTS)))
+_RANGE = Signature("range", (*_BOUNDS, *(Param(n, "any", None) for n in _HINTS), Param("unroll", "shape", None)))
+_LABEL = Signature("label", (Param("name", "str"),))
 _LEN = Signature("len", (Param("x", "any"),))
 _FULL = Signature("full", (Param("shape", "shape"), Param("value"), Param("dtype", "dtype")))
 
 
 def make_range(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Range:
     """`range` makes a loop, whatever its bounds."""
-    first, second, step, *_ = checked_arguments(scope, node, _RANGE, args, kwargs).values()
-    return Range(0, first, step) if second is None else Range(first, second, step)
+    first, second, step, *_, unroll = checked_arguments(scope, node, _RANGE, args, kwargs).values()
+    start, stop = (0, first) if second is None else (first, second)
+    return Range(start, stop, step, unroll or ())
 
 
 def static_range(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -49,20 +54,36 @@ def make_full(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, A
     b = scope.at(node)
     if is_number(value):
         return b.constant(value, dtype, shape)
-    return run_row(scope, node, "broadcast_to", x=b.cast(value, dtype), shape=shape)
+    return run_row(scope, node, "broadcast_to", input=b.cast(value, dtype), shape=shape)
 
 
 def device_print(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """One op per run of constants and the run-time values after it."""
-    b, text = scope.at(node), ""
-    for at_run_time, group in groupby(args, lambda x: isinstance(x, Value)):
+    """One op per run of constants and the run-time values after it; of tuples their items."""
+    b, text, base = scope.at(node), "", {"hex": bool(keywords(scope, node, "device_print", kwargs, hex=False)["hex"])}
+    for at_run_time, group in groupby(chain.from_iterable(map(parts, args)), lambda x: isinstance(x, Value)):
         if at_run_time:
-            b.op("print_", *group, prefix=text)
+            b.op("print_", *group, prefix=text, **base)
             text = ""
         else:
             text = " ".join(map(str, group))
     if text or not args:
-        b.op("print_", prefix=text)
+        b.op("print_", prefix=text, **base)
+
+
+def parts(x: Any) -> Iterator[Any]:
+    """The items of a tuple that holds run-time values, or the one value."""
+    return leaves(x) if has_values(x) else iter((x,))
+
+
+def static_print(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> None:
+    options = keywords(scope, node, "static_print", kwargs, sep=" ", end="\n", file=None, flush=False)
+    print(*(describe(x) if has_values(x) else x for x in args), **options)
+
+
+def keywords(scope: Scope, node: ast.Call, function: str, kwargs: dict[str, Any], **defaults: Any) -> dict[str, Any]:
+    """The keywords of a function that takes any values before them."""
+    params = tuple(Param(name, "constexpr", x) for name, x in defaults.items())
+    return bind(scope, node, Signature(function, params), [], kwargs)
 
 
 _ELEMENTWISE: Final[Mapping[str, Function]] = MappingProxyType({"abs": abs, "minimum": min, "maximum": max})
@@ -108,15 +129,22 @@ def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]
 
 
 def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Run-time values are of no Python type."""
-    return not has_values(args[:1]) and constant_result(scope, node, isinstance, *args)
+    """Run-time values are of no Python type, tuples of them are. What is known is a `constexpr`, else a `tensor`."""
+    x, *kinds = (*args, None, None)[:2]
+    if {tensor if has_values(x) else constexpr} & {*leaves(tuple(kinds))}:
+        return not isinstance(x, tuple)
+    return (isinstance(x, tuple) or not has_values(x)) and constant_result(scope, node, isinstance, *args)
 
 
 # fmt: off
 INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     # Of the language
     "static_range": static_range, "full": make_full, "device_print": device_print,
-    "static_print": lambda scope, node, args, kwargs: print(*(describe(x) if has_values(x) else x for x in args)),
+    "static_print": static_print,
+    "combination": combination, "map_elements": map_elements,
+    "label": lambda scope, node, args, kwargs: Label(*checked_arguments(scope, node, _LABEL, args, kwargs).values()),
+    "block_indices": blocks.indices, "block_start": blocks.start, "block_moved": blocks.moved,
+    "block_load": blocks.load, "block_store": blocks.store,
     # Hints about a value that are accepted and not needed
     **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy", "assume", "debug_barrier"),
                     lambda scope, node, args, kwargs: args[0] if args else None),

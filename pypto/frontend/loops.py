@@ -18,6 +18,8 @@ from pypto.ir.core import Region, Value
 from pypto.ir.types import DType, int1, int32, int64, uint32
 from pypto.ops.build import weak_dtype
 
+_LEAVING = (ast.Break, ast.Return)
+
 
 def run_for(scope: Scope, node: ast.For) -> None:
     no_else(scope, node)
@@ -65,8 +67,26 @@ def run_range(scope: Scope, node: ast.For, loop: Range) -> None:
         raise ZeroStep(scope.loc(node.iter))
     b = scope.at(node.iter)
     low, high, step = (b.cast(b.value(x, dtype), dtype) for x in (loop.start, loop.stop, loop.step))
+    for copies in unrolled(node, loop):
+        start, end, stride = low, high, step
+        if copies > 1 and isinstance(loop.step, int):
+            stride = scope.at(node.iter).constant(copies * loop.step, dtype)
+            whole = b.emit("mul", b.emit("floordiv", b.emit("sub", high, low), stride), stride)
+            end = b.emit("add", low, whole)
+            low = b.emit("maximum", low, end, propagate_nan=False)
+        run_loop(scope, node, (start, end, stride), copies)
 
-    carried = Carried(scope, node, {INDEX: Variable(Binding(low, b.loc), [low.tile])})
+
+def unrolled(node: ast.For, loop: Range) -> tuple[int, ...]:
+    """Iterations at once: as many as may be, then fewer, then one. What can be left is done one by one."""
+    if not (isinstance(loop.step, int) and loop.step > 0) or any(isinstance(n, _LEAVING) for n in ast.walk(node)):
+        return (1,)
+    return (*sorted({n for n in loop.unroll if n > 1}, reverse=True), 1)
+
+
+def run_loop(scope: Scope, node: ast.For, bounds: tuple[Value, Value, Value], copies: int) -> None:
+    low, high, step = bounds
+    carried = Carried(scope, node, {INDEX: Variable(Binding(low, scope.builder.loc), [low.tile])}, copies, step)
     body = carried.settle()
     scope.at(node.iter)
     if BREAK in body.vars:

@@ -9,9 +9,21 @@ from typing import Any, Final
 
 from pypto.errors.frontend import MaybeUnassigned, TypeClash
 from pypto.frontend.scope import BREAK, RETURN, SKIP, VALUE, Binding, Poison
-from pypto.frontend.values import Number, describe, is_number, layout, leaves, rebuild, same, tile_type
+from pypto.frontend.values import (
+    Number,
+    alike,
+    array_type,
+    as_pointer,
+    describe,
+    is_array,
+    is_number,
+    leaves,
+    rebuild,
+    same,
+    tile_type,
+)
 from pypto.ir.core import Op, Region, Value
-from pypto.ir.types import TileType, scalar
+from pypto.ir.types import PtrType, TileType, scalar
 from pypto.ops.build import OpBuilder, join_dtypes, merge_shapes, rank, weak_dtype
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
@@ -79,7 +91,7 @@ class Merge:
     def value(self, a: Any, b: Any, promote: bool) -> Any:
         """What two values become, leaf by leaf."""
         like = b if a is UNDEF else a
-        if b is not UNDEF and layout(like) != layout(b):
+        if b is not UNDEF and not alike(like, b):
             raise NoJoin
         pairs = ([UNDEF for _ in leaves(like)] if x is UNDEF else leaves(x) for x in (a, b))
         return rebuild(like, iter([self.leaf(x, y, promote) for x, y in zip(*pairs, strict=True)]))
@@ -131,8 +143,8 @@ def is_cheap(op: Op) -> bool:
 
 
 def kind(x: Any) -> Kind:
-    """What `join` goes by: a Python number itself, the type of a tile, None for all else."""
-    return x if is_number(x) else tile_type(x)
+    """What `join` goes by: a Python number itself, the type of a tile, an array's pointer type, None for all else."""
+    return x if is_number(x) else scalar(PtrType(array_type(x).elem)) if is_array(x) else tile_type(x)
 
 
 def join(a: Kind, b: Kind, promote: bool) -> TileType:
@@ -158,6 +170,7 @@ def conform(b: OpBuilder, x: Any, type: TileType) -> Value:
         return b.create("undef", (), {}, (type,)).result
     if not isinstance(x, Value):
         return b.constant(x, type.dtype, type.shape)
+    x = as_pointer(b, x)
     return x if x.type == type else b.broadcast(b.cast(x, type.dtype), type.shape)
 
 

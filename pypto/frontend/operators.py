@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from pypto.errors.frontend import ConstantFailed, NoOperator
 from pypto.errors.language import OpTypeError
 from pypto.frontend.flow import as_truth, choose
 from pypto.frontend.scope import Scope
-from pypto.frontend.values import describe, has_values, is_array, is_number
+from pypto.frontend.values import as_pointer, describe, has_values, is_array, is_number
 from pypto.ir.core import Value
 from pypto.ir.types import int1, int64
 from pypto.ops.build import OpBuilder
@@ -25,7 +25,8 @@ from pypto.ops.table import TABLE
 OPERATORS: Final[Mapping[type[ast.AST], tuple[str, Callable[..., Any], str]]] = MappingProxyType({
     ast.Add: ("+", operator.add, "add"), ast.Sub: ("-", operator.sub, "sub"), ast.Mult: ("*", operator.mul, "mul"),
     ast.Div: ("/", operator.truediv, "div"), ast.FloorDiv: ("//", operator.floordiv, "floordiv"),
-    ast.Mod: ("%", operator.mod, "rem"), ast.Pow: ("**", operator.pow, ""), ast.MatMult: ("@", operator.matmul, "dot"),
+    ast.Mod: ("%", operator.mod, "rem"), ast.Pow: ("**", operator.pow, "pow"),
+    ast.MatMult: ("@", operator.matmul, "dot"),
     ast.BitAnd: ("&", operator.and_, "and_"), ast.BitOr: ("|", operator.or_, "or_"),
     ast.BitXor: ("^", operator.xor, "xor"), ast.LShift: ("<<", operator.lshift, "shl"),
     ast.RShift: (">>", operator.rshift, "shr"), ast.USub: ("-", operator.neg, "neg"), ast.UAdd: ("+", operator.pos, ""),
@@ -49,11 +50,14 @@ def run_row(scope: Scope, node: ast.AST, name: str, /, **arguments: Any) -> Any:
     """Prepare the arguments as the row says, and append the op."""
     row, b = TABLE[name], scope.at(node)
     try:
-        operands, attrs = row.prepare(b, **arguments) if row.prepare else plain(b, row.params, arguments)
+        prepared = row.prepare(b, **arguments) if row.prepare else plain(b, row.params, arguments)
     except TypeError as error:
         if isinstance(error, Diagnostic):
             raise
         raise OpTypeError(b.loc, op=name, problem=str(error)) from None
+    if isinstance(prepared, Value):
+        return prepared
+    operands, attrs = prepared
     results = b.op(name, *operands, **attrs).results
     return results[0] if len(results) == 1 else tuple(results) or None
 
@@ -85,11 +89,8 @@ def operate(scope: Scope, node: ast.AST, kind: ast.AST, x: Any, *others: Any) ->
 def run_operator(scope: Scope, node: ast.AST, symbol: str, row: str, x: Any, *others: Any) -> Any:
     if symbol == "+" and not others:
         return x
-    if symbol == "**" and isinstance(others[0], int) and others[0] == 2:
-        row, others = "mul", (x,)
     if not row:
-        way = "use `pto.exp` and `pto.log`" if symbol == "**" else "compare numbers with `==`, `<`, …"
-        raise no_operator(scope, node, symbol, way, x, *others)
+        raise no_operator(scope, node, symbol, "compare numbers with `==`, `<`, …", x, *others)
     if row == "mul":
         x, others = one_if_known(scope, node, x), (one_if_known(scope, node, others[0]),)
     params = TABLE[row].params
@@ -104,11 +105,6 @@ def no_operator(scope: Scope, node: ast.AST, symbol: str, way: str, x: Any, *oth
 
 def is_pointer(x: Any) -> bool:
     return is_array(x) or (isinstance(x, Value) and x.tile.is_ptr)
-
-
-def as_pointer(b: OpBuilder, x: Any) -> Any:
-    """An array is the address of its first element where a pointer is wanted."""
-    return b.emit("array_ptr", x) if is_array(x) else x
 
 
 def pointer_arithmetic(scope: Scope, node: ast.AST, symbol: str, x: Any, y: Any = None) -> Value:
@@ -135,6 +131,8 @@ def one_if_known(scope: Scope, node: ast.AST, x: Any) -> Any:
 
 def run_unary(scope: Scope, node: ast.UnaryOp) -> Any:
     x = scope.eval(node.operand)
+    if isinstance(node.op, ast.Not) and scope.source.lenient and is_tile(x):
+        return run_row(scope, node, "eq", x=x, y=0)
     if isinstance(node.op, ast.Not):
         value = as_truth(scope, x, node.operand, "`not`", "use `~` to invert a tile of bools")
         return scope.at(node).emit("not_", value) if isinstance(value, Value) else not value
@@ -164,6 +162,10 @@ def short_circuit(scope: Scope, node: ast.BoolOp, values: list[ast.expr]) -> Any
     is_and = isinstance(node.op, ast.And)
     where, way = ("`and`", "use `&` on tiles") if is_and else ("`or`", "use `|` on tiles")
     first = scope.eval(values[0])
+    if scope.source.lenient and is_tile(first):
+        others = [scope.at(node).cast(scope.at(node).value(scope.eval(v)), int1) for v in values[1:]]
+        mask, row = scope.at(node).cast(first, int1), "and_" if is_and else "or_"
+        return reduce(lambda x, y: run_row(scope, node, row, x=x, y=y), others, mask)
     truth = as_truth(scope, first, values[0], where, way)
     if len(values) == 1:
         return truth if has_values(first) else first
@@ -176,6 +178,10 @@ def short_circuit(scope: Scope, node: ast.BoolOp, values: list[ast.expr]) -> Any
         return scope.at(node).value(x if isinstance(x, Value) else bool(x), int1)
 
     return choose(scope, node, truth, decided if is_and else lambda: True, (lambda: False) if is_and else decided)
+
+
+def is_tile(x: Any) -> bool:
+    return isinstance(x, Value) and not is_array(x) and bool(x.shape)
 
 
 def run_ternary(scope: Scope, node: ast.IfExp) -> Any:

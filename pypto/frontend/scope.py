@@ -7,7 +7,7 @@ import builtins
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -64,6 +64,7 @@ class Session:
     hints: dict[Any, Any] = field(default_factory=dict)
     numbers: dict[Any, int] = field(default_factory=dict)
     unrolled: int = 0
+    label: str = ""
 
     def capture(self, owner: Owner, name: str, loc: Loc) -> Any:
         """Record that an outside variable was read, and give what it is in a kernel."""
@@ -98,7 +99,8 @@ class Scope:
         return self.session.builder
 
     def loc(self, node: ast.AST) -> Loc:
-        return self.source.loc(node, self.call_site)
+        loc, label = self.source.loc(node, self.call_site), self.session.label
+        return replace(loc, label=label) if label else loc
 
     def at(self, node: ast.AST) -> OpBuilder:
         """The builder, stamping the place of this node."""

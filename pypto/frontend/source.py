@@ -20,13 +20,16 @@ FunctionNode = ast.FunctionDef | ast.Lambda
 class KernelSource:
     """A Python function as the front end reads it.
 
-    `library` marks functions that pypto itself is made of: their ops have the location of the call.
+    `library` marks functions that pypto itself is made of: their ops have the location of the call. `lenient` ones are
+    read as Triton reads them: `and`, `or` and `not` of tiles are elementwise, arrays are true, and what calls them may
+    give run-time values for constants.
     """
 
     function: FunctionType
     node: FunctionNode
     file: str
     library: bool
+    lenient: bool = False
 
     @staticmethod
     def of(function: Any, call_site: Loc | None = None) -> KernelSource:
@@ -46,7 +49,7 @@ class KernelSource:
         if node is None:
             reason = "its text has changed since it was defined" if lines else "its text cannot be had"
             raise NoSource(call_site, name=function.__name__.strip("<>"), file=file, reason=reason)
-        return KernelSource(function, node, file, (function.__module__ or "").startswith("pypto.language"))
+        return KernelSource(function, node, file, is_library(function.__module__ or ""))
 
     @property
     def name(self) -> str:
@@ -64,6 +67,11 @@ class KernelSource:
         """Characters before a byte offset of a line."""
         text = linecache.getline(self.file, line)
         return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+def is_library(module: str) -> bool:
+    """Whether pypto itself is made of a module's functions, in the language."""
+    return module.startswith(("pypto.language", "pypto.compat"))
 
 
 @lru_cache(maxsize=512)

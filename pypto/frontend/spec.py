@@ -19,7 +19,7 @@ class ConstSpec:
     value: object
 
 
-ArgSpec = Type | ConstSpec  # an argument of this type, or none
+ArgSpec = Type | ConstSpec | tuple[Any, ...]  # an argument of this type, none, or one per leaf of a tuple of these
 
 
 class Facts(Protocol):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from pypto.ops.public import constexpr
 
 if TYPE_CHECKING:
     from pypto.frontend.scope import Scope
+    from pypto.ops.build import OpBuilder
 
 Number = bool | int | float
 
@@ -32,7 +33,7 @@ Number = bool | int | float
 class Method:
     """`receiver.name`, before `function` is called with the receiver first."""
 
-    receiver: Value
+    receiver: Any
     name: str
     function: Any
 
@@ -50,11 +51,19 @@ class Dims:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a `for` iterates over at run time."""
+    """What a `for` iterates over at run time; `unroll` are numbers of iterations that may be done at once."""
 
     start: Value | int
     stop: Value | int
     step: Value | int
+    unroll: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What `with pto.label(text):` names a part of the kernel."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +85,11 @@ def is_array(x: Any) -> bool:
 def array_type(array: Value) -> ArrayType:
     assert isinstance(array.type, ArrayType)
     return array.type
+
+
+def as_pointer(b: OpBuilder, x: Any) -> Any:
+    """An array is the address of its first element where a pointer is wanted."""
+    return b.emit("array_ptr", x) if is_array(x) else x
 
 
 def tile_type(x: Any) -> TileType | None:
@@ -104,17 +118,27 @@ def leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
-def layout(x: Any) -> Any:
-    """How tuples are nested in `x`."""
-    return tuple(map(layout, x)) if isinstance(x, tuple) else None
+def alike(a: Any, b: Any) -> bool:
+    """Whether tuples are nested alike in both, and their classes do not differ; a plain tuple stands for any."""
+    if not (isinstance(a, tuple) and isinstance(b, tuple)):
+        return not isinstance(a, tuple) and not isinstance(b, tuple)
+    kinds = {type(a), type(b)} - {tuple}
+    return len(kinds) < 2 and len(a) == len(b) and all(map(alike, a, b))
 
 
 def rebuild(like: Any, items: Iterator[Any]) -> Any:
     """A structure like `like`, with other leaves."""
-    if not isinstance(like, tuple):
-        return next(items)
-    make = getattr(like, "_make", tuple)  # a named tuple keeps its names
-    return make(rebuild(x, items) for x in like)
+    return remade(like, [rebuild(x, items) for x in like]) if isinstance(like, tuple) else next(items)
+
+
+def remade(like: tuple[Any, ...], items: Iterable[Any]) -> Any:
+    """A tuple with other items; a named one stays what it is."""
+    return getattr(like, "_make", tuple)(items)
+
+
+def is_named(kind: Any) -> TypeGuard[type[Any]]:
+    """Whether this is a class of named tuples; aggregates are such."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def has_values(x: Any) -> bool:
@@ -168,6 +192,8 @@ def captured(name: str, value: Any, loc: Loc) -> Any:
     """What an outside value is in a kernel."""
     if isinstance(value, constexpr):
         return captured(name, value.value, loc)
+    if isinstance(value, tuple):
+        return remade(value, [captured(name, x, loc) for x in value])
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):

@@ -20,6 +20,7 @@ from pypto.loc import Loc
 Array = np.ndarray[Any, Any]
 _SEGMENT = 44
 _ORIGIN = 1 << (_SEGMENT - 1)  # the first element lies in the middle, so that negative distances stay inside
+_NOWHERE = -1 << 62  # added to addresses that lie in no array: these pointers are negative
 _NOBODY = 0  # programs count from 1: memory that nobody writes stays untouched zeros
 
 
@@ -71,6 +72,27 @@ class Segment:
     writer: Array
     filled: Array | None
 
+    def aligned(self, at: Array, item: int) -> bool:
+        return item == self.arg.dtype.itemsize and not (at % item).any()
+
+    def touched(self, at: Array, item: int) -> Array:
+        """Numbers of the elements that accesses of `item` bytes touch, which begin `at` bytes into the memory."""
+        size = self.arg.dtype.itemsize
+        return at // size if self.aligned(at, item) else (at[..., None] + np.arange(item)) // size
+
+    def read(self, at: Array, dtype: np.dtype[Any]) -> Array:
+        item = dtype.itemsize
+        if self.aligned(at, item):
+            return np.asarray(self.data.view(dtype)[at // item])
+        return np.asarray(self.data.view(np.uint8)[at[..., None] + np.arange(item)].view(dtype)[..., 0])
+
+    def write(self, at: Array, value: Array) -> None:
+        item = value.dtype.itemsize
+        if self.aligned(at, item):
+            self.data.view(value.dtype)[at // item] = value
+        else:
+            self.data.view(np.uint8)[at[..., None] + np.arange(item)] = value[..., None].view(np.uint8)
+
 
 def elements(arg: ArrayArg, size: int) -> Array | None:
     """Which places of an array's memory are its elements; None for all."""
@@ -103,14 +125,14 @@ class Memory:
     def load(self, pointers: Array, mask: Array, other: Array, loc: Loc) -> Array:
         """Elements where the mask holds, `other` elsewhere."""
         result = np.array(other)
-        for segment, index, chosen in self.resolve(pointers, mask, "load", loc):
+        for segment, at, index, chosen in self.resolve(pointers, mask, result.itemsize, "load", loc):
             if segment.filled is not None and not segment.filled[index].all():
                 self.fail(UninitializedRead, segment, index[~segment.filled[index]][0], loc)
-            result[chosen] = segment.data[index]
+            result[chosen] = segment.read(at, result.dtype)
         return result
 
     def store(self, pointers: Array, mask: Array, value: Array, loc: Loc, atomic: bool = False) -> None:
-        for segment, index, chosen in self.resolve(pointers, mask, "store", loc):
+        for segment, at, index, chosen in self.resolve(pointers, mask, value.itemsize, "store", loc):
             if not len(segment.writer):
                 segment.writer = np.zeros(len(segment.data), np.int64)
             before = segment.writer[index]
@@ -121,10 +143,12 @@ class Memory:
             segment.writer[index] = self.program + 1
             if segment.filled is not None:
                 segment.filled[index] = True
-            segment.data[index] = value[chosen]
+            segment.write(at, value[chosen])
 
-    def resolve(self, pointers: Array, mask: Array, what: str, loc: Loc) -> list[tuple[Segment, Array, Array]]:
-        """(segment, element indices, which lanes) for the pointers of each array."""
+    def resolve(
+        self, pointers: Array, mask: Array, item: int, what: str, loc: Loc
+    ) -> list[tuple[Segment, Array, Array, Array]]:
+        """(segment, distances in bytes, numbers of elements, which lanes) for the pointers of each array."""
         found = []
         owners = pointers >> _SEGMENT
         for owner in np.unique(owners[mask]):
@@ -132,14 +156,30 @@ class Memory:
                 raise WildPointer(loc, what=what, program=self.program_text(self.program))
             segment = self.segments[int(owner) - 1]
             chosen = mask & (owners == owner)
-            distance = pointers[chosen] - ((owner << _SEGMENT) + _ORIGIN) - segment.low
-            index = distance // segment.arg.dtype.itemsize
+            at = pointers[chosen] - ((owner << _SEGMENT) + _ORIGIN) - segment.low
+            index = segment.touched(at, item)
             outside = (index < 0) | (index >= len(segment.data))
             if segment.exists is not None:
                 outside |= ~segment.exists[np.clip(index, 0, len(segment.data) - 1)]
             if outside.any():
                 self.fail(OutOfBounds, segment, index[outside][0], loc, what=what, shape=segment.arg.shape)
-            found.append((segment, index, chosen))
+            found.append((segment, at, index, chosen))
+        return found
+
+    def pointers_of(self, addresses: Array) -> Array:
+        """Pointers from addresses as a program computes with them."""
+        found = np.where((addresses >= 0) & (addresses < 1 << 62), addresses, 0) + _NOWHERE
+        for number, segment in reversed(list(enumerate(self.segments, 1))):
+            at = addresses - segment.arg.address - segment.low
+            inside = (at >= 0) & (at < segment.data.nbytes)
+            found = np.where(inside, at + segment.low + (number << _SEGMENT) + _ORIGIN, found)
+        return found
+
+    def addresses_of(self, pointers: Array) -> Array:
+        found = pointers - _NOWHERE
+        for number, segment in enumerate(self.segments, 1):
+            at = pointers - ((number << _SEGMENT) + _ORIGIN)
+            found = np.where(pointers >> _SEGMENT == number, at + segment.arg.address, found)
         return found
 
     def fail(self, kind: type[Any], segment: Segment, element: Any, loc: Loc, **fields: Any) -> None:

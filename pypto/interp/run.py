@@ -60,7 +60,11 @@ def settle(result: Any, kind: TileType) -> Array:
 
 
 def run(
-    function: Function, arguments: Sequence[Any], grid: tuple[int, int, int], uninitialized: tuple[str, ...] = ()
+    function: Function,
+    arguments: Sequence[Any],
+    grid: tuple[int, int, int],
+    uninitialized: tuple[str, ...] = (),
+    others: Sequence[ArrayArg] = (),
 ) -> None:
     """Run every program of the grid, one after the other.
 
@@ -74,6 +78,8 @@ def run(
         Programs along each axis.
     uninitialized : tuple of str
         Names of array arguments that hold nothing before the launch: reading what no program wrote is an error.
+    others : sequence of ArrayArg
+        Arrays that are no arguments, but that programs reach through their addresses.
 
     Raises
     ------
@@ -87,6 +93,8 @@ def run(
             machine.arrays[v] = given, memory.add(given, given.name in uninitialized)
         else:
             machine.values[v] = settle(given, v.tile)
+    for array in others:
+        memory.add(array, array.name in uninitialized)
     for number, (z, y, x) in enumerate(itertools.product(*(range(n) for n in reversed(grid)))):
         memory.program = number
         machine.program = (x, y, z)
@@ -122,6 +130,13 @@ def addptr(m: Machine, op: Op) -> tuple[Any, ...]:
     assert isinstance(elem, PtrType)
     base, offset = (m.get(v) for v in op.operands)
     return (base + offset.astype(np.int64) * elem.pointee.itemsize,)
+
+
+def ptr_cast(m: Machine, op: Op) -> tuple[Any, ...]:
+    value, (source,), memory = m.get(op.operands[0]), op.operands, m.memory
+    if source.tile.is_ptr and op.result.tile.is_ptr:
+        return (value,)
+    return (memory.addresses_of(value) if source.tile.is_ptr else memory.pointers_of(value),)
 
 
 def load(m: Machine, op: Op) -> tuple[Any, ...]:
@@ -224,7 +239,11 @@ def check(m: Machine, op: Op) -> tuple[Any, ...]:
 def show(m: Machine, op: Op) -> tuple[Any, ...]:
     where = m.memory.program_text(m.memory.program)
     parts = [str(op.attrs["prefix"])] if op.attrs["prefix"] else []
-    print(f"program {where}:", *parts, *(m.get(v) for v in op.operands))
+    values = [m.get(v) for v in op.operands]
+    if op.attrs["hex"]:
+        as_hex: Any = {"int": lambda x: hex(int(x) & (1 << 8 * x.nbytes) - 1)}
+        values = [np.array2string(x, formatter=as_hex) for x in values]
+    print(f"program {where}:", *parts, *values)
     return ()
 
 
@@ -239,7 +258,8 @@ def stop(m: Machine, op: Op) -> tuple[Any, ...]:
 
 HANDLERS: Final[Mapping[str, Callable[[Machine, Op], tuple[Any, ...]]]] = MappingProxyType({
     "program_id": program_id, "num_programs": num_programs, "array_ptr": array_ptr, "array_shape": array_shape,
-    "array_stride": array_stride, "addptr": addptr, "load": load, "store": store, "tile_load": tile_load,
-    "tile_store": tile_store, **{f"atomic_{kind}": atomic for kind in COMBINE}, "atomic_cas": compare_and_swap,
+    "array_stride": array_stride, "addptr": addptr, "ptr_cast": ptr_cast, "load": load, "store": store,
+    "tile_load": tile_load, "tile_store": tile_store, "atomic_cas": compare_and_swap,
+    **{f"atomic_{kind}": atomic for kind in COMBINE},
     "if": branch, "for": for_loop, "while": while_loop, "assert_": check, "print_": show, "breakpoint_": stop,
 })

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pypto.ir.types import DType, TileType, Type
+from pypto.ir.types import DType, Elem, TileType, Type
 from pypto.loc import UNKNOWN, Loc
 
-Attr = int | float | bool | str | None | DType | tuple[Any, ...]
+Attr = int | float | bool | str | None | Elem | tuple[Any, ...]
 
 
 @dataclass(eq=False, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NoReturn, TypeVar
 
@@ -50,6 +50,7 @@ _READ: Final[Mapping[str, Callable[[str], Attr]]] = MappingProxyType(
         "float": float,
         "string": json.loads,
         "word": _WORDS.__getitem__,
+        "type": lambda text: _elem(text),  # noqa: PLW0108  # it is defined below
     }
 )
 T = TypeVar("T")
@@ -235,9 +236,10 @@ class _Parser:
         if not (self.at("loc") and self.peek(1).text == "("):
             return UNKNOWN
         self.position += 2
+        label = self.accept("label") and json.loads(self.take("string"))
         loc = self.span()
         self.expect(")")
-        return loc
+        return replace(loc, label=label) if label else loc
 
     def span(self) -> Loc:
         found = _SPAN.fullmatch(self.take("span"))
@@ -251,8 +253,8 @@ class _Parser:
 
 def parse_type(text: str) -> Type:
     """A type from its text; `ValueError` when there is no such type."""
-    if found := re.fullmatch(r"array<(\w+), (\d+)>", text):
-        return ArrayType(_dtype(found[1]), int(found[2]))
+    if found := re.fullmatch(r"array<(const )?(\w+), (\d+)>", text):
+        return ArrayType(_dtype(found[2]), int(found[3]), found[1] is not None)
     if found := re.fullmatch(r"tile<((?:\d+x)+)(.+)>", text):
         return TileType(tuple(map(int, found[1].split("x")[:-1])), _elem(found[2]))
     return scalar(_elem(text))

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pypto.ir.core import Attr, Function, Op, Region, Value
-from pypto.ir.types import DType
+from pypto.ir.types import DType, PtrType
 from pypto.loc import UNKNOWN, Loc
 
 
@@ -55,7 +55,7 @@ def attr_text(value: Attr) -> str:
         return json.dumps(value)
     if isinstance(value, tuple):
         return f"[{', '.join(map(attr_text, value))}]"
-    if isinstance(value, DType):
+    if isinstance(value, DType | PtrType):
         return str(value)
     if isinstance(value, int | float):
         return repr(value)
@@ -74,7 +74,8 @@ def loc_text(loc: Loc) -> str:
         place = f"{json.dumps(site.file)}:{site.line}:{site.col}-{site.end_line}:{site.end_col}"
         spans.append(place + (f" in {_word(site.function)}" if site.function else ""))
         site = site.call_site
-    return f"loc({' at '.join(spans)})"
+    label = f"label {json.dumps(loc.label)} " if loc.label else ""
+    return f"loc({label}{' at '.join(spans)})"
 
 
 def _word(name: str) -> str:

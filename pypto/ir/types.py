@@ -3,27 +3,84 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 
-@dataclass(frozen=True)
-class DType:
-    """An element type.
+class Answer(int):
+    """What a type says of itself: a bool which, called as Triton's methods are, gives what Triton says."""
+
+    called: bool
+
+    def __new__(cls, value: bool, called: bool | None = None) -> Answer:
+        self = super().__new__(cls, value)
+        self.called = bool(value if called is None else called)
+        return self
+
+    def __call__(self) -> bool:
+        return self.called
+
+    def __repr__(self) -> str:
+        return str(bool(self))
+
+
+def _answer(value: bool, called: bool | None = None) -> Any:
+    return Answer(value, called)  # mypy takes it for a bool, which cannot be subclassed
+
+
+YES: Final[bool] = _answer(True)
+NO: Final[bool] = _answer(False)
+_OURS: Final[bool] = _answer(True, False)
+_THEIRS: Final[bool] = _answer(False, True)
+
+
+class Asked:
+    """A type with Triton's questions to it, such as `is_fp16()` and `is_int_signed()`; see `QUESTIONS`."""
+
+    if not TYPE_CHECKING:  # a misspelt name is still found by mypy
+
+        def __getattr__(self, name: str) -> Answer:
+            if name not in QUESTIONS:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            return Answer(isinstance(self, DType) and QUESTIONS[name](self))
+
+
+@dataclass(frozen=True, eq=False)
+class DType(Asked):
+    """An element type. By name alone it is the one that pypto, numpy or Triton call so.
 
     Examples
     --------
-    >>> str(float32), float32.bits, float32.is_float
-    ('f32', 32, True)
+    >>> str(float32), float32.bits, float32.is_float, float32.is_fp32()
+    ('f32', 32, True, True)
+    >>> DType("fp16") == DType("float16") == float16
+    True
     """
 
     name: str
-    kind: str  # "bool", "int", "uint" or "float"
-    bits: int
-    public: str
+    kind: str = ""  # "bool", "int", "uint", "float", "bits" (casts alone have a meaning) or "void"
+    bits: int = 0
+    public: str = ""
+    triton: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.kind:
+            found = named(self.name)
+            if found is None:
+                known = ", ".join(d.public for d in ALL_DTYPES)
+                raise ValueError(f"{self.name!r} is no element type; there are {known}")
+            self.__dict__.update(vars(found))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, DType) and self.name == other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __str__(self) -> str:
         return self.name
@@ -33,16 +90,21 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        return self.kind == "float"
+        return YES if self.kind == "float" else NO
 
     @property
     def is_int(self) -> bool:
-        """True for signed and unsigned integers; a bool is no integer."""
-        return self.kind in ("int", "uint")
+        """True for signed and unsigned integers; a bool is no integer, though it is one of Triton's."""
+        return YES if self.kind in ("int", "uint") else _THEIRS if self.kind == "bool" else NO
 
     @property
     def is_bool(self) -> bool:
-        return self.kind == "bool"
+        return YES if self.kind == "bool" else NO
+
+    @property
+    def is_narrow(self) -> bool:
+        """True for floats that are computed with in float32 and rounded after each op."""
+        return self.kind == "float" and self.bits < 32
 
     @property
     def itemsize(self) -> int:
@@ -52,12 +114,12 @@ class DType:
     @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The numpy dtype that arrays of this element type have."""
-        if self.name in _ML_DTYPES:
+        if self.is_narrow and self.name != "f16":
             import ml_dtypes
 
-            dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[self.name]))
+            dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.public))
             return dtype
-        return np.dtype("bool" if self.is_bool else self.public)
+        return np.dtype("bool" if self.is_bool else "uint8" if self.kind == "bits" else self.public)
 
     @property
     def integer_range(self) -> tuple[int, int]:
@@ -66,29 +128,88 @@ class DType:
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
+    @property
+    def format(self) -> tuple[int, int]:
+        """Bits of a float's fraction, and the bias of its exponent."""
+        return _FORMATS[self.name]
 
-_ML_DTYPES = {"bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+    # --- as in Triton -------------------------------------------------------------------------------------------
 
-int1 = DType("i1", "bool", 1, "int1")
-int8 = DType("i8", "int", 8, "int8")
-int16 = DType("i16", "int", 16, "int16")
-int32 = DType("i32", "int", 32, "int32")
-int64 = DType("i64", "int", 64, "int64")
-uint8 = DType("u8", "uint", 8, "uint8")
-uint16 = DType("u16", "uint", 16, "uint16")
-uint32 = DType("u32", "uint", 32, "uint32")
-uint64 = DType("u64", "uint", 64, "uint64")
-float16 = DType("f16", "float", 16, "float16")
-bfloat16 = DType("bf16", "float", 16, "bfloat16")
-float32 = DType("f32", "float", 32, "float32")
-float64 = DType("f64", "float", 64, "float64")
+    @property
+    def scalar(self) -> DType:
+        return self
+
+    element_ty = scalar
+
+    @property
+    def primitive_bitwidth(self) -> int:
+        return self.bits
+
+    int_bitwidth = primitive_bitwidth
+
+    @property
+    def fp_mantissa_width(self) -> int:
+        return self.format[0]
+
+    @property
+    def exponent_bias(self) -> int:
+        return self.format[1]
+
+
+int1 = DType("i1", "bool", 1, "int1", "int1")
+int8 = DType("i8", "int", 8, "int8", "int8")
+int16 = DType("i16", "int", 16, "int16", "int16")
+int32 = DType("i32", "int", 32, "int32", "int32")
+int64 = DType("i64", "int", 64, "int64", "int64")
+uint8 = DType("u8", "uint", 8, "uint8", "uint8")
+uint16 = DType("u16", "uint", 16, "uint16", "uint16")
+uint32 = DType("u32", "uint", 32, "uint32", "uint32")
+uint64 = DType("u64", "uint", 64, "uint64", "uint64")
+float16 = DType("f16", "float", 16, "float16", "fp16")
+bfloat16 = DType("bf16", "float", 16, "bfloat16", "bf16")
+float32 = DType("f32", "float", 32, "float32", "fp32")
+float64 = DType("f64", "float", 64, "float64", "fp64")
+# Of 8 bits. `fn` has no infinities; `fnuz` has no negative zero either, whose code is the only NaN.
+float8_e4m3fn = DType("f8e4m3fn", "float", 8, "float8_e4m3fn", "fp8e4nv")
+float8_e5m2 = DType("f8e5m2", "float", 8, "float8_e5m2", "fp8e5")
+float8_e4m3fnuz = DType("f8e4m3fnuz", "float", 8, "float8_e4m3fnuz", "fp8e4b8")
+float8_e5m2fnuz = DType("f8e5m2fnuz", "float", 8, "float8_e5m2fnuz", "fp8e5b16")
+float8e4b15 = DType("f8e4b15", "bits", 8, "float8e4b15", "fp8e4b15")  # numpy has none; every code is a number
+void = DType("void", "void", 0, "void", "void")
 
 DTYPES = (int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
-DTYPE_BY_NAME = {d.name: d for d in DTYPES}
+FLOAT8 = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz)
+ALL_DTYPES = (*DTYPES, *FLOAT8, float8e4b15)
+DTYPE_BY_NAME = {d.name: d for d in ALL_DTYPES}
+_FORMATS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({
+    "f16": (10, 15), "bf16": (7, 127), "f32": (23, 127), "f64": (52, 1023), "f8e4m3fn": (3, 7), "f8e5m2": (2, 15),
+    "f8e4m3fnuz": (3, 8), "f8e5m2fnuz": (2, 16), "f8e4b15": (3, 15),
+})  # fmt: skip
+
+
+def _is(triton: str) -> Callable[[DType], bool]:
+    return lambda d: d.triton == triton
+
+
+QUESTIONS: Final[Mapping[str, Callable[[DType], bool]]] = MappingProxyType({
+    **{f"is_{d.triton}": _is(d.triton) for d in (*ALL_DTYPES, void)},
+    "is_fp8": lambda d: d.bits == 8 and d.kind in ("float", "bits"),
+    "is_floating": lambda d: d.kind in ("float", "bits"),
+    "is_standard_floating": lambda d: d.kind == "float" and d.bits > 8,
+    "is_int_signed": lambda d: d.kind == "int", "is_int_unsigned": lambda d: d.kind in ("uint", "bool"),
+    **dict.fromkeys(("is_int", "is_bool", "is_ptr", "is_const", "is_block"), lambda d: False),
+})  # fmt: skip
+
+
+def named(name: str) -> DType | None:
+    """The element type of a name of ours, numpy's or Triton's, or None."""
+    name = "i1" if name in ("bool", "u1") else name
+    names = ((d, (d.name, d.public, d.triton, d.triton.replace("fp", "float"))) for d in (*ALL_DTYPES, void))
+    return next((d for d, known in names if name in known), None)
 
 
 @dataclass(frozen=True)
-class PtrType:
+class PtrType(Asked):
     """Address of an element. It is an element type: a tile may hold pointers."""
 
     pointee: DType
@@ -97,12 +218,54 @@ class PtrType:
     def __str__(self) -> str:
         return f"ptr<{'const ' if self.const else ''}{self.pointee}>"
 
+    @property
+    def element_ty(self) -> DType:
+        return self.pointee
+
+    @property
+    def scalar(self) -> PtrType:
+        return self
+
+    @property
+    def primitive_bitwidth(self) -> int:
+        return 64
+
+    @property
+    def is_ptr(self) -> bool:
+        return YES
+
+    @property
+    def is_const(self) -> bool:
+        return YES if self.const else NO
+
+
+def pointer_type(element_ty: DType, address_space: int = 1, const: bool = False) -> PtrType:
+    """The type of pointers to elements of a type, for casts: `x.to(pto.pointer_type(pto.float16))`.
+
+    Examples
+    --------
+    >>> str(pointer_type(float16))
+    'ptr<f16>'
+    """
+    if not isinstance(element_ty, DType):
+        raise TypeError(f"a pointer points at elements of a type such as pto.float32, not at {element_ty!r}")
+    return PtrType(element_ty, bool(const))
+
+
+def written_type(text: str) -> DType | PtrType | None:
+    """The type that an annotation such as "i32", "fp16", "*fp32" or "*const fp32" means, or None."""
+    if not text.startswith("*"):
+        return named(text)
+    const = text.startswith(("*const ", "*k"))
+    pointee = named(text.removeprefix("*").removeprefix("const ").removeprefix("k").strip())
+    return PtrType(pointee, const) if pointee else None
+
 
 Elem = DType | PtrType
 
 
 @dataclass(frozen=True)
-class TileType:
+class TileType(Asked):
     """A tile: any number of dimensions, any sizes. `shape == ()` is a scalar.
 
     Examples
@@ -132,7 +295,18 @@ class TileType:
 
     @property
     def is_ptr(self) -> bool:
-        return isinstance(self.elem, PtrType)
+        """Whether it holds pointers; Triton says so of the elements alone."""
+        return _OURS if isinstance(self.elem, PtrType) else NO
+
+    @property
+    def is_block(self) -> bool:
+        return YES
+
+    @property
+    def scalar(self) -> Elem:
+        return self.elem
+
+    element_ty = scalar
 
     def with_elem(self, elem: Elem) -> TileType:
         return TileType(self.shape, elem)
@@ -147,9 +321,14 @@ class ArrayType:
 
     elem: DType
     ndim: int
+    const: bool = False
 
     def __str__(self) -> str:
-        return f"array<{self.elem}, {self.ndim}>"
+        return f"array<{'const ' if self.const else ''}{self.elem}, {self.ndim}>"
+
+    @property
+    def pointer(self) -> PtrType:
+        return PtrType(self.elem, self.const)
 
 
 Type = TileType | ArrayType
@@ -165,4 +344,4 @@ def from_numpy(dtype: Any) -> DType | None:
     if not dt.isnative:
         return None
     name = "int1" if dt == np.bool_ else dt.name
-    return next((d for d in DTYPES if d.public == name), None)
+    return next((d for d in (*DTYPES, *FLOAT8) if d.public == name), None)

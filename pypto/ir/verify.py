@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, Protocol
 from pypto.errors.ir import InvalidIR
 from pypto.ir.core import Attr, Function, Op, Region, Value
 from pypto.ir.printer import attr_text
-from pypto.ir.types import ArrayType, DType, TileType, Type
+from pypto.ir.types import ArrayType, DType, PtrType, TileType, Type
 from pypto.loc import UNKNOWN
 
 
@@ -72,6 +72,7 @@ _KINDS: Final[Mapping[str, Callable[[Attr], bool]]] = MappingProxyType(
         "bool": lambda v: isinstance(v, bool),
         "str": lambda v: isinstance(v, str),
         "dtype": lambda v: isinstance(v, DType),
+        "elem": lambda v: isinstance(v, DType | PtrType),
         "shape": _is_shape,
     }
 )

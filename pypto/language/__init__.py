@@ -3,45 +3,58 @@
 from types import MappingProxyType
 from typing import Final
 
-from pypto.ir.types import (
-    bfloat16,
-    float16,
-    float32,
-    float64,
-    int1,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
+from pypto.language import (
+    aggregates,
+    blocks,
+    creation,
+    descriptors,
+    libdevice,
+    mx,
+    ops,
+    ordering,
+    random,
+    reducing,
+    shaping,
+    std,
+    types,
 )
-from pypto.language import ops, std
+from pypto.language.aggregates import *  # noqa: F403
+from pypto.language.blocks import *  # noqa: F403
+from pypto.language.creation import *  # noqa: F403
+from pypto.language.descriptors import *  # noqa: F403
+from pypto.language.libdevice import copysign, div_rn, fdiv, isfinite, isinf, isnan, signbit, sqrt_rn  # noqa: F401  # in _MATH
+from pypto.language.mx import *  # noqa: F403
 from pypto.language.ops import *  # noqa: F403
+from pypto.language.ordering import *  # noqa: F403
+from pypto.language.random import *  # noqa: F403
+from pypto.language.reducing import *  # noqa: F403
+from pypto.language.shaping import *  # noqa: F403
 from pypto.language.std import *  # noqa: F403
-from pypto.ops.public import constexpr, dynamic, static
+from pypto.language.types import *  # noqa: F403
+from pypto.ops.public import const, constexpr, dynamic, static, tensor
 
-METHODS: Final = MappingProxyType({name: getattr(std, name) for name in std.__all__})
+_MATH = ("copysign", "div_rn", "fdiv", "isfinite", "isinf", "isnan", "signbit", "sqrt_rn")
+_WRITTEN = (creation, ordering, random, reducing, shaping, std)
+METHODS: Final = MappingProxyType(
+    {
+        name: getattr(module, name)
+        for module, names in (*((m, m.__all__) for m in _WRITTEN), (libdevice, _MATH))
+        for name in names
+    }
+)
 
 __all__ = [  # noqa: PLE0604
-    "bfloat16",
+    "const",
     "constexpr",
     "dynamic",
-    "float16",
-    "float32",
-    "float64",
-    "int1",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
     "static",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
+    "tensor",
+    *types.__all__,
+    *_MATH,
+    *aggregates.__all__,
+    *blocks.__all__,
+    *descriptors.__all__,
+    *mx.__all__,
     *ops.__all__,
-    *std.__all__,
+    *(name for m in _WRITTEN for name in m.__all__ if name not in ops.__all__),
 ]

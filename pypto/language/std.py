@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pypto.ir.types import DType
 from pypto.language import ops
 from pypto.ops.public import constexpr
 
@@ -14,56 +13,24 @@ __all__ = [
     "cdiv",
     "clamp",
     "device_assert",
-    "expand_dims",
-    "full_like",
+    "logical_and",
+    "logical_or",
     "next_power_of_2",
-    "ones",
-    "ravel",
     "sigmoid",
-    "softmax",
     "static_assert",
     "swizzle2d",
-    "trans",
-    "zeros",
-    "zeros_like",
 ]
 
 
-def zeros(shape: Any, dtype: DType) -> Tile:
-    """A tile of zeros.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    dtype : dtype
-    """
-    return ops.full(shape, 0, dtype)
-
-
-def ones(shape: Any, dtype: DType) -> Tile:
-    """A tile of ones."""
-    return ops.full(shape, 1, dtype)
-
-
-def full_like(x: Tile, value: Any) -> Tile:
-    """A tile with the shape and dtype of x and one value in every element."""
-    return ops.full(x.shape, value, x.dtype)
-
-
-def zeros_like(x: Tile) -> Tile:
-    """A tile of zeros with the shape and dtype of x."""
-    return ops.full(x.shape, 0, x.dtype)
-
-
-def cdiv(x: Any, y: Any) -> Any:
-    """x / y rounded up, for integers that are not negative.
+def cdiv(x: Any, div: Any) -> Any:
+    """x / div rounded up, for integers that are not negative.
 
     Examples
     --------
     >>> cdiv(10, 4)
     3
     """
-    return (x + y - 1) // y
+    return (x + div - 1) // div
 
 
 def next_power_of_2(n: int) -> int:
@@ -77,46 +44,34 @@ def next_power_of_2(n: int) -> int:
     return 1 if n <= 1 else 2 * next_power_of_2((n + 1) // 2)
 
 
-def static_assert(condition: constexpr, message: Any = "") -> None:
+def static_assert(cond: constexpr, msg: Any = "") -> None:
     """An assertion about constants, at compile time."""
-    assert condition, message
+    assert cond, msg
 
 
-def device_assert(condition: Any, message: Any = "", mask: Any = None) -> None:
+def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
     """Like `assert`, for the elements where the mask holds."""
-    assert condition if mask is None else condition | (mask == 0), message
+    assert cond if mask is None else cond | (mask == 0), msg
 
 
-def clamp(x: Tile, min: Any, max: Any) -> Tile:
-    """x limited to the range from min to max."""
-    return ops.minimum(ops.maximum(x, min), max)
+def logical_and(input: Tile, other: Tile) -> Tile:
+    """Whether both elements are not zero."""
+    return (input != 0) & (other != 0)
+
+
+def logical_or(input: Tile, other: Tile) -> Tile:
+    """Whether one of two elements is not zero."""
+    return (input != 0) | (other != 0)
+
+
+def clamp(x: Tile, min: Any, max: Any, propagate_nan: Any = False) -> Tile:
+    """x limited to the range from min to max; NaN becomes min unless it is to be propagated."""
+    return ops.minimum(ops.maximum(x, min, propagate_nan), max, propagate_nan)
 
 
 def sigmoid(x: Tile) -> Tile:
     """1 / (1 + exp(-x)), elementwise, for floats."""
     return 1 / (1 + ops.exp(-x))
-
-
-def softmax(x: Tile, axis: Any = -1) -> Tile:
-    """Exponentials of x along an axis, divided by their sum."""
-    e = ops.exp(x - ops.max(x, axis, True))
-    return e / ops.sum(e, axis, True)
-
-
-def ravel(x: Tile) -> Tile:
-    """x with one dimension."""
-    return ops.reshape(x, (-1,))
-
-
-def trans(x: Tile, *dims: int) -> Tile:
-    """x with its dimensions in another order; by default the last two change places."""
-    return ops.permute(x, dims) if dims else ops.permute(x)
-
-
-def expand_dims(x: Tile, axis: int) -> Tile:
-    """x with a dimension of size 1 at the given axis."""
-    at = axis if axis >= 0 else axis + len(x.shape) + 1
-    return ops.reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:

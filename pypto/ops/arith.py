@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, logic, selection and conversion."""
+"""Arithmetic, comparison, logic and selection."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.ir.core import Attr, Op
-from pypto.ir.types import DType, PtrType, Type, float32, int1
+from pypto.ir.types import Type, float32, int1
 from pypto.ops.emitter import Emitter, Lanes
-from pypto.ops.row import REQUIRED, OpRow, Param, Unsupported, numpy_op
+from pypto.ops.row import OpRow, Param, Unsupported, numpy_op
 from pypto.ops.rules import Prepared, comparison, promoted, same, same_kind, tile
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:
 def prepare_div(b: OpBuilder, x: Any, y: Any) -> Prepared:
     values = b.promote([x, y], floating=True)
     # The language defines f16 / f16 and bf16 / bf16 as float32.
-    return [b.cast(v, float32) if v.dtype.bits == 16 else v for v in values], {}
+    return [b.cast(v, float32) if v.dtype.is_narrow else v for v in values], {}
 
 
 def prepare_floor(b: OpBuilder, x: Any, y: Any) -> Prepared:
@@ -147,52 +147,6 @@ def prepare_where(b: OpBuilder, condition: Any, x: Any, y: Any) -> Prepared:
     values = [x, y] if pointers else b.promote([x, y])
     return b.align([b.cast(b.value(condition), int1), *values]), {}
 
-
-def infer_cast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
-    source = tile(types[0])
-    if source.is_ptr or isinstance(attrs["dtype"], PtrType):
-        raise TypeError(f"cannot cast {source} to {attrs['dtype']}")
-    return (source.with_elem(attrs["dtype"]),)
-
-
-def cast_meaning(op: Op, a: Array) -> Array:
-    dtype = op.attrs["dtype"]
-    assert isinstance(dtype, DType)
-    return convert(a, dtype)
-
-
-def convert(a: Array, dtype: DType) -> Array:
-    """The language's cast of an array: floats saturate into integers with NaN to 0, integers wrap, bool is `!= 0`."""
-    with np.errstate(all="ignore"):
-        if dtype.is_bool:
-            return np.asarray(a != 0)
-        if dtype.is_int and a.dtype.kind not in "iub":
-            low, high = dtype.integer_range
-            wide = np.trunc(np.nan_to_num(a.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
-            inside = np.where((wide >= float(low)) & (wide < float(high) + 1.0), wide, 0.0).astype(dtype.numpy)
-            over = np.where(wide >= float(high) + 1.0, dtype.numpy.type(high), inside)
-            return np.where(wide < float(low), dtype.numpy.type(low), over)
-        return a.astype(dtype.numpy)
-
-
-def bitcast_meaning(op: Op, a: Array) -> Array:
-    dtype = op.attrs["dtype"]
-    assert isinstance(dtype, DType)
-    return a.view(dtype.numpy)
-
-
-def infer_bitcast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
-    source = tile(types[0])
-    if source.dtype.itemsize != attrs["dtype"].itemsize:
-        raise TypeError(f"cannot view {source.dtype} as {attrs['dtype']}: their sizes differ")
-    return (source.with_elem(attrs["dtype"]),)
-
-
-def unary_prepare(b: OpBuilder, x: Any, **attrs: Any) -> Prepared:
-    return [b.value(x)], attrs
-
-
-_TO = Param("dtype", "dtype", REQUIRED, "element type of the result")
 
 ROWS = (
     binary("add", np.add, lambda e, op, a, b: e.add(a, b), "Add({dst}, {0}, {1}, {count});", "x + y, elementwise", traits=_COMMUTES,
@@ -226,12 +180,4 @@ ROWS = (
     OpRow("where", (Param("condition"), *_XY), infer_where, numpy_op(np.where), lambda e, op, c, a, b: e.select(c, a, b),
           "Select({dst}, {0}, {1}, {2}, SELMODE::VSEL_TENSOR_TENSOR_MODE, {count});", prepare_where, traits=_ELEMENTWISE,
           doc="x where the condition holds, else y. Both are computed.", example="where(x > 0, x, 0.0)"),
-    OpRow("cast", (Param("x"), _TO), infer_cast, cast_meaning, lambda e, op, a: e.convert(a, op.attrs["dtype"]),
-          "Cast({dst}, {0}, RoundMode::CAST_RINT, {count});", unary_prepare, traits=_ELEMENTWISE,
-          doc="x in another element type: to nearest even, floats saturate into integers, integers wrap.",
-          example="cast(x, pto.float16)"),
-    OpRow("bitcast", (Param("x"), _TO), infer_bitcast, bitcast_meaning, lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
-          "{dst} = {0}.ReinterpretCast<{type}>();", unary_prepare, traits=_ELEMENTWISE,
-          doc="The same bits under another element type of the same size.", example="bitcast(x, pto.int32)"),
 )
-__all__ = ["ROWS", "convert", "lane_max"]

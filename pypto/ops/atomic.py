@@ -10,7 +10,7 @@ import numpy as np
 
 from pypto.ir.core import Value
 from pypto.ir.types import Type
-from pypto.ops.memory import check_mask, pointee
+from pypto.ops.memory import check_mask, check_writable, pointee
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
 from pypto.ops.rules import Prepared, tile
 
@@ -29,6 +29,7 @@ COMBINE: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType({
 
 def infer_atomic(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     target = pointee(types[0])
+    check_writable(types[0])
     if attrs["sem"] not in ORDERS or attrs["scope"] not in SCOPES:
         raise TypeError(f"sem is one of {', '.join(ORDERS)}, scope one of {', '.join(SCOPES)}")
     if types[1] != target:
@@ -42,6 +43,7 @@ def infer_atomic(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type,
 
 def infer_cas(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     target = pointee(types[0])
+    check_writable(types[0])
     if types[1] != target or types[2] != target:
         raise TypeError(f"the values must be {target}, not {types[1]} and {types[2]}")
     return (target,)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pypto.errors.language import ConstantOutOfRange, NoBroadcast, OpTypeError
 from pypto.ir.builder import Builder
 from pypto.ir.core import Attr, Op, Value
-from pypto.ir.types import DType, PtrType, TileType, float32, float64, int1, int32, int64, scalar, uint64
+from pypto.ir.types import DType, Elem, PtrType, TileType, float16, float32, float64, int1, int32, int64, scalar, uint64
+from pypto.ops.casts import cast_value
 from pypto.ops.table import TABLE
 
 Number = bool | int | float
@@ -31,8 +32,10 @@ class OpBuilder(Builder):
     def constant(self, number: Number, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
         """A typed constant; a Python number that the type cannot hold is an error."""
         low, high = dtype.integer_range
+        if dtype.kind == "bits":
+            return self.cast(self.constant(float(number), float32, shape), dtype)
         if not dtype.is_float:
-            if not low <= int(number) <= high and not dtype.is_bool:
+            if not low <= number <= high and not dtype.is_bool:
                 raise ConstantOutOfRange(self.loc, number=number, dtype=dtype, low=low, high=high)
             number = bool(number) if dtype.is_bool else int(number)
         else:
@@ -43,8 +46,8 @@ class OpBuilder(Builder):
         """`x` itself, or the constant that a Python number becomes on its own."""
         return x if isinstance(x, Value) else self.constant(x, dtype or weak_dtype(x))
 
-    def cast(self, v: Value, dtype: DType) -> Value:
-        return v if v.tile.elem == dtype else self.emit("cast", v, dtype=dtype)
+    def cast(self, v: Value, dtype: Elem) -> Value:
+        return cast_value(self, v, dtype)
 
     def broadcast(self, v: Value, shape: tuple[int, ...]) -> Value:
         """`v` in the given shape, by numpy's rules."""
@@ -100,7 +103,7 @@ _KINDS = ("bool", "int", "uint", "float")
 
 def common_dtype(operands: list[Operand]) -> DType:
     """Promotion: kind, then width, then float16 over bfloat16, then unsigned over signed. Python numbers are weak."""
-    dtypes = [x.dtype for x in operands if isinstance(x, Value)]
+    dtypes = [float16 if x.dtype.kind == "bits" else x.dtype for x in operands if isinstance(x, Value)]
     numbers = [x for x in operands if not isinstance(x, Value)]
     result = dtypes[0] if dtypes else weak_dtype(numbers[0])
     for dtype in dtypes[1:]:
@@ -119,6 +122,12 @@ def rank(dtype: DType) -> tuple[int, int, bool, bool]:
 
 
 def join_dtypes(a: DType, b: DType) -> DType:
+    """The type of an operation on two. Two floats of 8 bits meet in float16, such a float and an integer in float32."""
+    kinds = {a.kind, b.kind}
+    if a != b and {a.bits, b.bits} == {8} and kinds == {"float"}:
+        return float16
+    if min(a.bits, b.bits) == 8 and any(x.bits == 8 and x.is_float for x in (a, b)) and kinds & {"int", "uint"}:
+        return float32
     return max(a, b, key=rank)
 
 

@@ -81,7 +81,7 @@ ROWS = (
     structural("yield", nothing, "Ends a region and gives its values.", traits=("terminator",)),
     OpRow("assert_", (Param("condition"), Param("message", "str", "")), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC,
           public=False, doc="Reports the message where the condition is false, in checked mode and in the interpreter."),
-    OpRow("print_", (Param("values"), Param("prefix", "str", "")), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
+    OpRow("print_", (Param("values"), Param("prefix", "str", ""), Param("hex", "bool", False)), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
           traits=frozenset({"variadic"}), doc="Prints values, in the interpreter; compiled code prints nothing."),
     OpRow("breakpoint_", (), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
           doc="Stops in the debugger, in the interpreter; compiled code goes on."),

@@ -6,6 +6,7 @@ as float32 and are rounded after it, so that no rule has to know them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pypto.ir.types import DType
@@ -61,3 +62,16 @@ class Emitter(Protocol):
     def bitcast(self, a: Lanes, dtype: DType) -> Lanes: ...
     def ldexp(self, a: Lanes, n: Lanes) -> Lanes:
         """a * 2**n for integral n (a float of a's dtype), right for subnormal results too."""
+
+    def two_product(self, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+        """The rounded product of two float64, and what rounding took from it."""
+
+    def popcount(self, a: Lanes) -> Lanes:
+        """Number of bits that are set."""
+
+    def reverse_bits(self, a: Lanes) -> Lanes: ...
+    def lookup(self, name: str, table: Callable[[], Sequence[float]], index: Lanes) -> Lanes:
+        """Entries of a table of float64, which is known by a name, at int64 indices that lie within it."""
+
+    def rarely(self, condition: Lanes, usual: Sequence[Lanes], rare: Callable[[], Sequence[Lanes]]) -> list[Lanes]:
+        """What `rare` gives where the condition holds in any lane, else the usual values: a branch around long code."""

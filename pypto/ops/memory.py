@@ -22,7 +22,7 @@ def array(t: Type) -> ArrayType:
 
 
 def infer_array_ptr(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
-    return (scalar(PtrType(array(types[0]).elem)),)
+    return (scalar(array(types[0]).pointer),)
 
 
 def infer_array_dim(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
@@ -46,6 +46,12 @@ def pointee(t: Type) -> TileType:
     return source.with_elem(source.elem.pointee)
 
 
+def check_writable(pointer: Type) -> None:
+    elem = tile(pointer).elem
+    if isinstance(elem, PtrType) and elem.const:
+        raise TypeError(f"cannot write through {elem}: the argument is annotated const")
+
+
 def check_mask(mask: Type, shape: tuple[int, ...]) -> None:
     if tile(mask) != TileType(shape, int1):
         raise TypeError(f"the mask must be bools of shape {shape}, not {mask}")
@@ -62,8 +68,7 @@ def infer_load(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, .
 
 def infer_store(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     target = pointee(types[0])
-    if isinstance(elem := tile(types[0]).elem, PtrType) and elem.const:
-        raise TypeError("the pointer is const")
+    check_writable(types[0])
     if types[1] != target:
         raise TypeError(f"the value must be {target}, not {types[1]}")
     if len(types) > 2:
@@ -150,6 +155,7 @@ def infer_tile_load(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Ty
 
 def infer_tile_store(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     target = infer_access(types, attrs)
+    check_writable(types[0])
     rest = list(types[1 + 3 * len(target.shape) :])
     if not rest or rest[0] != target:
         raise TypeError(f"the value must be {target}, not {rest[0] if rest else 'missing'}")
@@ -158,6 +164,7 @@ def infer_tile_store(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[T
     return ()
 
 
+_BLOCK = tuple(Param(name, "any", None, "of block pointers: see `make_block_ptr`") for name in ("boundary_check", "padding_option"))
 _HINTS = tuple(Param(name, "any", None, "accepted; has no meaning on a CPU")
                for name in ("cache_modifier", "eviction_policy", "volatile"))
 _ARRAY = Param("array", doc="an array argument")
@@ -171,11 +178,11 @@ ROWS = (
           doc="Stride of a dimension, in elements."),
     OpRow("addptr", (Param("pointer"), Param("offset")), infer_addptr, None, STRUCTURAL, STRUCTURAL, public=False,
           doc="Pointers moved by a number of elements."),
-    OpRow("load", (Param("pointer"), Param("mask", default=None), Param("other", default=None), *_HINTS), infer_load, None, STRUCTURAL,
+    OpRow("load", (Param("pointer"), Param("mask", default=None), Param("other", default=None), *_BLOCK, *_HINTS), infer_load, None, STRUCTURAL,
           STRUCTURAL, prepare_load, Effect.READ, attrs=(),
           doc="Elements at the pointers. Where the mask is false no memory is touched and the result is `other`, or 0.",
           example="load(x + offsets, mask=offsets < n, other=0.0)"),
-    OpRow("store", (Param("pointer"), Param("value"), Param("mask", default=None), *_HINTS), infer_store, None, STRUCTURAL, STRUCTURAL,
+    OpRow("store", (Param("pointer"), Param("value"), Param("mask", default=None), _BLOCK[0], *_HINTS[:2]), infer_store, None, STRUCTURAL, STRUCTURAL,
           prepare_store, Effect.WRITE, attrs=(), doc="Writes the value's elements at the pointers, where the mask holds.",
           example="store(y + offsets, value, mask=offsets < n)"),
     OpRow("tile_load", (Param("base"), Param("shape", "shape"), Param("masked", "bool")), infer_tile_load, None, STRUCTURAL, STRUCTURAL,

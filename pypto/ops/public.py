@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import operator
+from collections.abc import Callable
 from typing import Any, Final
 
 from pypto.errors.frontend import OutsideKernel
@@ -25,10 +27,10 @@ class KernelName:
 
 
 class OpFunction(KernelName):
-    """The public name of an op; signature and docstring are those of its row."""
+    """The name of an op in the module `home`; signature and docstring are those of its row."""
 
-    def __init__(self, row: OpRow) -> None:
-        super().__init__(row.name, docstring(row))
+    def __init__(self, row: OpRow, home: str = "pto") -> None:
+        super().__init__(row.name, docstring(row, home))
         self.row = row
         self.__signature__ = inspect.Signature([parameter(p) for p in row.params])
 
@@ -42,8 +44,40 @@ class Intrinsic(KernelName):
     """A public name that is no op: ranges, assertions, prints and promises, which the front end handles itself."""
 
 
-class constexpr:
-    """Annotation of a parameter that a kernel is compiled for; as a call, a value to be read as a constant."""
+class Refused(KernelName):
+    """A name that other languages have and this one has not; called in a kernel it is an error that says why."""
+
+    def __init__(self, name: str, way: str) -> None:
+        super().__init__(name, f"{name}: an error. {way[0].upper()}{way[1:]}.")
+        self.way = way
+
+
+def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of values, on constants that hold them."""
+    return lambda *args: constexpr(function(*(x.value if isinstance(x, constexpr) else x for x in args)))
+
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+_OTHERS = ("neg", "pos", "invert", "abs", "eq", "ne", "lt", "le", "gt", "ge", "getitem")
+_FUNCTIONS = {name: getattr(operator, f"__{name}__") for name in (*_BINARY, *_OTHERS)}
+_Operators: Any = type("_Operators", (), {
+    **{f"__{name}__": lifted(function) for name, function in _FUNCTIONS.items()},
+    **{f"__r{name}__": lifted(lambda x, y, f=_FUNCTIONS[name]: f(y, x)) for name in _BINARY},
+})  # fmt: skip
+
+
+class constexpr(_Operators):  # type: ignore[misc]  # its operators are those of the values
+    """Annotation of a parameter that a kernel is compiled for; as a call, a value to be read as a constant.
+
+    Outside of kernels, operators work on the values and give constants again.
+
+    Examples
+    --------
+    >>> constexpr(2) * 3 + constexpr(1)
+    pto.constexpr(7)
+    >>> list(range(constexpr(2)))
+    [0, 1]
+    """
 
     def __init__(self, value: Any) -> None:
         self.value: Any = value.value if isinstance(value, constexpr) else value
@@ -51,9 +85,31 @@ class constexpr:
     def __repr__(self) -> str:
         return f"pto.constexpr({self.value!r})"
 
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __index__(self) -> int:
+        return operator.index(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.value(*args, **kwargs)
+
+
+class tensor:
+    """Annotation of what is known at run time: tiles, scalars and pointers. In kernels, `isinstance` knows it."""
+
 
 class Promise:
-    """Annotation of an argument: its shape is kept at run time (`dynamic`), or always compiled in (`static`)."""
+    """Annotation of an argument: its shape is kept at run time (`dynamic`) or always compiled in (`static`), or `const`."""
 
     def __init__(self, name: str, doc: str) -> None:
         self.name = name
@@ -64,14 +120,15 @@ class Promise:
 
 
 dynamic: Final = Promise("dynamic", "Annotation: the argument's shape stays a run-time value.")
+const: Final = Promise("const", "Annotation: the kernel does not write through this argument.")
 static: Final = Promise("static", "Annotation: the argument's shape is always compiled in.")
 
 
-def docstring(row: OpRow) -> str:
+def docstring(row: OpRow, home: str) -> str:
     """numpydoc text of a row."""
     lines = [row.doc, "", "Parameters", "----------"] if row.params else [row.doc]
     for p in row.params:
         kind = "tile or number" if p.is_operand else p.kind
         lines.append(f"{p.name} : {kind}" + ("" if p.default is REQUIRED else f", default {p.default!r}"))
         lines += [f"    {p.doc}"] if p.doc else []
-    return "\n".join([*lines, "", "Examples", "--------", f"    pto.{row.example}"] if row.example else lines)
+    return "\n".join([*lines, "", "Examples", "--------", f"    {home}.{row.example}"] if row.example else lines)

@@ -1,4 +1,4 @@
-"""Reductions, scans and dot."""
+"""Reductions and scans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.ir.core import Op
-from pypto.ir.types import DType, TileType, Type, float32, float64, int32, uint32
+from pypto.ir.types import DType, TileType, Type, float32, int32, uint32
 from pypto.ops.arith import lane_max
 from pypto.ops.row import STRUCTURAL, OpRow, Param, Reduction
 from pypto.ops.rules import Prepared, check_axes, normal_axes, reduced_shape, reduction_infer, tile
@@ -17,27 +17,36 @@ if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
 
 Array = np.ndarray[Any, Any]
+_INPUT = Param("input", doc="a tile")
 _AXIS = Param("axis", "axis", None, "dimension or dimensions to reduce; None is all")
 _KEEP = Param("keep_dims", "bool", False, "leave the reduced dimensions in place with size 1")
 _REDUCED = ("axes", "keep_dims")
 
 
 def sum_dtype(dtype: DType) -> DType:
-    """Small integers add up in 32 bits."""
+    """Small integers add up in 32 bits; floats of 8 bits would soon overflow, and give float32."""
+    if dtype.kind in ("float", "bits") and dtype.bits == 8:
+        return float32
     if dtype.is_float or dtype.bits >= 32:
         return dtype
     return uint32 if dtype.kind == "uint" else int32
 
 
-def prepare_sum(b: OpBuilder, x: Any, axis: Any, keep_dims: bool, dtype: DType | None) -> Prepared:
-    v = b.value(x)
+def prepare_sum(b: OpBuilder, input: Any, axis: Any, keep_dims: bool, dtype: DType | None) -> Prepared:
+    v = b.value(input)
     v = b.cast(v, dtype or sum_dtype(v.dtype))
-    return [v], {"axes": normal_axes(v.shape, axis), "keep_dims": keep_dims}
+    return [v], {"axes": normal_axes(v.shape, axis), "keep_dims": bool(keep_dims)}
 
 
-def prepare_reduction(b: OpBuilder, x: Any, axis: Any, keep_dims: bool) -> Prepared:
-    v = b.value(x)
-    return [v], {"axes": normal_axes(v.shape, axis), "keep_dims": keep_dims}
+def prepare_reduction(b: OpBuilder, input: Any, axis: Any, keep_dims: bool) -> Prepared:
+    v = b.value(input)
+    return [v], {"axes": normal_axes(v.shape, axis), "keep_dims": bool(keep_dims)}
+
+
+def infer_bits(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    if tile(types[0]).dtype.is_float:
+        raise TypeError(f"takes integers or bools, not {types[0]}")
+    return reduction_infer(types, attrs)
 
 
 def wide(a: Array) -> Array:
@@ -53,8 +62,9 @@ def reduce_meaning(fn: Any) -> Any:
     return meaning
 
 
-def exact_sum(a: Array, **how: Any) -> Array:
-    return np.asarray(np.sum(a, dtype=a.dtype, **how))
+def exact(fn: Any) -> Any:
+    """A sum or product in the type of its terms."""
+    return lambda a, **how: np.asarray(fn(a, dtype=a.dtype, **how))
 
 
 def least(dtype: DType) -> float | int:
@@ -74,11 +84,11 @@ def infer_arg(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ..
     return (TileType(reduced_shape(source.shape, attrs["axes"], attrs["keep_dims"]), int32),)
 
 
-def prepare_arg(b: OpBuilder, x: Any, axis: int | None, keep_dims: bool) -> Prepared:
-    v = b.value(x)
+def prepare_arg(b: OpBuilder, input: Any, axis: int | None, tie_break_left: bool, keep_dims: bool) -> Prepared:
+    v = b.value(input)
     if axis is None and len(v.shape) > 1:
         v = b.emit("reshape", v, shape=(v.tile.size,))
-    return [v], {"axes": normal_axes(v.shape, 0 if axis is None else axis), "keep_dims": keep_dims}
+    return [v], {"axes": normal_axes(v.shape, 0 if axis is None else axis), "keep_dims": bool(keep_dims)}
 
 
 def arg_meaning(best: Any) -> Any:
@@ -99,74 +109,71 @@ def infer_scan(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, .
     return (source,)
 
 
-def prepare_scan(b: OpBuilder, x: Any, axis: int, reverse: bool) -> Prepared:
-    v = b.value(x)
-    return [b.cast(v, sum_dtype(v.dtype))], {"axis": axis + len(v.shape) if axis < 0 else axis, "reverse": bool(reverse)}
+def prepare_scan(b: OpBuilder, input: Any, axis: int, reverse: bool, dtype: DType | None = None) -> Prepared:
+    v = b.value(input)
+    v = b.cast(v, dtype) if dtype is not None else v
+    return [v], {"axis": axis + len(v.shape) if axis < 0 else axis, "reverse": bool(reverse)}
 
 
-def cumsum_meaning(op: Op, a: Array) -> Array:
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
-    values = np.flip(wide(a), axis) if op.attrs["reverse"] else wide(a)
-    result = np.cumsum(values, axis=axis, dtype=values.dtype)
-    return np.flip(result, axis) if op.attrs["reverse"] else result
+def prepare_cumsum(b: OpBuilder, input: Any, axis: int, reverse: bool, dtype: DType | None) -> Prepared:
+    return prepare_scan(b, input, axis, reverse, dtype or sum_dtype(b.value(input).dtype))
 
 
-def dot_result(a: DType) -> DType:
-    """float64 accumulates in float64, every other float in float32, integers in int32."""
-    if a.is_float:
-        return float64 if a == float64 else float32
-    return int32
+def scan_meaning(fn: Any) -> Any:
+    """A running result from the first element on, or from the last one."""
+
+    def meaning(op: Op, a: Array) -> Array:
+        axis = op.attrs["axis"]
+        values = np.flip(wide(a), axis) if op.attrs["reverse"] else wide(a)
+        with np.errstate(all="ignore"):
+            result = fn(values, axis=axis, dtype=values.dtype)
+        return np.asarray(np.flip(result, axis) if op.attrs["reverse"] else result)
+
+    return meaning
 
 
-def infer_dot(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
-    a, b = tile(types[0]), tile(types[1])
-    if len(a.shape) != len(b.shape) or len(a.shape) not in (2, 3) or a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
-        raise TypeError(f"takes (M, K) and (K, N), or stacks of them, not {a.shape} and {b.shape}")
-    if a.elem != b.elem or a.dtype.is_bool:
-        raise TypeError(f"takes two operands of one number type, not {a.dtype} and {b.dtype}; cast one of them")
-    result = TileType((*a.shape[:-1], b.shape[-1]), dot_result(a.dtype))
-    if len(types) > 2 and types[2] != result:
-        raise TypeError(f"the accumulator is {types[2]}, but the product is {result}")
-    return (result,)
+def scan_row(name: str, fn: Any, how: Reduction, doc: str) -> OpRow:
+    dtype = () if name != "cumsum" else (Param("dtype", "dtype", None, "element type to add up in"),)
+    prepare = prepare_cumsum if name == "cumsum" else prepare_scan
+    params = (Param("input"), Param("axis", "int", 0), Param("reverse", "bool", False, "from the last element on"), *dtype)
+    return OpRow(name, params, infer_scan, scan_meaning(fn), how, STRUCTURAL, prepare, traits=frozenset({"scan"}), dtypes="number",
+                 attrs=("axis", "reverse"), doc=doc, example=f"{name}(x, axis=0)")
 
 
-def prepare_dot(b: OpBuilder, x: Any, y: Any, acc: Any, out_dtype: DType | None, **hints: Any) -> Prepared:
-    return [b.value(x), b.value(y)] + ([] if acc is None else [b.value(acc)]), {}
+def reduction_row(name: str, fn: Any, how: Reduction, doc: str, **more: Any) -> OpRow:
+    more = {"params": (_INPUT, _AXIS, _KEEP), "infer": reduction_infer, "prepare": prepare_reduction, "dtypes": "number", **more}
+    return OpRow(name=name, meaning=reduce_meaning(fn), cpu=how, ascend=STRUCTURAL, traits=frozenset({"reduction"}), attrs=_REDUCED, doc=doc,
+                 example=f"{name}(x, axis=0)", **more)
 
 
-def dot_meaning(op: Op, a: Array, b: Array, acc: Array | None = None) -> Array:
-    kind = np.float64 if a.dtype.kind not in "iu" else np.int64
-    with np.errstate(all="ignore"):
-        product = np.matmul(a.astype(kind), b.astype(kind))
-        return np.asarray(product if acc is None else product + acc.astype(kind))
+def arg_row(name: str, best: Any, doc: str) -> OpRow:
+    params = (_INPUT, _AXIS, Param("tie_break_left", "bool", True, "accepted; the lowest index is a right answer either way"), _KEEP)
+    return OpRow(name, params, infer_arg, arg_meaning(best), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED, dtypes="number", doc=doc,
+                 example=f"{name}(x, axis=0)")
 
 
-_DOT = (
-    Param("x", doc="tile of shape (M, K)"), Param("y", doc="tile of shape (K, N)"), Param("acc", default=None, doc="added to the product"),
-    Param("out_dtype", "dtype", None, "element type of the result"),
-    Param("input_precision", "str", None, "accepted; float32 is IEEE here"), Param("allow_tf32", "bool", None, "accepted, see above"),
-    Param("max_num_imprecise_acc", "any", None, "accepted, without meaning here"),
-)
+_SUM = Reduction(lambda d: 0, lambda e, a, b: e.add(a, b))
+_PROD = Reduction(lambda d: 1, lambda e, a, b: e.mul(a, b))
+_MAX = Reduction(least, lane_max)
+_MIN = Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt"))
+_DTYPE = Param("dtype", "dtype", None, "element type to compute in")
 
 ROWS = (
-    OpRow("sum", (Param("x"), _AXIS, _KEEP, Param("dtype", "dtype", None, "element type to add up in")), reduction_infer,
-          reduce_meaning(exact_sum), Reduction(lambda d: 0, lambda e, a, b: e.add(a, b)), STRUCTURAL, prepare_sum,
-          traits=frozenset({"reduction"}), attrs=_REDUCED, dtypes="number", doc="Sum along an axis. 16-bit floats add up in float32.",
-          example="sum(x, axis=0)"),
-    OpRow("max", (Param("x"), _AXIS, _KEEP), reduction_infer, reduce_meaning(np.fmax.reduce), Reduction(least, lane_max), STRUCTURAL,
-          prepare_reduction, traits=frozenset({"reduction"}), attrs=_REDUCED, dtypes="number", doc="Greatest element along an axis, NaN ignored.",
-          example="max(x, axis=0)"),
-    OpRow("min", (Param("x"), _AXIS, _KEEP), reduction_infer, reduce_meaning(np.fmin.reduce),
-          Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt")), STRUCTURAL, prepare_reduction,
-          traits=frozenset({"reduction"}), attrs=_REDUCED, dtypes="number", doc="Least element along an axis, NaN ignored.", example="min(x, axis=0)"),
-    OpRow("argmax", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.fmax.reduce), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED,
-          dtypes="number", doc="Index of the greatest element along an axis; the lowest index of equals.", example="argmax(x, axis=0)"),
-    OpRow("argmin", (Param("x"), _AXIS, _KEEP), infer_arg, arg_meaning(np.fmin.reduce), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED,
-          dtypes="number", doc="Index of the least element along an axis; the lowest index of equals.", example="argmin(x, axis=0)"),
-    OpRow("cumsum", (Param("x"), Param("axis", "int", 0), Param("reverse", "bool", False)), infer_scan, cumsum_meaning, STRUCTURAL,
-          STRUCTURAL, prepare_scan, dtypes="number", doc="Running sum along an axis.", example="cumsum(x, axis=0)"),
-    OpRow("dot", _DOT, infer_dot, dot_meaning, STRUCTURAL, STRUCTURAL, prepare_dot, attrs=(), dtypes="number",
-          doc="Matrix product, accumulated in float32 (float64 and integers: see the language guide).", example="dot(a, b, acc)"),
+    reduction_row("sum", exact(np.sum), _SUM, "Sum along an axis. 16-bit floats add up in float32, small integers in 32 bits.",
+                  params=(_INPUT, _AXIS, _KEEP, _DTYPE), prepare=prepare_sum),
+    reduction_row("prod", exact(np.prod), _PROD, "Product along an axis. 16-bit floats multiply in float32, small integers in 32 bits.",
+                  params=(_INPUT, _AXIS, _KEEP, _DTYPE), prepare=prepare_sum),
+    reduction_row("max", np.fmax.reduce, _MAX, "Greatest element along an axis, NaN ignored."),
+    reduction_row("min", np.fmin.reduce, _MIN, "Least element along an axis, NaN ignored."),
+    reduction_row("xor_sum", np.bitwise_xor.reduce, Reduction(lambda d: 0, lambda e, a, b: e.xor(a, b)), "Exclusive or along an axis.",
+                  infer=infer_bits, dtypes="int"),
+    reduction_row("reduce_or", np.bitwise_or.reduce, Reduction(lambda d: 0, lambda e, a, b: e.or_(a, b)), "Inclusive or along an axis.",
+                  infer=infer_bits, dtypes="int"),
+    arg_row("argmax", np.fmax.reduce, "Index of the greatest element along an axis; the lowest index of equals."),
+    arg_row("argmin", np.fmin.reduce, "Index of the least element along an axis; the lowest index of equals."),
+    scan_row("cumsum", np.cumsum, _SUM, "Running sum along an axis. 16-bit floats add up in float32, small integers in 32 bits."),
+    scan_row("cumprod", np.cumprod, _PROD, "Running product along an axis."),
+    scan_row("cummax", np.fmax.accumulate, _MAX, "Greatest element so far along an axis, NaN ignored."),
+    scan_row("cummin", np.fmin.accumulate, _MIN, "Least element so far along an axis, NaN ignored."),
 )
 

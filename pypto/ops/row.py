@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.ir.core import Attr, Op
+from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import DType, Type
 
 
@@ -53,7 +53,8 @@ REQUIRED: Final = "<required>"
 Meaning = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
 Check = Callable[[Op], None]
 Infer = Callable[[Sequence[Type], Mapping[str, Attr]], tuple[Type, ...]]
-Prepare = Callable[..., tuple[list[Any], dict[str, Any]]]  # (builder, **arguments) -> operands, attributes
+# (builder, **arguments) -> operands and attributes; or the result itself, where more than one op makes it
+Prepare = Callable[..., tuple[list[Any], dict[str, Any]] | Value]
 
 
 @dataclass(frozen=True, slots=True)

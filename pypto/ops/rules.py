@@ -26,8 +26,7 @@ def same(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, ...]:
     for t in types[1:]:
         if t != first:
             raise TypeError(f"operands are {first} and {t}; they must have one type")
-    if first.is_ptr:
-        raise TypeError(f"has no meaning for pointers ({first})")
+    check_number(first)
     return (first,)
 
 
@@ -78,9 +77,16 @@ def reduction_infer(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Ty
     return (source.with_shape(reduced_shape(source.shape, attrs["axes"], attrs["keep_dims"])),)
 
 
-def check_axes(source: TileType, axes: tuple[int, ...]) -> None:
-    if source.is_ptr:
+def check_number(source: TileType) -> None:
+    """Refuses pointers, and types that are there to be stored."""
+    if isinstance(source.elem, PtrType):
         raise TypeError(f"has no meaning for pointers ({source})")
+    if source.elem.kind == "bits":
+        raise TypeError(f"does not compute with {source.elem!r}; cast it first, for instance `.to(pto.float16)`")
+
+
+def check_axes(source: TileType, axes: tuple[int, ...]) -> None:
+    check_number(source)
     for axis in axes:
         if not 0 <= axis < len(source.shape):
             raise TypeError(f"axis {axis} is out of range for {source}, which has {len(source.shape)} dimensions")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.ir.core import Op
-from pypto.ir.types import TileType, Type, int64
+from pypto.ir.types import TileType, Type, int1, int32, int64
 from pypto.ops.row import STRUCTURAL, OpRow, Param
 from pypto.ops.rules import Prepared, check_axes, tile
 
@@ -57,12 +57,37 @@ def gather_meaning(op: Op, a: Array, index: Array) -> Array:
 
 def infer_sort(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     keys = tile(types[0])
-    if keys.elem != int64 or not keys.shape:
-        raise TypeError(f"takes a tile of int64 keys, not {keys}")
+    if keys.elem not in (int32, int64) or not keys.shape:
+        raise TypeError(f"takes a tile of int32 or int64 keys, not {keys}")
     return (keys,)
 
 
+def infer_histogram(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    values = tile(types[0])
+    if values.is_ptr or not values.dtype.is_int or not values.shape:
+        raise TypeError(f"counts a tile of integers, not {values}")
+    if len(types) > 1 and types[1] != values.with_elem(int1):
+        raise TypeError(f"the mask must be {values.with_elem(int1)}, not {types[1]}")
+    if attrs["num_bins"] < 1:
+        raise TypeError(f"needs one bin or more, not {attrs['num_bins']}")
+    return (TileType((attrs["num_bins"],), int32),)
+
+
+def prepare_histogram(b: OpBuilder, input: Any, num_bins: int, mask: Any) -> Prepared:
+    v = b.value(input)
+    return [v, *([] if mask is None else [b.broadcast(b.cast(b.value(mask), int1), v.shape)])], {"num_bins": num_bins}
+
+
+def histogram_meaning(op: Op, a: Array, mask: Array | None = None) -> Array:
+    inside = (a >= 0) & (a < op.attrs["num_bins"])
+    counted = a[inside if mask is None else inside & mask]
+    return np.bincount(counted.astype(np.int64), minlength=op.attrs["num_bins"])
+
+
 ROWS = (
+    OpRow("histogram", (Param("input"), Param("num_bins", "int"), Param("mask", default=None)), infer_histogram, histogram_meaning,
+          STRUCTURAL, STRUCTURAL, prepare_histogram, dtypes="int", doc="How often each of 0, 1, … num_bins - 1 is among the elements where "
+          "the mask holds, as int32; other values are not counted.", example="histogram(indices, 16)"),
     OpRow("sort_keys", (Param("keys"),), infer_sort, lambda op, a: np.sort(a, axis=-1), STRUCTURAL, STRUCTURAL, public=False,
           doc="The keys in ascending order along the last dimension; sorts of every kind are made of it."),
     OpRow("slice", (Param("x"), Param("starts", "shape"), Param("shape", "shape"), Param("steps", "shape")), infer_slice, slice_meaning,

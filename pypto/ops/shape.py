@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
 
 Array = np.ndarray[Any, Any]
+_INPUT = Param("input", doc="a tile")
 _SHAPE = Param("shape", "shape", doc="sizes of the result; integers known at compile time")
 
 
@@ -51,8 +52,8 @@ def infer_broadcast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Ty
     return (source.with_shape(shape),)
 
 
-def prepare_broadcast(b: OpBuilder, x: Any, shape: tuple[int, ...]) -> Prepared:
-    v = b.value(x)
+def prepare_broadcast(b: OpBuilder, input: Any, shape: tuple[int, ...]) -> Prepared:
+    v = b.value(input)
     if len(v.shape) < len(shape) and v.shape:
         v = b.emit("reshape", v, shape=(1,) * (len(shape) - len(v.shape)) + v.shape)
     return [v], {"shape": shape}
@@ -65,8 +66,8 @@ def infer_reshape(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type
     return (source.with_shape(shape),)
 
 
-def prepare_reshape(b: OpBuilder, x: Any, shape: tuple[int, ...]) -> Prepared:
-    v = b.value(x)
+def prepare_reshape(b: OpBuilder, input: Any, shape: tuple[int, ...], can_reorder: bool) -> Prepared:
+    v = b.value(input)
     if -1 in shape:
         known = math.prod(n for n in shape if n != -1)
         shape = tuple(v.tile.size // max(1, known) if n == -1 else n for n in shape)
@@ -80,8 +81,8 @@ def infer_permute(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type
     return (source.with_shape(tuple(source.shape[d] for d in dims)),)
 
 
-def prepare_permute(b: OpBuilder, x: Any, dims: tuple[int, ...] | None) -> Prepared:
-    v = b.value(x)
+def prepare_permute(b: OpBuilder, input: Any, dims: tuple[int, ...] | None) -> Prepared:
+    v = b.value(input)
     rank = len(v.shape)
     if dims is None:  # numpy would reverse all; a stack of matrices is what kernels transpose
         dims = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else tuple(range(rank))
@@ -127,11 +128,12 @@ ROWS = (
           public=False, traits=_DECLARED, doc="A value that is never read: a variable before its first assignment."),
     OpRow("arange", (Param("start", "int"), Param("end", "int", None)), infer_arange, arange_meaning, STRUCTURAL, STRUCTURAL,
           prepare_arange, doc="start, start + 1, … end - 1 as an int32 tile; any size.", example="arange(0, 100)"),
-    OpRow("broadcast_to", (Param("x"), _SHAPE), infer_broadcast, attr_meaning(np.broadcast_to, "shape"), STRUCTURAL, STRUCTURAL,
+    OpRow("broadcast_to", (_INPUT, _SHAPE), infer_broadcast, attr_meaning(np.broadcast_to, "shape"), STRUCTURAL, STRUCTURAL,
           prepare_broadcast, doc="x repeated along its dimensions of size 1.", example="broadcast_to(x, (4, 8))"),
-    OpRow("reshape", (Param("x"), _SHAPE), infer_reshape, attr_meaning(np.reshape, "shape"), STRUCTURAL, STRUCTURAL, prepare_reshape,
+    OpRow("reshape", (_INPUT, _SHAPE, Param("can_reorder", "bool", False, "accepted; the order is kept")), infer_reshape,
+          attr_meaning(np.reshape, "shape"), STRUCTURAL, STRUCTURAL, prepare_reshape, attrs=("shape",),
           doc="The elements of x in row-major order under another shape; one size may be -1.", example="reshape(x, (8, 16))"),
-    OpRow("permute", (Param("x"), Param("dims", "shape", None)), infer_permute, attr_meaning(np.transpose, "dims"), STRUCTURAL,
+    OpRow("permute", (_INPUT, Param("dims", "shape", None)), infer_permute, attr_meaning(np.transpose, "dims"), STRUCTURAL,
           STRUCTURAL, prepare_permute, doc="x with its dimensions in another order; by default the last two change places.",
           example="permute(x, (1, 0))"),
 )

@@ -28,7 +28,7 @@ def folded(op: Op) -> Number | None:
     if not row.elementwise or row.meaning is None or not op.operands:
         return None
     numbers = [constant_of(v) for v in op.operands]
-    if None in numbers:
+    if None in numbers or op.result.dtype.kind == "bits":
         return None
     arrays = [np.array([n], v.dtype.numpy) for n, v in zip(numbers, op.operands, strict=True)]
     dtype = op.result.dtype

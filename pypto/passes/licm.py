@@ -31,7 +31,7 @@ def licm(function: Function) -> Function:
 def root(pointer: Value) -> Value | None:
     """The array argument that a pointer, or every pointer of a tile, points into; None when that is not known."""
     op = pointer.op
-    while op is not None and op.name in ("addptr", "broadcast_to", "reshape", "permute"):
+    while op is not None and op.name in ("addptr", "broadcast_to", "reshape", "permute", "ptr_cast"):
         op = op.operands[0].op
     return op.operands[0] if op is not None and op.name == "array_ptr" else None
 

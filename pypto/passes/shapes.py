@@ -10,6 +10,7 @@ from typing import Any, Final
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType
 from pypto.ops.build import OpBuilder
+from pypto.ops.table import ROWS
 from pypto.passes.pattern import constant_of
 
 # Bits of the significand with its leading one, and of the exponent.
@@ -20,6 +21,8 @@ def exact(source: DType, target: DType) -> bool:
     """Whether every value of one dtype is a value of the other."""
     if source == target or source.is_bool:
         return True
+    if source.is_float and source.bits == 8:
+        return target.is_float and target.bits > 8
     if source.is_float:
         pairs = zip(_FLOATS.get(source.name, (99,)), _FLOATS.get(target.name, (0,)), strict=False)
         return all(a <= b for a, b in pairs)
@@ -140,6 +143,7 @@ def repeated(b: OpBuilder, op: Op) -> Value | None:
 
 
 Simplify = Callable[[OpBuilder, Op], Value | None]
+REDUCTIONS: Final = (*(row.name for row in ROWS if "reduction" in row.traits), "argmax", "argmin")
 SHAPE_RULES: Final[Mapping[str, tuple[Simplify, ...]]] = MappingProxyType(
     {
         "broadcast_to": (moved, broadcast),
@@ -149,6 +153,6 @@ SHAPE_RULES: Final[Mapping[str, tuple[Simplify, ...]]] = MappingProxyType(
         "bitcast": (bitcast,),
         "arange": (arange,),
         "div": (divide,),
-        **dict.fromkeys(("sum", "max", "min", "argmax", "argmin"), (reduction,)),
+        **dict.fromkeys(REDUCTIONS, (reduction,)),
     }
 )

@@ -6,6 +6,7 @@ becomes an address or is compared in a mask, its sums and products are made of t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,6 +16,7 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
+from pypto.passes.carried import LAYOUTS, carried, initial, yields
 
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
 _MOVES: Final = frozenset({"broadcast_to", "reshape", "permute"})
@@ -40,14 +42,29 @@ class _Widener(Rewriter):
 def addressing(function: Function) -> set[Op]:
     """The casts and comparisons that addresses and masks are made of."""
     found: set[Op] = set()
-    work = [v for op in function.walk() for v in roots(op)]
+    work, sources = [v for op in function.walk() for v in roots(op)], origins(function)
     while work:
-        op = work.pop().op
+        v = work.pop()
+        work += sources.pop(v, ())
+        op = v.op
         if op is None or op in found or op.name not in _ARITHMETIC | _MOVES | _COMPARES | _LOGIC | {"cast"}:
             continue
         found.add(op)
         if op.name not in _COMPARES:
             work += op.operands
+    return found
+
+
+def origins(function: Function) -> dict[Value, list[Value]]:
+    """What the arguments and results of loops and branches may be."""
+    found: dict[Value, list[Value]] = defaultdict(list)
+    for op in function.walk():
+        if op.name in LAYOUTS:
+            pairs = [pair for region in op.regions for pair in zip(carried(op, region), initial(op), strict=False)]
+            for ends in yields(op):
+                pairs += [*zip(op.results, ends, strict=True), *zip(carried(op, op.regions[-1]), ends, strict=False)]
+            for v, source in pairs:
+                found[v].append(source)
     return found
 
 

@@ -6,15 +6,38 @@ import ctypes
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from pypto.errors.launch import TooLarge, UnsupportedArgument
-from pypto.ir.types import DTYPES, DType, float32, from_numpy, int1, int32, int64, uint64
+from pypto.ir.types import (
+    DTYPES,
+    FLOAT8,
+    ArrayType,
+    DType,
+    Elem,
+    PtrType,
+    float32,
+    from_numpy,
+    int1,
+    int32,
+    int64,
+    uint8,
+    uint64,
+    void,
+)
 
-_TORCH = {f"torch.{d.public}": d for d in DTYPES} | {"torch.bool": int1}
+# Scales and packed pairs of microscaling formats are bytes to a kernel; see `dot_scaled`.
+_BYTES: Final = ("float8_e8m0fnu", "float4_e2m1fn_x2")
+_TORCH: Final = MappingProxyType(
+    {f"torch.{d.public}": d for d in (*DTYPES, *FLOAT8)}
+    | {"torch.bool": int1, **{f"torch.{name}": uint8 for name in _BYTES}}
+)
+_PACKED: Final = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 Refuse = Callable[[str, str], NoReturn]
+_ENDLESS = 2**47  # elements of a pointer whose extent nobody tells
 _TYPES = "use one of the types of the language guide"
 
 
@@ -60,7 +83,7 @@ def array_info(value: Any, kernel: str, arg: str) -> ArrayInfo | None:
     if is_tensor(type(value)):
         return torch_info(value, refuse)
     if isinstance(value, np.generic) or not (hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")):
-        return None
+        return pointer_info(value, refuse) if hasattr(value, "data_ptr") and hasattr(value, "dtype") else None
     try:
         view: Any = np.asarray(value) if hasattr(value, "__array_interface__") else np.from_dlpack(value)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
@@ -72,9 +95,10 @@ def numpy_info(value: np.ndarray[Any, Any], refuse: Refuse) -> ArrayInfo:
     masked = sys.modules.get("numpy.ma")  # to look for it in numpy would load it
     if masked and isinstance(value, masked.MaskedArray):
         refuse("a masked array", "pass `.filled(value)` of it, or its data and mask")
-    dtype, native = from_numpy(value.dtype), str(value.dtype.newbyteorder("="))
+    name, native = value.dtype.name, str(value.dtype.newbyteorder("="))
+    dtype = uint8 if name in _BYTES else from_numpy(value.dtype)
     if dtype is None:
-        way = _TYPES if value.dtype.isnative else f"convert it first: `.astype({native!r})`"
+        way = small_way(name) if value.dtype.isnative else f"convert it first: `.astype({native!r})`"
         refuse(f"an array of {value.dtype.str!r} ({value.dtype})", way)
     if any(s % dtype.itemsize for s in value.strides):
         refuse(f"an array whose strides {value.strides} are no multiples of its itemsize", "pass a copy of it")
@@ -82,17 +106,81 @@ def numpy_info(value: np.ndarray[Any, Any], refuse: Refuse) -> ArrayInfo:
     return ArrayInfo(value.ctypes.data, value.shape, strides, dtype, value.flags.writeable, value)
 
 
+def small_way(name: str) -> str:
+    """What to pass in place of an array of this type."""
+    if name not in _PACKED:
+        return _TYPES
+    whole = "np.float32" if "float" in name else "np.uint8" if name.startswith("u") else "np.int8"
+    return f"pass `.astype({whole})` of it, or pack several into a uint8 and take them apart in the kernel"
+
+
 def torch_info(value: Any, refuse: Refuse) -> ArrayInfo:
     if value.device.type != "cpu":
         refuse(f"a tensor on {value.device}", "move it first: `.cpu()`")
     dtype = _TORCH.get(str(value.dtype))
     if dtype is None or value.layout != sys.modules["torch"].strided:
-        refuse(f"a {value.layout} tensor of {value.dtype}", f"{_TYPES}, in a strided tensor")
+        way = small_way(str(value.dtype).removeprefix("torch."))
+        refuse(f"a {value.layout} tensor of {value.dtype}", f"{way}, in a strided tensor")
     return ArrayInfo(value.data_ptr(), tuple(value.shape), tuple(value.stride()), dtype, True, value)
 
 
-def scalar_dtype(value: Any, kernel: str, arg: str) -> DType | None:
-    """The type of a number argument: that of a numpy scalar, else the least of int32, int64, uint64; float32; bool."""
+def pointer_info(value: Any, refuse: Refuse) -> ArrayInfo:
+    """An object that tells no more than an address and a dtype: a line of elements without end."""
+    dtype = dtype_of(value.dtype)
+    if dtype is None:
+        refuse(f"a pointer to {value.dtype}", _TYPES)
+    address, shape, strides = value.data_ptr(), getattr(value, "shape", None), getattr(value, "stride", None)
+    if shape is None or not callable(strides):
+        return ArrayInfo(address, (_ENDLESS if address else 0,), (1,), dtype, True, value)
+    sizes = tuple(int(n) if address else 0 for n in shape)  # what is not there overlaps nothing
+    return ArrayInfo(address, sizes, tuple(map(int, strides())), dtype, True, value)
+
+
+def dtype_of(given: Any) -> DType | None:
+    """A dtype of ours, of numpy or of torch."""
+    if isinstance(given, DType) or str(given) in _TORCH:
+        return given if isinstance(given, DType) else _TORCH[str(given)]
+    is_numpy = isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic))
+    return from_numpy(np.dtype(given)) if is_numpy else None
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """An array that is not there, to compile for."""
+
+    dtype: DType
+
+    def data_ptr(self) -> int:
+        return 0
+
+
+def stand_in(x: Any) -> Any:
+    """A stand-in where a dtype is given for an array."""
+    dtype = dtype_of(x)
+    return StandIn(dtype) if dtype else x
+
+
+def array_type(info: ArrayInfo, stated: Elem | None, kernel: str, arg: str) -> ArrayType:
+    """The type of an array argument, which an annotation may make `const`."""
+    pointer = stated if isinstance(stated, PtrType) else PtrType(void)
+    if pointer.pointee not in (void, info.dtype):
+        way = "pass an array of that type, or cast the pointer in the kernel: `x.to(pto.pointer_type(...))`"
+        raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"an array of {info.dtype}, annotated {stated}", way=way)
+    return ArrayType(info.dtype, len(info.shape), pointer.const)
+
+
+def scalar_dtype(value: Any, kernel: str, arg: str, stated: Elem | None = None) -> DType | None:
+    """The type of a number argument, or None for what is no number: the stated one, or the one that it has itself."""
+    own = own_dtype(value, kernel, arg)
+    if own is None or not isinstance(stated, DType) or stated.kind == "bits":
+        return own
+    if own.is_float and not stated.is_float:
+        raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"{value!r}, annotated {stated}", way="pass an integer")
+    return stated
+
+
+def own_dtype(value: Any, kernel: str, arg: str) -> DType | None:
+    """That of a numpy scalar, else the least of int32, int64, uint64; float32; bool."""
     if isinstance(value, np.generic):
         return from_numpy(value.dtype)
     if isinstance(value, bool):

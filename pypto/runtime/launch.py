@@ -14,17 +14,19 @@ import numpy as np
 from numpy import ndarray
 
 from pypto.errors.launch import WrongGrid
-from pypto.ir.types import DTYPES, float32
+from pypto.ir.types import DTYPES, FLOAT8, float32
+from pypto.ops.public import constexpr
 from pypto.runtime.arrays import ArrayInfo, data_offset, is_tensor, scalar_bits
-from pypto.runtime.signature import Signature
+from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import Specialization
 
 Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
+Values = tuple[Any, ...]
 Pairs = list[tuple[int, int, int, int]]
 FIXED_SLOTS: Final = 5  # grid sizes, address and bytes of the scratch memory
 PAGE: Final = 4096
 _MOST: Final = 2**31 - 1  # programs per axis: program_id is an int32
-_SCALARS: Final = frozenset(d.public for d in DTYPES) | {"bool"}
+_SCALARS: Final = frozenset(d.public for d in (*DTYPES, *FLOAT8)) | {"bool"}
 _DATA: Final = data_offset()
 _POINTER: Final = ctypes.c_int64.from_address
 
@@ -55,8 +57,10 @@ def check_grid(grid: Any, signature: Signature, values: tuple[Any, ...]) -> tupl
     return x, y, z
 
 
-def fingerprint(values: tuple[Any, ...], constant: tuple[bool, ...]) -> tuple[tuple[Any, ...], list[int]]:
-    """All that a compiled version can depend on, and the addresses of the arrays. What is frequent is written out.
+def fingerprint(values: Values, constant: tuple[bool, ...]) -> tuple[tuple[Any, ...], list[int], Values]:
+    """All that a compiled version can depend on, the addresses of the arrays, and the leaves of the values.
+
+    What is frequent is written out.
 
     Raises
     ------
@@ -74,17 +78,21 @@ def fingerprint(values: tuple[Any, ...], constant: tuple[bool, ...]) -> tuple[tu
             key.append(value if fixed else value == 1 if -(2**31) <= value < 2**31 else str(value >> 63))
         elif fixed:
             key.append(constant_key(value))
+        elif kind is float:
+            key.append(kind)
         elif is_tensor(kind):
             key += kind, value.dtype, value.layout, value.device, value.shape, value.stride()
             addresses.append(value.data_ptr())
+        elif issubclass(kind, tuple) or hasattr(kind, "as_argument"):
+            nesting, values, constant = flatten(values, constant)
+            inner, addresses, _ = fingerprint(values, constant)
+            return (nesting, inner), addresses, values
         else:
             key.append(scalar_key(kind, value))
-    return tuple(key), addresses
+    return tuple(key), addresses, values
 
 
 def scalar_key(kind: type, value: Any) -> Any:
-    if kind is float:
-        return kind
     if issubclass(kind, np.generic) and kind.__name__ in _SCALARS:
         return kind, bool(value == 1)
     if hasattr(kind, "__array_interface__") or hasattr(kind, "__dlpack__"):
@@ -95,7 +103,9 @@ def scalar_key(kind: type, value: Any) -> Any:
 def constant_key(value: Any) -> Any:
     """Equal for equal constants alone: 1, 1.0 and True are three, and so are 0.0 and -0.0."""
     if isinstance(value, tuple):
-        return tuple(map(constant_key, value))
+        return type(value), *map(constant_key, value)
+    if isinstance(value, constexpr):
+        return constexpr, constant_key(value.value)
     return type(value), repr(value) if isinstance(value, float) else value
 
 
@@ -205,4 +215,4 @@ def to_bits(kind: type, dtype: Any) -> Callable[[Any], int]:
     """From numbers of a Python type to the contents of a slot."""
     if kind is float and dtype == float32:
         return lambda value: ctypes.c_int32.from_buffer(ctypes.c_float(value)).value
-    return int if kind in (int, bool) else partial(scalar_bits, dtype=dtype)
+    return int if kind in (int, bool) and not dtype.is_float else partial(scalar_bits, dtype=dtype)

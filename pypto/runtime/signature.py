@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from types import FunctionType
 from typing import Any, Final, NoReturn
 
 from pypto.errors.launch import WrongArguments
+from pypto.ir.types import DType, Elem, PtrType, void, written_type
 from pypto.ops.public import Promise, constexpr
 from pypto.options import suggestion
 
-_STARS: Final = 0x04 | 0x08  # flags of code with *args or **kwargs
+_STAR: Final = 0x04  # flags of code with *args, and with **kwargs
+_STARS: Final = 0x08
 # Launch parameters of GPU compilers that are accepted and mean nothing here.
 IGNORED: Final = ("num_warps", "num_stages", "num_ctas", "maxnreg", "warmup", "enable_fp_fusion", "waves_per_eu")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Names of a kernel's parameters, which of them are constants, and what annotations promise."""
+    """Names of a kernel's parameters, which of them are constants, and what annotations promise.
+
+    `positional` is the number of parameters before `*args`, which is the last one, or -1 where there is none. `typed`
+    has the types that annotations state.
+    """
 
     kernel: str
     names: tuple[str, ...]
     constant: tuple[bool, ...]
     defaults: Mapping[str, Any]
     declared: Mapping[str, str]
+    positional: int = -1
+    typed: Mapping[str, Elem] = field(default_factory=dict)
 
     @staticmethod
     def of(function: FunctionType) -> Signature:
         code, kernel = function.__code__, function.__name__
-        count = code.co_argcount + code.co_kwonlyargcount
+        star = bool(code.co_flags & _STAR)
+        count = code.co_argcount + code.co_kwonlyargcount + star
         names, positional = code.co_varnames[:count], function.__defaults__ or ()
         if code.co_flags & _STARS:
-            problem = f"a kernel takes no *args or **kwargs (`{code.co_varnames[count]}`); name its parameters"
+            problem = f"a kernel takes no **kwargs (`{code.co_varnames[count]}`); name its parameters"
             raise WrongArguments(kernel=kernel, problem=problem)
         optional = names[code.co_argcount - len(positional) : code.co_argcount]
         defaults = {**dict(zip(optional, positional, strict=True)), **(function.__kwdefaults__ or {})}
         words = {name: annotation_word(function.__annotations__.get(name)) for name in names}
         declared = {name: word for name, word in words.items() if word in ("dynamic", "static")}
-        return Signature(kernel, names, tuple(words[n] == "constexpr" for n in names), defaults, declared)
+        constant = tuple(words[n] == "constexpr" for n in names)
+        typed = {name: t for name in names if (t := stated_type(function.__annotations__.get(name)))}
+        return Signature(kernel, names, constant, defaults, declared, code.co_argcount if star else -1, typed)
 
     def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values in the order of the parameters.
@@ -66,13 +79,61 @@ class Signature:
             self.fail(f"missing {', '.join(missing)}")
         return tuple(values[name] for name in names)
 
+    def bind_star(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
+        """`bind` of a kernel with `*args`, which get the positional arguments that are left."""
+        return self.bind(args[: self.positional], {**given, self.names[-1]: args[self.positional :]})
+
     def fail(self, problem: str) -> NoReturn:
         raise WrongArguments(kernel=self.kernel, problem=problem)
+
+
+Leaves = tuple[tuple[Any, ...], tuple[Any, ...], tuple[bool, ...]]
+
+
+def flatten(values: tuple[Any, ...], constant: tuple[bool, ...]) -> Leaves:
+    """How tuples are nested in arguments, their leaves, and which of these are constants."""
+    nesting: list[Any] = []
+    leaves: list[Any] = []
+    flags: list[bool] = []
+    for value, fixed in zip(values, constant, strict=True):
+        held = plain(value)
+        if fixed or isinstance(value, constexpr) or not isinstance(held, tuple):
+            inner: Leaves = ((), (value,), (fixed,))
+        else:
+            inner = flatten(held, fixed_fields(type(held)) or (False,) * len(held))
+        nesting.append((type(held), *inner[0]) if isinstance(held, tuple) else None)
+        leaves += inner[1]
+        flags += inner[2]
+    return tuple(nesting), tuple(leaves), tuple(flags)
+
+
+def plain(value: Any) -> Any:
+    """What an argument stands for: a constant in its wrapper, or a tuple that another object makes of itself."""
+    if isinstance(value, constexpr):
+        return value.value
+    return value.as_argument() if hasattr(type(value), "as_argument") else value
+
+
+@lru_cache(maxsize=256)
+def fixed_fields(kind: type) -> tuple[bool, ...]:
+    """Which fields of a named tuple its annotations make constants."""
+    words = inspect.get_annotations(kind)
+    return tuple(annotation_word(words.get(name)) == "constexpr" for name in getattr(kind, "_fields", ()))
+
+
+def stated_type(annotation: Any) -> Elem | None:
+    """The type that an annotation states. `const` alone leaves open what the pointer points at."""
+    if isinstance(annotation, DType | PtrType):
+        return annotation
+    word = annotation_word(annotation)
+    if word == "const":
+        return PtrType(void, True)
+    return written_type(word) if word not in ("bool", "void") else None  # `bool` is Python's
 
 
 def annotation_word(annotation: Any) -> str:
     """What an annotation says, also under a module's name or in quotes: `constexpr`, `dynamic`, `static` or else."""
     if annotation is constexpr:
         return "constexpr"
-    name = annotation.name if isinstance(annotation, Promise) else annotation
+    name = annotation.name if isinstance(annotation, Promise) else getattr(annotation, "__forward_arg__", annotation)
     return name.strip("'\"").rpartition(".")[2] if isinstance(name, str) else ""

@@ -17,13 +17,15 @@ _VALUES_BEFORE_DYNAMIC = 2
 class FactRecorder:
     """Answers the front end about one launch's arguments and remembers what it asked: that becomes the guard.
 
-    A shape entry in `dynamic` stays a run-time value, unless a tile's extent depends on it.
+    A shape entry in `dynamic` stays a run-time value, unless a tile's extent depends on it. Nothing is told of the
+    values of numbers in `opaque`.
     """
 
     kernel: str
     values: Mapping[str, Any]
     dynamic: frozenset[tuple[str, int]]
     declared: Mapping[str, str]
+    opaque: frozenset[str] = frozenset()
     guard: Guard = field(default_factory=dict)
 
     def shape(self, arg: str, dim: int) -> int | None:
@@ -42,7 +44,7 @@ class FactRecorder:
         return stride
 
     def equals_one(self, arg: str) -> bool:
-        return bool(self.record("one", arg, 0))
+        return arg.partition(".")[0] not in self.opaque and bool(self.record("one", arg, 0))
 
     def record(self, *fact: Any) -> Any:
         self.guard[fact] = observe(fact, self.values)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.limits import Limits, Machine, buffers, call, compile_loops, fastest, fma_rate, vector_width
-from benchmarks.limits_ir import CHAINS, LOOPS, module
+from benchmarks.limits import Limits, Machine, buffers, call, compile_loops, fastest, product_rate, vector_width
+from benchmarks.limits_ir import CHAINS, PRODUCTS, STREAMS, module, products
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_buffers_are_aligned() -> None:
 
 
 def test_rates_are_positive(machine: Machine) -> None:
-    assert fma_rate(machine, 2) > 0
+    assert all(product_rate(machine, name, 2) > 0 for name in machine.products)
 
 
 def test_fastest_runs_calls_together() -> None:
@@ -62,19 +62,33 @@ def test_fastest_runs_calls_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("features", "width"), [("+avx,+avx512f", 16), ("+avx2,+avx,-avx512f", 8), ("+neon", 4), ("", 4)]
+    ("features", "width"), [({"avx", "avx512f"}, 16), ({"avx2", "avx"}, 8), ({"neon"}, 4), (set(), 4)]
 )
-def test_width(features: str, width: int) -> None:
-    assert vector_width(features) == width
+def test_width(features: set[str], width: int) -> None:
+    assert vector_width(frozenset(features)) == width
 
 
-@pytest.mark.parametrize("width", [4, 8, 16])
-def test_ir_is_valid(width: int) -> None:
+EVERYTHING = frozenset({"avx512bf16", "avx512vnni"})
+
+
+def test_products_need_their_features() -> None:
+    assert products(frozenset()) == ("fma", "fma64")
+    assert products(EVERYTHING) == tuple(PRODUCTS)
+
+
+def test_products_count_every_operation() -> None:
+    assert [row.flops for row in PRODUCTS.values()] == [2, 1, 4, 8]
+
+
+@pytest.mark.parametrize(
+    ("width", "features"), [(4, frozenset()), (8, frozenset()), (16, frozenset()), (16, EVERYTHING)]
+)
+def test_ir_is_valid(width: int, features: frozenset[str]) -> None:
     import llvmlite.binding as llvm
 
-    parsed = llvm.parse_assembly(module(width))
+    parsed = llvm.parse_assembly(module(width, features))
     parsed.verify()
-    assert {f.name for f in parsed.functions if not f.is_declaration} == set(LOOPS)
+    assert {f.name for f in parsed.functions if not f.is_declaration} == {*products(features), *STREAMS}
 
 
 def test_an_unmeasured_rate_is_an_error() -> None:

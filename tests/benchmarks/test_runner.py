@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from benchmarks import steady
-from benchmarks.__main__ import main, parse
-from benchmarks.core import CORE, ROWS, add_case, layer_norm_case, matmul_case, softmax_case
+from benchmarks.__main__ import chosen_rows, is_there, main, parse
 from benchmarks.encoder import BATCH, LONG, REAL_TOKENS, long_batch, real_batch
 from benchmarks.limits import Limits
 from benchmarks.ours import ours
-from benchmarks.peers import limited_threads
 from benchmarks.probes import PROBES
 from benchmarks.report import Report, fraction, tables, to_json
 from benchmarks.runner import (
@@ -31,16 +32,21 @@ from benchmarks.runner import (
     Probed,
     Result,
     Row,
+    Suite,
     Timing,
+    as_arrays,
     interleave,
+    is_one_of,
     largest_difference,
     run_probe,
     run_row,
 )
+from benchmarks.suites import CORE, SUITES
 from benchmarks.tutorials import allow_helpers
 
 QUICK = Pace(rounds=2, seconds=0.001, gap=0.0)
 LIMITS = Limits({"fma": {1: 4e9, 2: 8e9}})
+SOME = Suite("some", ())
 
 
 @contextmanager
@@ -104,15 +110,15 @@ def test_a_wrong_peer_makes_the_row_unsound() -> None:
 
 def test_missing_ours_is_reported_and_peers_are_timed() -> None:
     got = run_row(doubling(Missing("no tutorial"), numpy=right), 1, as_it_is, QUICK)
-    report = Report("core", 0.0, LIMITS, [got], [])
+    report = Report(SOME, 0.0, LIMITS, [got], [])
     assert got.timings.keys() == {"numpy"}
-    assert report.complaints == ["double 8, 1 threads: ours: missing: no tutorial"]
+    assert report.complaints == ["double 8, 1 thread: ours: missing: no tutorial"]
 
 
 def test_a_missing_peer_is_no_complaint() -> None:
     got = run_row(doubling(right, torch=Missing("not installed")), 1, as_it_is, QUICK)
     assert got.missing == {"torch": "not installed"}
-    assert Report("core", 0.0, LIMITS, [got], []).complaints == []
+    assert Report(SOME, 0.0, LIMITS, [got], []).complaints == []
 
 
 def test_a_row_with_nobody_asks_for_no_reference() -> None:
@@ -150,12 +156,12 @@ def test_fraction_of_the_limit_is_at_the_same_threads() -> None:
 
 
 def test_bars_that_are_not_reached() -> None:
-    slow = Report("core", 0.0, LIMITS, [result(ours=10.0, numpy=2.0)], [])
+    slow = Report(SOME, 0.0, LIMITS, [result(ours=10.0, numpy=2.0)], [])
     assert slow.below_bar == [
         "double 8, 2 threads: 0.20 of numpy, the bar is 0.50",
         "double 8, 2 threads: 0.10 of limit, the bar is 0.25",
     ]
-    assert Report("core", 0.0, LIMITS, [result(ours=1.0, numpy=2.0)], []).below_bar == []
+    assert Report(SOME, 0.0, LIMITS, [result(ours=1.0, numpy=2.0)], []).below_bar == []
 
 
 def test_probes() -> None:
@@ -166,7 +172,7 @@ def test_probes() -> None:
         run_probe(Probe("launch", "x", 2.0, measure)) for measure in (lambda: [3.0, 5.0], lambda: Missing("gone"), fail)
     )
     assert ok.timing == Timing(3.0, 4.0)
-    report = Report("core", 0.0, LIMITS, [], [ok, gone, bad])
+    report = Report(SOME, 0.0, LIMITS, [], [ok, gone, bad])
     assert report.complaints == ["launch: gone", "launch: RuntimeError: no cache"]
     assert report.below_bar == ["launch: 3.00 s, the bar is 2.00 s"]
 
@@ -183,7 +189,7 @@ def test_shapes_have_to_agree() -> None:
 
 
 def test_json_is_sorted_and_complete() -> None:
-    report = Report("core", 0.0, LIMITS, [result(ours=1.0, numpy=2.0)], [Probed(Probe("p", "", 1.0, list), None, "no")])
+    report = Report(SOME, 0.0, LIMITS, [result(ours=1.0, numpy=2.0)], [Probed(Probe("p", "", 1.0, list), None, "no")])
     text = to_json(report)
     data = json.loads(text)
     assert text == json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
@@ -198,7 +204,7 @@ def test_tables_name_everyone() -> None:
     from rich.console import Console
 
     missing = Result(doubling(right), 2, {}, {}, {OURS: "gone"})
-    report = Report("core", 0.0, LIMITS, [result(ours=1e-3, numpy=2e-3), missing], [])
+    report = Report(SOME, 0.0, LIMITS, [result(ours=1e-3, numpy=2e-3), missing], [])
     console = Console(width=130, file=io.StringIO(), record=True)
     for table in tables(report):
         console.print(table)
@@ -206,20 +212,45 @@ def test_tables_name_everyone() -> None:
     assert all(word in text for word in ("double 8", "ours", "numpy", "2.00x", "missing", "fma"))
 
 
-def test_rows_of_the_suite_are_distinct() -> None:
-    titles = [(row.name, row.shape) for row in CORE.rows]
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+def test_rows_of_a_suite_are_distinct(suite: Suite) -> None:
+    titles = [(row.name, row.shape) for row in suite.rows]
     assert len(set(titles)) == len(titles)
-    assert all(row.tolerance <= 2e-4 for row in ROWS)
+    assert all(row.work > 0 and row.threads for row in suite.rows)
+
+
+def test_the_core_holds_every_promise() -> None:
+    names = {row.name for row in CORE.rows}
+    assert {"vector add", "gelu", "softmax", "layer norm", "rms norm", "residual + rms norm", "cross entropy"} <= names
+    assert {"int8 row quantise", "row sort", "topk", "matmul fp32", "matmul bf16", "matmul int8", "launch"} <= names
+    assert {"convolution 3 x 3", "attention", "causal attention", "attention bf16", "sentence encoder"} <= names
+    assert all(row.bars for row in CORE.rows)
+    assert (CORE.mean, CORE.floor) == (2.0, 0.95)
 
 
 @pytest.mark.parametrize(
-    ("make", "shape"),
-    [(add_case, (1000,)), (softmax_case, (5, 70)), (layer_norm_case, (5, 70)), (matmul_case, (9, 7, 33))],
-)
-def test_everybody_is_right_on_small_shapes(make: Any, shape: tuple[int, ...]) -> None:
-    got = run_row(Row("any", "small", 1.0, "B", "fma", 1e-5, lambda: make(*shape)), 1, limited_threads, QUICK)
-    assert got.failed == {}
-    assert {OURS, "numpy"} <= got.timings.keys()
+    ("name", "kind", "verdict"),
+    [
+        ("numpy", "", True), ("torch out=", "torch", True), ("torch.compile", "torch", False),
+        ("torch.compile", "compiled", True), ("numba", "compiled", True), ("numpy", "blas", True),
+        ("torch fused", "blas", True), ("torch.compile", "blas", False), ("jax", "numpy", False),
+    ],
+)  # fmt: skip
+def test_kinds_of_peers(name: str, kind: str, verdict: bool) -> None:
+    assert is_one_of(name, kind) is verdict
+
+
+def test_results_of_several_arrays() -> None:
+    one, two = np.zeros(3, np.float32), np.ones(2, np.int8)
+    assert largest_difference(as_arrays([one, two]), (np.zeros(3), np.array([1.0, 3.0]))) == 2.0
+    assert np.isnan(largest_difference((one, np.array([1.0, np.nan])), (one, two)))
+    assert as_arrays(np.ones(2, ml_dtypes.bfloat16)).dtype == np.float64
+
+
+def test_integer_outputs_are_cleared_before_the_check() -> None:
+    out = np.full(4, 7, np.int32)
+    row = Row("seven", "4", 1.0, "B", "", 0.0, lambda: Case(lambda: out, {}, lambda: np.full(4, 7.0), [out]))
+    assert OURS in run_row(row, 1, as_it_is, QUICK).failed
 
 
 def test_the_encoder_rows_hold_what_they_say() -> None:
@@ -253,8 +284,8 @@ def test_an_unknown_tutorial_is_missing() -> None:
 
 def test_steady_memory_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[dict[str, str]] = []
-    monkeypatch.setattr(steady.os, "execve", lambda *command: started.append(command[2]))
-    monkeypatch.setattr(steady.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(os, "execve", lambda *command: started.append(command[2]))
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
     monkeypatch.delenv(steady.VARIABLE, raising=False)
     steady.become_steady()
     assert started[0][steady.VARIABLE] == steady.TUNABLES
@@ -265,8 +296,11 @@ def test_steady_memory_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_command_line() -> None:
-    options = parse(["core", "--json", "x.json", "--only", "matmul"])
+    options = parse(["core", "--json", "x.json", "--only", "matmul", "--threads", "1"])
     assert (options.suite, options.json.name, options.only, options.strict) == ("core", "x.json", "matmul", False)
+    rows = chosen_rows(CORE, options.only, options.threads)
+    assert rows and all("matmul" in row.name and row.threads == (1,) for row in rows)
+    assert chosen_rows(CORE, "", None) == [row for row in CORE.rows if is_there(row.needs)]
     with pytest.raises(SystemExit):
         parse(["nothing"])
 
@@ -275,7 +309,7 @@ def test_command_line() -> None:
 def test_a_run_writes_json(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(steady.VARIABLE, steady.TUNABLES)
     file = tmp_path / "core.json"
-    main(["core", "--only", "vector add 1M", "--rounds", "1", "--json", str(file)])
+    main(["core", "--only", "vector add 1M", "--rounds", "1", "--peers", "", "--no-memory", "--json", str(file)])
     (row,) = json.loads(file.read_text("utf-8"))["rows"]
     assert row["name"] == "vector add"
     assert row["implementations"]["numpy"]["minimum_s"] > 0

@@ -33,7 +33,7 @@ from pypto.ops.table import ROWS
 from tests.ops.samples import random_values, specials
 
 DTYPES = (float32, float32, float64, float16, bfloat16, int32, int64, int8, int16, uint8, uint32, uint64, int1)
-FUNCTIONS = tuple(row.name for row in ROWS if row.ulp and len(row.params) == 1)
+FUNCTIONS = tuple(row.name for row in ROWS if row.public and row.ulp and len(row.params) == 1)
 FULL, ROW, COLUMN, SCALAR = "full", "row", "column", "scalar"
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "plain": lambda a: a,

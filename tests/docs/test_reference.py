@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pypto as pto
+from docs import triton_names
 from docs.reference import FOLDER, pages
 
 PAGES = dict(pages())
@@ -26,3 +27,9 @@ def test_every_public_op_has_a_page() -> None:
 
     assert {f"{row.name}.md" for row in ROWS if row.public} <= PAGES.keys()
     assert all(hasattr(pto, name.removesuffix(".md")) for name in PAGES if name != "index.md")
+
+
+def test_table_of_triton_names() -> None:
+    assert triton_names.TABLE.read_text(encoding="utf-8") == triton_names.page(), "run `make docs`"
+    assert " missing" not in triton_names.page()
+    assert len(triton_names.names()) == 600

@@ -50,7 +50,7 @@ def spec(x: Any) -> ArgSpec:
 
 def built(fn: Any, facts: Facts | None = None, **args: Any) -> Built:
     """Build for example arguments: arrays and ints are run-time arguments, specs are taken as they are."""
-    specs = {n: x if isinstance(x, ArrayType | TileType | ConstSpec) else spec(x) for n, x in args.items()}
+    specs = {n: x if isinstance(x, ArrayType | TileType | ConstSpec | tuple) else spec(x) for n, x in args.items()}
     result = build(KernelSource.of(fn), specs, facts or Facts(), METHODS)
     verify(result.function, TABLE)
     return result
@@ -172,6 +172,7 @@ MEMORY = {
     "tile_store": tile_store,
     "load": load,
     "store": store,
+    "where": lambda op, xs, env: [(xs[1] if xs[0] else xs[2]) if isinstance(xs[1], tuple) else np.where(*xs)],
     "assert_": lambda op, xs, env: [],
     "undef": lambda op, xs, env: [np.full(op.result.shape, 77, op.result.dtype.numpy)],
 }

@@ -24,7 +24,7 @@ def test_every_public_row_has_a_name_with_signature_and_text() -> None:
     for row in ROWS:
         if row.public:
             function = getattr(pto, row.name)
-            assert list(inspect.signature(function).parameters) == [p.name for p in row.params]
+            assert {p.name for p in row.params} <= set(inspect.signature(function).parameters)
             assert row.doc in function.__doc__
             assert row.name in pto.__all__
 
@@ -224,7 +224,7 @@ def test_prints_and_assertions_become_ops(capsys: pytest.CaptureFixture[str]) ->
 
     ops = [(op.name, dict(op.attrs)) for op in built(kernel, out=np.zeros(1, np.float32), n=1).function.walk()]
     assert [x for x in ops if x[0].endswith("_")] == [
-        ("print_", {"prefix": "n is"}), ("print_", {"prefix": "and"}),
+        ("print_", {"prefix": "n is", "hex": False}), ("print_", {"prefix": "and", "hex": False}),
         ("assert_", {"message": "n must be positive, not this"}), ("breakpoint_", {}),
     ]  # fmt: skip
     assert capsys.readouterr().out == "built for f32\n"

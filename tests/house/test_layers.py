@@ -15,7 +15,7 @@ BASE = ("errors", "loc", "options", "_platform")
 TABLES = (*BASE, "ir", "ops")
 BELOW_COMPILE = (*TABLES, "language", "frontend", "interp", "passes", "backends", "runtime")
 BELOW_TOOLS = (*BELOW_COMPILE, "compile", "jit")
-TOOLS = ("autotune", "testing", "profile", "debug", "tools")
+TOOLS = ("autotune", "tuning", "testing", "profile", "debug", "tools")
 
 # Room -> the rooms that it may import besides itself; a folder of rooms ("backends") stands for all of them.
 # The room of a module is the longest row that begins its name, and "" is the package itself, pypto/__init__.py.

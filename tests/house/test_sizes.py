@@ -12,7 +12,7 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 8000
+CORE_TOKEN_LINES = 9000  # 8,000 before the whole language was there
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}
@@ -20,16 +20,18 @@ LONG_FUNCTIONS: dict[str, str] = {}
 
 # The core is the machinery from a function's source to a launched kernel, with one backend. Beside it stand what only
 # grows with the language (rows of the op table, functions written in the language, the words of messages), what keeps
-# files (the disk cache), what guards the installation, bridges to other systems, and further backends.
+# files (the disk cache), what guards the installation, what users measure and tune with, bridges to other systems, and
+# further backends.
 ROWS = (
-    *("arith", "atomic", "control", "memory", "reduce", "select", "shape"),
+    *("arith", "atomic", "casts", "control", "matmul", "memory", "reduce", "select", "shape"),
     *(path.stem for path in python_files("pypto/ops") if path.stem.startswith("math")),
 )
 WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem not in ("__init__", "base"))
 BESIDE_THE_CORE = (
     *(f"pypto/ops/{name}.py" for name in ROWS),
     *(f"pypto/errors/{name}.py" for name in WORDS),
-    *("pypto/language/std.py", "pypto/runtime/cache", "pypto/_platform.py", "pypto/compat/", "pypto/backends/ascend/"),
+    *("pypto/language/", "pypto/runtime/cache", "pypto/_platform.py", "pypto/compat/", "pypto/tuning/"),
+    *("pypto/testing.py", "pypto/backends/ascend/"),
 )
 
 FILES = python_files("pypto", "benchmarks", "tutorials", "tests")

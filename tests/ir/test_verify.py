@@ -41,7 +41,7 @@ ARGS = "%n: i32, %k: i64, %b: i1, %f: f32, %x: array<f32, 1>, %t: ptr<const f32>
 BROKEN = {
     "unknown op": ("foo", "there is no op of this name"),
     "operand of another region": (
-        'if %b { %1: i32 = add %n, %n yield } { yield } print_ %1 {prefix = ""}',
+        'if %b { %1: i32 = add %n, %n yield } { yield } print_ %1 {hex = false, prefix = ""}',
         "only inside another region",
     ),
     "operand of a later op": ("%1: i32 = add %1, %n", "is not defined before this op"),
@@ -61,7 +61,7 @@ BROKEN = {
     "array as a result": ("%1: array<f32, 1> = if %b { yield %x } { yield %x }", "gives an array"),
     "array as region argument": ("while { (%1: array<f32, 1>) yield %b } { yield }", "a region takes an array"),
     "array as operand": ("%1: f32 = neg %x", "needs a tile or scalar, not array<f32, 1>"),
-    "store to const": ("store %t, %f", "the pointer is const"),
+    "store to const": ("store %t, %f", "cannot write through ptr<const f32>"),
     "if: condition": ("if %n { yield } { yield }", "takes one bool scalar"),
     "if: regions": ("if %b { yield }", "has 1 regions, but needs one for each outcome"),
     "if: arguments": ("if %b { (%1: i32) yield } { yield }", "a region takes (i32), but gets ()"),

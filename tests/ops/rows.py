@@ -12,6 +12,7 @@ import pytest
 from pypto.errors import Diagnostic
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import DTYPES, DType, TileType, float32, int32, int64
+from pypto.language import libdevice
 from pypto.ops.build import OpBuilder
 from pypto.ops.row import REQUIRED, OpRow, Param
 from pypto.ops.table import ROWS
@@ -37,6 +38,7 @@ FITTING: Final[Mapping[str, tuple[tuple[tuple[Operand, ...], dict[str, Any]], ..
     "permute": ((((5, 19),), {"dims": None}), (((5, 19),), {"dims": (1, 0)}), (((3, 5, 7),), {"dims": None}),
                 (((3, 5, 17),), {"dims": (2, 0, 1)}), (((3, 5, 17),), {"dims": (1, 0, -1)})),
     "dot": ((((5, 9), (9, 7)), {}), (((33, 17), (17, 50)), {}), (((1, 1), (1, 1)), {}), (((3, 5, 9), (3, 9, 21)), {})),
+    "histogram": ((((67,),), {"num_bins": 7}), (((5, 9),), {"num_bins": 300}), (((1,),), {"num_bins": 1})),
     "gather": ((((9, 17), TileType((5, 17), int32)), {"axis": 0}), (((9, 17), TileType((9, 40), int64)), {"axis": -1}),
                (((67,), TileType((33,), int32)), {"axis": 0}), (((3, 5, 17), TileType((2, 8, 9), int32)), {"axis": 1})),
 })  # fmt: skip
@@ -58,8 +60,11 @@ class Call:
         given = dict(zip((p.name for p in self.row.params if p.is_operand), operands, strict=False))
         arguments = {p.name: given.get(p.name, p.default) for p in self.row.params} | dict(self.attrs)
         if self.row.prepare:
-            values, attrs = self.row.prepare(b, **arguments)
-            return b.op(self.row.name, *values, **attrs)
+            made = self.row.prepare(b, **arguments)
+            if isinstance(made, Value):
+                assert made.op is not None
+                return made.op
+            return b.op(self.row.name, *made[0], **made[1])
         return b.op(self.row.name, *operands, **{name: arguments[name] for name in self.row.attributes})
 
     @property
@@ -71,13 +76,23 @@ class Call:
 
     def text(self, *operands: str) -> str:
         """The call in the language: by name, or by the operator that stands for a row without one."""
-        if not self.row.public:
+        if self.row.name in SYMBOLS:
             return SYMBOLS[self.row.name].join(operands if len(operands) > 1 else ("", *operands))
         attrs = [f"{name}={value!r}" for name, value in self.attrs]
-        return f"pto.{self.row.name}({', '.join([*operands, *attrs])})"
+        return f"{home(self.row)}.{self.row.name}({', '.join([*operands, *attrs])})"
 
     def __str__(self) -> str:
         return f"{self.text(*(str(t) for t in self.types))}"
+
+
+def home(row: OpRow) -> str:
+    """The module that has the op's name in the language."""
+    return "pto" if row.public else "pto.language.libdevice"
+
+
+def is_hidden(row: OpRow) -> bool:
+    """Whether the op has its name in `libdevice` alone."""
+    return not row.public and getattr(getattr(libdevice, row.name, None), "row", None) is row
 
 
 def operands_of(row: OpRow) -> list[Param]:
@@ -92,14 +107,14 @@ def choices(p: Param, rank: int) -> list[Any]:
         return [*range(rank), -1, *several]
     if p.kind == "bool":
         return [False, True]
-    if p.kind == "dtype":
+    if p.kind in ("dtype", "elem"):
         return list(DTYPES) if p.default is REQUIRED else [None, int64, float32]
     return [p.default]
 
 
 def combinations(row: OpRow, rank: int) -> Iterator[tuple[tuple[str, Any], ...]]:
     """Every value of every attribute at least once; those without meaning (hints) stay at their defaults."""
-    attrs = [p for p in row.params if not p.is_operand and p.kind in ("axis", "bool", "dtype", "int")]
+    attrs = [p for p in row.params if not p.is_operand and p.kind in ("axis", "bool", "dtype", "elem", "int")]
     tried = [choices(p, rank) for p in attrs]
     for i in range(max(map(len, tried), default=1)):
         yield tuple((p.name, values[i % len(values)]) for p, values in zip(attrs, tried, strict=True))
@@ -128,7 +143,9 @@ def takes(row: OpRow) -> tuple[DType, ...]:
 
 # Rows that compute; the others are control flow, memory, or what only the frame of a kernel gives meaning to.
 COMPUTING: Final = tuple(
-    row for row in ROWS if row.meaning is not None and (row.public or row.name in SYMBOLS) and row.name != "arange"
+    row
+    for row in ROWS
+    if row.meaning is not None and (row.public or row.name in SYMBOLS or is_hidden(row)) and row.name != "arange"
 )
 ELEMENTWISE: Final = tuple(row for row in COMPUTING if row.elementwise)
 AXES: Final = tuple(row for row in COMPUTING if not row.elementwise and row.name not in FITTING)

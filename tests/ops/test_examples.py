@@ -1,4 +1,4 @@
-"""The example of every public row runs, on the CPU and in the interpreter."""
+"""The example of every row with a name runs, on the CPU and in the interpreter."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pypto as pto
 from pypto.ops.row import Effect, OpRow
 from pypto.ops.table import ROWS
 from tests.conformance.sources import define
+from tests.ops.rows import home, is_hidden
 
-PUBLIC = [row for row in ROWS if row.public]
+PUBLIC = [row for row in ROWS if row.public or is_hidden(row)]
 X = {"broadcast_to": "pto.zeros((1, 8), pto.float32)", "permute": "pto.ones((5, 3), pto.float32)"}
 NAMES = {
     "offsets": "pto.arange(0, 128)",
@@ -32,7 +33,7 @@ def kernel_text(row: OpRow) -> str:
     arrays = {"x": "q", "y": "q"} if row.effect is not Effect.PURE else {}
     names = NAMES | ({"x": X[row.name]} if row.name in X else {}) | arrays
     lines = [f"{name} = {value}" for name, value in names.items()]
-    call = f"pto.{row.example}"
+    call = f"{home(row)}.{row.example}"
     result = [call] if row.name == "store" else [f"result = {call}", "p[0] = pto.sum(result.to(pto.float32))"]
     return "\n".join(["def kernel(p, q):", *(f"    {line}" for line in [*lines, *result]), ""])
 
@@ -49,7 +50,8 @@ def run_example(row: OpRow, interpreted: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("row", PUBLIC, ids=lambda row: row.name)
 def test_example_runs(row: OpRow) -> None:
     assert row.example.startswith(f"{row.name}(")
-    assert row.example in (getattr(pto, row.name).__doc__ or "")
+    names = pto if row.public else pto.language.libdevice
+    assert row.example in (getattr(names, row.name).__doc__ or "")
     for found, wanted in zip(run_example(row, False), run_example(row, True), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
 

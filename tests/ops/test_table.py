@@ -12,10 +12,10 @@ import pypto as pto
 from pypto.ir.types import DTYPES, DType
 from pypto.ops.row import Effect, OpRow, Reduction, Structural, Unsupported
 from pypto.ops.table import ROWS, TABLE
-from tests.ops.rows import COMPUTING, FITTING, SYMBOLS, Call, calls, operands_of, takes
+from tests.ops.rows import COMPUTING, FITTING, SYMBOLS, Call, calls, is_hidden, operands_of, takes
 
 TEN = ("add", "exp", "cast", "where", "sum", "argmax", "dot", "load", "permute", "cumsum")
-KINDS = ("tile", "int", "bool", "str", "dtype", "shape", "axis", "any")
+KINDS = ("tile", "int", "bool", "str", "dtype", "elem", "shape", "axis", "any")
 TRIED = {
     "all": lambda d: True,
     "float": lambda d: d.is_float,
@@ -28,8 +28,8 @@ every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 def test_names_are_unique() -> None:
     assert len(TABLE) == len(ROWS)
-    hidden = {row.name for row in ROWS if row.elementwise and not row.public}
-    assert hidden == set(SYMBOLS), "each elementwise row has a public name or an operator"
+    hidden = {row.name for row in ROWS if row.elementwise and not row.public and not is_hidden(row)}
+    assert hidden == set(SYMBOLS), "each elementwise row has a public name, one in `libdevice`, or an operator"
 
 
 @pytest.mark.parametrize("name", TEN)
@@ -81,7 +81,7 @@ def test_public_names(row: OpRow) -> None:
     if not row.public:
         return
     function = getattr(pto, row.name)
-    assert list(inspect.signature(function).parameters) == [p.name for p in row.params]
+    assert {p.name for p in row.params} <= set(inspect.signature(function).parameters)
     assert function.__doc__.startswith(row.doc)
 
 

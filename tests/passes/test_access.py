@@ -30,7 +30,7 @@ def test_int32_indices_are_widened_where_they_become_addresses(becomes):
         %4: ptr<f32> = array_ptr %x
         %5: ptr<f32> = addptr %4, %3
         store %5, %f
-        print_ %2 {prefix = ""}
+        print_ %2 {hex = false, prefix = ""}
     """,
         """
         %1: i32 = mul %n, %m
@@ -43,7 +43,7 @@ def test_int32_indices_are_widened_where_they_become_addresses(becomes):
         %4: ptr<f32> = array_ptr %x
         %5: ptr<f32> = addptr %4, %3
         store %5, %f
-        print_ %2 {prefix = ""}
+        print_ %2 {hex = false, prefix = ""}
     """,
     )
 
@@ -52,7 +52,7 @@ def test_casts_that_are_no_address_stay(becomes):
     text = """
         %1: i32 = mul %n, %m
         %2: i64 = cast %1 {dtype = i64}
-        print_ %2 {prefix = ""}
+        print_ %2 {hex = false, prefix = ""}
     """
     becomes(widen, text, text)
 

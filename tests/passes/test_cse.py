@@ -12,14 +12,14 @@ def test_pure_ops_are_computed_once(becomes):
         %3: i32 = sub %n, %m
         %4: i32 = sub %m, %n
         %5: i32 = mul %1, %2
-        print_ %3, %4, %5 {prefix = ""}
+        print_ %3, %4, %5 {hex = false, prefix = ""}
     """,
         """
         %1: i32 = add %n, %m
         %3: i32 = sub %n, %m
         %4: i32 = sub %m, %n
         %5: i32 = mul %1, %1
-        print_ %3, %4, %5 {prefix = ""}
+        print_ %3, %4, %5 {hex = false, prefix = ""}
     """,
     )
 
@@ -38,7 +38,8 @@ def test_attributes_and_types_tell_apart(becomes):
 
 
 def test_loads_are_computed_again(becomes):
-    text = '%p: ptr<f32> = array_ptr %x %1: f32 = load %p store %p, %f %2: f32 = load %p print_ %1, %2 {prefix = ""}'
+    loads = "%p: ptr<f32> = array_ptr %x %1: f32 = load %p store %p, %f %2: f32 = load %p"
+    text = f'{loads} print_ %1, %2 {{hex = false, prefix = ""}}'
     becomes(cse, text, text)
 
 
@@ -56,7 +57,7 @@ def test_regions_see_what_is_outside_but_not_each_other(becomes):
           yield %5
         }
         %6: i32 = mul %1, %n
-        print_ %2, %6 {prefix = ""}
+        print_ %2, %6 {hex = false, prefix = ""}
     """,
         """
         %1: i32 = add %n, %m
@@ -68,6 +69,6 @@ def test_regions_see_what_is_outside_but_not_each_other(becomes):
           yield %5
         }
         %6: i32 = mul %1, %n
-        print_ %2, %6 {prefix = ""}
+        print_ %2, %6 {hex = false, prefix = ""}
     """,
     )

@@ -2,7 +2,7 @@
 
 from pypto.passes import dce
 
-KEEP = '{prefix = ""}'
+KEEP = '{hex = false, prefix = ""}'
 
 
 def test_unused_pure_ops_and_loads(becomes):

@@ -17,7 +17,7 @@ def test_out_of_nested_loops_as_far_as_possible(becomes):
             %1: i32 = mul %n, %m
             %2: i32 = add %1, %i
             %3: i32 = add %2, %j
-            print_ %3 {prefix = ""}
+            print_ %3 {hex = false, prefix = ""}
             yield
           }
           yield
@@ -29,7 +29,7 @@ def test_out_of_nested_loops_as_far_as_possible(becomes):
           %2: i32 = add %1, %i
           for %n, %m, %n { (%j: i32)
             %3: i32 = add %2, %j
-            print_ %3 {prefix = ""}
+            print_ %3 {hex = false, prefix = ""}
             yield
           }
           yield
@@ -56,7 +56,7 @@ def test_out_of_while_and_of_an_if_inside_it(becomes):
           }
           yield %4
         }
-        print_ %1 {prefix = ""}
+        print_ %1 {hex = false, prefix = ""}
     """,
         """
         %2: i32 = mul %n, %m
@@ -73,7 +73,7 @@ def test_out_of_while_and_of_an_if_inside_it(becomes):
           }
           yield %4
         }
-        print_ %1 {prefix = ""}
+        print_ %1 {hex = false, prefix = ""}
     """,
     )
 
@@ -85,7 +85,7 @@ def test_not_out_of_an_if_alone(becomes):
         if %b {
           for %n, %m, %n { (%i: i32)
             %1: i32 = mul %n, %m
-            print_ %1 {prefix = ""}
+            print_ %1 {hex = false, prefix = ""}
             yield
           }
           yield
@@ -97,7 +97,7 @@ def test_not_out_of_an_if_alone(becomes):
         if %b {
           %1: i32 = mul %n, %m
           for %n, %m, %n { (%i: i32)
-            print_ %1 {prefix = ""}
+            print_ %1 {hex = false, prefix = ""}
             yield
           }
           yield
@@ -140,7 +140,7 @@ def test_load_where_nothing_is_stored(becomes):
         (KNOWN, f"{LOAD} store %p, %1", "attributes {noalias = true}"),
         (KNOWN, f"%o: ptr<f32> = addptr %p, %i {LOAD} store %o, %1", "attributes {noalias = true}"),
         (KNOWN, f"%o: ptr<f32> = where %b, %p, %q {LOAD} store %o, %1", "attributes {noalias = true}"),
-        (KNOWN, f'{LOAD} print_ %1 {{prefix = ""}}', "attributes {noalias = true}"),
+        (KNOWN, f'{LOAD} print_ %1 {{hex = false, prefix = ""}}', "attributes {noalias = true}"),
         ("%lo, %n, %st", f"{LOAD} %2: f32 = neg %1", ""),
         ("%hi, %lo, %st", f"{LOAD} %2: f32 = neg %1", ""),
         (KNOWN, f"if %b {{ {LOAD} yield }} {{ yield }}", ""),
@@ -168,7 +168,7 @@ def test_free_tiles_stay_where_they_are_used(becomes):
           %1: tile<8xi32> = broadcast_to %i {shape = [8]}
           %2: tile<8xi32> = broadcast_to %n {shape = [8]}
           %3: tile<8xi32> = mul %1, %2
-          print_ %3 {prefix = ""}
+          print_ %3 {hex = false, prefix = ""}
           yield
         }
     """
@@ -184,7 +184,7 @@ def test_free_tiles_go_out_with_their_user(becomes):
           %2: tile<8xi32> = broadcast_to %n {shape = [8]}
           %3: tile<8xi32> = mul %1, %2
           %4: tile<8xi32> = add %3, %1
-          print_ %4 {prefix = ""}
+          print_ %4 {hex = false, prefix = ""}
           yield
         }
     """,
@@ -196,7 +196,7 @@ def test_free_tiles_go_out_with_their_user(becomes):
         for %n, %m, %n { (%i: i32)
           %5: tile<8xi32> = arange {start = 0, end = 8}
           %6: tile<8xi32> = broadcast_to %n {shape = [8]}
-          print_ %4 {prefix = ""}
+          print_ %4 {hex = false, prefix = ""}
           yield
         }
     """,

@@ -30,11 +30,12 @@ X = np.zeros((4, 6), np.float32)
 ALIKE = [
     (X, X.copy()), (X[1:3], X[2:4]), (2, 3), (-5, 2**31 - 1), (2**31, 2**40), (2**63, 2**64 - 1), (1.5, -0.0),
     (True, True), (None, None), ("a", "a"), (np.float32(2), np.float32(3)), (np.int8(2), np.int8(3)),
+    ((2, X), (3, X.copy())), ((1, (2, None)), (1, (5, None))),
 ]  # fmt: skip
 DIFFERENT = [
     X, X.T, X[:, ::2], X[::-1], X[:2], X.astype(np.float64), X.astype(">f4"), X[0], 1, 2, 2**31, 2**63, -(2**63) - 1,
     1.0, None, "a", "b", np.float32(2), np.float64(2), np.int32(1), np.int32(2), np.int64(1), np.bool_(True),
-    float32, (1, 2), (1, 3), ml_dtypes.bfloat16(1),
+    float32, (1, 2), (2, 2, 2), (2, (2, 2)), (2, 2.0), (X, 2), (X.T, 2), ml_dtypes.bfloat16(1),
 ]  # fmt: skip
 CONSTANTS = [0, 1, -1, True, False, 0.0, -0.0, 1.0, None, "", "a", "b", float32, int32, (), (1,), (1.0,), (True,), len]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.memory import STREAM_ALIGN, Chunk, MemoryEmitter, both, memory_dtype
+from pypto.backends.cpu.memory import LONG_ROW, STREAM_ALIGN, Chunk, MemoryEmitter, both, memory_dtype
 from pypto.backends.cpu.prefetch import LINE, moves
 from pypto.backends.cpu.pull import IndexMap, is_tile
 from pypto.ir.types import DType, int1, int8, int64
@@ -98,7 +98,12 @@ class AccessEmitter(MemoryEmitter):
         bits = self.e.add(self.scalar(access.base), self.e.mul(start, self.e.const(size, int64)))
         for stride in strides[:-1]:
             bits = self.e.or_(bits, self.e.mul(stride, self.e.const(size, int64)))
-        odd = self.e.and_(bits, self.e.const(STREAM_ALIGN - 1, int64))
+        row = access.shape[-1] * size
+        # A line that is not filled in one go costs more than it saves; each row has two, unless all is aligned.
+        align = STREAM_ALIGN if row >= LONG_ROW else LINE
+        if row % align:
+            return None
+        odd = self.e.and_(bits, self.e.const(align - 1, int64))
         most = self.e.target.last_level_bytes // (math.prod(access.shape) * size)
         many = self.e.cmp("gt", programs, self.e.const(most, int64))
         return self.e.and_(many, self.e.cmp("eq", odd, self.e.const(0, int64)))

@@ -56,7 +56,7 @@ def float_exchange(e: LaneEmitter, kind: str, pointer: str, order: str, value: L
     w.line(f"{seen} = phi i{bits.bits} [ {first}, %{again} ], [ {seen}.now, %{head} ]")
     old = Lanes(seen, bits, 1, w.depth)
     number = from_memory(e, e.bitcast(old, held) if held.is_float else old, value.dtype)
-    wide = float32 if value.dtype.bits == 16 else value.dtype
+    wide = float32 if value.dtype.is_narrow else value.dtype
     new = e.round_to(joint(e, kind, number.as_dtype(wide), value), value.dtype).as_dtype(value.dtype)
     stored = to_memory(e, new)
     stored = e.bitcast(stored, bits) if held.is_float else stored

@@ -6,7 +6,24 @@ import functools
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type
-from pypto.ir.types import DType, bfloat16, float16, float32, float64, int8, int16, int32, int64, uint16, uint32
+from pypto.ir.types import (
+    DType,
+    bfloat16,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+)
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.emitter import LaneEmitter
@@ -39,20 +56,33 @@ def int_to_int(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
 
 def float_to_int(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
     """Saturates; NaN gives 0."""
-    held = a.as_dtype(float32) if a.dtype.bits == 16 else a
+    held = a.as_dtype(float32) if a.dtype.is_narrow else a
+    if dtype.bits < 32:  # LLVM's own saturation into narrow lanes goes element by element
+        return int_to_int(e, clamped_to_int32(e, held, dtype), dtype)
     name = "fptosi" if dtype.kind == "int" else "fptoui"
     result = llvm_type(dtype, a.width)
     full = f"llvm.{name}.sat.{intrinsic_suffix(dtype, a.width)}.{intrinsic_suffix(held.dtype, a.width)}"
     return Lanes(e.w.call(result, full, ((held.type, held.text),), a.level), dtype, a.width, max(a.level, e.w.base))
 
 
+def clamped_to_int32(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
+    """The integer part of a float, within the range of a narrow type, as int32; 0 for NaN."""
+    low, high = (e.const(float(limit), a.dtype) for limit in dtype.integer_range)
+    number = e.select(e.isnan(a), e.const(0.0, a.dtype), a)
+    above = e.select(e.cmp("gt", number, low), number, low)
+    inside = e.select(e.cmp("lt", above, high), above, high)
+    return e.instr(f"fptosi {inside.typed} to {llvm_type(int32, a.width)}", int32, inside)
+
+
 def float_to_float(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
-    source = a.as_dtype(float32) if a.dtype.bits == 16 else a
+    source = a.as_dtype(float32) if a.dtype.is_narrow else a
+    if a.dtype.bits == 8 and dtype.bits == 16:
+        return source.as_dtype(dtype)
     if dtype == float64:
         return e.instr(f"fpext {source.typed} to {llvm_type(float64, a.width)}", float64, source)
     if source.dtype == float64:
         narrow = e.instr(f"fptrunc {source.typed} to {llvm_type(float32, a.width)}", float32, source)
-        source = round_to_odd(e, source, narrow) if dtype == float16 else narrow
+        source = round_to_odd(e, source, narrow) if dtype.is_narrow else narrow
     return source if dtype == float32 else round_to(e, source, dtype)
 
 
@@ -70,10 +100,12 @@ def round_to_odd(e: LaneEmitter, wide: Lanes, narrow: Lanes) -> Lanes:
 
 
 def round_to(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
-    """float32 to the nearest float16 or bfloat16, ties to even; held as float32."""
-    if dtype not in (float16, bfloat16):
+    """float32 to the nearest of a narrower float, ties to even; held as float32."""
+    if not dtype.is_narrow:
         return a
     plain = a.as_dtype(float32)
+    if dtype.bits == 8:
+        return float8_from_bits(e, float8_bits(e, plain, dtype), dtype)
     if dtype == float16 and e.target.has_f16c:
         half = f"<{a.width} x half>" if a.width > 1 else "half"
         narrow = e.w.raw(f"fptrunc {plain.typed} to {half}", a.level)
@@ -122,8 +154,57 @@ def half_from_bits(e: LaneEmitter, bits: Lanes) -> Lanes:
     return e.raw_bitcast(e.or_(magnitude, sign), float32).as_dtype(float16)
 
 
+def float8_bits(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
+    """The code of the nearest float of 8 bits, ties to even, in int32."""
+    (digits, bias), c = dtype.format, functools.partial(e.const, dtype=int32)
+    bits, shift = e.raw_bitcast(a, int32), 23 - digits
+    sign, size = e.and_(e.shr(bits, c(24)), c(0x80)), e.and_(bits, c(0x7FFFFFFF))
+    # Adding a number whose last bit weighs what the subnormals' does lets the addition round them.
+    anchor = e.const(2.0 ** (24 - bias - digits), float32)
+    sum_bits = e.raw_bitcast(e.add(e.raw_bitcast(size, float32), anchor), int32)
+    tiny = e.sub(sum_bits, c((151 - bias - digits) << 23))
+    odd = e.and_(e.shr(size, c(shift)), c(1))
+    normal = e.shr(e.add(e.add(size, c(((bias - 127) << 23) + (1 << (shift - 1)) - 1)), odd), c(shift))
+    code = e.select(e.cmp("lt", size, c((128 - bias) << 23)), tiny, normal)
+    most = c(0x7C if dtype == float8_e5m2 else 0x7F)
+    if dtype in (float8_e4m3fnuz, float8_e5m2fnuz):
+        signed = e.select(e.cmp("eq", code, c(0)), code, e.or_(code, sign))
+        return e.select(e.cmp("gt", code, most), c(0x80), signed)
+    code = e.minimum(code, most)
+    if dtype == float8_e5m2:
+        part = e.and_(e.shr(size, c(shift)), c(3))
+        nan = e.or_(most, e.select(e.cmp("eq", part, c(0)), c(2), part))
+        code = e.select(e.cmp("gt", size, c(0x7F800000)), nan, code)
+    return e.or_(code, sign)
+
+
+def float8_from_bits(e: LaneEmitter, code: Lanes, dtype: DType) -> Lanes:
+    """A code of 0 to 255 in int32 as float32. The emitter remembers the code, for when the value is stored."""
+    (digits, bias), c = dtype.format, functools.partial(e.const, dtype=int32)
+    sign, size = e.shl(e.and_(code, c(0x80)), c(24)), e.shl(e.and_(code, c(0x7F)), c(23 - digits))
+    normal = e.add(size, c((127 - bias) << 23))
+    # With one more in the exponent a subnormal number lacks its leading digit, which is then taken off.
+    odd = e.raw_bitcast(e.add(normal, c(1 << 23)), float32)
+    tiny = e.raw_bitcast(e.sub(odd, e.const(2.0 ** (1 - bias), float32)), int32)
+    number = e.select(e.cmp("lt", size, c(1 << 23)), tiny, normal)
+    nan = c(0x7FC00000)
+    if dtype == float8_e5m2:
+        number = e.select(e.cmp("ge", size, c(31 << 23)), e.or_(size, c(0x7F800000)), number)
+    elif dtype == float8_e4m3fn:
+        number = e.select(e.cmp("eq", size, c(0x7F << 20)), nan, number)
+    number = e.or_(number, sign)
+    if dtype in (float8_e4m3fnuz, float8_e5m2fnuz):
+        number = e.select(e.cmp("eq", code, c(0x80)), nan, number)
+    value = e.raw_bitcast(number, float32).as_dtype(dtype)
+    e.codes[value.text] = code
+    return value
+
+
 def to_memory(e: LaneEmitter, a: Lanes) -> Lanes:
     """A register value as the integer or float that memory holds."""
+    if a.dtype.is_narrow and a.dtype.bits == 8:
+        code = e.codes.get(a.text) or float8_bits(e, a.as_dtype(float32), a.dtype)
+        return int_to_int(e, code, uint8)
     if a.dtype.is_bool:
         return e.instr(f"zext {a.typed} to {llvm_type(int8, a.width)}", int8, a)
     if a.dtype == bfloat16:
@@ -142,6 +223,8 @@ def from_memory(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
     """The reverse; `a` has the type that memory holds."""
     if dtype.is_bool:
         return e.cmp("ne", a, e.const(0, a.dtype))
+    if dtype.is_narrow and dtype.bits == 8:
+        return float8_from_bits(e, e.instr(f"zext {a.typed} to {llvm_type(int32, a.width)}", int32, a), dtype)
     if dtype == bfloat16:
         wide = e.instr(f"zext {a.typed} to {llvm_type(uint32, a.width)}", uint32, a)
         return e.raw_bitcast(e.shl(wide, e.const(16, uint32)), float32).as_dtype(bfloat16)

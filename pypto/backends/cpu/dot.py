@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.loopir import Matmul, Pack
+from pypto.backends.cpu.loopir import Matmul, Pack, Words
 from pypto.backends.cpu.storage import dot_dtype, item_bytes
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.words import WordEmitter
 from pypto.backends.cpu.writer import Frame, Writer
-from pypto.ir.types import DType, int64
+from pypto.ir.types import DType, float32, int32, int64
 
 _UNROLL = 4
 
@@ -31,11 +32,17 @@ class Block:
     pitch_c: int
     panel: int
     dtype: DType
+    words: int = 0
 
     @property
     def name(self) -> str:
-        sizes = self.rows, self.vectors * self.lanes, self.depth, self.pitch_a, self.pitch_c, self.panel
+        sizes = self.rows, self.vectors * self.lanes, self.depth, self.pitch_a, self.pitch_c, self.panel, self.words
         return f"dot_{self.dtype}_" + "_".join(map(str, sizes))
+
+    @property
+    def result(self) -> DType:
+        """Type of the accumulators."""
+        return float32 if self.words == 2 else self.dtype
 
 
 def most_rows(target: CpuTarget, vectors: int) -> int:
@@ -58,6 +65,7 @@ class DotEmitter:
         self.w = e.w
         self.target = target
         self.made: set[str] = set()
+        self.joined = WordEmitter(e, target)
 
     def emit(self, item: Matmul, base_of: dict[int, Lanes]) -> None:
         assert isinstance(item.a.elem, DType)
@@ -84,7 +92,7 @@ class DotEmitter:
                 right, out = self.offset(b, panel * item.b.rows, j, dtype), self.offset(c, panel, j, dtype)
                 row = 0
                 for rows, count in row_blocks(m, most_rows(self.target, vectors)):
-                    block = Block(rows, vectors, lanes, k, item.a.pitch, item.c.pitch, panel, dtype)
+                    block = Block(rows, vectors, lanes, k, item.a.pitch, item.c.pitch, panel, dtype, item.words)
                     self.kernel(block)
                     with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
                         left, target = self.offset(a, item.a.pitch, i, dtype), self.offset(out, item.c.pitch, i, dtype)
@@ -106,12 +114,13 @@ class DotEmitter:
         self.made.add(block.name)
         head = f"internal void @{block.name}(ptr noalias %a, ptr noalias %b, ptr noalias %c) noinline nounwind"
         with function(self.w, head):
-            kind = llvm_type(block.dtype, block.lanes)
+            kind = llvm_type(block.result, block.lanes)
             cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
             slots = {cell: self.w.slot(kind) for cell in cells}
             for r, v in cells:
                 place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
-                self.w.line(f"store {kind} {self.load(kind, place)}, ptr {slots[r, v]}")
+                old = Lanes(self.load(kind, place), block.result, block.lanes, self.w.depth)
+                self.w.line(f"store {self.begun(block, old, v).typed}, ptr {slots[r, v]}")
             whole = block.depth // _UNROLL * _UNROLL
             if whole:
                 with self.w.loop("0", str(whole), str(_UNROLL)) as k:
@@ -136,13 +145,22 @@ class DotEmitter:
             element = self.load(llvm_type(block.dtype, 1), self.at(left, r * block.pitch_a + k, block))
             factor = self.e.splat(Lanes(element, block.dtype, 1, self.w.depth), block.lanes)
             for v, b in enumerate(row):
-                old = Lanes(self.w.raw(f"load {kind}, ptr {slots[r, v]}"), block.dtype, block.lanes, self.w.depth)
-                join = self.e.multiply_add if block.dtype.is_float else self.multiply_integers
-                total = join(factor, b, old)
-                self.w.line(f"store {total.typed}, ptr {slots[r, v]}")
+                result = llvm_type(block.result, block.lanes)
+                old = Lanes(self.w.raw(f"load {result}, ptr {slots[r, v]}"), block.result, block.lanes, self.w.depth)
+                self.w.line(f"store {self.join(block, factor, b, old).typed}, ptr {slots[r, v]}")
 
-    def multiply_integers(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-        return self.e.add(self.e.mul(a, b), c)
+    def begun(self, block: Block, old: Lanes, v: int) -> Lanes:
+        """An accumulator's first state; for bytes, without what the sign bits of the left side will add."""
+        if block.words != 4:
+            return old
+        below = self.at("%b", block.depth * block.panel + v * block.lanes, block)
+        extra = self.load(old.type, below, self.align(block))
+        return self.e.sub(old, Lanes(extra, old.dtype, old.width, self.w.depth))
+
+    def join(self, block: Block, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        if block.words:
+            return self.joined.dot(block.words, a, b, c)
+        return self.e.multiply_add(a, b, c) if block.dtype.is_float else self.e.add(self.e.mul(a, b), c)
 
     def at(self, pointer: str, elements: int, block: Block) -> str:
         return self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {pointer}, i64 {elements}")
@@ -153,7 +171,17 @@ class DotEmitter:
     def align(self, block: Block) -> int:
         return min(64, block.lanes * block.dtype.itemsize)
 
-    # --- transposing --------------------------------------------------------------------------------------------
+    # --- packing --------------------------------------------------------------------------------------------
+
+    def words(self, item: Words, base_of: dict[int, Lanes]) -> None:
+        """Numbers joined into words, for one matrix or a stack of them."""
+        pointers = self.pointer(base_of[item.source.id]), self.pointer(base_of[item.target.id])
+        if len(item.source.shape) < 3:
+            self.joined.emit(item, *pointers)
+            return
+        with self.w.loop("0", str(item.source.shape[0]), "1") as i:
+            steps = (x.rows * x.pitch for x in (item.source, item.target))
+            self.joined.emit(item, *(self.offset(p, n, i, int32) for p, n in zip(pointers, steps, strict=True)))
 
     def pack(self, item: Pack, base_of: dict[int, Lanes]) -> None:
         """Rows of the source become columns of panels, a square of one register's lanes at a time."""

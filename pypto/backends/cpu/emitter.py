@@ -6,10 +6,11 @@ only where it meets one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import overload
 
 from pypto.backends.cpu import convert, softfloat
-from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, number
+from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, number, vector
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Writer
 from pypto.ir.types import DType, float32, float64, int1, int32, int64
@@ -24,6 +25,7 @@ class LaneEmitter:
     def __init__(self, writer: Writer, target: CpuTarget) -> None:
         self.w = writer
         self.target = target
+        self.codes: dict[str, Lanes] = {}  # of floats of 8 bits, by the registers that hold their values
 
     # --- values -------------------------------------------------------------------------------------------------
 
@@ -96,6 +98,12 @@ class LaneEmitter:
     def multiply_add(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         return self.intrinsic("fma", a.dtype, a, b, c) if self.target.has_fma else self.add(self.mul(a, b), c)
 
+    def two_product(self, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+        if not self.target.has_fma:
+            return softfloat.two_product(self, a, b)
+        product = self.binary("fmul", a, b)  # never contracted: its rounding error is what is asked for
+        return product, self.fma(a, b, self.neg(product))
+
     def abs(self, a: Lanes) -> Lanes:
         if a.dtype.is_float:
             return self.intrinsic("fabs", a.dtype, a)
@@ -126,6 +134,12 @@ class LaneEmitter:
     def shr(self, a: Lanes, b: Lanes) -> Lanes:
         return self.binary("ashr" if a.dtype.kind == "int" else "lshr", a, b)
 
+    def popcount(self, a: Lanes) -> Lanes:
+        return self.intrinsic("ctpop", a.dtype, a)
+
+    def reverse_bits(self, a: Lanes) -> Lanes:
+        return self.intrinsic("bitreverse", a.dtype, a)
+
     # --- choice and conversion ----------------------------------------------------------------------------------
 
     def cmp(self, predicate: str, a: Lanes, b: Lanes) -> Lanes:
@@ -141,6 +155,31 @@ class LaneEmitter:
         b = self.splat(b, a.width)
         level = max(cond.level, a.level, b.level)
         return self.w.instr(f"select {cond.typed}, {a.typed}, {b.typed}", a.dtype, a.width, level)
+
+    def rarely(self, condition: Lanes, usual: Sequence[Lanes], rare: Callable[[], Sequence[Lanes]]) -> list[Lanes]:
+        width, some = condition.width, condition.text
+        if width > 1:
+            name, args = f"llvm.vector.reduce.or.v{width}i1", ((condition.type, condition.text),)
+            some = self.w.call("i1", name, args, condition.level)
+
+        def side(values: Callable[[], Sequence[Lanes]]) -> list[Lanes]:
+            with self.w.based():
+                return [self.splat(v, width) for v in values()]
+
+        return self.w.branch(some, [lambda: side(rare), lambda: side(lambda: usual)])
+
+    def lookup(self, name: str, table: Callable[[], Sequence[float]], index: Lanes) -> Lanes:
+        if name not in self.w.declarations:
+            entries = [f"double {number(x, float64)}" for x in table()]
+            kind = f"[{len(entries)} x double]"
+            self.w.declarations[name] = f"@{name} = private unnamed_addr constant {kind} [{', '.join(entries)}]"
+        place = self.w.raw(f"getelementptr double, ptr @{name}, {index.typed}", index.level)
+        if index.width == 1:
+            return self.w.instr(f"load double, ptr {place}", float64, 1, index.level)
+        full, kind = f"llvm.masked.gather.v{index.width}f64.v{index.width}p0", llvm_type(float64, index.width)
+        on = self.splat(self.const(True, int1), index.width)
+        args = ((vector("ptr", index.width), place), ("i32", "8"), (on.type, on.text), (kind, "poison"))
+        return Lanes(self.w.call(kind, full, args, index.level), float64, index.width, max(index.level, self.w.base))
 
     def isnan(self, a: Lanes) -> Lanes:
         return self.instr(f"fcmp uno {a.typed}, {a.text}", int1, a)

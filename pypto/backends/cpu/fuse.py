@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pypto.backends.cpu.loopir import Buffer, Item, Nest, Scalar, Stmt
 from pypto.backends.cpu.plan import Plan, may_alias, same_place
-from pypto.backends.cpu.pull import IndexMap, can_pull, is_tile, operand_map, pulled_operands
+from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, can_pull, is_tile, operand_map, pulled_operands
 from pypto.backends.cpu.storage import Storage
 from pypto.ir.core import Op, Value
 from pypto.ops.row import Effect
@@ -205,6 +205,8 @@ class Fuser:
         if self.storage.of.get(v) is not stmt.buffer or len(self.storage.group[v]) != 1:
             return False
         ops = {s.op for s in inside}
+        if any(b is stmt.buffer and ELSEWHERE in index for s in inside for b, index in self.reads[s].buffers):
+            return False  # other elements of it are read, from memory
         views = any(b.view_of is stmt.buffer for b in self.storage.buffers)
         return not views and all(r in ops for r in self.plan.readers[v])
 

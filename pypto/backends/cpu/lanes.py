@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 from pypto.ir.types import DType, PtrType
 
-_REGISTER = {"i1": "i1", "f16": "float", "bf16": "float", "f32": "float", "f64": "double"}
-_MEMORY = {"i1": "i8", "f16": "i16", "bf16": "i16", "f32": "float", "f64": "double"}
+_REGISTER = {"i1": "i1", "f32": "float", "f64": "double"}
+_MEMORY = {"i1": "i8", "f32": "float", "f64": "double"}
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """A register value: `width` lanes, or a scalar when `width` is 1.
 
-    float16 and bfloat16 are held as float32 that is rounded to them; a pointer is an int64 address. `level` is the
-    frame from which on the value is known.
+    Narrower floats are held as float32 that is rounded to them; a pointer is an int64 address. `level` is the frame
+    from which on the value is known.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Lanes:
 
 def element_type(dtype: DType) -> str:
     """LLVM type of one element in a register."""
-    return _REGISTER.get(dtype.name) or f"i{dtype.bits}"
+    return _REGISTER.get(dtype.name) or ("float" if dtype.is_narrow else f"i{dtype.bits}")
 
 
 def memory_type(dtype: DType | PtrType) -> str:

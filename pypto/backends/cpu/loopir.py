@@ -66,9 +66,9 @@ class Buffer:
 class Stmt:
     """One computation over a domain.
 
-    `kind` is ``compute`` (a value into a buffer), ``zero`` (a buffer cleared), ``store``, ``reduce``, ``arg`` or
-    ``scan``. `loops` are the domain's dimensions of size above 1 in loop order, `lanes` the one that lies along the
-    lanes (or -1), `reduced` those that the result does not have.
+    `kind` is ``compute`` (a value into a buffer), ``zero`` (a buffer cleared), ``store``, ``reduce``, ``arg``,
+    ``scan``, ``atomic`` or ``count``. `loops` are the domain's dimensions of size above 1 in loop order, `lanes` the
+    one that lies along the lanes (or -1), `reduced` those that the result does not have.
     """
 
     kind: str
@@ -120,12 +120,23 @@ class Nest:
 
 @dataclass(eq=False, slots=True)
 class Matmul:
-    """A dot on buffers; `c` is read and written."""
+    """A dot on buffers; `c` is read and written. With `words`, `a` and `b` hold that many numbers per element."""
 
     op: Op
     a: Buffer
     b: Buffer
     c: Buffer
+    words: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Words:
+    """A dot's operand with `per` neighbours along K joined into one element: the left one, or the other's panels."""
+
+    source: Buffer
+    target: Buffer
+    per: int
+    left: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -138,7 +149,7 @@ class Pack:
 
 @dataclass(eq=False, slots=True)
 class Sort:
-    """The rows of a buffer of int64 keys, sorted in place."""
+    """The rows of a buffer of integer keys, sorted in place."""
 
     buffer: Buffer
 
@@ -158,7 +169,7 @@ class Control:
     regions: list[list[Item]]
 
 
-Item = Nest | Matmul | Pack | Sort | Scalar | Control
+Item = Nest | Matmul | Pack | Words | Sort | Scalar | Control
 
 
 @dataclass(slots=True)
@@ -188,6 +199,8 @@ def print_items(items: list[Item], indent: str) -> list[str]:
             lines.append(f"{indent}matmul b{item.a.id} b{item.b.id} -> b{item.c.id}")
         elif isinstance(item, Pack):
             lines.append(f"{indent}pack b{item.source.id} -> b{item.target.id}")
+        elif isinstance(item, Words):
+            lines.append(f"{indent}words of {item.per} b{item.source.id} -> b{item.target.id}")
         elif isinstance(item, Sort):
             lines.append(f"{indent}sort b{item.buffer.id}")
         elif isinstance(item, Scalar):

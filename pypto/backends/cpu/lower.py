@@ -12,7 +12,7 @@ from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.legalize import legalize
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Scalar, Schedule, Sort
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Scalar, Schedule, Sort, Words
 from pypto.backends.cpu.memory import Chunk, memory_dtype
 from pypto.backends.cpu.nest import NestEmitter
 from pypto.backends.cpu.plan import REDUCTIONS
@@ -125,6 +125,8 @@ class FunctionEmitter:
                 self.sorts.emit(item, self.base(item.buffer))
             elif isinstance(item, Pack):
                 self.dots.pack(item, self.bases)
+            elif isinstance(item, Words):
+                self.dots.words(item, self.bases)
             elif isinstance(item, Scalar):
                 self.scalar(item.op)
             else:

@@ -12,8 +12,9 @@ from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.pull import IndexMap
 from pypto.backends.cpu.storage import item_bytes
 from pypto.ir.core import Value
-from pypto.ir.types import DType, PtrType, float32, int1, int64, uint8, uint16
+from pypto.ir.types import DType, PtrType, float32, int1, int32, int64, uint8, uint16
 
+LONG_ROW = 2048  # bytes
 STREAM_ALIGN = 16  # numpy aligns its arrays to 16 bytes; four such stores fill a line before it leaves
 
 
@@ -44,7 +45,7 @@ def memory_dtype(elem: DType | PtrType) -> DType:
         return int64
     if elem.is_bool:
         return uint8
-    return uint16 if elem.is_float and elem.bits == 16 else elem
+    return (uint8 if elem.bits == 8 else uint16) if elem.is_narrow else elem
 
 
 class MemoryEmitter:
@@ -236,7 +237,13 @@ class MemoryEmitter:
         start = sum(s * n for s, n in zip(buffer.strides, starts, strict=False))
         terms = [*self.buffer_terms(buffer, index, strides, at), (self.e.const(start, int64), self.e.const(1, int64))]
         level = max(self.fresh(buffer), *(at.at(p).level for p in index)) if index else self.w.depth
-        if step not in (0, 1) or (step and buffer.dense and at.tail):
+        if step in (-1, 2) and at.width > 1 and not at.tail:  # neighbours in another order: a load and a shuffle
+            terms.append((self.e.const(min(0, step * (at.width - 1)), int64), self.e.const(1, int64)))
+            pointer, known = self.pointer(base, self.offset(terms), held)
+            span = at.width * abs(step)
+            loaded = self.load_at(pointer, max(level, known), memory_dtype(held), span, item_bytes(buffer.elem))
+            loaded = self.e.shuffle(loaded, loaded, [*range(0, span, step)] if step > 0 else [*range(span)][::-1])
+        elif step not in (0, 1) or (step and buffer.dense and at.tail):
             addresses = self.addresses(base, self.offset(terms), self.e.const(step, int64), at.width, held)
             loaded = self.gather(addresses, held, self.tail_mask(at), None, level)
         else:
@@ -262,6 +269,16 @@ class MemoryEmitter:
         addresses = self.e.add(self.addresses(base, first, self.e.const(step, int64), at.width, held), place)
         loaded = self.gather(addresses, held, self.tail_mask(at), None, self.fresh(buffer))
         return self.from_scratch(loaded, buffer.elem)
+
+    def count(self, buffer: Buffer, base: Lanes, value: Lanes, mask: Lanes | None = None) -> None:
+        """One more in the bin that a number names; one without a bin adds nothing to the first."""
+        e, place, zero = self.e, self.e.convert(value, int64), self.e.const(0, int64)
+        inside = e.and_(e.cmp("ge", place, zero), e.cmp("lt", place, e.const(buffer.shape[0], int64)))
+        inside = inside if mask is None else e.and_(inside, mask)
+        address = e.add(base, e.mul(e.select(inside, place, zero), e.const(int32.itemsize, int64)))
+        pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr")
+        old = self.load_at(pointer, self.w.depth, int32, 1, int32.itemsize)
+        self.store_at(e.add(old, e.convert(inside, int32)), pointer, int32.itemsize)
 
     def fresh(self, buffer: Buffer) -> int:
         """The outermost frame that a read may be hoisted to: none where the nest writes the buffer itself."""
@@ -307,4 +324,4 @@ def scratch_dtype(elem: DType | PtrType) -> DType:
         return int64
     if elem.is_bool:
         return uint8
-    return float32 if elem.is_float and elem.bits == 16 else elem
+    return float32 if elem.is_narrow else elem

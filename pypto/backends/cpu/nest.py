@@ -240,6 +240,9 @@ class NestEmitter:
             elif stmt.kind == "atomic" and stmt.op is not None and stmt.buffer is not None:
                 operands = [self.operand(v, stmt.op, index, at) for v in stmt.op.operands]
                 self.write_chunk(atomic(self.e, stmt.op, operands), stmt.buffer, index, at)
+            elif stmt.kind == "count" and stmt.op is not None and stmt.buffer is not None:
+                operands = [self.operand(v, stmt.op, index, at) for v in stmt.op.operands]
+                self.memory.count(stmt.buffer, self.base(stmt.buffer), *operands)
             elif stmt.kind in ("compute", "zero"):
                 self.compute(stmt, index, at)
             else:
@@ -288,7 +291,7 @@ class NestEmitter:
         """What a chunk adds to a reduction: its values, and their places where these matter."""
         assert stmt.op is not None
         value = self.value(stmt.op.operands[0], index, at)
-        value = value.as_dtype(float32) if value.dtype.is_float and value.dtype.bits == 16 else value
+        value = value.as_dtype(float32) if value.dtype.is_narrow else value
         value = self.e.splat(value, at.width)
         if stmt.kind != "arg":
             return (value,)
@@ -332,7 +335,7 @@ class NestEmitter:
         return result
 
     def computed(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
-        if op.name in ("broadcast_to", "reshape", "permute"):
+        if op.name in ("broadcast_to", "reshape", "permute", "ptr_cast"):  # an address is the pointer itself
             return self.operand(op.operands[0], op, index, at)
         if op.name == "constant":
             value = op.attrs["value"]
@@ -360,14 +363,15 @@ class NestEmitter:
 
     def apply(self, op: Op, operands: tuple[Lanes, ...]) -> Lanes:
         """An elementwise op through the rule of its row; 16-bit floats compute in float32 and are rounded."""
-        result = op.results[0].dtype
+        elem = op.results[0].tile.elem
+        result = int64 if isinstance(elem, PtrType) else elem
         if op.name not in ("cast", "bitcast"):
-            operands = tuple(v.as_dtype(float32) if v.dtype.is_float and v.dtype.bits == 16 else v for v in operands)
+            operands = tuple(v.as_dtype(float32) if v.dtype.is_narrow else v for v in operands)
         rule = TABLE[op.name].cpu
         if not callable(rule):
             raise CompilerBug(f"{op.name} has no rule for lanes")
         lanes: Lanes = rule(self.e, op, *operands)
-        if result.is_float and result.bits == 16 and op.name not in _AS_IS:
+        if result.is_narrow and (op.name not in _AS_IS or (op.name == "neg" and result.bits == 8)):  # not all have -0
             return self.e.round_to(lanes, result)
         return lanes.as_dtype(result)
 

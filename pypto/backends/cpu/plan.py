@@ -13,11 +13,13 @@ from pypto.backends.cpu.pull import PICKS, can_pull, is_tile, plain_reshape, pul
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.ops.table import ROWS, TABLE
 
-REDUCTIONS = ("sum", "max", "min", "argmax", "argmin")
+REDUCTIONS = (*(row.name for row in ROWS if "reduction" in row.traits), "argmax", "argmin")
+SCANS = tuple(row.name for row in ROWS if "scan" in row.traits)
 _FREE = ("constant", "arange", "undef", "broadcast_to", "reshape", "permute")
 _SLOW = {"div": 4, "rem": 10, "floordiv": 6}
+_LONGEST_CHAIN = 64  # of ops that are computed where they are read: what follows a chain is recursive
 _KEEP_ABOVE = 4  # cost of a value (in simple lane instructions) from which a second reader loads it from memory
 
 
@@ -37,6 +39,7 @@ class Plan:
     kept: set[Value] = field(default_factory=set)
     readers: dict[Value, tuple[Op, ...]] = field(default_factory=dict)
     writes: list[Op] = field(default_factory=list)
+    height: dict[Value, int] = field(default_factory=dict)  # most ops on the way to a reader
 
     def defined_at(self, v: Value) -> int:
         if v.op is None:
@@ -122,7 +125,10 @@ def readers(plan: Plan, v: Value) -> tuple[Op, ...]:
 def decide(plan: Plan, op: Op, v: Value, cost: int) -> None:
     plan.readers[v] = readers(plan, v)
     dear = cost > _KEEP_ABOVE and (len(plan.readers[v]) > 1 or is_read_in_loop(plan, v))
-    if dear or not can_pull(op) or is_needed_whole(plan, v) or is_changed(plan, op, v):
+    pulled = [u.results[0] for u in plan.uses[v] if u.results and u.results[0] in plan.height]
+    plan.height[v] = 1 + max((plan.height[r] for r in pulled if r not in plan.kept), default=0)
+    long = plan.height[v] % _LONGEST_CHAIN == 0
+    if dear or long or not can_pull(op) or is_needed_whole(plan, v) or is_changed(plan, op, v):
         plan.kept.add(v)
 
 
@@ -186,7 +192,7 @@ def root(v: Value) -> Value | None:
     while v.op is not None:
         if v.op.name == "array_ptr":
             return v.op.operands[0]
-        if v.op.name not in ("addptr", "broadcast_to", "reshape", "permute"):
+        if v.op.name not in ("addptr", "broadcast_to", "reshape", "permute", "ptr_cast"):
             return None
         v = v.op.operands[0]
     return None
@@ -201,5 +207,7 @@ def may_alias(function: Function, a: Op, b: Op) -> bool:
 
 def same_place(load: Op, store: Op) -> bool:
     """True when both touch the same elements in the same order, so that one may follow the other element by element."""
+    if "shape" not in load.attrs or "shape" not in store.attrs:  # pointers, for all that is known
+        return False
     a, b = Access.of(load), Access.of(store)
     return (a.shape, a.base, a.offsets, a.strides) == (b.shape, b.base, b.offsets, b.strides)

@@ -27,7 +27,7 @@ def can_pull(op: Op) -> bool:
         return False
     if op.name == "reshape":
         return plain_reshape(op)
-    return TABLE[op.name].elementwise or op.name in (*_MOVES, *_LEAVES, *PICKS, "tile_load", "addptr")
+    return TABLE[op.name].elementwise or op.name in (*_MOVES, *_LEAVES, *PICKS, "tile_load", "addptr", "ptr_cast")
 
 
 def plain_reshape(op: Op) -> bool:

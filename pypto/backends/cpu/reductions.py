@@ -27,13 +27,13 @@ class Joining:
 
 def joining(op: Op) -> Joining:
     source = op.operands[0].dtype
-    dtype = float32 if source.is_float and source.bits == 16 else source
+    dtype = float32 if source.is_narrow else source
     if op.name in ("argmax", "argmin"):
         greatest = op.name == "argmax"
         worst = float("nan") if dtype.is_float else dtype.integer_range[0 if greatest else 1]
         predicate = "gt" if greatest else "lt"
         return Joining((dtype, int32), (worst, _LAST), lambda e, a, b: better(e, predicate, a, b))
-    cell = TABLE["sum" if op.name == "cumsum" else op.name].cpu
+    cell = TABLE[op.name].cpu
     assert isinstance(cell, Reduction)
     combine = cell.combine
     return Joining((dtype,), (cell.identity(dtype),), lambda e, a, b: (combine(e, a[0], b[0]),))

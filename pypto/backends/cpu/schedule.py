@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pypto.backends.cpu.fuse import Fuser
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Schedule, Sort, Stmt
-from pypto.backends.cpu.plan import REDUCTIONS, Plan, is_transposed, make_plan
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Schedule, Sort, Stmt, Words
+from pypto.backends.cpu.plan import REDUCTIONS, SCANS, Plan, is_transposed, make_plan
 from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.storage import Storage, dot_dtype, is_view, make_storage, maps_to, padded, place
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.words import words_of
 from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.types import int32
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
@@ -48,10 +50,10 @@ class Scheduler:
             fuser.barrier(Sort(self.storage.of[op.results[0]]))
         elif op.name in REDUCTIONS and is_tile(op.operands[0]):
             fuser.add(self.reduction(op))
-        elif op.name == "cumsum":
+        elif op.name in SCANS:
             fuser.add(self.scan(op))
-        elif TABLE[op.name].effect is Effect.ATOMIC and is_tile(op.results[0]):
-            fuser.barrier(Nest([[self.atomic(op)]], 0))
+        elif op.name == "histogram" or (TABLE[op.name].effect is Effect.ATOMIC and is_tile(op.results[0])):
+            self.one_by_one(op, fuser)
         elif op.name == "tile_store":
             fuser.add(nest_stmt("store", op, None, Access.of(op).shape, self.plan.position[op]))
         elif not op.results or not is_tile(op.results[0]):
@@ -65,11 +67,15 @@ class Scheduler:
         stmt.width = buffer.panel
         return stmt
 
-    def atomic(self, op: Op) -> Stmt:
+    def one_by_one(self, op: Op, fuser: Fuser) -> None:
         """Element by element: no two lanes touch memory at the same time."""
-        stmt = nest_stmt("atomic", op, None, op.results[0].shape, self.plan.position[op])
-        stmt.lanes, stmt.buffer = -1, self.storage.of[op.results[0]]
-        return stmt
+        counts, result, position = op.name == "histogram", op.results[0], self.plan.position[op]
+        over = op.operands[0] if counts else result
+        stmt = nest_stmt("count" if counts else "atomic", op, None, over.shape, position)
+        stmt.lanes, stmt.buffer = -1, self.storage.of[result]
+        if counts:
+            fuser.add(nest_zero(result.shape, stmt.buffer, position))
+        fuser.barrier(Nest([[stmt]], 0))
 
     def reduction(self, op: Op) -> Stmt:
         axes = op.attrs["axes"]
@@ -97,8 +103,18 @@ class Scheduler:
             fuser.add(nest_zero(op.results[0].shape, c, position))
         elif self.storage.of.get(op.operands[2]) is not c:
             fuser.add(self.compute(op.operands[2], c, position))
-        right = self.packed(b, fuser, position)
-        fuser.barrier(Matmul(op, self.storage.of[a], right, c))
+        left, right, per = self.storage.of[a], self.packed(b, fuser, position), words_of(op, self.storage.target)
+        if per:
+            left, right = self.words(left, per, fuser, position), self.words(right, per, fuser, position)
+        fuser.barrier(Matmul(op, left, right, c, per))
+
+    def words(self, source: Buffer, per: int, fuser: Fuser, position: int) -> Buffer:
+        """An operand in words of several numbers; a row below those of bytes takes what their signs add."""
+        *stack, rows, columns = source.shape
+        sizes = (-(-rows // per) + (per == 4), columns) if source.panel else (rows, -(-columns // per))
+        target = self.storage.new(int32, (*stack, *sizes), position, position, source.panel, whole_rows=True)
+        fuser.barrier(Words(source, target, per, not source.panel))
+        return target
 
     def packed(self, b: Value, fuser: Fuser, position: int) -> Buffer:
         """The right operand in panels, made just before the dot."""

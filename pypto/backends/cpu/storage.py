@@ -54,7 +54,7 @@ def item_bytes(elem: DType | PtrType) -> int:
     """Bytes of an element in scratch, where 16-bit floats are kept as they are in registers."""
     if isinstance(elem, PtrType):
         return 8
-    return 4 if elem.is_float and elem.bits == 16 else elem.itemsize
+    return 4 if elem.is_narrow else elem.itemsize
 
 
 def dot_dtype(dtype: DType) -> DType:

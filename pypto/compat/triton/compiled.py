@@ -1,0 +1,168 @@
+"""What a launch gives back, and what stands for arrays that are not there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.runtime.specialization import Specialization
+
+if TYPE_CHECKING:
+    from pypto.compat.triton.kernels import JITFunction
+
+# Figures that code for GPUs divides by to find how many programs run at once.
+N_REGS: Final = 32
+SHARED_BYTES: Final = 1024
+
+
+class MockTensor:
+    """Stands for an array of a dtype, to compile for: ``kernel.warmup(MockTensor(torch.float32), …)``."""
+
+    def __init__(self, dtype: Any, shape: Any = None) -> None:
+        self.dtype = dtype
+        if shape is not None:
+            self.shape = tuple(shape)
+
+    @staticmethod
+    def wrap_dtype(arg: Any) -> Any:
+        """A stand-in where a dtype of torch is given for an array."""
+        kind = type(arg)
+        return MockTensor(arg) if kind.__name__ == "dtype" and kind.__module__ == "torch" else arg
+
+    @staticmethod
+    def data_ptr() -> int:
+        return 0
+
+    @staticmethod
+    def ptr_range() -> int:
+        return 0
+
+
+class TensorWrapper:
+    """A tensor whose elements are taken for another type of the same size."""
+
+    def __init__(self, base: Any, dtype: Any) -> None:
+        self.base, self.dtype = base, dtype
+        self.data, self.device, self.shape = base.data, getattr(base, "device", None), base.shape
+
+    def data_ptr(self) -> int:
+        base = self.base
+        return int(base.data_ptr() if hasattr(base, "data_ptr") else base.ctypes.data)
+
+    def stride(self, *dims: int) -> Any:
+        base = self.base
+        if hasattr(base, "data_ptr"):
+            return base.stride(*dims)
+        strides = tuple(s // base.itemsize for s in base.strides)
+        return strides[dims[0]] if dims else strides
+
+    def element_size(self) -> int:
+        return int(self.base.element_size() if hasattr(self.base, "element_size") else self.base.itemsize)
+
+    def cpu(self) -> TensorWrapper:
+        return TensorWrapper(self.base.cpu(), self.dtype)
+
+    def clone(self) -> TensorWrapper:
+        return TensorWrapper(self.base.clone(), self.dtype)
+
+    def copy_(self, other: TensorWrapper) -> None:
+        self.base.copy_(other.base)
+
+    def to(self, device: Any) -> TensorWrapper:
+        return TensorWrapper(self.base.to(device), self.dtype)
+
+    def new_empty(self, sizes: Any) -> TensorWrapper:
+        return TensorWrapper(self.base.new_empty(sizes), self.dtype)
+
+    def __str__(self) -> str:
+        return f"TensorWrapper[{self.dtype}]({self.base})"
+
+
+def reinterpret(tensor: Any, dtype: Any) -> Any:
+    """The same memory as elements of another type of the same size, or of its own."""
+    base = tensor.base if isinstance(tensor, TensorWrapper) else tensor
+    if dtype == base.dtype:
+        return base
+    if hasattr(base, "data_ptr") or hasattr(base, "ctypes"):
+        return TensorWrapper(base, dtype)
+    raise TypeError(f"reinterpret takes an array or a tensor, not a {type(tensor).__name__}")
+
+
+class Texts(Mapping[str, Any]):
+    """The levels of a compiled kernel as text. Names of GPUs' formats stand for ours that come nearest."""
+
+    NAMES: Final = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco")
+
+    def __init__(self, kernel: CompiledKernel) -> None:
+        self._kernel = kernel
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.NAMES:
+            raise KeyError(name)
+        found = self._kernel.specialization
+        return str(getattr(found.program, "text", "") if found else "")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.NAMES)
+
+    def __len__(self) -> int:
+        return len(self.NAMES)
+
+
+class CompiledKernel:
+    """A compiled version, with the figures that code for GPUs reads. They are plausible, not measured.
+
+    `kernel[grid](…)` launches it. Arguments that were constants when it was compiled may be left out.
+    """
+
+    n_regs, n_spills, n_max_threads = N_REGS, 0, 1024
+    launch_enter_hook = launch_exit_hook = None
+
+    def __init__(
+        self, fn: JITFunction, found: Specialization | None, args: tuple[Any, ...], given: dict[str, Any]
+    ) -> None:
+        self.fn, self.src, self.specialization, self._args, self._given = fn, fn, found, args, given
+        self.name, self.module, self.function, self.hash = fn.__name__, None, 0, ""
+
+    @property
+    def program(self) -> Any:
+        return self.specialization.program if self.specialization else None
+
+    @property
+    def metadata(self) -> SimpleNamespace:
+        """Figures of the launch on a GPU."""
+        return SimpleNamespace(
+            name=self.name, shared=SHARED_BYTES, num_warps=4, num_stages=3, num_ctas=1, cluster_dims=(1, 1, 1),
+            warp_size=32, global_scratch_size=0, hash=self.hash, tmem_size=0,
+        )  # fmt: skip
+
+    shared, num_warps, num_ctas = SHARED_BYTES, 4, 1
+    packed_metadata: tuple[int, ...] = (4, 1, SHARED_BYTES, 1, 1, 1)
+
+    @functools.cached_property
+    def asm(self) -> Mapping[str, Any]:
+        return Texts(self)
+
+    @property
+    def kernel(self) -> Any:
+        return self.asm["cubin"]
+
+    def _init_handles(self) -> None:
+        """Nothing is left to be loaded."""
+
+    def __getitem__(self, grid: Any) -> Any:
+        return functools.partial(self._launch, grid)
+
+    def run(self, grid_x: int, grid_y: int, grid_z: int, *rest: Any) -> None:
+        """As Triton's launchers are called: sizes, five things about the stream and the binary, then the arguments."""
+        self._launch((grid_x, grid_y, grid_z), *rest[-len(self.fn.arg_names) :])
+
+    def _launch(self, grid: Any, *args: Any, stream: Any = None) -> None:
+        names, fixed = self.fn.arg_names, {p.name for p in self.fn.params if p.is_constexpr}
+        if len(args) < len(names):
+            known = {**dict(zip(names, self._args, strict=False)), **self._given}
+            free = iter(args)
+            args = tuple(known[n] if n in fixed else next(free, known.get(n)) for n in names)
+        self.fn.run(*args, grid=grid)

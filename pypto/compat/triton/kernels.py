@@ -1,0 +1,225 @@
+"""`triton.jit`: what libraries expect of a kernel, around one of ours."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import FunctionType
+from typing import Any, Final
+
+from pypto.compat.triton.compiled import CompiledKernel, MockTensor
+from pypto.errors.launch import NotLaunched
+from pypto.jit import Kernel
+from pypto.ops.public import constexpr
+from pypto.options import KernelOptions
+from pypto.runtime.signature import annotation_word
+from pypto.tuning import KernelInterface
+
+# What compilers for GPUs and other accelerators are told at a launch; here it means nothing.
+# fmt: off
+LAUNCH_OPTIONS: Final = frozenset((
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "cluster_dims", "ptx_version", "ptx_options", "ir_override",
+    "enable_fp_fusion", "launch_cooperative_grid", "launch_cluster", "launch_pdl", "supported_fp8_dtypes",
+    "deprecated_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes", "default_dot_input_precision",
+    "allowed_dot_input_precisions", "max_num_imprecise_acc_default", "extern_libs", "debug", "backend_name",
+    "sanitize_overflow", "arch", "instrumentation_mode", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
+    "allow_flush_denorm", "schedule_hint", "num_buffers_warp_spec", "num_consumer_groups", "reg_dec_producer",
+    "reg_inc_consumer", "enable_warp_specialization", "enable_persistent", "grf_mode", "warp_size", "multibuffer",
+    "stream", "device", "device_type", "optimize_epilogue", "isCloseUnrollControl", "buffer_size_limit",
+    "isCloseVectorization", "isCloseCoreTiling", "isCloseOffsetAnalysis", "noinline", "minRegAutoWS", "maxRegAutoWS",
+    "inherit_from", "warp_specialize", "use_cuda_graph", "pipeline", "bottleneck", "force_simt_only", "ctas_per_cga",
+))
+# fmt: on
+
+
+class KernelParam:
+    """A parameter of a kernel, as Triton describes it."""
+
+    def __init__(self, num: int, param: inspect.Parameter, opaque: bool, opaque_alignment: bool) -> None:
+        self.num, self.name, self._param = num, param.name, param
+        self.do_not_specialize, self.do_not_specialize_on_alignment = opaque, opaque_alignment
+
+    @property
+    def annotation(self) -> str:
+        """The annotation's text; empty without one."""
+        found = self._param.annotation
+        if found is inspect.Parameter.empty:
+            return ""
+        return found if isinstance(found, str) else getattr(found, "__name__", None) or repr(found)
+
+    annotation_type = annotation
+
+    @property
+    def is_constexpr(self) -> bool:
+        return annotation_word(self._param.annotation) == "constexpr"
+
+    @property
+    def is_const(self) -> bool:
+        return not self.is_constexpr and annotation_word(self._param.annotation) == "const"
+
+    @property
+    def default(self) -> Any:
+        return self._param.default
+
+    @property
+    def has_default(self) -> bool:
+        return self._param.default is not inspect.Parameter.empty
+
+
+def lenient_source(fn: Any) -> Any:
+    """A function's source, to be read as Triton reads it."""
+    from pypto.frontend import KernelSource
+
+    return replace(KernelSource.of(fn), lenient=True)
+
+
+class TritonKernel(Kernel):
+    """A kernel of ours, whose source is read as Triton reads it."""
+
+    @functools.cached_property
+    def kernel_source(self) -> Any:
+        return lenient_source(self.function)
+
+
+class JITFunction(KernelInterface):
+    """A function under `triton.jit`: launched over a grid, or called by other kernels.
+
+    Parameters
+    ----------
+    fn : function
+        Written in the kernel language.
+    version, do_not_specialize_on_alignment, debug, noinline, repr, launch_metadata
+        Kept, without a meaning here.
+    do_not_specialize : sequence of str or int, optional
+        Parameters of whose values no compiled version is to make use.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        version: Any = None,
+        do_not_specialize: Iterable[str | int] | None = None,
+        do_not_specialize_on_alignment: Iterable[str | int] | None = None,
+        debug: bool | None = None,
+        noinline: bool | None = None,
+        repr: Callable[..., Any] | None = None,
+        launch_metadata: Callable[..., Any] | None = None,
+        **_: Any,
+    ) -> None:
+        functools.update_wrapper(self, fn)
+        self.__name__ = fn.__name__
+        self.fn, self.version, self.debug, self.noinline = fn, version, debug, noinline
+        self.module, self.launch_metadata, self._repr = fn.__module__, launch_metadata, repr
+        self.do_not_specialize = list(do_not_specialize or ())
+        self.do_not_specialize_on_alignment = list(do_not_specialize_on_alignment or ())
+        self.pre_run_hooks: list[Callable[..., Any]] = []
+        self.signature = inspect.signature(fn)
+        self.params = [self._param(n, p) for n, p in enumerate(self.signature.parameters.values())]
+        self.arg_names = list(self.signature.parameters)
+        self.constexprs = [p.num for p in self.params if p.is_constexpr]
+        self.device_caches: dict[int, tuple[dict[Any, Any], ...]] = {}
+        self.used_global_vals: dict[Any, Any] = {}
+        self.kernel, self.hash = None, None
+        self.__globals__ = getattr(fn, "__globals__", {})
+
+    def _param(self, num: int, param: inspect.Parameter) -> KernelParam:
+        opaque, alignment = self.do_not_specialize, self.do_not_specialize_on_alignment
+        return KernelParam(num, param, bool({num, param.name} & {*opaque}), bool({num, param.name} & {*alignment}))
+
+    @functools.cached_property
+    def ours(self) -> Kernel:
+        """The kernel that is launched. A function that only other kernels call never needs it."""
+        options = KernelOptions(interpret=os.environ.get("TRITON_INTERPRET") == "1")
+        return TritonKernel(self.fn, options, self.do_not_specialize)
+
+    @functools.cached_property
+    def kernel_source(self) -> Any:
+        """What the front end reads when another kernel calls this one."""
+        return lenient_source(self.fn)
+
+    def run(self, *args: Any, grid: Any = None, warmup: bool = False, **given: Any) -> CompiledKernel:
+        """Launch, or with `warmup` only compile. Options for GPUs are ignored."""
+        names = self.arg_names
+        given = {name: x for name, x in given.items() if name in names or name not in LAUNCH_OPTIONS}
+        if warmup:
+            return self._warmup(args, given)
+        for hook in self.pre_run_hooks:
+            hook(*args, **given)
+        self.ours.launch(_plain_grid(grid), *args, **given)
+        return CompiledKernel(self, None, args, given)
+
+    def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel:
+        """Compile for these arguments without running; a dtype stands for an array of it."""
+        return self.run(*args, grid=grid, warmup=True, **given)
+
+    def _warmup(self, args: tuple[Any, ...], given: dict[str, Any]) -> CompiledKernel:
+        found = self.ours.warmup(*map(MockTensor.wrap_dtype, args),
+                                 **{name: MockTensor.wrap_dtype(x) for name, x in given.items()})  # fmt: skip
+        return CompiledKernel(self, found, args, given)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotLaunched(kernel=self.__name__)
+
+    def __repr__(self) -> str:
+        return f"JITFunction({self.module}:{self.fn.__qualname__})"
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call a function with the arguments of every launch, before it."""
+        self.pre_run_hooks.append(hook)
+
+    def repr(self, specialization: Any = None) -> str:
+        """The kernel's name in reports."""
+        return str(self._repr(specialization)) if self._repr else f"{self.module}.{self.fn.__qualname__}"
+
+    def get_capture_scope(self) -> dict[str, Any]:
+        return {**self.__globals__, **inspect.getclosurevars(self.fn).nonlocals}
+
+    # --- what is asked about the source -----------------------------------------------------------------------
+
+    @functools.cached_property
+    def raw_src(self) -> list[str]:
+        """The lines of the source, with decorators."""
+        return inspect.getsourcelines(self.fn)[0]
+
+    @functools.cached_property
+    def starting_line_number(self) -> int:
+        return inspect.getsourcelines(self.fn)[1]
+
+    @functools.cached_property
+    def src(self) -> str:
+        """The text of the function, without decorators."""
+        text = textwrap.dedent("".join(self.raw_src))
+        return text[text.index("def ") :]
+
+    @property
+    def cache_key(self) -> str:
+        """Changes with the text of the function. Its versions are not found by it."""
+        return hashlib.sha256(f"{self.module}.{self.fn.__qualname__}\n{self.src}".encode()).hexdigest()
+
+    @property
+    def cache(self) -> Mapping[int, Mapping[Any, Any]]:
+        """Compiled versions by device and key; there is one device."""
+        return {0: {tuple(s.types): s for s in self.ours.specializations}}
+
+    @property
+    def type(self) -> Any:
+        return constexpr
+
+
+def _plain_grid(grid: Any) -> Any:
+    """Sizes as a tuple; numbers of numpy and torch are taken by the launch."""
+    return tuple(grid) if isinstance(grid, list) else grid
+
+
+def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a kernel of a function; see `JITFunction` for the options."""
+    if fn is None:
+        return functools.partial(jit, **options)
+    if isinstance(fn, JITFunction):
+        return fn
+    return JITFunction(fn if isinstance(fn, FunctionType) else inspect.unwrap(fn), **options)

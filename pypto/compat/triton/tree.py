@@ -1,0 +1,198 @@
+"""The module tree that stands under the name `triton`: which name is what, and nothing else."""
+
+from __future__ import annotations
+
+import math as python_math
+from collections.abc import Mapping
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
+
+from pypto import language, testing
+from pypto.compat.triton import compiled, compiler, driver, kernels, lang, refused
+from pypto.errors import Diagnostic, PyptoError
+from pypto.errors.frontend import AssertionFailed, UnknownSyntax
+from pypto.language import libdevice
+from pypto.tuning import Autotuner, Config, Heuristics, KernelInterface, autotune, heuristics
+
+VERSION: Final = "3.4.0"
+Names = dict[str, Any]
+
+# fmt: off
+_MATH: Final = (
+    "umulhi", "exp", "exp2", "fma", "log", "log2", "cos", "rsqrt", "sin", "sqrt", "sqrt_rn", "abs", "fdiv", "div_rn",
+    "erf", "floor", "ceil",
+)
+# Folders of libdevice for one make of GPU or another.
+_MAKES: Final = ("cuda", "hip", "intel", "xpu", "cpu", "ascend")
+# fmt: on
+
+
+class Knobs(SimpleNamespace):
+    """Settings of Triton, each off: a setting that nobody knows is None."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+
+def build() -> dict[str, ModuleType]:
+    """New modules by their full names."""
+    modules = {name: module(name, names) for name, names in contents().items()}
+    for name, made in modules.items():
+        parent, _, last = name.rpartition(".")
+        if parent and last not in _NOT_ON_PARENT.get(parent, ()):
+            setattr(modules[parent], last, made)
+    return modules
+
+
+# `triton.runtime.driver` is both a module and, on its parent, an object of that module.
+_NOT_ON_PARENT: Final[Mapping[str, tuple[str, ...]]] = {"triton.runtime": ("driver",), "triton.compiler": ("compile",)}
+
+
+class Served(Loader):
+    """Gives a module that is there already to who loads by hand."""
+
+    def __init__(self, made: ModuleType) -> None:
+        self.made = made
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self.made
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The module has all its names."""
+
+
+def module(name: str, names: Mapping[str, Any]) -> ModuleType:
+    """A module that is a package too, so that its parts can be imported by name."""
+    made = ModuleType(name, f"{name}, as pypto serves it.")
+    spec = ModuleSpec(name, Served(made), is_package=True)
+    vars(made).update(names, __spec__=spec, __path__=[], __package__=name)
+    if "__all__" not in names:
+        made.__dict__["__all__"] = sorted(n for n in names if not n.startswith("_"))
+    return made
+
+
+def contents() -> dict[str, Names]:
+    """What every module holds, parents first."""
+    core = names_of_language()
+    device = {name: getattr(libdevice, name) for name in libdevice.__all__}
+    config, errors = driver.DriverConfig(), names_of_errors()
+    tree = {
+        "triton": names_of_triton(errors),
+        "triton.language": core,
+        "triton.language.core": {**core, **{n: getattr(lang, n) for n in lang.INSIDE}, **refused.INSIDE},
+        "triton.language.standard": {**core, **{n: getattr(lang, n) for n in lang.INSIDE}},
+        "triton.language.math": {**device, **{n: core[n] for n in _MATH}},
+        "triton.language.random": {n: x for n, x in core.items() if n in language.random.__all__} | {
+            n: core[n] for n in ("rand4x", "uint32_to_uniform_float")},
+        "triton.language.semantic": {},
+        "triton.language.target_info": {n: getattr(lang, n) for n in ("is_cuda", "cuda_capability_geq")} | {
+            "is_hip": lang.is_cuda, "current_target": config.active.get_current_target},
+        "triton.language.libdevice": device,
+        "triton.language.extra": {},
+        "triton.language.extra.libdevice": device,
+    }  # fmt: skip
+    for make in _MAKES:
+        tree[f"triton.language.extra.{make}"] = names_of_make()
+        tree[f"triton.language.extra.{make}.libdevice"] = device
+    tree |= names_of_runtime(config, errors)
+    return {name: {**refused.ELSEWHERE.get(name, {}), **names} for name, names in tree.items()}
+
+
+def names_of_language() -> Names:
+    """All public names of `triton.language`, of versions 2 and 3."""
+    names = {name: getattr(language, name) for name in language.__all__ if name not in ("interpret", "jit")}
+    names |= {name: getattr(lang, name) for name in lang.ADAPTERS} | dict(lang.BUILTINS) | refused.NAMES
+    names |= {old: names[new] for old, new in lang.RENAMED}
+    inside = {name: getattr(lang, name) for name in lang.INSIDE if name.startswith("_exp")}
+    return names | inside | {"tensor_descriptor": language.descriptors.tensor_descriptor}
+
+
+def names_of_make() -> Names:
+    names = ("gdc_wait", "gdc_launch_dependents", "num_threads", "num_warps")
+    return {name: getattr(lang, name) for name in names} | refused.OF_GPUS
+
+
+def names_of_errors() -> Names:
+    """Errors of the compiler and of launches are pypto's own, under Triton's names."""
+    return {
+        "TritonError": PyptoError, "CompilationError": Diagnostic, "CompileTimeAssertionFailure": AssertionFailed,
+        "UnsupportedLanguageConstruct": UnknownSyntax, "InterpreterError": compiler.InterpreterError,
+        "OutOfResources": compiler.OutOfResources, "PTXASError": compiler.PTXASError,
+    }  # fmt: skip
+
+
+def names_of_jit() -> Names:
+    return {
+        "jit": kernels.jit, "JITFunction": kernels.JITFunction, "KernelInterface": KernelInterface,
+        "KernelParam": kernels.KernelParam, "MockTensor": compiled.MockTensor,
+        "TensorWrapper": compiled.TensorWrapper, "reinterpret": compiled.reinterpret,
+        "constexpr_function": language.constexpr_function,
+    }  # fmt: skip
+
+
+def names_of_tuning() -> Names:
+    return {
+        "Autotuner": Autotuner, "Config": Config, "Heuristics": Heuristics, "autotune": autotune,
+        "heuristics": heuristics,
+    }  # fmt: skip
+
+
+def names_of_triton(errors: Names) -> Names:
+    return {
+        **names_of_jit(), **names_of_tuning(), **errors, "__version__": VERSION, "compile": compiler.compile,
+        "cdiv": lang.cdiv, "next_power_of_2": language.next_power_of_2, "set_allocator": compiler.set_allocator,
+        "must_use_result": compiler.must_use_result, "aggregate": language.aggregate,
+    }  # fmt: skip
+
+
+def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Names]:
+    """Everything beside the language."""
+    jit, tuning = names_of_jit(), names_of_tuning()
+    build_names = {
+        "ASTSource": compiler.ASTSource, "CompiledKernel": compiled.CompiledKernel, "compile": compiler.compile,
+        "LazyDict": dict, "make_backend": compiler.make_backend, "triton_key": compiler.triton_key,
+    }  # fmt: skip
+    settings = {name: Knobs() for name in ("runtime", "autotuning", "cache", "compilation", "nvidia", "amd", "build")}
+    target = {"GPUTarget": driver.GPUTarget, "BaseBackend": compiler.BaseBackend}
+    cache = {n: getattr(compiler, n) for n in ("FileCacheManager", "get_cache_manager", "default_cache_dir")}
+    return {
+        "triton.runtime": {**jit, **tuning, **errors, "driver": config},
+        "triton.runtime.jit": {**jit, "driver": config, "T": Any},
+        "triton.runtime.autotuner": {**tuning, **errors, "KernelInterface": KernelInterface, "driver": config},
+        "triton.runtime.driver": {**names_of_driver(config), "driver": config},
+        "triton.runtime.errors": errors,
+        "triton.runtime.cache": {**cache, "knobs": settings["cache"]},
+        "triton.runtime.interpreter": {**errors, "InterpretedFunction": kernels.JITFunction},
+        "triton.runtime._allocation": {"set_allocator": compiler.set_allocator},
+        "triton.errors": {"TritonError": PyptoError},
+        "triton.compiler": {**build_names, **errors},
+        "triton.compiler.compiler": {**build_names, **errors, **target},
+        "triton.compiler.errors": errors,
+        "triton.compiler.code_generator": {},
+        "triton.backends": {"backends": {}, "DriverBase": driver.CpuDriver},
+        "triton.backends.compiler": target,
+        "triton.backends.driver": {"DriverBase": driver.CpuDriver, "GPUDriver": driver.CpuDriver},
+        "triton.testing": names_of_testing(),
+        "triton.tools": {},
+        "triton.tools.tensor_descriptor": {"TensorDescriptor": language.TensorDescriptor},
+        "triton.ops": {},
+        "triton.ops.matmul_perf_model": {
+            "early_config_prune": compiler.keep_configs, "estimate_matmul_time": compiler.no_estimate},
+        "triton.knobs": settings,
+        "triton._utils": {"cdiv": lang.cdiv},
+        "triton._C": {},
+    }  # fmt: skip
+
+
+def names_of_driver(config: driver.DriverConfig) -> Names:
+    """`triton.runtime.driver` imported as a module is asked for what the active driver has."""
+    return {"active": config.active, "default": config.default, "set_active": config.set_active}
+
+
+def names_of_testing() -> Names:
+    names = {name: getattr(testing, name) for name in testing.__all__}
+    return {**names, **compiler.TESTING, "nvsmi": compiler.nvsmi, "math": python_math}

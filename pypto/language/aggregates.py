@@ -1,0 +1,105 @@
+"""Classes whose instances are values of the language: tuples with names and methods."""
+
+from __future__ import annotations
+
+import inspect
+from collections import namedtuple
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+__all__ = ["aggregate", "constexpr_function"]
+
+
+def aggregate(cls: type) -> Any:
+    """A class of values, out of one with annotated fields.
+
+    An instance is a tuple with names: functions take and return it, kernels take it as an argument, branches and loops
+    carry it. It cannot be changed. Methods are functions of the kernel language, with or without `pto.jit`, or
+    `pto.constexpr_function`; properties, static methods and class methods work as in Python. Where the class has no
+    `__init__`, instances are made of the fields in their order, and fields may have defaults. An `__init__` assigns
+    every field: ``self.x = …``.
+
+    Parameters
+    ----------
+    cls : type
+        Its annotations are the fields; those that say `pto.constexpr` are known at compile time.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto as pto
+    >>> @pto.aggregate
+    ... class Range:
+    ...     low: pto.tensor
+    ...     high: pto.tensor
+    ...     def width(self):
+    ...         return self.high - self.low
+    >>> @pto.jit
+    ... def kernel(out, r):
+    ...     wider = Range(r.low, r.high + 1)
+    ...     pto.store(out, wider.width())
+    >>> out = np.zeros(1, np.int32)
+    >>> kernel[1](out, Range(2, 5))
+    >>> out
+    array([4], dtype=int32)
+    """
+    annotations = {name: a for base in reversed(cls.__mro__) for name, a in inspect.get_annotations(base).items()}
+    body = {name: x for base in reversed(cls.__mro__[:-1]) for name, x in vars(base).items() if name not in _OWN}
+    init = body.pop("__init__", None)
+    fields = tuple(annotations)
+    optional = [name for name in fields if name in body]
+    if init is None and optional != [*fields[len(fields) - len(optional) :]]:
+        raise TypeError(f"{cls.__name__}: fields without a default stand before those with one")
+    defaults = [body.pop(name) for name in optional]
+    make: Any = namedtuple
+    base: Any = make(cls.__name__, fields, defaults=defaults if init is None else None)
+    if init is not None:
+        body["initializer"] = init
+        body["__new__"] = constructor(cls.__name__, fields, getattr(init, "function", init))
+    return type(cls.__name__, (base,), {**body, "__slots__": (), "__annotations__": annotations})
+
+
+_OWN = ("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "__annotate__", "__slots__")
+
+
+def constructor(name: str, fields: tuple[str, ...], init: Callable[..., None]) -> Callable[..., Any]:
+    """How an instance is made outside of kernels, by the class's `__init__`."""
+
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        made = SimpleNamespace()
+        init(made, *args, **kwargs)
+        missing = [field for field in fields if not hasattr(made, field)]
+        if missing:
+            raise TypeError(f"`__init__` of {name} must assign every field; it left out {', '.join(missing)}")
+        return cls._make(getattr(made, field) for field in fields)
+
+    return __new__
+
+
+class constexpr_function:
+    """A function of the host that kernels call with constants; it is run at compile time. On the host, it is itself.
+
+    Parameters
+    ----------
+    function : function
+        Its result is a constant. It must depend on its arguments alone: a change of what else it reads is not seen.
+
+    Examples
+    --------
+    >>> import pypto as pto
+    >>> @pto.constexpr_function
+    ... def digits(n):
+    ...     return len(str(n))
+    >>> digits(1234)
+    4
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = self.host_function = self.__wrapped__ = function
+        self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else self.function.__get__(instance, owner)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)

@@ -1,0 +1,93 @@
+"""Inverse trigonometric functions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pypto.ops.math_pair import Pair, choose, constant, maybe, two_sum
+from pypto.ops.math_rows import function, instead, widened
+from pypto.ops.math_term import Term, clamp, copysign, polynomial, scaling, where
+from pypto.ops.math_trig import HALF_PI, PI
+from pypto.ops.row import Unsupported
+
+_QUARTER_PI = 0.7853981633974483, 3.061616997868383e-17
+# (atan(t) / t - 1) / t² in |t| ≤ √2 - 1, Chebyshev interpolants: 2.9e-18 of atan(t) / t, for float32 8.1e-11.
+_ATAN = (-0.3333333333333333, 0.19999999999999804, -0.14285714285659828, 0.1111111110515541, -0.09090908753499119, 0.07692296374981333,
+         -0.06666424884825686, 0.05878928987342061, -0.05230454193370395, 0.04551592868111328, -0.034570552915429556,
+         0.016285746807996566)
+_ATAN_SHORT = (-0.3333333327925458, 0.19999977258612384, -0.14284151189529165, 0.11071364945906256, -0.08624675578654327,
+               0.050481370500423284)
+# (asin(s) / s - 1) / s² in |s| ≤ ½, Chebyshev interpolants: 5.4e-18 of asin(s) / s, for float32 6.2e-11.
+_ASIN = (0.16666666666666669, 0.07499999999998433, 0.04464285714635543, 0.030381944138531247, 0.02237217294214989, 0.017352392720869973,
+         0.013971212973552933, 0.011479177415184906, 0.01032281435018578, 0.005457506718640358, 0.01740087944269402,
+         -0.014851887071247204, 0.028757851367421566)
+_ASIN_SHORT = (0.16666666686085643, 0.07499992404401838, 0.04464766388813485, 0.030269138728589183, 0.023611817008891752,
+               0.010574415516912909, 0.030974540371355073)
+
+
+def angle(y: Term, x: Term) -> Pair:
+    """Angle of the point (x, y) in the first quadrant: π/2, π/4 or 0 plus atan(t) with |t| ≤ √2 - 1."""
+    steep, middle = y > x * (1 + math.sqrt(2)), y > x * (math.sqrt(2) - 1)
+    top = choose(steep, Pair(-x), choose(middle, two_sum(y, -x), Pair(y)))
+    bottom = choose(steep, Pair(y), choose(middle, two_sum(y, x), Pair(x)))
+    t = top / bottom
+    z = t.hi * t.hi
+    tail = t.hi * z * polynomial(z, _ATAN_SHORT if z.short else _ATAN)
+    half, quarter, zero = constant(z, HALF_PI), constant(z, _QUARTER_PI), constant(z, (0.0, 0.0))
+    return choose(steep, half, choose(middle, quarter, zero)) + Pair(t.hi, maybe(t.lo, tail))
+
+
+def atan(x: Term) -> Term:
+    return copysign(angle(clamp(abs(x), 0.0, 2.0**60), x.number(1.0)).value, x)
+
+
+def atan2(y: Term, x: Term) -> Term:
+    height, width = abs(y), abs(x)
+    # Infinite sides count for 1, and what lies beside them for 0.
+    high, wide = height.same(math.inf), width.same(math.inf)
+    height, width = where(high, 1.0, where(wide, 0.0, height)), where(wide, 1.0, where(high, 0.0, width))
+    shrink, _ = scaling(where(height > width, height, width))
+    width = where(height.same(0.0) & width.same(0.0), 1.0, width * shrink)
+    turn = angle(height * shrink, width)
+    turn = choose(x.bits() < 0, constant(x, PI) - turn, turn)
+    return where(x.is_nan() | y.is_nan(), math.nan, copysign(turn.value, y))
+
+
+def arc_sine(x: Term) -> tuple[Term, Pair]:
+    """Whether |x| > ½, and asin(|x|) where it is not, else acos(|x|) / 2 = asin(√((1 - |x|) / 2))."""
+    size = abs(x)
+    large = size > 0.5
+    z = where(large, (1.0 - size) * 0.5, size * size)
+    s = choose(large, Pair(z).sqrt(), Pair(size))
+    tail = s.hi * z * polynomial(z, _ASIN_SHORT if z.short else _ASIN)
+    return large, Pair(s.hi, maybe(s.lo, tail)).normal
+
+
+def asin(x: Term) -> Term:
+    large, arc = arc_sine(x)
+    return copysign(where(large, (constant(x, HALF_PI) - arc.scaled(2.0)).value, arc.value), x)
+
+
+def acos(x: Term) -> Term:
+    large, arc = arc_sine(x)
+    twice, sign = arc.scaled(2.0), x < 0.0
+    outer = choose(sign, constant(x, PI) - twice, twice)
+    inner = constant(x, HALF_PI) - choose(sign, -arc, arc)
+    return choose(large, outer, inner).value
+
+
+def way(name: str, formula: str) -> Unsupported:
+    return instead(f"{formula}, with {name} of small arguments as a polynomial")
+
+
+ROWS = (
+    function("asin", np.arcsin, widened(asin), way("atan", "atan(x / sqrt(1 - x * x))"), "Inverse sine in radians: NaN beyond ±1.",
+             (0.6, 1.0), (-1.0, 1.0)),
+    function("acos", np.arccos, widened(acos), way("atan", "π/2 - atan(x / sqrt(1 - x * x))"), "Inverse cosine in radians: NaN beyond ±1.",
+             (0.6, 1.0), (-1.0, 1.0)),
+    function("atan", np.arctan, widened(atan), way("atan", "π/2 - atan(1 / x) for large x"), "Inverse tangent in radians.", (0.6, 1.0)),
+    function("atan2", np.arctan2, widened(atan2), way("atan", "atan(y / x), plus π where x is below 0"),
+             "Angle of the point (x, y) in radians, in the right quadrant.", (0.6, 1.5), names="y x"),
+)

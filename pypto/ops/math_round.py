@@ -1,0 +1,131 @@
+"""Rounding to integral values, and the parts of floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.ir.core import Attr, Op
+from pypto.ir.types import DType, Type, int16, int32, int64
+from pypto.ops import math_reference as reference
+from pypto.ops.emitter import Emitter, Lanes
+from pypto.ops.math_rows import Array, function, instead, native, one_by_one, unary, widened
+from pypto.ops.math_term import Term, clamp, copysign, where
+from pypto.ops.row import Infer, OpRow, Param, numpy_op
+from pypto.ops.rules import Prepared, promoted, same_kind, tile
+
+if TYPE_CHECKING:
+    from pypto.ops.build import OpBuilder
+
+_X, _Y = Param("x", doc="tile or scalar; integers count as float32"), Param("y", doc="likewise")
+_FLOATS = same_kind(("float",))
+
+
+def giving(dtype: DType) -> Infer:
+    """Type rule: a tile of floats to one of another element type."""
+    return lambda types, attrs: (tile(_FLOATS(types, attrs)[0]).with_elem(dtype),)
+
+
+# --- rounding ---------------------------------------------------------------------------------------------------------
+
+
+def rounding(name: str, reference: Callable[[Array], Any], mode: str, ascend: str, doc: str, **more: Any) -> OpRow:
+    return function(name, reference, native(lambda x: x.round(mode)), f"Cast({{dst}}, {{0}}, RoundMode::{ascend}, {{count}});", doc, **more)
+
+
+def round_away(x: Term) -> Term:
+    whole = x.round("trunc")
+    return where(abs(x - whole) >= 0.5, whole + copysign(x.number(1.0), x), whole)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def parts(x: Term) -> tuple[Term, Term]:
+    """Mantissa from 1 to 2 with the sign of x, and exponent as an integer, of float64 that are finite and not 0."""
+    tiny = abs(x) < 2.0**-1022
+    bits = where(tiny, x * 2.0**54, x).bits()
+    exponent = (bits >> 52 & 2047) - where(tiny, bits.number(1023 + 54), 1023)
+    return (bits & ~(2047 << 52) | 1023 << 52).bits(x.dtype), exponent
+
+
+def is_usual(x: Term) -> Term:
+    """Finite and not 0."""
+    return (abs(x) < math.inf) & x.differs(0.0)
+
+
+def ldexp(x: Term, n: Term) -> Term:
+    mantissa, exponent = parts(x)
+    total = clamp(exponent.to(x.dtype) + clamp(n, -4000.0, 4000.0), -1100.0, 1100.0)
+    return where(is_usual(x), mantissa.scaled(total), x)
+
+
+def ilogb(x: Term) -> Term:
+    special = where(abs(x).same(math.inf), parts(x)[1].number(2**31 - 1), -(2**31))
+    return where(is_usual(x), parts(x)[1], special).to(int32)
+
+
+def numpy_ilogb(x: Array) -> Array:
+    return np.where(np.isfinite(x) & (x != 0), reference.exponent(x), np.where(np.isinf(x), 2**31 - 1, -(2**31)))
+
+
+def infer_ldexp(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, ...]:
+    x, n = map(tile, types)
+    if not x.dtype.is_float or n.dtype not in (int32, int64) or x.shape != n.shape:
+        raise TypeError(f"takes floats and integers of one shape, not {x} and {n}")
+    return (x,)
+
+
+def prepare_ldexp(b: OpBuilder, x: Any, n: Any) -> Prepared:
+    (x,), n = b.promote([x], floating=True), b.value(n)
+    if n.dtype.is_float:
+        raise TypeError(f"takes an integer exponent, not {n.dtype}; cast it, or multiply by exp2 of it")
+    return b.align([x, b.cast(n, int64 if n.dtype.bits == 64 or n.dtype.integer_range[1] >= 2**31 else int32)]), {}
+
+
+def numpy_ldexp(op: Op, x: Array, n: Array) -> Any:
+    with np.errstate(all="ignore"):
+        return np.ldexp(x.astype(np.float64), np.clip(n, -4000, 4000).astype(np.int32))
+
+
+def nextafter(e: Emitter, op: Op, x: Lanes, y: Lanes) -> Any:
+    """By bits: they order floats of one sign."""
+    dtype = op.results[0].dtype
+    a, b = (Term(e, e.convert(v, dtype)) for v in (x, y))
+    bits = a.bits(int16 if dtype.bits == 16 else None)
+    one = bits.number(1)
+    step = where((b > a) ^ (a > 0.0), -one, one)
+    result = where(a.same(0.0), copysign_bits(one, b.bits(bits.dtype)), bits + step).bits(dtype)
+    return where(a.is_nan() | b.is_nan(), math.nan, where(a.same(b), b, result)).lanes
+
+
+def copysign_bits(size: Term, sign: Term) -> Term:
+    return size | sign & -(1 << sign.dtype.bits - 1)
+
+
+def numpy_nextafter(x: Array, y: Array) -> Array:
+    return np.where(x == y, y, np.nextafter(x, y))
+
+
+ROWS = (
+    rounding("floor", np.floor, "floor", "CAST_FLOOR", "Greatest integral value not above x."),
+    rounding("ceil", np.ceil, "ceil", "CAST_CEIL", "Least integral value not below x."),
+    rounding("trunc", np.trunc, "trunc", "CAST_TRUNC", "x without its fraction."),
+    rounding("rint", np.rint, "even", "CAST_RINT", "Nearest integral value, ties to even.", public=False),
+    function("round", reference.round_away, native(round_away), "Cast({dst}, {0}, RoundMode::CAST_ROUND, {count});",
+             "Nearest integral value, ties away from 0."),
+    OpRow("abs", (Param("x"),), same_kind(("int", "uint", "float")), lambda op, a: np.abs(a), lambda e, op, x: e.abs(x), unary("Abs"),
+          promoted(arithmetic=True), traits=frozenset({"elementwise"}), dtypes="number", doc="Magnitude; the least integer stays as it is.",
+          example="abs(x)"),
+    function("fma", one_by_one(reference.fma), lambda e, op, a, b, c: e.fma(a, b, c), "FusedMulAdd({dst}, {0}, {1}, {2}, {count});",
+             "x * y + z with one rounding.", (0.51, 0.51), names="x y z"),
+    function("nextafter", None, nextafter, instead("a look-up in an array of values made on the host"), "The next float after x towards y.",
+             names="x y", meaning=numpy_op(numpy_nextafter), public=False),
+    OpRow("ldexp", (_X, Param("n", doc="tile or scalar of integers")), infer_ldexp, numpy_ldexp, widened(ldexp), instead("x * exp(n * log(2))"),
+          prepare_ldexp, traits=frozenset({"elementwise"}), dtypes="int", doc="x * 2**n, rounded once.", example="ldexp(x, 3)", public=False),
+    function("ilogb", numpy_ilogb, widened(ilogb), instead("floor(log(abs(x)) / log(2))"),
+             "Exponent of x to base 2, as int32: -2**31 at 0 and NaN, 2**31 - 1 at infinity.", infer=giving(int32), public=False),
+)

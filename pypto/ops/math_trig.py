@@ -1,0 +1,246 @@
+"""Sine, cosine and tangent, right for arguments of any size."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from pypto.ir.types import float32, float64, int32
+from pypto.ops import math_reference as reference
+from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
+from pypto.ops.math_rows import by_size, function, instead, widened
+from pypto.ops.math_term import Term, muladd, polynomial, rarely, signed, where
+
+# π/2 in parts of 33 bits, whose products with 20-bit numbers are exact, and the rest; for float32 of two parts.
+_PARTS: Final = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
+_PARTS_SHORT: Final = (1.5707963267341256, 6.077100506506192e-11)
+_TWO_BY_PI: Final = 0.6366197723675814
+HALF_PI: Final = 1.5707963267948966, 6.123233995736766e-17
+PI: Final = 3.141592653589793, 1.2246467991473532e-16
+# (sin(r) / r - 1) / r² in r² ≤ (π/4)², Chebyshev interpolants: 5.7e-18 of sin(r) / r, for float32 1.8e-11.
+_SIN = (-0.16666666666666666, 0.008333333333333331, -0.0001984126984126506, 2.7557319219335453e-06, -2.505210623115797e-08,
+        1.6058531414599232e-10, -7.586685070693618e-13)
+_SIN_SHORT = (-0.16666666663853044, 0.008333331873837132, -0.00019840086263779024, 2.7249864658196823e-06)
+# (cos(r) - 1 + r²/2) / r⁴ there: 8.8e-19 of cos(r), for float32 9e-13.
+_COS = (0.041666666666666664, -0.0013888888888887395, 2.4801587298763433e-05, -2.7557317270560385e-07, 2.087614602470193e-09,
+        -1.1382614869434128e-11)
+_COS_SHORT = (0.04166666666431933, -0.0013888887671288145, 2.480059998355139e-05, -2.73009081705482e-07)
+# For float32 lanes: π/2 in three parts of 13 bits, whose products with 11-bit numbers are exact, and the rest; sin and cos
+# as above, to 1.2e-8 of sin(r) / r and 7.7e-10 of cos(r).
+_PARTS_SINGLE: Final = (1.570556640625, 0.0002396702766418457, 1.5890691429376602e-08, 2.5633440682570896e-12)
+_SIN_SINGLE = (-0.1666666464735682, 0.008332745367177775, -0.00019587264367375894)
+_COS_SINGLE = (0.041666664644516606, -0.0013888300126543571, 2.4547314249910315e-05)
+_NEAR_SINGLE: Final = 3216.0  # 2**11 · π/2 and less
+# The first 1280 binary digits of 2/π.
+_DIGITS: Final = int(
+    "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921cfe1deb1cb129"
+    "a73ee88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980fef2f118b5a0a6d1f6d367ecf"
+    "27cb09b74f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6babf0cfbc209af4361d", 16)
+_NEAR: Final = 20  # binary digits of arguments that are reduced by multiples of π/2 in parts
+
+
+def far_table() -> tuple[float, ...]:
+    """2**(32 j - 32) · 2/π modulo 4 in four parts, for j from 0 to 31."""
+    entries = []
+    for j in range(32):
+        rest = (_DIGITS << 32 * j >> 32) % (1 << 1282) >> 980
+        for _ in range(4):
+            entries.append(float(rest) * 2.0**-300)
+            rest -= int(float(rest))
+    return tuple(entries)
+
+
+def short_table() -> tuple[float, ...]:
+    """2**(16 j - 3) · 2/π modulo 4 in two parts of 29 bits and the rest, for j from 0 to 6."""
+    entries = []
+    for j in range(7):
+        rest = (_DIGITS << 16 * j >> 3) % (1 << 1282)
+        for unit in (1253, 1224):
+            entries.append(float(rest >> unit) * 2.0 ** (unit - 1280))
+            rest %= 1 << unit
+        entries.append(float(rest >> 1000) * 2.0**-280)
+    return tuple(entries)
+
+
+def near(x: Term) -> tuple[Term, Pair]:
+    """n and r with x = n π/2 + r, for x below 2**20 (Cody and Waite)."""
+    n = (x * _TWO_BY_PI).round()
+    if x.short:
+        high, low = _PARTS_SHORT
+        return n, Pair(muladd(n, -low, x - n * high))
+    first, *others = _PARTS
+    r = Pair(x - n * first)
+    for part in others:
+        r = r + n * -part
+    return n, r
+
+
+def far(x: Term) -> tuple[Term, Pair]:
+    """The same modulo 4, from 2**20 on (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
+
+    x is an integer times a power of two, and the multiples of 4 in that power times 2/π count for nothing.
+    """
+    if x.short:
+        return far_short(x)
+    bits = x.bits()
+    j = ((bits >> 52) - (1023 + _NEAR)) >> 5
+    whole = (bits - ((j - 1) * 32 << 52)).bits(x.dtype)
+    first, second, third = (product(whole, entry(j, i)) for i in range(3))
+    assert first.lo and second.lo and third.lo
+    s = two_sum(modulo4(first.hi), modulo4(first.lo))
+    t = two_sum(modulo4(s.hi), modulo4(second.hi))
+    n = t.hi.round()
+    turn = Pair(t.hi - n)
+    for part in (second.lo, third.hi, s.lo, t.lo, third.lo, whole * entry(j, 3)):
+        turn = turn if part is None else turn + part
+    return n, turn * constant(x, HALF_PI)
+
+
+def far_short(x: Term) -> tuple[Term, Pair]:
+    """For a float32: an integer of 24 bits times a power of two, whose products with 29 bits are exact.
+
+    What is not exact is off by 2**-54; the float32 nearest to a multiple of π/2 is 2**-30 away from it.
+    """
+    bits = x.bits()
+    j = ((bits >> 52) - (1023 + _NEAR)) >> 4
+    whole = (bits - ((j * 16 - 3) << 52)).bits(x.dtype)
+    first, second, third = (whole * x.new(x.e.lookup("two_by_pi_short", short_table, (j * 3 + i).lanes)) for i in range(3))
+    first, second = modulo4(first), modulo4(second)
+    n = (first + second).round()
+    return n, Pair((first - n + second + third) * HALF_PI[0])
+
+
+def entry(j: Term, part: int) -> Term:
+    return j.new(j.e.lookup("two_by_pi", far_table, (j * 4 + part).lanes))
+
+
+def modulo4(x: Term) -> Term:
+    return x - (x * 0.25).round() * 4.0
+
+
+def quadrant(x: Term) -> tuple[Term, Pair]:
+    """Integer k and r with x = k π/2 + r modulo 2π, for x from 0."""
+    n, r = near(x)
+    distant = (x >= 2.0**_NEAR) & (x < math.inf)
+    usual = [n, r.hi] if r.lo is None else [n, r.hi, r.lo]
+
+    def rare() -> list[Term]:
+        m, s = far(where(distant, x, 2.0**_NEAR))
+        found = [m, s.value] if r.lo is None or s.lo is None else [m, s.hi, s.lo]
+        return [where(distant, a, b) for a, b in zip(found, usual, strict=True)]
+
+    n, *parts = rarely(distant, usual, rare)
+    return integer(n), Pair(*parts)
+
+
+def integer(n: Term) -> Term:
+    """An integral number below 2**51 as bits: 1.5 · 2**52 brings it to the lowest ones."""
+    return (n + 1.5 * 2.0**52).bits()
+
+
+def sine(r: Pair) -> Pair:
+    z = r.hi * r.hi
+    tail = r.hi * z * polynomial(z, _SIN_SHORT if z.short else _SIN)
+    return Pair(r.hi, tail if r.lo is None else tail + (r.lo - r.lo * (z * 0.5)))
+
+
+def cosine(r: Pair) -> Pair:
+    z = r.hi * r.hi
+    half = z * 0.5
+    head, tail = 1.0 - half, z * z * polynomial(z, _COS_SHORT if z.short else _COS)
+    if z.short:
+        return Pair(head, tail)
+    return Pair(head, (1.0 - head - half) + (tail if r.lo is None else tail - r.hi * r.lo))
+
+
+def turned(k: Term, r: Pair) -> Term:
+    """sin(k π/2 + r)."""
+    value = where((k & 1).differs(0), cosine(r).value, sine(r).value)
+    return (value.bits() ^ (k & 2) << 62).bits(value.dtype)
+
+
+def sin(x: Term) -> Term:
+    return signed(turned(*quadrant(abs(x))), x)
+
+
+def cos(x: Term) -> Term:
+    k, r = quadrant(abs(x))
+    return turned(k + 1, r)
+
+
+def quadrant_single(x: Term) -> tuple[Term, Term, Term]:
+    """`quadrant` of float32 lanes, r in two parts; what is large goes through float64."""
+    n = (x * _TWO_BY_PI).round()
+    first, second, third, rest = _PARTS_SINGLE
+    above, step = muladd(n, -second, muladd(n, -first, x)), n * third
+    k, r = (n + 1.5 * 2.0**23).bits(), above - step
+    low = muladd(n, -rest, above - r - step)
+    distant = (x > _NEAR_SINGLE) & (x < math.inf)
+
+    def rare() -> list[Term]:
+        far_k, pair = quadrant(replace(x.to(float64), short=True))
+        far_r = pair.hi.to(float32)
+        far_low = (pair.hi - far_r.to(float64)).to(float32)
+        return [where(distant, a, b) for a, b in ((far_k.to(int32), k), (far_r, r), (far_low, low))]
+
+    k, r, low = rarely(distant, [k, r, low], rare)
+    return k, r, low
+
+
+def turned_single(k: Term, r: Term, low: Term) -> Term:
+    """sin(k π/2 + r + low) of float32 lanes."""
+    z = r * r
+    half = z * 0.5
+    head = 1.0 - half
+    c = head + ((1.0 - head - half) + (z * z * polynomial(z, _COS_SINGLE) - r * low))
+    s = r + muladd(r * z, polynomial(z, _SIN_SINGLE), low)
+    return (where((k & 1).differs(0), c, s).bits() ^ (k & 2) << 30).bits(r.dtype)
+
+
+def sin_single(x: Term) -> Term:
+    return signed(turned_single(*quadrant_single(abs(x))), x)
+
+
+def cos_single(x: Term) -> Term:
+    k, r, low = quadrant_single(abs(x))
+    return turned_single(k + 1, r, low)
+
+
+def tan(x: Term) -> Term:
+    """sin / cos, or -cos / sin in every second quadrant."""
+    k, r = quadrant(abs(x))
+    odd = (k & 1).differs(0)
+    s, c = sine(r).normal, cosine(r).normal
+    quotient = (choose(odd, c, s) / choose(odd, s, c)).value
+    return signed((quotient.bits() ^ k << 63).bits(x.dtype), x)
+
+
+def half_turns(x: Term) -> tuple[Term, Pair]:
+    """`quadrant` of x π, which is exact."""
+    x = x - (x * 0.5).round("floor") * 2.0
+    n = (x + x).round()
+    return integer(n), constant(x, PI) * (x - n * 0.5)
+
+
+def sinpi(x: Term) -> Term:
+    value = signed(turned(*half_turns(abs(x))), x)
+    return where(value.same(0.0), x * 0.0, value)
+
+
+def cospi(x: Term) -> Term:
+    k, r = half_turns(abs(x))
+    return turned(k + 1, r) + 0.0
+
+
+_TABLE = instead("a look-up in an array of values made on the host")
+
+ROWS = (
+    function("sin", np.sin, by_size(sin_single, sin), _TABLE, "Sine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
+    function("cos", np.cos, by_size(cos_single, cos), _TABLE, "Cosine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
+    function("tan", np.tan, widened(tan), _TABLE, "Tangent of an angle in radians.", (0.6, 1.0), (-100.0, 100.0)),
+    function("sinpi", reference.half_turns(0), widened(sinpi), _TABLE, "sin(π x), exact at multiples of ½.", (0.6, 1.5), public=False),
+    function("cospi", reference.half_turns(1), widened(cospi), _TABLE, "cos(π x), exact at multiples of ½.", (0.6, 1.0), public=False),
+)

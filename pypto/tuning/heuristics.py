@@ -1,0 +1,62 @@
+"""Constants that are computed from the other arguments at launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pypto.ops.public import constexpr
+from pypto.tuning.launching import KernelInterface, Launchable, call_by_name
+
+Rule = Callable[[dict[str, Any]], Any]
+
+
+class Heuristics(KernelInterface):
+    """A kernel whose parameters in `values` are computed from the arguments of the launch, one after the other.
+
+    Each rule sees all arguments, defaults too, and what the rules before it gave. All else is as the kernel has it.
+    """
+
+    def __init__(self, fn: Launchable, arg_names: list[str], values: Mapping[str, Rule]) -> None:
+        self.fn, self.arg_names, self.values = fn, arg_names, values
+        self.__name__, self.__doc__ = getattr(fn, "__name__", "?"), fn.__doc__
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "fn":  # not made yet
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        defaults = getattr(getattr(self.fn, "signature", None), "defaults", {})
+        held = {**defaults, **call_by_name(self.arg_names, args, kwargs)}
+        given = {name: x.value if isinstance(x, constexpr) else x for name, x in held.items()}
+        for name, rule in self.values.items():
+            kwargs[name] = given[name] = rule(given)
+        return self.fn.run(*args, **kwargs)
+
+    def warmup(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run(*args, **{"grid": 1, **kwargs, "warmup": True})
+
+
+def heuristics(values: Mapping[str, Rule]) -> Callable[[Launchable], Heuristics]:
+    """Decorator of a kernel that computes constants from the arguments of a launch.
+
+    Parameters
+    ----------
+    values : dict
+        From the name of a parameter to a function of the arguments by name.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto as pto
+    >>> from pypto.tuning import heuristics
+    >>> @heuristics({"BLOCK": lambda args: len(args["x"])})
+    ... @pto.jit
+    ... def fill(x, value, BLOCK: pto.constexpr):
+    ...     pto.store(x + pto.arange(0, BLOCK), value)
+    >>> x = np.zeros(3, np.int32)
+    >>> fill[(1,)](x, 7)
+    >>> x
+    array([7, 7, 7], dtype=int32)
+    """
+    return lambda fn: Heuristics(fn, fn.arg_names, values)

@@ -1,0 +1,96 @@
+"""Dots of narrow numbers, several to a word where the machine multiplies words; elsewhere one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import pypto as pto
+from pypto.backends.cpu.target import CpuTarget
+from tests.backends_cpu.lowering import fixed_target, lowered
+from tests.conformance.cases import Launch
+from tests.conformance.fences import Fences
+
+WIDE = replace(fixed_target(), vector_bytes=64, registers=32, has_bf16_dot=True, has_int8_dot=True)
+PLAIN = replace(WIDE, has_bf16_dot=False, has_int8_dot=False)
+
+
+@pto.jit
+def product(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), c.dtype)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def product_with_transposed(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), c.dtype)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], pto.trans(b[j : j + BN, k : k + BK]), acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def stacked(a, b, c):
+    c[:, :, :] = pto.dot(a[:, :, :], b[:, :, :])
+
+
+def numbers(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
+    """Whole numbers whose products every accumulator holds; of int8 the whole range."""
+    most = 128 if dtype == np.int8 else 8
+    return np.random.default_rng(sum(shape)).integers(-most, most, shape).astype(dtype)
+
+
+def result_type(dtype: Any) -> Any:
+    return np.int32 if dtype == np.int8 else np.float32
+
+
+@pytest.mark.parametrize("dtype", [bfloat16, np.int8])
+@pytest.mark.parametrize("blocks", [(32, 32, 32), (64, 128, 64), (40, 24, 49)])
+@pytest.mark.parametrize("shape", [(64, 64, 64), (33, 17, 50), (5, 7, 16), (100, 70, 131), (1, 1, 33)])
+def test_products_are_exact(shape: tuple[int, int, int], blocks: tuple[int, int, int], dtype: Any, level: str) -> None:
+    m, n, k = shape
+    a, b = numbers(dtype, m, k), numbers(dtype, k, n)
+    grid = -(-m // blocks[0]), -(-n // blocks[1])
+    for kernel, right in ((product, b), (product_with_transposed, np.ascontiguousarray(b.T))):
+        with Fences() as fences:
+            c = fences.around(np.zeros((m, n), result_type(dtype)))
+            pto.jit(level=level)(kernel.function)[grid](a, right, c, *blocks)
+        np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
+
+
+@pytest.mark.parametrize("dtype", [bfloat16, np.int8])
+def test_stacks(dtype: Any, level: str) -> None:
+    a, b = numbers(dtype, 3, 20, 37), numbers(dtype, 3, 37, 50)
+    c = np.zeros((3, 20, 50), result_type(dtype))
+    pto.jit(level=level)(stacked.function)[1](a, b, c)
+    np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
+
+
+@pytest.mark.parametrize(("dtype", "instruction"), [(bfloat16, "dpbf16ps"), (np.int8, "vpdpbusd")])
+@pytest.mark.parametrize(("target", "k", "expected"), [(WIDE, 64, True), (WIDE, 8, False), (PLAIN, 64, False)])
+def test_when_words_are_multiplied(dtype: Any, instruction: str, target: CpuTarget, k: int, expected: bool) -> None:
+    a, b = numbers(dtype, 32, k), numbers(dtype, k, 32)
+    arguments = {"a": a, "b": b, "c": np.zeros((32, 32), result_type(dtype)), "BM": 32, "BN": 32, "BK": k}
+    assert (instruction in lowered(Launch(product, (1, 1), arguments, {}), target).text) == expected
+
+
+def test_numbers_made_in_the_kernel(level: str) -> None:
+    """Operands that were rounded to bfloat16 just before: what the words hold is what rounding gave."""
+
+    @pto.jit(level=level)
+    def rounded(x, y, out):
+        out[:, :] = pto.dot((x[:, :] * 1.01).to(pto.bfloat16), pto.trans(y[:, :].to(pto.bfloat16)))
+
+    x, y = np.random.default_rng(0).standard_normal((2, 48, 64), np.float32)
+    out = np.zeros((48, 48), np.float32)
+    rounded[1](x, y, out)
+    expected = (x * np.float32(1.01)).astype(bfloat16).astype(float) @ y.astype(bfloat16).astype(float).T
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)

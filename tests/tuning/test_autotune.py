@@ -1,0 +1,131 @@
+"""The autotuner chooses a right configuration and leaves arrays as one launch does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.errors import Diagnostic
+from pypto.tuning import Autotuner, Config, autotune, heuristics
+
+
+def bump(x: Any, n: Any, BLOCK: pto.constexpr, SCALE: pto.constexpr = 1) -> None:
+    pto.static_assert(BLOCK != 13, "an unlucky size")
+    i = pto.program_id(0) * BLOCK + pto.arange(0, BLOCK)
+    pto.store(x + i, pto.load(x + i, mask=i < n) * 2 + SCALE, mask=i < n)
+
+
+def tuner(*configs: Config, **options: Any) -> Autotuner:
+    return autotune(list(configs), key=["n"], **options)(pto.jit(bump))
+
+
+def launch(kernel: Any, x: Any, **more: Any) -> None:
+    kernel[lambda meta: (-(-len(x) // meta["BLOCK"]),)](x, len(x), **more)
+
+
+def ones(n: int) -> Any:
+    return np.ones(n, np.float32)
+
+
+def test_every_launch_is_one_run() -> None:
+    kernel, x = tuner(Config({"BLOCK": 16}), Config({"BLOCK": 32})), ones(40)
+    for expected in (3, 7, 15):
+        launch(kernel, x)
+        np.testing.assert_array_equal(x, expected)
+    assert len(kernel.cache) == 1
+
+
+def test_each_key_is_tuned_anew() -> None:
+    kernel = tuner(Config({"BLOCK": 16}), Config({"BLOCK": 32}))
+    for x in (ones(10), ones(20), ones(20), np.ones(20, np.float64)):
+        launch(kernel, x)
+    assert len(kernel.cache) == 3
+
+
+def test_one_configuration_is_not_measured() -> None:
+    kernel, x = tuner(Config({"BLOCK": 16})), ones(20)
+    launch(kernel, x)
+    np.testing.assert_array_equal(x, 3)
+    assert not kernel.configs_timings
+
+
+def test_configurations_that_do_not_compile_are_left_out() -> None:
+    kernel, x = tuner(Config({"BLOCK": 13}), Config({"BLOCK": 16})), ones(20)
+    launch(kernel, x)
+    np.testing.assert_array_equal(x, 3)
+    assert kernel.best_config is not None
+    assert kernel.best_config.kwargs == {"BLOCK": 16}
+
+
+def test_where_none_compiles_the_first_error_is_raised() -> None:
+    kernel = tuner(Config({"BLOCK": 13}), Config({"BLOCK": 13, "SCALE": 2}))
+    with pytest.raises(Diagnostic, match="an unlucky size"):
+        launch(kernel, ones(20))
+
+
+def test_hooks_pruning_and_own_measurement() -> None:
+    seen: list[str] = []
+
+    def measure(call: Any, quantiles: Any) -> list[float]:
+        call()
+        seen.append("measured")
+        return [1.0 if len(seen) > 4 else 2.0] * 3
+
+    kernel = tuner(
+        Config({"BLOCK": 8}), Config({"BLOCK": 16}, pre_hook=lambda named: seen.append(f"before {named['BLOCK']}")),
+        Config({"BLOCK": 32}), Config({"BLOCK": 64}),
+        prune_configs_by={
+            "early_config_prune": lambda configs, named, **_: [c for c in configs if c.kwargs["BLOCK"] > 8],
+            "perf_model": lambda BLOCK, **_: BLOCK, "top_k": 2,
+        },
+        post_hook=lambda named, exception: seen.append("after"), do_bench=measure,
+    )  # fmt: skip
+    x = ones(20)
+    launch(kernel, x)
+    assert seen == ["before 16", "after", "measured", "after", "measured"]
+    assert kernel.best_config is not None
+    assert kernel.best_config.kwargs == {"BLOCK": 32}
+    np.testing.assert_array_equal(x, 3)
+
+
+def test_reset_to_zero_and_restore_value() -> None:
+    kernel, x = tuner(Config({"BLOCK": 16}), Config({"BLOCK": 32}), reset_to_zero=["x"]), ones(20)
+    launch(kernel, x)
+    np.testing.assert_array_equal(x, 1)
+    kernel, x = tuner(Config({"BLOCK": 16}), Config({"BLOCK": 32}), restore_value=["x"]), ones(20)
+    launch(kernel, x)
+    np.testing.assert_array_equal(x, 3)
+
+
+def test_a_constant_is_given_or_tuned() -> None:
+    kernel = tuner(Config({"BLOCK": 16}), Config({"BLOCK": 32}))
+    with pytest.raises(ValueError, match="BLOCK given in the launch and tuned as well"):
+        kernel[(1,)](ones(20), 20, BLOCK=16)
+
+
+def test_heuristics_above_and_below_tuning() -> None:
+    rules = {"SCALE": lambda args: 5 if args["n"] > 10 else 1}
+    for kernel in (
+        heuristics(rules)(tuner(Config({"BLOCK": 16}), Config({"BLOCK": 32}))),
+        autotune([Config({"BLOCK": 16}), Config({"BLOCK": 32})], key=["n"])(heuristics(rules)(pto.jit(bump))),
+    ):
+        x = ones(20)
+        launch(kernel, x)
+        np.testing.assert_array_equal(x, 7)
+
+
+def test_configurations_compare() -> None:
+    a, b = Config({"BLOCK": 16}, num_warps=4), Config({"BLOCK": 16}, num_warps=4)
+    assert a == b
+    assert hash(a) == hash(b)
+    assert a != Config({"BLOCK": 16}, num_warps=8)
+    assert str(a) == "BLOCK: 16, num_warps: 4, num_ctas: 1, num_stages: 3, maxnreg: None"
+    assert a.all_kwargs() == {"BLOCK": 16, "num_warps": 4, "num_ctas": 1, "num_stages": 3}
+
+
+def test_warming_up_compiles_them_all() -> None:
+    kernel = tuner(Config({"BLOCK": 16}), Config({"BLOCK": 32}))
+    assert len(kernel.warmup(pto.float32, 20)) == 2
