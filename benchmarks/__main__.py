@@ -16,16 +16,18 @@ from benchmarks.limits import measure
 from benchmarks.peak import peaks
 from benchmarks.peers import VARIABLE, cores, imported, limited_threads, load
 from benchmarks.plot import draw
-from benchmarks.report import Report, tables, to_json
+from benchmarks.report import Report, to_json
 from benchmarks.runner import Missing, Pace, Probed, Result, Row, Suite, run_probe, run_row
 from benchmarks.steady import become_steady
 from benchmarks.suites import SUITES
+from benchmarks.tables import tables
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
 BUSY: Final = 0.7
+PEERS: Final = "torch,torch.compile,numba,jax,onnxruntime"
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -36,7 +38,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         suite.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
         suite.add_argument("--plot", type=Path, metavar="FILE", help="draw them as a PNG; needs matplotlib")
         suite.add_argument("--only", default="", metavar="TEXT", help="only rows whose name and shape contain TEXT")
-        suite.add_argument("--peers", metavar="NAMES", help="only these of torch,torch.compile,numba,jax, beside numpy")
+        suite.add_argument("--peers", metavar="NAMES", help=f"only these of {PEERS}, beside numpy")
         suite.add_argument("--rounds", type=int, default=Pace().rounds, help="rounds over all implementations of a row")
         suite.add_argument("--threads", type=int, metavar="N", help="all rows on N threads")
         memory = "measure the peak memory of ours and torch, too; core does"
@@ -62,7 +64,7 @@ def measure_suite(suite: Suite, rows: Sequence[Row], only: str, pace: Pace, memo
 
     busy = load()
     counts = sorted({1, cores(), *(n for row in rows for n in row.threads if n)})
-    probes = [p for p in suite.probes if only in f"{p.name} {p.what}" and is_there(p.needs)]
+    probes = [p for p in suite.probes if only in f"{p.name} {p.what}" and is_there(p.needs) and p.cores <= counts[-1]]
     growths = [g for g in suite.growths if only in f"{g.name} {g.what}"]
     with Progress(transient=True) as progress:
         task = progress.add_task("the machine's limits", total=1 + len(rows) + len(probes) + len(growths))
@@ -93,7 +95,15 @@ def run_threads(
     for n in dict.fromkeys(n or cores() for n in row.threads):
         found = peaks(suite.name, row, n) if memory else {}
         results.append(run_row(row, n, limited_threads, pace, found))
+        if not progress.console.is_terminal:  # where the bar cannot be seen, a long run says how far it is
+            progress.console.print(one_line(results[-1]), highlight=False)
     return results
+
+
+def one_line(result: Result) -> str:
+    """How a row went, in short."""
+    ratio = result.ratio()
+    return f"{result.title}: " + (f"{ratio:.2f}x {result.best_peer}" if ratio else "nothing to compare")
 
 
 def show(report: Report, console: Console) -> None:

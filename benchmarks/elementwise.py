@@ -16,7 +16,7 @@ from benchmarks.runner import Bar, Case, Impl, Row
 GELU = np.float32(np.sqrt(2 / np.pi))
 
 
-def add_case(n: int, compiled: bool = True) -> Case:
+def add_case(n: int) -> Case:
     x, y, out = random(n), random(n, spread=2), np.empty(n, np.float32)
 
     def into(torch: Any) -> Mapping[str, Impl]:
@@ -25,7 +25,7 @@ def add_case(n: int, compiled: bool = True) -> Case:
 
     peers = {
         "numpy": lambda: np.add(x, y, out=out),
-        **torch_function(lambda _, a, b: a + b, x, y, compiled=compiled),
+        **torch_function(lambda _, a, b: a + b, x, y),
         **torch_peers(into),
         **numba_function("add", x, y, out),
         **jax_function(lambda _, a, b: a + b, x, y),
@@ -33,7 +33,7 @@ def add_case(n: int, compiled: bool = True) -> Case:
     return Case(bind(out, elementwise.add, x, y, out), peers, lambda: x.astype(np.float64) + y, [out])
 
 
-def gelu_case(n: int, compiled: bool = True) -> Case:
+def gelu_case(n: int) -> Case:
     x, out = random(n), np.empty(n, np.float32)
 
     def numpy() -> Any:
@@ -49,7 +49,7 @@ def gelu_case(n: int, compiled: bool = True) -> Case:
 
     peers = {
         "numpy": numpy,
-        **torch_function(lambda t, a: t.nn.functional.gelu(a, approximate="tanh"), x, compiled=compiled),
+        **torch_function(lambda t, a: t.nn.functional.gelu(a, approximate="tanh"), x),
         **numba_function("gelu", x, out),
         **jax_function(lambda jax, a: jax.nn.gelu(a, approximate=True), x),
     }

@@ -152,11 +152,12 @@ ONEDNN: Final = (Bar("torch", 0.95),)
 THIN: Final = (Bar("blas", 1.4),)
 BEST: Final = (Bar("", 0.95),)
 BARRED: Final = (
-    row(cube(512), BLAS, "gemm fp32"),
+    row(cube(512), PEAK, "gemm fp32", threads=(1, 0)),
     row(cube(1024), PEAK, "gemm fp32", threads=(1, 0)),
-    row(cube(2048), BLAS, "gemm fp32"),
+    row(cube(2048), PEAK, "gemm fp32", threads=(1, 0)),
     row(cube(4096), BLAS, "gemm fp32"),
     row((1000, 1001, 999), BLAS, "gemm fp32"),
+    row((511, 2049, 1023), BLAS, "gemm fp32"),
     row(cube(1024), ONEDNN, "gemm bf16", "bf16"),
     row(cube(1024), ONEDNN, "gemm int8", "int8"),
     *(row((m, 4096, 4096), THIN, "gemm thin", blocks=(m, 128, 128)) for m in (1, 4, 16)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import timeit
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -10,10 +11,12 @@ import numpy as np
 
 from benchmarks.data import bind, random
 from benchmarks.kernels import calls, elementwise, rows
-from benchmarks.peers import imported, numba_function, torch_peers
-from benchmarks.runner import Bar, Case, Impl, Missing, Row, Suite
+from benchmarks.peers import imported, limited_threads, numba_function, torch_peers
+from benchmarks.runner import Bar, Case, Impl, Missing, Probe, Row, Suite
 
 SMALL: Final = 16
+BUSY: Final = 4096
+CALLS: Final = 500
 Call = Callable[[], Any]
 
 
@@ -60,12 +63,21 @@ def kept_case() -> Case:
 
 
 def torch_case() -> Case:
-    """The same on torch tensors."""
+    """The same on torch tensors, which numpy and numba take as the arrays that they share memory with."""
     import torch
 
     x, y, out = small()
-    ours = partial(elementwise.add_kernel[(1,)], *map(torch.from_numpy, (x, y, out)), SMALL)
-    return Case(ours, peers(x, y, out), lambda: x.astype(np.float64) + y, [out], written_to(out))
+    tensors = tuple(map(torch.from_numpy, (x, y, out)))
+    ours = partial(elementwise.add_kernel[(1,)], *tensors, SMALL)
+    others = peers(x, y, out)
+    for name, call in others.items():
+        if isinstance(call, partial) and not name.startswith("torch"):
+            others[name] = partial(by_array, call.func, *tensors)
+    return Case(ours, others, lambda: x.astype(np.float64) + y, [out], written_to(out))
+
+
+def by_array(function: Callable[..., Any], x: Any, y: Any, out: Any) -> None:
+    function(x.numpy(), y.numpy(), out.numpy())
 
 
 def threaded_case(n: int) -> Case:
@@ -140,6 +152,22 @@ def row_case() -> Case:
     return Case(ours, {"numpy": numpy, **torch_peers(by_torch)}, reference, [out], written_to(out))
 
 
+def through_pool(rounds: int = 15) -> list[float]:
+    """Seconds that two programs on two threads take beyond the half of what they take on one, one figure per round.
+
+    A launch with less work than this stays on one thread, so that it cannot be timed alone.
+    """
+    x, out = random(2 * BUSY), np.empty(2 * BUSY, np.float32)
+    call = partial(calls.busy_kernel[(2,)], x, out, BUSY)
+    return [fastest(call, 2) - fastest(call, 1) / 2 for _ in range(rounds)]
+
+
+def fastest(call: Call, threads: int) -> float:
+    """Least seconds of many calls."""
+    with limited_threads(threads):
+        return min(timeit.repeat(call, number=1, repeat=CALLS))
+
+
 INF: Final = float("inf")
 
 
@@ -148,7 +176,7 @@ def row(
 ) -> Row:
     """A row of calls that are held against a time, and against everybody."""
     bars, family = (Bar("", 0.95),), "launch"
-    return Row(name, shape, work, "call", "", 3e-6, build, bars, (threads,), family, 0.0, most, needs)
+    return Row(name, shape, work, "call", "call", 3e-6, build, bars, (threads,), family, 0.0, most, needs)
 
 
 ROWS: Final = (
@@ -160,4 +188,5 @@ ROWS: Final = (
     row("launch", "softmax of 4 x 64", row_case, INF),
     row("launch", "two threads, 128K floats", partial(threaded_case, 1 << 17), INF, threads=0),
 )
-LAUNCH: Final = Suite("launch", ROWS)
+THROUGH_POOL: Final = Probe("launch through the pool", "beyond half the work's time", 0.4e-6, through_pool, cores=2)
+LAUNCH: Final = Suite("launch", ROWS, (THROUGH_POOL,))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import threading
 import time
+import timeit
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -21,6 +24,7 @@ MOVED: Final = MappingProxyType({"read": 1, "copy": 2, "add": 3})
 PASS_BYTES: Final = 256 << 20
 FMA_ROUNDS: Final = 1_000_000
 REPEATS: Final = 9
+CALLS: Final = 20_000
 
 Loop = Callable[..., None]
 
@@ -41,7 +45,8 @@ class Limits:
 
     "fma", "fma64", "bf16" and "int8" in operations per second, the rate of "fma" in place of the latter two where the
     machine has no instruction for them; "read", "copy" and "add" at "L1", "L2", "L3" and "DRAM" in bytes moved per
-    second, stores past the caches included where they are faster.
+    second, stores past the caches included where they are faster; "call" in calls from Python of a C function that
+    does next to nothing, on one thread.
     """
 
     rates: Mapping[str, Mapping[int, float]]
@@ -94,7 +99,14 @@ def measure(threads: Sequence[int]) -> Limits:
         for level in (*OWN, *SHARED):
             for name, rate in stream_rates(machine, level, n).items():
                 rates.setdefault(f"{name} {level}", {})[n] = rate
+        rates.setdefault("call", {})[n] = call_rate()
     return Limits(rates)
+
+
+def call_rate() -> float:
+    """Calls of a C function per second."""
+    function = partial(operator.is_, None, None)
+    return CALLS / min(timeit.repeat(function, number=CALLS, repeat=REPEATS))
 
 
 def product_rate(machine: Machine, name: str, threads: int) -> float:

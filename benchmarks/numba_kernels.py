@@ -150,6 +150,22 @@ def sort(x, out):
         out[i] = np.sort(x[i])
 
 
+@numba.njit(parallel=True)
+def argsort(x, out):
+    for i in numba.prange(x.shape[0]):
+        out[i] = np.argsort(x[i])
+
+
+@numba.njit(parallel=True)
+def histogram(x, out):
+    parts = numba.get_num_threads()
+    counts, step = np.zeros((parts, out.size), np.int32), (x.size + parts - 1) // parts
+    for p in numba.prange(parts):
+        for i in range(p * step, min(x.size, p * step + step)):
+            counts[p, x[i]] += 1
+    out[:] = counts.sum(0)
+
+
 @jit
 def column_sum(x, out):
     for b in numba.prange((x.shape[1] + 255) // 256):

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from benchmarks.runner import Impl, Missing
 
-PACKAGES: Final = ("numpy", "llvmlite", "torch", "numba", "jax", "threadpoolctl", "pypto-jit")
-EXTRAS: Final = ("torch", "numba", "jax")
+EXTRAS: Final = ("torch", "numba", "jax", "onnxruntime", "onnx")
+PACKAGES: Final = ("numpy", "llvmlite", *EXTRAS, "threadpoolctl", "pypto-jit")
 VARIABLE: Final = "BENCHMARK_PEERS"
 
 

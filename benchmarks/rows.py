@@ -15,7 +15,7 @@ from benchmarks.peers import jax_function, numba_function, torch_function, torch
 from benchmarks.runner import Bar, Case, Impl, Row, Suite
 
 
-def softmax_case(m: int, n: int, compiled: bool = True) -> Case:
+def softmax_case(m: int, n: int) -> Case:
     x, out = random(m, n, spread=16), np.empty((m, n), np.float32)
 
     def numpy() -> Any:
@@ -34,7 +34,7 @@ def softmax_case(m: int, n: int, compiled: bool = True) -> Case:
 
     peers = {
         "numpy": numpy,
-        **torch_function(lambda torch, a: torch.softmax(a, -1), x, compiled=compiled),
+        **torch_function(lambda torch, a: torch.softmax(a, -1), x),
         **torch_peers(into),
         **numba_function("softmax", x, out),
         **jax_function(lambda jax, a: jax.nn.softmax(a, axis=1), x),
@@ -218,6 +218,34 @@ def sort_case(m: int, n: int) -> Case:
     return Case(bind(out, kernels.sort, x, out), peers, lambda: np.sort(x.astype(np.float64), axis=1), [out])
 
 
+def argsort_case(m: int, n: int) -> Case:
+    """What is compared are the elements at the places: equal ones may be in any order."""
+    x, out = random(m, n), np.empty((m, n), np.int32)
+    peers = {
+        "numpy": lambda: np.argsort(x, axis=1),
+        **torch_function(lambda torch, a: torch.argsort(a, 1), x, compiled=False),
+        **numba_function("argsort", x, out),
+        **jax_function(lambda jax, a: jax.numpy.argsort(a, axis=1), x),
+    }
+
+    def picked(places: Any) -> Any:
+        return np.take_along_axis(x, np.asarray(places, np.int64), 1)
+
+    ours = bind(out, kernels.argsort, x, out)
+    return Case(ours, peers, lambda: np.sort(x, axis=1), [out], picked)
+
+
+def histogram_case(n: int, bins: int) -> Case:
+    x, out = np.random.default_rng(n).integers(0, bins, n, np.int32), np.empty(bins, np.int32)
+    peers = {
+        "numpy": lambda: np.bincount(x, minlength=bins),
+        **torch_function(lambda torch, a: torch.bincount(a, minlength=bins), x, compiled=False),
+        **numba_function("histogram", x, out),
+        **jax_function(lambda jax, a: jax.numpy.bincount(a, length=bins), x),
+    }
+    return Case(bind(out, kernels.histogram, x, out), peers, lambda: np.bincount(x, minlength=bins), [out])
+
+
 def topk_case(m: int, n: int, k: int) -> Case:
     x, out = random(m, n), np.empty((m, k), np.float32)
 
@@ -266,5 +294,8 @@ MORE: Final = (
     row("layer norm", layer_norm_case, (8192, 768), 8, 8, 1e-5, "norms", BEST),
     row("cumsum", cumsum_case, (4096, 4096), 8, 1, 1e-2, "scans", BEST),
     row("column sum", column_sum_case, (4096, 4096), 4, 1, 2e-3, "scans", BEST),
-)
+    row("argsort", argsort_case, (4096, 2048), 8, 0, 0.0, "sort", BEST),
+    Row("histogram", "16M, 256 bins", 4.0 * 2**24, "B", "read DRAM", 0.0, partial(histogram_case, 1 << 24, 256), BEST,
+        (0,), "histogram"),
+)  # fmt: skip
 ROWS: Final = Suite("rows", (*elementwise.ROWS, *BARRED, *MORE), (), 2.0, 0.95)

@@ -154,13 +154,17 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A time that has no peer, only a bar: `measure` gives the samples in seconds, or Missing."""
+    """A time that has no peer, only a bar: `measure` gives the samples in seconds, or Missing.
+
+    It is left out without the library that it needs, and on fewer cores.
+    """
 
     name: str
     what: str
     most: float
     measure: Callable[[], Sequence[float] | Missing]
     needs: str = ""
+    cores: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +194,15 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long to measure: rounds over all implementations, and seconds for each of them in a round."""
+    """How long to measure: rounds over all implementations, and seconds for each of them in a round.
+
+    After a third of the rounds, one that has taken more than `most` seconds is measured no more.
+    """
 
     rounds: int = 9
     seconds: float = 0.06
     gap: float = 0.004
+    most: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,10 +325,13 @@ def interleave(impls: Mapping[str, Impl], pace: Pace) -> dict[str, Timing]:
     """Time implementations by turns, so that a noisy neighbour disturbs all of them alike."""
     counts = {name: _calls(impl, pace.seconds) for name, impl in impls.items()}
     samples: dict[str, list[float]] = {name: [] for name in impls}
-    for _ in range(pace.rounds):
+    for number in range(pace.rounds):
         for name, impl in impls.items():
+            if 3 * number > pace.rounds and sum(samples[name]) > pace.most:
+                continue
             time.sleep(pace.gap)  # lets the threads of the one before stop spinning
-            impl()
+            if counts[name] > 1:  # a long call has no need of warm caches
+                impl()
             samples[name] += _sample(impl, counts[name])
     return {name: Timing.of(times) for name, times in samples.items()}
 

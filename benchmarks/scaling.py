@@ -1,4 +1,4 @@
-"""The suite `scaling`: sizes over five decades, on one thread and on all; torch.compile is left to the other suites."""
+"""The suite `scaling`: sizes over five decades, on one thread and on all."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ BOTH: Final = (1, 0)
 
 
 def add_row(n: int) -> Row:
-    made = partial(add_case, n, compiled=False)
+    made = partial(add_case, n)
     return Row("vector add", count(n), 12 * n, "B", memory_limit("add", 12 * n), 3e-7, made, (), BOTH)
 
 
 def gelu_row(n: int) -> Row:
-    made = partial(gelu_case, n, compiled=False)
+    made = partial(gelu_case, n)
     return Row("gelu", count(n), 8 * n, "B", memory_limit("copy", 8 * n), 1e-6, made, (), BOTH)
 
 
 def softmax_row(n: int) -> Row:
-    made, shape = partial(softmax_case, n // ROW, ROW, compiled=False), f"{count(n // ROW)} x {ROW}"
+    made, shape = partial(softmax_case, n // ROW, ROW), f"{count(n // ROW)} x {ROW}"
     return Row("softmax", shape, 8 * n, "B", memory_limit("copy", 8 * n), 1e-6, made, (), BOTH)
 
 

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from benchmarks import attention, gemm, growth, launch, probes, rows
 from benchmarks.elementwise import ROWS as ELEMENTWISE
-from benchmarks.encoder import BATCH, LONG, REAL_TOKENS, encoder_case, encoder_flops, long_batch, real_batch
+from benchmarks.encoder import BATCH, LENGTHS, LONG, encoder_case, encoder_flops, long_batch, real_batch
 from benchmarks.runner import Bar, Row, Suite
 from benchmarks.scaling import SCALING
 
 
-def encoder_row(shape: str, tokens: int, make_batch: Callable[[], Any]) -> Row:
+def encoder_row(shape: str, lengths: tuple[int, ...], make_batch: Callable[[], Any]) -> Row:
     """The sentence encoder of the tutorials on one of its batches."""
     bars = (Bar("numpy", 3.0), Bar("torch", 1.0), Bar("", 1.2))
-    build, family = partial(encoder_case, make_batch), "sentence encoder"
-    return Row("sentence encoder", shape, encoder_flops(tokens), "flop", "fma", 1e-5, build, bars, (0,), family)
+    build, family = partial(encoder_case, lengths, make_batch), "sentence encoder"
+    return Row("sentence encoder", shape, encoder_flops(sum(lengths)), "flop", "fma", 1e-5, build, bars, (0,), family)
 
 
 BARRED: Final = (
@@ -27,10 +27,10 @@ BARRED: Final = (
     *gemm.BARRED,
     *attention.BARRED,
     *launch.ROWS[:3],
-    encoder_row("32 sentences", REAL_TOKENS, real_batch),
-    encoder_row("32 x 128 tokens", BATCH * LONG, long_batch),
+    encoder_row("32 sentences", LENGTHS, real_batch),
+    encoder_row("32 x 128 tokens", (LONG,) * BATCH, long_batch),
 )
-CORE: Final = Suite("core", BARRED, probes.PROBES, 2.0, 0.95, memory=True)
+CORE: Final = Suite("core", BARRED, (*probes.PROBES, launch.THROUGH_POOL), 2.0, 0.95, memory=True)
 COMPILE: Final = Suite("compile", (), (*probes.PROBES, *probes.PEERS), growths=growth.GROWTHS)
 ALL: Final = (CORE, gemm.GEMM, rows.ROWS, attention.ATTENTION, launch.LAUNCH, COMPILE, SCALING)
 SUITES: Final = MappingProxyType({suite.name: suite for suite in ALL})

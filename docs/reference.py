@@ -63,6 +63,8 @@ class Entry:
             return next((text for stem, text in FAMILIES.items() if module.startswith(stem)), "Other ops")
         if isinstance(self.value, DType):
             return "Types"
+        if self.name not in language.__all__:
+            return "Kernels, launches and tools"
         return "Functions in the language" if inspect.isfunction(self.value) else "Built into the front end"
 
     @property
@@ -87,7 +89,7 @@ def origin(row: OpRow) -> str:
 
 
 def entries() -> list[Entry]:
-    return [Entry(name, getattr(language, name)) for name in sorted(language.__all__)]
+    return [Entry(name, getattr(pto, name)) for name in sorted({*pto.__all__} - {"language"})]
 
 
 def page(entry: Entry) -> str:
@@ -220,7 +222,7 @@ def index(found: list[Entry]) -> str:
     lines = [
         "# Reference",
         "",
-        "Every public name of the language, from the op table. Written by `python -m docs.reference`.",
+        "Every public name, from the op table and the docstrings. Written by `python -m docs.reference`.",
     ]
     for family in sorted({e.family for e in found}):
         lines += ["", f"## {family}", "", "| | |", "|---|---|"]

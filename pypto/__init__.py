@@ -13,6 +13,7 @@ from pypto.errors import PyptoWarning
 from pypto.jit import Kernel, get_num_threads, interpret, interpreter, jit, set_num_threads
 from pypto.language import *  # noqa: F403
 from pypto.language import __all__ as _names
+from pypto.profiler import profile
 from pypto.tuning import heuristics
 
 if (_conflict := cann_conflict()) is not None:
@@ -20,6 +21,7 @@ if (_conflict := cann_conflict()) is not None:
 
 # fmt: off
 __all__ = [  # noqa: PLE0604
-    "Kernel", "get_num_threads", "heuristics", "interpret", "interpreter", "jit", "language", "set_num_threads",
+    "Kernel", "get_num_threads", "heuristics", "interpret", "interpreter", "jit", "language", "profile",
+    "set_num_threads",
     *_names,
 ]

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import gc
 import hashlib
+import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pypto.backends.base import Artifact
+from pypto.backends.base import Artifact, timed
 from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.printer import print_function
 from pypto.ir.types import TileType
-from pypto.ir.verify import verify
 from pypto.language import METHODS
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings
 from pypto.passes import optimize, prepare
+from pypto.passes.carried import LAYOUTS, carried, initial, yields
 from pypto.runtime.launch import Scratch
+from pypto.runtime.signature import IGNORED
 
 _FORMAT = "1"  # of the artifact's bytes
 
@@ -35,7 +40,7 @@ class Session:
     backends: dict[tuple[str, bool], Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     scratch: Scratch = field(default_factory=Scratch)
-    threads_set: int = 0
+    shared: Any = field(default_factory=ctypes.c_int64.__mul__(64))  # what native launches look at; see `launcher`
 
     @functools.cached_property
     def cache(self) -> Any:
@@ -53,8 +58,27 @@ class Session:
 
     @property
     def threads(self) -> int:
-        """Threads of a launch."""
-        return min(self.threads_set, self.most_threads) if self.threads_set else self.most_threads
+        """Threads of a launch; setting them to 0 is all that there are."""
+        return int(self.shared[0]) or self.most_threads
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self.shared[0] = min(count, self.most_threads) if count > 0 else self.most_threads
+
+    @functools.cached_property
+    def launcher(self) -> Any:
+        """Makes launches in native code; None where only Python does."""
+        from pypto.backends.cpu.launcher.native import make_launcher
+
+        self.threads = self.threads
+        engine, stored = self.backend(KernelOptions()).engine, functools.partial(self.stored, "")
+        return make_launcher(engine, stored, self.shared, IGNORED) if self.settings.launcher == "native" else None
+
+    def scratch_address(self, size: int) -> int:
+        """Scratch memory for a launch in this thread."""
+        if size > self.scratch.bytes and self.launcher:
+            self.launcher.provide(size)
+        return self.scratch.at_least(size)
 
     def backend(self, options: KernelOptions) -> Any:
         level = options.level or self.settings.level
@@ -117,48 +141,59 @@ class Program:
         self.backend.run(self.executable, args, programs, self.artifact.cost, threads)
 
 
-def to_ir(source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, timings: dict[str, float]) -> Built:
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """IR is made of many objects that stay: walking them again and again takes longer than all passes together."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@without_collection()
+def to_ir(source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, options: KernelOptions,
+          timings: dict[str, float]) -> Built:
     """Tile IR of a kernel, verified."""
-    start = time.perf_counter()
-    built = build(source, specs, facts, METHODS)
-    timings["frontend"] = time.perf_counter() - start
-    start = time.perf_counter()
-    verify(built.function, TABLE)
-    timings["verify"] = time.perf_counter() - start
+    with timed(timings, "frontend"):
+        built = build(source, specs, facts, METHODS, options.max_ops)
+    with timed(timings, "verify"):
+        verify(built.function, TABLE)
     return built
 
 
 def prepared(function: Function, timings: dict[str, float]) -> Function:
-    start = time.perf_counter()
-    function = prepare(function)
-    timings["prepare"] = time.perf_counter() - start
-    return function
+    with timed(timings, "prepare"):
+        return prepare(function)
 
 
+@without_collection()
 def compile_program(built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float]) -> Program:
     """Machine code of a kernel, from the disk cache when it is there."""
     shared = session()
     function = prepared(built.function, timings)
     function.attrs["noalias"] = noalias
+    if options.profile:
+        function.attrs["profile"] = True
     program = Program(built, function, written_arrays(function), timings, shared.backend(options))
     backend = program.backend
 
     def make() -> bytes:
-        start = time.perf_counter()
-        optimized = optimize(function)
-        timings["optimize_ir"] = time.perf_counter() - start
+        with timed(timings, "optimize"):
+            optimized = optimize(function)
         artifact: Artifact = backend.compile(optimized, timings)
         return artifact.to_bytes()
 
-    start = time.perf_counter()
-    parts = (("ir", print_function(function)), ("options", repr(options)), *backend.key_parts())
-    data = shared.through_cache(parts, make)
-    inside = ("optimize_ir", "lower", "parse", "optimize", "codegen")
-    timings["cache"] = time.perf_counter() - start - sum(timings.get(k, 0.0) for k in inside)
-    start = time.perf_counter()
-    program.artifact = Artifact.from_bytes(data)
-    program.executable = backend.load(program.artifact)
-    timings["load"] = time.perf_counter() - start
+    before = sum(timings.values())
+    with timed(timings, "cache"):
+        parts = (("ir", print_function(function, options.profile)), ("options", repr(options)), *backend.key_parts())
+        data = shared.through_cache(parts, make)
+    timings["cache"] -= sum(timings.values()) - timings["cache"] - before
+    with timed(timings, "load"):
+        program.artifact = Artifact.from_bytes(data)
+        program.executable = backend.load(program.artifact)
     return program
 
 
@@ -191,14 +226,10 @@ def holds_data(op: Op) -> bool:
 
 def flows(op: Op) -> Iterator[tuple[Value, Value]]:
     """Pairs of values, the second of which the first may be or be made from."""
-    for region in op.regions:
-        carried = region.args[len(region.args) - len(op.results) :]
-        ends = region.terminator.operands
-        yield from zip(carried, op.operands[len(op.operands) - len(carried) :], strict=True) if region.args else ()
-        if len(ends) == len(op.results):
-            yield from zip(op.results, ends, strict=True)
-            yield from zip(carried, ends, strict=True) if region.args else ()
-    if not op.regions:
-        yield from ((v, o) for v in op.results for o in op.operands)
-    elif op.name != "if":  # a loop that never runs
-        yield from zip(op.results, op.operands[len(op.operands) - len(op.results) :], strict=True)
+    if op.name not in LAYOUTS:
+        yield from itertools.product(op.results, op.operands)
+        return
+    for ends in (initial(op), *yields(op)):  # what a loop begins with is its result if it never runs
+        yield from zip(op.results, ends, strict=False)
+        for region in op.regions:
+            yield from zip(carried(op, region), ends, strict=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 import sys
 import threading
@@ -12,21 +11,20 @@ from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
 
+from pypto.arguments import describe, seen, shown, spec_key
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
-from pypto.errors.launch import NotLaunched, ReadOnlyArgument, UnsupportedArgument
-from pypto.ir.types import Type, scalar
-from pypto.ops.public import constexpr
+from pypto.errors.launch import NotLaunched, ReadOnlyArgument
 from pypto.options import KernelOptions
-from pypto.runtime.arrays import ArrayInfo, array_info, array_type, scalar_dtype, stand_in
-from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, constant_key, disjoint, fingerprint, overlaps
-from pypto.runtime.signature import Signature, fixed_fields, flatten, plain
+from pypto.runtime.arrays import ArrayInfo, array_info, stand_in
+from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
+from pypto.runtime.mode import MODE, PLAIN, mode, only_profiled
+from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
 
 if TYPE_CHECKING:
-    from pypto.frontend import ArgSpec, ConstSpec, KernelSource
+    from pypto.frontend import ArgSpec, KernelSource
 
-_INTERPRETING: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("interpreting", default=False)
 _MOST_ENTRIES: Final = 4096
 _ACCEPTED: Final = ("do_not_specialize_on_alignment", "noinline", "debug", "repr", "launch_metadata", "version")
 
@@ -75,6 +73,8 @@ class Kernel:
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self._known: dict[Any, list[Specialization]] = {}
         self._lock = threading.RLock()
+        self.table: Any = None  # what the native launcher knows of this kernel, once something was launched
+        self._subscript: Callable[[Grid], Callable[..., None]] = self._first_subscript
 
     @functools.cached_property
     def compiler(self) -> Any:
@@ -91,11 +91,27 @@ class Kernel:
         return KernelSource.of(self.function)
 
     @functools.cached_property
+    def profiled(self) -> Kernel:
+        """The kernel whose statements note their times, for `pto.profile`."""
+        made = Kernel(self.function, replace(self.options, profile=True), self.opaque)
+        made.add_pre_run_hook(only_profiled)
+        return made
+
+    @functools.cached_property
     def interpreted(self) -> bool:
         return bool(self.options.interpret or self.compiler.session().settings.interpret)
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
-        return functools.partial(self.launch, grid)
+        return self._subscript(grid)
+
+    def _first_subscript(self, grid: Grid) -> Callable[..., None]:
+        launcher = None if self.interpreted else self.compiler.session().launcher
+        with self._lock:
+            if launcher and not self.table:
+                self.table = launcher.table(self, self.through_python, MODE, PLAIN)
+            python = functools.partial(functools.partial, self.through_python)
+            self._subscript = self.table.subscript if self.table else python
+        return self._subscript(grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise self._placed(NotLaunched(kernel=self.signature.kernel))
@@ -130,25 +146,74 @@ class Kernel:
 
     def launch(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """Run the kernel for every program of the grid; returns when all are done."""
+        self._subscript(grid)(*args, **given)
+
+    def bind(self, *args: Any, grid: Grid, **given: Any) -> Callable[[], None]:
+        """A launch that is ready to be made, any number of times, on these arguments.
+
+        Parameters
+        ----------
+        *args, **given
+            The arguments of the kernel. Arrays are kept alive, and what changes about them until a call counts.
+        grid : int, tuple or function
+            As in ``kernel[grid]``.
+
+        Returns
+        -------
+        callable
+            Takes no arguments.
+
+        Raises
+        ------
+        WrongArguments
+            When an argument is missing, unknown, given twice or too many. All else is found out by the calls.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> @pto.jit
+        ... def count(x):
+        ...     x[pto.program_id(0)] += 1
+        >>> x = np.zeros(3, np.int32)
+        >>> step = count.bind(x, grid=(3,))
+        >>> step(), step()
+        (None, None)
+        >>> x
+        array([2, 2, 2], dtype=int32)
+        """
+        try:
+            values = self._bind(args, given)
+        except Diagnostic as error:
+            raise self._placed(error) from None
+        launch = self[grid]
+        return self.table.prepared(grid, values) if self.table else functools.partial(launch, *args, **given)
+
+    def through_python(self, grid: Grid, /, *args: Any, **given: Any) -> None:
+        """A launch that native code does not make: the first of its kind, and wherever something else takes part."""
         if self.pre_run_hooks:
             call_all(self.pre_run_hooks, args, given)
         try:
             values = args if len(args) == self._arity and not given else self._bind(args, given)
             sizes = check_grid(grid, self.signature, values)
-            if self.interpreted or _INTERPRETING.get():
-                self._interpret(sizes, values)
-                call_all(self.post_run_hooks, args, given)
-                return
-            plan, addresses, values = self._plan(values)
+            MODE.get().run(self, sizes, values)
         except Diagnostic as error:
             raise self._placed(error) from None
-        programs, shared = sizes[0] * sizes[1] * sizes[2], self.compiler.session()
-        if programs:
-            threads = 1 if programs == 1 else self.options.num_threads or shared.threads
-            size = plan.slots[4] * threads
-            plan.run(sizes, values, addresses, shared.scratch.at_least(size) if size else 0, threads)
         if self.post_run_hooks:
             call_all(self.post_run_hooks, args, given)
+
+    def execute(self, sizes: tuple[int, int, int], values: Values) -> None:
+        """Run the kernel on the backend."""
+        plan, launch = self.ready(sizes, values)
+        if sizes[0] * sizes[1] * sizes[2]:
+            plan.run(*launch)
+
+    def ready(self, sizes: tuple[int, int, int], values: Values) -> tuple[Plan, tuple[Any, ...]]:
+        """A plan, and what its `run` takes for these arguments."""
+        plan, addresses, leaves = self._plan(values)
+        programs, shared = sizes[0] * sizes[1] * sizes[2], self.compiler.session()
+        threads = 1 if programs == 1 else self.options.num_threads or shared.threads
+        size = plan.slots[4] * threads
+        return plan, (sizes, leaves, addresses, shared.scratch_address(size) if size else 0, threads)
 
     def _placed(self, error: Diagnostic) -> Diagnostic:
         """A mistake in a launch, at the parameter that it is about."""
@@ -175,11 +240,14 @@ class Kernel:
             plan = plans.get(disjoint(pairs, addresses))
             if plan is not None and plan.fits(values):
                 return plan, addresses, values
-        infos, specs = self._describe(given)
+        infos, specs = describe(self.signature, given)
         made = self._specialize(infos, specs)
         plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
         if key is not None and len(self._entries) < _MOST_ENTRIES:
-            self._entries.setdefault(key, (pairs, {}))[1][disjoint(pairs, addresses)] = plan
+            apart = disjoint(pairs, addresses)
+            self._entries.setdefault(key, (pairs, {}))[1][apart] = plan
+            if self.table:
+                self.table.teach(made, infos, given, not apart)
         return plan, addresses, flatten(given, self.signature.constant)[1]
 
     # --- compiling ----------------------------------------------------------------------------------------------
@@ -187,43 +255,9 @@ class Kernel:
     def compile(self, *args: Any, **given: Any) -> Specialization:
         """Compile for these arguments without running; gives what was compiled."""
         try:
-            return self._specialize(*self._describe(self._bind(args, given)))
+            return self._specialize(*describe(self.signature, self._bind(args, given)))
         except Diagnostic as error:
             raise self._placed(error) from None
-
-    def _describe(self, values: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, ArgSpec]]:
-        """Arrays by what is known of them, and the kind of every argument."""
-        infos: dict[str, Any] = {}
-        rows = zip(self.signature.names, values, self.signature.constant, strict=True)
-        return infos, {arg: self._spec(infos, arg, value, constant) for arg, value, constant in rows}
-
-    def _spec(self, infos: dict[str, Any], arg: str, given: Any, constant: bool) -> ArgSpec:
-        """The kind of an argument; what is known of its leaves goes to `infos`."""
-        kernel, value, constant = self.signature.kernel, plain(given), constant or isinstance(given, constexpr)
-        if isinstance(value, tuple) and not constant:
-            fixed = fixed_fields(type(value)) or (False,) * len(value)
-            specs = [self._spec(infos, f"{arg}.{n}", x, fixed[n]) for n, x in enumerate(value)]
-            made: tuple[Any, ...] = getattr(value, "_make", tuple)(specs)
-            return made
-        info = None if constant else array_info(value, kernel, arg)
-        infos[arg] = info or value
-        stated = self.signature.typed.get(arg)
-        if info:
-            return array_type(info, stated, kernel, arg)
-        dtype = None if constant else scalar_dtype(value, kernel, arg, stated)
-        return scalar(dtype) if dtype else self._constant(arg, value)
-
-    def _constant(self, arg: str, value: Any) -> ConstSpec:
-        """A compile-time value; it must have a hash, since versions are found by it."""
-        from pypto.frontend import ConstSpec
-
-        try:
-            hash(value)
-        except TypeError:
-            got = f"a {type(value).__name__}, which has no hash, so it cannot be a constant"
-            way = "pass an array, a number, or a hashable value for a `pto.constexpr` parameter"
-            raise UnsupportedArgument(kernel=self.signature.kernel, arg=arg, got=got, way=way) from None
-        return ConstSpec(value)
 
     def _specialize(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
         """The version for these arguments, compiled if need be."""
@@ -258,7 +292,7 @@ class Kernel:
     ) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
         facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque)
-        return self.compiler.to_ir(self.kernel_source, specs, facts, timings), facts
+        return self.compiler.to_ir(self.kernel_source, specs, facts, self.options, timings), facts
 
     def _check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
         for arg in sorted(written):
@@ -267,10 +301,11 @@ class Kernel:
 
     # --- interpreting -------------------------------------------------------------------------------------------
 
-    def _interpret(self, sizes: tuple[int, int, int], values: tuple[Any, ...]) -> None:
+    def interpret(self, sizes: tuple[int, int, int], values: Values) -> None:
+        """Run the kernel in the interpreter."""
         from pypto.interp import run
 
-        infos, specs = self._describe(values)
+        infos, specs = describe(self.signature, values)
         timings: dict[str, float] = {}
         built, _ = self._build(infos, specs, frozenset(), timings)
         function = self.compiler.prepared(built.function, timings)
@@ -282,32 +317,9 @@ class Kernel:
         run(function, arguments, sizes, self.uninitialized, others)
 
 
-def seen(name: str, info: Any) -> Any:
-    """An array as the interpreter takes it."""
-    from pypto.interp import ArrayArg
-
-    if not isinstance(info, ArrayInfo):
-        return info
-    return ArrayArg(name, info.address, info.shape, tuple(s * info.dtype.itemsize for s in info.strides), info.dtype)
-
-
 def call_all(hooks: list[Callable[..., Any]], args: tuple[Any, ...], given: dict[str, Any]) -> None:
     for hook in hooks:
         hook(*args, **given)
-
-
-def spec_key(spec: ArgSpec) -> Any:
-    """The kind of an argument, as a part of a key."""
-    if isinstance(spec, tuple):
-        return type(spec), *map(spec_key, spec)
-    return spec if isinstance(spec, Type) else constant_key(spec.value)
-
-
-def shown(spec: ArgSpec) -> str:
-    """The kind of an argument, for people."""
-    if isinstance(spec, tuple):
-        return f"({', '.join(map(shown, spec))})"
-    return str(spec) if isinstance(spec, Type) else repr(spec.value)
 
 
 @overload
@@ -368,18 +380,15 @@ def interpret(kernel: Kernel, uninitialized: tuple[str, ...] = (), memory: tuple
 @contextlib.contextmanager
 def interpreter() -> Iterator[None]:
     """Run all kernels in the interpreter for the length of a `with` block."""
-    token = _INTERPRETING.set(True)
-    try:
+    with mode(interpret=True):
         yield
-    finally:
-        _INTERPRETING.reset(token)
 
 
 def set_num_threads(count: int) -> None:
     """Use at most `count` threads for later launches; 0 is the machine's own number."""
     from pypto.compile import session
 
-    session().threads_set = max(0, int(count))
+    session().threads = int(count)
 
 
 def get_num_threads() -> int:

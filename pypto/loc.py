@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,13 @@ class Loc:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.col + 1}"
+
+    @property
+    def user(self) -> Loc:
+        """The innermost place that is not in this package's own library."""
+        if self.call_site is None or not self.file.startswith(str(Path(__file__).parent)):
+            return self
+        return self.call_site.user
 
 
 UNKNOWN = Loc("<unknown>", 0)

@@ -33,6 +33,7 @@ class Settings:
     cache_dir: str = flag("", "PYPTO_CACHE_DIR", "folder of the disk cache; empty is the user's cache folder")
     num_threads: int = flag(0, "PYPTO_NUM_THREADS", "threads of a launch; 0 is what the machine allows")
     level: str = flag("", "PYPTO_LEVEL", "CPU feature level to compile for; empty is the host's own")
+    launcher: str = flag("native", "PYPTO_LAUNCHER", "how warm launches are made", ("native", "python"))
     log: str = flag("", "PYPTO_LOG", "topics to log to stderr, separated by commas: specialize")
 
     @staticmethod
@@ -61,6 +62,8 @@ class KernelOptions:
     num_threads: int = flag(0, "", "threads of a launch of this kernel; 0 is the process's setting")
     level: str = flag("", "", "CPU feature level to compile this kernel for")
     fast_math: bool = flag(False, "", "let elementwise arithmetic contract into FMA")
+    max_ops: int = flag(30_000, "", "operations that this kernel may become, with its loops at compile time unrolled")
+    profile: bool = flag(False, "", "let every statement note its time; only `pto.profile` may, which gives the memory")
 
     @staticmethod
     def of(given: Mapping[str, Any]) -> KernelOptions:
@@ -71,7 +74,7 @@ class KernelOptions:
         OptionError
             When a name is unknown or a value has the wrong type.
         """
-        kinds = {f.name: type(f.default) for f in fields(KernelOptions)}
+        kinds = {f.name: type(f.default) for f in fields(KernelOptions) if f.name != "profile"}
         for name, value in given.items():
             if name not in kinds:
                 near, all_names = suggestion(name, kinds), ", ".join(kinds)

@@ -27,7 +27,8 @@ def add(x, y, out, block=BLOCK):
 def gelu_kernel(x, out, BLOCK: pto.constexpr):
     i = pto.program_id(0) * BLOCK
     t = x[i : i + BLOCK]
-    out[i : i + BLOCK] = 0.5 * t * (1 + pto.tanh(ROOT_2_OVER_PI * (t + 0.044715 * t * t * t)))
+    u = ROOT_2_OVER_PI * (t + 0.044715 * t * t * t)
+    out[i : i + BLOCK] = t / (1 + pto.exp(-2 * u))  # 0.5 t (1 + tanh u), as tanh u is 2 / (1 + exp(-2u)) - 1
 
 
 def gelu(x, out, block=BLOCK):

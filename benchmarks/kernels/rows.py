@@ -110,6 +110,31 @@ def sort(x, out):
 
 
 @pto.jit
+def argsort_kernel(x, out):
+    row = pto.program_id(0)
+    out[row, :] = pto.argsort(x[row, :])
+
+
+def argsort(x, out):
+    """out = where the elements of the sorted rows of x are, shape (m, n)."""
+    argsort_kernel[(x.shape[0],)](x, out)
+
+
+@pto.jit
+def histogram_kernel(x, counts, BINS: pto.constexpr, BLOCK: pto.constexpr):
+    offs = pto.program_id(0) * BLOCK + pto.arange(0, BLOCK)
+    inside = offs < x.shape[0]
+    found = pto.histogram(pto.load(x + offs, mask=inside), BINS, mask=inside)
+    pto.atomic_add(counts + pto.arange(0, BINS), found)
+
+
+def histogram(x, counts, block=1 << 16):
+    """counts = how often each number from 0 on is in x, shape (n,)."""
+    counts[:] = 0
+    histogram_kernel[(pto.cdiv(x.shape[0], block),)](x, counts, BINS=counts.shape[0], BLOCK=block)
+
+
+@pto.jit
 def topk_kernel(x, out, K: pto.constexpr):
     row = pto.program_id(0)
     out[row, :] = pto.topk(x[row, :], K)
@@ -129,6 +154,6 @@ def column_sum_kernel(x, out, ROWS: pto.constexpr, BLOCK: pto.constexpr):
     out[j : j + BLOCK] = total
 
 
-def column_sum(x, out, rows=64, block=256):
+def column_sum(x, out, rows=16, block=1024):
     """out = sums over the columns of x; shapes (m, n) and (n,)."""
     column_sum_kernel[(pto.cdiv(x.shape[1], block),)](x, out, ROWS=rows, BLOCK=block)

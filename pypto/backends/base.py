@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from pypto.ir.core import Function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
+from pypto.loc import Loc
+
+FIXED_SLOTS: Final = 5  # of an argument block: grid sizes, address and bytes of the scratch memory
+PAGE: Final = 4096
+
+
+@contextmanager
+def timed(timings: dict[str, float], stage: str) -> Iterator[None]:
+    """Keep how long a stage of a compilation took."""
+    start = time.perf_counter()
+    yield
+    timings[stage] = time.perf_counter() - start
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +39,38 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Site:
+    """A stretch of a kernel whose time is taken when it is profiled.
+
+    `kind` is ``program``, ``loop``, ``branch``, ``nest``, ``dot``, ``pack`` or ``sort``; `parent` is the number of the
+    site around it, -1 for the program. What several lines or labels became one loop nest names them all. `bytes` are
+    those of whole tiles that one run loads and stores, `flops` those of a dot.
+    """
+
+    kind: str
+    parent: int
+    labels: tuple[str, ...] = ()
+    locs: tuple[Loc, ...] = ()
+    bytes: int = 0
+    flops: int = 0
+
+    @staticmethod
+    def of(fields: Mapping[str, Any]) -> Site:
+        """From what `asdict` gives, after a way through JSON."""
+        return Site(**{**fields, "labels": tuple(fields["labels"]), "locs": tuple(map(loc_of, fields["locs"]))})
+
+
+def loc_of(fields: Mapping[str, Any]) -> Loc:
+    outer = fields["call_site"]
+    return Loc(**{**fields, "call_site": outer and loc_of(outer)})
+
+
+@dataclass(frozen=True, slots=True)
 class Artifact:
     """A compiled kernel as data: machine code, and what a launch must know.
 
-    `cost` estimates the nanoseconds that one program takes.
+    `cost` estimates the nanoseconds that one program takes; where it is not `bounded`, they may be many more. `sites`
+    are there when it was compiled to be profiled.
     """
 
     name: str
@@ -35,11 +78,20 @@ class Artifact:
     scratch_bytes: int
     cost: float
     code: bytes
+    bounded: bool = True
+
+    sites: tuple[Site, ...] = ()
+
+    @property
+    def pages(self) -> int:
+        """Bytes of each thread's scratch memory, which comes in whole pages."""
+        return self.scratch_bytes + -self.scratch_bytes % PAGE
 
     def to_bytes(self) -> bytes:
         """A JSON header and the code, to be read back by `from_bytes`."""
-        fields = {"name": self.name, "scratch": self.scratch_bytes, "cost": self.cost,
-                  "abi": [{**asdict(s), "dtype": s.dtype.name} for s in self.abi]}
+        fields = {"name": self.name, "scratch": self.scratch_bytes, "cost": self.cost, "bounded": self.bounded,
+                  "abi": [{**asdict(s), "dtype": s.dtype.name} for s in self.abi],
+                  **({"sites": [asdict(s) for s in self.sites]} if self.sites else {})}
         header = json.dumps(fields, sort_keys=True).encode()
         return len(header).to_bytes(8, "little") + header + self.code
 
@@ -48,7 +100,9 @@ class Artifact:
         end = 8 + int.from_bytes(data[:8], "little")
         fields = json.loads(data[8:end])
         abi = tuple(Slot(s["kind"], s["arg"], s["dim"], DTYPE_BY_NAME[s["dtype"]]) for s in fields["abi"])
-        return Artifact(fields["name"], abi, fields["scratch"], fields["cost"], data[end:])
+        sites = tuple(map(Site.of, fields.get("sites", ())))
+        return Artifact(fields["name"], abi, fields["scratch"], fields["cost"], data[end:], fields["bounded"],
+            sites)
 
 
 class Executable(Protocol):

@@ -116,6 +116,12 @@ class TooManyIterations(Diagnostic, ValueError):
     hint = "use `range`, which makes a loop, in place of a tuple or `pto.static_range`"
 
 
+class TooManyOps(Diagnostic, ValueError):
+    code = "E239"
+    template = "the kernel becomes more than {limit} operations"
+    hint = "use `pto.range`, which makes a loop, where one is unrolled; or allow more: `@pto.jit(max_ops=...)`"
+
+
 class TooDeep(Diagnostic, RecursionError):
     code = "E220"
     template = "calls are nested more than {limit} deep in `{function}`"

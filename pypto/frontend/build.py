@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from pypto.errors.frontend import TooDeep, UnknownSyntax
 from pypto.frontend import assign, calls, expressions, flow, loops, operators
-from pypto.frontend.scope import Binding, Handler, Scope, Session
+from pypto.frontend.scope import Binding, Handler, LimitedBuilder, Scope, Session
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import ArgSpec, Built, ConstSpec, Facts
 from pypto.frontend.values import captured, remade
 from pypto.ir.core import Function, Region, Value
-from pypto.ops.build import OpBuilder
 
 
 def display(scope: Scope, node: ast.Tuple | ast.List) -> tuple[Any, ...]:
@@ -69,7 +68,9 @@ def argument(scope: Scope, name: str, spec: ArgSpec) -> Any:
     return scope.session.arguments[-1]
 
 
-def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any]) -> Built:
+def build(
+    fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any], max_ops: int
+) -> Built:
     """Build a kernel for the given kinds of arguments.
 
     Parameters
@@ -83,6 +84,8 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
         Asked for what is known of shapes, strides and integers, when the kernel's meaning or speed depends on it.
     methods : mapping from str to function
         Functions written in the language that tiles have as methods, besides the ops.
+    max_ops : int
+        Operations that the kernel may become.
 
     Returns
     -------
@@ -95,7 +98,7 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
         For every mistake in the kernel, with its place.
     """
     body, loc = Region(), fn.loc(fn.node)
-    session = Session(OpBuilder(body, loc), facts, HANDLERS, methods, body.args)
+    session = Session(LimitedBuilder(body, loc, max_ops), facts, HANDLERS, methods, body.args)
     scope = Scope(session, fn)
     scope.vars.update({name: Binding(argument(scope, name, spec), loc) for name, spec in args.items()})
     try:

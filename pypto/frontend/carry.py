@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pypto.errors import Diagnostic
+from pypto.errors.frontend import TooManyOps
 from pypto.frontend.assign import assign
 from pypto.frontend.flow import arrive, block
 from pypto.frontend.merge import UNDEF, NoJoin, Path, clashing, conform, join, kind, unassigned
@@ -108,12 +109,15 @@ class Carried:
     def settle(self) -> Path:
         """Build the body until what it carries stays as it is."""
         session, failure, unrolled = self.scope.session, None, self.scope.session.unrolled
+        made = session.builder.made
         hints: Hints = session.hints.setdefault((self.node, self.scope.call_site, unrolled), {})
         self.variables.update(candidates(self.scope, self.node, hints))
         while True:
-            before, session.unrolled = self.state(), unrolled
+            before, session.unrolled, session.builder.made = self.state(), unrolled, made
             try:
                 body = self.build()
+            except TooManyOps:
+                raise
             except Diagnostic as error:
                 for v in self.variables.values():
                     v.carry_numbers()

@@ -10,14 +10,26 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.errors.frontend import HostFunction, WrongArgument
-from pypto.frontend import blocks
 from pypto.frontend.assign import items_of
 from pypto.frontend.bind import Signature, bind, checked_arguments
 from pypto.frontend.elements import combination, map_elements
-from pypto.frontend.operators import constant_result, run_row
+from pypto.frontend.operators import constant_result, one_if_known, run_row
 from pypto.frontend.scope import Scope
-from pypto.frontend.values import Dims, Label, Range, constant, describe, has_values, is_number, leaves, tile_type
+from pypto.frontend.values import (
+    Dims,
+    Label,
+    Range,
+    as_pointer,
+    constant,
+    describe,
+    has_values,
+    is_index,
+    is_number,
+    leaves,
+    tile_type,
+)
 from pypto.ir.core import Value
+from pypto.ir.types import int64
 from pypto.ops.public import constexpr, tensor
 from pypto.ops.row import Param
 from pypto.ops.table import TABLE
@@ -119,6 +131,24 @@ def elementwise(row: str, scope: Scope, node: ast.Call, args: list[Any], kwargs:
     return reduce(lambda x, y: run_row(scope, node, row, x=x, y=y, propagate_nan=False), items)
 
 
+def block_indices(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A tuple of integers in 64 bits. Python's stay what they are, and so do arguments that are 1 at launch."""
+    items, b = items_of(scope, node, args[0]) if isinstance(args[0], tuple | Dims) else (args[0],), scope.at(node)
+    for x in items:
+        if not is_index(x):
+            given, wanted = describe(x), "an integer, or a tuple of integers"
+            raise WrongArgument(scope.loc(node), function="a block", name=args[1], wanted=wanted, given=given, way="")
+    return tuple(b.cast(x, int64) if isinstance(x, Value) else x for x in (one_if_known(scope, node, x) for x in items))
+
+
+def structured(row: str, scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """An access of block pointers and descriptors: sizes, then operands, which are good but for their types."""
+    shape, b = constant(args[0], "block_shape", scope.loc(node)), scope.at(node)
+    inputs = [b.cast(b.value(x, int64), int64) if is_index(x) else as_pointer(b, x) for x in args[1:]]
+    results = b.op(row, *inputs, shape=shape, masked=False).results
+    return results[0] if results else None
+
+
 def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> int:
     x = checked_arguments(scope, node, _LEN, args, kwargs)["x"]
     if isinstance(x, tuple | str | range | Dims):
@@ -130,10 +160,10 @@ def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]
 
 def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Run-time values are of no Python type, tuples of them are. What is known is a `constexpr`, else a `tensor`."""
-    x, *kinds = (*args, None, None)[:2]
+    x, *kinds = (() if isinstance(args[0], Dims) else args[0], *args[1:2])
     if {tensor if has_values(x) else constexpr} & {*leaves(tuple(kinds))}:
         return not isinstance(x, tuple)
-    return (isinstance(x, tuple) or not has_values(x)) and constant_result(scope, node, isinstance, *args)
+    return (isinstance(x, tuple) or not has_values(x)) and constant_result(scope, node, isinstance, x, *args[1:])
 
 
 # fmt: off
@@ -143,8 +173,8 @@ INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     "static_print": static_print,
     "combination": combination, "map_elements": map_elements,
     "label": lambda scope, node, args, kwargs: Label(*checked_arguments(scope, node, _LABEL, args, kwargs).values()),
-    "block_indices": blocks.indices, "block_start": blocks.start, "block_moved": blocks.moved,
-    "block_load": blocks.load, "block_store": blocks.store,
+    "block_indices": block_indices, "tile_load": partial(structured, "tile_load"),
+    "tile_store": partial(structured, "tile_store"),
     # Hints about a value that are accepted and not needed
     **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy", "assume", "debug_barrier"),
                     lambda scope, node, args, kwargs: args[0] if args else None),

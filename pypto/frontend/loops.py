@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pypto.errors.frontend import EndlessLoop, LoopBound, TooManyIterations, UnknownSyntax, ZeroStep
+from pypto.errors.frontend import EndlessLoop, LoopBound, TooManyIterations, TooManyOps, UnknownSyntax, ZeroStep
 from pypto.frontend.assign import LIMIT, assign, items_of
 from pypto.frontend.carry import INDEX, Carried, Loop, Variable
 from pypto.frontend.flow import arrive, as_truth, block, choose
@@ -47,7 +47,11 @@ def unroll(scope: Scope, node: ast.For, items: Any) -> None:
         block(scope, scope.steps(node.body))
         arrive(scope, EXITS.index(BREAK))
 
-    block(scope, [partial(iteration, item) for item in items_of(scope, node.iter, items)])
+    try:
+        block(scope, [partial(iteration, item) for item in items_of(scope, node.iter, items)])
+    except TooManyOps as error:
+        loops = (*error.others, ("unrolled here", scope.loc(node.iter)))
+        raise TooManyOps(error.loc, loops, **error.fields) from None
     arrive(scope, EXITS.index(RETURN))
 
 

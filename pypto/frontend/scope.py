@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any, Final
 
 from pypto.errors import Diagnostic
-from pypto.errors.frontend import MaybeUnassigned, UndefinedName, UnknownSyntax
+from pypto.errors.frontend import MaybeUnassigned, TooManyOps, UndefinedName, UnknownSyntax
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import GONE, Capture, Facts, Owner, reader
 from pypto.frontend.values import captured
-from pypto.ir.core import Region, Value
+from pypto.ir.core import Op, Region, Value
 from pypto.loc import Loc
 from pypto.ops.build import OpBuilder
 from pypto.options import suggestion
@@ -50,11 +50,25 @@ class Poison:
     reason: Callable[[Loc], Diagnostic]
 
 
+class LimitedBuilder(OpBuilder):
+    """A builder that stops early what would compile for minutes."""
+
+    def __init__(self, region: Region, loc: Loc, most: int) -> None:
+        super().__init__(region, loc)
+        self.most, self.made = most, 0
+
+    def create(self, *args: Any, **given: Any) -> Op:
+        self.made += 1
+        if self.made > self.most:
+            raise TooManyOps(self.loc, limit=f"{self.most:,}")
+        return super().create(*args, **given)
+
+
 @dataclass(slots=True)
 class Session:
     """One build; `handlers` is the table of what to do with which kind of syntax."""
 
-    builder: OpBuilder
+    builder: LimitedBuilder
     facts: Facts
     handlers: Mapping[type[ast.AST], Handler]
     methods: Mapping[str, Any]
@@ -95,7 +109,7 @@ class Scope:
     rest: deque[Step] = field(default_factory=deque)
 
     @property
-    def builder(self) -> OpBuilder:
+    def builder(self) -> LimitedBuilder:
         return self.session.builder
 
     def loc(self, node: ast.AST) -> Loc:

@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Final
 
 from pypto.errors.frontend import NoSource
 from pypto.loc import Loc
 
 FunctionNode = ast.FunctionDef | ast.Lambda
+_INSIDE: Final = (*" \t\f\r\n#)]}", "")  # what the lines of a function may begin with, after the first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,13 +79,29 @@ def is_library(module: str) -> bool:
 def parse(code: CodeType, file: str, lines: tuple[str, ...]) -> FunctionNode | None:
     """The tree of one function. `file` is a key of its own: code objects of two files may be equal.
 
-    The whole file is parsed, not the function's lines: taking their indentation away would move columns.
+    Where a function does not stand at the left margin, the whole file is parsed: taking its indentation away would move
+    columns.
     """
-    with suppress(SyntaxError):
-        nodes = ast.walk(parse_file("".join(lines)))
-        found = [n for n in nodes if isinstance(n, FunctionNode) and is_of(n, code)]
-        return found[-1] if found else None  # of lambdas in lambdas the innermost: outer nodes come first
+    for text in (own_lines(code.co_firstlineno - 1, lines), "".join(lines)):
+        with suppress(SyntaxError):
+            nodes = ast.walk(parse_file(text))
+            found = [n for n in nodes if isinstance(n, FunctionNode) and is_of(n, code)]
+            if found:
+                return found[-1]  # of lambdas in lambdas the innermost: outer nodes come first
     return None
+
+
+def own_lines(start: int, lines: tuple[str, ...]) -> str:
+    """The lines of a function at the left margin, on as many empty ones as stand before them; else nothing.
+
+    They end before the next line that begins there with anything but a comment or a closing bracket. Should that be
+    too early, inside of brackets or of a string, then they do not parse.
+    """
+    if not "".join(lines[start : start + 1]).startswith(("def ", "@")):
+        return ""
+    head = next((n for n in range(start, len(lines)) if lines[n].startswith("def ")), len(lines))
+    end = next((n for n in range(head + 1, len(lines)) if lines[n][:1] not in _INSIDE), len(lines))
+    return "\n" * start + "".join(lines[start:end])
 
 
 @lru_cache(maxsize=8)

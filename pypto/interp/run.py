@@ -15,7 +15,7 @@ from pypto.interp.memory import Array, ArrayArg, Memory
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, PtrType, TileType
 from pypto.ops.atomic import COMBINE
-from pypto.ops.memory import Access
+from pypto.ops.memory import Access, pointee
 from pypto.ops.table import TABLE
 
 
@@ -29,26 +29,24 @@ class Machine:
     program: tuple[int, int, int] = (0, 0, 0)
     values: dict[Value, Any] = field(default_factory=dict)
 
-    def get(self, v: Value) -> Any:
-        return self.values[v]
+    def get(self, *values: Value) -> list[Any]:
+        return [self.values[v] for v in values]
 
     def region(self, region: Region, arguments: Sequence[Any] = ()) -> list[Any]:
         """Run a region; gives what it yields."""
         self.values.update(zip(region.args, arguments, strict=True))
         for op in region.body:
             self.step(op)
-        return [self.values[v] for v in region.terminator.operands]
+        return self.get(*region.terminator.operands)
 
     def step(self, op: Op) -> None:
-        handler = HANDLERS.get(op.name)
-        if handler is not None:
-            results = handler(self, op)
+        if op.name in HANDLERS:
+            outcome = HANDLERS[op.name](self, op)
         else:
             meaning = TABLE[op.name].meaning
             assert meaning is not None, f"{op.name} has neither a meaning nor a handler"
-            outcome = meaning(op, *(self.values[v] for v in op.operands))
-            results = outcome if isinstance(outcome, tuple) else (outcome,)
-        for v, result in zip(op.results, results, strict=True):
+            outcome = meaning(op, *self.get(*op.operands))
+        for v, result in zip(op.results, outcome if isinstance(outcome, tuple) else (outcome,), strict=True):
             self.values[v] = settle(result, v.tile)
 
 
@@ -104,142 +102,125 @@ def run(
 # --- ops whose meaning needs the machine ---------------------------------------------------------------------------
 
 
-def program_id(m: Machine, op: Op) -> tuple[Any, ...]:
-    return (m.program[op.attrs["axis"]],)
-
-
-def num_programs(m: Machine, op: Op) -> tuple[Any, ...]:
-    return (m.grid[op.attrs["axis"]],)
-
-
-def array_ptr(m: Machine, op: Op) -> tuple[Any, ...]:
-    return (m.arrays[op.operands[0]][1],)
-
-
-def array_shape(m: Machine, op: Op) -> tuple[Any, ...]:
-    return (m.arrays[op.operands[0]][0].shape[op.attrs["dim"]],)
-
-
-def array_stride(m: Machine, op: Op) -> tuple[Any, ...]:
+def array_stride(m: Machine, op: Op) -> Any:
     arg = m.arrays[op.operands[0]][0]
-    return (arg.strides[op.attrs["dim"]] // arg.dtype.itemsize,)
+    return arg.strides[op.attrs["dim"]] // arg.dtype.itemsize
 
 
-def addptr(m: Machine, op: Op) -> tuple[Any, ...]:
-    elem = op.results[0].tile.elem
-    assert isinstance(elem, PtrType)
-    base, offset = (m.get(v) for v in op.operands)
-    return (base + offset.astype(np.int64) * elem.pointee.itemsize,)
+def addptr(m: Machine, op: Op) -> Array:
+    base, offset = m.get(*op.operands)
+    found: Array = base + offset.astype(np.int64) * pointee(op.result.type).dtype.itemsize
+    return found
 
 
-def ptr_cast(m: Machine, op: Op) -> tuple[Any, ...]:
-    value, (source,), memory = m.get(op.operands[0]), op.operands, m.memory
-    if source.tile.is_ptr and op.result.tile.is_ptr:
-        return (value,)
-    return (memory.addresses_of(value) if source.tile.is_ptr else memory.pointers_of(value),)
+def ptr_cast(m: Machine, op: Op) -> Any:
+    (value,), source, target = m.get(*op.operands), op.operands[0].tile, op.result.tile
+    if source.is_ptr and target.is_ptr:
+        return value
+    return m.memory.addresses_of(value) if source.is_ptr else m.memory.pointers_of(value)
 
 
-def load(m: Machine, op: Op) -> tuple[Any, ...]:
-    pointers, *rest = (m.get(v) for v in op.operands)
-    mask = rest[0] if rest else np.ones(pointers.shape, bool)
-    other = rest[1] if len(rest) > 1 else np.zeros(pointers.shape, op.results[0].dtype.numpy)
-    return (m.memory.load(pointers, mask, other, op.loc),)
+def load(m: Machine, op: Op) -> Array:
+    pointers, *rest = m.get(*op.operands)
+    other = rest[1] if len(rest) > 1 else np.zeros(pointers.shape, op.result.dtype.numpy)
+    return m.memory.load(pointers, rest[0] if rest else everywhere(pointers), other, op.loc)
 
 
-def store(m: Machine, op: Op) -> tuple[Any, ...]:
-    pointers, value, *rest = (m.get(v) for v in op.operands)
-    m.memory.store(pointers, rest[0] if rest else np.ones(pointers.shape, bool), value, op.loc)
+def store(m: Machine, op: Op) -> tuple[()]:
+    pointers, value, *rest = m.get(*op.operands)
+    m.memory.store(pointers, rest[0] if rest else everywhere(pointers), value, op.loc)
     return ()
+
+
+def everywhere(pointers: Array) -> Array:
+    return np.ones(pointers.shape, bool)
 
 
 def access_pointers(m: Machine, access: Access) -> tuple[Array, Array]:
     """Pointers of a structured access and the mask of the elements that exist."""
-    elem = access.base.tile.elem
-    assert isinstance(elem, PtrType)
-    pointers = np.broadcast_to(m.get(access.base), access.shape).astype(np.int64)
-    exists = np.ones(access.shape, bool)
-    for d, size in enumerate(access.shape):
-        at = (np.arange(size) + int(m.get(access.offsets[d]))).reshape([-1 if k == d else 1
-            for k in range(len(access.shape))])
-        pointers = pointers + at * int(m.get(access.strides[d])) * elem.pointee.itemsize
-        exists &= (at >= 0) & (at < int(m.get(access.extents[d])))
-    return pointers, exists if access.mask is None else exists & m.get(access.mask)
+    item = pointee(access.base.type).dtype.itemsize
+    pointers = np.broadcast_to(m.values[access.base], access.shape).astype(np.int64)
+    exists, dims = everywhere(pointers), zip(access.offsets, access.strides, access.extents, strict=True)
+    for d, values in enumerate(dims):
+        offset, stride, extent = map(int, m.get(*values))
+        at = np.expand_dims(np.arange(access.shape[d]) + offset, [k for k in range(len(access.shape)) if k != d])
+        pointers = pointers + at * stride * item
+        exists &= (at >= 0) & (at < extent)
+    return pointers, exists if access.mask is None else exists & m.values[access.mask]
 
 
-def tile_load(m: Machine, op: Op) -> tuple[Any, ...]:
+def tile_load(m: Machine, op: Op) -> Array:
     access = Access.of(op)
     pointers, exists = access_pointers(m, access)
-    other = m.get(access.other) if access.other is not None else np.zeros(access.shape, op.results[0].dtype.numpy)
-    return (m.memory.load(pointers, exists, other, op.loc),)
+    other = np.zeros(access.shape, op.result.dtype.numpy) if access.other is None else m.values[access.other]
+    return m.memory.load(pointers, exists, other, op.loc)
 
 
-def tile_store(m: Machine, op: Op) -> tuple[Any, ...]:
+def tile_store(m: Machine, op: Op) -> tuple[()]:
     access = Access.of(op)
     assert access.value is not None
-    pointers, exists = access_pointers(m, access)
-    m.memory.store(pointers, exists, m.get(access.value), op.loc)
+    m.memory.store(*access_pointers(m, access), m.values[access.value], op.loc)
     return ()
 
 
-def atomic(m: Machine, op: Op) -> tuple[Any, ...]:
+def atomic(m: Machine, op: Op) -> Array:
     """Element by element, in row-major order, as if no other program ran."""
-    pointers, value, *rest = (m.get(v) for v in op.operands)
-    mask = rest[0] if rest else np.ones(pointers.shape, bool)
-    old = np.zeros(pointers.shape, op.results[0].dtype.numpy)
+    pointers, value, *rest = m.get(*op.operands)
+    combine = COMBINE[op.attrs["kind"]]
+    with np.errstate(all="ignore"):
+        return one_by_one(m, op, rest[0] if rest else everywhere(pointers), lambda old, k: combine(old, value[k]))
+
+
+def compare_and_swap(m: Machine, op: Op) -> Array:
+    pointers, expected, value = m.get(*op.operands)
+    return one_by_one(m, op, everywhere(pointers), lambda old, k: value[k] if old == expected[k] else None)
+
+
+def one_by_one(m: Machine, op: Op, mask: Array, change: Callable[[Any, tuple[int, ...]], Any]) -> Array:
+    """What was there; `change` says what comes in its place, if anything does."""
+    pointers = m.values[op.operands[0]]
+    old = np.zeros(pointers.shape, op.result.dtype.numpy)
     for place in map(tuple, np.argwhere(mask)):
         at, on = np.asarray(pointers[place]), np.asarray(True)
         old[place] = m.memory.load(at, on, old[place], op.loc)
-        with np.errstate(all="ignore"):
-            new = COMBINE[op.attrs["kind"]](old[place], value[place])
-        m.memory.store(at, on, np.asarray(new, value.dtype), op.loc, atomic=True)
-    return (old,)
-
-
-def compare_and_swap(m: Machine, op: Op) -> tuple[Any, ...]:
-    pointers, expected, value = (m.get(v) for v in op.operands)
-    old = np.zeros(pointers.shape, op.results[0].dtype.numpy)
-    for place in np.ndindex(pointers.shape):
-        at, on = np.asarray(pointers[place]), np.asarray(True)
-        old[place] = m.memory.load(at, on, old[place], op.loc)
-        if old[place] == expected[place]:
-            m.memory.store(at, on, value[place], op.loc, atomic=True)
-    return (old,)
+        new = change(old[place], place)
+        if new is not None:
+            m.memory.store(at, on, np.asarray(new, old.dtype), op.loc, atomic=True)
+    return old
 
 
 def branch(m: Machine, op: Op) -> tuple[Any, ...]:
-    return tuple(m.region(op.regions[0 if m.get(op.operands[0]) else 1]))
+    return tuple(m.region(op.regions[0 if m.values[op.operands[0]] else 1]))
 
 
 def for_loop(m: Machine, op: Op) -> tuple[Any, ...]:
-    start, stop, step = (int(m.get(v)) for v in op.operands[:3])
+    start, stop, step = map(int, m.get(*op.operands[:3]))
     if step == 0:
         raise ZeroStep(op.loc, program=m.memory.program_text(m.memory.program))
-    state = [m.get(v) for v in op.operands[3:]]
-    kind = op.regions[0].args[0].tile
+    state = m.get(*op.operands[3:])
     for i in range(start, stop, step):
-        state = m.region(op.regions[0], [settle(i, kind), *state])
+        state = m.region(op.regions[0], [settle(i, op.regions[0].args[0].tile), *state])
     return tuple(state)
 
 
 def while_loop(m: Machine, op: Op) -> tuple[Any, ...]:
-    state = [m.get(v) for v in op.operands]
+    state = m.get(*op.operands)
     while m.region(op.regions[0], state)[0]:
         state = m.region(op.regions[1], state)
     return tuple(state)
 
 
-def check(m: Machine, op: Op) -> tuple[Any, ...]:
-    if not np.all(m.get(op.operands[0])):
-        message = op.attrs["message"]
-        raise KernelAssertion(op.loc, program=m.memory.program_text(m.memory.program),
-            message=f": {message}" if message else "")
+def check(m: Machine, op: Op) -> tuple[()]:
+    if not np.all(m.values[op.operands[0]]):
+        message = f": {op.attrs['message']}" if op.attrs["message"] else ""
+        raise KernelAssertion(op.loc, program=m.memory.program_text(m.memory.program), message=message)
     return ()
 
 
-def show(m: Machine, op: Op) -> tuple[Any, ...]:
+def show(m: Machine, op: Op) -> tuple[()]:
     where = m.memory.program_text(m.memory.program)
     parts = [str(op.attrs["prefix"])] if op.attrs["prefix"] else []
-    values = [m.get(v) for v in op.operands]
+    values = m.get(*op.operands)
     if op.attrs["hex"]:
         as_hex: Any = {"int": lambda x: hex(int(x) & (1 << 8 * x.nbytes) - 1)}
         values = [np.array2string(x, formatter=as_hex) for x in values]
@@ -247,7 +228,7 @@ def show(m: Machine, op: Op) -> tuple[Any, ...]:
     return ()
 
 
-def stop(m: Machine, op: Op) -> tuple[Any, ...]:
+def stop(m: Machine, op: Op) -> tuple[()]:
     """Hand over to the debugger; `tiles` holds the kernel's variables by name."""
     tiles = {v.hint: value for v, value in m.values.items() if v.hint}
     program = m.program
@@ -256,9 +237,12 @@ def stop(m: Machine, op: Op) -> tuple[Any, ...]:
     return ()
 
 
-HANDLERS: Final[Mapping[str, Callable[[Machine, Op], tuple[Any, ...]]]] = MappingProxyType({
-    "program_id": program_id, "num_programs": num_programs, "array_ptr": array_ptr, "array_shape": array_shape,
-    "array_stride": array_stride, "addptr": addptr, "ptr_cast": ptr_cast, "load": load, "store": store,
+# What an op gives: its result, or a tuple of all of them.
+HANDLERS: Final[Mapping[str, Callable[[Machine, Op], Any]]] = MappingProxyType({
+    "program_id": lambda m, op: m.program[op.attrs["axis"]], "num_programs": lambda m, op: m.grid[op.attrs["axis"]],
+    "array_ptr": lambda m, op: m.arrays[op.operands[0]][1],
+    "array_shape": lambda m, op: m.arrays[op.operands[0]][0].shape[op.attrs["dim"]], "array_stride": array_stride,
+    "addptr": addptr, "ptr_cast": ptr_cast, "load": load, "store": store,
     "tile_load": tile_load, "tile_store": tile_store, "atomic_cas": compare_and_swap,
     **{f"atomic_{kind}": atomic for kind in COMBINE},
     "if": branch, "for": for_loop, "while": while_loop, "assert_": check, "print_": show, "breakpoint_": stop,

@@ -32,27 +32,13 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _SPAN: Final = re.compile(rf"({_STRING}):(\d+):(\d+)-(\d+):(\d+)")
-_WORDS: Final[Mapping[str, Attr]] = MappingProxyType(
-    {
-        "none": None,
-        "true": True,
-        "false": False,
-        "nan": float("nan"),
-        "inf": float("inf"),
-        **DTYPE_BY_NAME,
-    }
-)
-
-
-_READ: Final[Mapping[str, Callable[[str], Attr]]] = MappingProxyType(
-    {
-        "int": int,
-        "float": float,
-        "string": json.loads,
-        "word": _WORDS.__getitem__,
-        "type": lambda text: _elem(text),  # noqa: PLW0108  # it is defined below
-    }
-)
+_WORDS: Final[Mapping[str, Attr]] = MappingProxyType({
+    "none": None, "true": True, "false": False, "nan": float("nan"), "inf": float("inf"), **DTYPE_BY_NAME,
+})  # fmt: skip
+_READ: Final[Mapping[str, Callable[[str], Attr]]] = MappingProxyType({
+    "int": int, "float": float, "string": json.loads, "word": _WORDS.__getitem__,
+    "type": lambda text: _elem(text),  # noqa: PLW0108  # it is defined below
+})  # fmt: skip
 T = TypeVar("T")
 
 
@@ -113,8 +99,7 @@ class _Parser:
         return self.peek().text == text and self.peek().kind in ("mark", "word")
 
     def accept(self, text: str) -> bool:
-        found = self.at(text)
-        self.position += found
+        self.position += (found := self.at(text))
         return found
 
     def expect(self, text: str) -> None:
@@ -130,9 +115,7 @@ class _Parser:
 
     def name(self) -> str:
         """A word, or a string where the name is no word."""
-        quoted = self.peek().kind == "string"
-        text = self.take("word", "string")
-        return str(json.loads(text)) if quoted else text
+        return str(json.loads(self.take("string"))) if self.peek().kind == "string" else self.take("word", "string")
 
     def function(self) -> Function:
         self.expect("kernel")
@@ -212,8 +195,7 @@ class _Parser:
         return self.values[name]
 
     def region(self) -> Region:
-        args = self.parenthesised() if self.at("(") else []
-        return Region(args, self.ops())
+        return Region(self.parenthesised() if self.at("(") else [], self.ops())
 
     def attrs(self) -> dict[str, Attr]:
         self.expect("{")
@@ -246,9 +228,8 @@ class _Parser:
         assert found is not None
         line, col, end_line, end_col = map(int, found.groups()[1:])
         function = self.name() if self.accept("in") else ""
-        return Loc(
-            json.loads(found[1]), line, col, end_line, end_col, function, self.span() if self.accept("at") else None
-        )
+        call_site = self.span() if self.accept("at") else None
+        return Loc(json.loads(found[1]), line, col, end_line, end_col, function, call_site)
 
 
 def parse_type(text: str) -> Type:

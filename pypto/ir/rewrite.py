@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from pypto.ir.builder import Builder
 from pypto.ir.core import Function, Op, Region, Value, make_op
 
-# Gives the values that stand for the old op's results, or None to keep the op. It may build new ops first.
-Rule = Callable[["Rewriter", Op], Sequence[Value] | None]
+B = TypeVar("B", bound=Builder)
+# Takes the rewriter at hand and an old op. Gives the values that stand for the op's results, or None to keep the op.
+# It may build new ops first.
+Rule = Callable[[Any, Op], Sequence[Value] | None]
 
 
 @dataclass
-class Rewriter:
+class Rewriter(Generic[B]):
     """The state of one copy: where new ops go, and what became of old values.
 
     A rule sees the old op; `rewriter.operands(op)` are the new values of its operands.
     """
 
-    builder: Builder
+    builder: B
     rule: Rule
     mapping: dict[Value, Value] = field(default_factory=dict)
 
@@ -42,10 +45,11 @@ class Rewriter:
         return new
 
     def visit(self, op: Op) -> None:
-        with self.builder.at(op.loc):
-            values = self.rule(self, op)
-            if values is None:
-                values = self.copy(op).results
+        outer, self.builder.loc = self.builder.loc, op.loc
+        values = self.rule(self, op)
+        if values is None:
+            values = self.copy(op).results
+        self.builder.loc = outer
         for old, new in zip(op.results, values, strict=True):
             self.mapping[old] = new
             new.hint = new.hint or old.hint
@@ -58,6 +62,6 @@ class Rewriter:
         return new
 
 
-def rewrite(function: Function, rule: Rule, builder: type[Builder] = Builder) -> Function:
+def rewrite(function: Function, rule: Rule, builder: type[B]) -> Function:
     """A copy of `function` in which `rule` decided about every op, operands before users."""
     return Rewriter(builder(Region()), rule).function(function)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -17,11 +17,6 @@ class Answer(int):
 
     called: bool
 
-    def __new__(cls, value: bool, called: bool | None = None) -> Answer:
-        self = super().__new__(cls, value)
-        self.called = bool(value if called is None else called)
-        return self
-
     def __call__(self) -> bool:
         return self.called
 
@@ -29,25 +24,29 @@ class Answer(int):
         return str(bool(self))
 
 
-def _answer(value: bool, called: bool | None = None) -> Any:
-    return Answer(value, called)  # mypy takes it for a bool, which cannot be subclassed
+def answer(ours: bool, triton: bool | None = None) -> bool:
+    """An `Answer`, which mypy takes for a bool, as no class can be one."""
+    made = Answer(ours)
+    made.called = ours if triton is None else triton
+    return cast("bool", made)
 
 
-YES: Final[bool] = _answer(True)
-NO: Final[bool] = _answer(False)
-_OURS: Final[bool] = _answer(True, False)
-_THEIRS: Final[bool] = _answer(False, True)
+YES: Final = answer(True)
+NO: Final = answer(False)
+OURS: Final = answer(True, False)
 
 
 class Asked:
-    """A type with Triton's questions to it, such as `is_fp16()` and `is_int_signed()`; see `QUESTIONS`."""
+    """A type that tells what Triton's types tell too, such as `is_fp16()` and `element_ty`."""
 
     if not TYPE_CHECKING:  # a misspelt name is still found by mypy
 
-        def __getattr__(self, name: str) -> Answer:
+        def __getattr__(self, name: str) -> Any:
+            if name in AS_IN_TRITON:
+                return AS_IN_TRITON[name](self)
             if name not in QUESTIONS:
                 raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-            return Answer(isinstance(self, DType) and QUESTIONS[name](self))
+            return answer(isinstance(self, DType) and QUESTIONS[name](self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,18 +87,18 @@ class DType(Asked):
     def __repr__(self) -> str:
         return f"pto.{self.public}"
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
-        return YES if self.kind == "float" else NO
+        return answer(self.kind == "float")
 
-    @property
+    @cached_property
     def is_int(self) -> bool:
         """True for signed and unsigned integers; a bool is no integer, though it is one of Triton's."""
-        return YES if self.kind in ("int", "uint") else _THEIRS if self.kind == "bool" else NO
+        return answer(self.kind in ("int", "uint"), self.kind in ("int", "uint", "bool"))
 
-    @property
+    @cached_property
     def is_bool(self) -> bool:
-        return YES if self.kind == "bool" else NO
+        return answer(self.kind == "bool")
 
     @property
     def is_narrow(self) -> bool:
@@ -132,28 +131,6 @@ class DType(Asked):
     def format(self) -> tuple[int, int]:
         """Bits of a float's fraction, and the bias of its exponent."""
         return _FORMATS[self.name]
-
-    # --- as in Triton -------------------------------------------------------------------------------------------
-
-    @property
-    def scalar(self) -> DType:
-        return self
-
-    element_ty = scalar
-
-    @property
-    def primitive_bitwidth(self) -> int:
-        return self.bits
-
-    int_bitwidth = primitive_bitwidth
-
-    @property
-    def fp_mantissa_width(self) -> int:
-        return self.format[0]
-
-    @property
-    def exponent_bias(self) -> int:
-        return self.format[1]
 
 
 int1 = DType("i1", "bool", 1, "int1", "int1")
@@ -197,7 +174,15 @@ QUESTIONS: Final[Mapping[str, Callable[[DType], bool]]] = MappingProxyType({
     "is_floating": lambda d: d.kind in ("float", "bits"),
     "is_standard_floating": lambda d: d.kind == "float" and d.bits > 8,
     "is_int_signed": lambda d: d.kind == "int", "is_int_unsigned": lambda d: d.kind in ("uint", "bool"),
-    **dict.fromkeys(("is_int", "is_bool", "is_ptr", "is_const", "is_block"), lambda d: False),
+    **dict.fromkeys(("is_int", "is_bool"), lambda d: False),
+})  # fmt: skip
+# What pointers and tiles answer too, and what is no question.
+AS_IN_TRITON: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType({
+    "is_ptr": lambda t: answer(isinstance(t, PtrType)), "is_block": lambda t: answer(isinstance(t, TileType)),
+    "is_const": lambda t: answer(getattr(t, "const", False)), "scalar": lambda t: getattr(t, "elem", t),
+    "element_ty": lambda t: getattr(t, "pointee", getattr(t, "elem", t)),
+    **dict.fromkeys(("primitive_bitwidth", "int_bitwidth"), lambda t: getattr(t.scalar, "bits", 64)),
+    "fp_mantissa_width": lambda d: d.format[0], "exponent_bias": lambda d: d.format[1],
 })  # fmt: skip
 
 
@@ -217,26 +202,6 @@ class PtrType(Asked):
 
     def __str__(self) -> str:
         return f"ptr<{'const ' if self.const else ''}{self.pointee}>"
-
-    @property
-    def element_ty(self) -> DType:
-        return self.pointee
-
-    @property
-    def scalar(self) -> PtrType:
-        return self
-
-    @property
-    def primitive_bitwidth(self) -> int:
-        return 64
-
-    @property
-    def is_ptr(self) -> bool:
-        return YES
-
-    @property
-    def is_const(self) -> bool:
-        return YES if self.const else NO
 
 
 def pointer_type(element_ty: DType, address_space: int = 1, const: bool = False) -> PtrType:
@@ -296,17 +261,7 @@ class TileType(Asked):
     @property
     def is_ptr(self) -> bool:
         """Whether it holds pointers; Triton says so of the elements alone."""
-        return _OURS if isinstance(self.elem, PtrType) else NO
-
-    @property
-    def is_block(self) -> bool:
-        return YES
-
-    @property
-    def scalar(self) -> Elem:
-        return self.elem
-
-    element_ty = scalar
+        return OURS if isinstance(self.elem, PtrType) else NO
 
     def with_elem(self, elem: Elem) -> TileType:
         return TileType(self.shape, elem)

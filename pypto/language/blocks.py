@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pypto.ir.types import int64
+from pypto.language import ops
 from pypto.language.aggregates import aggregate
 from pypto.ops.public import Intrinsic, constexpr
 
@@ -11,12 +13,47 @@ Tile = Any
 
 __all__ = ["advance", "make_block_ptr"]
 
-# What these mean is known to the front end; they are no names of the language.
+# What these mean is known to the front end: integers in 64 bits, and structured accesses.
 _indices = Intrinsic("block_indices", "")
-_start = Intrinsic("block_start", "")
-_moved = Intrinsic("block_moved", "")
-_load = Intrinsic("block_load", "")
-_store = Intrinsic("block_store", "")
+_tile_load = Intrinsic("tile_load", "")
+_tile_store = Intrinsic("tile_store", "")
+
+UNBOUNDED = 2**62  # extent of a dimension in which every position exists
+
+
+def _moved(places: Any, offsets: Any) -> Any:
+    """Places, each of which is moved by a step; by 0 it stays the value that it is."""
+    steps = _indices(offsets, "offsets")
+    assert len(places) == len(steps), f"one offset per dimension, here {len(places)}"
+    pairs = zip(places, steps)  # noqa: B905
+    return tuple(x if isinstance(s, constexpr) and s == 0 else x + s for x, s in pairs)
+
+
+def _operands(base: Any, offsets: Any, strides: Any, sizes: Any, block: Any, checked: Any) -> Any:
+    """Of a structured access. Where a dimension is not checked every position exists: there the base moves."""
+    every = tuple(range(len(block)))
+    dims = every if checked is None else checked if isinstance(checked, tuple) else (checked,)
+    for d in dims:
+        assert d in every, f"boundary_check: {d} is no dimension of a block with {len(block)}"
+    for d in every:
+        if d not in dims:
+            base = base + offsets[d] * strides[d]
+            offsets = (*offsets[:d], 0, *offsets[d + 1 :])
+            sizes = (*sizes[:d], UNBOUNDED, *sizes[d + 1 :])
+    return base, *offsets, *strides, *sizes
+
+
+def _load(base: Any, offsets: Any, strides: Any, sizes: Any, block: Any, checked: Any, padding: Any) -> Tile:
+    assert padding in ("", "zero", "nan", None), f"padding_option: {padding} is none of zero and nan"
+    where = _operands(base, offsets, strides, sizes, block, checked)
+    if padding == "nan":
+        where = (*where, ops.full(block, float("nan"), base.dtype.element_ty))
+    return _tile_load(block, *where)
+
+
+def _store(base: Any, offsets: Any, strides: Any, sizes: Any, block: Any, checked: Any, value: Any) -> None:
+    data = ops.broadcast_to(ops.cast(value, base.dtype.element_ty), block)
+    _tile_store(block, *_operands(base, offsets, strides, sizes, block, checked), data)
 
 
 @aggregate
@@ -89,7 +126,8 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
         f"shape, strides, offsets and block_shape of a block pointer have one entry per dimension, here {rank}"
     )
     sizes, steps = _indices(shape, "shape"), _indices(strides, "strides")
-    return _block_pointer(base + 0, sizes, steps, _start(offsets), block_shape, order)
+    places = tuple(ops.cast(x, int64) for x in _indices(offsets, "offsets"))
+    return _block_pointer(base + 0, sizes, steps, places, block_shape, order)
 
 
 def advance(base: Any, offsets: Any) -> Any:

@@ -16,7 +16,6 @@ __all__ = [
     "logical_and",
     "logical_or",
     "next_power_of_2",
-    "sigmoid",
     "static_assert",
     "swizzle2d",
 ]
@@ -67,11 +66,6 @@ def logical_or(input: Tile, other: Tile) -> Tile:
 def clamp(x: Tile, min: Any, max: Any, propagate_nan: Any = False) -> Tile:
     """x limited to the range from min to max; NaN becomes min unless it is to be propagated."""
     return ops.minimum(ops.maximum(x, min, propagate_nan), max, propagate_nan)
-
-
-def sigmoid(x: Tile) -> Tile:
-    """1 / (1 + exp(-x)), elementwise, for floats."""
-    return 1 / (1 + ops.exp(-x))
 
 
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:

@@ -10,6 +10,8 @@ import numpy as np
 from pypto.ir.core import Attr, Op
 from pypto.ir.types import Type, float32, int1
 from pypto.ops.emitter import Emitter, Lanes
+from pypto.ops.math_soft import fmod
+from pypto.ops.math_term import Term, where
 from pypto.ops.row import OpRow, Param, Unsupported, numpy_op
 from pypto.ops.rules import Prepared, comparison, promoted, same, same_kind, tile
 
@@ -39,6 +41,11 @@ def remainder(a: Array, b: Array) -> Array:
     if a.dtype.kind in "iu":
         return np.where(b == 0, a.dtype.type(0), np.fmod(a, np.where(b == 0, b.dtype.type(1), b)))
     return np.fmod(a, b)
+
+
+def lane_remainder(e: Emitter, op: Op, x: Lanes, y: Lanes) -> Lanes:
+    a, b = Term(e, x), Term(e, y)
+    return (fmod(a, b) if a.dtype.is_float else where(b.same(0), 0, a - a / b * b)).lanes
 
 
 def shift(fn: Any) -> Any:
@@ -159,7 +166,7 @@ ROWS = (
            public=False, dtypes="float"),
     binary("floordiv", trunc_div, lambda e, op, a, b: e.div(a, b), Unsupported("no integer division; divide as float32"),
            "x // y of integers, towards zero", infer=same_kind(("int", "uint")), prepare=prepare_floor, public=False, dtypes="int"),
-    binary("rem", remainder, lambda e, op, a, b: e.rem(a, b), Unsupported("no remainder; use x - (x // y) * y in float32"),
+    binary("rem", remainder, lane_remainder, Unsupported("no remainder; use x - (x // y) * y in float32"),
            "x % y with the sign of x", prepare=prepare_floor, public=False),
     logic("and_", np.bitwise_and, "and_", "And({dst}, {0}, {1}, {count});", "x & y, elementwise"),
     logic("or_", np.bitwise_or, "or_", "Or({dst}, {0}, {1}, {count});", "x | y, elementwise"),

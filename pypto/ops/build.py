@@ -5,7 +5,7 @@ from __future__ import annotations
 from pypto.errors.language import ConstantOutOfRange, NoBroadcast, OpTypeError
 from pypto.ir.builder import Builder
 from pypto.ir.core import Attr, Op, Value
-from pypto.ir.types import DType, Elem, PtrType, TileType, float16, float32, float64, int1, int32, int64, scalar, uint64
+from pypto.ir.types import DType, Elem, TileType, float16, float32, float64, int1, int32, int64, uint64
 from pypto.ops.casts import cast_value
 from pypto.ops.table import TABLE
 
@@ -98,9 +98,6 @@ def merge_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | No
     return tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
 
 
-_KINDS = ("bool", "int", "uint", "float")
-
-
 def common_dtype(operands: list[Operand]) -> DType:
     """Promotion: kind, then width, then float16 over bfloat16, then unsigned over signed. Python numbers are weak."""
     dtypes = [float16 if x.dtype.kind == "bits" else x.dtype for x in operands if isinstance(x, Value)]
@@ -129,12 +126,3 @@ def join_dtypes(a: DType, b: DType) -> DType:
     if min(a.bits, b.bits) == 8 and any(x.bits == 8 and x.is_float for x in (a, b)) and kinds & {"int", "uint"}:
         return float32
     return max(a, b, key=rank)
-
-
-def pointer(v: Value) -> PtrType | None:
-    """The pointer type of the elements of `v`, or None."""
-    elem = v.tile.elem
-    return elem if isinstance(elem, PtrType) else None
-
-
-__all__ = ["Number", "OpBuilder", "Operand", "common_dtype", "join_dtypes", "merge_shapes", "pointer", "scalar", "weak_dtype"]

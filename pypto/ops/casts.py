@@ -202,8 +202,9 @@ def prepare_cast(
 
 def is_downcast(v: Value, dtype: Elem) -> bool:
     source = v.tile.elem
-    floats = isinstance(source, DType) and isinstance(dtype, DType) and source.is_float and dtype.is_float
-    return floats and source.primitive_bitwidth > dtype.primitive_bitwidth
+    if not (isinstance(source, DType) and isinstance(dtype, DType)):
+        return False
+    return source.is_float and dtype.is_float and source.bits > dtype.bits
 
 
 def prepare_bitcast(b: OpBuilder, x: Any, dtype: DType) -> Prepared:

@@ -29,9 +29,6 @@ class Emitter(Protocol):
     def div(self, a: Lanes, b: Lanes) -> Lanes:
         """IEEE division, or integer division that truncates (by zero: 0; least value by -1: wraps)."""
 
-    def rem(self, a: Lanes, b: Lanes) -> Lanes:
-        """Integer remainder with the dividend's sign (by zero: 0), or fmod."""
-
     def neg(self, a: Lanes) -> Lanes: ...
     def fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         """a * b + c with one rounding (floats)."""

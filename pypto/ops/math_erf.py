@@ -5,35 +5,38 @@ from __future__ import annotations
 import math
 
 from pypto.ops import math_reference as reference
-from pypto.ops.math_exp import exp, exp_parts
+from pypto.ops.math_exp import exp, exp2_reduced, exp_parts
 from pypto.ops.math_log import log
 from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
 from pypto.ops.math_rows import function, instead, native, unary, widened
 from pypto.ops.math_term import Term, clamp, copysign, muladd, polynomial, where
 
-# erf(x) / x in x², Chebyshev interpolants: x² ≤ 0.85 to 4.2e-10, x² ≤ 1 to 3.4e-23.
+# erf(x) / x - 1 in x², Chebyshev interpolants: x² ≤ 0.85 to 4.3e-10, x² ≤ 1 to 1.3e-17.
 _SMALL = {
-    "f32": (1.1283791666726832, -0.3761263402339505, 0.1128369935115317, -0.026859588116109587, 0.005201456326433703,
+    "f32": (0.12837916667268318, -0.3761263402339505, 0.1128369935115317, -0.026859588116109587, 0.005201456326433703,
             -0.0008147081117456024, 8.387074556861946e-05),
-    "f64": (1.1283791670955126, -0.37612638903183754, 0.11283791670955126, -0.026866170645131218, 0.005223977625441674,
+    "f64": (0.12837916709551258, -0.37612638903183754, 0.11283791670955126, -0.026866170645131218, 0.005223977625441674,
             -0.0008548327023403001, 0.00012055332978879483, -1.4925650236967501e-05, 1.6462110782018636e-06, -1.636576864883207e-07,
             1.4806027146128752e-08, -1.2277734486795524e-09, 9.323723518153027e-11, -6.1967364287877e-12, 2.8067128195611264e-13),
 }
-# -log(erfc(x)) - x² in t = (x - middle) / half, Chebyshev interpolants to 1.9e-8 and 8.2e-18: (from, to), coefficients.
-_LARGE = {
-    "f32": ((0.921875, 4.0), (1.5429524172513132, 0.5496210861288922, -0.13596135916491106, 0.04084294722039801,
-                              -0.012619948308253774, 0.0037882367857312495, -0.001076039176477292, 0.0002826940853222836,
-                              -5.174143869606628e-05)),
-    "f64": ((1.0, 6.0), (1.8624374021481738, 0.6652489709129772, -0.2077934078610613, 0.08165090971780906,
-                         -0.034128411079749774, 0.01438454833033345, -0.005953704476190262, 0.002373997280513564,
-                         -0.0008935765855845794, 0.00030781955951396384, -9.090090217256991e-05, 1.847452395376142e-05,
-                         1.477503599641089e-06, -4.56596712020318e-06, 3.422294334462001e-06, -1.917889171144331e-06,
-                         9.124365065445989e-07, -3.8437394165273846e-07, 1.3611972043197023e-07, -2.6131458709239564e-08,
-                         -3.922377494569264e-09, -1.9305509283414644e-10, -6.621479020937692e-10, 5.618027658915205e-09,
-                         -3.6630997068853925e-09, 2.5668825356579424e-10, 2.283670456893158e-10)),
-}
+# log2(erfc(x)) in x from 0.921875 to 4, Chebyshev interpolant to 2.7e-8 (rounding is less where no digits cancel at the left).
+_LARGE_SHORT = (0.00046250154034679973, -1.6305888742742194, -0.9115147568917229, -0.15883342648138818,
+                0.03813217864357649, -0.006872455325211579, 0.0008623707336915837, -6.662116989997199e-05,
+                2.3711716134670096e-06)
+# For float64 -log(erfc(x)) - x² in (x - 3.75) / 2.25 from 1.5 to 6, Chebyshev interpolant to 1.5e-16.
+_LARGE = (1.9269627413500123, 0.5634091385728316, -0.1500204645780544, 0.05053920761251706, -0.018208079549691142,
+          0.006651564475038584, -0.0024010896979428397, 0.0008416387140424947, -0.0002816859174245102,
+          8.799813985378076e-05, -2.4623094757640097e-05, 5.555447851683888e-06, -5.847522139922481e-07,
+          -3.4341032837981233e-07, 3.2315455641233023e-07, -1.841329939552072e-07, 8.350068145305193e-08,
+          -2.8608050252979092e-08, 9.691434720499142e-09, -5.810448539454107e-09, 1.7477180867994509e-09,
+          8.356037013099997e-10, -4.668479735502663e-10)
+# For float64 erf(x) - 0.888671875 in x - 1.125 between 0.75 and 1.5, Chebyshev interpolant to 1.1e-17.
+_MIDDLE = (-0.0002836432982922349, 0.3182739585007693, -0.35805820331336635, 0.1624523329847712, 0.027973297133990868,
+           -0.06132368360619423, 0.015536835442161603, 0.009606894255920281, -0.0060312606722831875, -0.0003601928317666998,
+           0.001153264195030903, -0.00017694228107031622, -0.0001415324216671789, 4.934756514658036e-05, 1.0610407952500252e-05,
+           -7.253151177797486e-06)
 
-# (1 + 2 x) exp(x²) erfc(x) in t = (x - 4) / (x + 4), Chebyshev interpolants: 4.1e-17, for float32 1.8e-10.
+# (1 + 2 x) exp(x²) erfc(x) in t = (x - 4) / (x + 4), Chebyshev interpolants: 4.8e-17, for float32 2.2e-10.
 _SCALED = (1.2329951186255526, -0.1396211168405625, 0.015379652102610162, 0.0680970542546862, -0.10103906603585294,
            0.09373283499865172, -0.06633036582050367, 0.0371675155318432, -0.01619773397992426, 0.005031970032548695,
            -0.0007577737141838885, -0.00019925700412184815, 0.0001506231178516207, -2.439811794207995e-05, -1.1225140354449658e-05,
@@ -56,16 +59,30 @@ _ROOT_HALF = 0.7071067811865476, -4.833646656726457e-17
 
 
 def erf(x: Term) -> Term:
-    """x + x · (P(x²) - 1) near 0, else 1 - exp(-x² - h(|x|)) with h = -log erfc - x²."""
-    name = x.dtype.name
+    """x + x · P(x²) near 0, far out 1 - erfc(|x|) with erfc by its logarithm; float64 has a polynomial between them."""
     size = abs(x)
-    first, *rest = _SMALL[name]
-    small = muladd(size, polynomial(size * size, (first - 1, *rest)), size)
-    (low, high), coefficients = _LARGE[name]
-    size = clamp(size, 0.0, high)
-    t = (size - (low + high) / 2) * (2 / (high - low))
-    large = 1.0 - exp(-muladd(size, size, polynomial(t, coefficients)))
-    return copysign(where(size < low, small, large), x)
+    small = muladd(size, polynomial(size * size, _SMALL[x.dtype.name]), size)
+    if x.is_double:
+        small = where(size < 0.75, small, polynomial(size - 1.125, _MIDDLE) + 0.888671875)
+        result = where(size < 1.5, small, 1.0 - large_erfc(where(size > 6.0, 6.0, size)))
+    else:
+        result = where(size < 0.921875, small, 1.0 - large_erfc_short(where(size > 4.0, 4.0, size)))
+    return copysign(result, x)
+
+
+def large_erfc_short(x: Term) -> Term:
+    exponent = polynomial(x, _LARGE_SHORT)
+    n = exponent.round()
+    return exp2_reduced(exponent - n).scaled(n)
+
+
+def large_erfc(x: Term) -> Term:
+    """exp(-x² - rest), with what rounding takes from the exponent."""
+    rest, square = polynomial((x - 3.75) * (1 / 2.25), _LARGE), product(x, x)
+    assert square.lo is not None
+    total = square.hi + rest
+    value = exp(-total)
+    return value - value * (rest - (total - square.hi) + square.lo)
 
 
 def scaled(x: Pair) -> Pair:
@@ -77,8 +94,7 @@ def scaled(x: Pair) -> Pair:
 
 def small_erf(x: Term) -> Term:
     """erf(x) - x for |x| ≤ 1."""
-    first, *rest = _SMALL["f64"]
-    return x * polynomial(x * x, (first - 1, *rest))
+    return x * polynomial(x * x, _SMALL["f64"])
 
 
 def near_erfc(x: Pair) -> Pair:
@@ -153,7 +169,7 @@ def normcdfinv(x: Term) -> Term:
 
 
 ROWS = (
-    function("erf", reference.erf, native(erf), unary("Erf"), "Error function, 2/√π · ∫₀ˣ exp(-t²) dt.", (1.5, 1.5), (-5.0, 5.0)),
+    function("erf", reference.erf, native(erf), unary("Erf"), "Error function, 2/√π · ∫₀ˣ exp(-t²) dt.", (1.5, 1.0), (-5.0, 5.0)),
     function("erfc", reference.erfc, widened(erfc), instead("1 - erf(x)"), "1 - erf(x), with all its digits where that is small.",
              (0.6, 2.0), (-5.0, 28.0)),
     function("erfcx", reference.erfcx, widened(erfcx), instead("exp(x * x) * (1 - erf(x)) for small x"),

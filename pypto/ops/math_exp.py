@@ -7,27 +7,28 @@ import math
 import numpy as np
 
 from pypto.ir.types import float32
-from pypto.ops.math_pair import Pair, constant, maybe, renormal, two_sum
+from pypto.ops.math_pair import Pair, choose, constant, maybe, renormal, two_sum
 from pypto.ops.math_rows import by_size, function, instead, native, unary, widened
 from pypto.ops.math_term import Term, clamp, muladd, polynomial, where
 
 LOG2E = 1.4426950408889634
 # log 2 in two parts: the first has few enough bits that its product with an exponent is exact.
 LN2 = {"f32": (0.693359375, -2.12194440054690583e-4), "f64": (0.6931471803691238, 1.9082149292705877e-10)}
+LOG2 = 0.6931471805599453, 2.3190468138462996e-17
 LN10 = 2.302585092994046, -2.1707562233822494e-16
 # exp on ±log(2)/2. float32: Chebyshev interpolant of degree 6, error 2.0e-9. float64: 1/k!, error 4e-18.
 _EXP = {
-    "f32": (1.0, 1.0000000377204035, 0.5000000047122991, 0.1666641549604781, 0.04166635287353722, 0.008375127947279674,
-            0.0013941110368767256),
+    "f32": (1.0, 1.000000037716214, 0.5000000047117757, 0.16666415514653277, 0.04166635289677516, 0.008375126398153335,
+            0.0013941108433972674),
     "f64": tuple(1 / math.factorial(k) for k in range(14)),
 }
 # (exp(r) - 1 - r - r²/2) / r³ on ±log(2)/2, Chebyshev interpolant: 1.2e-18 of r.
-_EXP_REST = (0.16666666666666666, 0.04166666666666667, 0.008333333333333333, 0.0013888888888883752, 0.00019841269841266418,
-             2.4801587325536023e-05, 2.7557319239949287e-06, 2.7557273657975953e-07, 2.505207801223787e-08,
-             2.0914680780540263e-09, 1.608432375977149e-10)
+_EXP_REST = (0.16666666666666666, 0.04166666666666667, 0.008333333333333333, 0.0013888888888883752,
+             0.00019841269841266418, 2.4801587325533363e-05, 2.7557319239947517e-06, 2.7557273661348637e-07,
+             2.5052078014485868e-08, 2.0914679376583935e-09, 1.6084322823993442e-10)
 # (exp(r) - 1 - r) / r² there, for float32: 4.9e-10 of r.
-_EXP_SHORT = (0.5000000013459222, 0.16666666681615916, 0.041666464991106766, 0.008333310932790487, 0.0013933642689829186,
-              0.00019890982710792465)
+_EXP_SHORT = (0.5000000013457727, 0.16666666681614256, 0.04166646500604005, 0.008333310934448869,
+              0.0013933641031986701, 0.00019890980869750327)
 
 
 def reduce_exp(x: Term) -> tuple[Term, Term]:
@@ -37,18 +38,36 @@ def reduce_exp(x: Term) -> tuple[Term, Term]:
     return n, muladd(n, -low, muladd(n, -high, x))
 
 
+def one_more(first: Term, rest: Term) -> Term:
+    """1 + first + rest with one rounding in effect, for a first from -1 to 1 and a small rest."""
+    total = first + 1.0
+    return total + (first - (total - 1.0) + rest)
+
+
+def exp_reduced(r: Term) -> Term:
+    """exp within ±log(2)/2."""
+    if r.dtype == float32:
+        return polynomial(r, _EXP["f32"])
+    return one_more(r, r * r * polynomial(r, _EXP["f64"][2:]))
+
+
 def exp(x: Term) -> Term:
-    x = clamp(x, -150.0, 130.0) if x.dtype == float32 else clamp(x, -800.0, 800.0)
-    n, r = reduce_exp(x)
-    return polynomial(r, _EXP[x.dtype.name]).scaled(n)
+    n, r = reduce_exp(clamp(x, -150.0, 130.0) if x.dtype == float32 else clamp(x, -800.0, 800.0))
+    return exp_reduced(r).scaled(n)
+
+
+def exp2_reduced(x: Term) -> Term:
+    """2**x = exp(x log 2) within ±½."""
+    coefficients = [c * math.log(2) ** k for k, c in enumerate(_EXP[x.dtype.name])]
+    if x.dtype == float32:
+        return polynomial(x, coefficients)
+    return one_more(x * LOG2[0], x * polynomial(x, (LOG2[1], *coefficients[2:])))
 
 
 def exp2(x: Term) -> Term:
-    """2**x = 2**n · exp((x - n) log 2)."""
     x = clamp(x, -200.0, 200.0) if x.dtype == float32 else clamp(x, -1200.0, 1200.0)
     n = x.round()
-    coefficients = [c * math.log(2) ** k for k, c in enumerate(_EXP["f64"][: 8 if x.dtype == float32 else 14])]
-    return polynomial(x - n, coefficients).scaled(n)
+    return exp2_reduced(x - n).scaled(n)
 
 
 def exp_parts(x: Pair) -> tuple[Term, Pair]:
@@ -103,10 +122,34 @@ def expm1(x: Term) -> Term:
     return where(x.same(0.0), x, less.value.scaled(n))
 
 
+def sigmoid_short(x: Term) -> Term:
+    """1 / (1 + e) for x from 0, else e / (1 + e), with e = exp(-|x|) in two parts, and a quotient that is mended once."""
+    n, r = reduce_exp(clamp(-abs(x), -150.0, 0.0))
+    q = muladd(r * r, polynomial(r, _EXP_SHORT), r)
+    high = q + 1.0
+    low, power = q - (high - 1.0), x.number(1.0).scaled(n)
+    d = high * power + 1.0
+    rest = high * power - (d - 1.0) + low * power
+    negative, inverse = x < 0.0, 1.0 / d
+    over, more = where(negative, high, 1.0), where(negative, low, 0.0)
+    y = over * inverse
+    y = muladd(muladd(-y, d, over) + (more - y * rest), inverse, y)
+    return where(negative, y.scaled(n), y)
+
+
+def sigmoid(x: Term) -> Term:
+    n, q = exp_parts(bounded(Pair(-abs(x))))
+    e, negative = q + 1.0, x < 0.0
+    y = choose(negative, e, Pair(x.number(1.0))) / (e.scaled(x.number(1.0).scaled(n)) + 1.0)
+    return where(negative, y.value.scaled(n), y.value)
+
+
 ROWS = (
-    function("exp", np.exp, native(exp), unary("Exp"), "e to the power of x.", (1.3, 1.1), (-100.0, 90.0)),
-    function("exp2", np.exp2, native(exp2), instead("exp(x * 0.6931471805599453)"), "2 to the power of x.", (1.1, 1.1), (-150.0, 128.0)),
+    function("exp", np.exp, native(exp), unary("Exp"), "e to the power of x.", (1.4, 1.0), (-100.0, 90.0)),
+    function("exp2", np.exp2, native(exp2), instead("exp(x * 0.6931471805599453)"), "2 to the power of x.", (1.3, 1.0), (-150.0, 128.0)),
     function("exp10", lambda x: np.power(10.0, x), widened(exp10), instead("exp(x * 2.302585092994046)"), "10 to the power of x.",
              (0.6, 1.0), (-45.0, 39.0), public=False),
     function("expm1", np.expm1, by_size(expm1_short, expm1), instead("exp(x) - 1"), "exp(x) - 1, with all its digits near 0.", (1.5, 1.0), (-20.0, 90.0)),
+    function("sigmoid", lambda x: 1 / (1 + np.exp(-x)), by_size(sigmoid_short, sigmoid), instead("1 / (1 + exp(-x))"), "1 / (1 + exp(-x)).",
+             (1.6, 1.0), (-110.0, 30.0)),
 )

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from pypto.ops.math_exp import exp, exp_parts, less_one
+from pypto.ops.math_exp import LOG2, exp_parts, exp_reduced, less_one, reduce_exp
 from pypto.ops.math_log import log_of
 from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
 from pypto.ops.math_rows import by_size, function, instead, unary, widened
-from pypto.ops.math_term import Term, clamp, copysign, polynomial, where
+from pypto.ops.math_term import Term, clamp, copysign, muladd, polynomial, where
 
 # (tanh(x) - x) / x³ in x² ≤ 0.391, Chebyshev interpolant: 5.5e-10 of x.
 _TANH = (-0.33333333171275803, 0.1333330342585789, -0.05395922855611955, 0.021768666325116613, -0.008343119638547832,
          0.0022918094207610654)
-_LN2 = 0.6931471805599453, 2.3190468138462996e-17
 
 
 def tanh_short(x: Term) -> Term:
     """A polynomial near 0, else 1 - 2 / (exp(2 |x|) + 1)."""
-    size = clamp(abs(x), 0.0, 10.0)
+    size = abs(x)
     z = size * size
-    near = z * size * polynomial(z, _TANH) + size
-    far = 1.0 - 2.0 / (exp(size + size) + 1.0)
+    near = muladd(z * size, polynomial(z, _TANH), size)
+    twice = size + size
+    n, r = reduce_exp(where(twice > 20.0, 20.0, twice))
+    far = 1.0 - 2.0 / (exp_reduced(r).scaled(n) + 1.0)
     return copysign(where(size < 0.625, near, far), x)
 
 
@@ -87,7 +88,7 @@ def atanh(x: Term) -> Term:
 
 def far_out(far: Term, x: Term) -> Pair:
     """log 2 where an argument was taken for half of itself."""
-    ln2 = constant(x, _LN2)
+    ln2 = constant(x, LOG2)
     return Pair(where(far, ln2.hi, 0.0), ln2.lo and where(far, ln2.lo, 0.0))
 
 

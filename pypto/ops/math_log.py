@@ -16,11 +16,11 @@ from pypto.ops.math_term import Term, polynomial, where
 
 # log((1 + s) / (1 - s)) = 2 s + s · (2/3 s² + 2/5 s⁴ + …) on |s| < 0.1716; what is left out is below half an ulp.
 _TERMS = {"f32": tuple(2 / (2 * k + 3) for k in range(5)), "f64": tuple(2 / (2 * k + 3) for k in range(12))}
-# (artanh(s) / s - 1 - s²/3) / s⁴ in s² < 0.0295, Chebyshev interpolant: 1.0e-20 of artanh(s) / s.
-_REST = (0.2, 0.14285714285714682, 0.11111111110828072, 0.09090909167667167, 0.07692297484382873, 0.06667402177031725,
-         0.058531227193470314, 0.05861541735342276)
+# (artanh(s) / s - 1 - s²/3) / s⁴ in s² < 0.0295, Chebyshev interpolant: 1.1e-20 of artanh(s) / s.
+_REST = (0.2, 0.1428571428571469, 0.1111111111082441, 0.09090909168496285, 0.07692297395881176, 0.06667406985646002,
+         0.058529940782504536, 0.05862885610905572)
 # (artanh(s) / s - 1) / s² there, for float32: 1.1e-13.
-_SHORT = (0.3333333333368759, 0.19999999398606644, 0.1428587728064625, 0.11095699609541024, 0.09681342509737496)
+_SHORT = (0.33333333333691384, 0.19999999393441642, 0.14285878334073157, 0.11095632799585983, 0.09682639210878612)
 THIRD: Final = 1 / 3, 1.850371707708594e-17
 # 1 / log(base) in two parts, the upper one of few bits, and log 2 to that base in two parts likewise.
 _BASES: Final[Mapping[tuple[int, str], tuple[float, float, float, float]]] = MappingProxyType({

@@ -15,7 +15,7 @@ from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_exp import exp_of
 from pypto.ops.math_log import THIRD, log_of
 from pypto.ops.math_pair import Pair, choose, constant, product
-from pypto.ops.math_rows import Array, function, in_float64, instead, native, unary, widened
+from pypto.ops.math_rows import Array, by_size, function, in_float64, instead, native, unary, widened
 from pypto.ops.math_term import Term, scaling, where
 from pypto.ops.rules import Prepared, same, tile
 
@@ -102,9 +102,19 @@ def hypot(x: Term, y: Term) -> Term:
     return where(infinite, math.inf, where(squares.hi.same(0.0), 0.0, squares.sqrt().value * scale))
 
 
+def reciprocal_root(x: Term) -> Term:
+    """1 / √x and one step of Newton's method, whose residue 1 - x y² keeps its digits: its factors stay far from the limits."""
+    y = 1.0 / x.sqrt()
+    large = x > 1.0
+    square = product(x * where(large, x.number(2.0**-100), 2.0**100), y) * (y * where(large, x.number(2.0**100), 2.0**-100))
+    assert square.lo is not None
+    rest = 1.0 - square.hi - square.lo
+    return where(abs(rest) < 1.0, y + y * rest * 0.5, y)
+
+
 ROWS = (
     function("sqrt", None, native(Term.sqrt), unary("Sqrt"), "Square root, correctly rounded.", domain=(0.0, 1e4), meaning=in_float64(np.sqrt)),
-    function("rsqrt", lambda a: 1 / np.sqrt(a), native(lambda x: 1.0 / x.sqrt()), unary("Rsqrt"), "1 / sqrt(x).", (1.5, 1.5), (0.0, 1e4)),
+    function("rsqrt", lambda a: 1 / np.sqrt(a), by_size(lambda x: 1.0 / x.sqrt(), reciprocal_root), unary("Rsqrt"), "1 / sqrt(x).", (1.5, 1.0), (0.0, 1e4)),
     function("cbrt", np.cbrt, widened(cbrt), instead("exp(log(x) / 3) for x above 0"), "Cube root.", (0.6, 1.0), public=False),
     function("pow", None, power_rule, instead("exp(y * log(x)) for x above 0"),
              "x to the power of y. Integers wrap, and to a negative power they give 1 / x**-y towards zero.", (0.6, 1.0), (0.0, 20.0), "x y",

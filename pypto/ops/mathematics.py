@@ -1,7 +1,11 @@
 """Functions of real numbers, by families.
 
 Lanes compute them with polynomials of our own, since LLVM's intrinsics for them become scalar library calls. Error
-bounds are in units of the last place against float64, over the whole range.
+bounds of rows are in units of the last place, over the whole range, with fused multiply-add and without.
+
+Where an argument has been reduced to an interval, a polynomial interpolates the function at the Chebyshev nodes of that
+interval. Each table of coefficients says which function of which variable it stands for, on which interval, and how far
+it is off; ``tests/ops/coefficients.py`` derives all of them anew in 80 digits, and a test holds tables and bounds to it.
 """
 
 from __future__ import annotations

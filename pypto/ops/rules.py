@@ -100,11 +100,6 @@ def normal_axes(shape: tuple[int, ...], axis: int | tuple[int, ...] | None) -> t
     return tuple(sorted({a + len(shape) if -len(shape) <= a < 0 else a for a in axes}))
 
 
-def elem_of(t: TileType) -> DType:
-    """The dtype behind a tile of values or of pointers."""
-    return t.elem.pointee if isinstance(t.elem, PtrType) else t.elem
-
-
 def accumulator(dtype: DType) -> DType:
     """The type a sum runs in: 16-bit floats in float32."""
     return float32 if dtype.is_float and dtype.bits < 32 else dtype

@@ -11,7 +11,6 @@ from pypto.passes.access import raise_accesses
 from pypto.passes.canonicalize import canonicalize
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
-from pypto.passes.fold import fold
 from pypto.passes.induction import induction
 from pypto.passes.licm import licm
 from pypto.passes.widen import widen
@@ -28,11 +27,7 @@ class Pass:
 
 PREPARE: Final = (
     Pass("widen", widen, "first: the interpreter and every backend see addresses in 64 bits"),
-    Pass(
-        "cse",
-        cse,
-        "the front end repeats constants and casts; rules such as x - x see equal values only when they are one",
-    ),
+    Pass("cse", cse, "the front end repeats constants; rules such as x - x see equal values only when they are one"),
     Pass("canonicalize", canonicalize, "the sizes of slices are constants only after (i + B) - i = B"),
     Pass("cse", cse, "simplified ops are equal more often"),
     Pass("dce", dce, "last, so that it takes away what the rules left behind"),
@@ -48,13 +43,12 @@ OPTIMIZE: Final = (
 
 
 def run(
-    function: Function, passes: Sequence[Pass], after_each: Callable[[Pass, Function], None] | None = None
+    function: Function, passes: Sequence[Pass], after_each: Callable[[Pass, Function], object] = lambda *_: None
 ) -> Function:
     """Run passes in order; `after_each` sees what each of them made (tests verify it)."""
     for step in passes:
         function = step.run(function)
-        if after_each is not None:
-            after_each(step, function)
+        after_each(step, function)
     return function
 
 
@@ -69,6 +63,6 @@ def optimize(function: Function) -> Function:
 
 
 __all__ = [
-    "OPTIMIZE", "PREPARE", "Pass", "canonicalize", "cse", "dce", "fold", "induction", "licm", "optimize", "prepare",
+    "OPTIMIZE", "PREPARE", "Pass", "canonicalize", "cse", "dce", "induction", "licm", "optimize", "prepare",
     "raise_accesses", "run", "widen",
 ]  # fmt: skip

@@ -1,7 +1,9 @@
 """Access analysis: loads and stores through tiles of pointers become structured accesses (see `Access`).
 
 The pointers are brought into affine form. Dimensions along which they move by a stride get that stride; along others
-(an index tile, ``% M``) the access keeps a tile of base pointers, of size 1 in the affine dimensions: a gather of rows.
+(an index tile) the access keeps a tile of base pointers, of size 1 in the affine dimensions: a gather of rows. Where an
+index is kept inside of an array (``% M``), the elements for which it already is are a structured load, and its `other`
+is the gather, of which nothing exists if the whole tile lies inside.
 A mask is taken apart at its `and`s: bounds of one index become the extent of its dimension, conditions that are the
 same for the whole tile close an extent, and what is left stays a mask.
 """
@@ -10,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Final
 
-from pypto.ir.core import Function, Op, Value
-from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
-from pypto.passes.affine import Affine, Forms, all_of
+from pypto.passes.affine import Affine, Forms, all_of, lesser
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.pattern import constant_of
 
@@ -28,31 +31,42 @@ _COMPARES: Final = {"lt": (0, 1, 0), "le": (0, 1, 1), "gt": (1, 0, 0), "ge": (1,
 
 def raise_accesses(function: Function) -> Function:
     """Make loads and stores of affine pointers structured."""
-    return rewrite(function, _rule, Simplifier)
+    b = Simplifier(Region())
+    return _Raiser(b, _rule, forms=Forms(b), near=Forms(b, near=True)).function(function)
 
 
-def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+@dataclass
+class _Raiser(Rewriter[OpBuilder]):
+    forms: Forms = field(kw_only=True)
+    near: Forms = field(kw_only=True)
+
+    def region(self, old: Region) -> Region:
+        outer = self.forms, self.near
+        self.forms, self.near = (forms.inside() for forms in outer)
+        new = super().region(old)
+        self.forms, self.near = outer
+        return new
+
+
+def _rule(rewriter: _Raiser, op: Op) -> Sequence[Value] | None:
     if op.name not in ("load", "store") or not op.operands[0].shape:
         return None
-    b = rewriter.builder
-    assert isinstance(b, OpBuilder)
-    operands = rewriter.operands(op)
-    forms = Forms(b)
-    form = forms.of(operands[0])
-    shape = operands[0].shape
-    bounds = Bounds(forms, shape)
-    rest = list(operands[1:])
+    b, forms = rewriter.builder, rewriter.forms
+    pointers, *rest = rewriter.operands(op)
+    form, bounds = forms.of(pointers), Bounds(forms, pointers.shape)
     value = rest.pop(0) if op.name == "store" else None
     for condition in conditions(forms, rest.pop(0)) if rest else ():
         bounds.take(condition)
     other = rest[0] if rest and not is_zero(rest[0]) else None
-    if form is None:
-        access = bounds.gather(operands[0], value, other)
-    else:
-        gathered = [d for d, n in enumerate(shape) if form.rest is not None and form.rest.shape[d] > 1]
-        access = bounds.access(form, gathered, value, other)
-    masked = access.mask is not None
-    return b.op(f"tile_{op.name}", *access.operands, shape=access.shape, masked=masked).results
+    near = rewriter.near.of(pointers) if op.name == "load" and form.gathered else form
+    if len(near.gathered) < len(form.gathered):
+        other = built(b, op.name, bounds.beyond(near.limits).access(form, value, other)).result
+        bounds, form = bounds.below(near.limits), near
+    return built(b, op.name, bounds.access(form, value, other)).results
+
+
+def built(b: OpBuilder, name: str, access: Access) -> Op:
+    return b.op(f"tile_{name}", *access.operands, shape=access.shape, masked=access.mask is not None)
 
 
 def is_zero(v: Value) -> bool:
@@ -71,21 +85,30 @@ class Condition:
 
 def conditions(forms: Forms, mask: Value) -> list[Condition]:
     """The parts that a mask is the conjunction of."""
+    work, found = [mask], list[Condition]()
+    while work:
+        v = work.pop()
+        if v.op is not None and v.op.name == "and_" and v.shape:
+            work += reversed(v.op.operands)
+        else:
+            found += parts(forms, v)
+    return found
+
+
+def parts(forms: Forms, mask: Value) -> list[Condition]:
+    """The conditions that a mask which is no conjunction stands for."""
     op = mask.op
     if op is None or not mask.shape:
         return [Condition(mask)]
-    if op.name == "and_":
-        return [c for v in op.operands for c in conditions(forms, v)]
     if op.name in _MOVES:
-        parts = [moved(forms, c, op) for c in conditions(forms, op.operands[0])]
-        known = [c for c in parts if c is not None]
-        return known if len(known) == len(parts) else [Condition(mask)]
+        inner = [moved(forms, c, op) for c in conditions(forms, op.operands[0])]
+        known = [c for c in inner if c is not None]
+        return known if len(known) == len(inner) else [Condition(mask)]
     if op.name in _COMPARES and op.operands[0].tile.elem == int64:
         less, greater, slack = _COMPARES[op.name]
         a, b = forms.of(op.operands[less]), forms.of(op.operands[greater])
-        if a is not None and b is not None:
-            form = forms.sum(a, forms.product(b, forms.number(-1)))
-            return [Condition(mask, replace(form, start=forms.b.emit("sub", form.start, forms.number(slack))))]
+        form = forms.sum(a, forms.product(b, forms.number(-1)))
+        return [Condition(mask, replace(form, start=forms.b.emit("sub", form.start, forms.number(slack))))]
     return [Condition(mask)] if constant_of(mask) is not True else []
 
 
@@ -135,24 +158,28 @@ class Bounds:
         b = self.forms.b
         if constant_of(form.strides[d]) == 1:
             limit = b.emit("neg", form.start)
-            self.upper[d] = b.emit("minimum", self.upper[d], limit, propagate_nan=False) if d in self.upper else limit
+            self.upper[d] = lesser(b, self.upper[d], limit) if d in self.upper else limit
         else:
             limit = b.emit("add", form.start, self.forms.number(1))
             self.lower[d] = b.emit("maximum", self.lower[d], limit, propagate_nan=False) if d in self.lower else limit
 
-    def access(self, form: Affine, gathered: list[int], value: Value | None, other: Value | None) -> Access:
-        """The access through affine pointers."""
-        strides = tuple(self.forms.number(0) if d in gathered else s for d, s in enumerate(form.strides))
-        base = self.base(form, gathered, self.offsets())
-        return Access(self.shape, base, self.offsets(), strides, self.extents(), value, self.mask(), other)
+    def below(self, limits: Sequence[Value | None]) -> Bounds:
+        """The bounds, and these limits too."""
+        known = {d: n for d, n in enumerate(limits) if n is not None}
+        tighter = {d: lesser(self.forms.b, n, self.upper[d]) if d in self.upper else n for d, n in known.items()}
+        return replace(self, upper=self.upper | tighter)
 
-    def gather(self, pointers: Value, value: Value | None, other: Value | None) -> Access:
-        """The access through pointers of which nothing is known."""
-        strides = (self.forms.number(0),) * len(self.shape)
-        return Access(self.shape, pointers, self.offsets(), strides, self.extents(), value, self.mask(), other)
+    def beyond(self, limits: Sequence[Value | None]) -> Bounds:
+        """The bounds, as far as the tile reaches beyond one of the limits; otherwise nothing is inside."""
+        b = self.forms.b
+        sizes = [b.emit("lt", n, self.forms.number(self.shape[d])) for d, n in enumerate(limits) if n is not None]
+        return replace(self, guards=[*self.guards, reduce(lambda x, y: b.emit("or_", x, y), sizes)])
 
-    def mask(self) -> Value | None:
-        return all_of(self.forms.b, self.masks)
+    def access(self, form: Affine, value: Value | None, other: Value | None) -> Access:
+        """The access through affine pointers; along gathered dimensions its base is a tile."""
+        strides = tuple(self.forms.number(0) if d in form.gathered else s for d, s in enumerate(form.strides))
+        base, mask = self.base(form), all_of(self.forms.b, self.masks)
+        return Access(self.shape, base, self.offsets(), strides, self.extents(), value, mask, other)
 
     def offsets(self) -> tuple[Value, ...]:
         b, none = self.forms.b, self.forms.number(0)
@@ -166,19 +193,18 @@ class Bounds:
         guard = all_of(b, self.guards)
         return (first if guard is None else b.emit("where", guard, first, self.forms.number(0)), *more)
 
-    def base(self, form: Affine, gathered: list[int], offsets: tuple[Value, ...]) -> Value:
+    def base(self, form: Affine) -> Value:
         """Pointer (or pointers, along the gathered dimensions) to index -offset."""
-        b = self.forms.b
-        start = form.start
-        for d, offset in enumerate(offsets):
+        b, start, gathered = self.forms.b, form.start, form.gathered
+        for d, offset in enumerate(self.offsets()):
             if d not in gathered:
                 start = b.emit("sub", start, b.emit("mul", offset, form.strides[d]))
         assert form.pointer is not None
-        pointer = form.pointer if constant_of(start) == 0 else b.emit("addptr", form.pointer, start)
-        if form.rest is None:
-            return pointer
+        pointer = b.emit("addptr", form.pointer, b.broadcast(start, form.pointer.shape))
+        if not gathered:
+            return b.emit("reshape", pointer, shape=()) if pointer.shape else pointer
         sizes = tuple(n if d in gathered else 1 for d, n in enumerate(self.shape))
-        index = b.broadcast(form.rest, sizes)
+        index = b.broadcast(form.rest or self.forms.number(0), sizes)
         for d in gathered:
             steps = b.emit("mul", self.line(d, sizes), b.broadcast(form.strides[d], sizes))
             index = b.emit("add", index, steps)

@@ -1,12 +1,17 @@
 """Tiles as affine forms of their index: ``start + Σ strides[d] · i[d]``, and what of them is not affine.
 
 Pointers, offsets and masks of Triton-style kernels are such forms; access analysis makes structured accesses of them.
+An index that is kept inside of an array (``i % M``, ``minimum(i, M - 1)``, ``where(i < M, i, 0)``) has a second form:
+it is i itself, as long as that lies inside; ``i // M`` and ``i % M`` are a row and its columns, as long as i stays in
+the row. Such a form holds below its `limits` alone.
 """
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from types import MappingProxyType
 from typing import Final
 
@@ -21,7 +26,8 @@ class Affine:
     """``pointer + start + Σ strides[d] · i[d] + rest``.
 
     `start` and `strides` are int64 scalars; `rest` is an int64 tile whose sizes are those of `shape`, or 1 where the
-    value does not change. Only pointers have a `pointer`, a scalar.
+    value does not change. Only pointers have a `pointer`: a scalar, or such a tile where they come from memory. Where
+    there are `limits`, the form holds where the index along every dimension is below that dimension's, if it has one.
     """
 
     shape: tuple[int, ...]
@@ -29,11 +35,18 @@ class Affine:
     strides: tuple[Value, ...]
     rest: Value | None = None
     pointer: Value | None = None
+    limits: tuple[Value | None, ...] = ()
 
     @property
     def uniform(self) -> bool:
-        """Whether every element is `start`."""
-        return self.rest is None and all(constant_of(s) == 0 for s in self.strides)
+        """Whether every element is `start`, without a limit."""
+        return self.rest is None and not self.limits and all(constant_of(s) == 0 for s in self.strides)
+
+    @property
+    def gathered(self) -> list[int]:
+        """Dimensions along which more than the affine part changes."""
+        loose = [v.shape for v in (self.rest, self.pointer) if v is not None and v.shape]
+        return [d for d in range(len(self.shape)) if any(sizes[d] > 1 for sizes in loose)]
 
     @property
     def moving(self) -> list[int]:
@@ -41,28 +54,55 @@ class Affine:
         return [d for d, s in enumerate(self.strides) if self.shape[d] > 1 and constant_of(s) != 0]
 
 
+FormRule = Callable[["Forms", Op], Affine | None]  # None where the form is not affine
+
+
 @dataclass
 class Forms:
-    """Affine forms of values; scalars that they need are built where the builder stands."""
+    """Affine forms of values; scalars that they need are built where the builder stands.
+
+    `near` asks for the forms that hold below their limits. What is `known` holds in one region, and inside of it.
+    """
 
     b: OpBuilder
-    known: dict[Value, Affine | None] = field(default_factory=dict)
+    near: bool = False
+    known: ChainMap[Value, Affine] = field(default_factory=ChainMap)
+    numbers: ChainMap[int, Value] = field(default_factory=ChainMap)
+
+    def inside(self) -> Forms:
+        """The same in an inner region."""
+        return replace(self, known=self.known.new_child(), numbers=self.numbers.new_child())
 
     def number(self, n: int) -> Value:
-        return self.b.constant(n, int64)
+        if n not in self.numbers:
+            self.numbers[n] = self.b.constant(n, int64)
+        return self.numbers[n]
 
-    def of(self, v: Value) -> Affine | None:
-        """The form of an int64 tile or of pointers; None for pointers that no scalar pointer leads to."""
-        if v not in self.known:
-            rule = _RULES.get(v.op.name) if v.op is not None and v.shape else None
-            form = rule(self, v.op) if rule is not None and v.op is not None else None
-            self.known[v] = form or self.leaf(v)
+    def of(self, v: Value) -> Affine:
+        """The form of an integer tile, in 64 bits, or of pointers."""
+        work = [v]
+        while work:
+            last = work.pop()
+            operands = last.op.operands if last.op is not None and self.rule(last) else ()
+            if waiting := [o for o in operands if o not in self.known and self.rule(o)]:
+                work += [last, *waiting]
+            elif last not in self.known:
+                self.known[last] = self.form(last)
         return self.known[v]
 
-    def leaf(self, v: Value) -> Affine | None:
+    def rule(self, v: Value) -> FormRule | None:
+        if v.op is None or not v.shape or not (v.tile.is_ptr or v.dtype.is_int):
+            return None
+        return RULES.get(v.op.name) or (_NEAR.get(v.op.name) if self.near else None)
+
+    def form(self, v: Value) -> Affine:
+        rule = self.rule(v)
+        return (rule(self, v.op) if rule is not None and v.op is not None else None) or self.leaf(v)
+
+    def leaf(self, v: Value) -> Affine:
         shape, zeros = v.shape, (self.number(0),) * len(v.shape)
         if isinstance(v.tile.elem, PtrType):
-            return None if v.shape else Affine((), self.number(0), (), pointer=v)
+            return Affine(shape, self.number(0), zeros, pointer=v)
         if v.tile.size == 1:
             v = self.b.emit("reshape", v, shape=()) if v.shape else v
             return Affine(shape, self.b.cast(v, int64), zeros)
@@ -73,14 +113,41 @@ class Forms:
         strides = tuple(self.b.emit("add", x, y) for x, y in zip(a.strides, b.strides, strict=True))
         rests = [r for r in (a.rest, b.rest) if r is not None]
         rest = self.b.emit("add", *self.b.align(rests)) if len(rests) == 2 else rests[0] if rests else None
-        return Affine(a.shape, start, strides, rest, a.pointer)
+        return Affine(a.shape, start, strides, rest, a.pointer, self.both(a.limits, b.limits))
 
     def product(self, a: Affine, factor: Value) -> Affine:
         rest = a.rest
         if rest is not None:
             rest = self.b.emit("mul", rest, self.b.broadcast(factor, rest.shape))
         scaled = tuple(self.b.emit("mul", s, factor) for s in a.strides)
-        return Affine(a.shape, self.b.emit("mul", a.start, factor), scaled, rest)
+        return Affine(a.shape, self.b.emit("mul", a.start, factor), scaled, rest, None, a.limits)
+
+    def both(self, a: tuple[Value | None, ...], b: tuple[Value | None, ...]) -> tuple[Value | None, ...]:
+        """The tighter of two limits, for every dimension."""
+        if not (a and b):
+            return a or b
+        return tuple((x and y and lesser(self.b, x, y)) or x or y for x, y in zip(a, b, strict=True))
+
+    def within(self, a: Affine, stop: Value, first: Value | None = None) -> Affine | None:
+        """The form of an index as far as it is at least `first`, or 0, and less than `stop`; it has to move by 1.
+
+        Then it did not wrap around either, whatever its type.
+        """
+        if a.pointer is not None or a.rest is not None or [constant_of(a.strides[d]) for d in a.moving] != [1]:
+            return None
+        b, none = self.b, self.number(0)
+        least = none if first is None else b.emit("maximum", first, none, propagate_nan=False)
+        count = b.emit("where", b.emit("ge", a.start, least), b.emit("sub", stop, a.start), none)
+        limits = tuple(count if d in a.moving else None for d in range(len(a.shape)))
+        return replace(a, limits=self.both(a.limits, limits))
+
+    def block(self, a: Affine, size: Affine, most: int) -> Affine | None:
+        """The form of an index as far as it stays in the block of `size` elements that it begins in."""
+        if not size.uniform:
+            return None
+        end = self.b.emit("add", self.b.emit("floordiv", a.start, size.start), self.number(1))
+        stop = lesser(self.b, self.b.emit("mul", end, size.start), self.number(most))
+        return self.within(a, stop)
 
     def moved(self, a: Affine, op: Op) -> Affine | None:
         """The form behind a broadcast, reshape or permute; None where a reshape changes the order of dimensions."""
@@ -94,78 +161,132 @@ class Forms:
 
     def reshaped(self, a: Affine, op: Op) -> Affine | None:
         shape = op.result.shape
-        old = [d for d, n in enumerate(a.shape) if n > 1]
-        new = [d for d, n in enumerate(shape) if n > 1]
+        old, new = ([d for d, n in enumerate(sizes) if n > 1] for sizes in (a.shape, shape))
         if [a.shape[d] for d in old] != [shape[d] for d in new]:
             return None
         source = dict(zip(new, old, strict=True))
         strides = tuple(a.strides[source[d]] if d in source else self.number(0) for d in range(len(shape)))
-        rest = a.rest
-        if rest is not None:
-            sizes = tuple(rest.shape[source[d]] if d in source else 1 for d in range(len(shape)))
-            rest = self.b.emit("reshape", rest, shape=sizes)
-        return replace(a, shape=shape, strides=strides, rest=rest)
+
+        def again(v: Value) -> Value:
+            sizes = tuple(v.shape[source[d]] if d in source else 1 for d in range(len(shape)))
+            return self.b.emit("reshape", v, shape=sizes)
+
+        limits = tuple(a.limits[source[d]] if d in source else None for d in range(len(shape))) if a.limits else ()
+        return loose(replace(a, shape=shape, strides=strides, limits=limits), again)
 
     def permuted(self, a: Affine, op: Op) -> Affine:
         dims = op.attrs["dims"]
-        rest = None if a.rest is None else self.b.emit("permute", a.rest, dims=dims)
-        return replace(a, shape=op.result.shape, strides=tuple(a.strides[d] for d in dims), rest=rest)
+        strides, limits = (tuple(values[d] for d in dims) if values else () for values in (a.strides, a.limits))
+        turned = replace(a, shape=op.result.shape, strides=strides, limits=limits)
+        return loose(turned, lambda v: self.b.emit("permute", v, dims=dims))
 
 
-def _sum(forms: Forms, op: Op) -> Affine | None:
-    a, b = (forms.of(v) for v in op.operands)
-    return forms.sum(a, b) if a is not None and b is not None else None
+def loose(a: Affine, change: Callable[[Value], Value]) -> Affine:
+    """The form with its tiles changed."""
+    rest, pointer = (change(v) if v is not None and v.shape else v for v in (a.rest, a.pointer))
+    return replace(a, rest=rest, pointer=pointer)
 
 
-def _difference(forms: Forms, op: Op) -> Affine | None:
-    a, b = (forms.of(v) for v in op.operands)
-    return forms.sum(a, forms.product(b, forms.number(-1))) if a is not None and b is not None else None
+def _sum(forms: Forms, op: Op) -> Affine:
+    return forms.sum(*map(forms.of, op.operands))
 
 
-def _negative(forms: Forms, op: Op) -> Affine | None:
-    a = forms.of(op.operands[0])
-    return forms.product(a, forms.number(-1)) if a is not None else None
+def _difference(forms: Forms, op: Op) -> Affine:
+    a, b = map(forms.of, op.operands)
+    return forms.sum(a, forms.product(b, forms.number(-1)))
+
+
+def _negative(forms: Forms, op: Op) -> Affine:
+    return forms.product(forms.of(op.operands[0]), forms.number(-1))
 
 
 def _product(forms: Forms, op: Op) -> Affine | None:
     for factor, other in (op.operands, op.operands[::-1]):
         a, b = forms.of(factor), forms.of(other)
-        if a is not None and b is not None and a.uniform:
+        if a.uniform:
             return forms.product(b, a.start)
     return None
 
 
 def _moved(forms: Forms, op: Op) -> Affine | None:
-    a = forms.of(op.operands[0])
-    return forms.moved(a, op) if a is not None else None
+    return forms.moved(forms.of(op.operands[0]), op)
 
 
-def _arange(forms: Forms, op: Op) -> Affine | None:
+def _arange(forms: Forms, op: Op) -> Affine:
     return Affine(op.result.shape, forms.number(op.attrs["start"]), (forms.number(1),))
 
 
 def _cast(forms: Forms, op: Op) -> Affine | None:
     """The pass `widen` has brought the casts down to where an index begins."""
     source = op.operands[0].op
-    return _arange(forms, source) if source is not None and source.name == "arange" and op.result.shape else None
+    if source is None or not op.result.shape or not op.operands[0].dtype.is_int:
+        return None
+    if source.name == "arange":
+        return _arange(forms, source)
+    return forms.of(op.operands[0]) if forms.near and source.name in _NEAR else None
 
 
-def _constant(forms: Forms, op: Op) -> Affine | None:
+def _constant(forms: Forms, op: Op) -> Affine:
     return Affine(op.result.shape, forms.number(op.attrs["value"]), (forms.number(0),) * len(op.result.shape))
+
+
+def _remainder(forms: Forms, op: Op) -> Affine | None:
+    """x % m moves with x inside of a block of m."""
+    x, m = map(forms.of, op.operands)
+    a = forms.block(x, m, op.result.dtype.integer_range[1])
+    return a and replace(a, start=forms.b.emit("rem", a.start, m.start))
+
+
+def _quotient(forms: Forms, op: Op) -> Affine | None:
+    """x // m stays as it is inside of a block of m."""
+    x, m = map(forms.of, op.operands)
+    a = forms.block(x, m, op.result.dtype.integer_range[1])
+    still = (forms.number(0),) * len(x.shape)
+    return a and replace(a, start=forms.b.emit("floordiv", a.start, m.start), strides=still)
+
+
+def _clamped(forms: Forms, op: Op) -> Affine | None:
+    """The lesser of x and y is x up to y, and the greater is x from y on."""
+    for x, y in (op.operands, op.operands[::-1]):
+        a, bound = forms.of(x), forms.of(y)
+        if bound.uniform:
+            return _compared(forms, a, "le" if op.name == "minimum" else "ge", bound)
+    return None
+
+
+def _chosen(forms: Forms, op: Op) -> Affine | None:
+    """where(x < y, x, z) is x below y."""
+    test, x, _ = op.operands
+    if test.op is None or test.op.name not in ("lt", "le", "gt", "ge") or test.op.operands[0] is not x:
+        return None
+    bound = forms.of(test.op.operands[1])
+    return _compared(forms, forms.of(x), test.op.name, bound) if bound.uniform else None
+
+
+def _compared(forms: Forms, a: Affine, name: str, bound: Affine) -> Affine | None:
+    """The form as far as it is less than a bound, or greater; then it has to be of 31 bits."""
+    edge = bound.start if name in ("lt", "ge") else forms.b.emit("add", bound.start, forms.number(1))
+    return forms.within(a, edge) if name in ("lt", "le") else forms.within(a, forms.number(2**31), edge)
 
 
 _MOVES: Final[MappingProxyType[str, Callable[[Forms, Affine, Op], Affine | None]]] = MappingProxyType(
     {"broadcast_to": Forms.spread, "reshape": Forms.reshaped, "permute": Forms.permuted}
 )
-_RULES: Final[MappingProxyType[str, Callable[[Forms, Op], Affine | None]]] = MappingProxyType(
+RULES: Final[MappingProxyType[str, FormRule]] = MappingProxyType(
     {"add": _sum, "sub": _difference, "neg": _negative, "mul": _product, "addptr": _sum, "arange": _arange,
      "cast": _cast, "constant": _constant, **dict.fromkeys(_MOVES, _moved)}
 )  # fmt: skip
 
 
+_NEAR: Final[MappingProxyType[str, FormRule]] = MappingProxyType(
+    {"rem": _remainder, "floordiv": _quotient, "minimum": _clamped, "maximum": _clamped, "where": _chosen}
+)
+
+
+def lesser(b: OpBuilder, x: Value, y: Value) -> Value:
+    return b.emit("minimum", x, y, propagate_nan=False)
+
+
 def all_of(b: OpBuilder, conditions: Sequence[Value]) -> Value | None:
     """The conjunction of conditions of one shape; None where there is none."""
-    result: Value | None = None
-    for c in conditions:
-        result = c if result is None else b.emit("and_", result, c)
-    return result
+    return reduce(lambda x, y: b.emit("and_", x, y), conditions) if conditions else None

@@ -13,7 +13,7 @@ from pypto.passes.carried import LAYOUTS, carried, initial, inline, narrow, yiel
 from pypto.passes.pattern import constant_of
 
 
-def simplify_if(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+def simplify_if(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
     """A known condition leaves one region, a choice between scalars is `where`, what both regions yield is known."""
     condition = rewriter.value(op.operands[0])
     known = constant_of(condition)
@@ -21,13 +21,11 @@ def simplify_if(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
         return inline(rewriter, op.regions[0 if known else 1], ())
     outcomes = list(zip(*yields(op), strict=True))
     if all(len(r.ops) == 1 for r in op.regions) and not any(v.shape for v in op.results):
-        b = rewriter.builder
-        assert isinstance(b, OpBuilder)
-        return [b.emit("where", condition, rewriter.value(x), rewriter.value(y)) for x, y in outcomes]
+        return [rewriter.builder.emit("where", condition, rewriter.value(x), rewriter.value(y)) for x, y in outcomes]
     return _settle(rewriter, op, [rewriter.value(x) if x is y else None for x, y in outcomes])
 
 
-def simplify_for(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+def simplify_for(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
     """A loop that runs not at all leaves its initial values, one that runs once its body."""
     low, high, step = (constant_of(rewriter.value(v)) for v in op.operands[:3])
     if low is not None and high is not None and step:
@@ -40,7 +38,7 @@ def simplify_for(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
     return simplify_loop(rewriter, op)
 
 
-def simplify_loop(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+def simplify_loop(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
     """A carried value that each turn hands on as it is, or sets to its initial value, is the initial value."""
     (last,) = yields(op)
     body = op.regions[LAYOUTS[op.name].yielding[0]]
@@ -51,7 +49,7 @@ def simplify_loop(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
     return _settle(rewriter, op, known)
 
 
-def _settle(rewriter: Rewriter, op: Op, known: list[Value | None]) -> Sequence[Value] | None:
+def _settle(rewriter: Rewriter[OpBuilder], op: Op, known: list[Value | None]) -> Sequence[Value] | None:
     """Copy control flow without the results that are known."""
     if not any(known):
         return None

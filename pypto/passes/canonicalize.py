@@ -59,11 +59,10 @@ class Simplifier(OpBuilder):
         return None
 
 
-def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+def _rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:
     if op.name in BRANCH_RULES:
         return BRANCH_RULES[op.name](rewriter, op)
     if TABLE[op.name].effect is not Effect.PURE or len(op.results) != 1:
         return None
-    b = rewriter.builder
-    assert isinstance(b, Simplifier)
-    return [b.place(make_op(op.name, rewriter.operands(op), op.attrs, (op.result.type,), (), op.loc))]
+    new = make_op(op.name, rewriter.operands(op), op.attrs, (op.result.type,), (), op.loc)
+    return [rewriter.builder.place(new)]

@@ -10,6 +10,7 @@ from typing import Final
 
 from pypto.ir.core import Op, Region, Value, make_op
 from pypto.ir.rewrite import Rewriter
+from pypto.ops.build import OpBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def yields(op: Op) -> list[tuple[Value, ...]]:
     return [op.regions[n].terminator.operands for n in LAYOUTS[op.name].yielding]
 
 
-def inline(rewriter: Rewriter, region: Region, args: Sequence[Value]) -> list[Value]:
+def inline(rewriter: Rewriter[OpBuilder], region: Region, args: Sequence[Value]) -> list[Value]:
     """Put the ops of a region where the rewriter stands; gives what the region yields."""
     rewriter.mapping.update(zip(region.args, args, strict=True))
     for op in region.body:
@@ -47,7 +48,7 @@ def inline(rewriter: Rewriter, region: Region, args: Sequence[Value]) -> list[Va
     return [rewriter.value(v) for v in region.terminator.operands]
 
 
-def narrow(rewriter: Rewriter, op: Op, keep: Sequence[bool]) -> list[Value]:
+def narrow(rewriter: Rewriter[OpBuilder], op: Op, keep: Sequence[bool]) -> list[Value]:
     """Copy control flow without some of its results. In their place stand the old results, which nothing may use."""
     lead = LAYOUTS[op.name].operands
     operands = rewriter.operands(op)
@@ -59,7 +60,7 @@ def narrow(rewriter: Rewriter, op: Op, keep: Sequence[bool]) -> list[Value]:
     return [next(results) if kept else old for kept, old in zip(keep, op.results, strict=True)]
 
 
-def _narrow_region(rewriter: Rewriter, op: Op, number: int, keep: Sequence[bool]) -> Region:
+def _narrow_region(rewriter: Rewriter[OpBuilder], op: Op, number: int, keep: Sequence[bool]) -> Region:
     old, layout = op.regions[number], LAYOUTS[op.name]
     args = [*old.args[: layout.args], *compress(old.args[layout.args :], keep)]
     new = Region([Value(a.type, a.hint) for a in args])

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from pypto.ir.builder import Builder
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.printer import attrs_text
 from pypto.ir.rewrite import Rewriter
+from pypto.ops.build import OpBuilder
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 
 
 def cse(function: Function) -> Function:
     """Compute every common pure subexpression once."""
-    return _Cse(Builder(Region()), _rule).function(function)
+    return _Cse(OpBuilder(Region()), _rule).function(function)
 
 
 @dataclass
-class _Cse(Rewriter):
+class _Cse(Rewriter[OpBuilder]):
     known: dict[Hashable, tuple[Value, ...]] = field(default_factory=dict)
 
     def region(self, old: Region) -> Region:
@@ -34,15 +34,14 @@ class _Cse(Rewriter):
         return new
 
 
-def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
-    assert isinstance(rewriter, _Cse)
+def _rule(rewriter: _Cse, op: Op) -> Sequence[Value] | None:
     row = TABLE[op.name]
     if row.effect is not Effect.PURE or op.regions or "terminator" in row.traits:
         return None
     operands = rewriter.operands(op)
     same = frozenset(operands) if "commutative" in row.traits else operands
     # Text tells 1, 1.0 and True apart, and 0.0 from -0.0, which are equal as Python objects.
-    key = (op.name, same, attrs_text(op.attrs), tuple(v.type for v in op.results))
+    key = (op.name, same, attrs_text(op.attrs) if op.attrs else "", None if operands else op.result.type)
     if key not in rewriter.known:
         rewriter.known[key] = rewriter.copy(op).results
     return rewriter.known[key]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ops.build import OpBuilder
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.carried import LAYOUTS, initial, narrow, yields
@@ -22,14 +23,14 @@ def dce(function: Function) -> Function:
     demand.enter(function.body, None)
     demand.run()
 
-    def rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+    def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         if "terminator" in TABLE[op.name].traits:
             return None
         if op not in demand.needed:
             return op.results
         return narrow(rewriter, op, [v in demand.live for v in op.results]) if op.regions else None
 
-    return rewrite(function, rule)
+    return rewrite(function, rule, OpBuilder)
 
 
 @dataclass

@@ -6,20 +6,13 @@ A constant is one number in every element, so one element is computed, whatever 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from pypto.ir.core import Function, Op, Value
-from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ops.build import Number, OpBuilder
+from pypto.ir.core import Op
+from pypto.ops.build import Number
 from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_of
-
-
-def fold(function: Function) -> Function:
-    """Put constants in the place of elementwise ops on constants."""
-    return rewrite(function, _rule, OpBuilder)
 
 
 def folded(op: Op) -> Number | None:
@@ -38,13 +31,3 @@ def folded(op: Op) -> Number | None:
         return bool(result) if dtype.is_bool else int(result)
     # The bits of a NaN can carry a meaning (`bitcast`), which a constant would lose.
     return None if math.isnan(result) else float(result)
-
-
-def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
-    b = rewriter.builder
-    assert isinstance(b, OpBuilder)
-    if op.regions or len(op.results) != 1:
-        return None
-    new = Op(op.name, rewriter.operands(op), op.attrs, op.results)
-    number = folded(new)
-    return None if number is None else [b.constant(number, op.result.dtype, op.result.shape)]

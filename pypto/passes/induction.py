@@ -34,7 +34,7 @@ class Motion:
     elem: DType  # of the distance
 
 
-def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
+def _rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
     if op.name not in ("for", "while"):
         return None
     last = op.regions[-1]
@@ -62,10 +62,9 @@ def is_uniform(v: Value) -> bool:
     return spread or constant_of(v) is not None
 
 
-def move(rewriter: Rewriter, op: Op, motions: Sequence[Motion | None]) -> list[Value]:
+def move(rewriter: Rewriter[OpBuilder], op: Op, motions: Sequence[Motion | None]) -> list[Value]:
     """Copy a loop; where there is a motion it carries the distance."""
     b, layout = rewriter.builder, LAYOUTS[op.name]
-    assert isinstance(b, OpBuilder)
     before = rewriter.operands(op)[: layout.operands]
     start = [rewriter.value(v) for v in initial(op)]
     distances = [b.constant(0, m.elem) if m else v for m, v in zip(motions, start, strict=True)]
@@ -76,9 +75,10 @@ def move(rewriter: Rewriter, op: Op, motions: Sequence[Motion | None]) -> list[V
     return [moved(b, v, r) if m else r for m, v, r in zip(motions, start, new.results, strict=True)]
 
 
-def _region(rewriter: Rewriter, op: Op, n: int, motions: Sequence[Motion | None], start: Sequence[Value]) -> Region:
+def _region(
+    rewriter: Rewriter[OpBuilder], op: Op, n: int, motions: Sequence[Motion | None], start: Sequence[Value]
+) -> Region:
     old, layout, b = op.regions[n], LAYOUTS[op.name], rewriter.builder
-    assert isinstance(b, OpBuilder)
     lead = [Value(a.type, a.hint) for a in old.args[: layout.args]]
     args = [Value(scalar(m.elem) if m else a.type, a.hint) for m, a in zip(motions, carried(op, old), strict=True)]
     new = Region([*lead, *args])
@@ -96,10 +96,9 @@ def moved(b: OpBuilder, tile: Value, distance: Value) -> Value:
     return b.emit("addptr" if tile.tile.is_ptr else "add", tile, b.broadcast(distance, tile.shape))
 
 
-def distance(rewriter: Rewriter, motion: Motion, before: Value) -> Value:
+def distance(rewriter: Rewriter[OpBuilder], motion: Motion, before: Value) -> Value:
     """The distance after a turn."""
     b, total = rewriter.builder, before
-    assert isinstance(b, OpBuilder)
     for op in motion.steps:
         step = rewriter.value(op.operands[1])
         number = constant_of(step)

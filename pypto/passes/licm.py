@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.ir.builder import Builder
 from pypto.ir.core import Function, Op, Region, Value, make_op, walk
 from pypto.ir.rewrite import Rewriter
+from pypto.ops.build import OpBuilder
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_of
@@ -25,7 +25,7 @@ FREE: Final = ("constant", "undef", "arange", "broadcast_to")
 
 def licm(function: Function) -> Function:
     """Move invariant ops out of loops."""
-    return _Hoister(Builder(Region()), _rule, noalias=bool(function.attrs.get("noalias"))).function(function)
+    return _Hoister(OpBuilder(Region()), _rule, noalias=bool(function.attrs.get("noalias"))).function(function)
 
 
 def root(pointer: Value) -> Value | None:
@@ -47,7 +47,7 @@ class _Frame:
 
 
 @dataclass
-class _Hoister(Rewriter):
+class _Hoister(Rewriter[OpBuilder]):
     noalias: bool = False
     frames: list[_Frame] = field(default_factory=list)
     level: dict[Value, int] = field(default_factory=dict)  # of the region that defines a value
@@ -140,8 +140,7 @@ def _is_free(op: Op) -> bool:
     return op.name in FREE and op.result.shape != ()
 
 
-def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
-    assert isinstance(rewriter, _Hoister)
+def _rule(rewriter: _Hoister, op: Op) -> Sequence[Value] | None:
     if op.regions or _writes(op) or "terminator" in TABLE[op.name].traits:
         return None
     operands = rewriter.operands(op)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,32 +14,16 @@ from pypto.ops.build import Number, OpBuilder
 Env = dict[str, Value]
 
 
+def _operator(op: str) -> Callable[..., Apply]:
+    return lambda *terms: Apply(op, terms)
+
+
 class Pattern:
     """A term over the ops of the table. Python's operators make terms; a number in a term is a constant."""
 
-    def __add__(self, other: Term) -> Apply:
-        return Apply("add", (self, other))
-
-    def __sub__(self, other: Term) -> Apply:
-        return Apply("sub", (self, other))
-
-    def __mul__(self, other: Term) -> Apply:
-        return Apply("mul", (self, other))
-
-    def __and__(self, other: Term) -> Apply:
-        return Apply("and_", (self, other))
-
-    def __or__(self, other: Term) -> Apply:
-        return Apply("or_", (self, other))
-
-    def __xor__(self, other: Term) -> Apply:
-        return Apply("xor", (self, other))
-
-    def __neg__(self) -> Apply:
-        return Apply("neg", (self,))
-
-    def __invert__(self) -> Apply:
-        return Apply("not_", (self,))
+    __add__, __sub__, __mul__ = map(_operator, ("add", "sub", "mul"))
+    __and__, __or__, __xor__ = map(_operator, ("and_", "or_", "xor"))
+    __neg__, __invert__ = map(_operator, ("neg", "not_"))
 
 
 @dataclass(frozen=True, slots=True)

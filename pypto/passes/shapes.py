@@ -114,9 +114,9 @@ def divide(b: OpBuilder, op: Op) -> Value | None:
     if number is None or math.frexp(number)[0] not in (0.5, -0.5):
         return None
     least = 2 ** (_FLOATS.get(x.dtype.name, (0, 5))[1] - 1) - 2
-    return (
-        b.emit("mul", x, b.constant(1 / number, x.dtype, x.shape)) if abs(math.frexp(number)[1] - 1) <= least else None
-    )
+    if abs(math.frexp(number)[1] - 1) > least:
+        return None
+    return b.emit("mul", x, b.constant(1 / number, x.dtype, x.shape))
 
 
 def reduction(b: OpBuilder, op: Op) -> Value | None:
@@ -135,24 +135,14 @@ def repeated(b: OpBuilder, op: Op) -> Value | None:
         return None
     if len(sources) + sum(constant_of(v) is not None for v in op.operands) < len(op.operands):
         return None
-    taken = iter(sources)
-    small = [
-        next(taken) if (c := constant_of(v)) is None else b.constant(c, v.dtype, sources[0].shape) for v in op.operands
-    ]
+    taken, shape = iter(sources), sources[0].shape
+    small = (next(taken) if (c := constant_of(v)) is None else b.constant(c, v.dtype, shape) for v in op.operands)
     return b.broadcast(b.emit(op.name, *small, **op.attrs), op.result.shape)
 
 
 Simplify = Callable[[OpBuilder, Op], Value | None]
 REDUCTIONS: Final = (*(row.name for row in ROWS if "reduction" in row.traits), "argmax", "argmin")
-SHAPE_RULES: Final[Mapping[str, tuple[Simplify, ...]]] = MappingProxyType(
-    {
-        "broadcast_to": (moved, broadcast),
-        "reshape": (moved, reshape),
-        "permute": (moved, permute),
-        "cast": (cast,),
-        "bitcast": (bitcast,),
-        "arange": (arange,),
-        "div": (divide,),
-        **dict.fromkeys(REDUCTIONS, (reduction,)),
-    }
-)
+SHAPE_RULES: Final[Mapping[str, tuple[Simplify, ...]]] = MappingProxyType({
+    "broadcast_to": (moved, broadcast), "reshape": (moved, reshape), "permute": (moved, permute), "cast": (cast,),
+    "bitcast": (bitcast,), "arange": (arange,), "div": (divide,), **dict.fromkeys(REDUCTIONS, (reduction,)),
+})  # fmt: skip

@@ -26,17 +26,19 @@ _LOGIC: Final = frozenset({"and_", "or_", "not_", "xor"})
 
 def widen(function: Function) -> Function:
     """Compute addresses and their masks in 64 bits."""
-    return _Widener(OpBuilder(Region()), _rule, chosen=addressing(function)).function(function)
+    chosen = addressing(function)
+    return _Widener(OpBuilder(Region()), _rule, chosen=chosen, exact=exact(function, chosen)).function(function)
 
 
 @dataclass
-class _Widener(Rewriter):
-    chosen: set[Op] = field(default_factory=set)
+class _Widener(Rewriter[OpBuilder]):
+    chosen: set[Op] = field(default_factory=set)  # casts and comparisons
+    exact: set[Op] = field(default_factory=set)  # arithmetic in int32 that is done in 64 bits too
+    widened: dict[Value, Value] = field(default_factory=dict)
 
-    @property
-    def b(self) -> OpBuilder:
-        assert isinstance(self.builder, OpBuilder)
-        return self.builder
+    def wide(self, v: Value) -> Value:
+        """A value in 64 bits: for an int32 one, as if it had been computed there."""
+        return self.widened[v] if v in self.widened else self.builder.cast(v, int64)
 
 
 def addressing(function: Function) -> set[Op]:
@@ -52,6 +54,19 @@ def addressing(function: Function) -> set[Op]:
         found.add(op)
         if op.name not in _COMPARES:
             work += op.operands
+    return found
+
+
+def exact(function: Function, chosen: set[Op]) -> set[Op]:
+    """The int32 arithmetic behind offsets, and behind the casts and comparisons that were chosen."""
+    found: set[Op] = set()
+    work = [v for op in function.walk() if op.name == "addptr" or op in chosen for v in op.operands]
+    while work:
+        op = work.pop().op
+        if op is None or op in found or op.name not in _ARITHMETIC | _MOVES or op.result.tile.elem != int32:
+            continue
+        found.add(op)
+        work += op.operands
     return found
 
 
@@ -79,22 +94,16 @@ def roots(op: Op) -> Iterator[Value]:
         yield from (*access.offsets, *access.extents, *([access.mask] if access.mask is not None else []))
 
 
-def _rule(rewriter: Rewriter, op: Op) -> Sequence[Value] | None:
-    assert isinstance(rewriter, _Widener)
+def _rule(rewriter: _Widener, op: Op) -> Sequence[Value] | None:
+    b, operands = rewriter.builder, rewriter.operands(op)
     if op.name == "addptr":
-        pointer, offset = rewriter.operands(op)
-        return [rewriter.b.emit("addptr", pointer, wide(rewriter.b, offset))]
-    if op not in rewriter.chosen or not op.operands or op.operands[0].tile.elem != int32:
+        return [b.emit("addptr", operands[0], rewriter.wide(operands[1]))]
+    if op in rewriter.exact:
+        narrow = rewriter.copy(op).result
+        rewriter.widened[narrow] = b.emit(op.name, *map(rewriter.wide, operands), **op.attrs)
+        return [narrow]
+    if op not in rewriter.chosen or not operands or operands[0].tile.elem != int32:
         return None
-    b, operands = rewriter.b, rewriter.operands(op)
     if op.name in _COMPARES and op.result.shape:
-        return [b.emit(op.name, *(wide(b, v) for v in operands))]
-    return [wide(b, operands[0])] if op.name == "cast" and op.result.dtype == int64 else None
-
-
-def wide(b: OpBuilder, v: Value) -> Value:
-    """An int32 value in 64 bits, as if it had been computed there."""
-    op = v.op
-    if v.tile.elem != int32 or op is None or op.name not in _ARITHMETIC | _MOVES:
-        return b.cast(v, int64)
-    return b.emit(op.name, *(wide(b, o) for o in op.operands), **op.attrs)
+        return [b.emit(op.name, *map(rewriter.wide, operands))]
+    return [rewriter.wide(operands[0])] if op.name == "cast" and op.result.dtype == int64 else None

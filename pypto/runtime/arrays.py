@@ -12,28 +12,14 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from pypto.errors.launch import TooLarge, UnsupportedArgument
-from pypto.ir.types import (
-    DTYPES,
-    FLOAT8,
-    ArrayType,
-    DType,
-    Elem,
-    PtrType,
-    float32,
-    from_numpy,
-    int1,
-    int32,
-    int64,
-    uint8,
-    uint64,
-    void,
-)
+from pypto.ir import types
+from pypto.ir.types import ArrayType, DType, Elem, PtrType, from_numpy
 
 # Scales and packed pairs of microscaling formats are bytes to a kernel; see `dot_scaled`.
 _BYTES: Final = ("float8_e8m0fnu", "float4_e2m1fn_x2")
 _TORCH: Final = MappingProxyType(
-    {f"torch.{d.public}": d for d in (*DTYPES, *FLOAT8)}
-    | {"torch.bool": int1, **{f"torch.{name}": uint8 for name in _BYTES}}
+    {f"torch.{d.public}": d for d in (*types.DTYPES, *types.FLOAT8)}
+    | {"torch.bool": types.int1, **{f"torch.{name}": types.uint8 for name in _BYTES}}
 )
 _PACKED: Final = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 Refuse = Callable[[str, str], NoReturn]
@@ -96,7 +82,7 @@ def numpy_info(value: np.ndarray[Any, Any], refuse: Refuse) -> ArrayInfo:
     if masked and isinstance(value, masked.MaskedArray):
         refuse("a masked array", "pass `.filled(value)` of it, or its data and mask")
     name, native = value.dtype.name, str(value.dtype.newbyteorder("="))
-    dtype = uint8 if name in _BYTES else from_numpy(value.dtype)
+    dtype = types.uint8 if name in _BYTES else from_numpy(value.dtype)
     if dtype is None:
         way = small_way(name) if value.dtype.isnative else f"convert it first: `.astype({native!r})`"
         refuse(f"an array of {value.dtype.str!r} ({value.dtype})", way)
@@ -162,8 +148,8 @@ def stand_in(x: Any) -> Any:
 
 def array_type(info: ArrayInfo, stated: Elem | None, kernel: str, arg: str) -> ArrayType:
     """The type of an array argument, which an annotation may make `const`."""
-    pointer = stated if isinstance(stated, PtrType) else PtrType(void)
-    if pointer.pointee not in (void, info.dtype):
+    pointer = stated if isinstance(stated, PtrType) else PtrType(types.void)
+    if pointer.pointee not in (types.void, info.dtype):
         way = "pass an array of that type, or cast the pointer in the kernel: `x.to(pto.pointer_type(...))`"
         raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"an array of {info.dtype}, annotated {stated}", way=way)
     return ArrayType(info.dtype, len(info.shape), pointer.const)
@@ -184,10 +170,10 @@ def own_dtype(value: Any, kernel: str, arg: str) -> DType | None:
     if isinstance(value, np.generic):
         return from_numpy(value.dtype)
     if isinstance(value, bool):
-        return int1
+        return types.int1
     if not isinstance(value, int):
-        return float32 if isinstance(value, float) else None
-    for dtype in (int32, int64, uint64):
+        return types.float32 if isinstance(value, float) else None
+    for dtype in (types.int32, types.int64, types.uint64):
         low, high = dtype.integer_range
         if low <= value <= high:
             return dtype

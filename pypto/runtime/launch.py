@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy import ndarray
 
+from pypto.backends.base import FIXED_SLOTS, PAGE
 from pypto.errors.launch import WrongGrid
 from pypto.ir.types import DTYPES, FLOAT8, float32
 from pypto.ops.public import constexpr
@@ -23,8 +24,6 @@ from pypto.runtime.specialization import Specialization
 Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
 Values = tuple[Any, ...]
 Pairs = list[tuple[int, int, int, int]]
-FIXED_SLOTS: Final = 5  # grid sizes, address and bytes of the scratch memory
-PAGE: Final = 4096
 _MOST: Final = 2**31 - 1  # programs per axis: program_id is an int32
 _SCALARS: Final = frozenset(d.public for d in (*DTYPES, *FLOAT8)) | {"bool"}
 _DATA: Final = data_offset()
@@ -72,7 +71,7 @@ def fingerprint(values: Values, constant: tuple[bool, ...]) -> tuple[tuple[Any, 
     for value, fixed in zip(values, constant):  # noqa: B905  # both as long as the signature, and `strict` costs
         kind = type(value)
         if (kind is ndarray or issubclass(kind, ndarray)) and not fixed:
-            key += value.dtype, value.shape, value.strides
+            key += kind, value.dtype, value.shape, value.strides
             addresses.append(_POINTER(id(value) + _DATA).value if _DATA else value.ctypes.data)
         elif kind is int:
             key.append(value if fixed else value == 1 if -(2**31) <= value < 2**31 else str(value >> 63))
@@ -150,8 +149,7 @@ class Plan:
     """How to launch one compiled version for arguments that are alike.
 
     `slots` is the argument block with all that these have in common. The rest comes from the arrays and the numbers
-    among the arguments, each given by slot and number. `free` holds blocks that no launch uses, with their address and
-    the places that they name.
+    among the arguments, each given by slot and number.
     """
 
     found: Specialization
@@ -159,7 +157,6 @@ class Plan:
     pointers: list[tuple[int, int]]
     numbers: list[tuple[int, int, Callable[[Any], int]]]
     written: list[int]
-    free: list[tuple[Any, int, Any]]
 
     @staticmethod
     def of(found: Specialization, infos: Mapping[str, Any]) -> Plan:
@@ -168,8 +165,8 @@ class Plan:
         arrays = [name for name in names if isinstance(infos[name], ArrayInfo)]
         numpys = [name for name in arrays if isinstance(infos[name].owner, ndarray)]
         written = [names.index(name) for name in numpys if name in found.program.written]
-        plan = Plan(found, [0] * (FIXED_SLOTS + len(artifact.abi)), [], [], written, [])
-        plan.slots[4] = artifact.scratch_bytes + -artifact.scratch_bytes % PAGE
+        plan = Plan(found, [0] * (FIXED_SLOTS + len(artifact.abi)), [], [], written)
+        plan.slots[4] = artifact.pages
         for i, slot in enumerate(artifact.abi, FIXED_SLOTS):
             info = infos[slot.arg]
             if slot.kind == "ptr":
@@ -193,22 +190,13 @@ class Plan:
         self, grid: tuple[int, int, int], values: tuple[Any, ...], addresses: list[int], scratch: int, threads: int
     ) -> None:
         """Fill an argument block and run all programs."""
-        try:
-            block = self.free.pop()
-        except IndexError:
-            slots = (ctypes.c_int64 * len(self.slots))(*self.slots)
-            block = (slots, ctypes.addressof(slots), None)
-        slots, address, before = block
-        places = (grid, scratch, addresses)
-        if places != before:
-            slots[0], slots[1], slots[2] = grid
-            slots[3] = scratch
-            for i, n in self.pointers:
-                slots[i] = addresses[n]
+        slots = [*grid, scratch, *self.slots[4:]]
+        for i, n in self.pointers:
+            slots[i] = addresses[n]
         for i, n, bits in self.numbers:
             slots[i] = bits(values[n])
-        self.found.program.run(address, grid[0] * grid[1] * grid[2], threads)
-        self.free.append((slots, address, places))
+        block = (ctypes.c_int64 * len(slots))(*slots)
+        self.found.program.run(ctypes.addressof(block), grid[0] * grid[1] * grid[2], threads)
 
 
 def to_bits(kind: type, dtype: Any) -> Callable[[Any], int]:

@@ -85,6 +85,11 @@ class Specialization:
         Whether it needs written arrays to overlap no other argument.
     reason : str
         Why it was compiled.
+    timings : dict
+        Seconds of each stage of the compilation: `frontend` (source to Tile IR), `verify`, the passes `prepare` and
+        `optimize`, `codegen` (Tile IR to LLVM IR), `llvm_parse`, `llvm_optimize`, `llvm_emit` (to machine code),
+        `cache` (the disk cache and its key) and `load`. What came from the disk cache has no stages from `optimize`
+        to `llvm_emit`.
     """
 
     types: tuple[tuple[str, str], ...]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pypto.errors import Diagnostic
+from pypto.runtime.mode import mode
 from pypto.tuning.launching import KernelInterface, Launchable, base_of, call_by_name
 from pypto.tuning.snapshot import Snapshot, is_array, written_by, zero
 
@@ -170,7 +171,8 @@ class Autotuner(KernelInterface):
                 hook(named)
 
         def call() -> None:
-            self.fn.run(*args, **current)
+            with mode(watch=None):  # a profile would slow some configurations down more than others
+                self.fn.run(*args, **current)
             self.post_hook(named, exception=None)
 
         try:

@@ -9,7 +9,7 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.legalize import legalize
-from tests.backends_cpu.lowering import optimized
+from tests.backends_cpu.lowering import fixed_target, optimized
 from tests.conformance.cases import Launch
 
 
@@ -41,7 +41,8 @@ def test_a_sum_with_a_product_accumulates(kernel: Any, operands: int) -> None:
     a, b = np.random.default_rng(0).integers(-4, 5, (2, 8, 8)).astype(np.float32)
     out = np.zeros((8, 8), np.float32)
     arguments = {"a": a, "b": b, "out": out, "n": 3}
-    (dot,) = [op for op in legalize(optimized(Launch(kernel, 1, arguments, {}))).walk() if op.name == "dot"]
+    function = legalize(optimized(Launch(kernel, 1, arguments, {})), fixed_target())
+    (dot,) = [op for op in function.walk() if op.name == "dot"]
     assert len(dot.operands) == operands
     kernel[1](**arguments)
     np.testing.assert_array_equal(out, (a @ b + 3) * (a @ b) if kernel is read_twice else 3 * (a @ b))

@@ -9,7 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pypto as pto
+from pypto.backends.cpu.access import AccessEmitter
+from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import print_schedule
+from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance import kernels, networks
 from tests.conformance.cases import Launch
@@ -114,3 +118,27 @@ def test_slots_are_those_that_the_kernel_reads(name: str) -> None:
 def test_shapes_that_are_never_asked_for_are_no_slots() -> None:
     slots = lowered(make_launch("add_pointers")).abi
     assert [(slot.kind, slot.arg) for slot in slots if slot.kind != "ptr"] == [("scalar", "n")]
+
+
+@pto.jit
+def wrapped(x, y, n, BLOCK: pto.constexpr):
+    i = pto.program_id(0) * BLOCK + pto.arange(0, BLOCK)
+    pto.store(y + i, pto.load(x + i % n))
+
+
+def test_what_lies_inside_of_an_array_is_not_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop without masks is for programs in which nothing wraps: the gather has no say in which one runs."""
+    asked: list[Access] = []
+    interior = AccessEmitter.interior
+
+    def ask(self: AccessEmitter, access: Access) -> Lanes | None:
+        asked.append(access)
+        return interior(self, access)
+
+    monkeypatch.setattr(AccessEmitter, "interior", ask)
+    x = np.zeros(512, np.float32)
+    text = lowered(Launch(wrapped, 4, {"x": x, "y": x.copy(), "n": 500, "BLOCK": 128}, {})).text
+    assert asked and not any(access.base.shape for access in asked)
+    inner = loops(text)
+    assert any("masked.gather" in loop for loop in inner)
+    assert any("load <" in loop and "gather" not in loop and "masked" not in loop for loop in inner)

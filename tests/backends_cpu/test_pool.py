@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.pool import PythonPool
+from pypto.backends.cpu.pool import KERNEL, NativePool, PythonPool, default_threads, granted, is_native, pool_object
 from pypto.compile import session
 from pypto.errors import Diagnostic
 from pypto.options import KernelOptions
@@ -79,11 +81,11 @@ print("done")
 
 
 @pytest.fixture
-def default_threads() -> Iterator[None]:
+def threads_as_before() -> Iterator[None]:
     """The setting of the process, back as it was."""
-    before = session().threads_set
+    before = session().threads
     yield
-    session().threads_set = before
+    session().threads = before
 
 
 def outputs(name: str, threads: int) -> dict[str, Any]:
@@ -99,7 +101,7 @@ def test_results_do_not_depend_on_the_number_of_threads(name: str) -> None:
             assert array.tobytes() == alone[output].tobytes(), f"{output} with {threads} threads"
 
 
-def test_setting_for_the_process(default_threads: None) -> None:
+def test_setting_for_the_process(threads_as_before: None) -> None:
     most = session().most_threads
     pto.set_num_threads(1)
     assert pto.get_num_threads() == 1
@@ -149,7 +151,7 @@ def test_errors_leave_the_pool_in_order() -> None:
 def test_python_threads_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool of systems without the native one gives the same."""
     backend = session().backend(KernelOptions())
-    monkeypatch.setattr(backend, "runner", PythonPool(4))
+    monkeypatch.setattr(backend, "runner", PythonPool())
     monkeypatch.setattr(backend, "threads", 4)
     for name in NAMES:
         launch = make_launch(name)
@@ -159,8 +161,6 @@ def test_python_threads_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_python_threads_run_every_program_once() -> None:
-    from pypto.backends.cpu.pool import KERNEL
-
     seen: list[tuple[int, int]] = []
     lock = threading.Lock()
 
@@ -168,10 +168,134 @@ def test_python_threads_run_every_program_once() -> None:
         with lock:
             seen.append((first, last))
 
-    import ctypes
-
     callback = KERNEL(body)
     address = ctypes.cast(callback, ctypes.c_void_p).value
     assert address is not None
-    PythonPool(3).run(address, 0, 103, 10, 3)
-    assert sorted(seen) == [(i, min(i + 10, 103)) for i in range(0, 103, 10)]
+    PythonPool().run(address, 0, 103, 3, least=1)
+    assert sorted(seen) == [(i, min(i + 4, 103)) for i in range(0, 103, 4)]
+
+
+@pytest.fixture(scope="module")
+def five() -> NativePool:
+    if not is_native():
+        pytest.skip("the pool in LLVM IR is for Linux")
+    backend = session().backend(KernelOptions())
+    return NativePool(backend.engine, 5, pool_object(backend.engine))
+
+
+@pytest.mark.parametrize("programs", [1, 2, 3, 7, 31, 64, 100, 1001])
+@pytest.mark.parametrize("least", [1, 5, 10**6])
+def test_native_threads_run_every_program_once(five: NativePool, programs: int, least: int) -> None:
+    seen: list[tuple[int, int, int]] = []
+    callback = KERNEL(lambda first, last, thread, args: seen.append((first, last, thread)))
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    for threads in (1, 2, 3, 5):
+        seen.clear()
+        five.run(address, 0, programs, threads, least)
+        assert [n for first, last, _ in sorted(seen) for n in range(first, last)] == list(range(programs))
+        assert {thread for *_, thread in seen} <= set(range(threads))
+        sizes = [last - first for first, last, _ in sorted(seen)]
+        assert max(sizes) <= max(1, programs // (8 * threads))
+        assert sizes[-2:-1] <= sizes[:1], "small chunks come last"
+
+
+GROUPS = {
+    "none": ("", {}, None),
+    "version 2": ("0::/", {"cpu.max": "150000 100000"}, 2),
+    "no limit": ("0::/", {"cpu.max": "max 100000"}, None),
+    "nested": ("0::/a/b", {"a/cpu.max": "100000 100000", "a/b/cpu.max": "max 100000"}, 1),
+    "a path of the host": ("0::/docker/1234", {"cpu.max": "50000 100000"}, 1),
+    "version 1": ("3:cpu,cpuacct:/", {"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+    "version 1, no limit": ("3:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+    "others": ("2:cpuset:/\n1:name=systemd:/x:y\nwords", {"cpu/cpu.cfs_quota_us": "1000"}, None),
+    "damaged": ("0::/", {"cpu.max": "much"}, None),
+    "no period": ("0::/", {"cpu.max": "100000 0"}, None),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_what_control_groups_grant(name: str, tmp_path: Path) -> None:
+    text, files, cpus = GROUPS[name]
+    contents = {"proc/self/cgroup": text, **{f"sys/fs/cgroup/{file}": words for file, words in files.items()}}
+    for file, words in contents.items() if text else ():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(words + "\n", encoding="ascii")
+    assert list(granted(tmp_path)) == ([] if cpus is None else [cpus])
+    assert default_threads(tmp_path) == min([default_threads(tmp_path / "nowhere"), *([cpus] if cpus else [])])
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
+def test_the_affinity_is_respected(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    text = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    script.write_text(f"{text}import pypto\nprint(pypto.get_num_threads())\n", encoding="utf-8")
+    assert python(script, PYPTO_NUM_THREADS="0") == "1\n"
+
+
+def test_beside_the_threads_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+    expected = x @ x
+
+    def multiply() -> bool:
+        t = torch.from_numpy(x)
+        return all(np.allclose((t @ t).numpy(), expected, atol=1e-3) for _ in range(20))
+
+    def launch() -> bool:
+        rows = [np.zeros_like(x) for _ in range(20)]
+        for y in rows:
+            networks.softmax_native[256](x, y)
+        return all(np.allclose(y.sum(1), 1, atol=1e-5) for y in rows)
+
+    assert multiply() and launch() and multiply()
+    with ThreadPoolExecutor(4) as executor:
+        assert all(executor.map(lambda work: work(), (multiply, launch) * 4))
+
+
+LAUNCHING_FORK = """
+import os, threading, warnings
+import numpy as np
+import pypto as pto
+warnings.simplefilter("ignore")
+
+@pto.jit
+def double(x, y, BLOCK: pto.constexpr):
+    i = pto.program_id(0) * BLOCK
+    y[i : i + BLOCK] = x[i : i + BLOCK] * 2
+
+x = np.arange(1_000_000, dtype=np.float32)
+going = True
+
+def work():
+    y = np.empty_like(x)
+    while going:
+        double[1000](x, y, 1000)
+
+def check():
+    y = np.empty_like(x)
+    for _ in range(3):
+        y[:] = 0
+        double[1000](x, y, 1000)
+        assert (y == 2 * x).all()
+
+check()
+thread = threading.Thread(target=work)
+thread.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        check()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+going = False
+thread.join()
+check()
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_fork_while_another_thread_launches(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(LAUNCHING_FORK, encoding="utf-8")
+    assert python(script, PYPTO_NUM_THREADS="3") == "done\n"

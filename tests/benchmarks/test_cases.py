@@ -35,6 +35,8 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], float]] = {
     "cumsum": (rows.cumsum_case, (5, 70), 1e-4),
     "column sum": (rows.column_sum_case, (70, 33), 1e-4),
     "sort": (rows.sort_case, (5, 70), 0.0),
+    "argsort": (rows.argsort_case, (5, 70), 0.0),
+    "histogram": (rows.histogram_case, (1000, 30), 0.0),
     "topk": (rows.topk_case, (5, 70, 8), 0.0),
     **{f"matmul {d}": (gemm.matmul_case, (40, 33, 70, d, BLOCK), gemm.tolerance(d, 70)) for d in gemm.DTYPES},
     "matmul thin": (gemm.matmul_case, (1, 130, 70, "fp32", (1, 128, 128)), 1e-5),

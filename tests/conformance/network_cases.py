@@ -130,6 +130,15 @@ def matmul_pointers(rng):
     return Launch(networks.matmul_pointers, 12, args, {"c": product(a, b).astype(np.float16)}, 2e-3)
 
 
+@CASES
+def matmul_wrapped(rng):
+    a, b = normal(rng, 70, 53), normal(rng, 53, 81)
+    c = empty(70, 81, dtype=np.float16)
+    strides = dict(zip(("sam", "sak", "sbk", "sbn", "scm", "scn"), (53, 1, 81, 1, 81, 1), strict=True))
+    args = {"a": a, "b": b, "c": c, **strides, "M": 70, "N": 81, "K": 53, "BM": 32, "BN": 24, "BK": 20}
+    return Launch(networks.matmul_wrapped, (3, 4), args, {"c": product(a, b).astype(np.float16)}, 2e-3)
+
+
 def batched(dtype: Any, out: Any, tolerance: float) -> Make:
     def make(rng: np.random.Generator) -> Launch:
         a, b = (5 * normal(rng, 3, 9, 21)).astype(dtype), (5 * normal(rng, 3, 13, 21)).astype(dtype)

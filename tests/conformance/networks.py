@@ -125,6 +125,26 @@ def matmul_pointers(  # noqa: PLR0913, PLR0917
 
 
 @pto.jit
+def matmul_wrapped(  # noqa: PLR0913, PLR0917
+    a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
+):
+    """Rows and columns beyond the matrices are others of them, so that loads need no mask there."""
+    offs_m, offs_n = pto.program_id(0) * BM + pto.arange(0, BM), pto.program_id(1) * BN + pto.arange(0, BN)
+    rows, cols, offs_k = offs_m % M, pto.minimum(offs_n, N - 1), pto.arange(0, BK)
+    a_ptrs = a + (rows[:, None] * sam + offs_k[None, :] * sak)
+    b_ptrs = b + (offs_k[:, None] * sbk + cols[None, :] * sbn)
+    acc = pto.zeros((BM, BN), dtype=pto.float32)
+    for k in range(0, pto.cdiv(K, BK)):
+        left = pto.load(a_ptrs, mask=offs_k[None, :] < K - k * BK, other=0.0)
+        right = pto.load(b_ptrs, mask=offs_k[:, None] < K - k * BK, other=0.0)
+        acc = pto.dot(left, right, acc)
+        a_ptrs += BK * sak
+        b_ptrs += BK * sbk
+    mask = (offs_m[:, None] < M) & (offs_n[None, :] < N)
+    pto.store(c + scm * offs_m[:, None] + scn * offs_n[None, :], acc.to(c.dtype), mask=mask)
+
+
+@pto.jit
 def batched_dot(a, b, c, B: pto.constexpr):
     """Stacks of matrices: a transposed right side, and an accumulator of the result's type."""
     i = pto.program_id(0) * B

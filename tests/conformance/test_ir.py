@@ -11,9 +11,9 @@ from pypto.ir.core import Function
 from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ir.types import ArrayType
-from pypto.ir.verify import verify
 from pypto.loc import Loc
 from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
 from pypto.passes import OPTIMIZE, PREPARE, Pass, run
 from tests.conformance.cases import Launch
 from tests.conformance.running import ALL, assert_close, make_launch

@@ -9,10 +9,11 @@ import numpy as np
 from pypto.frontend import ArgSpec, Built, ConstSpec, KernelSource, build
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, PtrType, TileType, from_numpy, int32, scalar
-from pypto.ir.verify import verify
 from pypto.language import METHODS
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
+from pypto.options import KernelOptions
 
 
 class Facts:
@@ -51,7 +52,7 @@ def spec(x: Any) -> ArgSpec:
 def built(fn: Any, facts: Facts | None = None, **args: Any) -> Built:
     """Build for example arguments: arrays and ints are run-time arguments, specs are taken as they are."""
     specs = {n: x if isinstance(x, ArrayType | TileType | ConstSpec | tuple) else spec(x) for n, x in args.items()}
-    result = build(KernelSource.of(fn), specs, facts or Facts(), METHODS)
+    result = build(KernelSource.of(fn), specs, facts or Facts(), METHODS, KernelOptions().max_ops)
     verify(result.function, TABLE)
     return result
 

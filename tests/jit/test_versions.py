@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -63,6 +64,23 @@ def test_compile_gives_the_version_and_runs_nothing() -> None:
     kernel[1](ones(4), ones(4), out, 4, BLOCK=64)
     assert kernel.specializations == [made] and out.any()
     assert kernel.compile(ones(4), ones(4), out, 3, BLOCK=64) is made
+
+
+STAGES = "frontend verify prepare optimize codegen llvm_parse llvm_optimize llvm_emit cache load"
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_stages_of_a_compilation(collecting: bool, request: pytest.FixtureRequest) -> None:
+    """Every stage is timed once, and the garbage collector is what it was."""
+    own = 771 + collecting + 2 * ("native" in request.node.name)  # so that the disk cache has not got it
+    (gc.enable if collecting else gc.disable)()
+    try:
+        made = fresh(add).compile(ones(4), ones(4), ones(4), 4, BLOCK=own)
+        assert gc.isenabled() == collecting
+    finally:
+        gc.enable()
+    assert made.timings.keys() == {*STAGES.split()}
+    assert all(seconds > 0 for seconds in made.timings.values())
 
 
 def test_a_size_that_is_read_is_part_of_the_version() -> None:

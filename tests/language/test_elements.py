@@ -130,7 +130,7 @@ def test_labels_are_seen_in_the_ir() -> None:
     x = np.zeros(4, np.float32)
     function = built(kernel, x=x, n=1).function
     labels = {op.name: op.loc.label for op in function.walk()}
-    assert (labels["tile_load"], labels["exp"], labels["gt"], labels["tile_store"]) == (
+    assert (labels["tile_load"], labels["sigmoid"], labels["gt"], labels["tile_store"]) == (
         "", "outer/inner/most", "outer/inner/most", "")  # fmt: skip
     text = print_function(function, locations=True)
     assert 'loc(label "outer" ' in text and print_function(parse_function(text), locations=True) == text

@@ -12,6 +12,7 @@ import pytest
 import pypto as pto
 from pypto.frontend import KernelSource, build
 from pypto.language import METHODS
+from pypto.options import KernelOptions
 from tests.frontend.evaluate import Facts, spec
 from tests.language.running import FLOATS, SIGNED, UNSIGNED, both, sample
 
@@ -157,7 +158,8 @@ def test_plain_functions_are_ops(level: str) -> None:
     wanted = [x.sum(1), x.max(1), x.min(1), x.prod(1), x.sum(1), x.max(1)]
     np.testing.assert_allclose(out, np.stack(wanted, 1), rtol=1e-4, atol=1e-5)
     facts = Facts({("x", 0): 4, ("x", 1): 33, ("out", 0): 4, ("out", 1): 6})
-    function = build(KernelSource.of(plain.function), {"x": spec(x), "out": spec(out)}, facts, METHODS).function
+    specs = {"x": spec(x), "out": spec(out)}
+    function = build(KernelSource.of(plain.function), specs, facts, METHODS, KernelOptions().max_ops).function
     names, ops = [op.name for op in function.walk()], ("sum", "max", "min", "prod", "cumsum", "cummax")
     assert tuple(n for n in names if n in ops) == ops
     assert not {"add", "mul", "maximum", "gather"} & {*names}
@@ -225,3 +227,20 @@ def test_softmax(level: str) -> None:
     first, second = both(normal, x, np.zeros_like(x), np.zeros_like(x), outputs=2, level=level)
     np.testing.assert_allclose(first, e / e.sum(0), rtol=1e-5)
     np.testing.assert_allclose(second, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+@pto.jit
+def normal_rows(x, out):
+    row = pto.program_id(0)
+    out[row, :] = pto.softmax(x[row, :])
+
+
+@pytest.mark.parametrize(("scale", "count"), [(1, 7), (5, 64), (5, 1000), (30, 1000)])
+def test_softmax_is_as_near_as_it_says(scale: int, count: int, level: str) -> None:
+    x = (scale * np.random.default_rng(count).standard_normal((50, count))).astype(np.float32)
+    out = np.zeros_like(x)
+    pto.jit(level=level)(normal_rows.function)[50](x, out)
+    below = x.astype(float) - x.max(1, keepdims=True).astype(float)
+    exact = np.exp(below) / np.exp(below).sum(1, keepdims=True)
+    allowed = 1.5 * (6 - below) * 2.0**-24 * exact
+    assert np.all(abs(out - exact) <= np.maximum(allowed, 2.0**-148))  # of what is subnormal, too

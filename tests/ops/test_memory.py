@@ -11,6 +11,7 @@ import pypto as pto
 from pypto.ir.types import DTYPES, DType
 from pypto.ops.row import Effect, OpRow
 from pypto.ops.table import ROWS
+from tests.conformance.fences import Fences
 from tests.conformance.sources import define
 from tests.ops.samples import Array, assert_same, random_values
 
@@ -89,3 +90,42 @@ def test_atomics_of_many_programs(dtype: Any) -> None:
         assert counts[:7].tolist() == [programs // 3] * 6 + [programs - 1]
         assert 1 <= counts[7] <= programs
         assert counts[8] == programs and sorted(tickets) == list(range(programs))
+
+
+KEPT = """
+def kernel(x, y, n, first, size, BLOCK: pto.constexpr):
+    at = pto.program_id(0) * BLOCK + pto.arange(0, BLOCK)
+    i = at + first
+    kept = {kept}
+    row = pto.arange(0, 3)[:, None]
+    t = pto.load(x + row * n + kept[None, :], mask=(at[None, :] < size) & (row != 1), other=-1)
+    pto.store(y + row * size + at[None, :], t, mask=at[None, :] < size)
+"""
+INSIDE: dict[str, Any] = {
+    "i % n": np.fmod,
+    "pto.minimum(i, n - 1)": lambda i, n: np.minimum(i, n - 1),
+    "pto.maximum(pto.minimum(i, n - 1), 0)": lambda i, n: np.clip(i, 0, n - 1),
+    "pto.minimum(i // 48 * 48 + i % 48, n - 1)": lambda i, n: np.minimum(i, n - 1),
+    "i % n // 3 * 3": lambda i, n: i % n // 3 * 3,
+    "pto.where(i < n, i, 0)": lambda i, n: np.where(i < n, i, 0),
+    "pto.where(i >= n, n - 1, pto.maximum(i, 0))": lambda i, n: np.clip(i, 0, n - 1),
+    "(i + 2147483600) % 5 + 4": lambda i, n: np.fmod((i + 2147483600).astype(np.int32), 5) + 4,
+}
+
+
+@pytest.mark.parametrize("kept", INSIDE)
+@pytest.mark.parametrize(
+    ("n", "first", "size"), [(64, 0, 64), (100, 0, 70), (100, 3, 97), (100, 3, 98), (37, 20, 200), (9, 0, 40)]
+)
+def test_every_element_of_an_index_kept_inside(kept: str, n: int, first: int, size: int) -> None:
+    below = "0)" in kept
+    first = first - 5 if below and "maximum" in kept else first
+    x = np.arange(3 * n, dtype=np.float32).reshape(3, n)
+    at = INSIDE[kept](np.arange(size) + first, n)
+    expected = x[:, at]
+    expected[1] = -1
+    kernel = define(KEPT.format(kept=kept))
+    with Fences() as fences:
+        inside, out = fences.around(x), fences.around(np.zeros((3, size), np.float32))
+        kernel[(-(-size // 32),)](inside, out, n, first, size, BLOCK=32)
+        assert_same(out, expected, kept)

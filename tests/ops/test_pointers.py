@@ -14,8 +14,8 @@ from pypto.errors.language import OpTypeError
 from pypto.errors.launch import ReadOnlyArgument
 from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
-from pypto.ir.verify import verify
 from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
 from tests.conformance.sources import define
 
 

@@ -7,8 +7,8 @@ import pytest
 from pypto.ir.core import Function
 from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
-from pypto.ir.verify import verify
 from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
 
 SCALARS = "%n: i32, %m: i32, %k: i64, %u: u32, %b: i1, %c: i1, %f: f32, %g: f32, %h: f16"
 ARGS = f"{SCALARS}, %x: array<f32, 1>, %y: array<f32, 1>"

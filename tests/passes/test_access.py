@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pypto import interp
 from pypto.ir.core import Function, Region, Value
 from pypto.ir.types import ArrayType, float32, int32, int64, scalar
-from pypto.ir.verify import verify
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
 from pypto.passes import induction, optimize, prepare, raise_accesses, widen
 from pypto.passes.pattern import constant_of
 
@@ -34,10 +34,10 @@ def test_int32_indices_are_widened_where_they_become_addresses(becomes):
     """,
         """
         %1: i32 = mul %n, %m
-        %2: i32 = add %1, %n
         %91: i64 = cast %n {dtype = i64}
         %92: i64 = cast %m {dtype = i64}
         %93: i64 = mul %91, %92
+        %2: i32 = add %1, %n
         %94: i64 = cast %n {dtype = i64}
         %3: i64 = add %93, %94
         %4: ptr<f32> = array_ptr %x
@@ -150,8 +150,29 @@ class Maker:
         """A sum of scalars and scaled lines, all small and not negative."""
         total = self.b.broadcast(self.scalar(), self.shape)
         for d in range(len(self.shape)):
-            total = self.b.emit("add", total, self.scaled(self.line(d), self.scalar()))
+            line = self.kept(d) if self.random.random() < 0.3 else self.line(d)
+            product = self.random.random() < 0.2
+            far = self.b.emit("mul", line, self.line(d)) if product else self.scaled(line, self.scalar())
+            total = self.b.emit("add", total, far)
         return total
+
+    def kept(self, d: int) -> Value:
+        """An index along a dimension that is kept inside of something, in the ways that kernels have for it."""
+        low = self.b.constant(self.random.choice([0, 0, 0, -3, 2**31 - 5]), int32)
+        at = self.b.emit("add", self.line(d), self.b.broadcast(self.b.emit("add", self.scalar(), low), self.shape))
+        bound, none = (self.b.broadcast(v, self.shape) for v in (self.number(0, 20), self.number(0, 0)))
+        name = self.random.choice(["rem", "floordiv", "minimum", "maximum", "where"])
+        if name == "where":
+            test = self.b.emit(self.random.choice(["lt", "le", "gt", "ge"]), at, bound)
+            return self.small(self.b.emit("where", test, at, self.random.choice([bound, none])))
+        attrs = {"propagate_nan": False} if name.endswith("imum") else {}
+        return self.small(self.b.emit(name, *self.random.choice([(at, bound)] * 3 + [(bound, at)]), **attrs))
+
+    def small(self, v: Value) -> Value:
+        """From 0 to 30, whatever it was."""
+        least, most = (self.b.broadcast(self.b.constant(n, int32), self.shape) for n in (0, 30))
+        v = self.b.emit("maximum", v, least, propagate_nan=False)
+        return self.b.emit("minimum", v, most, propagate_nan=False)
 
     def pointers(self, array: Value) -> Value:
         base = self.b.broadcast(self.b.emit("array_ptr", array), self.shape)
@@ -230,6 +251,82 @@ def test_a_lower_bound_becomes_the_offset(make_kernel):
     (access,) = accesses(f"{POINTERS} {mask} store %p, %one, %mask", make_kernel)
     assert access.offsets[0].op.name == "cast" and access.offsets[0].dtype == int64
     assert access.base.op.name == "array_ptr", "the offset counts from the array's begin"
+
+
+def test_a_sum_of_itself_is_widened_once(make_kernel):
+    sums = "".join(f"%s{k + 1}: i32 = add %s{k}, %s{k} " for k in range(60))
+    text = f"%s0: i32 = add %n, %m {sums} %p: ptr<f32> = array_ptr %x %q: ptr<f32> = addptr %p, %s60 store %q, %f"
+    assert sum(op.name == "add" for op in widen(make_kernel(text)).walk()) == 2 * 61
+
+
+def test_an_index_of_many_steps(make_kernel):
+    """Nothing is recursive along a chain of arithmetic or of conditions."""
+    head = "%i0: tile<8xi32> = arange {start = 0, end = 8} %a0: tile<8xi1> = broadcast_to %b {shape = [8]}"
+    add = "%i{1}: tile<8xi32> = add %i{0}, %n8 %c{0}: tile<8xi1> = lt %i{1}, %m8 %a{1}: tile<8xi1> = and_ %a{0}, %c{0}"
+    steps = " ".join(add.format(k, k + 1) for k in range(1500))
+    (access,) = accesses(
+        f"""
+        %n8: tile<8xi32> = broadcast_to %n {{shape = [8]}}
+        %m8: tile<8xi32> = broadcast_to %m {{shape = [8]}}
+        {head} {steps}
+        %base: ptr<f32> = array_ptr %x
+        %bases: tile<8xptr<f32>> = broadcast_to %base {{shape = [8]}}
+        %p: tile<8xptr<f32>> = addptr %bases, %i1500
+        %one: tile<8xf32> = constant {{value = 1.0}}
+        store %p, %one, %a1500
+    """,
+        make_kernel,
+    )
+    assert access.base.shape == () and access.mask is None and constant_of(access.strides[0]) == 1
+
+
+KEPT = {
+    "remainder": "%kept: tile<8xi32> = rem %index, %lim",
+    "at most": "%kept: tile<8xi32> = minimum %index, %lim {propagate_nan = false}",
+    "at least": "%kept: tile<8xi32> = maximum %lim, %index {propagate_nan = false}",
+    "column": "%row: tile<8xi32> = floordiv %index, %lim %col: tile<8xi32> = rem %index, %lim "
+              "%far: tile<8xi32> = mul %row, %lim %kept: tile<8xi32> = add %far, %col",
+    "or zero": "%in: tile<8xi1> = lt %index, %lim %kept: tile<8xi32> = where %in, %index, %zero",
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_an_index_that_is_kept_inside_is_one_load_of_neighbours(name, make_kernel):
+    head = POINTERS.replace("%p: tile<8xptr<f32>> = addptr %bases, %index", "%zero: tile<8xi32> = constant {value = 0}")
+    limit = "%lim: tile<8xi32> = broadcast_to %m {shape = [8]}"
+    tail = "%p: tile<8xptr<f32>> = addptr %bases, %kept %v: tile<8xf32> = load %p print_ %v {hex=false, prefix=\"\"}"
+    beyond, inside = accesses(f"{head} {limit} {KEPT[name]} {tail}", make_kernel)
+    assert beyond.base.shape == (8,) and constant_of(beyond.strides[0]) == 0 and beyond.extents[0].op.name == "where"
+    assert inside.base.shape == () and constant_of(inside.strides[0]) == 1
+    assert inside.extents[0].op.name in ("where", "minimum")
+    assert inside.other.op.name == "tile_load" and inside.mask is None
+
+
+def test_a_store_to_an_index_that_is_kept_inside_stays_a_scatter(make_kernel):
+    kept = f"%lim: tile<8xi32> = broadcast_to %m {{shape = [8]}} {KEPT['remainder']}"
+    (access,) = accesses(f"{POINTERS} {kept} %q: tile<8xptr<f32>> = addptr %bases, %kept store %q, %one", make_kernel)
+    assert access.base.shape == (8,)
+
+
+def test_rows_behind_pointers_from_memory_are_affine_in_the_row(make_kernel):
+    (access,) = accesses(
+        """
+        %table: ptr<f32> = array_ptr %x
+        %k4: tile<4xi64> = broadcast_to %k {shape = [4]}
+        %rows: tile<4xptr<f32>> = ptr_cast %k4 {dtype = ptr<f32>}
+        %r: tile<4x1xptr<f32>> = reshape %rows {shape = [4, 1]}
+        %r8: tile<4x8xptr<f32>> = broadcast_to %r {shape = [4, 8]}
+        %cols: tile<8xi32> = arange {start = 0, end = 8}
+        %across: tile<1x8xi32> = reshape %cols {shape = [1, 8]}
+        %c8: tile<4x8xi32> = broadcast_to %across {shape = [4, 8]}
+        %p: tile<4x8xptr<f32>> = addptr %r8, %c8
+        %one: tile<4x8xf32> = constant {value = 1.0}
+        store %p, %one
+    """,
+        make_kernel,
+    )
+    assert access.base.shape == (4, 1)
+    assert [constant_of(s) for s in access.strides] == [0, 1]
 
 
 def test_rows_of_an_index_tile_are_gathered_as_rows(make_kernel):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pypto.passes import fold
+from pypto.passes import canonicalize
 
 
 def test_chain_of_scalars(becomes):
     becomes(
-        fold,
+        canonicalize,
         """
         %1: i32 = constant {value = 2147483647}
         %2: i32 = constant {value = 1}
@@ -20,14 +20,14 @@ def test_chain_of_scalars(becomes):
         %2: i32 = constant {value = 1}
         %3: i32 = constant {value = -2147483648}
         %4: i64 = constant {value = -2147483648}
-        %5: i1 = lt %4, %k
+        %5: i1 = gt %k, %4
     """,
     )
 
 
 def test_a_large_tile_costs_one_element(becomes):
     becomes(
-        fold,
+        canonicalize,
         """
         %1: tile<1048576x1048576xf32> = constant {value = 1.5}
         %2: tile<1048576x1048576xi1> = gt %1, %1
@@ -59,13 +59,15 @@ def test_integer_meaning(becomes, op, operands, result):
     name, _, attrs = op.partition(" ")
     constants = f"%1: i32 = constant {{value = {a}}} %2: i32 = constant {{value = {b}}}"
     becomes(
-        fold, f"{constants} %3: i32 = {name} %1, %2 {attrs}", f"{constants} %3: i32 = constant {{value = {result}}}"
+        canonicalize,
+        f"{constants} %3: i32 = {name} %1, %2 {attrs}",
+        f"{constants} %3: i32 = constant {{value = {result}}}",
     )
 
 
 def test_half_precision_rounds(becomes):
     becomes(
-        fold,
+        canonicalize,
         "%1: f32 = constant {value = 2049.0} %2: f16 = cast %1 {dtype = f16}",
         "%1: f32 = constant {value = 2049.0} %2: f16 = constant {value = 2048.0}",
     )
@@ -73,4 +75,4 @@ def test_half_precision_rounds(becomes):
 
 def test_nan_stays_as_it_is(becomes):
     text = "%1: i32 = constant {value = -1} %2: f32 = bitcast %1 {dtype = f32}"
-    becomes(fold, text, text)
+    becomes(canonicalize, text, text)

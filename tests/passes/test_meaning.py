@@ -10,12 +10,12 @@ from pypto import interp
 from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ir.types import float32, int32
-from pypto.ir.verify import verify
 from pypto.ops.table import TABLE
-from pypto.passes import OPTIMIZE, PREPARE, Pass, fold, run
+from pypto.ops.verify import verify
+from pypto.passes import OPTIMIZE, PREPARE, Pass, canonicalize, run
 from tests.passes.kernels import OUTPUTS, Maker
 
-FOLD = Pass("fold", fold, "not in the pipeline on its own: canonicalize folds too")
+FOLD = Pass("canonicalize", canonicalize, "folds int32 index arithmetic before it is widened")
 
 
 def result(function, seed):

@@ -4,8 +4,8 @@ import pytest
 
 from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
-from pypto.ir.verify import verify
 from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
 from pypto.passes import OPTIMIZE, PREPARE, optimize, prepare, run
 
 SOFTMAX = """

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.memory import LONG_ROW, STREAM_ALIGN, Chunk, MemoryEmitter, both, memory_dtype
+from pypto.backends.cpu.operands import Direct
+from pypto.backends.cpu.packing import Matrix, Span
 from pypto.backends.cpu.prefetch import LINE, moves
 from pypto.backends.cpu.pull import IndexMap, is_tile
 from pypto.ir.types import DType, int1, int8, int64
 from pypto.ops.memory import Access
+from pypto.passes.pattern import constant_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +27,43 @@ class Existence:
     some: Lanes | None
 
 
+Place = tuple[Lanes, Lanes, int]  # base, offset of the first element, stride along the lanes
+_STEPS = ("-1", "2", "4")  # strides that are worth more than a gather
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbours in memory that hold some lanes of a chunk a stride apart; `first` is the offset of the lowest."""
+
+    first: Lanes
+    start: int
+    lanes: int
+    step: int
+
+    @property
+    def size(self) -> int:
+        return self.lanes * abs(self.step)
+
+    @property
+    def picks(self) -> list[int]:
+        """Place in the span by lane."""
+        return [n * self.step if self.step > 0 else (self.lanes - 1 - n) * -self.step for n in range(self.lanes)]
+
+    @property
+    def sources(self) -> list[int]:
+        """Lane by place in the span, or -1."""
+        lanes = {place: lane for lane, place in enumerate(self.picks)}
+        return [lanes.get(place, -1) for place in range(self.size)]
+
+
 class AccessEmitter(MemoryEmitter):
     """Loads and stores under their `Access`."""
 
     def existence(self, access: Access, index: IndexMap, at: Chunk) -> Existence:
         """What the extents say of a chunk; its tail is known otherwise."""
-        whole: Lanes | None = None
-        lanes: Lanes | None = None
-        some: Lanes | None = None
+        whole = lanes = some = cast(Lanes | None, None)
         for d, p in enumerate(index):
-            if not at.masked or self.inside(access, d):
+            if not at.masked or self.known(access, d):
                 continue
             first = self.e.add(self.scalar(access.offsets[d]), at.at(p))
             extent = self.scalar(access.extents[d])
@@ -52,21 +83,12 @@ class AccessEmitter(MemoryEmitter):
         """
         if some is None:
             return pointer
-        self.harmless = self.harmless or self.w.slot("[4096 x i8]")
-        return self.w.raw(f"select i1 {some.text}, ptr {pointer}, ptr {self.harmless}", level)
+        return self.w.raw(f"select i1 {some.text}, ptr {pointer}, ptr {self.w.harmless()}", level)
 
-    def inside(self, access: Access, d: int) -> bool:
-        """True when constants show that a dimension lies within its extent."""
+    def known(self, access: Access, d: int) -> bool | None:
+        """Whether a dimension lies within its extent, where constants tell."""
         offset, extent = self.scalar(access.offsets[d]).text, self.scalar(access.extents[d]).text
-        if offset.startswith("%") or extent.startswith("%"):
-            return False
-        return int(offset) >= 0 and int(offset) + access.shape[d] <= int(extent)
-
-    def outside(self, access: Access) -> bool:
-        """True when constants show that some elements never exist."""
-        dims = zip(access.offsets, access.extents, access.shape, strict=True)
-        known = [(self.scalar(o).text, self.scalar(x).text, n) for o, x, n in dims]
-        return any("%" not in o + x and not 0 <= int(o) <= int(x) - n for o, x, n in known)
+        return None if "%" in offset + extent else 0 <= int(offset) <= int(extent) - access.shape[d]
 
     def lanes_inside(self, first: Lanes, extent: Lanes, at: Chunk) -> Lanes:
         zero, most = self.e.const(0, int64), self.e.const(at.width, int64)
@@ -79,7 +101,7 @@ class AccessEmitter(MemoryEmitter):
         """Condition under which every element exists; None when that is known."""
         result: Lanes | None = None
         for d, size in enumerate(access.shape):
-            if self.inside(access, d):
+            if self.known(access, d):
                 continue
             offset, extent = self.scalar(access.offsets[d]), self.scalar(access.extents[d])
             fits = self.e.and_(self.e.cmp("ge", offset, self.e.const(0, int64)),
@@ -91,19 +113,13 @@ class AccessEmitter(MemoryEmitter):
         """Condition under which a store that all programs make goes past the caches; None where it never can."""
         assert access.value is not None
         size, strides = access.value.dtype.itemsize, [self.scalar(s) for s in access.strides]
-        if access.mask is not None or is_tile(access.base) or strides[-1].text != "1" or access.shape[-1] == 1:
+        if never_streams(access):
             return None
-        offsets = [self.scalar(o) for o in access.offsets]
-        start = self.offset(list(zip(offsets, strides, strict=True)))
+        start = self.offset(list(zip(map(self.scalar, access.offsets), strides, strict=True)))
         bits = self.e.add(self.scalar(access.base), self.e.mul(start, self.e.const(size, int64)))
         for stride in strides[:-1]:
             bits = self.e.or_(bits, self.e.mul(stride, self.e.const(size, int64)))
-        row = access.shape[-1] * size
-        # A line that is not filled in one go costs more than it saves; each row has two, unless all is aligned.
-        align = STREAM_ALIGN if row >= LONG_ROW else LINE
-        if row % align:
-            return None
-        odd = self.e.and_(bits, self.e.const(align - 1, int64))
+        odd = self.e.and_(bits, self.e.const(stream_alignment(access) - 1, int64))
         most = self.e.target.last_level_bytes // (math.prod(access.shape) * size)
         many = self.e.cmp("gt", programs, self.e.const(most, int64))
         return self.e.and_(many, self.e.cmp("eq", odd, self.e.const(0, int64)))
@@ -116,6 +132,28 @@ class AccessEmitter(MemoryEmitter):
         along = (s for p, s in zip(index, strides, strict=True) if p is not None and p == at.lanes)
         return self.offset(terms), next(along, self.e.const(0, int64))
 
+    def matrix(self, source: Direct) -> Matrix:
+        """Where a dot reads an operand of its own."""
+        access, dtype = Access.of(source.load), memory_dtype(source.load.results[0].dtype)
+        strides, size = [self.scalar(s) for s in access.strides], self.e.const(dtype.itemsize, int64)
+        first = self.offset(list(zip(map(self.scalar, access.offsets), strides, strict=True)))
+        rows, columns = self.span(access, source.rows), self.span(access, source.columns)
+        for d in set(range(len(strides))) - {source.rows, source.columns}:
+            other = self.span(access, d)
+            there = self.e.cmp("lt", other.start, other.stop)
+            rows = Span(rows.start, self.e.select(there, rows.stop, self.e.const(0, int64)))
+        pitch = self.e.const(0, int64) if source.rows is None else self.e.mul(strides[source.rows], size)
+        return Matrix(self.e.add(self.scalar(access.base), self.product(first, size)), pitch, rows, columns, dtype)
+
+    def span(self, access: Access, d: int | None) -> Span:
+        """Which elements of a dimension exist."""
+        zero, size = self.e.const(0, int64), self.e.const(1 if d is None else access.shape[d], int64)
+        if d is None or self.known(access, d):
+            return Span(zero, size)
+        offset, extent = self.scalar(access.offsets[d]), self.scalar(access.extents[d])
+        start, stop = self.e.neg(offset), self.e.sub(extent, offset)
+        return Span(*(self.e.minimum(self.e.maximum(x, zero), size) for x in (start, stop)))
+
     def load_tile(self, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk, mask: Lanes | None,
                   other: Lanes | None, level: int) -> Lanes:
         """A chunk of a structured load, hoisted to the frame `level` at most."""
@@ -126,6 +164,10 @@ class AccessEmitter(MemoryEmitter):
             address = self.e.add(base, self.product(first, self.e.const(dtype.itemsize, int64)))
             return self.load_scalar(address, elem, both(self.e, there.whole, mask), other, level)
         rest = to_memory(self.e, other) if other is not None else None
+        if step.text in _STEPS and base.width == 1:
+            on = self.mask_of(there, at, mask)
+            loaded = self.load_steps((base, first, int(step.text)), dtype, at.width, on, rest, level)
+            return from_memory(self.e, loaded, elem)
         if step.text != "1" or base.width > 1:
             addresses = self.addresses(base, first, step, at.width, elem)
             loaded = self.gather(addresses, elem, self.mask_of(there, at, mask), rest, level)
@@ -171,6 +213,8 @@ class AccessEmitter(MemoryEmitter):
         if at.width == 1:
             address = self.e.add(base, self.product(first, self.e.const(held.dtype.itemsize, int64)))
             self.store_scalar(value, address, both(self.e, there.whole, mask))
+        elif step.text in _STEPS and base.width == 1:
+            self.store_steps((base, first, int(step.text)), held, self.mask_of(there, at, mask))
         elif step.text != "1" or base.width > 1:
             self.scatter(held, self.addresses(base, first, step, at.width, elem), self.mask_of(there, at, mask))
         else:
@@ -178,7 +222,66 @@ class AccessEmitter(MemoryEmitter):
             on = both(self.e, there.lanes, self.e.splat(mask, at.width) if mask is not None else None)
             self.store_at(held, pointer, held.dtype.itemsize, on, at.tail, at.streaming)
 
+    # --- small strides ------------------------------------------------------------------------------------------
+
+    def load_steps(self, place: Place, dtype: DType, width: int, on: Lanes | None, rest: Lanes | None,
+                   level: int) -> Lanes:
+        """Elements a small stride apart: whole registers, of which only these lanes are loaded, put together."""
+        if on is not None:
+            on, level = self.e.splat(on, width), max(level, on.level)
+        parts: list[Lanes] = []
+        for some in self.spans(place, dtype, width):
+            pointer, known = self.pointer(place[0], some.first, dtype)
+            mask = self.spread(self.e.part(on, some.start, some.lanes), some)
+            loaded = self.load_at(pointer, max(level, known), dtype, some.size, dtype.itemsize, mask)
+            parts.append(self.e.shuffle(loaded, loaded, some.picks))
+        found = self.e.joined(parts)
+        return self.e.select(on, found, rest) if on is not None and rest is not None else found
+
+    def store_steps(self, place: Place, value: Lanes, on: Lanes | None) -> None:
+        on = self.e.splat(on, value.width) if on is not None else None
+        for some in self.spans(place, value.dtype, value.width):
+            pointer, _ = self.pointer(place[0], some.first, value.dtype)
+            part = self.e.part(value, some.start, some.lanes)
+            wide = self.e.shuffle(part, part, [max(0, lane) for lane in some.sources])
+            mask = self.spread(self.e.part(on, some.start, some.lanes), some)
+            self.store_at(wide, pointer, value.dtype.itemsize, mask)
+
+    def spans(self, place: Place, dtype: DType, width: int) -> list[Stretch]:
+        """A register's lanes at a time, with the memory that they lie in."""
+        _, first, step = place
+        lanes = min(width, self.e.target.vector_bytes // dtype.itemsize)
+        low = [start * step + min(0, (lanes - 1) * step) for start in range(0, width, lanes)]
+        firsts = [self.sum(first, self.e.const(n, int64)) for n in low]
+        return [Stretch(f, n * lanes, lanes, step) for n, f in enumerate(firsts)]
+
+    def spread(self, on: Lanes | None, some: Stretch) -> Lanes | None:
+        """The mask of a span, of which a mask of its elements holds."""
+        if on is None:
+            return self.e.mask([lane >= 0 for lane in some.sources]) if some.size > some.lanes else None
+        none = self.e.mask([False] * some.lanes)
+        return self.e.shuffle(on, none, [lane if lane >= 0 else some.lanes for lane in some.sources])
+
     def below(self, count: Lanes, width: int) -> Lanes:
         """Lanes before a count of 0 to `width`."""
         small = self.e.convert(count, int8)
         return self.e.cmp("lt", self.e.iota(width, int8), self.e.splat(small, width))
+
+
+def stream_alignment(access: Access) -> int:
+    """A line that is not filled in one go costs more than it saves; each row has two, unless all is aligned."""
+    assert access.value is not None
+    return STREAM_ALIGN if access.shape[-1] * access.value.dtype.itemsize >= LONG_ROW else LINE
+
+
+def never_streams(access: Access) -> str:
+    """Why a store never goes past the caches, whatever the launch; empty where it may."""
+    assert access.value is not None
+    row = access.shape[-1] * access.value.dtype.itemsize
+    reasons = {
+        "a mask decides element by element": access.mask is not None,
+        "it goes through a tile of pointers": is_tile(access.base),
+        "its rows are not contiguous": constant_of(access.strides[-1]) != 1 or access.shape[-1] == 1,
+        f"its rows of {row} bytes are no multiple of {stream_alignment(access)}": row % stream_alignment(access) > 0,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")

@@ -43,15 +43,12 @@ def exchange(e: LaneEmitter, op: Op, address: Lanes, values: list[Lanes]) -> Lan
 
 def float_exchange(e: LaneEmitter, kind: str, pointer: str, order: str, value: Lanes) -> Lanes:
     """A loop that computes the new value until nobody else has changed the old one; gives the old bits."""
-    w = e.w
-    held = to_memory(e, value).dtype
+    w, held = e.w, to_memory(e, value).dtype
     bits = signed(held)
     first = w.raw(f"load i{bits.bits}, ptr {pointer}, align {bits.itemsize}")
     head, again, done = (w.name(p) for p in ("try", "again", "done"))
-    w.line(f"br label %{again}")
-    w.label(again)
-    w.line(f"br label %{head}")
-    w.label(head)
+    w.goto(again)
+    w.goto(head)
     seen = "%" + w.name("seen")
     w.line(f"{seen} = phi i{bits.bits} [ {first}, %{again} ], [ {seen}.now, %{head} ]")
     old = Lanes(seen, bits, 1, w.depth)

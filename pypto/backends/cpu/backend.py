@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pypto.backends.base import Artifact
+from pypto.backends.base import Artifact, timed
 from pypto.backends.cpu.engine import Engine, Loaded
 from pypto.backends.cpu.pool import KERNEL, NativePool, PythonPool, Runner, is_native, pool_object
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function
 
-_SERIAL_BELOW = 8000.0  # nanoseconds of work that waking a second thread does not pay for
-_CHUNKS_PER_THREAD = 8
+SERIAL_BELOW = 8000.0  # nanoseconds of work that waking a second thread does not pay for
+_CHUNK = 2000.0  # nanoseconds of work that drawing a ticket pays for
+
+
+def at_least(cost: float) -> int:
+    """Programs that a thread takes at a time, from the nanoseconds of one."""
+    return max(1, int(_CHUNK / cost))
 
 
 @dataclass
@@ -30,6 +36,7 @@ class CpuBackend:
 
     def __post_init__(self) -> None:
         self.engine = Engine(self.target)
+        self.record = (ctypes.c_int64 * 3)(0, 0, self.threads)  # code and memory of the native pool, once there is one
 
     def key_parts(self) -> tuple[tuple[str, str], ...]:
         import llvmlite
@@ -38,16 +45,14 @@ class CpuBackend:
         return ("target", repr(t)), ("llvmlite", llvmlite.__version__)
 
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
-        import time
-
-        from pypto.backends.cpu.cost import estimate
+        from pypto.backends.cpu.cost import estimate, is_bounded
         from pypto.backends.cpu.lower import lower
 
-        start = time.perf_counter()
-        lowered = lower(function, self.target)
-        timings["lower"] = time.perf_counter() - start
+        with timed(timings, "codegen"):
+            lowered, cost = lower(function, self.target), estimate(function, self.target)
         code = self.engine.compile(lowered.text, timings)
-        return Artifact(lowered.name, lowered.abi, lowered.scratch_bytes, estimate(function, self.target), code)
+        bounded = is_bounded(function)
+        return Artifact(lowered.name, lowered.abi, lowered.scratch_bytes, cost, code, bounded, lowered.sites)
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)
@@ -55,11 +60,11 @@ class CpuBackend:
         return loaded
 
     def run(self, executable: Loaded, args: int, programs: int, cost: float, threads: int) -> None:
-        if threads <= 1 or programs == 1 or programs * cost < _SERIAL_BELOW:
+        threads = min(threads, self.threads)
+        if threads <= 1 or programs == 1 or programs * cost < SERIAL_BELOW:
             executable.call(0, programs, 0, args)
             return
-        chunk = max(1, programs // (threads * _CHUNKS_PER_THREAD))
-        self.pool().run(executable.address, args, programs, chunk, threads)
+        self.pool().run(executable.address, args, programs, threads, at_least(cost))
 
     def pool(self) -> Runner:
         """The thread pool, made with the first launch that needs it."""
@@ -71,5 +76,7 @@ class CpuBackend:
 
     def new_pool(self) -> Runner:
         if not self.native_pool:
-            return PythonPool(self.threads)
-        return NativePool(self.engine, self.threads, self.stored("pool", lambda: pool_object(self.engine)))
+            return PythonPool()
+        pool = NativePool(self.engine, self.threads, self.stored("pool", lambda: pool_object(self.engine)))
+        self.record[1], self.record[0] = pool.state, pool.loaded.address
+        return pool

@@ -1,240 +1,214 @@
-"""Matrix products: register tiles over row-major A and packed panels of B, K innermost.
+"""Matrix products: blocks of C by rows of A and packed panels of B, in an order that suits the caches.
 
-A kernel keeps a block of C in registers (`rows` by one panel), reads each row's element of A as a broadcast and each
-panel row of B as whole registers. Blocks of C are spread evenly, so that no thin rest is left.
+Blocks of C are spread evenly, so that no thin rest is left. A block of A stays in the first-level cache while the
+panels of B go by.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.loopir import Matmul, Pack, Words
-from pypto.backends.cpu.storage import dot_dtype, item_bytes
+from pypto.backends.cpu.kernel import Block, KernelEmitter, most_rows, row_blocks
+from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.loopir import Buffer, Matmul, Stay
+from pypto.backends.cpu.memory import scratch_dtype
+from pypto.backends.cpu.operands import Direct, dot_dtype
+from pypto.backends.cpu.packing import Matrix, PackEmitter, Span
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.words import WordEmitter
-from pypto.backends.cpu.writer import Frame, Writer
-from pypto.ir.types import DType, float32, int32, int64
-
-_UNROLL = 4
+from pypto.backends.cpu.thin import fetched_lines, is_thin, thin_blocks
+from pypto.ir.core import Op
+from pypto.ir.types import DType, int1, int32, int64
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Shape of one register kernel: `rows` of A, `vectors` registers of a panel, `depth` along K."""
+class Sides:
+    """A dot as it is emitted: addresses of its panels and result, its left side, and how deep it goes, in words too."""
 
-    rows: int
-    vectors: int
-    lanes: int
-    depth: int
-    pitch_a: int
-    pitch_c: int
-    panel: int
-    dtype: DType
-    words: int = 0
-
-    @property
-    def name(self) -> str:
-        sizes = self.rows, self.vectors * self.lanes, self.depth, self.pitch_a, self.pitch_c, self.panel, self.words
-        return f"dot_{self.dtype}_" + "_".join(map(str, sizes))
-
-    @property
-    def result(self) -> DType:
-        """Type of the accumulators."""
-        return float32 if self.words == 2 else self.dtype
-
-
-def most_rows(target: CpuTarget, vectors: int) -> int:
-    """Rows whose accumulators fit into the registers, beside a panel row and a broadcast."""
-    return max(1, (target.registers - vectors - (1 if target.registers > 16 else 2)) // vectors)
-
-
-def row_blocks(rows: int, most: int) -> list[tuple[int, int]]:
-    """(size, count) of the blocks of rows: as few as fit, and as even as can be."""
-    count = -(-rows // most)
-    size, extra = divmod(rows, count)
-    return [(n, c) for n, c in ((size + 1, extra), (size, count - extra)) if c]
+    item: Matmul
+    left: Matrix
+    panels: Lanes
+    result: Lanes
+    words: Lanes
+    depth: Lanes
+    base_of: dict[int, Lanes]
 
 
 class DotEmitter:
-    """Emits products and transposing packs; register kernels become functions of their own, once for each shape."""
+    """Emits products with the packing that they need; register kernels become functions, once for each shape."""
 
-    def __init__(self, e: LaneEmitter, target: CpuTarget) -> None:
+    def __init__(self, e: LaneEmitter, target: CpuTarget, memory: AccessEmitter) -> None:
         self.e = e
         self.w = e.w
         self.target = target
-        self.made: set[str] = set()
-        self.joined = WordEmitter(e, target)
+        self.matrix, self.scalar = memory.matrix, memory.scalar
+        self.several = e.const(True, int1)  # programs along the first axis
+        self.filled: dict[Matmul, str] = {}  # where it stands how many steps have their panels
+        self.kernels = KernelEmitter(e)
+        self.packs = PackEmitter(e, target)
+
+    def number(self, n: int) -> Lanes:
+        return self.e.const(n, int64)
 
     def emit(self, item: Matmul, base_of: dict[int, Lanes]) -> None:
-        assert isinstance(item.a.elem, DType)
-        dtype = dot_dtype(item.a.elem)
-        lanes = self.target.vector_bytes // dtype.itemsize
-        a, b, c = (self.pointer(base_of[x.id]) for x in (item.a, item.b, item.c))
+        """A dot, or one for each matrix of a stack."""
         if len(item.c.shape) < 3:
-            self.stack(item, (a, b, c), lanes, dtype)
+            self.one(item, base_of, self.number(0))
             return
         with self.w.loop("0", str(item.c.shape[0]), "1") as i:
-            a, b, c = (self.offset(p, x.rows * x.pitch, i, dtype) for p, x in ((a, item.a), (b, item.b), (c, item.c)))
-            self.stack(item, (a, b, c), lanes, dtype)
+            self.one(item, base_of, i)
 
-    def stack(self, item: Matmul, bases: tuple[str, str, str], lanes: int, dtype: DType) -> None:
-        """All blocks of one matrix: panel by panel, so that a panel stays in cache; the last may be narrower."""
-        a, b, c = bases
-        m, k = item.a.shape[-2:]
-        panel, width = item.b.panel, item.b.panel // lanes
-        whole, rest = divmod(-(-item.b.shape[-1] // lanes), width)
-        for first, last, vectors in ((0, whole, width), (whole, whole + 1, rest)):
-            if first == last or not vectors:
-                continue
-            with self.w.loop(str(first), str(last), "1") as j:
-                right, out = self.offset(b, panel * item.b.rows, j, dtype), self.offset(c, panel, j, dtype)
-                row = 0
-                for rows, count in row_blocks(m, most_rows(self.target, vectors)):
-                    block = Block(rows, vectors, lanes, k, item.a.pitch, item.c.pitch, panel, dtype, item.words)
-                    self.kernel(block)
-                    with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
-                        left, target = self.offset(a, item.a.pitch, i, dtype), self.offset(out, item.c.pitch, i, dtype)
-                        self.w.line(f"call void @{block.name}(ptr {left}, ptr {right}, ptr {target})")
-                    row += rows * count
-
-    def pointer(self, base: Lanes) -> str:
-        return self.w.raw(f"inttoptr i64 {base.text} to ptr")
-
-    def offset(self, pointer: str, step: int, index: Lanes, dtype: DType) -> str:
-        distance = self.w.raw(f"mul i64 {index.text}, {step}")
-        return self.w.raw(f"getelementptr {llvm_type(dtype, 1)}, ptr {pointer}, i64 {distance}")
-
-    # --- the register kernel ------------------------------------------------------------------------------------
-
-    def kernel(self, block: Block) -> None:
-        if block.name in self.made:
+    def one(self, item: Matmul, base_of: dict[int, Lanes], i: Lanes) -> None:
+        left = self.operand(item.a, base_of, i)
+        right = self.operand(item.source, base_of, i) if item.source is not None else None
+        depth, size = self.depth(item, left, right), self.word(item)
+        panels, result = (self.nth(x, base_of, i, size) for x in (item.b, item.c))
+        sides = Sides(item, left, panels, result, self.packs.words(depth, max(1, item.words)), depth, base_of)
+        if right is None or not is_thin(item, self.target):
+            self.packed(sides, right)
             return
-        self.made.add(block.name)
-        head = f"internal void @{block.name}(ptr noalias %a, ptr noalias %b, ptr noalias %c) noinline nounwind"
-        with function(self.w, head):
-            kind = llvm_type(block.result, block.lanes)
-            cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
-            slots = {cell: self.w.slot(kind) for cell in cells}
-            for r, v in cells:
-                place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
-                old = Lanes(self.load(kind, place), block.result, block.lanes, self.w.depth)
-                self.w.line(f"store {self.begun(block, old, v).typed}, ptr {slots[r, v]}")
-            whole = block.depth // _UNROLL * _UNROLL
-            if whole:
-                with self.w.loop("0", str(whole), str(_UNROLL)) as k:
-                    left = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %a, i64 {k.text}")
-                    down = self.w.raw(f"mul i64 {k.text}, {block.panel}")
-                    right = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %b, i64 {down}")
-                    for u in range(_UNROLL):
-                        self.step(block, slots, left, right, u)
-            for u in range(whole, block.depth):
-                self.step(block, slots, "%a", "%b", u)
-            for r, v in cells:
-                total = self.w.raw(f"load {kind}, ptr {slots[r, v]}")
-                place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
-                self.w.line(f"store {kind} {total}, ptr {place}, align {self.align(block)}")
+        direct = self.is_whole(right, sides)
+        if item.stay is not None:  # panels that other programs need, too, are worth their packing
+            direct = self.e.and_(direct, self.e.xor(self.several, self.e.const(True, int1)))
+        self.w.branch(direct.text, [lambda: self.thin(sides, right), lambda: self.packed(sides, right)])
 
-    def step(self, block: Block, slots: dict[tuple[int, int], str], left: str, right: str, k: int) -> None:
-        """One row of the panel times one column of the block."""
-        kind = llvm_type(block.dtype, block.lanes)
-        places = [self.at(right, k * block.panel + v * block.lanes, block) for v in range(block.vectors)]
-        row = [Lanes(self.load(kind, p, self.align(block)), block.dtype, block.lanes, self.w.depth) for p in places]
-        for r in range(block.rows):
-            element = self.load(llvm_type(block.dtype, 1), self.at(left, r * block.pitch_a + k, block))
-            factor = self.e.splat(Lanes(element, block.dtype, 1, self.w.depth), block.lanes)
-            for v, b in enumerate(row):
-                result = llvm_type(block.result, block.lanes)
-                old = Lanes(self.w.raw(f"load {result}, ptr {slots[r, v]}"), block.result, block.lanes, self.w.depth)
-                self.w.line(f"store {self.join(block, factor, b, old).typed}, ptr {slots[r, v]}")
+    def is_whole(self, right: Matrix, sides: Sides) -> Lanes:
+        """True when all of the right side exists that is multiplied."""
+        last = self.number(sides.item.b.shape[-1] - 1)
+        rows = self.packs.within(right.rows, self.number(0), self.e.sub(sides.depth, self.number(1)))
+        return self.e.and_(rows, self.packs.within(right.columns, self.number(0), last))
 
-    def begun(self, block: Block, old: Lanes, v: int) -> Lanes:
-        """An accumulator's first state; for bytes, without what the sign bits of the left side will add."""
-        if block.words != 4:
-            return old
-        below = self.at("%b", block.depth * block.panel + v * block.lanes, block)
-        extra = self.load(old.type, below, self.align(block))
-        return self.e.sub(old, Lanes(extra, old.dtype, old.width, self.w.depth))
+    def packed(self, sides: Sides, right: Matrix | None) -> list[Lanes]:
+        """Panels, filled where they are not yet, and all blocks of the result."""
+        item = sides.item
+        if item.stay is not None and right is not None:
+            sides = replace(sides, panels=self.once(item, item.stay, right, sides.panels, sides.depth))
+        elif right is not None:
+            self.pack(item, right, sides.panels, sides.depth)
+        self.stack(sides)
+        return []
 
-    def join(self, block: Block, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-        if block.words:
-            return self.joined.dot(block.words, a, b, c)
-        return self.e.multiply_add(a, b, c) if block.dtype.is_float else self.e.add(self.e.mul(a, b), c)
+    def thin(self, sides: Sides, right: Matrix) -> list[Lanes]:
+        """Few rows: the right side is read where it lies, and once only from far away."""
+        item, size = sides.item, self.word(sides.item)
+        lanes, row = self.target.vector_bytes // size, 0
+        pitch_b = self.e.binary("udiv", right.pitch, self.number(size))
+        for rows, count, groups in thin_blocks(item, self.target):
+            with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
+                a, pitch = self.left(sides, i, rows)
+                out = self.e.add(sides.result, self.e.mul(i, self.number(item.c.pitch * size)))
+                for first, vectors, times in groups:
+                    fetch = fetched_lines(item) if row == 0 and first == 0 else 0
+                    block = Block(rows, vectors, lanes, pitch, item.c.pitch, 0, self.multiplied(item), fetch=fetch)
+                    start, stop, step = (str(n * lanes) for n in (first, first + vectors * times, vectors))
+                    with self.w.loop(start, stop, step) as j:
+                        along = self.e.mul(j, self.number(size))
+                        places = a, self.e.add(right.address, along), self.e.add(out, along)
+                        self.call(block, sides, places, pitch_b)
+            row += rows * count
+        return []
 
-    def at(self, pointer: str, elements: int, block: Block) -> str:
-        return self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {pointer}, i64 {elements}")
+    def pack(self, item: Matmul, right: Matrix, panels: Lanes, depth: Lanes) -> None:
+        per = max(1, item.words)
+        (self.packs.turned if item.turned else self.packs.panels)(right, item.b, panels, depth, per)
+        if per == 4:
+            self.packs.sums(item.b, panels, depth, self.kernels.byte_sums)
 
-    def load(self, kind: str, pointer: str, align: int = 4) -> str:
-        return self.w.raw(f"load {kind}, ptr {pointer}, align {align}")
+    def begin(self, items: Iterable[Matmul], first: Lanes) -> None:
+        """As a program begins: where it is the first of a row of programs, no panels are there yet."""
+        for item in (item for item in items if item.stay is not None):
+            slot = self.filled[item] = self.w.slot("i64")
+            steps = Lanes(self.w.raw(f"load i64, ptr {slot}"), int64, 1, self.w.depth)
+            self.w.line(f"store i64 {self.e.select(first, self.number(0), steps).text}, ptr {slot}")
 
-    def align(self, block: Block) -> int:
-        return min(64, block.lanes * block.dtype.itemsize)
+    def once(self, item: Matmul, stay: Stay, right: Matrix, panels: Lanes, depth: Lanes) -> Lanes:
+        """The panels of this step; filled, unless a program before has done so."""
+        step = self.step_of(stay.loop)
+        place = self.e.minimum(step, self.number(stay.places - 1))
+        place = self.e.select(self.several, place, self.number(0))
+        panels = self.e.add(panels, self.e.mul(place, self.number(item.b.elements // stay.places * self.word(item))))
+        filled = Lanes(self.w.raw(f"load i64, ptr {self.filled[item]}"), int64, 1, self.w.depth)
+        there = self.e.cmp("lt", step, self.e.minimum(filled, self.number(stay.steps)))
 
-    # --- packing --------------------------------------------------------------------------------------------
+        def fill() -> list[Lanes]:
+            self.pack(item, right, panels, depth)
+            self.w.line(f"store i64 {self.e.add(step, self.number(1)).text}, ptr {self.filled[item]}")
+            return []
 
-    def words(self, item: Words, base_of: dict[int, Lanes]) -> None:
-        """Numbers joined into words, for one matrix or a stack of them."""
-        pointers = self.pointer(base_of[item.source.id]), self.pointer(base_of[item.target.id])
-        if len(item.source.shape) < 3:
-            self.joined.emit(item, *pointers)
-            return
-        with self.w.loop("0", str(item.source.shape[0]), "1") as i:
-            steps = (x.rows * x.pitch for x in (item.source, item.target))
-            self.joined.emit(item, *(self.offset(p, n, i, int32) for p, n in zip(pointers, steps, strict=True)))
+        self.w.branch(there.text, [list, fill])
+        return panels
 
-    def pack(self, item: Pack, base_of: dict[int, Lanes]) -> None:
-        """Rows of the source become columns of panels, a square of one register's lanes at a time."""
-        source, target = item.source, item.target
-        assert isinstance(source.elem, DType)
-        dtype = dot_dtype(source.elem)
-        lanes = self.target.vector_bytes // item_bytes(source.elem)
-        n, k = source.shape
-        a, b = self.pointer(base_of[source.id]), self.pointer(base_of[target.id])
-        per_panel = target.panel // lanes
-        rows, columns = str(-(-n // lanes)), str(-(-k // lanes))
-        with self.w.loop("0", rows, "1") as i, self.w.loop("0", columns, "1") as j:
-            corner = self.offset(self.offset(a, source.pitch * lanes, i, dtype), lanes, j, dtype)
-            panel = self.w.raw(f"udiv i64 {i.text}, {per_panel}")
-            within = self.w.raw(f"urem i64 {i.text}, {per_panel}")
-            whole = self.offset(b, target.panel * target.rows, Lanes(panel, int64, 1, 0), dtype)
-            start = self.offset(whole, lanes, Lanes(within, int64, 1, 0), dtype)
-            place = self.offset(start, target.panel * lanes, j, dtype)
-            block = [self.row(corner, r * source.pitch, lanes, dtype) for r in range(lanes)]
-            for c, column in enumerate(self.transpose(block, lanes)):
-                pointer = self.w.raw(f"getelementptr {llvm_type(dtype, 1)}, ptr {place}, i64 {c * target.panel}")
-                self.w.line(f"store {llvm_type(dtype, lanes)} {column.text}, ptr {pointer}, align {dtype.itemsize}")
+    def step_of(self, loop: Op | None) -> Lanes:
+        """How many steps of a loop are done."""
+        if loop is None:
+            return self.number(0)
+        index, start, by = (self.scalar(v) for v in (loop.regions[0].args[0], loop.operands[0], loop.operands[2]))
+        return self.e.convert(self.e.binary("udiv", self.e.sub(index, start), by), int64)
 
-    def row(self, corner: str, elements: int, lanes: int, dtype: DType) -> Lanes:
-        pointer = self.w.raw(f"getelementptr {llvm_type(dtype, 1)}, ptr {corner}, i64 {elements}")
-        return Lanes(self.load(llvm_type(dtype, lanes), pointer, dtype.itemsize), dtype, lanes, self.w.depth)
+    def operand(self, source: Buffer | Direct, base_of: dict[int, Lanes], i: Lanes) -> Matrix:
+        if isinstance(source, Direct):
+            return self.matrix(source)
+        dtype = scratch_dtype(source)
+        rows, columns = (Span(self.number(0), self.number(n)) for n in source.shape[-2:])
+        address = self.nth(source, base_of, i, dtype.itemsize)
+        return Matrix(address, self.number(source.pitch * dtype.itemsize), rows, columns, dtype)
 
-    def transpose(self, rows: list[Lanes], lanes: int) -> list[Lanes]:
-        """Butterfly of log2(lanes) steps: at each, rows that lie `step` apart exchange their blocks of `step` lanes."""
-        step = lanes // 2
-        while step:
-            for r in [r for r in range(lanes) if not r & step]:
-                low = [lane if not lane & step else lanes + lane - step for lane in range(lanes)]
-                high = [lane + step if not lane & step else lanes + lane for lane in range(lanes)]
-                pair = rows[r], rows[r + step]
-                rows[r], rows[r + step] = self.e.shuffle(*pair, low), self.e.shuffle(*pair, high)
-            step //= 2
-        return rows
+    def nth(self, buffer: Buffer, base_of: dict[int, Lanes], i: Lanes, size: int) -> Lanes:
+        """Address of a matrix in a stack."""
+        return self.e.add(base_of[buffer.id], self.e.mul(i, self.number(buffer.rows * buffer.pitch * size)))
 
+    def word(self, item: Matmul) -> int:
+        """Bytes of what is multiplied, and of a result."""
+        assert isinstance(item.c.elem, DType)
+        return item.c.elem.itemsize
 
-class function:  # reads as a statement: `with function(writer, header):`
-    """Write another function beside the one that is under way."""
+    def depth(self, item: Matmul, left: Matrix, right: Matrix | None) -> Lanes:
+        """How far along K one of the sides exists; what lies beyond is zero on both."""
+        if not isinstance(item.a, Direct) or not isinstance(item.source, Direct) or right is None:
+            return self.number(item.op.operands[0].shape[-1])
+        return self.e.maximum(left.columns.stop, (right.columns if item.turned else right.rows).stop)
 
-    def __init__(self, writer: Writer, header: str) -> None:
-        self.w = writer
-        self.header = header
+    def stack(self, sides: Sides) -> None:
+        """All blocks of the result: rows, and for each of them panel by panel; the last panel may be narrower."""
+        item = sides.item
+        dtype, size = self.multiplied(item), self.word(item)
+        lanes = self.target.vector_bytes // size
+        width = item.b.panel // lanes
+        row = 0
+        for rows, count in row_blocks(item.c.shape[-2], most_rows(self.target, width)):
+            with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
+                a, pitch = self.left(sides, i, rows)
+                out = self.e.add(sides.result, self.e.mul(i, self.number(item.c.pitch * size)))
+                whole, rest = divmod(-(-item.b.shape[-1] // lanes), width)
+                for first, last, vectors in ((0, whole, width), (whole, whole + 1, rest)):
+                    if first == last or not vectors:
+                        continue
+                    below = item.b.rows - 1 if item.words == 4 else 0
+                    block = Block(rows, vectors, lanes, pitch, item.c.pitch, item.b.panel, dtype, item.words, below)
+                    with self.w.loop(str(first), str(last), "1") as j:
+                        b = self.e.add(sides.panels, self.e.mul(j, self.number(item.b.panel * item.b.rows * size)))
+                        c = self.e.add(out, self.e.mul(j, self.number(item.b.panel * size)))
+                        self.call(block, sides, (a, b, c), self.number(0))
+            row += rows * count
 
-    def __enter__(self) -> None:
-        self.outer = self.w.frames, self.w.slots, self.w.base
-        self.w.frames, self.w.slots, self.w.base = [Frame([])], [], 0
+    def call(self, block: Block, sides: Sides, places: tuple[Lanes, Lanes, Lanes], pitch: Lanes) -> None:
+        self.kernels.kernel(block)
+        pointers = ", ".join(f"ptr {self.packs.at(x)}" for x in places)
+        fresh = "true" if sides.item.fresh else "false"
+        self.w.line(f"call void @{block.name}({pointers}, i64 {pitch.text}, i64 {sides.words.text}, i1 {fresh})")
 
-    def __exit__(self, *error: object) -> None:
-        self.w.line("ret void")
-        lines = self.w.frames[0].lines
-        self.w.finish_function(self.header, lines)
-        self.w.frames, self.w.slots, self.w.base = self.outer
+    def left(self, sides: Sides, i: Lanes, rows: int) -> tuple[Lanes, int]:
+        """Address of a block of rows, and how many words they lie apart."""
+        item, m = sides.item, sides.left
+        if item.block is not None:
+            base = sides.base_of[item.block.id]
+            self.packs.rows(m, i, rows, item.block, base, sides.depth, item.words == 4)
+            return base, item.block.pitch // max(1, item.words)
+        assert isinstance(item.a, Buffer)
+        return self.e.add(m.address, self.e.mul(i, m.pitch)), item.a.pitch // max(1, item.words)
+
+    def multiplied(self, item: Matmul) -> DType:
+        """Type of an element of the panels."""
+        return int32 if item.words else dot_dtype(item.op.operands[0].dtype)

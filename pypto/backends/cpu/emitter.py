@@ -7,16 +7,27 @@ only where it meets one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import overload
+from typing import Any, cast, overload
 
-from pypto.backends.cpu import convert, softfloat
+from pypto.backends.cpu import convert
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, number, vector
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Writer
 from pypto.ir.types import DType, float32, float64, int1, int32, int64
+from pypto.ops import math_soft as soft
+from pypto.ops.math_term import Term
 
 _ORDERED = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _ROUND = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "even": "roundeven"}
+
+
+def lanewise(opcode: str) -> Callable[[LaneEmitter, Lanes, Lanes], Lanes]:
+    """A method for one instruction, or its form for floats."""
+
+    def operate(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
+        return e.binary(f"f{opcode}{e.target.contract}" if a.dtype.is_float else opcode, a, b)
+
+    return operate
 
 
 class LaneEmitter:
@@ -48,6 +59,11 @@ class LaneEmitter:
                 a.dtype, width, level)
         return memo[key]
 
+    def hidden(self, a: Lanes) -> Lanes:
+        """A constant of which LLVM does not know that it is one: the last program's number is never 0."""
+        known = self.cmp("ne", Lanes("%last", int64, 1, 0), self.const(0, int64))
+        return self.select(known, a, self.const(1 if a.text in ("0", number(0.0, a.dtype)) else 0, a.dtype))
+
     def unify(self, *values: Lanes) -> tuple[Lanes, ...]:
         width = max(v.width for v in values)
         return tuple(self.splat(v, width) for v in values)
@@ -61,46 +77,42 @@ class LaneEmitter:
 
     def intrinsic(self, name: str, dtype: DType, *args: Lanes) -> Lanes:
         args = self.unify(*args)
-        level = max(v.level for v in args)
         full = f"llvm.{name}.{intrinsic_suffix(args[0].dtype, args[0].width)}"
-        text = self.w.call(llvm_type(dtype, args[0].width), full, tuple((v.type, v.text) for v in args), level)
-        return Lanes(text, dtype, args[0].width, max(level, self.w.base))
+        return self.call(full, dtype, args[0].width, max(v.level for v in args), *((v.type, v.text) for v in args))
+
+    def call(self, name: str, dtype: DType, width: int, level: int, *args: tuple[str, str]) -> Lanes:
+        """A call that gives lanes; `args` are pairs of type and text."""
+        text = self.w.call(llvm_type(dtype, width), name, args, level)
+        return Lanes(text, dtype, width, max(level, self.w.base))
+
+    def change(self, opcode: str, a: Lanes, dtype: DType) -> Lanes:
+        """An instruction that gives another type of register."""
+        return self.instr(f"{opcode} {a.typed} to {llvm_type(dtype, a.width)}", dtype, a)
+
+    def formula(self, fn: Callable[..., Term], *operands: Lanes, **more: object) -> Lanes:
+        """A formula of the op table on lanes."""
+        e: Any = self  # an `Emitter` whose lanes are of one class
+        return cast(Lanes, fn(*(Term(e, a) for a in operands), **more).lanes)
 
     # --- arithmetic ---------------------------------------------------------------------------------------------
 
-    def add(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary(f"fadd{self.target.contract}" if a.dtype.is_float else "add", a, b)
-
-    def sub(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary(f"fsub{self.target.contract}" if a.dtype.is_float else "sub", a, b)
-
-    def mul(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary(f"fmul{self.target.contract}" if a.dtype.is_float else "mul", a, b)
+    add, sub, mul, and_, or_, xor, shl = map(lanewise, ("add", "sub", "mul", "and", "or", "xor", "shl"))
 
     def div(self, a: Lanes, b: Lanes) -> Lanes:
         return self.binary("fdiv", a, b) if a.dtype.is_float else convert.int_div(self, a, b)
-
-    def rem(self, a: Lanes, b: Lanes) -> Lanes:
-        if a.dtype.is_float:
-            return softfloat.fmod(self, a, b)
-        rest = self.sub(a, self.mul(convert.int_div(self, a, b), b))
-        if b.text.lstrip("-").isdigit() and b.text != "0":
-            return rest
-        zero = self.const(0, a.dtype)
-        return self.select(self.cmp("eq", b, zero), zero, rest)
 
     def neg(self, a: Lanes) -> Lanes:
         return self.instr(f"fneg {a.typed}", a.dtype, a) if a.dtype.is_float else self.sub(self.const(0, a.dtype), a)
 
     def fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-        return self.multiply_add(a, b, c) if self.target.has_fma else softfloat.fma(self, a, b, c)
+        return self.multiply_add(a, b, c) if self.target.has_fma else self.formula(soft.fma, a, b, c)
 
     def multiply_add(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         return self.intrinsic("fma", a.dtype, a, b, c) if self.target.has_fma else self.add(self.mul(a, b), c)
 
     def two_product(self, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
         if not self.target.has_fma:
-            return softfloat.two_product(self, a, b)
+            return self.mul(a, b), self.formula(soft.product_error, a, b)
         product = self.binary("fmul", a, b)  # never contracted: its rounding error is what is asked for
         return product, self.fma(a, b, self.neg(product))
 
@@ -115,21 +127,9 @@ class LaneEmitter:
     def round(self, a: Lanes, mode: str) -> Lanes:
         if self.target.has_round:
             return self.intrinsic(_ROUND[mode], a.dtype, a)
-        return softfloat.round_by_adding(self, a, mode)
+        return self.formula(soft.round_by_adding, a, mode=mode)
 
     # --- bits ---------------------------------------------------------------------------------------------------
-
-    def and_(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary("and", a, b)
-
-    def or_(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary("or", a, b)
-
-    def xor(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary("xor", a, b)
-
-    def shl(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.binary("shl", a, b)
 
     def shr(self, a: Lanes, b: Lanes) -> Lanes:
         return self.binary("ashr" if a.dtype.kind == "int" else "lshr", a, b)
@@ -157,16 +157,19 @@ class LaneEmitter:
         return self.w.instr(f"select {cond.typed}, {a.typed}, {b.typed}", a.dtype, a.width, level)
 
     def rarely(self, condition: Lanes, usual: Sequence[Lanes], rare: Callable[[], Sequence[Lanes]]) -> list[Lanes]:
-        width, some = condition.width, condition.text
-        if width > 1:
-            name, args = f"llvm.vector.reduce.or.v{width}i1", ((condition.type, condition.text),)
-            some = self.w.call("i1", name, args, condition.level)
+        width = condition.width
 
         def side(values: Callable[[], Sequence[Lanes]]) -> list[Lanes]:
             with self.w.based():
                 return [self.splat(v, width) for v in values()]
 
-        return self.w.branch(some, [lambda: side(rare), lambda: side(lambda: usual)])
+        return self.w.branch(self.any(condition).text, [lambda: side(rare), lambda: side(lambda: usual)])
+
+    def any(self, a: Lanes) -> Lanes:
+        """Whether a condition holds in some lane."""
+        if a.width == 1:
+            return a
+        return self.call(f"llvm.vector.reduce.or.v{a.width}i1", int1, 1, a.level, (a.type, a.text))
 
     def lookup(self, name: str, table: Callable[[], Sequence[float]], index: Lanes) -> Lanes:
         if name not in self.w.declarations:
@@ -176,10 +179,15 @@ class LaneEmitter:
         place = self.w.raw(f"getelementptr double, ptr @{name}, {index.typed}", index.level)
         if index.width == 1:
             return self.w.instr(f"load double, ptr {place}", float64, 1, index.level)
-        full, kind = f"llvm.masked.gather.v{index.width}f64.v{index.width}p0", llvm_type(float64, index.width)
-        on = self.splat(self.const(True, int1), index.width)
-        args = ((vector("ptr", index.width), place), ("i32", "8"), (on.type, on.text), (kind, "poison"))
-        return Lanes(self.w.call(kind, full, args, index.level), float64, index.width, max(index.level, self.w.base))
+        on, poison = self.splat(self.const(True, int1), index.width), Lanes("poison", float64, index.width, 0)
+        return self.gathered(place, float64, 8, on, poison, index.level)
+
+    def gathered(self, pointers: str, dtype: DType, align: int, on: Lanes, other: Lanes, level: int) -> Lanes:
+        """Elements of memory behind pointers, where the mask holds."""
+        width = on.width
+        name = f"llvm.masked.gather.{intrinsic_suffix(dtype, width)}.v{width}p0"
+        args = (vector("ptr", width), pointers), ("i32", str(align)), (on.type, on.text), (other.type, other.text)
+        return self.call(name, dtype, width, level, *args)
 
     def isnan(self, a: Lanes) -> Lanes:
         return self.instr(f"fcmp uno {a.typed}, {a.text}", int1, a)
@@ -204,9 +212,26 @@ class LaneEmitter:
 
     def raw_bitcast(self, a: Lanes, dtype: DType) -> Lanes:
         """Between register types of one size."""
-        return self.instr(f"bitcast {a.typed} to {llvm_type(dtype, a.width)}", dtype, a)
+        return self.change("bitcast", a, dtype)
 
     def ldexp(self, a: Lanes, n: Lanes) -> Lanes:
+        a, n = self.unify(a, n)
+        lanes = min(a.width, self.target.vector_bytes * 8 // a.dtype.bits)
+        whole = lanes * a.dtype.bits in (128, 256, 512) and a.width % lanes == 0
+        if not (self.target.has_scale and whole):
+            return self.scaled_twice(a, n)
+        parts = [self.scaled(self.part(a, i, lanes), self.part(n, i, lanes)) for i in range(0, a.width, lanes)]
+        return self.joined(parts)
+
+    def scaled(self, a: Lanes, n: Lanes) -> Lanes:
+        """One register by the instruction for it."""
+        bits, mask = a.width * a.dtype.bits, f"i{max(8, a.width)}"
+        name = f"llvm.x86.avx512.mask.scalef.{'pd' if a.dtype == float64 else 'ps'}.{bits}"
+        rounding = (("i32", "4"),) if bits == 512 else ()
+        operands = (a.type, a.text), (n.type, n.text), (a.type, "zeroinitializer"), (mask, "-1")
+        return self.call(name, a.dtype, a.width, max(a.level, n.level), *operands, *rounding)
+
+    def scaled_twice(self, a: Lanes, n: Lanes) -> Lanes:
         """Two steps of half the exponent each, so that both factors are normal and only the last one rounds.
 
         Adding 1.5 times the weight of the first fraction bit puts an integral `n` into the lowest bits.
@@ -235,6 +260,13 @@ class LaneEmitter:
         if a is None or a.width in (1, width):
             return a
         return self.shuffle(a, a, list(range(start, start + width)))
+
+    def joined(self, parts: list[Lanes]) -> Lanes:
+        """One value of parts, whose number is a power of two."""
+        while len(parts) > 1:
+            lanes = list(range(parts[0].width * 2))
+            parts = [self.shuffle(a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
 
     def first(self, count: int, width: int) -> Lanes:
         """Mask of the first lanes."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from pypto.backends.base import timed
 from pypto.backends.cpu.target import CpuTarget
 from pypto.errors import CompilerBug
+
+_PASSES: Final = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "new_gvn", "dead_code_elimination",
+    "simplify_cfg")  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -55,26 +58,20 @@ class Engine:
     def module(self, text: str, timings: dict[str, float]) -> Any:
         """Parsed, verified and optimised."""
         llvm = self.ready(compiling=True)
-        start = time.perf_counter()
         try:
-            module = llvm.parse_assembly(text)
-            module.triple = self.target.triple
-            module.data_layout = str(self.machine.target_data)
-            module.verify()
+            with timed(timings, "llvm_parse"):
+                module = llvm.parse_assembly(text)
+                module.triple = self.target.triple
+                module.data_layout = str(self.machine.target_data)
+                module.verify()
         except RuntimeError as error:
             raise CompilerBug(f"the CPU backend wrote LLVM IR that LLVM refuses: {error}") from None
-        timings["parse"] = time.perf_counter() - start
-        start = time.perf_counter()
         builder = llvm.create_pass_builder(self.machine, llvm.create_pipeline_tuning_options(1))
         passes = llvm.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_new_gvn_pass()
-        passes.add_dead_code_elimination_pass()
-        passes.add_simplify_cfg_pass()
-        passes.run(module, builder)
-        timings["optimize"] = time.perf_counter() - start
+        for name in _PASSES:
+            getattr(passes, f"add_{name}_pass")()
+        with timed(timings, "llvm_optimize"):
+            passes.run(module, builder)
         return module
 
     def compile(self, text: str, timings: dict[str, float] | None = None) -> bytes:
@@ -88,19 +85,14 @@ class Engine:
         times = {} if timings is None else timings
         with self.lock:
             module = self.module(text, times)
-            start = time.perf_counter()
-            code: bytes = self.machine.emit_object(module)
-            times["codegen"] = time.perf_counter() - start
+            with timed(times, "llvm_emit"):
+                code: bytes = self.machine.emit_object(module)
             return code
 
     def assembly(self, text: str) -> str:
         with self.lock:
             listing: str = self.machine.emit_assembly(self.module(text, {})) if self.ready(True) else ""
             return listing
-
-    def optimized_ir(self, text: str) -> str:
-        with self.lock:
-            return str(self.module(text, {}))
 
     def load(self, code: bytes, *symbols: str) -> Loaded:
         """Object code made callable at some of its symbols.
@@ -121,9 +113,3 @@ class Engine:
                 return Loaded(tuple(tracker[symbol] for symbol in symbols), (tracker, self.jit))
             except (RuntimeError, KeyError) as error:
                 raise CompilerBug(f"compiled code cannot be loaded: {error}") from None
-
-    def imported_symbols(self, code: bytes) -> tuple[str, ...]:
-        """Symbols that an object wants from elsewhere."""
-        from pypto.backends.cpu.elf import undefined_symbols
-
-        return undefined_symbols(code)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from pypto.ir.types import DType, PtrType
 
-_REGISTER = {"i1": "i1", "f32": "float", "f64": "double"}
+HALF = DType("half", "bits", 16, "half")  # what the machine's own conversions of float16 take and give
+_REGISTER = {"i1": "i1", "f32": "float", "f64": "double", "half": "half"}
 _MEMORY = {"i1": "i8", "f32": "float", "f64": "double"}
 
 

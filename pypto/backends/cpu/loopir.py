@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
+from pypto.backends.cpu.operands import Direct
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
 
@@ -22,7 +24,9 @@ class Buffer:
     shape: tuple[int, ...]
     sizes: list[int]
     panel: int = 0
+    compact: bool = False  # 16-bit floats take the bytes that they have in memory
     dense: bool = False  # rows may not be padded: the buffer is also seen under another shape
+    places: int = 1  # how many such tiles it holds
     start: int = 0
     end: int = 0
     offset: int = 0
@@ -31,8 +35,9 @@ class Buffer:
     view_of: Buffer | None = None  # the same memory under another shape
 
     @property
-    def stored_shape(self) -> tuple[int, ...]:
-        return self.shape[self.dropped :]
+    def memory(self) -> Buffer:
+        """The buffer whose memory this is."""
+        return self.view_of or self
 
     @property
     def pitch(self) -> int:
@@ -54,11 +59,12 @@ class Buffer:
 
     @property
     def elements(self) -> int:
-        return math.prod(self.sizes[self.dropped :])
+        return math.prod(self.sizes[self.dropped :]) * self.places
 
     def __str__(self) -> str:
         form = f" panels of {self.panel}" if self.panel else ""
-        sizes = "x".join(map(str, self.stored_shape)) or "1"
+        form += f" for {self.places} steps" if self.places > 1 else ""
+        sizes = "x".join(map(str, self.shape[self.dropped :])) or "1"
         return f"b{self.id}: {sizes}x{self.elem}{form}" + (" (registers)" if self.unused else f" @{self.offset}")
 
 
@@ -94,6 +100,33 @@ class Stmt:
         return roles, self.width, id(self) if self.kind == "scan" else 0
 
     @property
+    def does(self) -> Op:
+        """The op of a statement that is more than a copy or zeros."""
+        assert self.op is not None
+        return self.op
+
+    @property
+    def into(self) -> Buffer:
+        """The buffer of a statement that has one."""
+        assert self.buffer is not None
+        return self.buffer
+
+    @property
+    def index(self) -> tuple[int | None, ...]:
+        """Loop positions by dimension of the domain."""
+        return tuple(self.loops.index(d) if d in self.loops else None for d in range(len(self.domain)))
+
+    @property
+    def written(self) -> tuple[int | None, ...]:
+        """Loop positions by dimension of the buffer that the statement writes."""
+        if self.kind not in ("reduce", "arg"):
+            return self.index
+        axes: Any = self.does.attrs["axes"]
+        if self.does.attrs["keep_dims"]:
+            return tuple(None if d in axes else p for d, p in enumerate(self.index))
+        return tuple(p for d, p in enumerate(self.index) if d not in axes)
+
+    @property
     def result(self) -> Value | None:
         """The value that the statement defines, where it defines one."""
         if self.value is not None:
@@ -117,34 +150,38 @@ class Nest:
     bodies: list[list[Stmt]]
     shared: int = 0
 
+    @property
+    def stmts(self) -> list[Stmt]:
+        return [s for body in self.bodies for s in body]
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """How many steps of a loop have panels that stay; where there are more steps, the rest shares one more place."""
+
+    loop: Op | None
+    steps: int
+    places: int
+
 
 @dataclass(eq=False, slots=True)
 class Matmul:
-    """A dot on buffers; `c` is read and written. With `words`, `a` and `b` hold that many numbers per element."""
+    """A dot; `c` is read and written, or only written where it is `fresh`.
+
+    Rows of `a` are copied into `block`, a few at a time, unless that is None. The panels `b` are filled from `source`
+    (`turned`: with its rows as columns), unless that is None. With `words`, so many numbers are multiplied at once.
+    """
 
     op: Op
-    a: Buffer
+    a: Buffer | Direct
     b: Buffer
     c: Buffer
     words: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class Words:
-    """A dot's operand with `per` neighbours along K joined into one element: the left one, or the other's panels."""
-
-    source: Buffer
-    target: Buffer
-    per: int
-    left: bool
-
-
-@dataclass(eq=False, slots=True)
-class Pack:
-    """A row-major buffer, transposed into panels."""
-
-    source: Buffer
-    target: Buffer
+    block: Buffer | None = None
+    source: Buffer | Direct | None = None
+    turned: bool = False
+    fresh: bool = False
+    stay: Stay | None = None  # where the panels outlast a program
 
 
 @dataclass(eq=False, slots=True)
@@ -169,7 +206,7 @@ class Control:
     regions: list[list[Item]]
 
 
-Item = Nest | Matmul | Pack | Words | Sort | Scalar | Control
+Item = Nest | Matmul | Sort | Scalar | Control
 
 
 @dataclass(slots=True)
@@ -188,6 +225,19 @@ def print_schedule(schedule: Schedule) -> str:
     return "\n".join([f"scratch {schedule.scratch_bytes} bytes", *live, *print_items(schedule.items, "")]) + "\n"
 
 
+def matmul_text(item: Matmul) -> str:
+    words = f" in words of {item.words}" if item.words else ""
+    block = f" by b{item.block.id}" if item.block is not None else ""
+    turned = " turned" * item.turned
+    source = f" from {side(item.source)}{turned}" if item.source is not None else ""
+    fresh = " fresh" * item.fresh
+    return f"matmul{words} {side(item.a)}{block}, b{item.b.id}{source} ->{fresh} b{item.c.id}"
+
+
+def side(operand: Buffer | Direct) -> str:
+    return f"b{operand.id}" if isinstance(operand, Buffer) else "memory"
+
+
 def print_items(items: list[Item], indent: str) -> list[str]:
     lines: list[str] = []
     for item in items:
@@ -196,11 +246,7 @@ def print_items(items: list[Item], indent: str) -> list[str]:
             for body in item.bodies:
                 lines += [f"{indent}  {'| ' if i else '- '}{s}" for i, s in enumerate(body)]
         elif isinstance(item, Matmul):
-            lines.append(f"{indent}matmul b{item.a.id} b{item.b.id} -> b{item.c.id}")
-        elif isinstance(item, Pack):
-            lines.append(f"{indent}pack b{item.source.id} -> b{item.target.id}")
-        elif isinstance(item, Words):
-            lines.append(f"{indent}words of {item.per} b{item.source.id} -> b{item.target.id}")
+            lines.append(f"{indent}{matmul_text(item)}")
         elif isinstance(item, Sort):
             lines.append(f"{indent}sort b{item.buffer.id}")
         elif isinstance(item, Scalar):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pypto.backends.base import Slot
+from pypto.backends.base import Site, Slot
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.atomics import atomic
 from pypto.backends.cpu.convert import from_memory
@@ -12,17 +14,19 @@ from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.legalize import legalize
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Scalar, Schedule, Sort, Words
-from pypto.backends.cpu.memory import Chunk, memory_dtype
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Scalar, Schedule, Sort
+from pypto.backends.cpu.memory import Chunk, memory_dtype, register_dtype
 from pypto.backends.cpu.nest import NestEmitter
+from pypto.backends.cpu.outline import LARGE, PART, Outliner, parts, weight
 from pypto.backends.cpu.plan import REDUCTIONS
 from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
 from pypto.backends.cpu.sort import SortEmitter
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.timing import Timer, walk
 from pypto.backends.cpu.writer import Carried, Writer
 from pypto.ir.core import Function, Op, Region, Value
-from pypto.ir.types import ArrayType, DType, PtrType, int32, int64
+from pypto.ir.types import ArrayType, DType, int32, int64
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 
@@ -34,7 +38,8 @@ _SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stri
 class Lowered:
     """What a kernel became.
 
-    `abi` says what the slots after the fixed ones hold; `scratch_bytes` is what each thread needs.
+    `abi` says what the slots after the fixed ones hold; `scratch_bytes` is what each thread needs; `sites` are what a
+    profile times.
     """
 
     text: str
@@ -42,10 +47,11 @@ class Lowered:
     abi: tuple[Slot, ...]
     scratch_bytes: int
     schedule: Schedule
+    sites: tuple[Site, ...] = ()
 
 
 def lower(function: Function, target: CpuTarget) -> Lowered:
-    function = legalize(function)
+    function = legalize(function, target)
     schedule = make_schedule(function, target)
     return FunctionEmitter(function, schedule, target).run()
 
@@ -65,9 +71,14 @@ class FunctionEmitter:
     def __post_init__(self) -> None:
         self.e = LaneEmitter(self.writer, self.target)
         self.nests = NestEmitter(self.e, self.function, self.env, self.schedule.of, self.base)
-        self.dots = DotEmitter(self.e, self.target)
-        self.sorts = SortEmitter(self.e, set())
         self.memory = AccessEmitter(self.e, self.env.__getitem__)
+        self.dots = DotEmitter(self.e, self.target, self.memory)
+        self.sorts = SortEmitter(self.e, set())
+        if self.function.attrs.get("profile"):
+            self.nests.timer = Timer(self.e, self.schedule, self.nests.ops)
+        self.timer = self.nests.timer
+        self.outliner = Outliner(self.writer, self.function.name, self.env, {})
+        self.is_large = weight(self.schedule.items) > LARGE and not self.function.attrs.get("profile")
         self.ids: list[Lanes] = []
         self.counts: list[Lanes] = []
 
@@ -78,6 +89,7 @@ class FunctionEmitter:
         own = self.e.add(scratch, self.e.mul(Lanes("%thread", int64, 1, 0), size))
         for buffer in self.schedule.buffers:
             self.bases[buffer.id] = self.e.add(own, self.e.const(buffer.offset, int64)) if buffer.offset else own
+        self.timer.enter(own, self.schedule.scratch_bytes)
         self.parameters()
         with w.loop("%first", "%last", "1") as program:
             plane = self.e.mul(grid[0], grid[1])
@@ -87,15 +99,28 @@ class FunctionEmitter:
             self.ids = [self.e.convert(v, int32) for v in ids]
             self.counts = [self.e.convert(v, int32) for v in grid]
             self.nests.programs = self.e.mul(plane, grid[2])
-            self.nests.prefetch_in(item for item in self.schedule.items if isinstance(item, Nest))
-            self.items(self.schedule.items)
+            nests = [item for item in self.schedule.items if isinstance(item, Nest)]
+            self.nests.prefetch_in(nests)
+            if all(isinstance(item, Nest | Scalar) for item in self.schedule.items):
+                self.nests.live.read_by(stmt for nest in nests for stmt in nest.stmts)
+            self.dots.several = self.e.cmp("gt", grid[0], self.e.const(1, int64))
+            first = self.e.or_(self.e.cmp("eq", ids[0], self.e.const(0, int64)),
+                self.e.cmp("eq", program, Lanes("%first", int64, 1, 0)))
+            self.dots.begin((item for item in walk(self.schedule.items) if isinstance(item, Matmul)), first)
+            shared = (*self.ids, *self.counts, self.nests.programs, self.dots.several)
+            self.outliner.known |= {"%last": "i64", **dict.fromkeys(self.dots.filled.values(), "ptr")}
+            self.outliner.known |= {x.text: x.type for x in (*shared, *self.slots.values(), *self.bases.values())}
+            with self.timer.program(program, self.function.loc):
+                self.items(self.schedule.items)
         if self.nests.streams:  # such stores are ordered with nothing that follows
             w.line("fence seq_cst")
         w.line("ret void")
         header = f"void @{self.function.name}(i64 %first, i64 %last, i64 %thread, ptr noalias %args) #0"
         w.finish_function(header, w.frames[0].lines)
-        text = w.text() + f"attributes #0 = {{ nounwind {self.target.attributes} }}\n!0 = !{{i32 1}}\n"
-        return Lowered(text, self.function.name, tuple(self.slots), self.schedule.scratch_bytes, self.schedule)
+        tail = f"attributes #0 = {{ nounwind {self.target.attributes} }}\n!0 = !{{i32 1}}\n"
+        needed, sites = self.timer.with_area(self.schedule.scratch_bytes), tuple(self.timer.sites)
+        text = f"{w.text()}{self.timer.text()}{tail}"
+        return Lowered(text, self.function.name, tuple(self.slots), needed, self.schedule, sites)
 
     def base(self, buffer: Buffer) -> Lanes:
         return self.bases[buffer.id]
@@ -116,21 +141,29 @@ class FunctionEmitter:
     # --- items --------------------------------------------------------------------------------------------------
 
     def items(self, items: list[Item]) -> None:
+        once = items is self.schedule.items
+        if not self.is_large or weight(items) <= PART:
+            self.in_order(items, once)
+            return
+        for part in parts(items):
+            self.outliner.run(functools.partial(self.in_order, part, once))
+
+    def in_order(self, items: Sequence[Item], once: bool) -> None:
         for item in items:
-            if isinstance(item, Nest):
-                self.nests.emit(item, items is self.schedule.items)
-            elif isinstance(item, Matmul):
-                self.dots.emit(item, self.bases)
-            elif isinstance(item, Sort):
-                self.sorts.emit(item, self.base(item.buffer))
-            elif isinstance(item, Pack):
-                self.dots.pack(item, self.bases)
-            elif isinstance(item, Words):
-                self.dots.words(item, self.bases)
-            elif isinstance(item, Scalar):
-                self.scalar(item.op)
-            else:
-                self.control(item)
+            with self.timer.site(item):
+                self.item(item, once)
+
+    def item(self, item: Item, once: bool) -> None:
+        if isinstance(item, Nest):
+            self.nests.emit(item, once)
+        elif isinstance(item, Matmul):
+            self.dots.emit(item, self.bases)
+        elif isinstance(item, Sort):
+            self.sorts.emit(item, self.base(item.buffer))
+        elif isinstance(item, Scalar):
+            self.scalar(item.op)
+        else:
+            self.control(item)
 
     def scalar(self, op: Op) -> None:
         """An op on scalars, in program order. Asserts and prints are the interpreter's, and checked mode's."""
@@ -166,6 +199,9 @@ class FunctionEmitter:
         for v in self.function.args:
             if v in read and not isinstance(v.type, ArrayType):
                 self.env[v] = self.argument("scalar", v, 0, v.dtype)
+        for op in self.function.walk() if self.is_large else ():  # every part may read them
+            if op.name in _SLOT_KINDS:
+                self.scalar_result(op)
 
     # --- control flow -------------------------------------------------------------------------------------------
 
@@ -183,55 +219,42 @@ class FunctionEmitter:
         values = self.writer.branch(self.env[item.op.operands[0]].text, [lambda: side(0), lambda: side(1)])
         self.env.update(zip((v for v in item.op.results if not is_tile(v)), values, strict=True))
 
-    def bind(self, values: list[Value], texts: list[str]) -> None:
-        for v, text in zip(values, texts, strict=True):
-            elem = v.tile.elem
-            self.env[v] = Lanes(text, int64 if isinstance(elem, PtrType) else elem, 1, self.writer.depth)
+    def bind(self, values: Sequence[Value], phis: list[Carried]) -> None:
+        """Names of the scalars among the values; tiles are carried in their buffers."""
+        for v, phi in zip((v for v in values if not is_tile(v)), phis, strict=True):
+            self.env[v] = Lanes(phi.name, register_dtype(v.tile.elem), 1, self.writer.depth)
 
-    def carried(self, inits: list[Value], args: list[Value]) -> list[Carried]:
-        """Phis for the scalars that a loop carries; tiles are carried in their buffers."""
-        phis = []
-        for init, arg in zip(inits, args, strict=True):
-            if not is_tile(arg):
-                value = self.env[init]
-                phis.append(Carried("%" + self.writer.name("c"), value.type, value.text))
-        return phis
+    def carried(self, inits: Sequence[Value], args: Sequence[Value]) -> list[Carried]:
+        """Phis for the scalars that a loop carries."""
+        values = [self.env[init] for init, arg in zip(inits, args, strict=True) if not is_tile(arg)]
+        return [Carried("%" + self.writer.name("c"), value.type, value.text) for value in values]
 
     def for_loop(self, item: Control) -> None:
         op, region = item.op, item.op.regions[0]
         start, end, step = (self.env[v] for v in op.operands[:3])
-        args = region.args[1:]
-        phis = self.carried(list(op.operands[3:]), args)
-        scalars = [v for v in args if not is_tile(v)]
+        phis = self.carried(op.operands[3:], region.args[1:])
         with self.writer.loop(start.text, end.text, step.text, start.dtype, tuple(phis)) as index:
             self.env[region.args[0]] = index
-            self.bind(scalars, [p.name for p in phis])
+            self.bind(region.args[1:], phis)
             self.items(item.regions[0])
             for phi, value in zip(phis, self.yielded(region), strict=True):
                 phi.next = value.text
-        self.bind([v for v in op.results if not is_tile(v)], [p.name for p in phis])
+        self.bind(op.results, phis)
 
     def while_loop(self, item: Control) -> None:
-        op, (before, body) = item.op, item.op.regions
-        phis = self.carried(list(op.operands), body.args)
-        w = self.writer
-        pre, head, inside, latch, out = (w.name(p) for p in ("pre", "head", "body", "latch", "out"))
+        w, op, (before, body) = self.writer, item.op, item.op.regions
+        phis = self.carried(op.operands, body.args)
+        names = [w.name(p) for p in ("pre", "head", "body", "latch", "out")]
         with w.frame() as frame:
             for region, items in zip((before, body), item.regions, strict=True):
-                self.bind([v for v in region.args if not is_tile(v)], [p.name for p in phis])
+                self.bind(region.args, phis)
                 self.items(items)
                 if region is before:
                     condition = self.yielded(before)[0]
-                    w.line(f"br i1 {condition.text}, label %{inside}, label %{out}")
-                    w.label(inside)
+                    w.line(f"br i1 {condition.text}, label %{names[2]}, label %{names[4]}")
+                    w.label(names[2])
             for phi, value in zip(phis, self.yielded(body), strict=True):
                 phi.next = value.text
-        w.line(f"br label %{pre}")
-        w.label(pre)
-        w.line(f"br label %{head}")
-        w.label(head)
-        for phi in phis:
-            w.line(f"{phi.name} = phi {phi.kind} [ {phi.init}, %{pre} ], [ {phi.next}, %{latch} ]")
-        w.frames[-1].lines += [*frame.lines, f"  br label %{latch}", f"{latch}:", f"  br label %{head}", f"{out}:"]
-        self.bind([v for v in op.results if not is_tile(v)], [p.name for p in phis])
-
+        w.goto(names[0])
+        w.cycle(names, phis, frame.lines)
+        self.bind(op.results, phis)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, memory_type, vector
+from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, memory_type, vector
 from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.pull import IndexMap
 from pypto.backends.cpu.storage import item_bytes
@@ -24,7 +25,8 @@ class Chunk:
 
     `lanes` is the loop position that lies along the lanes (or -1), `width` their number, `tail` how many of them exist
     when that is fewer. `masked` says that elements of structured accesses may lie outside, `streaming` that whole
-    registers are stored past the caches.
+    registers are stored past the caches. A square takes `height` steps of the loop at `across` in one go; `rows` are
+    the indices of all these steps.
     """
 
     index: list[Lanes]
@@ -33,6 +35,9 @@ class Chunk:
     tail: int = 0
     masked: bool = True
     streaming: bool = False
+    across: int = -1
+    height: int = 0
+    rows: tuple[Lanes, ...] = ()
 
     def at(self, position: int | None) -> Lanes:
         """First index along a loop position; 0 where there is none."""
@@ -43,9 +48,7 @@ def memory_dtype(elem: DType | PtrType) -> DType:
     """The integer or float that memory holds."""
     if isinstance(elem, PtrType):
         return int64
-    if elem.is_bool:
-        return uint8
-    return (uint8 if elem.bits == 8 else uint16) if elem.is_narrow else elem
+    return uint8 if elem.is_bool or (elem.is_narrow and elem.bits == 8) else uint16 if elem.is_narrow else elem
 
 
 class MemoryEmitter:
@@ -56,7 +59,6 @@ class MemoryEmitter:
         self.w = e.w
         self.scalar = scalar  # a scalar of Tile IR that is already computed
         self.written: set[Buffer] = set()  # scratch that the running nest writes
-        self.harmless = ""  # stack memory for accesses of which no lane exists
 
     # --- addresses ----------------------------------------------------------------------------------------------
 
@@ -74,11 +76,8 @@ class MemoryEmitter:
 
     def offset(self, terms: list[tuple[Lanes, Lanes]]) -> Lanes:
         """Σ index · stride of scalars, outer terms first, so that each part stays in the outermost frame it can."""
-        total = Lanes("0", int64, 1, 0)
-        products = [self.product(i, s) for i, s in terms]
-        for term in sorted(products, key=lambda v: v.level):
-            total = self.sum(total, term)
-        return total
+        products = sorted((self.product(i, s) for i, s in terms), key=lambda v: v.level)
+        return functools.reduce(self.sum, products, Lanes("0", int64, 1, 0))
 
     def product(self, a: Lanes, b: Lanes) -> Lanes:
         if "0" in (a.text, b.text):
@@ -88,9 +87,7 @@ class MemoryEmitter:
         return b if a.text == "1" else self.e.mul(a, b)
 
     def sum(self, a: Lanes, b: Lanes) -> Lanes:
-        if a.text == "0":
-            return b
-        return a if b.text == "0" else self.e.add(a, b)
+        return b if a.text == "0" else a if b.text == "0" else self.e.add(a, b)
 
     # --- plain memory -------------------------------------------------------------------------------------------
 
@@ -102,7 +99,7 @@ class MemoryEmitter:
             return self.w.instr(f"load {kind}, ptr {pointer}, align {align}", dtype, width, level)
         level = max(level, mask.level if mask else 0, other.level if other else 0)
         parts = self.registers(pointer, dtype, width, tail, level, mask, other or self.e.const(0, dtype))
-        return self.joined([self.load_register(*part, align, level) for part in parts])
+        return self.e.joined([self.load_register(*part, align, level) for part in parts])
 
     def load_register(self, pointer: str, on: Lanes | bool, other: Lanes, align: int, level: int) -> Lanes:
         if on is False:
@@ -110,9 +107,8 @@ class MemoryEmitter:
         dtype, width, kind = other.dtype, other.width, other.type
         if on is True:
             return self.w.instr(f"load {kind}, ptr {pointer}, align {align}", dtype, width, level)
-        name = f"llvm.masked.load.{intrinsic_suffix(dtype, width)}.p0"
-        args = (("ptr", pointer), ("i32", str(align)), (on.type, on.text), (kind, other.text))
-        return Lanes(self.w.call(kind, name, args, level), dtype, width, max(level, self.w.base))
+        args = ("ptr", pointer), ("i32", str(align)), (on.type, on.text), (kind, other.text)
+        return self.e.call(f"llvm.masked.load.{intrinsic_suffix(dtype, width)}.p0", dtype, width, level, *args)
 
     def store_at(self, value: Lanes, pointer: str, align: int, mask: Lanes | None = None, tail: int = 0,
                  streaming: bool = False) -> None:
@@ -134,12 +130,11 @@ class MemoryEmitter:
         """The mask, such that LLVM cannot see it to be constant where it must not.
 
         LLVM 22.1 turns a masked store of one known lane that narrows its integers (AVX-512) into a store of the wide
-        integer, over the neighbours too. The last program's number, which is never 0, is not known to it.
+        integer, over the neighbours too.
         """
         if self.e.target.vector_bytes < 64 or not dtype.is_int or dtype.itemsize == 8:
             return mask
-        holds = self.e.cmp("ne", Lanes("%last", int64, 1, 0), self.e.const(0, int64))
-        return self.e.and_(mask, self.e.splat(holds, mask.width))
+        return self.e.and_(mask, self.e.hidden(self.e.const(True, int1)))
 
     def registers(self, pointer: str, dtype: DType, width: int, tail: int, level: int, mask: Lanes | None,
                   value: Lanes) -> list[tuple[str, Lanes | bool, Lanes]]:
@@ -158,13 +153,6 @@ class MemoryEmitter:
             parts.append((place, on or True if count else False, self.e.part(value, start, lanes)))
         return parts
 
-    def joined(self, parts: list[Lanes]) -> Lanes:
-        """One value of parts, whose number is a power of two."""
-        while len(parts) > 1:
-            width = parts[0].width * 2
-            parts = [self.e.shuffle(a, b, list(range(width))) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        return parts[0]
-
     def addresses(self, base: Lanes, first: Lanes, step: Lanes, width: int, elem: DType | PtrType) -> Lanes:
         """Addresses of lanes that lie `step` elements apart."""
         size = self.e.const(memory_dtype(elem).itemsize, int64)
@@ -174,46 +162,41 @@ class MemoryEmitter:
     def gather(self, addresses: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None,
                level: int) -> Lanes:
         dtype, width = memory_dtype(elem), addresses.width
-        kind, pointers = vector(memory_type(elem), width), vector("ptr", width)
         level = max(level, addresses.level, mask.level if mask else 0, other.level if other else 0)
-        pointer = self.w.raw(f"inttoptr {addresses.typed} to {pointers}", level)
+        pointer = self.w.raw(f"inttoptr {addresses.typed} to {vector('ptr', width)}", level)
         on = self.e.splat(mask or self.e.const(True, int1), width)
-        rest = self.e.splat(other, width).text if other is not None else "zeroinitializer"
-        name = f"llvm.masked.gather.{intrinsic_suffix(dtype, width)}.v{width}p0"
-        args = ((pointers, pointer), ("i32", str(dtype.itemsize)), (on.type, on.text), (kind, rest))
-        return Lanes(self.w.call(kind, name, args, level), dtype, width, level)
+        rest = self.e.splat(other, width) if other is not None else Lanes("zeroinitializer", dtype, width, 0)
+        return self.e.gathered(pointer, dtype, dtype.itemsize, on, rest, level)
 
     def scatter(self, value: Lanes, addresses: Lanes, mask: Lanes | None) -> None:
         width = addresses.width
         value, on = self.e.splat(value, width), self.e.splat(mask or self.e.const(True, int1), width)
-        pointers = vector("ptr", width)
-        pointer = self.w.raw(f"inttoptr {addresses.typed} to {pointers}")
-        name = f"llvm.masked.scatter.{intrinsic_suffix(value.dtype, width)}.v{width}p0"
-        self.w.call("void", name, ((value.type, value.text), (pointers, pointer), ("i32", str(value.dtype.itemsize)),
-            (on.type, on.text)))
+        kind, name = vector("ptr", width), f"llvm.masked.scatter.{intrinsic_suffix(value.dtype, width)}.v{width}p0"
+        to, align = (kind, self.w.raw(f"inttoptr {addresses.typed} to {kind}")), ("i32", str(value.dtype.itemsize))
+        self.w.call("void", name, ((value.type, value.text), to, align, (on.type, on.text)))
 
     # --- scalars ------------------------------------------------------------------------------------------------
 
     def load_scalar(self, address: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None,
             level: int) -> Lanes:
         """One element. Where the mask is false, a harmless stack slot is read in its place."""
-        dtype = memory_dtype(elem)
-        level = max(level, address.level, mask.level if mask else 0)
-        pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr", level)
-        if mask is not None:
-            pointer = self.w.raw(f"select i1 {mask.text}, ptr {pointer}, ptr {self.w.slot('i64')}", level)
-        loaded = self.load_at(pointer, level, dtype, 1, dtype.itemsize)
+        dtype, level = memory_dtype(elem), max(level, address.level, mask.level if mask else 0)
+        loaded = self.load_at(self.element(address, mask, level), level, dtype, 1, dtype.itemsize)
         value = loaded if isinstance(elem, PtrType) else from_memory(self.e, loaded, elem)
         if mask is None:
             return value
         return self.e.select(mask, value, other if other is not None else self.e.const(0, value.dtype))
 
     def store_scalar(self, value: Lanes, address: Lanes, mask: Lanes | None) -> None:
-        pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr")
-        if mask is not None:
-            pointer = self.w.raw(f"select i1 {mask.text}, ptr {pointer}, ptr {self.w.slot('i64')}")
-        held = to_memory(self.e, value)
+        pointer, held = self.element(address, mask, self.w.depth), to_memory(self.e, value)
         self.store_at(held, pointer, held.dtype.itemsize)
+
+    def element(self, address: Lanes, mask: Lanes | None, level: int) -> str:
+        """Pointer to one element, or to a stack slot where the mask is false."""
+        pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr", level)
+        if mask is None:
+            return pointer
+        return self.w.raw(f"select i1 {mask.text}, ptr {pointer}, ptr {self.w.slot('i64')}", level)
 
     # --- scratch ------------------------------------------------------------------------------------------------
 
@@ -231,7 +214,7 @@ class MemoryEmitter:
     def read(self, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk, starts: Sequence[int] = (),
              steps: Sequence[int] = ()) -> Lanes:
         """A chunk of a kept tile, or of a slice of it. Scratch is padded, so that no mask is needed."""
-        held = scratch_dtype(buffer.elem)
+        held = scratch_dtype(buffer)
         strides = [s * t for s, t in zip(buffer.strides, steps or (1,) * len(buffer.strides), strict=True)]
         step = self.lane_step(strides, index, at)
         start = sum(s * n for s, n in zip(buffer.strides, starts, strict=False))
@@ -241,7 +224,7 @@ class MemoryEmitter:
             terms.append((self.e.const(min(0, step * (at.width - 1)), int64), self.e.const(1, int64)))
             pointer, known = self.pointer(base, self.offset(terms), held)
             span = at.width * abs(step)
-            loaded = self.load_at(pointer, max(level, known), memory_dtype(held), span, item_bytes(buffer.elem))
+            loaded = self.load_at(pointer, max(level, known), held, span, held.itemsize)
             loaded = self.e.shuffle(loaded, loaded, [*range(0, span, step)] if step > 0 else [*range(span)][::-1])
         elif step not in (0, 1) or (step and buffer.dense and at.tail):
             addresses = self.addresses(base, self.offset(terms), self.e.const(step, int64), at.width, held)
@@ -249,64 +232,66 @@ class MemoryEmitter:
         else:
             pointer, known = self.pointer(base, self.offset(terms), held)
             width = at.width if step else 1
-            align = item_bytes(buffer.elem) if starts else self.alignment(buffer, width)
-            loaded = self.load_at(pointer, max(level, known), memory_dtype(held), width, align)
-        return self.from_scratch(loaded, buffer.elem)
+            align = item_bytes(buffer.elem, buffer.compact) if starts else self.alignment(buffer, width)
+            loaded = self.load_at(pointer, max(level, known), held, width, align)
+        return self.from_scratch(loaded, buffer)
 
     def pick(self, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk, where: Lanes, axis: int) -> Lanes:
         """Elements of a kept tile at indices along an axis; an index out of range counts as the nearest."""
-        held, strides = scratch_dtype(buffer.elem), list(buffer.strides)
-        size, along = self.e.const(memory_dtype(held).itemsize, int64), strides[axis]
-        strides[axis] = 0
+        held, strides, along = scratch_dtype(buffer), list(buffer.strides), buffer.strides[axis]
+        size, strides[axis] = self.e.const(held.itemsize, int64), 0
         first, step = self.offset(self.buffer_terms(buffer, index, strides, at)), self.lane_step(strides, index, at)
         wide = self.e.maximum(self.e.convert(where, int64), self.e.const(0, int64))
         wide = self.e.minimum(wide, self.e.const(buffer.shape[axis] - 1, int64))
         place = self.e.mul(self.e.mul(wide, self.e.const(along, int64)), size)
         if at.width == 1:
             address = self.e.add(self.e.add(base, self.product(first, size)), place)
-            pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr", level := max(address.level, self.fresh(buffer)))
-            return self.from_scratch(self.load_at(pointer, level, memory_dtype(held), 1, 1), buffer.elem)
-        addresses = self.e.add(self.addresses(base, first, self.e.const(step, int64), at.width, held), place)
-        loaded = self.gather(addresses, held, self.tail_mask(at), None, self.fresh(buffer))
-        return self.from_scratch(loaded, buffer.elem)
+            level = max(address.level, self.fresh(buffer))
+            loaded = self.load_at(self.element(address, None, level), level, held, 1, 1)
+        else:
+            addresses = self.e.add(self.addresses(base, first, self.e.const(step, int64), at.width, held), place)
+            loaded = self.gather(addresses, held, self.tail_mask(at), None, self.fresh(buffer))
+        return self.from_scratch(loaded, buffer)
 
-    def count(self, buffer: Buffer, base: Lanes, value: Lanes, mask: Lanes | None = None) -> None:
-        """One more in the bin that a number names; one without a bin adds nothing to the first."""
-        e, place, zero = self.e, self.e.convert(value, int64), self.e.const(0, int64)
-        inside = e.and_(e.cmp("ge", place, zero), e.cmp("lt", place, e.const(buffer.shape[0], int64)))
-        inside = inside if mask is None else e.and_(inside, mask)
-        address = e.add(base, e.mul(e.select(inside, place, zero), e.const(int32.itemsize, int64)))
-        pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr")
-        old = self.load_at(pointer, self.w.depth, int32, 1, int32.itemsize)
-        self.store_at(e.add(old, e.convert(inside, int32)), pointer, int32.itemsize)
+    def count(self, buffer: Buffer, base: Lanes, at: Chunk, value: Lanes, mask: Lanes | None = None) -> None:
+        """One more in the bins that numbers name; for those without a bin, in a slot that nobody reads."""
+        e, w, place = self.e, self.w, self.e.convert(self.e.splat(value, at.width), int64)
+        inside = e.and_(e.cmp("ge", place, e.const(0, int64)), e.cmp("lt", place, e.const(buffer.shape[0], int64)))
+        inside = both(e, both(e, inside, mask), self.tail_mask(at)) or inside
+        nowhere = Lanes(w.raw(f"ptrtoint ptr {w.slot('i32')} to i64"), int64, 1, w.depth)
+        address = e.select(inside, e.add(base, e.mul(place, e.const(int32.itemsize, int64))), nowhere)
+        kept = w.slot(llvm_type(int64, at.width))
+        w.line(f"store volatile {address.typed}, ptr {kept}")  # volatile: single loads beat what takes lanes apart
+        for k in range(at.width):
+            lane = w.raw(f"getelementptr i64, ptr {kept}, i64 {k}")
+            pointer = w.raw(f"inttoptr i64 {w.raw(f'load volatile i64, ptr {lane}')} to ptr")
+            old = self.load_at(pointer, w.depth, int32, 1, int32.itemsize)
+            self.store_at(e.add(old, e.const(1, int32)), pointer, int32.itemsize)
 
     def fresh(self, buffer: Buffer) -> int:
         """The outermost frame that a read may be hoisted to: none where the nest writes the buffer itself."""
-        return self.w.depth if (buffer.view_of or buffer) in self.written else self.w.base
+        return self.w.depth if buffer.memory in self.written else self.w.base
 
     def write(self, value: Lanes, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> None:
-        step, held = self.lane_step(buffer.strides, index, at), self.to_scratch(value)
+        step, elem = self.lane_step(buffer.strides, index, at), scratch_dtype(buffer)
+        held = to_memory(self.e, value) if value.dtype.is_bool or buffer.compact else value
         held = self.e.splat(held, at.width) if step else held
-        elem = scratch_dtype(buffer.elem)
         first = self.offset(self.buffer_terms(buffer, index, buffer.strides, at))
         if step > 1:
             addresses = self.addresses(base, first, self.e.const(step, int64), at.width, elem)
-            self.scatter(held, addresses, self.tail_mask(at))
-            return
+            return self.scatter(held, addresses, self.tail_mask(at))
         tail = at.tail if buffer.dense and held.width > 1 else 0
         self.store_at(held, self.pointer(base, first, elem)[0], self.alignment(buffer, held.width), tail=tail)
 
     def alignment(self, buffer: Buffer, width: int) -> int:
-        size = item_bytes(buffer.elem)
+        size = item_bytes(buffer.elem, buffer.compact)
         return size if buffer.dense else min(64, size * width)
 
-    def to_scratch(self, value: Lanes) -> Lanes:
-        return to_memory(self.e, value) if value.dtype.is_bool else value
-
-    def from_scratch(self, loaded: Lanes, elem: DType | PtrType) -> Lanes:
+    def from_scratch(self, loaded: Lanes, buffer: Buffer) -> Lanes:
+        elem = buffer.elem
         if isinstance(elem, PtrType):
             return loaded
-        return from_memory(self.e, loaded, elem) if elem.is_bool else loaded.as_dtype(elem)
+        return from_memory(self.e, loaded, elem) if elem.is_bool or buffer.compact else loaded.as_dtype(elem)
 
     def tail_mask(self, at: Chunk) -> Lanes | None:
         return self.e.first(at.tail, at.width) if at.tail else None
@@ -318,10 +303,11 @@ def both(e: LaneEmitter, a: Lanes | None, b: Lanes | None) -> Lanes | None:
     return e.and_(a, b)
 
 
-def scratch_dtype(elem: DType | PtrType) -> DType:
-    """Scratch holds what registers hold, and bools as bytes."""
-    if isinstance(elem, PtrType):
-        return int64
-    if elem.is_bool:
-        return uint8
-    return float32 if elem.is_narrow else elem
+def register_dtype(elem: DType | PtrType) -> DType:
+    return int64 if isinstance(elem, PtrType) else elem
+
+
+def scratch_dtype(buffer: Buffer) -> DType:
+    """Scratch holds what registers hold, and bools as bytes; where it is compact, what memory holds."""
+    narrow = isinstance(buffer.elem, DType) and buffer.elem.is_narrow and not buffer.compact
+    return float32 if narrow else memory_dtype(buffer.elem)

@@ -7,9 +7,13 @@ would cost more than storing it, or when a store in between might change what a 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
+from pypto.backends.cpu.operands import direct_of, dot_dtype, words_of
 from pypto.backends.cpu.pull import PICKS, can_pull, is_tile, plain_reshape, pulled_operands
+from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
@@ -39,6 +43,7 @@ class Plan:
     kept: set[Value] = field(default_factory=set)
     readers: dict[Value, tuple[Op, ...]] = field(default_factory=dict)
     writes: list[Op] = field(default_factory=list)
+    direct: set[Value] = field(default_factory=set)  # on the way from memory to a dot that reads it itself
     height: dict[Value, int] = field(default_factory=dict)  # most ops on the way to a reader
 
     def defined_at(self, v: Value) -> int:
@@ -48,12 +53,13 @@ class Plan:
 
     def last_read(self, v: Value) -> int:
         """Position of the last read; a read in a loop that the value enters from outside lasts until the loop ends."""
+        reads = (self.read_until(v, reader) for reader in self.readers.get(v, ()))
+        return max((self.defined_at(v), *reads))
+
+    def read_until(self, v: Value, reader: Op) -> int:
         inside = self.enclosing(v)
-        last = self.defined_at(v)
-        for reader in self.readers.get(v, ()):
-            outer = next((loop for loop in self.loops[reader] if loop not in inside), None)
-            last = max(last, self.end[outer] if outer is not None else self.position[reader])
-        return last
+        outer = next((loop for loop in self.loops[reader] if loop not in inside), None)
+        return self.position[reader] if outer is None else self.end[outer]
 
     def enclosing(self, v: Value) -> tuple[Op, ...]:
         """The loops that a value is computed in."""
@@ -63,10 +69,11 @@ class Plan:
         return self.loops[v.op]
 
 
-def make_plan(function: Function) -> Plan:
+def make_plan(function: Function, target: CpuTarget) -> Plan:
     plan = Plan(function)
     ops = number(plan, function.body, ())
     plan.writes = [op for op in ops if op.name in TABLE and TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)]
+    plan.direct = {v for op in ops if op.name == "dot" for v in read_by_dot(plan, op, target)}
     cost: dict[Value, int] = {}
     for op in ops:
         for v in op.results:
@@ -100,6 +107,17 @@ def number(plan: Plan, region: Region, loops: tuple[Op, ...]) -> list[Op]:
     return ops
 
 
+def read_by_dot(plan: Plan, dot: Op, target: CpuTarget) -> Iterator[Value]:
+    """What a dot reads of its operands itself: loads beside it that are for it alone, and what moves their numbers."""
+    for side, v in enumerate(dot.operands[:2]):
+        found = direct_of(v) if words_of(dot, target) or v.dtype == dot_dtype(v.dtype) else None
+        if found is None or (side == 0 and found[0].turned):
+            continue
+        lone = all(len(plan.uses[x]) == 1 for x in found[1])
+        if lone and plan.loops[found[0].load] == plan.loops[dot]:
+            yield from found[1]
+
+
 def own_cost(op: Op) -> int:
     if op.name in _FREE:
         return 0
@@ -128,7 +146,8 @@ def decide(plan: Plan, op: Op, v: Value, cost: int) -> None:
     pulled = [u.results[0] for u in plan.uses[v] if u.results and u.results[0] in plan.height]
     plan.height[v] = 1 + max((plan.height[r] for r in pulled if r not in plan.kept), default=0)
     long = plan.height[v] % _LONGEST_CHAIN == 0
-    if dear or long or not can_pull(op) or is_needed_whole(plan, v) or is_changed(plan, op, v):
+    whole = v not in plan.direct and is_needed_whole(plan, v)
+    if dear or long or whole or not can_pull(op) or is_changed(plan, op, v):
         plan.kept.add(v)
 
 
@@ -137,21 +156,21 @@ def is_needed_whole(plan: Plan, v: Value) -> bool:
 
     The right side of a dot is computed straight into its panels.
     """
-    for user in plan.uses[v]:
-        if user.name == "dot" and (v is user.operands[0] or (v in user.operands[2:] and not constant_like(v))):
-            return True
-        if (user.name == "reshape" and not plain_reshape(user)) or (user.name in PICKS and v is user.operands[0]):
-            return True
-        if user.name == "permute" and not constant_like(v) and moves_lanes(user):
-            return True
-    return False
+    return any(needs_whole(user, v) for user in plan.uses[v])
+
+
+def needs_whole(user: Op, v: Value) -> bool:
+    if user.name in (*PICKS, "dot") and v is user.operands[0]:
+        return True
+    if user.name == "reshape":
+        return not plain_reshape(user)
+    return not constant_like(v) and ((user.name == "dot" and v in user.operands[2:]) or moves_lanes(user))
 
 
 def moves_lanes(op: Op) -> bool:
-    """True when a permute puts another dimension along the lanes."""
-    dims = op.attrs["dims"]
-    assert isinstance(dims, tuple)
-    return bool(dims) and dims[-1] != len(dims) - 1
+    """True for a permute that puts another dimension along the lanes."""
+    dims: Any = op.attrs.get("dims")
+    return op.name == "permute" and bool(dims) and dims[-1] != len(dims) - 1
 
 
 def constant_like(v: Value) -> bool:
@@ -160,11 +179,9 @@ def constant_like(v: Value) -> bool:
 
 def is_transposed(v: Value) -> bool:
     """True for a tile that is another one with its last two dimensions exchanged: a dot packs that one directly."""
-    op = v.op
-    if op is None or op.name != "permute":
-        return False
     rank = len(v.shape)
-    return bool(op.attrs["dims"] == (*range(rank - 2), rank - 1, rank - 2))
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    return v.op is not None and v.op.name == "permute" and v.op.attrs["dims"] == swapped
 
 
 def is_read_in_loop(plan: Plan, v: Value) -> bool:
@@ -176,15 +193,23 @@ def is_changed(plan: Plan, op: Op, v: Value) -> bool:
     """True when a store may touch a load's memory before its last reader has run."""
     if op.name != "tile_load":
         return False
-    inside = plan.enclosing(v)
-    for reader in plan.readers[v]:
-        outer = next((loop for loop in plan.loops[reader] if loop not in inside), None)
-        last = plan.end[outer] if outer is not None else plan.position[reader]
-        for write in plan.writes:
-            between = plan.position[op] < plan.position[write] <= last and may_alias(plan.function, op, write)
-            if between and (write is not reader or not same_place(op, write)):
-                return True
-    return False
+    writes = [w for w in plan.writes if plan.position[op] < plan.position[w] and may_alias(plan.function, op, w)]
+    harmless = [w for w in writes if same_place(op, w) and is_straight(plan, v)]  # if they themselves read the load
+    return any(plan.position[w] <= plan.read_until(v, reader) and not (w is reader and w in harmless)
+               for reader in plan.readers[v] for w in writes)
+
+
+def is_straight(plan: Plan, v: Value) -> bool:
+    """True when all that is computed from a value where it is read has its elements in the same order."""
+    found, seen = [v], {v}
+    for x in found:
+        users = [user for user in plan.uses[x] if user.results and can_pull(user)]
+        if any(user.name == "permute" for user in users):
+            return False
+        new = [user.results[0] for user in users if user.results[0] not in plan.kept and user.results[0] not in seen]
+        found += new
+        seen.update(new)
+    return True
 
 
 def root(v: Value) -> Value | None:

@@ -1,35 +1,53 @@
 ; The thread pool. Each launch is a generation: workers wait for the next one, by spinning first and then on a futex,
-; and take chunks of programs from a common counter. pool.py fills in what depends on the machine (in angle brackets).
+; and draw tickets for chunks of programs from a common counter. The chunks of the last quarter are small, so that all
+; threads end together even where the last programs are the longest. pool.py fills in what is in angle brackets.
 ;
-; %pool, one cache line each: 0 generation (futex word), 1 sleepers, 2 next program, 3 workers inside (the sign bit:
-; closed), 4 the job: kernel, arguments, programs, chunk, threads.
-%pool = type { i32, [60 x i8], i32, [60 x i8], i64, [56 x i8], i32, [60 x i8], ptr, ptr, i64, i64, i64 }
+; %pool, one cache line each: 0 generation (futex word) with the job: kernel, arguments, programs, chunk, threads, small
+; chunk; 9 sleepers; 11 next ticket and 12 workers inside (the sign bit: closed); 14 whether a launch uses the pool,
+; whether its workers are started, and memory for those with their number. What is read together lies together, since
+; each line that goes from one core to another costs the launch some fifty nanoseconds.
+%pool = type { i32, i32, ptr, ptr, i64, i64, i64, i64, [8 x i8], i32, [60 x i8], i64, i32, [52 x i8],
+  i32, i32, ptr, i64 }
 %worker = type { ptr, i64 }
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
 declare i64 @syscall(i64, ...)
 declare void <declared>
+declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.umin.i64(i64, i64)
 
 define internal void @work(ptr %p, i64 %thread) {
 entry:
-  %fp = getelementptr %pool, ptr %p, i32 0, i32 8
+  %fp = getelementptr %pool, ptr %p, i32 0, i32 2
   %f = load ptr, ptr %fp
-  %ap = getelementptr %pool, ptr %p, i32 0, i32 9
+  %ap = getelementptr %pool, ptr %p, i32 0, i32 3
   %a = load ptr, ptr %ap
-  %tp = getelementptr %pool, ptr %p, i32 0, i32 10
+  %tp = getelementptr %pool, ptr %p, i32 0, i32 4
   %total = load i64, ptr %tp
-  %cp = getelementptr %pool, ptr %p, i32 0, i32 11
+  %cp = getelementptr %pool, ptr %p, i32 0, i32 5
   %chunk = load i64, ptr %cp
-  %np = getelementptr %pool, ptr %p, i32 0, i32 4
+  %sp = getelementptr %pool, ptr %p, i32 0, i32 7
+  %small = load i64, ptr %sp
+  %np = getelementptr %pool, ptr %p, i32 0, i32 11
+  %quarter = lshr i64 %total, 2
+  %most = sub i64 %total, %quarter
+  %many = udiv i64 %most, %chunk
+  %large = mul i64 %many, %chunk
   br label %take
 take:
-  %first = atomicrmw add ptr %np, i64 %chunk monotonic
+  %ticket = atomicrmw add ptr %np, i64 1 monotonic
+  %late = icmp sge i64 %ticket, %many
+  %beyond = sub i64 %ticket, %many
+  %more = mul i64 %beyond, %small
+  %after = add i64 %large, %more
+  %before = mul i64 %ticket, %chunk
+  %first = select i1 %late, i64 %after, i64 %before
+  %size = select i1 %late, i64 %small, i64 %chunk
   %some = icmp slt i64 %first, %total
   br i1 %some, label %run, label %done
 run:
-  %end = add i64 %first, %chunk
-  %fits = icmp slt i64 %end, %total
-  %last = select i1 %fits, i64 %end, i64 %total
+  %end = add i64 %first, %size
+  %last = call i64 @llvm.umin.i64(i64 %end, i64 %total)
   call void %f(i64 %first, i64 %last, i64 %thread, ptr %a)
   br label %take
 done:
@@ -41,9 +59,9 @@ entry:
   %p = load ptr, ptr %w
   %ip = getelementptr %worker, ptr %w, i32 0, i32 1
   %thread = load i64, ptr %ip
-  %sleepers = getelementptr %pool, ptr %p, i32 0, i32 2
-  %inside = getelementptr %pool, ptr %p, i32 0, i32 6
-  %allowed.p = getelementptr %pool, ptr %p, i32 0, i32 12
+  %sleepers = getelementptr %pool, ptr %p, i32 0, i32 9
+  %inside = getelementptr %pool, ptr %p, i32 0, i32 12
+  %allowed.p = getelementptr %pool, ptr %p, i32 0, i32 6
   br label %wait
 wait:
   %seen = phi i32 [ 0, %entry ], [ %now, %leave ]
@@ -86,14 +104,14 @@ leave:
   br label %wait
 }
 
-define i32 @pool_start(ptr %p, ptr %workers, i64 %count) {
+define internal void @pool_start(ptr %p, ptr %workers, i64 %count) {
 entry:
   %id = alloca i64
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %next ]
   %more = icmp slt i64 %i, %count
-  br i1 %more, label %make, label %ok
+  br i1 %more, label %make, label %end
 make:
   %i1 = add i64 %i, 1
   %w = getelementptr %worker, ptr %workers, i64 %i
@@ -102,35 +120,71 @@ make:
   store i64 %i1, ptr %ip
   %r = call i32 @pthread_create(ptr %id, ptr null, ptr @pool_worker, ptr %w)
   %failed = icmp ne i32 %r, 0
-  br i1 %failed, label %bad, label %next
+  br i1 %failed, label %end, label %next
 next:
   %t = load i64, ptr %id
   %d = call i32 @pthread_detach(i64 %t)
   br label %head
-ok:
-  ret i32 0
-bad:
-  ret i32 %r
+end:
+  ret void
 }
 
-define void @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %chunk, i64 %threads) {
+; Run programs 0 to %total on some threads, small chunks being %least programs or more. While another thread of the
+; process uses the pool, the caller does it alone.
+define void @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least) {
 entry:
-  %fp = getelementptr %pool, ptr %p, i32 0, i32 8
+  %busy = getelementptr %pool, ptr %p, i32 0, i32 14
+  %old = atomicrmw xchg ptr %busy, i32 1 acquire
+  %mine = icmp eq i32 %old, 0
+  br i1 %mine, label %enter, label %alone
+alone:
+  call void %f(i64 0, i64 %total, i64 0, ptr %a)
+  ret void
+enter:
+  %started.p = getelementptr %pool, ptr %p, i32 0, i32 15
+  %started = load i32, ptr %started.p
+  %new = icmp eq i32 %started, 0
+  br i1 %new, label %start, label %open
+start:  ; workers that could not be started are not waited for
+  store i32 1, ptr %started.p
+  %wp = getelementptr %pool, ptr %p, i32 0, i32 16
+  %workers = load ptr, ptr %wp
+  %np = getelementptr %pool, ptr %p, i32 0, i32 17
+  %number = load i64, ptr %np
+  call void @pool_start(ptr %p, ptr %workers, i64 %number)
+  br label %open
+open:
+  %parts = mul i64 %threads, <parts>
+  %even = udiv i64 %total, %parts
+  %chunk = call i64 @llvm.umax.i64(i64 %even, i64 1)
+  %part = lshr i64 %chunk, 2
+  %enough = call i64 @llvm.umax.i64(i64 %part, i64 %least)
+  %small = call i64 @llvm.umin.i64(i64 %enough, i64 %chunk)
+  %small.p = getelementptr %pool, ptr %p, i32 0, i32 7
+  store i64 %small, ptr %small.p
+  call void @pool_share(ptr %p, ptr %f, ptr %a, i64 %total, i64 %chunk, i64 %threads)
+  store atomic i32 0, ptr %busy release, align 4
+  ret void
+}
+
+define internal void @pool_share(ptr %p, ptr %f, ptr %a, i64 %total, i64 %chunk, i64 %threads) {
+entry:
+  %fp = getelementptr %pool, ptr %p, i32 0, i32 2
   store ptr %f, ptr %fp
-  %ap = getelementptr %pool, ptr %p, i32 0, i32 9
+  %ap = getelementptr %pool, ptr %p, i32 0, i32 3
   store ptr %a, ptr %ap
-  %tp = getelementptr %pool, ptr %p, i32 0, i32 10
+  %tp = getelementptr %pool, ptr %p, i32 0, i32 4
   store i64 %total, ptr %tp
-  %cp = getelementptr %pool, ptr %p, i32 0, i32 11
+  %cp = getelementptr %pool, ptr %p, i32 0, i32 5
   store i64 %chunk, ptr %cp
-  %lp = getelementptr %pool, ptr %p, i32 0, i32 12
+  %lp = getelementptr %pool, ptr %p, i32 0, i32 6
   store i64 %threads, ptr %lp
-  %np = getelementptr %pool, ptr %p, i32 0, i32 4
+  %np = getelementptr %pool, ptr %p, i32 0, i32 11
   store atomic i64 0, ptr %np monotonic, align 8
-  %inside = getelementptr %pool, ptr %p, i32 0, i32 6
+  %inside = getelementptr %pool, ptr %p, i32 0, i32 12
   %open = atomicrmw and ptr %inside, i32 2147483647 seq_cst
   %g = atomicrmw add ptr %p, i32 1 seq_cst
-  %sp = getelementptr %pool, ptr %p, i32 0, i32 2
+  %sp = getelementptr %pool, ptr %p, i32 0, i32 9
   %asleep = load atomic i32, ptr %sp seq_cst, align 4
   %any = icmp sgt i32 %asleep, 0
   br i1 %any, label %wake, label %own

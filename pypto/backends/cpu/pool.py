@@ -13,11 +13,11 @@ import ctypes
 import os
 import platform
 import sys
-import threading
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pypto.backends.cpu.engine import Engine, Loaded
 
@@ -27,25 +27,49 @@ _MACHINES: Final = MappingProxyType({
     "aarch64": ("98", "@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)"),
 })
 _SPINS = 4000
+_PARTS = 8  # chunks of programs per thread, if none were small
 _STRUCT_BYTES = 512
+_WORKERS = 200  # where the struct has the memory of its workers and their number
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
 class Runner(Protocol):
     """Runs a kernel for all programs of a grid."""
 
-    def run(self, kernel: int, args: int, programs: int, chunk: int, threads: int) -> None: ...
+    def run(self, kernel: int, args: int, programs: int, threads: int, least: int) -> None: ...
 
 
-def default_threads() -> int:
-    """CPUs that this process may use: its affinity and its container's quota."""
+def default_threads(root: Path = Path("/")) -> int:
+    """CPUs that this process may use: its affinity, and what its control groups grant."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([count, *granted(root)]))
+
+
+def granted(root: Path) -> Iterator[int]:
+    """Whole CPUs by the quota of each control group of this process, of either version of the system."""
     try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-    except (OSError, ValueError):
-        return count
-    return count if quota == "max" else max(1, min(count, -(-int(quota) // int(period))))
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") >= 2):
+        if not controllers or "cpu" in controllers.split(","):
+            base = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+            group = base / path.strip("/")
+            for folder in (group, *(up for up in group.parents if up.is_relative_to(base))):
+                yield from quota(folder)
+
+
+def quota(folder: Path) -> Iterator[int]:
+    """CPUs that a control group grants, rounded up; nothing where it sets no limit."""
+    try:
+        if (folder / "cpu.max").exists():
+            time, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        else:
+            time, period = ((folder / f"cpu.cfs_{name}_us").read_text(encoding="ascii") for name in ("quota", "period"))
+        if time.strip() != "max" and int(time) > 0:
+            yield -(-int(time) // int(period))
+    except (OSError, ValueError, ZeroDivisionError):
+        return
 
 
 def is_native() -> bool:
@@ -57,7 +81,8 @@ def pool_object(engine: Engine) -> bytes:
     """Object code of the pool, for the disk cache."""
     futex, declared, pause = _MACHINES[platform.machine()]
     text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
-    for name, value in (("futex", futex), ("declared", declared), ("pause", pause), ("spins", str(_SPINS))):
+    for name, value in (("futex", futex), ("declared", declared), ("pause", pause), ("spins", str(_SPINS)),
+        ("parts", str(_PARTS))):
         text = text.replace(f"<{name}>", value)
     return engine.compile(text)
 
@@ -69,66 +94,42 @@ class NativePool:
     engine: Engine
     threads: int
     code: bytes
-    lock: Any = field(default_factory=threading.Lock)
-    started: int = 0
 
     def __post_init__(self) -> None:
-        self.loaded: Loaded = self.engine.load(self.code, "pool_start", "pool_run")
+        self.loaded: Loaded = self.engine.load(self.code, "pool_run")
         # Workers run this code until the process ends, so nothing may unload it: not even Python's last clean-up.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.loaded.keep))
-        start, launch = self.loaded.addresses
-        self.start = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p,) * 2, ctypes.c_int64)(start)
-        self.launch = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 3)(launch)
+        self.launch = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 3)(self.loaded.address)
+        self.memory = ctypes.create_string_buffer(_STRUCT_BYTES + 64)
+        self.workers = ctypes.create_string_buffer(16 * max(1, self.threads))
+        self.state = (ctypes.addressof(self.memory) + 63) // 64 * 64
         self.reset()
         os.register_at_fork(after_in_child=self.reset)
 
     def reset(self) -> None:
-        """Forget all workers: a forked child has none."""
-        self.memory = ctypes.create_string_buffer(_STRUCT_BYTES + 64)
-        self.state = (ctypes.addressof(self.memory) + 63) // 64 * 64
-        self.workers = ctypes.create_string_buffer(16 * max(1, self.threads))
-        self.lock = threading.Lock()
-        self.started = 0
+        """Forget all workers and jobs: a forked child has none."""
+        ctypes.memset(self.state, 0, _STRUCT_BYTES)
+        for n, word in enumerate((ctypes.addressof(self.workers), max(0, self.threads - 1))):
+            ctypes.c_int64.from_address(self.state + _WORKERS + 8 * n).value = word
 
-    def run(self, kernel: int, args: int, programs: int, chunk: int, threads: int) -> None:
+    def run(self, kernel: int, args: int, programs: int, threads: int, least: int) -> None:
         """Run programs 0 to `programs`; serially while another thread of this process uses the pool."""
-        threads = min(threads, self.threads)
-        if threads <= 1 or programs <= chunk or not self.lock.acquire(blocking=False):
-            KERNEL(kernel)(0, programs, 0, args)
-            return
-        try:
-            if not self.started:
-                self.started = 1 if self.start(self.state, ctypes.addressof(self.workers),
-                    self.threads - 1) == 0 else -1
-            self.launch(self.state, kernel, args, programs, chunk, threads)
-        finally:
-            self.lock.release()
+        self.launch(self.state, kernel, args, programs, threads, least)
 
 
-@dataclass
 class PythonPool:
     """The same on Python's threads; compiled code runs without the interpreter's lock."""
 
-    threads: int
-    lock: Any = field(default_factory=threading.Lock)
-
-    def run(self, kernel: int, args: int, programs: int, chunk: int, threads: int) -> None:
-        threads = min(threads, self.threads)
-        function = KERNEL(kernel)
-        if threads <= 1 or programs <= chunk:
-            function(0, programs, 0, args)
-            return
+    def run(self, kernel: int, args: int, programs: int, threads: int, least: int) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
-        following = iter(range(0, programs, chunk))
+        function, free = KERNEL(kernel), list(range(threads))
+        chunk = max(least, programs // (threads * _PARTS))
 
-        def work(thread: int) -> None:
-            while True:
-                with self.lock:
-                    first = next(following, None)
-                if first is None:
-                    return
-                function(first, min(first + chunk, programs), thread, args)
+        def work(first: int) -> None:
+            thread = free.pop()
+            function(first, min(first + chunk, programs), thread, args)
+            free.append(thread)
 
         with ThreadPoolExecutor(threads) as executor:
-            list(executor.map(work, range(threads)))
+            list(executor.map(work, range(0, programs, chunk)))

@@ -17,12 +17,25 @@ Terms = list[tuple[Value | None, int]]  # a sum of scalars (None is 1), each tim
 
 def slope(v: Value) -> Terms | None:
     """How much an integer or a pointer (in elements) grows from program to program; None where that is not known."""
+    known: dict[Value, Terms | None] = {}
+    work = [v]
+    while work:
+        last = work.pop()
+        operands = last.op.operands if last.op is not None else ()
+        if waiting := [x for x in operands if x not in known]:
+            work += [last, *waiting]
+        elif last not in known:
+            known[last] = grown(last, [known[x] for x in operands])
+    return known[v]
+
+
+def grown(v: Value, slopes: list[Terms | None]) -> Terms | None:
+    """The slope of a value, given those of its operands."""
     op = v.op
     if op is None:
         return []
     if op.name == "program_id":
         return [(None, 1)] if op.attrs["axis"] == 0 else []
-    slopes = [slope(x) for x in op.operands]
     if not any(slopes) and None not in slopes:
         return []
     first, *others = (s or [] for s in slopes)

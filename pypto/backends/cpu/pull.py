@@ -58,14 +58,3 @@ def pulled_operands(op: Op) -> tuple[Value, ...]:
         access = Access.of(op)
         return tuple(v for v in (access.base, access.value, access.mask, access.other) if v is not None and is_tile(v))
     return tuple(v for v in op.operands if is_tile(v))
-
-
-def constant_of(v: Value) -> int | float | None:
-    """The number behind a constant, through broadcasts."""
-    op = v.op
-    while op is not None and op.name in ("broadcast_to", "reshape"):
-        op = op.operands[0].op
-    if op is None or op.name != "constant":
-        return None
-    value = op.attrs["value"]
-    return value if isinstance(value, int | float) else None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pypto.backends.cpu.atomics import signed
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
 from pypto.ir.core import Op
@@ -82,6 +84,25 @@ class Accumulator:
             joined = tuple(self.e.select(mask, new, was) for new, was in zip(joined, old, strict=True))
         self.save(joined)
         return joined
+
+    def same(self, a: Partial, b: Partial) -> Lanes:
+        """Whether two partial results are the same, bit by bit."""
+        bits = [[self.e.bitcast(v, signed(v.dtype)) for v in values] for values in (a, b)]
+        changed = [self.e.any(self.e.cmp("ne", x, y)) for x, y in zip(*bits, strict=True)]
+        return self.e.xor(functools.reduce(self.e.or_, changed), self.e.const(True, int1))
+
+    def scan(self, values: Partial) -> Partial:
+        """Join a chunk lane after lane; gives what each lane has then. The slots hold the last lane, in all lanes."""
+        last, step = [self.width - 1] * self.width, 1
+        # LLVM shifts known zeros in by slow instructions (`vexpandps`).
+        neutral = [self.e.hidden(self.e.const(x, v.dtype)) for x, v in zip(self.how.start, values, strict=True)]
+        while step < self.width:
+            picks = [self.width + lane - step for lane in range(self.width)]
+            before = (self.e.shuffle(self.e.splat(n, v.width), v, picks) for n, v in zip(neutral, values, strict=True))
+            values, step = self.how.join(self.e, tuple(before), values), 2 * step
+        old = self.load()
+        self.save(self.how.join(self.e, old, tuple(self.e.shuffle(v, v, last) for v in values)))
+        return self.how.join(self.e, old, values)
 
     def total(self, narrower: list[Accumulator], across: bool) -> Partial:
         """The result: lanes joined into one when the reduction ran across them."""

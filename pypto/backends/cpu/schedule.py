@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from pypto.backends.cpu.fuse import Fuser
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Pack, Schedule, Sort, Stmt, Words
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Schedule, Sort, Stay, Stmt
+from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, words_of
 from pypto.backends.cpu.plan import REDUCTIONS, SCANS, Plan, is_transposed, make_plan
-from pypto.backends.cpu.pull import can_pull, is_tile
-from pypto.backends.cpu.storage import Storage, dot_dtype, is_view, make_storage, maps_to, padded, place
+from pypto.backends.cpu.pull import PICKS, IndexMap, can_pull, is_tile, operand_map, pulled_operands
+from pypto.backends.cpu.sharing import stay
+from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage, maps_to, padded, place
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.words import words_of
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import int32
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
+from pypto.passes.pattern import constant_of
+
+_ENOUGH = 16  # elements that lanes along another dimension than the last need
 
 
 def make_schedule(function: Function, target: CpuTarget) -> Schedule:
-    plan = make_plan(function)
+    plan = make_plan(function, target)
     storage = make_storage(plan, target)
     items = Scheduler(plan, storage).region(function.body)
     return Schedule(items, storage.buffers, place(storage.buffers), storage.of)
@@ -55,82 +61,125 @@ class Scheduler:
         elif op.name == "histogram" or (TABLE[op.name].effect is Effect.ATOMIC and is_tile(op.results[0])):
             self.one_by_one(op, fuser)
         elif op.name == "tile_store":
-            fuser.add(nest_stmt("store", op, None, Access.of(op).shape, self.plan.position[op]))
+            shape = Access.of(op).shape
+            fuser.add(nest_stmt("store", op, None, shape, self.plan.position[op], lanes=self.orientation(op, shape)))
         elif not op.results or not is_tile(op.results[0]):
             fuser.scalar(op)
         elif op.results[0] in self.plan.kept and not is_view(op.results[0]):
             fuser.add(self.compute(op.results[0], self.storage.of[op.results[0]], self.plan.position[op]))
 
     def compute(self, v: Value, buffer: Buffer, position: int) -> Stmt:
-        stmt = nest_stmt("compute", v.op, v, v.shape, position)
-        stmt.buffer = buffer
+        stmt = nest_stmt("compute", v.op, v, v.shape, position, buffer)
         stmt.width = buffer.panel
         return stmt
 
     def one_by_one(self, op: Op, fuser: Fuser) -> None:
-        """Element by element: no two lanes touch memory at the same time."""
+        """Element by element: no two lanes touch memory at the same time; what they count is found for many at once."""
         counts, result, position = op.name == "histogram", op.results[0], self.plan.position[op]
-        over = op.operands[0] if counts else result
-        stmt = nest_stmt("count" if counts else "atomic", op, None, over.shape, position)
-        stmt.lanes, stmt.buffer = -1, self.storage.of[result]
+        buffer, over = self.storage.of[result], op.operands[0] if counts else result
         if counts:
-            fuser.add(nest_zero(result.shape, stmt.buffer, position))
+            fuser.add(nest_stmt("zero", None, None, result.shape, position, buffer))
+        stmt = nest_stmt("count" if counts else "atomic", op, None, over.shape, position, buffer)
+        stmt.lanes = stmt.lanes if counts else -1
         fuser.barrier(Nest([[stmt]], 0))
 
     def reduction(self, op: Op) -> Stmt:
-        axes = op.attrs["axes"]
-        assert isinstance(axes, tuple)
-        kind = "arg" if op.name.startswith("arg") else "reduce"
-        stmt = nest_stmt(kind, op, None, op.operands[0].shape, self.plan.position[op], axes)
-        stmt.buffer = self.storage.of.get(op.results[0])
-        return stmt
+        axes: Any = op.attrs["axes"]
+        kind, buffer = "arg" if op.name.startswith("arg") else "reduce", self.storage.of.get(op.results[0])
+        shape = op.operands[0].shape
+        lanes = self.orientation(op, shape)
+        return nest_stmt(kind, op, None, shape, self.plan.position[op], buffer, axes, lanes)
+
+    def orientation(self, op: Op, shape: tuple[int, ...]) -> int:
+        """Dimension for the lanes: that in which a store's elements are neighbours, or most of what is read."""
+        usual = max((d for d, n in enumerate(shape) if n > 1), default=-1)
+        found: Counter[int | None] = Counter()
+        if op.name == "tile_store":
+            found.update(d for d, s in enumerate(Access.of(op).strides) if constant_of(s) == 1 and shape[d] > 1)
+        if not found:
+            identity = tuple(range(len(shape)))
+            seen = {(v, operand_map(op, v, identity)): None for v in pulled_operands(op)}
+            found.update(d for v, index in list(seen) for d in self.neighbours(v, index, seen))
+        best = max(range(len(shape)), key=lambda d: found[d], default=usual)
+        return best if found[best] > found[usual] and shape[best] >= min(_ENOUGH, shape[usual]) else usual
+
+    def neighbours(self, v: Value, index: IndexMap, seen: dict[tuple[Value, IndexMap], None]) -> list[int | None]:
+        """For each place that computing a value reads from, the dimension along which its elements are neighbours."""
+        if v in self.storage.of:
+            return [p for p, n in zip(index, v.shape, strict=True) if n > 1][-1:]
+        if v.op is None or v.op.name in PICKS:
+            return []
+        if v.op.name == "tile_load":
+            strides = Access.of(v.op).strides
+            return [p for p, s, n in zip(index, strides, v.shape, strict=True) if constant_of(s) == 1 and n > 1]
+        new = [(x, operand_map(v.op, x, index)) for x in pulled_operands(v.op)]
+        new = [leaf for leaf in dict.fromkeys(new) if leaf not in seen]
+        seen.update(dict.fromkeys(new))
+        return [d for x, i in new for d in self.neighbours(x, i, seen)]
 
     def scan(self, op: Op) -> Stmt:
-        axis = op.attrs["axis"]
-        assert isinstance(axis, int)
-        shape = op.operands[0].shape
-        kept = [d for d in range(len(shape)) if shape[d] > 1 and d != axis]
-        loops = (*kept, axis) if shape[axis] > 1 else tuple(kept)
-        stmt = Stmt("scan", op, None, shape, loops, kept[-1] if kept else -1, (axis,), self.storage.of[op.results[0]])
-        stmt.position = self.plan.position[op]
+        axis: Any = op.attrs["axis"]
+        buffer, position = self.storage.of[op.results[0]], self.plan.position[op]
+        stmt = nest_stmt("scan", op, None, op.operands[0].shape, position, buffer, (axis,))
+        stmt.reduced = (axis,)
+        if op.attrs["reverse"] or axis != stmt.lanes:
+            kept = [d for d in stmt.loops if d != axis]
+            stmt.lanes = kept[-1] if kept else -1
         return stmt
 
     def dot(self, op: Op, fuser: Fuser) -> None:
-        position = self.plan.position[op]
-        a, b = op.operands[:2]
-        c = self.storage.of[op.results[0]]
-        if len(op.operands) < 3:
-            fuser.add(nest_zero(op.results[0].shape, c, position))
-        elif self.storage.of.get(op.operands[2]) is not c:
+        position, per = self.plan.position[op], words_of(op, self.storage.target)
+        (a, b, *_), c = op.operands, self.storage.of[op.results[0]]
+        fresh = len(op.operands) < 3 or constant_of(op.operands[2]) == 0
+        if not fresh and self.storage.of.get(op.operands[2]) is not c:
             fuser.add(self.compute(op.operands[2], c, position))
-        left, right, per = self.storage.of[a], self.packed(b, fuser, position), words_of(op, self.storage.target)
-        if per:
-            left, right = self.words(left, per, fuser, position), self.words(right, per, fuser, position)
-        fuser.barrier(Matmul(op, left, right, c, per))
+        left = self.direct(a) or self.storage.of[a]
+        block = None
+        source, turned, panels = self.right(b, per, fuser, position)
+        if isinstance(left, Direct) or per == 4:  # of bytes, the signs are flipped on the way
+            shape = self.storage.target.registers, a.shape[-1]
+            block = self.storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
+        fuser.barrier(Matmul(op, left, panels, c, per, block, source, turned, fresh, self.keep(op, source, panels)))
 
-    def words(self, source: Buffer, per: int, fuser: Fuser, position: int) -> Buffer:
-        """An operand in words of several numbers; a row below those of bytes takes what their signs add."""
-        *stack, rows, columns = source.shape
-        sizes = (-(-rows // per) + (per == 4), columns) if source.panel else (rows, -(-columns // per))
-        target = self.storage.new(int32, (*stack, *sizes), position, position, source.panel, whole_rows=True)
-        fuser.barrier(Words(source, target, per, not source.panel))
-        return target
+    def keep(self, op: Op, source: Buffer | Direct | None, panels: Buffer) -> Stay | None:
+        """Room for the panels of all steps, where other programs can use them, too."""
+        size = panels.elements * item_bytes(panels.elem)
+        found = stay(self.plan, op, source, size) if isinstance(source, Direct) else None
+        if found is not None:
+            panels.places, panels.start, panels.end = found.places, -1, len(self.plan.position)
+        return found
 
-    def packed(self, b: Value, fuser: Fuser, position: int) -> Buffer:
-        """The right operand in panels, made just before the dot."""
-        dtype = dot_dtype(b.dtype)
-        lanes = self.storage.lanes(dtype)
-        width = lanes * (2 if b.shape[-1] > lanes else 1)
-        target = self.storage.new(b.tile.elem, b.shape, position, position, width)
-        target.sizes[-2] = padded(b.shape[-2], lanes)
-        if is_transposed(b) and b.op is not None and len(b.shape) == 2 and self.storage.lanes(b.tile.elem) == lanes:
+    def direct(self, v: Value) -> Direct | None:
+        """Where a dot reads its operand itself."""
+        found = direct_of(v) if v in self.plan.direct else None
+        return found[0] if found is not None and self.plan.kept.isdisjoint(found[1]) else None
+
+    def right(self, b: Value, per: int, fuser: Fuser, position: int) -> tuple[Buffer | Direct | None, bool, Buffer]:
+        """What the panels of the right operand are filled from, whether its rows are their columns, and the panels."""
+        panels = self.panels(b, per, position)
+        direct = self.direct(b)
+        if direct is not None:
+            return direct, direct.turned, panels
+        if is_transposed(b) and b.op is not None and (per or is_held_as_is(b)):
             source = self.storage.of[b.op.operands[0]]
             if not source.dense and source.view_of is None:
-                source.sizes[-2] = padded(source.rows, lanes)
-                fuser.barrier(Pack(source, target))
-                return target
-        fuser.add(self.compute(b, target, position))
-        return target
+                return source, True, panels
+        if not per:
+            fuser.add(self.compute(b, panels, position))
+            return None, False, panels
+        source = self.storage.new(b.tile.elem, b.shape, position, position, whole_rows=True, compact=True)
+        fuser.add(self.compute(b, source, position))
+        return source, False, panels
+
+    def panels(self, b: Value, per: int, position: int) -> Buffer:
+        """Memory for the right operand; below the words of bytes stands what the signs of the left one add."""
+        *stack, rows, columns = b.shape
+        lanes = self.storage.lanes(dot_dtype(b.dtype))
+        width = lanes * (2 if columns > lanes else 1)
+        elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
+        panels = self.storage.new(elem, (*stack, words, columns), position, position, width)
+        panels.sizes[-2] = padded(words, lanes) + (per == 4)
+        return panels
 
     def control(self, op: Op, fuser: Fuser) -> None:
         results = [self.storage.of.get(v) for v in op.results]
@@ -139,21 +188,16 @@ class Scheduler:
             fuser.barrier(Control(op, regions))
             return
         inits = op.operands[3:] if op.name == "for" else op.operands
-        args = op.regions[-1].args[len(op.regions[-1].args) - len(inits) :]
+        last = op.regions[-1]
+        args = last.args[len(last.args) - len(inits) :]
         homes = [self.storage.of.get(v) for v in args]
         self.move(fuser, list(zip(inits, homes, strict=True)), self.plan.position[op])
-        last = op.regions[-1]
-        regions = [self.region(r) for r in op.regions[:-1]]
-        regions.append(self.region(last, list(zip(last.terminator.operands, homes, strict=True))))
-        fuser.barrier(Control(op, regions))
-        for v, home, result in zip(op.results, homes, results, strict=True):
+        before = [self.region(r) for r in op.regions[:-1]]
+        body = self.region(last, list(zip(last.terminator.operands, homes, strict=True)))
+        fuser.barrier(Control(op, [*before, body]))
+        for arg, home, result in zip(args, homes, results, strict=True):
             if result is not None and home is not None and result is not home:
-                fuser.add(self.copy(args[op.results.index(v)], result, self.plan.end[op]))
-
-    def copy(self, v: Value, buffer: Buffer, position: int) -> Stmt:
-        stmt = nest_stmt("compute", None, v, v.shape, position)
-        stmt.buffer = buffer
-        return stmt
+                fuser.add(copy(arg, result, self.plan.end[op]))
 
     def move(self, fuser: Fuser, pairs: list[tuple[Value, Buffer | None]], position: int) -> None:
         """Values into buffers as if all at once: what reads another target goes through memory of its own first."""
@@ -161,14 +205,12 @@ class Scheduler:
         targets = {b for _, b in moves}
         ready: list[Stmt] = []
         for v, b in moves:
-            stmt = self.compute(v, b, position) if v.op is not None and v not in self.plan.kept else self.copy(v, b,
-                position)
+            made = v.op is not None and v not in self.plan.kept
+            stmt = self.compute(v, b, position) if made else copy(v, b, position)
             if self.reads(v) & (targets - {b}) or self.reads_askew(v, b):
-                temporary = self.storage.new(v.tile.elem, v.shape, position, position)
-                stmt.buffer = temporary
+                stmt.buffer = self.storage.new(v.tile.elem, v.shape, position, position)
                 fuser.add(stmt)
-                stmt = self.copy(v, b, position)
-                stmt.source = temporary
+                stmt = copy(v, b, position, stmt.buffer)
             ready.append(stmt)
         for stmt in ready:
             fuser.add(stmt)
@@ -191,17 +233,24 @@ class Scheduler:
         return any(index != identity for m in members for index in maps_to(self.plan, v.op, identity, m, {}))
 
 
+def is_held_as_is(v: Value) -> bool:
+    """True when registers and scratch hold a value as a dot multiplies it."""
+    return item_bytes(v.tile.elem) == dot_dtype(v.dtype).itemsize
+
+
 def nest_stmt(kind: str, op: Op | None, value: Value | None, domain: tuple[int, ...], position: int,
-              reduced: tuple[int, ...] = ()) -> Stmt:
+              buffer: Buffer | None = None, reduced: tuple[int, ...] = (), lanes: int = -1) -> Stmt:
     """A statement with its loops in order: kept dimensions, then reduced ones, the lanes innermost of their kind."""
     dims = [d for d, n in enumerate(domain) if n > 1]
-    lanes = dims[-1] if dims else -1
+    lanes = lanes if lanes >= 0 or not dims else dims[-1]
+    dims.sort(key=lambda d: d == lanes)
     kept = [d for d in dims if d not in reduced]
     inner = [d for d in dims if d in reduced]
-    return Stmt(kind, op, value, domain, (*kept, *inner), lanes, tuple(inner), position=position)
+    return Stmt(kind, op, value, domain, (*kept, *inner), lanes, tuple(inner), buffer, position=position)
 
 
-def nest_zero(shape: tuple[int, ...], buffer: Buffer, position: int) -> Stmt:
-    stmt = nest_stmt("zero", None, None, shape, position)
-    stmt.buffer = buffer
+def copy(v: Value, buffer: Buffer, position: int, source: Buffer | None = None) -> Stmt:
+    """A value from its memory, or another one, into a buffer."""
+    stmt = nest_stmt("compute", None, v, v.shape, position, buffer)
+    stmt.source = source
     return stmt

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.operands import words_of
 from pypto.backends.cpu.plan import Plan
 from pypto.backends.cpu.pull import can_pull, is_tile, operand_map, plain_reshape
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op, Region, Value
-from pypto.ir.types import DType, PtrType, float32, float64, int32
+from pypto.ir.types import DType, PtrType
 
 _STAGGER = 64 * 9  # buffers of 4 KB multiples would otherwise hit the same cache sets
 
@@ -25,9 +26,9 @@ class Storage:
     group: dict[Value, list[Value]] = field(default_factory=dict)
 
     def new(self, elem: DType | PtrType, shape: tuple[int, ...], start: int, end: int, panel: int = 0,
-            whole_rows: bool = False) -> Buffer:
+            whole_rows: bool = False, compact: bool = False) -> Buffer:
         """A buffer for a tile. Its last dimension above 1 is padded to whole registers, that of a dot's row always."""
-        lanes, sizes = self.lanes(elem), list(shape)
+        lanes, sizes = self.lanes(elem, compact), list(shape)
         if len(sizes) > 1 and sizes[-2] >= lanes:
             sizes[-2] = padded(sizes[-2], lanes)
         along = [d for d, n in enumerate(shape) if n > 1]
@@ -35,33 +36,23 @@ class Storage:
             sizes[-1] = padded(sizes[-1], panel or lanes)
         elif along:
             sizes[along[-1]] = padded(sizes[along[-1]], lanes)
-        buffer = Buffer(len(self.buffers), elem, shape, sizes, panel, start=start, end=end)
+        buffer = Buffer(len(self.buffers), elem, shape, sizes, panel, compact, start=start, end=end)
         self.buffers.append(buffer)
         return buffer
 
-    def lanes(self, elem: DType | PtrType) -> int:
-        return max(1, self.target.vector_bytes // item_bytes(elem))
-
-    def kept(self, v: Value) -> Buffer | None:
-        return self.of.get(v)
+    def lanes(self, elem: DType | PtrType, compact: bool = False) -> int:
+        return max(1, self.target.vector_bytes // item_bytes(elem, compact))
 
 
 def padded(n: int, unit: int) -> int:
     return -(-n // unit) * unit
 
 
-def item_bytes(elem: DType | PtrType) -> int:
-    """Bytes of an element in scratch, where 16-bit floats are kept as they are in registers."""
+def item_bytes(elem: DType | PtrType, compact: bool = False) -> int:
+    """Bytes of an element in scratch, where 16-bit floats are kept as they are in registers, unless it is compact."""
     if isinstance(elem, PtrType):
         return 8
-    return 4 if elem.is_narrow else elem.itemsize
-
-
-def dot_dtype(dtype: DType) -> DType:
-    """What a dot's operands are multiplied in."""
-    if dtype.is_float:
-        return float64 if dtype == float64 else float32
-    return int32
+    return 4 if elem.is_narrow and not compact else elem.itemsize
 
 
 def make_storage(plan: Plan, target: CpuTarget) -> Storage:
@@ -77,7 +68,8 @@ def make_storage(plan: Plan, target: CpuTarget) -> Storage:
         members = storage.group[v]
         spans = [lifetime(plan, m) for m in members]
         start, end = min(s for s, _ in spans), max(e for _, e in spans)
-        buffer = storage.new(v.tile.elem, v.shape, start, end, whole_rows=any(is_product(plan, m) for m in members))
+        buffer = storage.new(v.tile.elem, v.shape, start, end, whole_rows=any(is_product(plan, m) for m in members),
+            compact=any(is_joined(plan, m, target) for m in members))
         if any(m.op is not None and m.op.name == "sort_keys" for m in members):
             buffer.sizes[-1] = max(storage.lanes(v.tile.elem), 1 << (v.shape[-1] - 1).bit_length())
         storage.of.update(dict.fromkeys(members, buffer))
@@ -101,6 +93,18 @@ def is_product(plan: Plan, v: Value) -> bool:
     return accumulates or (v.op is not None and v.op.name == "dot")
 
 
+def is_joined(plan: Plan, v: Value, target: CpuTarget) -> bool:
+    """True for what a dot reads several numbers of at once: its left side, and what its right side is turned from."""
+    for user in plan.uses[v]:
+        if user.name == "dot" and v is user.operands[0] and words_of(user, target):
+            return True
+        right = user.results[0] if user.name == "permute" else None
+        if right is not None and any(u.name == "dot" and right is u.operands[1] and words_of(u, target)
+                for u in plan.uses[right]):
+            return True
+    return False
+
+
 def is_view(v: Value) -> bool:
     return v.op is not None and v.op.name == "reshape" and not plain_reshape(v.op)
 
@@ -108,8 +112,7 @@ def is_view(v: Value) -> bool:
 def add_view(storage: Storage, v: Value) -> None:
     """A reshape that regroups elements: the source's memory, packed without padding, under another shape."""
     assert v.op is not None
-    source = storage.of[v.op.operands[0]]
-    source = source.view_of or source
+    source = storage.of[v.op.operands[0]].memory
     make_dense(source)
     view = Buffer(len(storage.buffers), source.elem, v.shape, [], view_of=source, start=source.start, end=source.end)
     make_dense(view)
@@ -203,8 +206,8 @@ def place(buffers: list[Buffer]) -> int:
     """Offsets by lifetime, largest first, in the lowest gap; gives the bytes in all."""
     placed: list[tuple[int, int, Buffer]] = []
     real = [b for b in buffers if b.view_of is None and not b.unused]
-    for buffer in sorted(real, key=lambda b: (-b.elements * item_bytes(b.elem), b.id)):
-        size = padded(buffer.elements * item_bytes(buffer.elem), 64) + 64
+    for buffer in sorted(real, key=lambda b: (-b.elements * item_bytes(b.elem, b.compact), b.id)):
+        size = padded(buffer.elements * item_bytes(buffer.elem, buffer.compact), 64) + 64
         if size % 4096 < 128:
             size += _STAGGER
         offset = 0

@@ -38,6 +38,7 @@ class CpuTarget:
     has_fma: bool
     has_f16c: bool
     has_round: bool
+    has_scale: bool
     has_bf16_dot: bool
     has_int8_dot: bool
     attributes: str
@@ -85,6 +86,7 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
         has_fma=arm or "fma" in present,
         has_f16c=arm or "f16c" in present,
         has_round=arm or "sse4.1" in present or "sse4.2" in present,
+        has_scale=wide and "avx512vl" in present,
         has_bf16_dot="avx512bf16" in present,
         has_int8_dot="avx512vnni" in present,
         attributes='"prefer-vector-width"="512"' if wide else "",

@@ -40,6 +40,7 @@ class Writer:
         self.frames: list[Frame] = [Frame([])]
         self.base = 0  # code is never hoisted above this frame
         self.slots: list[str] = []
+        self.page = ""  # see `harmless`
         self.declarations: dict[str, str] = {}
         self.functions: list[str] = []
         self.count = 0
@@ -68,11 +69,22 @@ class Writer:
     def label(self, name: str) -> None:
         self.frames[self.depth].lines.append(f"{name}:")
 
+    def goto(self, name: str) -> None:
+        """Begin the block of a name, right after the one that is under way."""
+        self.line(f"br label %{name}")
+        self.label(name)
+
     def slot(self, type_text: str, align: int = 64) -> str:
         """A stack slot, made once at the function's entry."""
         name = "%" + self.name("slot")
         self.slots.append(f"  {name} = alloca {type_text}, align {align}")
         return name
+
+    def harmless(self) -> str:
+        """Stack memory of the function for accesses of which no lane exists."""
+        if not self.page:
+            self.page = self.slot("[4096 x i8]")
+        return self.page
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
         self.declarations[name] = f"declare {result} @{name}({', '.join(args)}) {attrs}".rstrip()
@@ -105,25 +117,27 @@ class Writer:
         The index is known in the frame inside. A run-time step is taken as positive when it is.
         Each `Carried` is a phi; set its `next` before the body ends.
         """
-        pre, head, body, latch, out = (self.name(p) for p in ("pre", "head", "body", "latch", "out"))
+        names = [self.name(p) for p in ("pre", "head", "body", "latch", "out")]
         index, kind = "%" + self.name("i"), f"i{dtype.bits}"
         with self.frame() as inner:
             yield Lanes(index, dtype, 1, self.depth)
-        self.line(f"br label %{pre}")
-        self.label(pre)
-        more = self._more(index, end, step, kind)
-        self.line(f"br label %{head}")
-        self.label(head)
-        self.line(f"{index} = phi {kind} [ {start}, %{pre} ], [ {index}.next, %{latch} ]")
+        self.goto(names[0])
+        enter = [*self._more(index, end, step, kind), f"br i1 {index}.more, label %{names[2]}, label %{names[4]}"]
+        lines = [*(f"  {text}" for text in enter), f"{names[2]}:", *inner.lines]
+        counter = Carried(index, kind, start, f"{index}.next")
+        self.cycle(names, (counter, *carried), lines, [f"{index}.next = add {kind} {index}, {step}"])
+
+    def cycle(self, names: Sequence[str], carried: Sequence[Carried], lines: list[str],
+              last: Sequence[str] = ()) -> None:
+        """A loop around lines that leave it by themselves; `last` comes at the end of an iteration."""
+        pre, head, _, latch, out = names
+        self.goto(head)
         for c in carried:
             self.line(f"{c.name} = phi {c.kind} [ {c.init}, %{pre} ], [ {c.next}, %{latch} ]")
-        self.frames[-1].lines += [f"  {text}" for text in more]
-        self.line(f"br i1 {index}.more, label %{body}, label %{out}")
-        self.label(body)
-        self.frames[-1].lines += inner.lines
-        self.line(f"br label %{latch}")
-        self.label(latch)
-        self.line(f"{index}.next = add {kind} {index}, {step}")
+        self.frames[-1].lines += lines
+        self.goto(latch)
+        for text in last:
+            self.line(text)
         self.line(f"br label %{head}")
         self.label(out)
 
@@ -158,8 +172,7 @@ class Writer:
         for name, end, body in zip(names, ends, bodies, strict=True):
             self.label(name)
             self.frames[-1].lines += body
-            self.line(f"br label %{end}")
-            self.label(end)
+            self.goto(end)
             self.line(f"br label %{out}")
         self.label(out)
         return [replace(a, text=self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]"),

@@ -1,51 +1,25 @@
-"""The rules that every function of Tile IR keeps. What holds for one op comes from its row, which the caller gives."""
+"""The rules that every function of Tile IR keeps. What holds for one op comes from its row.
+
+Traits that count here: ``terminator`` (ends a region), ``control`` (has regions), ``variadic`` (any number of operands)
+and ``declared`` (the result types are stated with the op). `infer` and `check` of a row raise `TypeError` with a
+sentence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 from pypto.errors.ir import InvalidIR
 from pypto.ir.core import Attr, Function, Op, Region, Value
 from pypto.ir.printer import attr_text
-from pypto.ir.types import ArrayType, DType, PtrType, TileType, Type
+from pypto.ir.types import ArrayType, DType, PtrType, TileType
 from pypto.loc import UNKNOWN
+from pypto.ops.row import OpRow
 
 
-class Field(Protocol):
-    """What the verifier asks of an operand or attribute in a row."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def default(self) -> Any: ...
-    @property
-    def is_operand(self) -> bool: ...
-
-
-class Row(Protocol):
-    """What the verifier asks of a row.
-
-    Traits it knows: ``terminator`` (ends a region), ``control`` (has regions), ``variadic`` (any number of operands)
-    and ``declared`` (the result types are stated with the op). `infer` and `check` raise `TypeError` with a sentence.
-    """
-
-    @property
-    def params(self) -> Sequence[Field]: ...
-    @property
-    def attributes(self) -> tuple[str, ...]: ...
-    @property
-    def traits(self) -> frozenset[str]: ...
-    @property
-    def infer(self) -> Callable[[Sequence[Type], Mapping[str, Attr]], tuple[Type, ...]]: ...
-    @property
-    def check(self) -> Callable[[Op], None] | None: ...
-
-
-def verify(function: Function, table: Mapping[str, Row]) -> None:
+def verify(function: Function, table: Mapping[str, OpRow]) -> None:
     """Check every rule.
 
     Raises
@@ -62,24 +36,18 @@ def verify(function: Function, table: Mapping[str, Row]) -> None:
     _Verifier(table).function(function)
 
 
-def _is_shape(value: Attr) -> bool:
-    return isinstance(value, tuple) and all(type(n) is int for n in value)
-
-
-_KINDS: Final[Mapping[str, Callable[[Attr], bool]]] = MappingProxyType(
-    {
-        "int": lambda v: type(v) is int,
-        "bool": lambda v: isinstance(v, bool),
-        "str": lambda v: isinstance(v, str),
-        "dtype": lambda v: isinstance(v, DType),
-        "elem": lambda v: isinstance(v, DType | PtrType),
-        "shape": _is_shape,
-    }
-)
+_KINDS: Final[Mapping[str, Callable[[Attr], bool]]] = MappingProxyType({
+    "int": lambda v: type(v) is int,
+    "bool": lambda v: isinstance(v, bool),
+    "str": lambda v: isinstance(v, str),
+    "dtype": lambda v: isinstance(v, DType),
+    "elem": lambda v: isinstance(v, DType | PtrType),
+    "shape": lambda v: isinstance(v, tuple) and all(type(n) is int for n in v),
+})  # fmt: skip
 
 
 class _Verifier:
-    def __init__(self, table: Mapping[str, Row]) -> None:
+    def __init__(self, table: Mapping[str, OpRow]) -> None:
         self.table = table
         self.defined: set[Value] = set()
         self.visible: set[Value] = set()
@@ -109,7 +77,7 @@ class _Verifier:
         if not region.ops or "terminator" not in self.table[region.terminator.name].traits:
             fail(parent, "a region does not end in a terminator")
 
-    def op(self, op: Op, row: Row) -> None:
+    def op(self, op: Op, row: OpRow) -> None:
         for number, value in enumerate(op.operands):
             if value not in self.visible:
                 fail(op, f"operand {number} is not defined before this op, or only inside another region")
@@ -137,7 +105,7 @@ class _Verifier:
         self.visible.difference_update(self.scope[outside:])
         del self.scope[outside:]
 
-    def attributes(self, op: Op, row: Row) -> None:
+    def attributes(self, op: Op, row: OpRow) -> None:
         names = row.attributes
         if missing := [n for n in names if n not in op.attrs]:
             fail(op, f"the attribute {missing[0]} is missing")
@@ -157,19 +125,16 @@ class _Verifier:
             except TypeError as error:
                 fail(op, str(error))
 
-    def operand_count(self, op: Op, row: Row) -> None:
+    def operand_count(self, op: Op, row: OpRow) -> None:
         if "variadic" in row.traits:
             return
         operands = [p for p in row.params if p.is_operand]
         least = sum(p.default is not None for p in operands)
         if not least <= len(op.operands) <= len(operands):
-            fail(
-                op,
-                f"has {len(op.operands)} operands, but takes {least}"
-                + (f" to {len(operands)}" if least < len(operands) else ""),
-            )
+            most = f" to {len(operands)}" if least < len(operands) else ""
+            fail(op, f"has {len(op.operands)} operands, but takes {least}{most}")
 
-    def results(self, op: Op, row: Row) -> None:
+    def results(self, op: Op, row: OpRow) -> None:
         given = tuple(v.type for v in op.results)
         if any(isinstance(t, ArrayType) for t in given):
             fail(op, "gives an array; arrays are arguments of the kernel only")

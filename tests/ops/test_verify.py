@@ -7,9 +7,9 @@ from pypto.errors.ir import InvalidIR
 from pypto.ir.core import Function, Region, Value, make_op
 from pypto.ir.parser import parse_function
 from pypto.ir.types import int32, scalar
-from pypto.ir.verify import verify
 from pypto.loc import Loc
 from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
 
 VALID = """
 kernel @f(%x: array<f32, 1>, %n: i32) {

@@ -1,0 +1,188 @@
+"""Register kernels: a block of C stays in registers while K goes by.
+
+Each element of A is broadcast, each row of B is read as whole registers: out of a panel, or out of the matrix itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.lanes import Lanes, llvm_type
+from pypto.backends.cpu.prefetch import LINE
+from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.writer import Frame, Writer
+from pypto.ir.types import DType, float32, int1, int32
+
+_UNROLL: Final = 4
+_AHEAD: Final = 16  # rows of B that are asked for before they are read
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Shape of one register kernel: `rows` of A, `vectors` registers of a panel.
+
+    With `words`, so many numbers are multiplied at once; `below` is the row of a panel that has the sums of bytes.
+    Without a `panel`, the caller says how far apart the rows of B lie, and `fetch` lines of a later one are asked for.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    pitch_a: int
+    pitch_c: int
+    panel: int
+    dtype: DType
+    words: int = 0
+    below: int = 0
+    fetch: int = 0
+
+    @property
+    def name(self) -> str:
+        sizes = self.rows, self.vectors * self.lanes, self.pitch_a, self.pitch_c, self.panel, self.words, self.below
+        return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, self.fetch)))
+
+    @property
+    def result(self) -> DType:
+        """Type of the accumulators."""
+        return float32 if self.words == 2 else self.dtype
+
+
+def most_rows(target: CpuTarget, vectors: int) -> int:
+    """Rows whose accumulators fit into the registers, beside a panel row and a broadcast."""
+    return max(1, (target.registers - vectors - (1 if target.registers > 16 else 2)) // vectors)
+
+
+def row_blocks(rows: int, most: int) -> list[tuple[int, int]]:
+    """(size, count) of the blocks of rows: as few as fit, and as even as can be."""
+    count = -(-rows // most)
+    size, extra = divmod(rows, count)
+    return [(n, c) for n, c in ((size + 1, extra), (size, count - extra)) if c]
+
+
+class KernelEmitter:
+    """Emits register kernels as functions, once for each shape."""
+
+    def __init__(self, e: LaneEmitter) -> None:
+        self.e = e
+        self.w = e.w
+        self.made: set[str] = set()
+
+    def kernel(self, block: Block) -> None:
+        if block.name in self.made:
+            return
+        self.made.add(block.name)
+        args = "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %pitch, i64 %depth, i1 %fresh"
+        with function(self.w, f"internal void @{block.name}({args}) noinline nounwind"):
+            kind = llvm_type(block.result, block.lanes)
+            cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
+            slots = {cell: self.w.slot(kind) for cell in cells}
+            for r, v in cells:
+                place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
+                old = Lanes(self.load(kind, place), block.result, block.lanes, self.w.depth)
+                self.w.line(f"store {self.begun(block, old, v).typed}, ptr {slots[r, v]}")
+            whole = self.w.raw(f"and i64 %depth, {-_UNROLL}")
+            self.steps(block, slots, "0", whole, _UNROLL)
+            self.steps(block, slots, whole, "%depth", 1)
+            for r, v in cells:
+                total = self.w.raw(f"load {kind}, ptr {slots[r, v]}")
+                place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
+                self.w.line(f"store {kind} {total}, ptr {place}, align {self.align(block)}")
+
+    def steps(self, block: Block, slots: dict[tuple[int, int], str], first: str, last: str, unroll: int) -> None:
+        with self.w.loop(first, last, str(unroll)) as k:
+            left = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %a, i64 {k.text}")
+            down = self.w.raw(f"mul i64 {k.text}, {block.panel or '%pitch'}")
+            right = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %b, i64 {down}")
+            for u in range(unroll):
+                self.step(block, slots, left, right, u)
+
+    def step(self, block: Block, slots: dict[tuple[int, int], str], left: str, right: str, k: int) -> None:
+        """One row of the panel times one column of the block."""
+        kind = llvm_type(block.dtype, block.lanes)
+        if not block.panel:
+            right = self.row(block, right, k)
+        start = k * block.panel
+        places = [self.at(right, start + v * block.lanes, block) for v in range(block.vectors)]
+        align = self.align(block) if block.panel else block.dtype.itemsize
+        row = [Lanes(self.load(kind, p, align), block.dtype, block.lanes, self.w.depth) for p in places]
+        for r in range(block.rows):
+            element = self.load(llvm_type(block.dtype, 1), self.at(left, r * block.pitch_a + k, block))
+            factor = self.e.splat(Lanes(element, block.dtype, 1, self.w.depth), block.lanes)
+            for v, b in enumerate(row):
+                result = llvm_type(block.result, block.lanes)
+                old = Lanes(self.w.raw(f"load {result}, ptr {slots[r, v]}"), block.result, block.lanes, self.w.depth)
+                self.w.line(f"store {self.join(block, factor, b, old).typed}, ptr {slots[r, v]}")
+
+    def row(self, block: Block, right: str, k: int) -> str:
+        """A row of the matrix; one further down is on its way."""
+        kind = llvm_type(block.dtype, 1)
+        if block.fetch:
+            far = self.w.raw(f"mul i64 %pitch, {k + _AHEAD}")
+            coming = self.w.raw(f"getelementptr {kind}, ptr {right}, i64 {far}")
+            for i in range(block.fetch):
+                line = self.w.raw(f"getelementptr i8, ptr {coming}, i64 {i * LINE}")
+                self.w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", "0"), ("i32", "3"), ("i32", "1")))
+        down = self.w.raw(f"mul i64 %pitch, {k}")
+        return self.w.raw(f"getelementptr {kind}, ptr {right}, i64 {down}")
+
+    def begun(self, block: Block, old: Lanes, v: int) -> Lanes:
+        """An accumulator's first state; for bytes, without what the flipped signs of the left side will add."""
+        zero = self.e.splat(self.e.const(0, old.dtype), old.width)
+        start = self.e.select(Lanes("%fresh", int1, 1, 0), zero, old)
+        if block.words != 4:
+            return start
+        below = self.at("%b", block.below * block.panel + v * block.lanes, block)
+        extra = self.load(old.type, below, self.align(block))
+        return self.e.sub(start, Lanes(extra, old.dtype, old.width, self.w.depth))
+
+    def join(self, block: Block, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        if block.words == 4:
+            return self.bytes_joined(c, a, b)
+        if block.words == 2:
+            return self.pairs_joined(c, a, b)
+        return self.e.multiply_add(a, b, c) if block.dtype.is_float else self.e.add(self.e.mul(a, b), c)
+
+    def bytes_joined(self, c: Lanes, a: Lanes, b: Lanes) -> Lanes:
+        """c + the products of the four bytes of each word; those of `a` are unsigned."""
+        args = tuple((v.type, v.text) for v in (c, a, b))
+        return Lanes(self.w.call(c.type, "llvm.x86.avx512.vpdpbusd.512", args), int32, c.width, c.level)
+
+    def byte_sums(self, c: Lanes, b: Lanes) -> Lanes:
+        ones = self.e.splat(self.e.const(0x01010101, int32), c.width)
+        return self.bytes_joined(c, ones, b)
+
+    def pairs_joined(self, c: Lanes, a: Lanes, b: Lanes) -> Lanes:
+        """c + the products of the two bfloat16 of each word."""
+        kind = f"<{2 * c.width} x bfloat>"
+        halves = [self.w.raw(f"bitcast {v.typed} to {kind}", v.level) for v in (a, b)]
+        args = ((c.type, c.text), (kind, halves[0]), (kind, halves[1]))
+        return Lanes(self.w.call(c.type, "llvm.x86.avx512bf16.dpbf16ps.512", args), c.dtype, c.width, c.level)
+
+    def at(self, pointer: str, elements: int, block: Block) -> str:
+        return self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {pointer}, i64 {elements}")
+
+    def load(self, kind: str, pointer: str, align: int = 4) -> str:
+        return self.w.raw(f"load {kind}, ptr {pointer}, align {align}")
+
+    def align(self, block: Block) -> int:
+        return min(64, block.lanes * block.dtype.itemsize)
+
+
+class function:  # reads as a statement: `with function(writer, header):`
+    """Write another function beside the one that is under way."""
+
+    def __init__(self, writer: Writer, header: str) -> None:
+        self.w = writer
+        self.header = header
+
+    def __enter__(self) -> None:
+        self.outer = self.w.frames, self.w.slots, self.w.base
+        self.w.frames, self.w.slots, self.w.base = [Frame([])], [], 0
+
+    def __exit__(self, *error: object) -> None:
+        self.w.line("ret void")
+        lines = self.w.frames[0].lines
+        self.w.finish_function(self.header, lines)
+        self.w.frames, self.w.slots, self.w.base = self.outer

@@ -1,0 +1,212 @@
+"""Operands of a dot, copied into the order that register kernels read them in.
+
+The right operand becomes panels of one or two registers' columns, row below row; the left one keeps its rows, a block
+of them at a time, so that the copy stays in the first-level cache. Both come straight from an array where they can, and
+are zero where it has no elements. Where the machine multiplies several narrow numbers of a 32-bit word at once, words
+hold neighbours along K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pypto.backends.cpu.crosswise import transposed
+from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix
+from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.target import CpuTarget
+from pypto.ir.types import DType, int32, int64, uint8
+
+_SIGN = -128  # what makes a signed byte an unsigned one
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part of a dimension that exists: from `start` to before `stop`."""
+
+    start: Lanes
+    stop: Lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Numbers in memory, rows `pitch` bytes apart, the numbers of a row side by side; `dtype` as memory holds them."""
+
+    address: Lanes
+    pitch: Lanes
+    rows: Span
+    columns: Span
+    dtype: DType
+
+
+class PackEmitter:
+    """Emits the copies. `per` numbers go into a word; 1 where they are multiplied one by one."""
+
+    def __init__(self, e: LaneEmitter, target: CpuTarget) -> None:
+        self.e = e
+        self.w = e.w
+        self.bytes = target.vector_bytes
+
+    def number(self, n: int) -> Lanes:
+        return self.e.const(n, int64)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def pointer(self, m: Matrix, row: Lanes, column: Lanes) -> str:
+        down = self.e.mul(row, m.pitch)
+        along = self.e.mul(column, self.number(m.dtype.itemsize))
+        return self.at(self.e.add(self.e.add(m.address, down), along))
+
+    def at(self, address: Lanes) -> str:
+        return self.w.raw(f"inttoptr i64 {address.text} to ptr")
+
+    def whole(self, m: Matrix, row: Lanes, column: Lanes, width: int) -> Lanes:
+        """Numbers of a row that all exist."""
+        text = Lanes("", m.dtype, width, 0).type
+        loaded = self.w.raw(f"load {text}, ptr {self.pointer(m, row, column)}, align {m.dtype.itemsize}")
+        return Lanes(loaded, m.dtype, width, self.w.depth)
+
+    def masked(self, m: Matrix, row: Lanes, column: Lanes, width: int) -> Lanes:
+        """Numbers of a row, 0 for those that do not exist; memory without any is not touched."""
+        place = self.e.add(self.e.iota(width, int32), self.e.splat(self.e.convert(column, int32), width))
+        start, stop = (self.e.splat(self.e.convert(x, int32), width) for x in (m.columns.start, m.columns.stop))
+        there = self.within(m.rows, row, row)
+        lanes = self.e.and_(self.e.cmp("ge", place, start), self.e.cmp("lt", place, stop))
+        lanes = self.e.and_(lanes, self.e.splat(there, width))
+        end = self.e.add(column, self.number(width))
+        some = self.e.and_(self.e.cmp("gt", end, m.columns.start), self.e.cmp("lt", column, m.columns.stop))
+        some = self.e.and_(some, there)
+        pointer = self.w.raw(f"select i1 {some.text}, ptr {self.pointer(m, row, column)}, ptr {self.w.harmless()}")
+        kind = Lanes("zeroinitializer", m.dtype, width, 0)
+        args = ("ptr", pointer), ("i32", str(m.dtype.itemsize)), (lanes.type, lanes.text), (kind.type, kind.text)
+        name = f"llvm.masked.load.{intrinsic_suffix(m.dtype, width)}.p0"
+        return Lanes(self.w.call(kind.type, name, args), m.dtype, width, self.w.depth)
+
+    def within(self, span: Span, first: Lanes, last: Lanes) -> Lanes:
+        return self.e.and_(self.e.cmp("ge", first, span.start), self.e.cmp("lt", last, span.stop))
+
+    def read(self, m: Matrix, places: list[tuple[Lanes, Lanes]], width: int) -> list[Lanes]:
+        """Pieces of rows, the first and last of which say whether all of them exist."""
+        (row, column), (last, end) = places[0], places[-1]
+        inside = self.e.and_(self.within(m.rows, row, last),
+                             self.within(m.columns, column, self.e.add(end, self.number(width - 1))))
+        sides: list[Callable[[], list[Lanes]]] = [
+            lambda: [self.whole(m, *place, width) for place in places],
+            lambda: [self.masked(m, *place, width) for place in places],
+        ]
+        return self.w.branch(inside.text, sides)
+
+    def store(self, value: Lanes, pointer: str, align: int) -> None:
+        self.w.line(f"store {value.typed}, ptr {pointer}, align {align}")
+
+    # --- the right operand --------------------------------------------------------------------------------------
+
+    def panels(self, m: Matrix, target: Buffer, base: Lanes, depth: Lanes, per: int) -> None:
+        """Rows of K; `depth` numbers of it are wanted."""
+        width = min(target.panel, self.bytes // m.dtype.itemsize)
+        lanes = self.bytes // (m.dtype.itemsize * per)
+        with self.w.loop("0", self.count(target), "1") as p, self.w.loop("0", self.words(depth, per).text, "1") as g:
+            first, row = self.e.mul(p, self.number(target.panel)), self.e.mul(g, self.number(per))
+            columns = [self.plus(first, c) for c in range(0, target.panel, width)]
+            pieces = self.read(m, [(self.plus(row, t), column) for t in range(per) for column in columns], width)
+            start = self.place(target, base, p, g, m.dtype.itemsize * per)
+            for i, words in enumerate(pieces if per == 1 else self.join(pieces, per, lanes)):
+                self.store(words, self.step(start, i * self.bytes), self.bytes)
+
+    def join(self, rows: list[Lanes], per: int, lanes: int) -> list[Lanes]:
+        """Registers of words, from as many rows as a word has numbers."""
+        n = rows[0].width
+        while len(rows) > 2:
+            rows = [self.e.shuffle(a, b, list(range(2 * a.width))) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+        picks = [[n * t + i for i in range(start, start + lanes) for t in range(per)] for start in range(0, n, lanes)]
+        return [self.e.shuffle(rows[0], rows[1], p) for p in picks]
+
+    def turned(self, m: Matrix, target: Buffer, base: Lanes, depth: Lanes, per: int) -> None:
+        """Rows of N: they become columns, a square of one register's words at a time."""
+        numbers = self.bytes // m.dtype.itemsize
+        lanes = numbers // per
+        rows, squares = -(-target.shape[-1] // lanes), self.words(depth, numbers)
+        with self.w.loop("0", str(rows), "1") as i, self.w.loop("0", squares.text, "1") as j:
+            first, column = self.e.mul(i, self.number(lanes)), self.e.mul(j, self.number(numbers))
+            pieces = self.read(m, [(self.plus(first, r), column) for r in range(lanes)], numbers)
+            square = transposed(self.e, [self.as_words(piece, per) for piece in pieces])
+            within = self.number(target.panel // lanes)
+            panel, part = self.e.binary("udiv", i, within), self.e.binary("urem", i, within)
+            start = self.place(target, base, panel, self.e.mul(j, self.number(lanes)), m.dtype.itemsize * per)
+            start = self.e.add(start, self.e.mul(part, self.number(self.bytes)))
+            for c, words in enumerate(square):
+                self.store(words, self.step(start, c * target.panel * m.dtype.itemsize * per), self.bytes)
+
+    def as_words(self, piece: Lanes, per: int) -> Lanes:
+        if per == 1:
+            return piece
+        lanes = piece.width // per
+        return Lanes(self.w.raw(f"bitcast {piece.typed} to <{lanes} x i32>"), int32, lanes, self.w.depth)
+
+    def sums(self, target: Buffer, base: Lanes, depth: Lanes, total: Callable[[Lanes, Lanes], Lanes]) -> None:
+        """Below every panel of bytes, what the flipped signs of the left side add to its columns."""
+        lanes = self.bytes // 4
+        with self.w.loop("0", self.count(target), "1") as p:
+            slots = [self.w.slot(f"<{lanes} x i32>") for _ in range(target.panel // lanes)]
+            for slot in slots:
+                self.w.line(f"store <{lanes} x i32> zeroinitializer, ptr {slot}")
+            with self.w.loop("0", self.words(depth, 4).text, "1") as g:
+                start = self.place(target, base, p, g, 4)
+                for i, slot in enumerate(slots):
+                    old, word = self.int32s(slot, lanes), self.int32s(self.step(start, i * self.bytes), lanes)
+                    self.store(total(old, word), slot, self.bytes)
+            start = self.place(target, base, p, self.number(target.rows - 1), 4)
+            for i, slot in enumerate(slots):
+                times = self.e.shl(self.int32s(slot, lanes), self.e.const(7, int32))
+                self.store(times, self.step(start, i * self.bytes), self.bytes)
+
+    def int32s(self, pointer: str, lanes: int) -> Lanes:
+        return Lanes(self.w.raw(f"load <{lanes} x i32>, ptr {pointer}, align 64"), int32, lanes, self.w.depth)
+
+    # --- the left operand ---------------------------------------------------------------------------------------
+
+    def rows(self, m: Matrix, first: Lanes, count: int, target: Buffer, base: Lanes, depth: Lanes, flip: bool) -> None:
+        """A block of rows, with the signs of its bytes flipped where that is wanted."""
+        width = self.bytes // m.dtype.itemsize
+        pitch = self.number(target.pitch * m.dtype.itemsize)
+        with self.w.loop("0", str(count), "1") as r:
+            row, out = self.e.add(first, r), self.e.add(base, self.e.mul(r, pitch))
+
+            def copy(get: Callable[[Matrix, Lanes, Lanes, int], Lanes]) -> list[Lanes]:
+                with self.w.loop("0", depth.text, str(width)) as k:
+                    piece = get(m, row, k, width)
+                    if flip:
+                        piece = self.e.xor(piece, self.e.splat(self.e.const(_SIGN & 255, uint8), width))
+                    along = self.e.mul(k, self.number(m.dtype.itemsize))
+                    self.store(piece, self.at(self.e.add(out, along)), self.bytes)
+                return []
+
+            reach = self.e.add(depth, self.number(width - 1))
+            reach = self.e.and_(reach, self.number(-width))
+            inside = self.e.and_(self.within(m.rows, row, row), self.within(m.columns, self.number(0),
+                self.e.sub(reach, self.number(1))))
+            self.w.branch(inside.text, [lambda: copy(self.whole), lambda: copy(self.masked)])
+
+    # --- places -------------------------------------------------------------------------------------------------
+
+    def words(self, depth: Lanes, per: int) -> Lanes:
+        """How many words, or squares, hold so many numbers."""
+        if per == 1:
+            return depth
+        return self.e.binary("udiv", self.plus(depth, per - 1), self.number(per))
+
+    def count(self, target: Buffer) -> str:
+        return str(-(-target.shape[-1] // target.panel))
+
+    def plus(self, a: Lanes, n: int) -> Lanes:
+        return self.e.add(a, self.number(n)) if n else a
+
+    def step(self, start: Lanes, n: int) -> str:
+        return self.at(self.plus(start, n))
+
+    def place(self, target: Buffer, base: Lanes, panel: Lanes, row: Lanes, size: int) -> Lanes:
+        """Address of a row of a panel, of words of some size."""
+        pitch = target.panel * size
+        before = self.e.mul(panel, self.number(target.rows * pitch))
+        return self.e.add(base, self.e.add(before, self.e.mul(row, self.number(pitch))))

@@ -1,0 +1,241 @@
+"""Loops that add up products along K, in steps that suit the machine.
+
+`for k in range(0, K, 32): acc = dot(a[:, k : k + 32], b[k : k + 32, :], acc)` is one sum, whatever the step: every
+element of the result adds the same products in the same order. A step that is larger, or that divides K more evenly,
+loads and stores the accumulator less often and packs longer panels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pypto.backends.cpu.operands import joined_bytes, matching
+from pypto.backends.cpu.pull import is_tile, plain_reshape
+from pypto.backends.cpu.target import CpuTarget
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import int64
+from pypto.ops.build import OpBuilder
+from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.pattern import constant_of
+
+_ROW_BYTES: Final = 1024  # of a step along K: a panel of two registers' columns then fits into the first-level cache
+_TILES_BYTES: Final = 512 << 10  # both operands' tiles, in half of a second-level cache
+_UNIT: Final = 16  # steps are multiples of it: of what kernels unroll, and of the numbers in a word
+_KEEPS_ZERO: Final = frozenset({"cast", "neg", "abs", "permute", "reshape", "broadcast_to", "tile_load", "bitcast"})
+
+
+def restep(function: Function, target: CpuTarget) -> Function:
+    """The function with its sums of products in better steps."""
+    return rewrite(function, Restep(target), OpBuilder)
+
+
+@dataclass
+class Sum:
+    """A loop that does nothing but add up products; `along` is the dimension in which each tile runs with the index."""
+
+    op: Op
+    step: int
+    inside: set[Value]
+    varying: set[Value]  # what depends on the index
+    along: dict[Value, int] = field(default_factory=dict)
+    dots: list[Op] = field(default_factory=list)
+
+    @property
+    def index(self) -> Value:
+        return self.op.regions[0].args[0]
+
+    @property
+    def loads(self) -> list[tuple[Op, int]]:
+        """Loads that run with the index, and the dimension in which they do."""
+        return [(v.op, d) for v, d in self.along.items() if v.op is not None and v.op.name == "tile_load"]
+
+    @property
+    def keeps_zero(self) -> bool:
+        """True when what lies beyond the loads' extents adds nothing."""
+        return all(v.op is not None and (v.op.name in _KEEPS_ZERO or constant_of(v) == 0) for v in self.along)
+
+    @property
+    def reach(self) -> int:
+        """How far the loop goes from its start; 0 where that is not known."""
+        start, stop = (constant_of(v) for v in self.op.operands[:2])
+        if start is None or stop is None:
+            return 0
+        return max(0, -(-(int(stop) - int(start)) // self.step) * self.step)
+
+    def extent(self, load: Op, d: int) -> int | None:
+        """How far a load's elements exist from the loop's start, where that is known."""
+        access = Access.of(load)
+        first, extent = self.first(access.offsets[d]), constant_of(access.extents[d])
+        return None if first is None or extent is None else max(0, int(extent) - first)
+
+    def first(self, v: Value) -> int | None:
+        """The value of an offset as the loop starts."""
+        if v is self.index or v.op is None or constant_of(v) is not None:
+            number = constant_of(self.op.operands[0] if v is self.index else v)
+            return None if number is None else int(number)
+        parts = [self.first(x) for x in v.op.operands]
+        if None in parts or v.op.name not in ("cast", "add", "sub"):
+            return None
+        a, b = (*(p or 0 for p in parts), 0)[:2]
+        return a - b if v.op.name == "sub" else a + b
+
+    # --- recognising --------------------------------------------------------------------------------------------
+
+    def follow(self, v: Value, d: int) -> bool:
+        """True when a tile can be made with any size in dimension `d`, and moves by one element as the index does."""
+        if v in self.along or v.op is None or v.shape[d] != self.step:
+            return self.along.get(v) == d
+        self.along[v] = d
+        op, name = v.op, v.op.name
+        if name == "constant":
+            return True
+        if name == "broadcast_to" and (not op.operands[0].shape or op.operands[0].shape[d] == 1):
+            return op.operands[0] not in self.varying
+        if v not in self.inside:
+            return False
+        if name == "tile_load":
+            return self.load_runs(Access.of(op), d)
+        if name == "permute":
+            return self.follow(op.operands[0], op.attrs["dims"][d])
+        if name == "reshape":
+            before = matching(op.operands[0].shape, v.shape, d) if plain_reshape(op) else None
+            return before is not None and self.follow(op.operands[0], before)
+        return TABLE[name].elementwise and all(self.follow(x, d) for x in op.operands if is_tile(x))
+
+    def load_runs(self, access: Access, d: int) -> bool:
+        """True when the load's address grows by one element of the dimension with the index, and by nothing else."""
+        fixed = (access.base, *access.strides, *access.extents, *(v for i, v in enumerate(access.offsets) if i != d))
+        plain = access.mask is None and access.other is None and (not access.base.shape or access.base.shape[d] == 1)
+        return plain and self.varying.isdisjoint(fixed) and self.rate(access.offsets[d]) == 1
+
+    def rate(self, v: Value) -> int | None:
+        """How much an offset grows as the index grows by one."""
+        if v is self.index or v not in self.varying:
+            return int(v is self.index)
+        assert v.op is not None
+        rates = [self.rate(x) for x in v.op.operands]
+        if None in rates or v.op.name not in ("cast", "add", "sub"):
+            return None
+        a, b = (*(r or 0 for r in rates), 0)[:2]
+        return a - b if v.op.name == "sub" else a + b
+
+
+def find_sum(op: Op) -> Sum | None:
+    """The sum of products that a loop is."""
+    step = constant_of(op.operands[2]) if op.name == "for" else None
+    if step is None or step < 2 or len(op.operands) == 3:
+        return None
+    region = op.regions[0]
+    inside = {*region.args, *(v for o in region.ops for v in o.results)}
+    if any(o.regions or TABLE[o.name].effect not in (Effect.PURE, Effect.READ) for o in region.body):
+        return None
+    found = Sum(op, int(step), inside, dependents(region.body, region.args[0]))
+    uses = Counter(v for o in region.ops for v in o.operands)
+    for arg, result in zip(region.args[1:], region.terminator.operands, strict=True):
+        dot = result.op
+        if dot is None or dot.name != "dot" or dot.operands[2:] != (arg,) or uses[arg] != 1 or uses[result] != 1:
+            return None
+        rank = len(dot.operands[0].shape)
+        found.dots.append(dot)
+        if not found.follow(dot.operands[0], rank - 1) or not found.follow(dot.operands[1], rank - 2):
+            return None
+    others = (o for o in region.body if o not in found.dots and not any(v in found.along for v in o.results))
+    return None if any(v in found.along for o in others for v in o.operands) else found
+
+
+def dependents(ops: Iterable[Op], index: Value) -> set[Value]:
+    found = {index}
+    for op in ops:
+        if not found.isdisjoint(op.operands):
+            found.update(op.results)
+    return found
+
+
+def best_step(found: Sum, target: CpuTarget) -> int:
+    """As deep as fits the caches, where K is known, and such that no rest is left."""
+    most = min(most_depth(dot, target) for dot in found.dots)
+    if found.keeps_zero and found.reach:
+        extents = [found.extent(load, d) for load, d in found.loads]
+        known = [n for n in extents if n is not None]
+        needed = min(found.reach, max(known)) if known and len(known) == len(extents) else found.reach
+        count = max(1, -(-needed // most))
+        return max(_UNIT, -(-needed // (count * _UNIT)) * _UNIT)
+    trips = found.reach // found.step
+    return found.step * next((n for n in range(min(most // found.step, trips), 0, -1) if trips % n == 0), 1)
+
+
+def most_depth(dot: Op, target: CpuTarget) -> int:
+    a, b = dot.operands[:2]
+    size = joined_bytes(a, b, target)
+    return max(_UNIT, min(_ROW_BYTES, _TILES_BYTES // (a.shape[-2] + b.shape[-1])) // size // _UNIT * _UNIT)
+
+
+@dataclass
+class Restep:
+    """The rule: loops get a new step, and the tiles in them a new size."""
+
+    target: CpuTarget
+    sizes: dict[Value, tuple[int, ...]] = field(default_factory=dict)
+    extents: dict[Op, tuple[int, Value]] = field(default_factory=dict)  # of loads that must end with the loop
+
+    def __call__(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        found = find_sum(op) if op.name == "for" else None
+        step = best_step(found, self.target) if found is not None else 0
+        if found is not None and step != found.step:
+            return self.loop(rewriter, found, step)
+        return self.resized(rewriter, op) if op.results and op.results[0] in self.sizes else None
+
+    def loop(self, rewriter: Rewriter[OpBuilder], found: Sum, step: int) -> Sequence[Value]:
+        b = rewriter.builder
+        op, hidden = found.op, {}
+        self.sizes.update((v, (*v.shape[:d], step, *v.shape[d + 1 :])) for v, d in found.along.items())
+        self.extents.update((load, (d, self.end(rewriter, b, found, load, d))) for load, d in found.loads
+                            if self.may_exceed(found, load, d))
+        for v in found.along:
+            if v not in found.inside and v.op is not None:
+                hidden[v] = rewriter.mapping[v]
+                rewriter.mapping[v] = self.resized(rewriter, v.op)[0]
+        start, stop, _, *inits = rewriter.operands(op)
+        operands = (start, stop, b.constant(step, start.dtype), *inits)
+        types, regions = tuple(r.type for r in op.results), (rewriter.region(op.regions[0]),)
+        new = b.create(op.name, operands, op.attrs, types, regions)
+        rewriter.mapping.update(hidden)
+        return new.results
+
+    def may_exceed(self, found: Sum, load: Op, d: int) -> bool:
+        """True unless the load's elements are known to end no later than the loop."""
+        extent = found.extent(load, d)
+        return extent is None or extent > found.reach
+
+    def end(self, rewriter: Rewriter[OpBuilder], b: OpBuilder, found: Sum, load: Op, d: int) -> Value:
+        """The extent that ends where the loop's last step did."""
+        start = rewriter.operands(found.op)[0]
+        over = {found.index: b.emit("add", start, b.constant(found.reach, start.dtype))}
+
+        def at_end(v: Value) -> Value:
+            if v not in found.varying:
+                return rewriter.value(v)
+            if v not in over:
+                assert v.op is not None
+                over[v] = b.create(v.op.name, tuple(map(at_end, v.op.operands)), v.op.attrs, (v.type,)).result
+            return over[v]
+
+        access = Access.of(load)
+        last = b.cast(at_end(access.offsets[d]), int64)
+        return b.emit("minimum", rewriter.value(access.extents[d]), last, propagate_nan=False)
+
+    def resized(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
+        old, shape = op.results[0], self.sizes[op.results[0]]
+        operands, attrs = list(rewriter.operands(op)), dict(op.attrs)
+        if "shape" in attrs:
+            attrs["shape"] = shape
+        if op in self.extents:
+            d, end = self.extents[op]
+            operands[1 + 2 * len(shape) + d] = end
+        return rewriter.builder.create(op.name, tuple(operands), attrs, (old.tile.with_shape(shape),)).results

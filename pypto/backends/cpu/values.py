@@ -1,0 +1,145 @@
+"""Lanes of a value at an index map: known already, read from memory or scratch, or computed where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pypto.backends.cpu.access import AccessEmitter
+from pypto.backends.cpu.crosswise import Crossing, moved, squares
+from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.memory import Chunk, register_dtype
+from pypto.backends.cpu.plan import may_alias
+from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map, pulled_operands
+from pypto.errors import CompilerBug
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.types import PtrType, float32, int64
+from pypto.ops.memory import Access
+from pypto.ops.table import TABLE
+
+_AS_IS = ("where", "neg", "maximum", "minimum", "cast", "bitcast")  # results of these need no rounding to 16 bits
+
+
+class ValueEmitter:
+    """Emits values over an environment of scalars and the addresses of buffers."""
+
+    def __init__(self, e: LaneEmitter, function: Function, env: dict[Value, Lanes], buffers: dict[Value, Buffer],
+                 base: Callable[[Buffer], Lanes]) -> None:
+        self.e, self.w = e, e.w
+        self.function = function
+        self.env = env
+        self.buffers, self.base = buffers, base
+        self.memory = AccessEmitter(e, env.__getitem__)
+        self.crossing = Crossing(self.in_memory, self.changes, env.__getitem__)
+        self.side = 1  # lanes of a register
+        self.own: set[Value] = set()  # values that the running body computes, not reads
+        self.stores: list[Op] = []  # of the running nest
+        self.ahead: set[Op] = set()  # loads that ask for what the next program will load
+
+    def operand(self, v: Value, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        return self.value(v, operand_map(op, v, index), at)
+
+    def optional(self, v: Value | None, op: Op, index: IndexMap, at: Chunk) -> Lanes | None:
+        return None if v is None else self.operand(v, op, index, at)
+
+    def value(self, v: Value, index: IndexMap, at: Chunk) -> Lanes:
+        """Lanes of a value at an index map: known already, read from scratch, or computed here."""
+        if not is_tile(v):
+            return self.env[v]
+        key = self.key(v, index, at)
+        for frame in reversed(self.w.frames[self.w.base :]):
+            if key in frame.memo:
+                return frame.memo[key]
+        if at.rows and self.crossing.crosses(v, index, at.lanes, at.across):
+            for row, held in zip(at.rows, squares(self, v, index, at, self.side), strict=True):
+                self.w.frames[-1].memo[self.key(v, index, moved(at, at.across, row))] = held
+            return self.w.frames[-1].memo[key]
+        buffer = self.in_memory(v)
+        if buffer is not None:
+            result = self.memory.read(buffer, self.base(buffer), index, at)
+        else:
+            if v.op is None:
+                raise CompilerBug(f"a value of type {v.type} has no memory")
+            result = self.computed(v.op, index, at)
+        self.w.frames[max(result.level, self.w.base)].memo[key] = result
+        return result
+
+    def key(self, v: Value, index: IndexMap, at: Chunk) -> object:
+        places = tuple((p, at.index[p].text) if p is not None else None for p in index)
+        return v, places, at.width, at.tail, at.lanes
+
+    def in_memory(self, v: Value) -> Buffer | None:
+        """The buffer that the running body reads a value from."""
+        return self.buffers.get(v) if v not in self.own else None
+
+    def changes(self, v: Value) -> bool:
+        """True when the nest writes what reading a value from memory reads."""
+        buffer = self.in_memory(v)
+        if buffer is not None or v.op is None:
+            return buffer is not None and buffer.memory in self.memory.written
+        if any(may_alias(self.function, v.op, store) for store in self.stores):
+            return True
+        index = tuple(range(len(v.shape)))  # its pointers and its mask may come from memory, too
+        operands = [(x, operand_map(v.op, x, index)) for x in pulled_operands(v.op)]
+        return any(self.changes(leaf) for x, i in operands for leaf, _ in self.crossing.leaves(x, i, set()))
+
+    def computed(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        if op.name in ("broadcast_to", "reshape", "permute", "ptr_cast"):  # an address is the pointer itself
+            return self.operand(op.operands[0], op, index, at)
+        if op.name == "constant":
+            value: Any = op.attrs["value"]
+            return self.e.const(value, op.results[0].dtype)
+        if op.name == "undef":
+            return self.e.const(0, register_dtype(op.results[0].tile.elem))
+        if op.name == "arange":
+            return self.arange(op, index, at)
+        if op.name == "addptr":
+            return address(self.e, op, *(self.operand(v, op, index, at) for v in op.operands))
+        if op.name in PICKS:
+            return self.picked(op, index, at)
+        if op.name == "tile_load":
+            access = Access.of(op)
+            base = self.operand(access.base, op, index, at)
+            mask = self.optional(access.mask, op, index, at)
+            other = self.optional(access.other, op, index, at) if at.masked or mask is not None else None
+            if op in self.ahead:
+                self.memory.prefetch(access, op.results[0].dtype, base, index, at)
+            level = self.w.depth if self.changes(op.results[0]) else self.w.base
+            return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other, level)
+        return self.apply(op, tuple(self.operand(v, op, index, at) for v in op.operands))
+
+    def apply(self, op: Op, operands: tuple[Lanes, ...]) -> Lanes:
+        """An elementwise op through the rule of its row; 16-bit floats compute in float32 and are rounded."""
+        result = register_dtype(op.results[0].tile.elem)
+        if op.name not in ("cast", "bitcast"):
+            operands = tuple(v.as_dtype(float32) if v.dtype.is_narrow else v for v in operands)
+        rule = TABLE[op.name].cpu
+        if not callable(rule):
+            raise CompilerBug(f"{op.name} has no rule for lanes")
+        lanes: Lanes = rule(self.e, op, *operands)
+        if result.is_narrow and (op.name not in _AS_IS or (op.name == "neg" and result.bits == 8)):  # not all have -0
+            return self.e.round_to(lanes, result)
+        return lanes.as_dtype(result)
+
+    def picked(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        """Elements of a kept tile at other places than the result's."""
+        source = self.buffers[op.operands[0]]
+        if op.name == "slice":
+            return self.memory.read(source, self.base(source), index, at, op.attrs["starts"], op.attrs["steps"])
+        where = self.operand(op.operands[1], op, index, at)
+        return self.memory.pick(source, self.base(source), index, at, where, op.attrs["axis"])
+
+    def arange(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+        dtype, p = op.results[0].dtype, index[0]
+        start: Any = op.attrs["start"]
+        first = self.e.add(self.e.convert(at.at(p), dtype), self.e.const(start, dtype))
+        return first if p is None or p != at.lanes or at.width == 1 else self.e.add(first, self.e.iota(at.width, dtype))
+
+
+def address(e: LaneEmitter, op: Op, base: Lanes, offset: Lanes) -> Lanes:
+    """Pointer plus a number of elements."""
+    elem = op.results[0].tile.elem
+    assert isinstance(elem, PtrType)
+    return e.add(base, e.mul(e.convert(offset, int64), e.const(elem.pointee.itemsize, int64)))

@@ -1,0 +1,300 @@
+"""Why a kernel was compiled as it was: accesses, stores past the caches, fusion, memory of its own, and versions.
+
+Everything here is asked of the parts that decide (access analysis, plan, fusion, emission), for the very IR and target
+of the version that the arguments lead to; nothing is decided again.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pypto.backends.cpu.access import never_streams, stream_alignment
+from pypto.backends.cpu.fuse import Fuser
+from pypto.backends.cpu.legalize import legalize
+from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt
+from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, needs_whole
+from pypto.backends.cpu.pull import can_pull, is_tile
+from pypto.backends.cpu.schedule import Scheduler
+from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage, place
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.types import TileType
+from pypto.jit import Kernel
+from pypto.loc import UNKNOWN, Loc
+from pypto.ops.memory import Access
+from pypto.passes import optimize
+from pypto.passes.affine import RULES
+from pypto.passes.pattern import constant_of
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was decided: about what (`topic`), for which place, what and why, and what would change it."""
+
+    topic: str
+    loc: Loc
+    text: str
+    way: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All findings for one version of a kernel, in the order of the source. `print` shows them under their lines."""
+
+    kernel: str
+    version: str
+    scratch_bytes: int
+    findings: tuple[Finding, ...]
+
+    def about(self, topic: str) -> list[Finding]:
+        """Findings of one topic: ``access``, ``stream``, ``fusion``, ``memory`` or ``version``."""
+        return [finding for finding in self.findings if finding.topic == topic]
+
+    def __str__(self) -> str:
+        lines = [f"{self.kernel}, compiled for {self.version}"]
+        lines.append(f"scratch memory: {size(self.scratch_bytes)} per thread")
+        for (file, line), group in groupby(self.findings, lambda f: (f.loc.user.file, f.loc.user.line)):
+            lines += ["", f"{Path(file).name}:{line}  {linecache.getline(file, line).strip()}"]
+            for finding in group:
+                lines.append(f"  {finding.topic:8}{finding.text}" + (f"; {finding.way}" if finding.way else ""))
+        return "\n".join(lines) + "\n"
+
+
+def explain(kernel: Kernel, *args: Any, **given: Any) -> Explanation:
+    """Explain the version of a kernel that a launch with these arguments runs; compiles it if need be.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto as pto
+    >>> @pto.jit
+    ... def total(x, y):
+    ...     y[0] = pto.sum(x[:])
+    >>> from pypto.debug.explain import explain
+    >>> [f.text for f in explain(total, np.ones((4, 8), np.float32)[:, 0], np.ones(1, np.float32)).about("access")]
+    ['its elements lie apart by a stride known at run time: each is loaded alone']
+    """
+    version = kernel.compile(*args, **given)
+    program = version.program
+    target = program.backend.target
+    function = legalize(optimize(program.function), target)
+    function.attrs["noalias"] = version.noalias
+    plan = make_plan(function, target)
+    storage = make_storage(plan, target)
+    items = Scheduler(plan, storage).region(function.body)
+    needed = place(storage.buffers)
+    found = [
+        *accesses(function),
+        *streams(function, items, target.last_level_bytes),
+        *fusion(Fuser(plan, storage), items),
+        *memory(plan, storage),
+        *versions(kernel, function.loc),
+    ]
+    ordered = sorted(found, key=lambda f: (f.loc.user.file, f.loc.user.line))
+    unique = {(f.topic, f.loc.user.file, f.loc.user.line, f.text): f for f in ordered}
+    return Explanation(kernel.signature.kernel, str(version), needed, tuple(unique.values()))
+
+
+def versions(kernel: Kernel, loc: Loc) -> Iterator[Finding]:
+    """Why there are several versions, where that is so."""
+    made = kernel.specializations
+    for number, version in enumerate(made, 1):
+        if len(made) > 1:
+            yield Finding("version", loc, f"number {number} of {len(made)}: {version.reason}")
+
+
+# --- accesses ------------------------------------------------------------------------------------------------------
+
+
+def accesses(function: Function) -> Iterator[Finding]:
+    """Loads and stores that are not made of whole contiguous registers."""
+    for op in function.walk():
+        if op.name not in ("tile_load", "tile_store"):
+            continue
+        access, verb = Access.of(op), op.name.removeprefix("tile_")
+        text, way = lanes(access, f"{verb}ed" if verb == "load" else "stored")
+        if text:
+            yield Finding("access", op.loc, text, way)
+        if access.mask is not None:
+            text = "its mask is no bound of an index: every element is tested"
+            yield Finding("access", op.loc, text, "a mask such as `offsets < n` becomes the end of the tile")
+
+
+def lanes(access: Access, done: str) -> tuple[str, str]:
+    """What neighbouring elements of an access are to each other, where they are no neighbours in memory."""
+    last = max((d for d, n in enumerate(access.shape) if n > 1), default=-1)
+    if last < 0:
+        return "", ""
+    if is_tile(access.base):
+        cause = bent(access.base)
+        why = f" that comes of {cause}" if cause else ""
+        if access.base.shape[last] == 1:
+            return f"rows are found by an index{why}; each row is contiguous", ""
+        way = "make the index a sum of `arange`s times numbers, if it is one"
+        return f"gather: every element has an address of its own{why}", way
+    stride = constant_of(access.strides[last])
+    if stride is None:
+        way = "pass an array whose last dimension is contiguous, or let the tile's last dimension follow it"
+        return f"its elements lie apart by a stride known at run time: each is {done} alone", way
+    if stride not in (0, 1):
+        return f"its elements lie {stride} apart: registers are put together from several places", ""
+    return "", ""
+
+
+def bent(base: Value) -> str:
+    """The op, with its line, that keeps pointers from being a base plus index times stride."""
+    seen: set[Value] = set()
+    waiting = [base]
+    while waiting:
+        v = waiting.pop(0)
+        if v.op is None or v in seen:
+            continue
+        seen.add(v)
+        if v.op.name not in RULES and is_tile(v):
+            return told(v.op)
+        waiting += v.op.operands
+    return ""
+
+
+def told(op: Op) -> str:
+    """An op with its line."""
+    name = {"tile_load": "a load", "tile_store": "a store"}.get(op.name, f"`{op.name}`")
+    return f"{name} in line {op.loc.user.line}" if op.loc != UNKNOWN else name
+
+
+# --- stores past the caches ----------------------------------------------------------------------------------------
+
+
+def streams(function: Function, items: list[Item], last_level: int) -> Iterator[Finding]:
+    """When stores go past the caches, or why they never do."""
+    mates = {s.op: [o.op for o in nest.stmts if o.kind == "store" and o.op] for nest in items if isinstance(nest, Nest)
+             for s in nest.stmts}  # fmt: skip
+    for op in function.walk():
+        if op.name != "tile_store" or Access.of(op).shape == (1,) * len(Access.of(op).shape):
+            continue
+        reason = cached(op, mates.get(op))
+        if reason:
+            yield Finding("stream", op.loc, f"the store goes through the caches: {reason}")
+            continue
+        access = Access.of(op)
+        assert access.value is not None
+        programs = last_level // (math.prod(access.shape) * access.value.dtype.itemsize)
+        text = f"the store goes past the caches in grids of more than {programs:,} programs, {size(last_level)} in all"
+        way = f"its rows must then begin at multiples of {stream_alignment(access)} bytes"
+        yield Finding("stream", op.loc, text, way)
+
+
+def cached(op: Op, mates: list[Op] | None) -> str:
+    """Why a store never goes past the caches; `mates` are its nest's stores, None where a program runs that often."""
+    if mates is None:
+        return "it is in a loop or a branch"
+    other = next((o for o in mates if o is not op and never_streams(Access.of(o))), None)
+    beside = f"the one in line {other.loc.user.line}, in the same loop, does" if other is not None else ""
+    return never_streams(Access.of(op)) or beside
+
+
+# --- fusion --------------------------------------------------------------------------------------------------------
+
+
+def fusion(fuser: Fuser, items: list[Item]) -> Iterator[Finding]:
+    """Why neighbouring nests are two."""
+    before: Nest | None = None
+    scalars: list[Op] = []  # since that nest
+    for item in items:
+        if isinstance(item, Scalar):
+            scalars.append(item.op)
+            continue
+        if isinstance(item, Nest) and before is not None:
+            yield from apart(fuser, before, scalars, item)
+        before, scalars = item if isinstance(item, Nest) else None, []
+        for region in item.regions if isinstance(item, Control) else ():
+            yield from fusion(fuser, region)
+
+
+def apart(fuser: Fuser, a: Nest, scalars: list[Op], b: Nest) -> Iterator[Finding]:
+    """Why what begins a nest is not in the one before."""
+    for stmt in (*a.stmts, *b.stmts):
+        fuser.reads[stmt] = fuser.all_reads(stmt)
+    stmt = b.stmts[0]
+    reason = refusal(fuser, a, scalars, stmt)
+    if reason:
+        text = f"not in one loop with line {place_of(a.stmts[-1]).user.line}: {reason}"
+        yield Finding("fusion", place_of(stmt), text)
+
+
+def refusal(fuser: Fuser, nest: Nest, scalars: list[Op], stmt: Stmt) -> str:
+    """Why a statement is not in a nest, in the order in which fusion asks; empty where nothing flows between them."""
+    numbers = {s.result for s in nest.stmts if s.kind in ("reduce", "arg")}
+    for op in scalars:
+        if numbers.intersection(op.operands):
+            numbers.update(op.results)
+    if numbers & fuser.reads[stmt].scalars:
+        return "it needs the number that a reduction there gives at its end"
+    for other in nest.stmts:
+        if fuser.conflict(other, stmt):
+            store = other if other.kind == "store" else stmt
+            shared = store.op is not None and any(may_alias(fuser.plan.function, op, store.op)
+                for op, _ in fuser.reads[stmt if store is other else other].loads)  # fmt: skip
+            return "one stores to memory that the other may touch" + (" (arrays that may overlap)" if shared else "")
+    met = [o for o in nest.stmts if fuser.touches(o, stmt) or fuser.touches(stmt, o)]
+    return next((why for why in (unlike(fuser, other, stmt) for other in met) if why), "")
+
+
+def unlike(fuser: Fuser, a: Stmt, b: Stmt) -> str:
+    """Why two statements share no loop; empty where they could."""
+    if fuser.common_outer(a, b) > 0:
+        return ""
+    if a.reduced and fuser.depends(a, b):
+        return "it needs the whole of a reduction"
+    if "scan" in (a.kind, b.kind):
+        return "a scan runs in a nest of its own"
+    if not a.loops or not b.loops or a.domain[a.loops[0]] != b.domain[b.loops[0]]:
+        sizes = ("x".join(map(str, s.sizes)) or "one element" for s in (b, a))
+        return "their loops differ: " + " and ".join(sizes)
+    if fuser.common(a, b) < 1:
+        return "it reads elements that are made in other rounds of the loop (another order, or a shared buffer)"
+    return "their only common loop runs along the lanes of registers"
+
+
+def place_of(stmt: Stmt) -> Loc:
+    op = stmt.op or (stmt.value.op if stmt.value is not None else None)
+    return op.loc if op is not None else UNKNOWN
+
+
+# --- memory --------------------------------------------------------------------------------------------------------
+
+
+def memory(plan: Plan, storage: Storage) -> Iterator[Finding]:
+    """Tiles that are kept in scratch memory, not in registers."""
+    for v in plan.readers:
+        if v.op is None or v not in plan.kept or is_view(v) or v not in storage.of or storage.of[v].unused:
+            continue
+        if isinstance(v.type, TileType) and can_pull(v.op):
+            held = size(storage.of[v].elements * item_bytes(v.tile.elem))
+            text = f"the tile that `{v.op.name}` makes takes {held} of memory: {kept_for(plan, v.op, v)}"
+            yield Finding("memory", v.op.loc, text)
+
+
+def kept_for(plan: Plan, op: Op, v: Value) -> str:
+    """The reason of `plan.decide`, in words."""
+    user = next((user for user in plan.uses[v] if needs_whole(user, v)), None)
+    if user is not None:
+        how = "needs it whole" if user.name == "dot" else "reads it in another order than it is made in"
+        return f"{told(user)} {how}"
+    if is_changed(plan, op, v):
+        return "a store may change what it was loaded from before its last use"
+    if len(plan.readers[v]) > 1:
+        return f"{len(plan.readers[v])} statements read it, and making it again would take longer"
+    return "it is made once and read in every round of a loop"
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    for unit, n in (("MB", 1 << 20), ("KB", 1 << 10)):
+        if count >= n:
+            return f"{count / n:.3g} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,57 @@
+"""The counter that profiled kernels read, and what it is in nanoseconds."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_BASELINE = 0.01  # seconds; a reading is off by well under a microsecond
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The counter, with nanoseconds per count."""
+
+    read: Callable[[], int]
+    ns: float
+    keep: object = None
+
+    def now(self) -> tuple[int, int]:
+        """The counter, and `time.perf_counter_ns` at the same moment: the closest of a few pairs."""
+        pairs = []
+        for _ in range(5):
+            before = time.perf_counter_ns()
+            count = self.read()
+            after = time.perf_counter_ns()
+            pairs.append((after - before, count, (before + after) // 2))
+        _, count, at = min(pairs)
+        return count, at
+
+
+@functools.lru_cache(maxsize=1)
+def clock() -> Clock:
+    """The machine's clock, calibrated once per process.
+
+    Raises
+    ------
+    RuntimeError
+        When the counter stands still.
+    """
+    from pypto.backends.cpu.timing import CLOCK, clock_text
+    from pypto.compile import session
+    from pypto.options import KernelOptions
+
+    backend = session().backend(KernelOptions())
+    code = backend.stored("clock", lambda: backend.engine.compile(clock_text(backend.target.triple)))
+    loaded = backend.engine.load(code, CLOCK)
+    read = ctypes.CFUNCTYPE(ctypes.c_uint64)(loaded.address)
+    rough = Clock(read, 0.0, loaded)
+    first, start = rough.now()
+    time.sleep(_BASELINE)
+    last, end = rough.now()
+    if last <= first:
+        raise RuntimeError("this machine's counter of cycles stands still")
+    return Clock(read, (end - start) / (last - first), loaded)

@@ -1,0 +1,267 @@
+"""`pto.profile`: watches the launches of a `with` block."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pypto.jit import Kernel
+from pypto.runtime.launch import Values
+from pypto.runtime.mode import MODE, Sizes, mode
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pypto.profiler.recording import Recording
+    from pypto.profiler.rows import Row
+
+_EVENTS_PER_LAUNCH = 1 << 14  # on one thread
+
+
+@dataclass(slots=True)
+class Launch:
+    """One launch.
+
+    `start_ns` counts from the beginning of the profile; `events` hold, per thread, rows of site, program, begin and
+    end, the last two in nanoseconds like `start_ns`. `sites` is empty where the kernel ran without timing itself.
+    """
+
+    kernel: str
+    grid: Sizes
+    threads: int
+    start_ns: int
+    wall_ns: int
+    sites: tuple[Any, ...] = ()
+    events: list[Any] = field(default_factory=list)
+    thread: int = 0  # that made the launch
+    process: int = 0
+
+
+@dataclass(slots=True)
+class Version:
+    """The sum of all launches of one compiled version: cycles and runs by site, and the cycles of some programs."""
+
+    kernel: Kernel
+    sites: tuple[Any, ...]
+    totals: Any = 0
+    samples: list[Any] = field(default_factory=list)
+    launches: int = 0
+    programs: int = 0
+    wall_ns: int = 0
+
+
+class Profile:
+    """What `profile` gives; see there.
+
+    Attributes
+    ----------
+    launches : list of Launch
+        Every launch, in order, as far as the limit allows.
+    dropped : dict of str to int
+        Events, programs and launches beyond the limit: they count in every total, but not in the timeline, in minimum
+        and median, or in `launches`.
+    problems : list of str
+        Why launches were not timed inside, for those where that is so.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.launches: list[Launch] = []
+        self.dropped = {"events": 0, "programs": 0, "launches": 0}
+        self.problems: list[str] = []
+        self.versions: dict[tuple[int, tuple[Any, ...]], Version] = {}
+        self.limit = self.room = limit  # in events
+        self.outer: Profile | None = None
+        self.start_ns = 0
+        self.process = os.getpid()
+        self._lock = threading.Lock()
+        self._block = contextlib.ExitStack()
+        self._open = False
+
+    def __enter__(self) -> Profile:
+        if self._open:
+            raise RuntimeError("this profile is open already; use another `with pto.profile() as …` inside")
+        around = getattr(MODE.get().watch, "__self__", None)
+        self.outer = around if isinstance(around, Profile) else None
+        self._block.enter_context(mode(watch=self.watch))
+        self.start_ns = self.start_ns or time.perf_counter_ns()
+        self._open = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open = False
+        self._block.close()
+
+    # --- what it found -------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Rows by kernel, label and line, as plain data: `dataclasses.asdict` makes one a dict for JSON."""
+        from pypto.profiler.rows import make_rows
+
+        return make_rows(list(self.versions.values()))
+
+    def table(self) -> Table:
+        """The rows as a table of `rich`, which `rich.print` and a notebook show."""
+        from pypto.profiler.table import make_table
+
+        return make_table(self)
+
+    def timeline(self, path: str | os.PathLike[str]) -> Path:
+        """Write a timeline for ui.perfetto.dev or chrome://tracing: JSON with a track for every thread."""
+        from pypto.profiler.timeline import timeline_text
+
+        Path(path).write_text(timeline_text(self), encoding="utf-8")
+        return Path(path)
+
+    def __str__(self) -> str:
+        from pypto.profiler.table import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from pypto.profiler.table import as_html
+
+        return as_html(self)
+
+    # --- launches ------------------------------------------------------------------------------------------------
+
+    def watch(self, kernel: Kernel, sizes: Sizes, values: Values, interpret: bool) -> None:
+        """Run a kernel and note its times. Whatever fails of the profiler, the kernel runs."""
+        if interpret:
+            self.plain(kernel, sizes, lambda: kernel.interpret(sizes, values))
+            return
+        try:
+            prepared = self.prepare(kernel, sizes, values)
+        except Exception as error:  # the user's own mistakes come again below, without the profiler
+            self.plain(kernel, sizes, lambda: kernel.execute(sizes, values), str(error))
+            return
+        plan, launch, recording, now = prepared
+        start = time.perf_counter_ns()
+        if sizes[0] * sizes[1] * sizes[2]:
+            plan.run(*launch)
+        wall = time.perf_counter_ns() - start
+        try:
+            self.collect(kernel, plan, launch, recording, (now, start, wall))
+        except Exception as error:  # the launch itself is done
+            self.note(f"{kernel.signature.kernel}: {error}")
+
+    def plain(self, kernel: Kernel, sizes: Sizes, call: Callable[[], None], problem: str = "") -> None:
+        """A launch of which only the whole time is known."""
+        start = time.perf_counter_ns()
+        call()
+        wall = time.perf_counter_ns() - start
+        if problem:
+            self.note(f"{kernel.signature.kernel}: {problem}")
+        made = Launch(kernel.signature.kernel, sizes, 1, start, wall, (), [], threading.get_native_id(), os.getpid())
+        for profile in self.all():
+            profile.add(kernel, made, None)
+
+    def prepare(self, kernel: Kernel, sizes: Sizes, values: Values) -> tuple[Any, tuple[Any, ...], Recording, Any]:
+        from pypto.profiler.clock import clock
+        from pypto.profiler.recording import Recording
+
+        plan, launch = kernel.profiled.ready(sizes, values)
+        _, _, _, scratch, threads = launch
+        artifact = plan.found.program.artifact
+        with self.locked():
+            events = max(0, min(self.room // threads, _EVENTS_PER_LAUNCH))
+        programs = min(events, -(-sizes[0] * sizes[1] * sizes[2]))
+        recording = Recording.begin(artifact, scratch, plan.slots[4], threads, events, programs)
+        return plan, launch, recording, clock().now()
+
+    def collect(self, kernel: Kernel, plan: Any, launch: tuple[Any, ...], recording: Recording, times: Any) -> None:
+        """Take over what a launch wrote, here and in the profiles around."""
+        from pypto.profiler.clock import clock
+
+        (count, at), start, wall = times
+        events = recording.kept_events()
+        for rows in events:
+            rows[:, 2:] = (rows[:, 2:] - count) * clock().ns + at
+        made = Launch(kernel.signature.kernel, launch[0], launch[4], start, wall,
+            plan.found.program.artifact.sites, events, threading.get_native_id(), os.getpid())
+        for profile in self.all():
+            profile.add(kernel, made, recording)
+
+    def add(self, kernel: Kernel, launch: Launch, recording: Recording | None) -> None:
+        """Count a launch, and keep of it what there is room for."""
+        x, y, z = launch.grid
+        with self.locked():
+            version = self.versions.setdefault((id(kernel), launch.sites), Version(kernel, launch.sites))
+            version.launches += 1
+            version.programs += x * y * z
+            version.wall_ns += launch.wall_ns
+            if recording is not None:
+                version.totals = version.totals + recording.totals
+                self.keep(version, launch, recording)
+            if len(self.launches) < self.limit:
+                self.launches.append(launch)
+            else:
+                self.dropped["launches"] += 1
+
+    def keep(self, version: Version, launch: Launch, recording: Recording) -> None:
+        """Events and programs of a launch, within the limit."""
+        events, samples = sum(map(len, launch.events)), recording.kept_programs()
+        lost, missed = recording.dropped
+        needed = events + samples.size // 4
+        if needed > self.room:
+            lost, missed, needed, launch.events, samples = lost + events, missed + len(samples), 0, [], samples[:0]
+        self.room -= needed
+        self.dropped["events"] += lost
+        self.dropped["programs"] += missed
+        if len(samples):
+            version.samples.append(samples)
+
+    def note(self, problem: str) -> None:
+        for profile in self.all():
+            if problem not in profile.problems:
+                profile.problems.append(problem)
+
+    def all(self) -> list[Profile]:
+        """This profile and those around it."""
+        return [self] if self.outer is None else [self, *self.outer.all()]
+
+    def locked(self) -> threading.Lock:
+        """The lock; a new one in a forked child, where another thread may have held it for ever."""
+        if self.process != os.getpid():
+            self.process, self._lock = os.getpid(), threading.Lock()
+        return self._lock
+
+
+def profile(limit: int = 200_000) -> Profile:
+    """Profile all launches of a `with` block: where their time goes, by kernel, label and source line.
+
+    Parts of a kernel are named by ``with pto.label("…"):``. The kernels are compiled once more, for the profile alone:
+    these versions read a clock around every statement that is left after fusion, and what was fused from several lines
+    names them all. Loops over tiles cost some percent, tiny programs more. Only launches of the block's own thread (or
+    of a context that is copied from it) are watched; all threads of such a launch are.
+
+    Parameters
+    ----------
+    limit : int
+        Events to keep, of 32 bytes each. Beyond it only totals are counted, and `dropped` says how many were not kept.
+
+    Returns
+    -------
+    Profile
+        With `rows` (plain data), `table()`, `timeline(path)`, and a table in notebooks and under `print`.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto as pto
+    >>> @pto.jit
+    ... def double(x, y):
+    ...     with pto.label("twice"):
+    ...         y[:] = x[:] * 2
+    >>> x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    >>> with pto.profile() as prof:
+    ...     double[(1,)](x, y)
+    >>> [(row.level, row.label, row.runs) for row in prof.rows[:3]]
+    [('kernel', '', 1), ('label', 'twice', 1), ('line', 'twice', 1)]
+    """
+    return Profile(limit)

@@ -1,0 +1,84 @@
+"""What a profiled kernel wrote down: memory for it before a launch, and what it says after."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pypto.backends.base import Site
+from pypto.backends.cpu.timing import AREA_WORDS, EVENT_WORDS, SITE_WORDS, area_bytes
+
+Counts = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(slots=True)
+class Recording:
+    """Memory of one launch.
+
+    `areas` are those at the ends of the threads' scratch, `events` and `programs` what the launch has room for: arrays
+    of shape (threads, records, words).
+    """
+
+    areas: list[Counts]
+    events: Counts
+    programs: Counts
+
+    @staticmethod
+    def begin(artifact: Any, scratch: int, step: int, threads: int, events: int, programs: int) -> Recording:
+        """Prepare the areas in a launch's scratch, which has `step` bytes per thread."""
+        sites = len(artifact.sites)
+        start = scratch + artifact.scratch_bytes - area_bytes(sites)
+        areas = [words_at(start + n * step, area_bytes(sites) // 8) for n in range(threads)]
+        shapes = (threads, events, EVENT_WORDS), (threads, programs, 1 + sites)
+        made = Recording(areas, *(np.empty(shape, np.int64) for shape in shapes))
+        for n, area in enumerate(areas):
+            area[:] = 0
+            area[0:2] = span(made.events[n])
+            area[3:5] = span(made.programs[n])
+        return made
+
+    @property
+    def totals(self) -> Counts:
+        """Counts of cycles and of runs by site: an array of shape (2, sites)."""
+        tables = [area[AREA_WORDS:].reshape(-1, SITE_WORDS) for area in self.areas]
+        return sum(tables[1:], tables[0].copy())[:, :2].T
+
+    @property
+    def dropped(self) -> tuple[int, int]:
+        """Events and programs that found no room."""
+        return sum(int(area[2]) for area in self.areas), sum(int(area[5]) for area in self.areas)
+
+    def kept_events(self) -> list[Counts]:
+        """Per thread, rows of site, program, begin and end."""
+        return [filled(rows, area[0]) for rows, area in zip(self.events, self.areas, strict=True)]
+
+    def kept_programs(self) -> Counts:
+        """A row of cycles per site for every program."""
+        kept = [filled(rows, area[3]) for rows, area in zip(self.programs, self.areas, strict=True)]
+        return np.concatenate(kept)[:, 1:]
+
+
+def words_at(address: int, count: int) -> Counts:
+    return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
+
+
+def span(rows: Counts) -> tuple[int, int]:
+    """Addresses of the first byte and of the one after the last."""
+    return rows.ctypes.data, rows.ctypes.data + rows.nbytes
+
+
+def filled(rows: Counts, end: int) -> Counts:
+    """A copy of the rows before an address."""
+    return rows[: (int(end) - rows.ctypes.data) // (8 * rows.shape[1])].copy() if rows.size else rows
+
+
+def own_time(cycles: Counts, sites: tuple[Site, ...]) -> Counts:
+    """What each site takes without the sites inside; the sites are the last axis."""
+    own = cycles.copy()
+    for number, site in enumerate(sites):
+        if site.parent >= 0:
+            own[..., site.parent] -= cycles[..., number]
+    return np.maximum(own, 0)

@@ -1,0 +1,111 @@
+"""A profile for people: a table in the terminal and in notebooks."""
+
+from __future__ import annotations
+
+import html
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pypto.profiler.rows import Row, ranges
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pypto.profiler.profile import Profile
+
+HEADINGS: Final = ("share", "total", "runs", "min", "median", "GB/s", "GFLOP/s")
+NOTE: Final = "min and median: time in one program; GB/s and GFLOP/s: of one thread, whole tiles"
+_STYLES: Final = {"kernel": "bold", "label": "cyan", "line": ""}
+_CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums"
+_NAME: Final = "padding:2px 10px;text-align:left;white-space:pre;max-width:42em;overflow:hidden;text-overflow:ellipsis"
+_LOOKS: Final = {"kernel": "font-weight:600;border-top:1px solid #8888", "label": "font-weight:500;color:#0b7285",
+                 "line": ""}  # fmt: skip
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """The texts under `HEADINGS`."""
+    bandwidth, speed = (f"{n / row.total_ns:.1f}" if n and row.total_ns else "" for n in (row.bytes, row.flops))
+    times = ("" if t is None else duration(t) for t in (row.min_ns, row.median_ns))
+    return (f"{row.share:.1%}", duration(row.total_ns), f"{row.runs:,}", *times, bandwidth, speed)
+
+
+def duration(ns: float) -> str:
+    """A time with three digits.
+
+    Examples
+    --------
+    >>> duration(1234.5), duration(12.0)
+    ('1.23 us', '12 ns')
+    """
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}" if ns < 999.5 * size else f"{ns / size:.0f} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def name(row: Row) -> str:
+    """What the row is about."""
+    if row.level == "line":
+        return f"{ranges(row.lines)}  {row.source}".strip()
+    return row.kernel if row.level == "kernel" else row.label.rpartition("/")[2]
+
+
+def place(rows: tuple[Row, ...], kernel: str) -> str:
+    """Name of the file that a kernel stands in."""
+    return next((Path(row.file).name for row in rows if row.kernel == kernel and row.file), "")
+
+
+def remarks(profile: Profile) -> list[str]:
+    """What a reader must know of what is missing."""
+    lost = [f"{count:,} {what}" for what, count in profile.dropped.items() if count]
+    told = [f"beyond the limit of {profile.limit:,}, only in the totals: {', '.join(lost)}"] if lost else []
+    return [NOTE, *told, *(f"not timed inside: {problem}" for problem in profile.problems)]
+
+
+def make_table(profile: Profile) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    rows = profile.rows
+    table = Table(caption="\n".join(map(escape, remarks(profile))), caption_justify="left", header_style="bold")
+    table.add_column("kernel, label, line", no_wrap=True, overflow="ellipsis", max_width=66)
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        where = f"  ({place(rows, row.kernel)})" if row.level == "kernel" else ""
+        table.add_row("  " * row.depth + escape(name(row)) + escape(where), *cells(row), style=_STYLES[row.level])
+    return table
+
+
+def as_text(profile: Profile) -> str:
+    """The table as plain text."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=140, color_system=None)
+    console.print(make_table(profile))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]  # the file is the StringIO above
+    return text
+
+
+def as_html(profile: Profile) -> str:
+    """The table as HTML that needs no style sheet, with shares as bars."""
+    rows = profile.rows
+    head = f'<th style="{_NAME}">kernel, label, line</th>' + "".join(f'<th style="{_CELL}">{h}</th>' for h in HEADINGS)
+    lines = [f'<table style="border-collapse:collapse;font-size:13px"><tr>{head}</tr>']
+    lines += [html_row(row, place(rows, row.kernel) if row.level == "kernel" else row.file) for row in rows]
+    notes = "<br>".join(html.escape(text) for text in remarks(profile))
+    return "\n".join([*lines, f'</table><p style="font-size:12px;opacity:.7">{notes}</p>'])
+
+
+def html_row(row: Row, file: str) -> str:
+    """A row; the bar is as long as the share, and a line says its file when it is pointed at."""
+    first, *others = cells(row)
+    width = f"{100 * row.share:.1f}%"
+    bar = f"background:linear-gradient(to right,#74c0fc88 {width},transparent {width});min-width:7em"
+    indent = f"padding-left:{10 + 18 * row.depth}px"
+    code = "font-family:monospace" if row.level == "line" else ""
+    title = html.escape(f"{file}:{ranges(row.lines)}" if row.lines else file)
+    tds = "".join(f'<td style="{_CELL}">{text}</td>' for text in others)
+    return (f'<tr style="{_LOOKS[row.level]}"><td style="{_NAME};{indent};{code}" title="{title}">'
+        f'{html.escape(name(row))}</td><td style="{_CELL};{bar}">{first}</td>{tds}</tr>')

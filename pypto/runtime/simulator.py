@@ -1,0 +1,116 @@
+"""The simulated Ascend device: a toolkit in CANN's own layout, built from the C++ sources that come with the package.
+
+What finds a real toolkit by its folder finds this one the same way: `bin/bisheng` and `bin/ccec` compile, and
+`lib64/libascendcl.so` loads, launches and checks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+from pypto.errors import PyptoError
+
+_COMPILERS: Final = ("g++", "clang++")
+_FLAGS: Final = ("-std=c++17", "-O2", "-shared", "-fPIC")
+_DRIVERS: Final = ("bisheng", "ccec")
+_TIMEOUT: Final = 600
+
+
+class NoSimulator(PyptoError, RuntimeError):
+    """The simulated device cannot be built here; the message says what to install."""
+
+
+def sources() -> Path:
+    """The folder of the simulator's C++ sources: in a checkout, or in the installed package."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package.parent / "runtime" / "sim", package / "_runtime_sources" / "sim"):
+        if (folder / "include" / "kernel_operator.h").is_file():
+            return folder
+    raise NoSimulator("the sources of the simulated Ascend device are missing: install pypto-jit anew")
+
+
+def host_compiler() -> str:
+    """The path of a C++ compiler.
+
+    Raises
+    ------
+    NoSimulator
+        When there is none.
+    """
+    for name in _COMPILERS:
+        if path := shutil.which(name):
+            return path
+    raise NoSimulator(
+        "the simulated Ascend device needs a C++ compiler, and none was found: install g++ or clang++ (on Debian and "
+        "Ubuntu `apt-get install g++`, on Fedora `dnf install gcc-c++`). Everything else works without one"
+    )
+
+
+def source_hash(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            data = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{len(data)}\0".encode())
+            digest.update(data)
+    return digest.hexdigest()[:24]
+
+
+def toolkit(cache: Path, say: Callable[[str], None] = lambda text: None) -> Path:
+    """The folder of the toolkit, built into a cache folder when it is not there yet.
+
+    Parameters
+    ----------
+    cache : Path
+        Where built toolkits are kept, one for each state of the sources and each compiler.
+    say : callable
+        Takes a line on what is being done, since a build takes seconds.
+
+    Raises
+    ------
+    NoSimulator
+        When there is no compiler, or when it fails; the message has its words.
+    """
+    folder, compiler = sources(), host_compiler()
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
+    name = hashlib.sha256(f"{source_hash(folder)}\0{version}\0{_FLAGS}\0{sys.executable}".encode()).hexdigest()[:24]
+    made = cache / f"ascend-sim-{name}"
+    if made.is_dir():  # whole, since it got its name last
+        return made
+    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with FileLock(f"{made}.lock"), tempfile.TemporaryDirectory(dir=cache, prefix="ascend-sim-") as scratch:
+        if not made.is_dir():
+            say("building the simulated Ascend device, once ...")
+            build(folder, Path(scratch) / "toolkit", compiler)
+            (Path(scratch) / "toolkit").rename(made)
+    return made
+
+
+def build(folder: Path, into: Path, compiler: str) -> None:
+    """Headers, library and drivers, from the sources in a folder."""
+    for part in ("include", "driver"):
+        shutil.copytree(folder / part, into / part, ignore=shutil.ignore_patterns("__pycache__"))
+    (into / "lib64").mkdir()
+    units = sorted(str(path) for path in (folder / "src").glob("*.cpp"))
+    command = [compiler, *_FLAGS, f"-I{into / 'include'}", *units, "-ldl", "-o", str(into / "lib64" / "libascendcl.so")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT)
+    if done.returncode:
+        raise NoSimulator(f"the simulated Ascend device could not be built with {compiler}:\n{done.stderr.strip()}")
+    (into / "bin").mkdir()
+    for name in _DRIVERS:
+        script = into / "bin" / name
+        # The driver finds its headers from its own place, and the toolkit is renamed once it is whole.
+        script.write_text(
+            '#!/bin/sh\nexec "' + sys.executable + '" "$(dirname "$0")/../driver/bisheng.py" "$@"\n', encoding="utf-8"
+        )
+        os.chmod(script, 0o755)

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""`bisheng` and `ccec` of the simulated device: the documented command lines, answered by a C++ compiler of the host.
+
+The source is compiled as it stands, against the headers beside this file. What a loader must know of every kernel, and
+how its arguments lie, is written by this driver into a second file that includes the source.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+VERSION = "1"
+ARCHITECTURES = {"dav-2201": "2201", "dav-c220": "2201", "dav-c220-vec": "2201", "dav-c220-cube": "2201",
+                 "dav-3510": "3510", "dav-c310": "3510"}  # fmt: skip
+KERNEL = re.compile(
+    r'extern\s+"C"\s+__global__\s+(?:(__vector__|__cube__|__mix__\s*\(\s*1\s*,\s*(\d)\s*\))\s+)?__aicore__\s+void\s+(\w+)\s*\('
+)
+KINDS = {"__cube__": 0, "__vector__": 1}
+WARNINGS = ("-Werror=overflow", "-Werror=narrowing", "-Werror=return-type")
+TAKES_VALUE = ("-x", "-o", "-include", "-mllvm", "-I", "-L", "-D", "-l", "-Xhost-start", "-Xhost-end")
+
+HEAD = """#include <cstring>
+#include <tuple>
+#include "{source}"
+namespace {{
+template <typename T>
+constexpr size_t place = sizeof(T) < 4 ? 4 : alignof(T);  // pointers and 64-bit numbers at 8, others at 4
+template <typename T>
+constexpr size_t begin(size_t end) {{ return (end + place<T> - 1) / place<T> * place<T>; }}
+template <typename T>
+T take(size_t& end, const unsigned char* base) {{
+    T value;
+    std::memcpy(&value, base + begin<T>(end), sizeof(T));
+    end = begin<T>(end) + sizeof(T);
+    return value;
+}}
+template <typename... Args>
+void run(void (*kernel)(Args...), const void* args) {{
+    [[maybe_unused]] size_t end = 0;
+    std::tuple<Args...> values{{take<Args>(end, static_cast<const unsigned char*>(args))...}};
+    std::apply(kernel, values);
+}}
+template <typename... Args>
+constexpr size_t bytes_of(void (*)(Args...)) {{
+    size_t end = 0;
+    ((end = begin<Args>(end) + sizeof(Args)), ...);
+    return end;
+}}
+}}
+"""
+
+
+@dataclass
+class Command:
+    """What the flags say."""
+
+    source: str = ""
+    output: str = "a.out"
+    architecture: str = ""
+    optimize: str = "-O2"
+    standard: str = "-std=c++17"
+    passed: list[str] = field(default_factory=list)
+
+
+def parse(arguments: list[str]) -> Command:
+    """The command that a toolkit's compiler would see; flags for its back end alone mean nothing here."""
+    command, rest = Command(), iter(arguments)
+    for flag in rest:
+        if flag in ("-x", "-mllvm", "-L", "-l"):
+            next(rest, None)
+        elif flag == "-o":
+            command.output = next(rest, "")
+        elif flag in ("-I", "-D", "-include"):
+            value = next(rest, "")
+            command.passed += [flag, value] if flag != "-include" or os.path.exists(value) else []
+        elif flag.startswith(("--npu-arch=", "--cce-aicore-arch=")):
+            command.architecture = flag.partition("=")[2]
+        elif re.fullmatch(r"-O[0-3s]", flag):
+            command.optimize = flag
+        elif flag.startswith("-std="):
+            command.standard = flag
+        elif flag.startswith(("-I", "-D", "-W", "-f")):
+            command.passed.append(flag)
+        elif not flag.startswith("-"):
+            command.source = flag
+    return command
+
+
+def entries(text: str) -> str:
+    """The table of a source's kernels."""
+    found = KERNEL.findall(re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL))
+    rows, calls = [], []
+    for kind, ratio, name in found:
+        number = KINDS.get(kind, 2 if kind else 1)
+        calls.append(f"static void call_{name}(const void* args) {{ run(&{name}, args); }}")
+        rows.append(f'    {{"{name}", {number}, {ratio or 1}, bytes_of(&{name}), &call_{name}}},')
+    table = "\n".join(rows)
+    return "\n".join(
+        [
+            *calls,
+            f'extern "C" const ascsim::Entry ascsim_entries[] = {{\n{table}\n}};',
+            f'extern "C" const int ascsim_entry_count = {len(rows)};',
+            "",
+        ]
+    )
+
+
+def main(arguments: list[str]) -> int:
+    if "--version" in arguments:
+        print(f"bisheng of the simulated Ascend device, version {VERSION}")
+        return 0
+    command = parse(arguments)
+    if not command.source or not os.path.exists(command.source):
+        print(f"bisheng: error: no such file: {command.source!r}", file=sys.stderr)
+        return 1
+    if command.architecture not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        print(f"bisheng: error: unknown architecture {command.architecture!r}; known are {known}", file=sys.stderr)
+        return 1
+    source = Path(command.source).resolve()
+    include = Path(__file__).resolve().parent.parent / "include"
+    with tempfile.TemporaryDirectory() as folder:
+        unit = Path(folder) / "unit.cpp"
+        text = source.read_text(encoding="utf-8")
+        unit.write_text(HEAD.format(source=source.as_posix()) + entries(text), encoding="utf-8")
+        compiler = os.environ.get("ASCSIM_CXX", "g++")
+        run = [compiler, command.standard, command.optimize, "-shared", "-fPIC", *WARNINGS,
+               f"-D__NPU_ARCH__={ARCHITECTURES[command.architecture]}", f"-I{include}", *command.passed, str(unit),
+               "-o", command.output]  # fmt: skip
+        return subprocess.run(run, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

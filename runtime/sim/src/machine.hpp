@@ -1,0 +1,175 @@
+// The simulated cores: memories with shadows that know what was written, by whom and when; clocks that know what every
+// unit may rely on; and faults, which stop a core where it breaks a rule of the hardware.
+#pragma once
+
+#include <ucontext.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "ascsim/abi.h"
+
+namespace ascsim {
+
+constexpr int kPipes = static_cast<int>(Pipe::COUNT);
+constexpr int kSpaces = static_cast<int>(Space::COUNT);
+constexpr uint64_t kBlock = 32;
+
+using Clock = std::array<uint32_t, kPipes>;  // of each unit of a core, the last instruction that is known to be done
+
+struct Fault : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// Facts about an architecture that the checks rest on.
+struct Arch {
+    int number;
+    std::array<uint64_t, kSpaces> capacity;   // bytes a program may use
+    std::array<uint64_t, kSpaces> alignment;  // of addresses, in bytes
+    bool orders_vector;                       // whether a vector instruction waits for the one before it
+    bool loads_fractals_zz;                   // layout of L0A
+};
+
+const Arch& arch_of(int number);
+const char* name_of(Space);
+const char* name_of(Pipe);
+const char* name_of(DType);
+const char* name_of(Op);
+uint64_t size_of(DType);
+bool is_float(DType);
+
+// Who touched a block of 32 bytes, and which bytes of it.
+struct Touch {
+    uint32_t seq = 0;
+    uint32_t bytes = 0;
+    uint16_t core = 0;
+    uint8_t pipe = 0;
+};
+
+struct Shadow {
+    Touch write;
+    std::array<uint32_t, kPipes> reads{};  // the last read by each unit
+};
+
+struct LocalMemory {
+    std::vector<uint8_t> data, defined;
+    std::vector<Shadow> shadow;
+    void prepare(uint64_t bytes);
+};
+
+// A buffer of a queue goes from free to allocated, queued, taken, and back to free.
+enum class Stage : uint8_t { Free, Allocated, Queued, Taken };
+
+struct Queue {
+    int position = 0, count = 0;
+    std::map<uint64_t, Stage> stages;
+    std::map<uint64_t, Clock> filled, freed;
+};
+
+struct Event {
+    bool set = false;
+    Clock clock{};
+};
+
+class Launch;
+
+class Core {
+public:
+    Core(Launch& launch, const Arch& arch, int number, bool cube, int64_t block, int64_t sub_block);
+
+    // An instruction begins: gives its number. Everything it touches is named by `reads` and `writes` after that.
+    uint32_t issue(Pipe, int line, const char* what);
+    void touch_read(const Ref&, uint64_t from, uint64_t bytes);
+    void touch_write(const Ref&, uint64_t from, uint64_t bytes);
+    uint8_t* bytes_at(const Ref&, uint64_t from, uint64_t bytes);
+
+    void barrier(Pipe);
+    void set_flag(Pipe from, Pipe to, int id);
+    void wait_flag(Pipe from, Pipe to, int id);
+    void queue_event(uint64_t queue, int event, uint64_t addr, int depth, int position);
+    void finish();
+    [[noreturn]] void fail(const std::string& what) const;
+    void check_unit(Pipe, bool cube_unit) const;
+
+    const Arch& arch;
+    const int number;
+    const bool cube;
+    const int64_t block, sub_block;
+    int line = 0;
+    const char* doing = "";
+    double deq_scale = 1.0;
+    int atomic = 0;
+    DType atomic_dtype = DType::F32;
+    std::array<uint64_t, kSpaces> allocated{};
+    Clock issued{};
+    std::array<Clock, kPipes> known{};
+    std::vector<Clock> seen;  // of the other cores
+    std::array<LocalMemory, kSpaces> memory;
+
+private:
+    void check_read(const Touch&, Pipe, uint32_t bytes, const char* memory, uint64_t at) const;
+    void touch_global(const Ref&, uint64_t from, uint64_t bytes, bool writes);
+    void require_known(const Touch& before, const char* hazard, const char* memory, uint64_t at) const;
+    Launch& launch_;
+    Pipe pipe_ = Pipe::S;
+    uint32_t seq_ = 0;
+    std::map<std::array<int, 3>, Event> events_;
+    std::map<uint64_t, Queue> queues_;
+};
+
+// Device memory that a program has allocated.
+struct Allocation {
+    uint64_t address = 0, bytes = 0;
+    std::vector<Touch> writes, reads;
+};
+
+// One launch: its cores, the flags between them, and whose turn it is.
+class Launch {
+public:
+    Launch(const Entry& entry, int64_t blocks, int arch, uint64_t seed);
+    std::string run(const void* args);  // empty, or the first fault
+
+    void cross_set(Core&, int mode, Pipe, int id);
+    void cross_wait(Core&, int id);
+    void sync_all(Core&);
+    void yield();
+    Allocation* find(uint64_t address);
+
+    const Entry& entry;
+    const Arch& arch;
+    const int64_t blocks;
+    std::vector<std::unique_ptr<Core>> cores;
+
+private:
+    struct Fiber {
+        ucontext_t context;
+        std::vector<uint8_t> stack;
+        bool done = false;
+    };
+    struct Message {
+        int from;
+        Clock clock;
+    };
+    static void start(unsigned low, unsigned high);
+    std::vector<Core*> receivers(const Core&, int mode);
+    uint64_t random();
+    uint64_t state_;
+    std::vector<std::unique_ptr<Fiber>> fibers_;
+    int running_ = -1, arrived_ = 0, syncs_ = 0;
+    bool progress_ = false;
+    std::map<std::pair<int, int>, std::vector<Message>> flags_;  // by receiving core and number
+    std::vector<Allocation*> touched_;
+    std::string fault_;
+    const void* args_ = nullptr;
+};
+
+Core& current();              // the core whose turn it is
+void set_current(Core*);
+Allocation* allocation_at(uint64_t address);  // of the device's memory
+
+}  // namespace ascsim

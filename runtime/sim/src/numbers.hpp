@@ -1,0 +1,66 @@
+// Elements of tensors as numbers: one way in and one way out for every dtype.
+#pragma once
+
+#include <cstring>
+
+#include "ascsim/types.h"
+#include "machine.hpp"
+
+namespace ascsim {
+
+inline double load_float(DType dtype, const uint8_t* at) {
+    if (dtype == DType::F32) {
+        float value;
+        std::memcpy(&value, at, 4);
+        return value;
+    }
+    uint16_t bits;
+    std::memcpy(&bits, at, 2);
+    return dtype == DType::F16 ? widen_half(bits) : widen_bfloat(bits);
+}
+
+inline void store_float(DType dtype, uint8_t* at, double value) {
+    if (dtype == DType::F32) {
+        const auto narrow = static_cast<float>(value);
+        std::memcpy(at, &narrow, 4);
+        return;
+    }
+    const uint16_t bits = dtype == DType::F16 ? narrow_half(value) : narrow_bfloat(static_cast<float>(value));
+    std::memcpy(at, &bits, 2);
+}
+
+inline int64_t load_integer(DType dtype, const uint8_t* at) {
+    uint64_t bits = 0;
+    const uint64_t size = size_of(dtype);
+    std::memcpy(&bits, at, size);
+    const bool is_signed = dtype == DType::I8 || dtype == DType::I16 || dtype == DType::I32 || dtype == DType::I64;
+    const unsigned unused = static_cast<unsigned>(64 - 8 * size);
+    return is_signed ? static_cast<int64_t>(bits << unused) >> unused : static_cast<int64_t>(bits);
+}
+
+inline void store_integer(DType dtype, uint8_t* at, int64_t value) { std::memcpy(at, &value, size_of(dtype)); }
+
+// Nearest representable integer of a dtype: casts saturate.
+inline int64_t saturate(DType dtype, double value) {
+    if (value != value) return 0;
+    const unsigned bits = static_cast<unsigned>(8 * size_of(dtype));
+    const bool is_signed = dtype == DType::I8 || dtype == DType::I16 || dtype == DType::I32 || dtype == DType::I64;
+    const double top = std::ldexp(1.0, static_cast<int>(bits) - (is_signed ? 1 : 0));
+    const double bottom = is_signed ? -top : 0.0;
+    if (value <= bottom) return is_signed && bits == 64 ? INT64_MIN : static_cast<int64_t>(bottom);
+    if (value >= top) return bits == 64 ? INT64_MAX : static_cast<int64_t>(top) - 1;
+    return static_cast<int64_t>(value);
+}
+
+inline double rounded(double value, AscendC::RoundMode mode) {
+    using R = AscendC::RoundMode;
+    switch (mode) {
+        case R::CAST_FLOOR: return std::floor(value);
+        case R::CAST_CEIL: return std::ceil(value);
+        case R::CAST_ROUND: return std::round(value);
+        case R::CAST_TRUNC: return std::trunc(value);
+        default: return std::nearbyint(value);
+    }
+}
+
+}  // namespace ascsim

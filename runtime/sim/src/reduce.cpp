@@ -1,0 +1,109 @@
+// Reductions of the vector unit: over a repeat, over a block, over pairs.
+
+#include "lanes.hpp"
+
+namespace ascsim {
+
+void reduce(Core& core, const Vector& v);
+
+namespace {
+
+// As the hardware adds: neighbours first, then their sums, with a rounding at each step.
+double tree_sum(std::vector<double> values, DType dtype) {
+    if (values.empty()) return 0.0;
+    while (values.size() > 1) {
+        std::vector<double> half_as_many;
+        for (size_t i = 0; i < values.size(); i += 2) {
+            uint8_t stored[4];
+            store_float(dtype, stored, i + 1 < values.size() ? values[i] + values[i + 1] : values[i]);
+            half_as_many.push_back(load_float(dtype, stored));
+        }
+        values.swap(half_as_many);
+    }
+    return values[0];
+}
+
+struct Extreme {
+    double value = 0;
+    uint32_t lane = 0;
+};
+
+Extreme extreme(const std::vector<double>& values, const std::vector<uint32_t>& lanes, bool largest) {
+    Extreme best{values.empty() ? 0.0 : values[0], lanes.empty() ? 0 : lanes[0]};
+    for (size_t i = 1; i < values.size(); ++i)
+        if (largest ? values[i] > best.value : values[i] < best.value) best = {values[i], lanes[i]};
+    return best;
+}
+
+bool is_sum(Op op) { return op == Op::WholeSum || op == Op::BlockSum || op == Op::PairSum; }
+bool is_max(Op op) { return op == Op::WholeMax || op == Op::BlockMax; }
+
+struct Group {
+    std::vector<double> values;
+    std::vector<uint32_t> lanes;
+};
+
+// Elements of a repeat in the groups that each give one result.
+std::vector<Group> groups_of(Core& core, const Vector& v, uint64_t repeat) {
+    const uint64_t size = size_of(v.a.dtype), lanes = kRepeatBytes / size, per_block = kBlock / size;
+    const bool whole = v.op <= Op::WholeMin, pairs = v.op == Op::PairSum;
+    std::vector<Group> groups(whole ? 1 : pairs ? lanes / 2 : kBlocksPerRepeat);
+    for (uint64_t lane = 0; lane < lanes; ++lane) {
+        if (!(v.mask[lane / 64] >> (lane % 64) & 1)) continue;
+        const uint64_t at = (repeat * static_cast<uint64_t>(v.a_walk.repeat) + lane / per_block * static_cast<uint64_t>(v.a_walk.block)) * kBlock + lane % per_block * size;
+        core.touch_read(v.a, at, size);
+        Group& group = groups[whole ? 0 : pairs ? lane / 2 : lane / per_block];
+        group.values.push_back(load_float(v.a.dtype, core.bytes_at(v.a, at, size)));
+        group.lanes.push_back(static_cast<uint32_t>(lane));
+    }
+    return groups;
+}
+
+void put(Core& core, const Vector& v, uint64_t at, double value) {
+    const uint64_t size = size_of(v.dst.dtype);
+    core.touch_write(v.dst, at, size);
+    store_float(v.dst.dtype, core.bytes_at(v.dst, at, size), value);
+}
+
+void put_index(Core& core, const Vector& v, uint64_t at, uint32_t index) {
+    const uint64_t size = size_of(v.dst.dtype);
+    core.touch_write(v.dst, at, size);
+    std::memcpy(core.bytes_at(v.dst, at, size), &index, size);
+}
+
+// Value and lane of an extreme, in the order that was asked for.
+void put_extreme(Core& core, const Vector& v, uint64_t repeat, const Extreme& best) {
+    const uint64_t size = size_of(v.dst.dtype), stride = repeat * static_cast<uint64_t>(v.dst_walk.repeat) * size;
+    switch (static_cast<AscendC::ReduceOrder>(v.mode)) {
+        case AscendC::ReduceOrder::ORDER_VALUE_INDEX:
+            put(core, v, 2 * stride, best.value), put_index(core, v, 2 * stride + size, best.lane);
+            break;
+        case AscendC::ReduceOrder::ORDER_INDEX_VALUE:
+            put_index(core, v, 2 * stride, best.lane), put(core, v, 2 * stride + size, best.value);
+            break;
+        case AscendC::ReduceOrder::ORDER_ONLY_VALUE: put(core, v, stride, best.value); break;
+        default: put_index(core, v, stride, best.lane);
+    }
+}
+
+}  // namespace
+
+void reduce(Core& core, const Vector& v) {
+    if (v.a.space != Space::UB) core.fail("operands lie in UB");
+    if (v.a.dtype != v.dst.dtype) core.fail("source and destination have one dtype");
+    const uint64_t size = size_of(v.dst.dtype);
+    for (uint64_t r = 0; r < static_cast<uint64_t>(v.repeat); ++r) {
+        const auto groups = groups_of(core, v, r);
+        const uint64_t row = r * static_cast<uint64_t>(v.dst_walk.repeat);
+        for (uint64_t g = 0; g < groups.size(); ++g) {
+            const auto& [values, lanes] = groups[g];
+            if (values.empty()) continue;
+            const bool whole_extreme = v.op == Op::WholeMax || v.op == Op::WholeMin;
+            if (whole_extreme) put_extreme(core, v, r, extreme(values, lanes, is_max(v.op)));
+            else put(core, v, (row * (v.op == Op::WholeSum ? 1 : groups.size()) + g) * size,
+                     is_sum(v.op) ? tree_sum(values, v.a.dtype) : extreme(values, lanes, is_max(v.op)).value);
+        }
+    }
+}
+
+}  // namespace ascsim

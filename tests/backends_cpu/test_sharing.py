@@ -1,0 +1,125 @@
+"""Panels that stay for the programs that follow: right in every order of programs, and only where they are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.backends.cpu.loopir import Matmul
+from pypto.backends.cpu.timing import walk
+from tests.backends_cpu.lowering import lowered
+from tests.conformance.cases import Launch
+
+Array = np.ndarray[Any, Any]
+
+
+@pto.jit
+def product(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def lower_triangle(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """The last programs need more steps than the first."""
+    i, j = (pto.num_programs(0) - 1 - pto.program_id(0)) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, min(i + BM, a.shape[1]), BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def own_matrices(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """The right side moves with the first axis, the left one does not."""
+    i, j = pto.program_id(1) * BM, pto.program_id(0) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def sometimes(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, a.shape[1], BK):
+        if (k // BK + pto.program_id(0)) % 2 == 0:
+            acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def written(a, b, BK: pto.constexpr):
+    """Every program multiplies by what the one before has left."""
+    i = pto.program_id(0) * 8
+    product = pto.dot(a[i : i + 8, 0:BK], b[0:BK, 0:16])
+    b[0:8, 0:16] = product
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).integers(-3, 4, shape).astype(np.float32)
+
+
+def stays(kernel: Any, **arguments: Any) -> list[bool]:
+    schedule = lowered(Launch(kernel, (4, 4), arguments, {})).schedule
+    return [item.stay is not None for item in walk(schedule.items) if isinstance(item, Matmul)]
+
+
+def expected(kernel: Any, a: Array, b: Array, rows: int, step: int) -> Array:
+    out = np.zeros((len(a), b.shape[1]), np.float32)
+    for n, i in enumerate(range(0, len(a), rows)):
+        stop = min(i + rows, a.shape[1]) if kernel is lower_triangle else a.shape[1]
+        steps = [k for k in range(0, stop, step) if kernel is not sometimes or (k // step + n) % 2 == 0]
+        out[i : i + rows] = sum(a[i : i + rows, k : k + step] @ b[k : k + step] for k in steps)
+    return out
+
+
+KERNELS = [(product, True), (lower_triangle, True), (own_matrices, False), (sometimes, False)]
+
+
+@pytest.mark.parametrize(("kernel", "stay"), KERNELS)
+@pytest.mark.parametrize("shape", [(64, 32, 96), (100, 70, 131), (17, 40, 300), (16, 16, 16), (130, 20, 40)])
+def test_products(shape: tuple[int, int, int], kernel: Any, stay: bool, level: str) -> None:
+    m, n, k = shape
+    a, b, c = numbers(m, k), numbers(k, n), np.zeros((m, n), np.float32)
+    blocks = {"BM": 16, "BN": 16, "BK": 16}
+    grid = (-(-m // 16), -(-n // 16))
+    pto.jit(level=level)(kernel.function)[grid[::-1] if kernel is own_matrices else grid](a, b, c, **blocks)
+    np.testing.assert_array_equal(c, expected(kernel, a, b, 16, 16))
+    assert all(found == stay for found in stays(kernel, a=a, b=b, c=c, **blocks))
+
+
+def test_more_steps_than_places(level: str) -> None:
+    a, b, c = numbers(48, 20000), numbers(20000, 128), np.zeros((48, 128), np.float32)
+    pto.jit(level=level)(product.function)[3, 1](a, b, c, BM=16, BN=128, BK=256)
+    np.testing.assert_array_equal(c, a @ b)
+
+
+def test_what_programs_write_does_not_stay() -> None:
+    a, b = numbers(24, 16), numbers(16, 16)
+    wanted = b.copy()
+    for i in range(0, 24, 8):
+        wanted[:8] = a[i : i + 8] @ wanted
+    assert stays(written, a=a, b=b, BK=16) == [False]
+    written[3](a, b, BK=16)
+    np.testing.assert_array_equal(b, wanted)
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((300, 700)).astype(np.float32), rng.standard_normal((700, 200)).astype(np.float32)
+    results = []
+    for threads in (1, 2):
+        pto.set_num_threads(threads)
+        out = np.zeros((300, 200), np.float32)
+        product[10, 7](a, b, out, BM=32, BN=32, BK=64)
+        results.append(out.tobytes())
+    pto.set_num_threads(2)
+    assert results[0] == results[1]

@@ -1,0 +1,155 @@
+"""What `explain` says, for kernels that are made to meet each reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.debug.explain import explain, size
+from tests.conformance.running import ALL, make_launch
+
+X = np.ones(4096, np.float32)
+M = np.ones((64, 64), np.float32)
+INDEX = np.arange(4096, dtype=np.int32)
+N = 1000
+
+
+@pto.jit
+def indexed(x, index, y, B: pto.constexpr):
+    i = pto.program_id(0) * B + pto.arange(0, B)
+    pto.store(y + i, pto.load(x + pto.load(index + i)))
+
+
+@pto.jit
+def wrapped(x, y, B: pto.constexpr):
+    i = pto.program_id(0) * B + pto.arange(0, B)
+    pto.store(y + i, pto.load(x + i % 7))
+
+
+@pto.jit
+def spread(x, y, B: pto.constexpr):
+    i = pto.program_id(0) * B + pto.arange(0, B)
+    pto.store(y + i, pto.load(x + i * 3))
+
+
+@pto.jit
+def picked(x, y, n, B: pto.constexpr):
+    i = pto.program_id(0) * B + pto.arange(0, B)
+    a = pto.load(x + i)
+    pto.store(y + i, a, mask=(i < n) & (a > 0))
+
+
+@pto.jit
+def table_rows(x, index, y, B: pto.constexpr):
+    i = pto.arange(0, B)
+    found = pto.load(index + i)
+    cols = pto.arange(0, 64)
+    pto.store(y + i[:, None] * 64 + cols[None, :], pto.load(x + found[:, None] * 64 + cols[None, :]))
+
+
+@pto.jit
+def normed(x, y):
+    row = x[pto.program_id(0), :]
+    y[pto.program_id(0), :] = row / pto.sum(row)
+
+
+@pto.jit
+def chain(x, y):
+    p = pto.exp(x[:, :])
+    y[:, :] = pto.dot(p, p)
+
+
+@pto.jit
+def looped(x, y):
+    for i in range(0, 64, 16):
+        y[i : i + 16, :] = x[i : i + 16, :] * 2
+
+
+@pto.jit
+def turned(x, y):
+    t = pto.exp(x[:, :])
+    y[:, :] = pto.trans(t) + t
+
+
+def said(topic: str, kernel: Any, *args: Any, **given: Any) -> str:
+    return "\n".join(f"{f.text}; {f.way}" for f in explain(kernel, *args, **given).about(topic))
+
+
+def test_a_gather_names_what_it_comes_of() -> None:
+    assert "comes of a load in line" in said("access", indexed, X, INDEX, X.copy(), B=128)
+    assert "comes of `rem` in line" in said("access", wrapped, X, X.copy(), B=128)
+    assert "rows are found by an index" in said("access", table_rows, M, INDEX, M.copy(), B=16)
+
+
+def test_strides_and_masks() -> None:
+    assert "3 apart" in said("access", spread, X, X.copy(), B=128)
+    assert "stride known at run time" in said("access", normed, M.T, M.copy())
+    assert "no bound of an index" in said("access", picked, X, X.copy(), N, B=128)
+    assert said("access", normed, M, M.copy()) == ""
+
+
+def test_stores_past_the_caches() -> None:
+    assert "a mask decides" in said("stream", picked, X, X.copy(), N, B=128)
+    assert "in a loop or a branch" in said("stream", looped, M, M.copy())
+    assert "rows of 400 bytes" in said("stream", normed, np.ones((4, 100), np.float32), np.ones((4, 100), np.float32))
+    assert "multiples of 64 bytes" in said("stream", normed, M, M.copy())
+
+
+def test_a_store_follows_the_others_in_its_loop() -> None:
+    @pto.jit
+    def both(x, y, z):
+        row = x[pto.program_id(0), :]
+        y[pto.program_id(0), :] = row
+        z[pto.program_id(0), :] = row + 1
+
+    found = said("stream", both, M, M.copy(), M.copy().T)
+    assert "its rows are not contiguous" in found
+    assert "in the same loop, does" in found
+
+
+def test_the_number_of_programs_that_stream_is_the_emitters() -> None:
+    target = normed.compile(M, M.copy()).program.backend.target
+    assert f"more than {target.last_level_bytes // 256:,} programs" in said("stream", normed, M, M.copy())
+
+
+def test_why_two_nests_are_two() -> None:
+    assert "it needs the number that a reduction there gives" in said("fusion", normed, M, M.copy())
+
+
+def test_what_is_kept_in_memory_and_why() -> None:
+    assert "`dot` in line" in said("memory", chain, M, M.copy())
+    assert "needs it whole" in said("memory", chain, M, M.copy())
+    assert "in another order than it is made in" in said("memory", turned, M, M.copy())
+
+
+def test_versions_say_why_they_are() -> None:
+    kernel = pto.jit(normed.function)
+    assert said("version", kernel, M, M.copy()) == ""
+    wide = np.ones((8, 96), np.float32)
+    assert "number 2 of 2: changed: shape(" in said("version", kernel, wide, wide.copy())
+
+
+def test_the_text_stands_under_the_lines() -> None:
+    text = str(explain(wrapped, X, X.copy(), B=128))
+    head, _, rest = text.partition("\n\n")
+    assert head.startswith("wrapped, compiled for (x: ")
+    assert "test_explain.py:" in rest
+    assert "pto.store(y + i, pto.load(x + i % 7))\n  access" in rest
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_kernel_can_be_explained(name: str) -> None:
+    launch = make_launch(name)
+    before = {n: x.copy() for n, x in launch.arguments.items() if isinstance(x, np.ndarray)}
+    found = explain(launch.kernel, **launch.arguments)
+    assert str(found) == str(explain(launch.kernel, **launch.arguments))
+    assert all(f.text and f.loc.line for f in found.findings)
+    assert all(np.array_equal(launch.arguments[n], x, equal_nan=x.dtype.kind == "f") for n, x in before.items())
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 bytes"), (1536, "1.5 KB"), (32 << 20, "32 MB")])
+def test_size(count: int, text: str) -> None:
+    assert size(count) == text

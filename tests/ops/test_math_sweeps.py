@@ -1,0 +1,65 @@
+"""Functions of float32 on many or on all numbers, against their float64 rules, which `test_math_accuracy` judges.
+
+Both results and the error are computed by one kernel, so that a billion numbers take seconds.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.ir.types import float32
+from tests.ops.test_math_accuracy import BLOCK, FUNCTIONS, OLD, named
+
+BOUNDS = {r.name: r.ulp["f32"] for r, d in FUNCTIONS if d is float32 and len(r.params) == 1 and r.dtypes == "float"}
+WHOLE = {name: BOUNDS[name] for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt", "sigmoid")}
+WHOLE |= {"sqrt": 0.5 + 1e-8}  # a root in float64 is off by 2**-30 of an ulp of float32
+
+
+@functools.cache
+def sweep(name: str, level: str) -> Any:
+    """A kernel that gives the worst error of a block of float32, every `stride`-th of them, against float64."""
+    f = named(name)
+
+    @pto.jit(level=level)
+    def worst_errors(worst, stride):
+        first = pto.program_id(0).to(pto.uint32) * BLOCK
+        x = pto.bitcast((first + pto.arange(0, BLOCK).to(pto.uint32)) * stride, pto.float32)
+        found, right = f(x), f(x.to(pto.float64))
+        power = pto.bitcast(pto.bitcast(abs(right).to(pto.float32), pto.int32) & 0x7F800000, pto.float32)
+        unit = pto.maximum(pto.minimum(power, 2.0**127).to(pto.float64) * 2.0**-23, 2.0**-149)
+        error = abs(found.to(pto.float64) - right) / unit
+        exact = found == right.to(pto.float32)  # also where both are infinite
+        error = pto.where(exact & ~(error <= 1.0) | pto.isnan(found) & pto.isnan(right), 0.0, error)
+        worst[pto.program_id(0)] = pto.max(pto.where(exact | (error >= 0.0), error, float("inf")))
+
+    return worst_errors
+
+
+def assert_near(name: str, level: str, stride: int, bound: float) -> None:
+    """The error of every `stride`-th bit pattern lies within the bound; an odd stride reaches all digits."""
+    worst = np.zeros(-(-(2**32) // (stride * BLOCK)))
+    sweep(name, level)[len(worst),](worst, np.uint32(stride))
+    assert 0 < worst.max() <= bound, f"{name} is off by {worst.max():.3f} ulp in block {worst.argmax()}"
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_million_numbers(name: str) -> None:
+    assert_near(name, "", 4097, BOUNDS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", dict.fromkeys(["", OLD]))
+@pytest.mark.parametrize("name", BOUNDS)
+def test_every_37th_number(name: str, level: str) -> None:
+    assert_near(name, level, 37, BOUNDS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_numbers(name: str) -> None:
+    assert_near(name, "", 1, WHOLE[name])
