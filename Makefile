@@ -10,11 +10,12 @@ PY      := $(VENV)/bin/python
 PIP     := $(PY) -m pip --disable-pip-version-check
 TUTORIALS := $(sort $(wildcard tutorials/0[1-5]_*.py))
 
-.PHONY: help demo test slow lint bench docs model clean
+.PHONY: help demo test ascend slow lint bench docs model clean
 
 help:
 	@echo "make demo   set up $(VENV) and run the sentence encoder (tutorials 01 to 05 without its weights)"
 	@echo "make test   set up $(VENV) and run the tests, without the slow ones"
+	@echo "make ascend run the tests of the language on the simulated Ascend device"
 	@echo "make slow   run the slow tests"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  measure SUITE=$(SUITE) against the peers that are installed, and write $(BENCH) and its picture"
@@ -32,6 +33,10 @@ demo: $(VENV)/.installed model
 
 test: $(VENV)/.installed model
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not slow"
+
+ascend: $(VENV)/.installed
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not slow" --backend=ascend-sim \
+	    tests/conformance tests/language
 
 slow: $(VENV)/.installed model
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m slow

@@ -1,4 +1,4 @@
-"""The build hook: one sentence on a platform that cannot run pypto, and the C++ sources of runtime/ in the wheel."""
+"""The build hook: one sentence on a platform that cannot run pypto, and what the wheel carries beside the package."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class WheelHook(BuildHookInterface[Any]):
         sentence = refusal(self.root)
         if sentence is not None:
             sys.exit(sentence)  # pip shows these words; of an exception it would show a page of frames
-        if Path(self.root, "runtime").is_dir():
-            build_data["force_include"]["runtime"] = "pypto/_runtime_sources"
+        for folder, inside in (("runtime", "_runtime_sources"), ("tutorials", "_tutorials")):
+            if Path(self.root, folder).is_dir():
+                build_data["force_include"][folder] = f"pypto/{inside}"
 
 
 def refusal(root: str) -> str | None:

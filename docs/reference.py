@@ -24,7 +24,7 @@ from pypto import language, ops
 from pypto.errors import Diagnostic
 from pypto.ir.types import DTYPES, DType, float32, float64
 from pypto.ops.public import OpFunction
-from pypto.ops.row import REQUIRED, Effect, OpRow, Structural, Unsupported
+from pypto.ops.row import REQUIRED, Direct, Effect, OpRow, Shared, Structural, Unsupported
 from tests.conformance.sources import define
 from tests.ops.rows import calls, operands_of, takes
 
@@ -166,19 +166,32 @@ def edges(row: OpRow) -> str:
     return f"| x | {cells[0]} |\n|---|{'---|' * len(SPECIAL)}\n| {row.name}(x) | {cells[1]} |"
 
 
+_WORDS = {"f16": "float16", "f32": "float32", "f64": "float64", "i16": "int16", "i32": "int32", "u16": "uint16"}
+
+
 def accuracy(row: OpRow) -> str:
     if row.meaning is None or not row.elementwise:
         return ""
-    words = {"f32": "float32", "f64": "float64"}
-    told = [f"{ulp:g} ulp in {words.get(name, name)}" for name, ulp in row.ulp.items() if ulp]
+    told = [f"{ulp:g} ulp in {_WORDS.get(name, name)}" for name, ulp in row.ulp.items() if ulp]
     return f"At most {', '.join(told)}, against float64." if told else "Exact, or correctly rounded."
 
 
 def backends(row: OpRow) -> str:
     cpu = {Structural: "loops of its own", Unsupported: "not supported"}.get(type(row.cpu), "in vector registers")
-    ascend = row.ascend.reason if isinstance(row.ascend, Unsupported) else "planned"
+    ascend = on_ascend(row)
     lines = ["| backend | |", "|---|---|", f"| CPU | {cpu} |", "| interpreter | numpy |", f"| Ascend | {ascend} |"]
     return "\n".join(lines)
+
+
+def on_ascend(row: OpRow) -> str:
+    cell = row.ascend
+    if isinstance(cell, Unsupported):
+        return f"not supported: {cell.reason}"
+    if isinstance(cell, Direct):
+        types = " and ".join(_WORDS.get(name, name) for name in cell.dtypes.split())
+        error = f", {cell.ulp:g} ulp by its documentation" if cell.ulp else ""
+        return f"the instruction `{cell.name}` in {types}{error}; others by more than one"
+    return "in vector instructions" if isinstance(cell, Shared) else "planned"
 
 
 def example(row: OpRow) -> str:

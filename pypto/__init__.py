@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING, Any
 
 from pypto._platform import cann_conflict, check_platform
 
 check_platform()  # an unsupported machine should hear of it before anything fails
 
 from pypto import language
+from pypto.devices import device, to_device
 from pypto.errors import PyptoWarning
-from pypto.jit import Kernel, get_num_threads, interpret, interpreter, jit, set_num_threads
+from pypto.jit import Kernel, interpret, jit
 from pypto.language import *  # noqa: F403
 from pypto.language import __all__ as _names
+from pypto.process import get_num_threads, interpreter, set_num_threads
 from pypto.profiler import profile
-from pypto.tuning import heuristics
+
+if TYPE_CHECKING:
+    from pypto.debug.simulate import simulate
+    from pypto.debug.verify import verify
+    from pypto.tuning import Config, Space, autotune, heuristics
+else:
+
+    def __getattr__(name: str) -> Any:
+        """What chooses constants and what compares is loaded when a program asks for it: most do not."""
+        if name in ("Config", "Space", "autotune", "heuristics"):
+            from pypto import tuning as room
+        elif name == "verify":
+            from pypto.debug import verify as room
+        elif name == "simulate":
+            from pypto.debug import simulate as room
+        else:
+            raise AttributeError(f"module 'pypto' has no attribute {name!r}")
+        return getattr(room, name)
+
 
 if (_conflict := cann_conflict()) is not None:
     warnings.warn(_conflict, PyptoWarning, stacklevel=2)
 
 # fmt: off
 __all__ = [  # noqa: PLE0604
-    "Kernel", "get_num_threads", "heuristics", "interpret", "interpreter", "jit", "language", "profile",
-    "set_num_threads",
+    "Config", "Kernel", "Space", "autotune", "device", "get_num_threads", "heuristics", "interpret", "interpreter",
+    "jit", "language", "profile", "set_num_threads", "simulate", "to_device", "verify",
     *_names,
 ]

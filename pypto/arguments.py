@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pypto.errors.launch import UnsupportedArgument
 from pypto.ir.types import Type, scalar
 from pypto.ops.public import constexpr
-from pypto.runtime.arrays import ArrayInfo, array_info, array_type, scalar_dtype
+from pypto.runtime.arrays import array_info, array_type, scalar_dtype
 from pypto.runtime.launch import constant_key
 from pypto.runtime.signature import Signature, fixed_fields, plain
 
@@ -50,15 +50,6 @@ def constant_of(kernel: str, arg: str, value: Any) -> ConstSpec:
         way = "pass an array, a number, or a hashable value for a `pto.constexpr` parameter"
         raise UnsupportedArgument(kernel=kernel, arg=arg, got=got, way=way) from None
     return ConstSpec(value)
-
-
-def seen(name: str, info: Any) -> Any:
-    """An array as the interpreter takes it."""
-    from pypto.interp import ArrayArg
-
-    if not isinstance(info, ArrayInfo):
-        return info
-    return ArrayArg(name, info.address, info.shape, tuple(s * info.dtype.itemsize for s in info.strides), info.dtype)
 
 
 def spec_key(spec: ArgSpec) -> Any:

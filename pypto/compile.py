@@ -7,6 +7,7 @@ import functools
 import gc
 import hashlib
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,16 +21,17 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.printer import print_function
 from pypto.ir.types import TileType
 from pypto.language import METHODS
+from pypto.opening import Devices
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings
-from pypto.passes import optimize, prepare
-from pypto.passes.carried import LAYOUTS, carried, initial, yields
+from pypto.passes import carried, optimize, prepare
 from pypto.runtime.launch import Scratch
 from pypto.runtime.signature import IGNORED
 
 _FORMAT = "1"  # of the artifact's bytes
+BEHIND_IR = ("backends", "ir", "ops", "passes")  # rooms whose sources decide what a kernel's IR becomes
 
 
 @dataclass
@@ -72,7 +74,8 @@ class Session:
 
         self.threads = self.threads
         engine, stored = self.backend(KernelOptions()).engine, functools.partial(self.stored, "")
-        return make_launcher(engine, stored, self.shared, IGNORED) if self.settings.launcher == "native" else None
+        is_wanted = self.settings.launcher == "native" and self.devices.default is None
+        return make_launcher(engine, stored, self.shared, IGNORED) if is_wanted else None
 
     def scratch_address(self, size: int) -> int:
         """Scratch memory for a launch in this thread."""
@@ -88,8 +91,13 @@ class Session:
                 from pypto.backends.cpu.target import host_target
 
                 self.backends[level, options.fast_math] = CpuBackend(
-                    host_target(level, options.fast_math), self.most_threads, functools.partial(self.stored, level))
+                    host_target(level, options.fast_math), self.most_threads, functools.partial(self.stored, level)
+                )
             return self.backends[level, options.fast_math]
+
+    @functools.cached_property
+    def devices(self) -> Devices:
+        return Devices(self.settings)
 
     def stored(self, level: str, name: str, make: Callable[[], bytes]) -> bytes:
         """Code of ours that is no kernel, kept on disk like one."""
@@ -99,11 +107,14 @@ class Session:
     def through_cache(self, parts: tuple[tuple[str, str], ...], make: Callable[[], bytes]) -> bytes:
         if self.settings.cache == "off":
             return make()
+        data: bytes = self.cache.get_or_make(self.key(parts), make)
+        return data
+
+    def key(self, parts: tuple[tuple[str, str], ...]) -> Any:
+        """The key of what these parts, and the compiler itself, make."""
         from pypto.runtime.cache import CacheKey
 
-        data: bytes = self.cache.get_or_make(CacheKey((("format", _FORMAT), ("compiler", compiler_hash()), *parts)),
-            make)
-        return data
+        return CacheKey((("format", _FORMAT), ("compiler", compiler_hash()), *parts))
 
 
 @functools.lru_cache(maxsize=1)
@@ -114,13 +125,15 @@ def session() -> Session:
 
 @functools.lru_cache(maxsize=1)
 def compiler_hash() -> str:
-    """Hash over all sources of the package: an edited compiler never meets code of an older one."""
-    digest = hashlib.sha256()
-    folder = Path(__file__).parent
-    for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.ll"))):
-        text = path.read_bytes()
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{len(text)}\0".encode())
-        digest.update(text)
+    """Hash over all sources behind the IR's text, which is in the key: an edited compiler never meets older code."""
+    digest, package = hashlib.sha256(), os.path.dirname(__file__)
+    folders = [found for room in BEHIND_IR for found in os.walk(os.path.join(package, room))]
+    for folder, _, names in (*sorted(folders), (package, [], ["compile.py"])):
+        for path in (os.path.join(folder, name) for name in sorted(names) if name.endswith((".py", ".ll"))):
+            with open(path, "rb") as file:
+                text = file.read()
+            digest.update(f"{os.path.relpath(path, package)}\0{len(text)}\0".encode())
+            digest.update(text)
     return digest.hexdigest()
 
 
@@ -154,8 +167,9 @@ def without_collection() -> Iterator[None]:
 
 
 @without_collection()
-def to_ir(source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, options: KernelOptions,
-          timings: dict[str, float]) -> Built:
+def to_ir(
+    source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, options: KernelOptions, timings: dict[str, float]
+) -> Built:
     """Tile IR of a kernel, verified."""
     with timed(timings, "frontend"):
         built = build(source, specs, facts, METHODS, options.max_ops)
@@ -170,15 +184,15 @@ def prepared(function: Function, timings: dict[str, float]) -> Function:
 
 
 @without_collection()
-def compile_program(built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float]) -> Program:
-    """Machine code of a kernel, from the disk cache when it is there."""
+def compile_program(built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float],
+                    backend: Any) -> Program:
+    """A backend's code of a kernel, from the disk cache when it is there."""
     shared = session()
     function = prepared(built.function, timings)
     function.attrs["noalias"] = noalias
     if options.profile:
         function.attrs["profile"] = True
-    program = Program(built, function, written_arrays(function), timings, shared.backend(options))
-    backend = program.backend
+    program = Program(built, function, written_arrays(function), timings, backend)
 
     def make() -> bytes:
         with timed(timings, "optimize"):
@@ -188,13 +202,18 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
 
     before = sum(timings.values())
     with timed(timings, "cache"):
-        parts = (("ir", print_function(function, options.profile)), ("options", repr(options)), *backend.key_parts())
-        data = shared.through_cache(parts, make)
+        data = shared.through_cache(key_parts(function, options, backend), make)
     timings["cache"] -= sum(timings.values()) - timings["cache"] - before
     with timed(timings, "load"):
         program.artifact = Artifact.from_bytes(data)
         program.executable = backend.load(program.artifact)
     return program
+
+
+def key_parts(function: Function, options: KernelOptions, backend: Any) -> tuple[tuple[str, str], ...]:
+    """What the code of a prepared kernel depends on."""
+    text = print_function(function, options.profile or backend.keeps_places)
+    return ("ir", text), ("options", repr(options)), *backend.key_parts()
 
 
 def written_arrays(function: Function) -> frozenset[str]:
@@ -226,10 +245,4 @@ def holds_data(op: Op) -> bool:
 
 def flows(op: Op) -> Iterator[tuple[Value, Value]]:
     """Pairs of values, the second of which the first may be or be made from."""
-    if op.name not in LAYOUTS:
-        yield from itertools.product(op.results, op.operands)
-        return
-    for ends in (initial(op), *yields(op)):  # what a loop begins with is its result if it never runs
-        yield from zip(op.results, ends, strict=False)
-        for region in op.regions:
-            yield from zip(carried(op, region), ends, strict=False)
+    return carried.flows(op) if op.name in carried.LAYOUTS else itertools.product(op.results, op.operands)

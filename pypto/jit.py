@@ -6,19 +6,19 @@ import contextlib
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from pypto.arguments import describe, seen, shown, spec_key
+from pypto.arguments import describe, shown, spec_key
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
 from pypto.errors.launch import NotLaunched, ReadOnlyArgument
 from pypto.options import KernelOptions
 from pypto.runtime.arrays import ArrayInfo, array_info, stand_in
 from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
-from pypto.runtime.mode import MODE, PLAIN, mode, only_profiled
+from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
 
@@ -188,6 +188,26 @@ class Kernel:
         launch = self[grid]
         return self.table.prepared(grid, values) if self.table else functools.partial(launch, *args, **given)
 
+    def inspect(self, *args: Any, **given: Any) -> Any:
+        """What a launch with these arguments runs, from the source down to machine code: an `Inspection`.
+
+        Printed, it is the source with the type of what every line makes. ``[level]`` is a level as text. In a notebook,
+        and with `save` as a page, source and levels stand side by side, linked by line.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> @pto.jit
+        ... def double(x, y):
+        ...     y[:] = x[:] * 2
+        >>> found = double.inspect(np.ones(4, np.float32), np.ones(4, np.float32))
+        >>> [level.name for level in found.levels]
+        ['tile-ir', 'optimized-ir', 'loop-ir', 'llvm-ir', 'assembly']
+        """
+        import pypto.debug.inspection
+
+        return pypto.debug.inspection.inspect(self, *args, **given)
+
     def through_python(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """A launch that native code does not make: the first of its kind, and wherever something else takes part."""
         if self.pre_run_hooks:
@@ -246,41 +266,47 @@ class Kernel:
         if key is not None and len(self._entries) < _MOST_ENTRIES:
             apart = disjoint(pairs, addresses)
             self._entries.setdefault(key, (pairs, {}))[1][apart] = plan
-            if self.table:
+            if self.table and made.program.backend.name == "cpu":
                 self.table.teach(made, infos, given, not apart)
         return plan, addresses, flatten(given, self.signature.constant)[1]
 
     # --- compiling ----------------------------------------------------------------------------------------------
 
     def compile(self, *args: Any, **given: Any) -> Specialization:
-        """Compile for these arguments without running; gives what was compiled."""
+        """Compile for these arguments without running; gives what was compiled.
+
+        With ``target="ascend910b2"``, it is compiled for that chip, as far as that needs no toolkit.
+        """
+        chip = given.pop("target", None) if "target" not in self.signature.names else None
         try:
-            return self._specialize(*describe(self.signature, self._bind(args, given)))
+            with self.compiler.session().devices.chip(chip) if chip else contextlib.nullcontext():
+                return self._specialize(*describe(self.signature, self._bind(args, given)))
         except Diagnostic as error:
             raise self._placed(error) from None
 
     def _specialize(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
         """The version for these arguments, compiled if need be."""
-        group = tuple((name, spec_key(spec)) for name, spec in specs.items())
+        shared = self.compiler.session()
+        backend = shared.devices.backend(self.signature.kernel, infos) or shared.backend(self.options)
+        group = backend, tuple((name, spec_key(spec)) for name, spec in specs.items())
         with self._lock:
             known = self._known.setdefault(group, [])
             for s in reversed(known):
                 if s.holds(infos, disjoint(*overlaps(s.program.written, infos))):
                     self._check_writable(s.program.written, infos)
                     return s
-            known.append(self._compile(known, infos, specs))
+            known.append(self._compile(known, infos, specs, backend))
             return known[-1]
 
-    def _compile(
-        self, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]
-    ) -> Specialization:
+    def _compile(self, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec],
+                 backend: Any) -> Specialization:
         timings: dict[str, float] = {}
         built, facts = self._build(infos, specs, changing_entries(known, infos), timings)
         written = self.compiler.written_arrays(built.function)
         self._check_writable(written, infos)
         noalias = disjoint(*overlaps(written, infos))
         reason = why(known, infos, noalias)
-        program = self.compiler.compile_program(built, noalias, self.options, timings)
+        program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
         types = tuple((name, shown(spec)) for name, spec in specs.items())
         made = Specialization(types, facts.guard, noalias, reason, timings, built.captures, program)
         if "specialize" in self.compiler.session().settings.log:
@@ -301,8 +327,9 @@ class Kernel:
 
     # --- interpreting -------------------------------------------------------------------------------------------
 
-    def interpret(self, sizes: tuple[int, int, int], values: Values) -> None:
-        """Run the kernel in the interpreter."""
+    def interpret(self, sizes: tuple[int, int, int], values: Values,
+                  on_store: Callable[..., None] | None = None) -> None:
+        """Run the kernel in the interpreter; `on_store` is told of every store."""
         from pypto.interp import run
 
         infos, specs = describe(self.signature, values)
@@ -310,11 +337,9 @@ class Kernel:
         built, _ = self._build(infos, specs, frozenset(), timings)
         function = self.compiler.prepared(built.function, timings)
         self._check_writable(self.compiler.written_arrays(function), infos)
-        held = {name: seen(name, info) for name, info in infos.items()}
-        more = [(f"memory[{n}]", x) for n, x in enumerate(self.memory)]
-        others = [seen(name, array_info(x, self.signature.kernel, name)) for name, x in more]
-        arguments = [held[v.hint] for v in function.args]
-        run(function, arguments, sizes, self.uninitialized, others)
+        kernel, more = self.signature.kernel, enumerate(self.memory)
+        others: dict[str, Any] = {f"memory[{n}]": array_info(x, kernel, f"memory[{n}]") for n, x in more}
+        run(function, [infos[v.hint] for v in function.args], sizes, self.uninitialized, others, on_store)
 
 
 def call_all(hooks: list[Callable[..., Any]], args: tuple[Any, ...], given: dict[str, Any]) -> None:
@@ -326,12 +351,8 @@ def call_all(hooks: list[Callable[..., Any]], args: tuple[Any, ...], given: dict
 def jit(function: Callable[..., Any]) -> Kernel: ...
 @overload
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
-def jit(
-    function: Callable[..., Any] | None = None,
-    *,
-    do_not_specialize: Iterable[str | int] | None = None,
-    **options: Any,
-) -> Any:
+def jit(function: Callable[..., Any] | None = None, *, do_not_specialize: Iterable[str | int] | None = None,
+        **options: Any) -> Any:
     """Make a kernel of a function.
 
     Parameters
@@ -375,24 +396,3 @@ def interpret(kernel: Kernel, uninitialized: tuple[str, ...] = (), memory: tuple
     made = Kernel(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
     made.uninitialized, made.memory = uninitialized, memory
     return made
-
-
-@contextlib.contextmanager
-def interpreter() -> Iterator[None]:
-    """Run all kernels in the interpreter for the length of a `with` block."""
-    with mode(interpret=True):
-        yield
-
-
-def set_num_threads(count: int) -> None:
-    """Use at most `count` threads for later launches; 0 is the machine's own number."""
-    from pypto.compile import session
-
-    session().threads = int(count)
-
-
-def get_num_threads() -> int:
-    """Threads of a launch."""
-    from pypto.compile import session
-
-    return session().threads

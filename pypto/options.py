@@ -33,6 +33,7 @@ class Settings:
     cache_dir: str = flag("", "PYPTO_CACHE_DIR", "folder of the disk cache; empty is the user's cache folder")
     num_threads: int = flag(0, "PYPTO_NUM_THREADS", "threads of a launch; 0 is what the machine allows")
     level: str = flag("", "PYPTO_LEVEL", "CPU feature level to compile for; empty is the host's own")
+    device: str = flag("cpu", "PYPTO_DEVICE", "where kernels run: cpu, ascend, ascend:1, ascend-sim")
     launcher: str = flag("native", "PYPTO_LAUNCHER", "how warm launches are made", ("native", "python"))
     log: str = flag("", "PYPTO_LOG", "topics to log to stderr, separated by commas: specialize")
 

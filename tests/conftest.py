@@ -1,16 +1,25 @@
-"""For all rooms: a disk cache for this run alone, the backend under test, and the CPU feature levels."""
+"""For all rooms: a disk cache for this run alone, the backend under test, and the CPU feature levels.
+
+With ``--backend=ascend-sim``, every test runs under that device. A kernel that the compiler refuses for it is skipped
+with the reason, and the end of the run says which part of all that is.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import tempfile
+from collections import Counter
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
-from pypto.errors import OptionError
+from pypto.errors import Diagnostic, OptionError
 
-BACKENDS = ("cpu",)
+BACKENDS = ("cpu", "ascend-sim")
+REFUSED = "refused: "
+LAUNCHES = "launches on the device"
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 LEVELS = ("", "x86-64-v3") if IS_X86 else ("",)
 ALL_LEVELS = (*LEVELS, "x86-64-v2") if IS_X86 else LEVELS
@@ -19,6 +28,7 @@ _CACHE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", choices=BACKENDS, default="cpu", help="backend that kernels are tested on")
+    parser.addoption("--least", type=float, default=0, help="percent of the tests that a backend must not refuse")
     parser.addoption("--update-golden", action="store_true", help="write the texts that tests compare with")
 
 
@@ -36,6 +46,53 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     folder = config.stash.get(_CACHE, None)
     if folder is not None:
         folder.cleanup()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Run a test on the backend; what the compiler refuses is no failure of the test."""
+    name = item.config.getoption("--backend")
+    if name == "cpu":
+        return (yield)
+    from tests.watched import Watched
+
+    with Watched(name) as device:
+        try:
+            return (yield)
+        except Diagnostic as error:
+            if type(error).__module__ != "pypto.errors.ascend":
+                raise
+            pytest.skip(f"{REFUSED}{error.message}")
+        finally:
+            item.user_properties.append((LAUNCHES, device.launches))
+
+
+def refusals(reporter: pytest.TerminalReporter) -> tuple[int, Counter[str]]:
+    """How many tests ran something on the device, and why others were refused."""
+    reasons = [str(r.longrepr[2]) for r in reporter.stats.get("skipped", ()) if isinstance(r.longrepr, tuple)]
+    refused = Counter(x.split(REFUSED)[1] for x in reasons if REFUSED in x)
+    done = [r for kind in ("passed", "failed") for r in reporter.stats.get(kind, ())]
+    return sum(dict(r.user_properties).get(LAUNCHES, 0) > 0 for r in done), refused
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    name, (ran, refused) = config.getoption("--backend"), refusals(terminalreporter)
+    if name == "cpu":
+        return
+    share = 100 * ran / max(1, ran + refused.total())
+    terminalreporter.section(f"{name}: {ran} ran, {refused.total()} were refused: {share:.1f} %")
+    for reason, count in refused.most_common():
+        terminalreporter.line(f"{count:5}  {reason}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Too many refusals are a failure of the run."""
+    least, reporter = session.config.getoption("--least"), session.config.pluginmanager.get_plugin("terminalreporter")
+    if least and reporter:
+        ran, refused = refusals(reporter)
+        if 100 * ran < least * (ran + refused.total()):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")
@@ -56,9 +113,11 @@ def level(request: pytest.FixtureRequest, backend: str) -> str:
     """A CPU feature level; for `ALL_LEVELS`, parametrize it with ``indirect=True``."""
     from pypto.backends.cpu.target import host_target
 
-    if backend != "cpu":
-        pytest.skip(f"{backend} has no feature levels")
     name: str = request.param
+    if backend != "cpu":
+        if name:
+            pytest.skip(f"{backend} has no feature levels")
+        return name
     try:
         host_target(name)
     except OptionError as error:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from pypto.backends.sites import Site
 from pypto.ir.core import Function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
-from pypto.loc import Loc
 
 FIXED_SLOTS: Final = 5  # of an argument block: grid sizes, address and bytes of the scratch memory
 PAGE: Final = 4096
@@ -39,38 +39,12 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A stretch of a kernel whose time is taken when it is profiled.
-
-    `kind` is ``program``, ``loop``, ``branch``, ``nest``, ``dot``, ``pack`` or ``sort``; `parent` is the number of the
-    site around it, -1 for the program. What several lines or labels became one loop nest names them all. `bytes` are
-    those of whole tiles that one run loads and stores, `flops` those of a dot.
-    """
-
-    kind: str
-    parent: int
-    labels: tuple[str, ...] = ()
-    locs: tuple[Loc, ...] = ()
-    bytes: int = 0
-    flops: int = 0
-
-    @staticmethod
-    def of(fields: Mapping[str, Any]) -> Site:
-        """From what `asdict` gives, after a way through JSON."""
-        return Site(**{**fields, "labels": tuple(fields["labels"]), "locs": tuple(map(loc_of, fields["locs"]))})
-
-
-def loc_of(fields: Mapping[str, Any]) -> Loc:
-    outer = fields["call_site"]
-    return Loc(**{**fields, "call_site": outer and loc_of(outer)})
-
-
-@dataclass(frozen=True, slots=True)
 class Artifact:
     """A compiled kernel as data: machine code, and what a launch must know.
 
-    `cost` estimates the nanoseconds that one program takes; where it is not `bounded`, they may be many more. `sites`
-    are there when it was compiled to be profiled.
+    `cost` estimates the nanoseconds that one program takes; where it is not `bounded`, they may be many more. `group`
+    programs had best run on one thread, one after the other; 0 stands for all along the grid's first axis. `sites` are
+    there when it was compiled to be profiled.
     """
 
     name: str
@@ -79,8 +53,8 @@ class Artifact:
     cost: float
     code: bytes
     bounded: bool = True
-
     sites: tuple[Site, ...] = ()
+    group: int = 1
 
     @property
     def pages(self) -> int:
@@ -90,7 +64,7 @@ class Artifact:
     def to_bytes(self) -> bytes:
         """A JSON header and the code, to be read back by `from_bytes`."""
         fields = {"name": self.name, "scratch": self.scratch_bytes, "cost": self.cost, "bounded": self.bounded,
-                  "abi": [{**asdict(s), "dtype": s.dtype.name} for s in self.abi],
+                  "group": self.group, "abi": [{**asdict(s), "dtype": s.dtype.name} for s in self.abi],
                   **({"sites": [asdict(s) for s in self.sites]} if self.sites else {})}
         header = json.dumps(fields, sort_keys=True).encode()
         return len(header).to_bytes(8, "little") + header + self.code
@@ -102,7 +76,7 @@ class Artifact:
         abi = tuple(Slot(s["kind"], s["arg"], s["dim"], DTYPE_BY_NAME[s["dtype"]]) for s in fields["abi"])
         sites = tuple(map(Site.of, fields.get("sites", ())))
         return Artifact(fields["name"], abi, fields["scratch"], fields["cost"], data[end:], fields["bounded"],
-            sites)
+            sites, fields["group"])
 
 
 class Executable(Protocol):
@@ -113,9 +87,10 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """One way to run kernels."""
+    """One way to run kernels. Where it `keeps_places`, the code names lines of the source and belongs to them."""
 
     name: str
+    keeps_places: bool
 
     def key_parts(self) -> tuple[tuple[str, str], ...]:
         """What the code depends on beside the kernel: target, features, versions."""

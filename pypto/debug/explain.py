@@ -14,7 +14,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pypto.backends.cpu.access import never_streams, stream_alignment
 from pypto.backends.cpu.fuse import Fuser
 from pypto.backends.cpu.legalize import legalize
 from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt
@@ -22,9 +21,9 @@ from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, need
 from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.schedule import Scheduler
 from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage, place
+from pypto.backends.cpu.stream import never_streams, stream_alignment
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
-from pypto.jit import Kernel
 from pypto.loc import UNKNOWN, Loc
 from pypto.ops.memory import Access
 from pypto.passes import optimize
@@ -65,7 +64,7 @@ class Explanation:
         return "\n".join(lines) + "\n"
 
 
-def explain(kernel: Kernel, *args: Any, **given: Any) -> Explanation:
+def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
     """Explain the version of a kernel that a launch with these arguments runs; compiles it if need be.
 
     Examples
@@ -99,7 +98,7 @@ def explain(kernel: Kernel, *args: Any, **given: Any) -> Explanation:
     return Explanation(kernel.signature.kernel, str(version), needed, tuple(unique.values()))
 
 
-def versions(kernel: Kernel, loc: Loc) -> Iterator[Finding]:
+def versions(kernel: Any, loc: Loc) -> Iterator[Finding]:
     """Why there are several versions, where that is so."""
     made = kernel.specializations
     for number, version in enumerate(made, 1):

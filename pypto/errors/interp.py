@@ -34,6 +34,15 @@ class KernelAssertion(Diagnostic, AssertionError):
     template = "assertion failed in program {program}{message}"
 
 
+class CompiledDiffers(Diagnostic, AssertionError):
+    code = "E407"
+    template = (
+        "{kernel} computes something else when it is compiled: {array}[{index}] is {got}, and {expected} when "
+        "interpreted; {count} of {total} elements differ, the first one in program {program}, {element}"
+    )
+    hint = "if sums in another order explain it, allow more: `pto.verify(kernel, rtol=...)`; else please report it"
+
+
 class ZeroStep(Diagnostic, ValueError):
     code = "E406"
     template = "the step of a range is 0 in program {program}"

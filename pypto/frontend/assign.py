@@ -11,7 +11,8 @@ from pypto.frontend.arrays import Access, access, array_load, array_store, dimen
 from pypto.frontend.operators import constant_result, operate
 from pypto.frontend.scope import Binding, Poison, Scope
 from pypto.frontend.source import FunctionNode
-from pypto.frontend.values import Dims, Inlined, Method, Range, constant, describe, has_values, is_array, remade
+from pypto.frontend.tuples import remade
+from pypto.frontend.values import Dims, Inlined, Method, Range, constant, describe, has_values, is_array
 from pypto.ir.core import Value
 
 LIMIT = 10_000

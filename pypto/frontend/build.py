@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from pypto.errors.frontend import TooDeep, UnknownSyntax
 from pypto.frontend import assign, calls, expressions, flow, loops, operators
+from pypto.frontend.outside import captured
 from pypto.frontend.scope import Binding, Handler, LimitedBuilder, Scope, Session
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import ArgSpec, Built, ConstSpec, Facts
-from pypto.frontend.values import captured, remade
+from pypto.frontend.tuples import remade
 from pypto.ir.core import Function, Region, Value
 
 

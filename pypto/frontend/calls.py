@@ -14,11 +14,14 @@ from pypto.frontend.bind import Arguments, Signature, bind, checked_arguments, i
 from pypto.frontend.flow import block
 from pypto.frontend.intrinsics import INTRINSICS, on_constants
 from pypto.frontend.operators import constant_result, run_row
+from pypto.frontend.outside import captured
 from pypto.frontend.scope import RETURN, VALUE, Binding, Poison, Scope
 from pypto.frontend.source import KernelSource
-from pypto.frontend.values import Inlined, Method, array_type, captured, describe, is_array, is_index, is_named
+from pypto.frontend.tuples import is_named
+from pypto.frontend.values import Inlined, Method, array_type, describe, is_array, is_index
+from pypto.ir.asked import Answer
 from pypto.ir.core import Value
-from pypto.ir.types import Answer, DType, int1
+from pypto.ir.types import DType, int1
 from pypto.loc import Loc
 from pypto.ops.public import Intrinsic, OpFunction, Refused, constexpr
 from pypto.ops.row import REQUIRED, OpRow, Param

@@ -19,7 +19,8 @@ from pypto.frontend.assign import assign
 from pypto.frontend.flow import arrive, block
 from pypto.frontend.merge import UNDEF, NoJoin, Path, clashing, conform, join, kind, unassigned
 from pypto.frontend.scope import BREAK, EXITS, RETURN, VALUE, Binding, Poison, Scope
-from pypto.frontend.values import alike, is_number, leaves, rebuild, same, tile_type
+from pypto.frontend.tuples import alike, leaves, rebuild, same
+from pypto.frontend.values import is_number, tile_type
 from pypto.ir.core import Region, Value
 from pypto.ir.types import TileType, int1, scalar
 

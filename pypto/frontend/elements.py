@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from pypto.errors.frontend import UnknownSyntax
 from pypto.frontend.scope import Scope
-from pypto.frontend.values import as_pointer, leaves, rebuild
+from pypto.frontend.tuples import leaves, rebuild
+from pypto.frontend.values import as_pointer
 from pypto.ir.core import Op, Region, Value, walk
 from pypto.ir.types import scalar
 from pypto.ops.build import OpBuilder

@@ -12,24 +12,13 @@ from pypto.errors.frontend import BadIndex, NoAttribute, RuntimeFormat
 from pypto.frontend.arrays import access, array_load, dimension, fill, index_nodes, not_empty, shaped
 from pypto.frontend.calls import call
 from pypto.frontend.operators import constant_result, run_row
+from pypto.frontend.outside import captured, has_plain_fields
 from pypto.frontend.scope import Binding, Scope
-from pypto.frontend.values import (
-    Dims,
-    Method,
-    as_pointer,
-    captured,
-    constant,
-    describe,
-    has_plain_fields,
-    has_values,
-    is_array,
-    is_index,
-    is_named,
-    is_number,
-    leaves,
-)
+from pypto.frontend.tuples import is_named, leaves
+from pypto.frontend.values import Dims, Method, constant, describe, has_values, is_array, is_index, is_number
+from pypto.ir.asked import YES
 from pypto.ir.core import Value
-from pypto.ir.types import YES, DType
+from pypto.ir.types import DType
 from pypto.ops.table import TABLE
 from pypto.options import suggestion
 
@@ -124,7 +113,7 @@ def value_attribute(scope: Scope, node: ast.Attribute, value: Value) -> Any:
     """An attribute, or a method of tiles: an op whose first parameter is an operand, or a function in the language."""
     name, methods, row = node.attr, scope.session.methods, TABLE.get(_METHODS.get(node.attr, node.attr))
     if is_array(value) and row is TABLE["cast"]:
-        value = as_pointer(scope.at(node), value)
+        value = scope.at(node).emit("array_ptr", value)
     table = ARRAY_ATTRIBUTES if is_array(value) else TILE_ATTRIBUTES
     if name in table:
         return table[name](value)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections import deque
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pypto.errors.frontend import AssertionFailed, ReturnInKernel, TileCondition, UnknownSyntax
 from pypto.frontend.merge import RESULT, Merge, Path
 from pypto.frontend.scope import EXITS, SKIP, VALUE, Binding, Scope, Step
-from pypto.frontend.values import Label, constant, describe, has_values, is_array, tile_type
+from pypto.frontend.values import constant, describe, has_values, is_array, tile_type
 from pypto.ir.core import Region, Value
 from pypto.ir.types import int1
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What `with pto.label(text):` names a part of the kernel."""
+
+    text: str
 
 
 def block(scope: Scope, steps: list[Step]) -> None:

@@ -12,22 +12,11 @@ from typing import Any, Final
 from pypto.errors.frontend import HostFunction, WrongArgument
 from pypto.frontend.assign import items_of
 from pypto.frontend.bind import Signature, bind, checked_arguments
-from pypto.frontend.elements import combination, map_elements
+from pypto.frontend.flow import Label
 from pypto.frontend.operators import constant_result, one_if_known, run_row
 from pypto.frontend.scope import Scope
-from pypto.frontend.values import (
-    Dims,
-    Label,
-    Range,
-    as_pointer,
-    constant,
-    describe,
-    has_values,
-    is_index,
-    is_number,
-    leaves,
-    tile_type,
-)
+from pypto.frontend.tuples import leaves
+from pypto.frontend.values import Dims, Range, as_pointer, constant, describe, has_values, is_index, tile_type
 from pypto.ir.core import Value
 from pypto.ir.types import int64
 from pypto.ops.public import constexpr, tensor
@@ -64,9 +53,9 @@ def static_range(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str
 def make_full(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     shape, value, dtype = checked_arguments(scope, node, _FULL, args, kwargs).values()
     b = scope.at(node)
-    if is_number(value):
-        return b.constant(value, dtype, shape)
-    return run_row(scope, node, "broadcast_to", input=b.cast(value, dtype), shape=shape)
+    if isinstance(value, Value):
+        return run_row(scope, node, "broadcast_to", input=b.cast(value, dtype), shape=shape)
+    return b.constant(value, dtype, shape)
 
 
 def device_print(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -149,6 +138,13 @@ def structured(row: str, scope: Scope, node: ast.Call, args: list[Any], kwargs: 
     return results[0] if results else None
 
 
+def of_elements(name: str, *call: Any) -> Any:
+    """Functions of single elements, which few kernels have; the module is loaded with the first of them."""
+    from pypto.frontend import elements
+
+    return getattr(elements, name)(*call)
+
+
 def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> int:
     x = checked_arguments(scope, node, _LEN, args, kwargs)["x"]
     if isinstance(x, tuple | str | range | Dims):
@@ -171,7 +167,7 @@ INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     # Of the language
     "static_range": static_range, "full": make_full, "device_print": device_print,
     "static_print": static_print,
-    "combination": combination, "map_elements": map_elements,
+    "combination": partial(of_elements, "combination"), "map_elements": partial(of_elements, "map_elements"),
     "label": lambda scope, node, args, kwargs: Label(*checked_arguments(scope, node, _LABEL, args, kwargs).values()),
     "block_indices": block_indices, "tile_load": partial(structured, "tile_load"),
     "tile_store": partial(structured, "tile_store"),

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import MaybeUnassigned, TooManyOps, UndefinedName, UnknownSyntax
+from pypto.frontend.outside import captured
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import GONE, Capture, Facts, Owner, reader
-from pypto.frontend.values import captured
 from pypto.ir.core import Op, Region, Value
 from pypto.loc import Loc
 from pypto.ops.build import OpBuilder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -45,9 +46,10 @@ class KernelSource:
             name = getattr(function, "__name__", type(function).__name__)
             raise NoSource(call_site, name=name, file="this program", reason="it is no Python function")
         code, file = function.__code__, function.__code__.co_filename
+        linecache.checkcache(file)
         lines = tuple(linecache.getlines(file, function.__globals__))
         node = parse(code, file, lines)
-        if node is None:
+        if node is None or is_another(node, code):
             reason = "its text has changed since it was defined" if lines else "its text cannot be had"
             raise NoSource(call_site, name=function.__name__.strip("<>"), file=file, reason=reason)
         return KernelSource(function, node, file, is_library(function.__module__ or ""))
@@ -68,6 +70,28 @@ class KernelSource:
         """Characters before a byte offset of a line."""
         text = linecache.getline(self.file, line)
         return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+def is_another(node: FunctionNode, code: CodeType) -> bool:
+    """Whether a tree has names or constants that a code object lacks: then it was edited since.
+
+    The code may have more, as of assertions that a test runner rewrote.
+    """
+    bare: ast.stmt = ast.copy_location(ast.Expr(node), node) if isinstance(node, ast.Lambda) else copy(node)
+    if isinstance(bare, ast.FunctionDef):
+        bare.decorator_list = []
+    try:
+        made = compile(ast.Module([bare], []), code.co_filename, "exec", dont_inherit=True)
+    except RecursionError:  # of a tree, Python takes fewer levels than of a text
+        return False
+    found = next((c for c in made.co_consts if isinstance(c, CodeType) and c.co_name == code.co_name), code)
+    return not contents(found) <= contents(code)
+
+
+def contents(code: CodeType) -> set[tuple[type, str]]:
+    names = (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars)
+    numbers = (c for c in code.co_consts if type(c) in (int, float))
+    return {(str, name) for name in names} | {(type(c), repr(c)) for c in numbers}
 
 
 def is_library(module: str) -> bool:

@@ -6,21 +6,16 @@ strings, None, dtypes, functions, modules, tuples (which may hold run-time value
 
 from __future__ import annotations
 
-import enum
-import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from pypto.errors.frontend import NotConstant, UnsupportedGlobal
+from pypto.errors.frontend import NotConstant
 from pypto.frontend.source import FunctionNode, KernelSource
+from pypto.frontend.tuples import leaves
 from pypto.ir.core import Value
-from pypto.ir.types import ArrayType, DType, PtrType, TileType, from_numpy
+from pypto.ir.types import ArrayType, TileType
 from pypto.loc import Loc
-from pypto.ops.public import constexpr
 
 if TYPE_CHECKING:
     from pypto.frontend.scope import Scope
@@ -57,13 +52,6 @@ class Range:
     stop: Value | int
     step: Value | int
     unroll: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """What `with pto.label(text):` names a part of the kernel."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,49 +97,8 @@ def is_index(x: Any) -> bool:
     return type is not None and not type.shape and not type.is_ptr and type.dtype.is_int
 
 
-def leaves(x: Any) -> Iterator[Any]:
-    """The values in a tuple of tuples, in order."""
-    if isinstance(x, tuple):
-        for item in x:
-            yield from leaves(item)
-    else:
-        yield x
-
-
-def alike(a: Any, b: Any) -> bool:
-    """Whether tuples are nested alike in both, and their classes do not differ; a plain tuple stands for any."""
-    if not (isinstance(a, tuple) and isinstance(b, tuple)):
-        return not isinstance(a, tuple) and not isinstance(b, tuple)
-    kinds = {type(a), type(b)} - {tuple}
-    return len(kinds) < 2 and len(a) == len(b) and all(map(alike, a, b))
-
-
-def rebuild(like: Any, items: Iterator[Any]) -> Any:
-    """A structure like `like`, with other leaves."""
-    return remade(like, [rebuild(x, items) for x in like]) if isinstance(like, tuple) else next(items)
-
-
-def remade(like: tuple[Any, ...], items: Iterable[Any]) -> Any:
-    """A tuple with other items; a named one stays what it is."""
-    return getattr(like, "_make", tuple)(items)
-
-
-def is_named(kind: Any) -> TypeGuard[type[Any]]:
-    """Whether this is a class of named tuples; aggregates are such."""
-    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
-
-
 def has_values(x: Any) -> bool:
     return any(isinstance(leaf, Value | Method | Dims | Range) for leaf in leaves(x))
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two leaves are one value on every path."""
-    if a is b:
-        return True
-    if type(a) is not type(b) or not isinstance(a, int | float | str | DType | PtrType):
-        return False
-    return bool(a == b) and (not isinstance(a, float) or math.copysign(1.0, a) == math.copysign(1.0, b))
 
 
 def describe(x: Any) -> str:
@@ -179,38 +126,3 @@ def constant(x: Any, what: str, loc: Loc) -> Any:
         if has_values(leaf):
             raise NotConstant(loc, what=what, type=describe(leaf))
     return x
-
-
-_OUTSIDE = (
-    (list, "a list", "a list may change after the kernel is compiled; use a tuple"),
-    (dict, "a dict", "a dict may change after the kernel is compiled; use a tuple, a frozen dataclass or an enum"),
-    (set, "a set", "use a tuple"),
-)
-
-
-def captured(name: str, value: Any, loc: Loc) -> Any:
-    """What an outside value is in a kernel."""
-    if isinstance(value, constexpr):
-        return captured(name, value.value, loc)
-    if isinstance(value, tuple):
-        return remade(value, [captured(name, x, loc) for x in value])
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-        return from_numpy(value) or value
-    for kind, what, way in _OUTSIDE:
-        if isinstance(value, kind):
-            raise UnsupportedGlobal(loc, name=name, what=what, way=way)
-    if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
-        raise UnsupportedGlobal(loc, name=name, what="an array", way="pass it to the kernel as an argument")
-    return value
-
-
-def has_plain_fields(x: Any) -> bool:
-    """Whether attributes of a constant cannot change: enums, dtypes, frozen dataclasses."""
-    if isinstance(x, enum.Enum | DType | PtrType):
-        return True
-    if isinstance(x, type):
-        return issubclass(x, enum.Enum)
-    params: Any = getattr(x, "__dataclass_params__", None)
-    return params is not None and bool(params.frozen)

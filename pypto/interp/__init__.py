@@ -1,6 +1,5 @@
 """The interpreter: what Tile IR means, run with numpy, program by program. It shares no lowering with the backends."""
 
-from pypto.interp.memory import ArrayArg
 from pypto.interp.run import run
 
-__all__ = ["ArrayArg", "run"]
+__all__ = ["run"]

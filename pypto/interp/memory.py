@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,38 +25,29 @@ _NOWHERE = -1 << 62  # added to addresses that lie in no array: these pointers a
 _NOBODY = 0  # programs count from 1: memory that nobody writes stays untouched zeros
 
 
-@dataclass(frozen=True)
-class ArrayArg:
-    """An array argument by address. Strides are in bytes."""
+class ArrayArg(Protocol):
+    """An array argument by address, such as a launch's `ArrayInfo`. Strides are in elements."""
 
-    name: str
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: DType
-
-    @staticmethod
-    def of(name: str, array: Array, dtype: DType) -> ArrayArg:
-        return ArrayArg(name, array.ctypes.data, array.shape, array.strides, dtype)
-
+    @property
+    def address(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> DType: ...
     @property
     def reach(self) -> tuple[int, int]:
         """First byte and byte after the last one, counted from the first element."""
-        if 0 in self.shape:
-            return 0, 0
-        ends = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
-        return sum(min(0, e) for e in ends), sum(max(0, e) for e in ends) + self.dtype.itemsize
 
-    def index_text(self, distance: int) -> str:
-        """Index of the element at a distance in bytes, as the author would write it; flat when it is outside."""
-        index: list[int] = [0] * len(self.shape)
-        for d in sorted(range(len(self.shape)), key=lambda d: -abs(self.strides[d])):
-            if self.strides[d]:
-                index[d], distance = divmod(distance, self.strides[d])
-        inside = distance == 0 and all(0 <= i < n for i, n in zip(index, self.shape, strict=True))
-        if inside or (distance == 0 and self.shape):
-            return ", ".join(map(str, index))
-        return f"{distance // self.dtype.itemsize}"
+
+def index_text(arg: ArrayArg, distance: int) -> str:
+    """Index of the element that many elements from the first, as the author would write it; flat when outside."""
+    index, rest = [0] * len(arg.shape), distance
+    for d in sorted(range(len(arg.shape)), key=lambda d: -abs(arg.strides[d])):
+        if arg.strides[d]:
+            index[d], rest = divmod(rest, arg.strides[d])
+    return ", ".join(map(str, index)) if rest == 0 else str(distance)
 
 
 @dataclass
@@ -65,6 +57,7 @@ class Segment:
     `exists` tells the elements from what lies between them, where the array is not all of its memory.
     """
 
+    name: str
     arg: ArrayArg
     data: Array
     low: int
@@ -99,9 +92,9 @@ def elements(arg: ArrayArg, size: int) -> Array | None:
     shape = tuple(n if s else min(n, 1) for n, s in zip(arg.shape, arg.strides, strict=True))
     if size == math.prod(shape):
         return None
-    exists, item = np.zeros(size, bool), arg.dtype.itemsize
-    first = exists[-arg.reach[0] // item :]
-    np.lib.stride_tricks.as_strided(first, shape, tuple(s // item for s in arg.strides))[...] = True
+    exists = np.zeros(size, bool)
+    first = exists[-arg.reach[0] // arg.dtype.itemsize :]
+    np.lib.stride_tricks.as_strided(first, shape, arg.strides)[...] = True
     return exists
 
 
@@ -112,14 +105,15 @@ class Memory:
     segments: list[Segment] = field(default_factory=list)
     program: int = 0
     grid: tuple[int, int, int] = (1, 1, 1)
+    on_store: Callable[..., None] | None = None
 
-    def add(self, arg: ArrayArg, uninitialized: bool) -> int:
+    def add(self, name: str, arg: ArrayArg, uninitialized: bool) -> int:
         """Register an array; gives the pointer to its first element."""
         low, high = arg.reach
         raw: Any = (ctypes.c_uint8 * (high - low)).from_address(arg.address + low) if high > low else b""
         data = np.frombuffer(raw, dtype=np.uint8).view(arg.dtype.numpy)
         filled = np.zeros(len(data), bool) if uninitialized else None
-        self.segments.append(Segment(arg, data, low, elements(arg, len(data)), np.zeros(0, np.int64), filled))
+        self.segments.append(Segment(name, arg, data, low, elements(arg, len(data)), np.zeros(0, np.int64), filled))
         return (len(self.segments) << _SEGMENT) + _ORIGIN
 
     def load(self, pointers: Array, mask: Array, other: Array, loc: Loc) -> Array:
@@ -141,6 +135,8 @@ class Memory:
                 first = self.program_text(int(before[foreign][0]) - 1)
                 self.fail(WriteRace, segment, index[foreign][0], loc, first=first)
             segment.writer[index] = self.program + 1
+            if self.on_store:
+                self.on_store(segment, index, chosen, loc, self.program)
             if segment.filled is not None:
                 segment.filled[index] = True
             segment.write(at, value[chosen])
@@ -183,8 +179,8 @@ class Memory:
         return found
 
     def fail(self, kind: type[Any], segment: Segment, element: Any, loc: Loc, **fields: Any) -> None:
-        distance = int(element) * segment.arg.dtype.itemsize + segment.low
-        raise kind(loc, array=segment.arg.name, index=segment.arg.index_text(distance),
+        index = index_text(segment.arg, int(element) + segment.low // segment.arg.dtype.itemsize)
+        raise kind(loc, array=segment.name, index=index,
             program=self.program_text(self.program), **fields)
 
     def program_text(self, program: int) -> str:

@@ -57,13 +57,8 @@ def settle(result: Any, kind: TileType) -> Array:
         return np.asarray(result).astype(dtype, copy=False).reshape(kind.shape)
 
 
-def run(
-    function: Function,
-    arguments: Sequence[Any],
-    grid: tuple[int, int, int],
-    uninitialized: tuple[str, ...] = (),
-    others: Sequence[ArrayArg] = (),
-) -> None:
+def run(function: Function, arguments: Sequence[Any], grid: tuple[int, int, int], uninitialized: tuple[str, ...] = (),
+        others: Mapping[str, ArrayArg] = MappingProxyType({}), on_store: Callable[..., None] | None = None) -> None:
     """Run every program of the grid, one after the other.
 
     Parameters
@@ -76,23 +71,25 @@ def run(
         Programs along each axis.
     uninitialized : tuple of str
         Names of array arguments that hold nothing before the launch: reading what no program wrote is an error.
-    others : sequence of ArrayArg
+    others : mapping from str to ArrayArg
         Arrays that are no arguments, but that programs reach through their addresses.
+    on_store : function, optional
+        Told of every store: the segment, the numbers of the elements, which of the tile they are, place and program.
 
     Raises
     ------
     OutOfBounds, UninitializedRead, WriteRace, KernelAssertion
         With the line, the array, the index and the program.
     """
-    memory = Memory(grid=grid)
+    memory = Memory(grid=grid, on_store=on_store)
     machine = Machine(memory, {}, grid)
     for v, given in zip(function.args, arguments, strict=True):
         if isinstance(v.type, ArrayType):
-            machine.arrays[v] = given, memory.add(given, given.name in uninitialized)
+            machine.arrays[v] = given, memory.add(v.hint, given, v.hint in uninitialized)
         else:
             machine.values[v] = settle(given, v.tile)
-    for array in others:
-        memory.add(array, array.name in uninitialized)
+    for name, array in others.items():
+        memory.add(name, array, name in uninitialized)
     for number, (z, y, x) in enumerate(itertools.product(*(range(n) for n in reversed(grid)))):
         memory.program = number
         machine.program = (x, y, z)
@@ -100,11 +97,6 @@ def run(
 
 
 # --- ops whose meaning needs the machine ---------------------------------------------------------------------------
-
-
-def array_stride(m: Machine, op: Op) -> Any:
-    arg = m.arrays[op.operands[0]][0]
-    return arg.strides[op.attrs["dim"]] // arg.dtype.itemsize
 
 
 def addptr(m: Machine, op: Op) -> Array:
@@ -241,7 +233,8 @@ def stop(m: Machine, op: Op) -> tuple[()]:
 HANDLERS: Final[Mapping[str, Callable[[Machine, Op], Any]]] = MappingProxyType({
     "program_id": lambda m, op: m.program[op.attrs["axis"]], "num_programs": lambda m, op: m.grid[op.attrs["axis"]],
     "array_ptr": lambda m, op: m.arrays[op.operands[0]][1],
-    "array_shape": lambda m, op: m.arrays[op.operands[0]][0].shape[op.attrs["dim"]], "array_stride": array_stride,
+    "array_shape": lambda m, op: m.arrays[op.operands[0]][0].shape[op.attrs["dim"]],
+    "array_stride": lambda m, op: m.arrays[op.operands[0]][0].strides[op.attrs["dim"]],
     "addptr": addptr, "ptr_cast": ptr_cast, "load": load, "store": store,
     "tile_load": tile_load, "tile_store": tile_store, "atomic_cas": compare_and_swap,
     **{f"atomic_{kind}": atomic for kind in COMBINE},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from pypto.ir.builder import Builder
 from pypto.ir.core import Function, Op, Region, Value, make_op
+from pypto.ir.types import Type
 
 B = TypeVar("B", bound=Builder)
 # Takes the rewriter at hand and an old op. Gives the values that stand for the op's results, or None to keep the op.
@@ -19,12 +20,14 @@ Rule = Callable[[Any, Op], Sequence[Value] | None]
 class Rewriter(Generic[B]):
     """The state of one copy: where new ops go, and what became of old values.
 
-    A rule sees the old op; `rewriter.operands(op)` are the new values of its operands.
+    A rule sees the old op; `rewriter.operands(op)` are the new values of its operands. `types` are new types of old
+    values that are only copied.
     """
 
     builder: B
     rule: Rule
     mapping: dict[Value, Value] = field(default_factory=dict)
+    types: Mapping[Value, Type] = field(default_factory=dict)
 
     def value(self, old: Value) -> Value:
         return self.mapping.get(old, old)
@@ -37,7 +40,7 @@ class Rewriter(Generic[B]):
 
     def region(self, old: Region) -> Region:
         """A copy of a region, with fresh arguments."""
-        new = Region([Value(a.type, a.hint) for a in old.args])
+        new = Region([Value(self.types.get(a, a.type), a.hint) for a in old.args])
         self.mapping.update(zip(old.args, new.args, strict=True))
         with self.builder.inside(new):
             for op in old.ops:
@@ -57,11 +60,12 @@ class Rewriter(Generic[B]):
     def copy(self, op: Op) -> Op:
         """The same op on the new operands."""
         regions = tuple(self.region(r) for r in op.regions)
-        new = make_op(op.name, self.operands(op), op.attrs, tuple(r.type for r in op.results), regions, op.loc)
+        types = tuple(self.types.get(r, r.type) for r in op.results)
+        new = make_op(op.name, self.operands(op), op.attrs, types, regions, op.loc)
         self.builder.region.ops.append(new)
         return new
 
 
-def rewrite(function: Function, rule: Rule, builder: type[B]) -> Function:
+def rewrite(function: Function, rule: Rule, builder: type[B], types: Mapping[Value, Type] | None = None) -> Function:
     """A copy of `function` in which `rule` decided about every op, operands before users."""
-    return Rewriter(builder(Region()), rule).function(function)
+    return Rewriter(builder(Region()), rule, types=types or {}).function(function)

@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
-
-class Answer(int):
-    """What a type says of itself: a bool which, called as Triton's methods are, gives what Triton says."""
-
-    called: bool
-
-    def __call__(self) -> bool:
-        return self.called
-
-    def __repr__(self) -> str:
-        return str(bool(self))
-
-
-def answer(ours: bool, triton: bool | None = None) -> bool:
-    """An `Answer`, which mypy takes for a bool, as no class can be one."""
-    made = Answer(ours)
-    made.called = ours if triton is None else triton
-    return cast("bool", made)
-
-
-YES: Final = answer(True)
-NO: Final = answer(False)
-OURS: Final = answer(True, False)
-
-
-class Asked:
-    """A type that tells what Triton's types tell too, such as `is_fp16()` and `element_ty`."""
-
-    if not TYPE_CHECKING:  # a misspelt name is still found by mypy
-
-        def __getattr__(self, name: str) -> Any:
-            if name in AS_IN_TRITON:
-                return AS_IN_TRITON[name](self)
-            if name not in QUESTIONS:
-                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-            return answer(isinstance(self, DType) and QUESTIONS[name](self))
+from pypto.ir.asked import NO, OURS, Asked, answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,28 +126,6 @@ DTYPE_BY_NAME = {d.name: d for d in ALL_DTYPES}
 _FORMATS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({
     "f16": (10, 15), "bf16": (7, 127), "f32": (23, 127), "f64": (52, 1023), "f8e4m3fn": (3, 7), "f8e5m2": (2, 15),
     "f8e4m3fnuz": (3, 8), "f8e5m2fnuz": (2, 16), "f8e4b15": (3, 15),
-})  # fmt: skip
-
-
-def _is(triton: str) -> Callable[[DType], bool]:
-    return lambda d: d.triton == triton
-
-
-QUESTIONS: Final[Mapping[str, Callable[[DType], bool]]] = MappingProxyType({
-    **{f"is_{d.triton}": _is(d.triton) for d in (*ALL_DTYPES, void)},
-    "is_fp8": lambda d: d.bits == 8 and d.kind in ("float", "bits"),
-    "is_floating": lambda d: d.kind in ("float", "bits"),
-    "is_standard_floating": lambda d: d.kind == "float" and d.bits > 8,
-    "is_int_signed": lambda d: d.kind == "int", "is_int_unsigned": lambda d: d.kind in ("uint", "bool"),
-    **dict.fromkeys(("is_int", "is_bool"), lambda d: False),
-})  # fmt: skip
-# What pointers and tiles answer too, and what is no question.
-AS_IN_TRITON: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType({
-    "is_ptr": lambda t: answer(isinstance(t, PtrType)), "is_block": lambda t: answer(isinstance(t, TileType)),
-    "is_const": lambda t: answer(getattr(t, "const", False)), "scalar": lambda t: getattr(t, "elem", t),
-    "element_ty": lambda t: getattr(t, "pointee", getattr(t, "elem", t)),
-    **dict.fromkeys(("primitive_bitwidth", "int_bitwidth"), lambda t: getattr(t.scalar, "bits", 64)),
-    "fp_mantissa_width": lambda d: d.format[0], "exponent_bias": lambda d: d.format[1],
 })  # fmt: skip
 
 

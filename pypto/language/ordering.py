@@ -7,7 +7,7 @@ from typing import Any
 from pypto.ir.types import bfloat16, float32, float64, int16, int32, int64, uint32, uint64
 from pypto.language import ops
 from pypto.language.libdevice import isnan
-from pypto.language.shaping import flip, from_zero, part, positions
+from pypto.language.shaping import cat, flip, from_zero, part, positions
 from pypto.language.std import cdiv, next_power_of_2
 from pypto.ops.public import OpFunction
 from pypto.ops.table import TABLE
@@ -16,6 +16,8 @@ Tile = Any  # a tile or scalar; annotations in here are for readers
 
 __all__ = ["argsort", "bitonic_merge", "sort", "topk"]
 
+_COLUMNS = 16  # that a selection ends with
+_MANY = 256  # keys, of which a few are selected before anything is sorted
 _sort_keys = OpFunction(TABLE["sort_keys"])
 
 
@@ -63,12 +65,67 @@ def _first(keys: Tile, count: int) -> Tile:
     last, size, width = len(keys.shape) - 1, keys.shape[-1], next_power_of_2(count if count > 16 else 16)
     if size <= 4 * width:
         return part(_sort_keys(keys), last, 0, count)
+    if count <= 8 and size >= _MANY:
+        return part(_sort_keys(_some(keys, 8 if count > 4 else 4)), last, 0, count)
     shape = (*keys.shape[:-1], cdiv(size, width) * width)
     if shape != keys.shape:
         index, greatest = positions(shape, last), keys.dtype.integer_range[1]
         keys = ops.where(index < size, ops.gather(keys, ops.minimum(index, size - 1), last), greatest)
     blocks = _sort_keys(ops.reshape(keys, (*shape[:-1], shape[-1] // width, width)))
     return ops.reshape(part(_narrowed(blocks, None), last + 1, 0, count), (*shape[:-1], count))
+
+
+def _some(keys: Tile, count: int) -> Tile:
+    """Some keys of the last dimension, with so many of the least: as many rows, each column of which is in order."""
+    last, size = len(keys.shape) - 1, keys.shape[-1]
+    columns = size // count // _COLUMNS * _COLUMNS
+    rows = _ordered(tuple(part(keys, last, i * columns, columns) for i in range(count)))
+    found, lead = _narrowest(rows, None), keys.shape[:-1]
+    index = positions((*lead, count, _COLUMNS), last)
+    some = ops.reshape(found[0], (*lead, 1, _COLUMNS))
+    for i in ops.static_range(1, count):
+        some = ops.where(index == i, ops.reshape(found[i], (*lead, 1, _COLUMNS)), some)
+    some = ops.reshape(some, (*lead, count * _COLUMNS))
+    if size == count * columns:
+        return some
+    return cat(some, part(keys, last, count * columns, size - count * columns), dim=last)
+
+
+def _narrowest(rows: Any, tail: Any) -> Any:
+    """Of rows whose columns are in order, few columns that have the least keys of all."""
+    last, n = len(rows[0].shape) - 1, rows[0].shape[-1]
+    half = n // (2 * _COLUMNS) * _COLUMNS
+    if n > 2 * half:
+        odd = tuple(part(row, last, 2 * half, _COLUMNS) for row in rows)
+        tail = odd if tail is None else _least(odd, tail)
+    if half == 0:
+        return tail
+    left, right = tuple(part(row, last, 0, half) for row in rows), tuple(part(row, last, half, half) for row in rows)
+    return _narrowest(_least(left, right), tail)
+
+
+def _least(a: Any, b: Any) -> Any:
+    """The least keys of two times as many in order, in order, each column by itself."""
+    return _smooth(tuple(ops.minimum(a[i], b[len(b) - 1 - i]) for i in range(len(a))))
+
+
+def _smooth(a: Any) -> Any:
+    """In order what goes up and then down."""
+    half = len(a) // 2
+    if half == 0:
+        return a
+    low = tuple(ops.minimum(a[i], a[half + i]) for i in range(half))
+    return (*_smooth(low), *_smooth(tuple(ops.maximum(a[i], a[half + i]) for i in range(half))))
+
+
+def _ordered(a: Any) -> Any:
+    """Tiles in order, each column by itself."""
+    half = len(a) // 2
+    if half == 0:
+        return a
+    x, y = _ordered(a[:half]), _ordered(a[half:])
+    low = tuple(ops.minimum(x[i], y[half - 1 - i]) for i in range(half))
+    return (*_smooth(low), *_smooth(tuple(ops.maximum(x[i], y[half - 1 - i]) for i in range(half))))
 
 
 def _narrowed(blocks: Tile, tail: Any) -> Tile:

@@ -10,9 +10,8 @@ import numpy as np
 from pypto.ir.core import Attr, Op
 from pypto.ir.types import Type, float32, int1
 from pypto.ops.emitter import Emitter, Lanes
-from pypto.ops.math_soft import fmod
 from pypto.ops.math_term import Term, where
-from pypto.ops.row import OpRow, Param, Unsupported, numpy_op
+from pypto.ops.row import SHARED, Direct, OpRow, Param, Shared, numpy_op
 from pypto.ops.rules import Prepared, comparison, promoted, same, same_kind, tile
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ _XY = (Param("x", doc="first operand"), Param("y", doc="second operand"))
 _X = (Param("x", doc="operand"),)
 _COMMUTES = frozenset({"elementwise", "commutative"})
 _ELEMENTWISE = frozenset({"elementwise"})
+_ARITHMETIC = "i16 i32 f16 f32"  # what the vector unit adds and multiplies
 _NUMBERS = ("int", "uint", "float")
 _BITS = ("bool", "int", "uint")
 
@@ -45,7 +45,7 @@ def remainder(a: Array, b: Array) -> Array:
 
 def lane_remainder(e: Emitter, op: Op, x: Lanes, y: Lanes) -> Lanes:
     a, b = Term(e, x), Term(e, y)
-    return (fmod(a, b) if a.dtype.is_float else where(b.same(0), 0, a - a / b * b)).lanes
+    return e.fmod(x, y) if x.dtype.is_float else where(b.same(0), 0, a - a / b * b).lanes
 
 
 def shift(fn: Any) -> Any:
@@ -83,11 +83,11 @@ def binary(name: str, meaning: Any, cpu: Any, ascend: Any, doc: str, **more: Any
     return OpRow(name=name, params=_XY, meaning=numpy_op(meaning), cpu=cpu, ascend=ascend, doc=doc, **more)
 
 
-def compare(name: str, fn: Any, mode: str) -> OpRow:
+def compare(name: str, fn: Any) -> OpRow:
     def cpu(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
         return e.cmp(name, a, b)
 
-    return binary(name, fn, cpu, f"Compare({{dst}}, {{0}}, {{1}}, CMPMODE::{mode}, {{count}});", f"x {name} y, elementwise",
+    return binary(name, fn, cpu, Shared("f16"), f"x {name} y, elementwise",
                   infer=comparison, prepare=promoted(), public=False, dtypes="all")
 
 
@@ -112,7 +112,9 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str) 
         return b.promote([x, y]), {"propagate_nan": bool(propagate_nan)}
 
     params = (*_XY, Param("propagate_nan", "bool", False, "give NaN when either operand is NaN"))
-    return OpRow(name, params, same, meaning, cpu, ascend, prepare, traits=_COMMUTES, dtypes="number",
+    # The instruction gives NaN where either operand is one.
+    direct = Direct(ascend, _ARITHMETIC, when=lambda op: op.attrs["propagate_nan"] or not op.result.dtype.is_float, narrow="f16")
+    return OpRow(name, params, same, meaning, cpu, direct, prepare, traits=_COMMUTES, dtypes="number",
                  doc=f"{name.capitalize()} of two tiles, elementwise; a NaN gives way to a number.",
                  example=f"{name}(x, 0.0)")
 
@@ -156,35 +158,35 @@ def prepare_where(b: OpBuilder, condition: Any, x: Any, y: Any) -> Prepared:
 
 
 ROWS = (
-    binary("add", np.add, lambda e, op, a, b: e.add(a, b), "Add({dst}, {0}, {1}, {count});", "x + y, elementwise", traits=_COMMUTES,
+    binary("add", np.add, lambda e, op, a, b: e.add(a, b), Direct("Add", _ARITHMETIC, narrow="f16"), "x + y, elementwise", traits=_COMMUTES,
            public=False),
-    binary("sub", np.subtract, lambda e, op, a, b: e.sub(a, b), "Sub({dst}, {0}, {1}, {count});", "x - y, elementwise", public=False),
-    binary("mul", np.multiply, lambda e, op, a, b: e.mul(a, b), "Mul({dst}, {0}, {1}, {count});", "x * y, elementwise",
+    binary("sub", np.subtract, lambda e, op, a, b: e.sub(a, b), Direct("Sub", _ARITHMETIC, narrow="f16"), "x - y, elementwise", public=False),
+    binary("mul", np.multiply, lambda e, op, a, b: e.mul(a, b), Direct("Mul", _ARITHMETIC, narrow="f16"), "x * y, elementwise",
            traits=_COMMUTES, public=False),
-    binary("div", np.divide, lambda e, op, a, b: e.div(a, b), "Div({dst}, {0}, {1}, {count});",
+    binary("div", np.divide, lambda e, op, a, b: e.div(a, b), Direct("Div", "f32"),
            "x / y, elementwise; integers and 16-bit floats give float32", infer=same_kind(("float",)), prepare=prepare_div,
            public=False, dtypes="float"),
-    binary("floordiv", trunc_div, lambda e, op, a, b: e.div(a, b), Unsupported("no integer division; divide as float32"),
+    binary("floordiv", trunc_div, lambda e, op, a, b: e.div(a, b), SHARED,
            "x // y of integers, towards zero", infer=same_kind(("int", "uint")), prepare=prepare_floor, public=False, dtypes="int"),
-    binary("rem", remainder, lane_remainder, Unsupported("no remainder; use x - (x // y) * y in float32"),
+    binary("rem", remainder, lane_remainder, SHARED,
            "x % y with the sign of x", prepare=prepare_floor, public=False),
-    logic("and_", np.bitwise_and, "and_", "And({dst}, {0}, {1}, {count});", "x & y, elementwise"),
-    logic("or_", np.bitwise_or, "or_", "Or({dst}, {0}, {1}, {count});", "x | y, elementwise"),
-    logic("xor", np.bitwise_xor, "xor", Unsupported("no xor; write (x | y) - (x & y)"), "x ^ y, elementwise"),
-    binary("shl", shift(np.left_shift), lane_shift(True), "ShiftLeft({dst}, {0}, {1}, {count});", "x << y, elementwise",
+    logic("and_", np.bitwise_and, "and_", Direct("And", "i16 u16"), "x & y, elementwise"),
+    logic("or_", np.bitwise_or, "or_", Direct("Or", "i16 u16"), "x | y, elementwise"),
+    logic("xor", np.bitwise_xor, "xor", SHARED, "x ^ y, elementwise"),
+    binary("shl", shift(np.left_shift), lane_shift(True), SHARED, "x << y, elementwise",
            infer=same_kind(("int", "uint")), public=False, dtypes="int"),
-    binary("shr", shift(np.right_shift), lane_shift(False), "ShiftRight({dst}, {0}, {1}, {count});",
+    binary("shr", shift(np.right_shift), lane_shift(False), SHARED,
            "x >> y, arithmetic for signed, logical for unsigned", infer=same_kind(("int", "uint")), public=False, dtypes="int"),
-    *(compare(n, f, m) for n, f, m in (("eq", np.equal, "EQ"), ("ne", np.not_equal, "NE"), ("lt", np.less, "LT"),
-                                       ("le", np.less_equal, "LE"), ("gt", np.greater, "GT"), ("ge", np.greater_equal, "GE"))),
-    extremum("maximum", np.fmax, np.maximum, "gt", "Max({dst}, {0}, {1}, {count});"),
-    extremum("minimum", np.fmin, np.minimum, "lt", "Min({dst}, {0}, {1}, {count});"),
-    OpRow("neg", _X, same_kind(_NUMBERS), numpy_op(np.negative), lambda e, op, a: e.neg(a), "Muls({dst}, {0}, -1, {count});",
+    *(compare(n, f) for n, f in (("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal),
+                                 ("gt", np.greater), ("ge", np.greater_equal))),
+    extremum("maximum", np.fmax, np.maximum, "gt", "Max"),
+    extremum("minimum", np.fmin, np.minimum, "lt", "Min"),
+    OpRow("neg", _X, same_kind(_NUMBERS), numpy_op(np.negative), lambda e, op, a: e.neg(a), Shared("f16"),
           promoted(arithmetic=True), traits=_ELEMENTWISE, doc="-x, elementwise", public=False, dtypes="number"),
     OpRow("not_", _X, same_kind(_BITS), numpy_op(np.invert),
-          lambda e, op, a: e.xor(a, e.const(1 if a.dtype.is_bool else -1, a.dtype)), "Not({dst}, {0}, {count});",
+          lambda e, op, a: e.xor(a, e.const(1 if a.dtype.is_bool else -1, a.dtype)), Direct("Not", "i16 u16"),
           promoted(), traits=_ELEMENTWISE, doc="~x, elementwise", public=False, dtypes="int"),
     OpRow("where", (Param("condition"), *_XY), infer_where, numpy_op(np.where), lambda e, op, c, a, b: e.select(c, a, b),
-          "Select({dst}, {0}, {1}, {2}, SELMODE::VSEL_TENSOR_TENSOR_MODE, {count});", prepare_where, traits=_ELEMENTWISE,
+          Shared("*"), prepare_where, traits=_ELEMENTWISE,
           doc="x where the condition holds, else y. Both are computed.", example="where(x > 0, x, 0.0)"),
 )

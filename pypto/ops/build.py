@@ -57,18 +57,14 @@ class OpBuilder(Builder):
             v = self.emit("reshape", v, shape=(1,) * (len(shape) - len(v.shape)) + v.shape)
         return self.emit("broadcast_to", v, shape=shape)
 
-    def common_shape(self, values: list[Value]) -> tuple[int, ...]:
+    def align(self, values: list[Value]) -> list[Value]:
+        """All values broadcast to their common shape."""
         shape: tuple[int, ...] = ()
         for v in values:
             merged = merge_shapes(shape, v.shape)
             if merged is None:
                 raise NoBroadcast(self.loc, a=shape, b=v.shape)
             shape = merged
-        return shape
-
-    def align(self, values: list[Value]) -> list[Value]:
-        """All values broadcast to their common shape."""
-        shape = self.common_shape(values)
         return [self.broadcast(v, shape) for v in values]
 
     def promote(self, operands: list[Operand], floating: bool = False) -> list[Value]:

@@ -24,7 +24,7 @@ from pypto.ir.types import (
     uint16,
     uint32,
 )
-from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param
+from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param, Shared
 from pypto.ops.rules import Prepared, tile
 
 if TYPE_CHECKING:
@@ -223,12 +223,12 @@ _ELEMENTWISE = frozenset({"elementwise"})
 
 ROWS = (
     OpRow("cast", _CAST, infer_cast, cast_meaning, lambda e, op, a: e.convert(a, op.attrs["dtype"]),
-          "Cast({dst}, {0}, RoundMode::CAST_RINT, {count});", prepare_cast, traits=_ELEMENTWISE, attrs=("dtype",),
+          Shared("*"), prepare_cast, traits=_ELEMENTWISE, attrs=("dtype",),
           doc="x in another element type. Floats are rounded once, to nearest even; what is too large becomes infinite, or NaN where "
               "the type has no infinity (float8_e4m3fn, the fnuz types). Floats saturate into integers, with NaN to 0; integers wrap.",
           example="cast(x, pto.float16)"),
     OpRow("bitcast", (_X, _TO), infer_bitcast, bitcast_meaning, lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
-          "{dst} = {0}.ReinterpretCast<{type}>();", prepare_bitcast, traits=_ELEMENTWISE,
+          Shared("*"), prepare_bitcast, traits=_ELEMENTWISE,
           doc="The same bits under another element type of the same size.", example="bitcast(x, pto.int32)"),
     OpRow("ptr_cast", (_X, Param("dtype", "elem")), infer_ptr_cast, None, STRUCTURAL, STRUCTURAL, public=False,
           doc="Pointers from addresses or of another element type, and addresses from pointers."),

@@ -20,14 +20,22 @@ class Lanes(Protocol):
 
 
 class Emitter(Protocol):
-    """Lane-wise instructions. Both operands of a binary instruction have one dtype."""
+    """Lane-wise instructions. Both operands of a binary instruction have one dtype.
 
+    Where `paired` is set, a float64 is a sum of two float32: 48 bits in float32's range, and no bits to look at.
+    """
+
+    @property
+    def paired(self) -> bool: ...
     def const(self, value: float | int | bool, dtype: DType) -> Lanes: ...
     def add(self, a: Lanes, b: Lanes) -> Lanes: ...
     def sub(self, a: Lanes, b: Lanes) -> Lanes: ...
     def mul(self, a: Lanes, b: Lanes) -> Lanes: ...
     def div(self, a: Lanes, b: Lanes) -> Lanes:
         """IEEE division, or integer division that truncates (by zero: 0; least value by -1: wraps)."""
+
+    def fmod(self, a: Lanes, b: Lanes) -> Lanes:
+        """a - trunc(a / b) * b, exactly (floats)."""
 
     def neg(self, a: Lanes) -> Lanes: ...
     def fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:

@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from pypto.ops.math_pair import Pair, choose, constant, maybe, two_sum
-from pypto.ops.math_rows import function, instead, widened
-from pypto.ops.math_term import Term, clamp, copysign, polynomial, scaling, where
+from pypto.ops.math_rows import function, widened
+from pypto.ops.math_term import Term, clamp, copysign, is_negative, polynomial, scaling, where
 from pypto.ops.math_trig import HALF_PI, PI
-from pypto.ops.row import Unsupported
 
 _QUARTER_PI = 0.7853981633974483, 3.061616997868383e-17
 # (atan(t) / t - 1) / t² in |t| ≤ √2 - 1, Chebyshev interpolants: 3e-18 of atan(t) / t, for float32 8.1e-11.
@@ -34,7 +33,7 @@ def angle(y: Term, x: Term) -> Pair:
     bottom = choose(steep, Pair(y), choose(middle, two_sum(y, x), Pair(x)))
     t = top / bottom
     z = t.hi * t.hi
-    tail = t.hi * z * polynomial(z, _ATAN_SHORT if z.short else _ATAN)
+    tail = t.hi * z * polynomial(z, _ATAN_SHORT if z.short else _ATAN, 0.172)
     half, quarter, zero = constant(z, HALF_PI), constant(z, _QUARTER_PI), constant(z, (0.0, 0.0))
     return choose(steep, half, choose(middle, quarter, zero)) + Pair(t.hi, maybe(t.lo, tail))
 
@@ -54,7 +53,7 @@ def atan2(y: Term, x: Term) -> Term:
     height = height * shrink if y.short else where(least, height * 2.0**200, height) * shrink
     width = where(height.same(0.0) & width.same(0.0), 1.0, width * shrink)
     turn = angle(height, width)
-    size = choose(x.bits() < 0, constant(x, PI) - turn, turn).value
+    size = choose(is_negative(x), constant(x, PI) - turn, turn).value
     size = size if y.short else where(least, size * 2.0**-200, size)
     return where(x.is_nan() | y.is_nan(), math.nan, copysign(size, y))
 
@@ -65,7 +64,7 @@ def arc_sine(x: Term) -> tuple[Term, Pair]:
     large = size > 0.5
     z = where(large, (1.0 - size) * 0.5, size * size)
     s = choose(large, Pair(z).sqrt(), Pair(size))
-    tail = s.hi * z * polynomial(z, _ASIN_SHORT if z.short else _ASIN)
+    tail = s.hi * z * polynomial(z, _ASIN_SHORT if z.short else _ASIN, 0.25)
     return large, Pair(s.hi, maybe(s.lo, tail)).normal
 
 
@@ -82,16 +81,12 @@ def acos(x: Term) -> Term:
     return choose(large, outer, inner).value
 
 
-def way(name: str, formula: str) -> Unsupported:
-    return instead(f"{formula}, with {name} of small arguments as a polynomial")
-
-
 ROWS = (
-    function("asin", np.arcsin, widened(asin), way("atan", "atan(x / sqrt(1 - x * x))"), "Inverse sine in radians: NaN beyond ±1.",
+    function("asin", np.arcsin, widened(asin), "Inverse sine in radians: NaN beyond ±1.",
              (0.6, 1.0), (-1.0, 1.0)),
-    function("acos", np.arccos, widened(acos), way("atan", "π/2 - atan(x / sqrt(1 - x * x))"), "Inverse cosine in radians: NaN beyond ±1.",
+    function("acos", np.arccos, widened(acos), "Inverse cosine in radians: NaN beyond ±1.",
              (0.6, 1.0), (-1.0, 1.0)),
-    function("atan", np.arctan, widened(atan), way("atan", "π/2 - atan(1 / x) for large x"), "Inverse tangent in radians.", (0.6, 1.0)),
-    function("atan2", np.arctan2, widened(atan2), way("atan", "atan(y / x), plus π where x is below 0"),
+    function("atan", np.arctan, widened(atan), "Inverse tangent in radians.", (0.6, 1.0)),
+    function("atan2", np.arctan2, widened(atan2),
              "Angle of the point (x, y) in radians, in the right quadrant.", (0.6, 1.0), names="y x"),
 )

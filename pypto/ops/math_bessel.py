@@ -13,10 +13,10 @@ from pypto.ops import math_reference as reference
 from pypto.ops.math_exp import exp_parts
 from pypto.ops.math_log import log
 from pypto.ops.math_pair import Pair, product
-from pypto.ops.math_rows import Array, function, instead, widened
+from pypto.ops.math_rows import Array, function, widened
 from pypto.ops.math_term import Term, clamp, polynomial, where
 from pypto.ops.math_trig import quadrant, turned
-from pypto.ops.row import OpRow
+from pypto.ops.row import OpRow, Unsupported
 from pypto.ops.rules import same_kind, tile
 
 # In t = x²/32 - 1 for x ≤ 8, Chebyshev interpolants to 1.7e-16: J0, J1 / x, Y0 - 2/π log(x) J0, (Y1 - 2/π (log(x) J1 - 1/x)) / x.
@@ -105,7 +105,7 @@ def modified(order: int) -> Callable[[Term], Term]:
         size = abs(x)
         small, large = clamp(size, 0.0, 8.0), clamp(size, 8.0, 800.0)
         square = product(small, small)
-        inside = polynomial(square.hi, series)
+        inside = polynomial(square.hi, series, 64.0)
         if square.lo:  # the slope of the series' logarithm, nearly
             slope = 0.5 / ((square.hi + (order + 1) ** 2).sqrt() + (order + 1))
             inside = inside + inside * slope * square.lo
@@ -125,16 +125,17 @@ def no_float64(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, 
     return (result,)
 
 
+_NEAR_ZEROS = Unsupported("near its zeros it needs more digits than the chips have; look it up in an array of values made on the host")
+
+
 def oscillating(name: str, meaning: Callable[[Array], Array], rule: Callable[[Term], Term], doc: str) -> OpRow:
-    row = function(name, meaning, widened(rule), _FROM_HOST, doc, (0.6, 0.6), (0.0, 20.0), infer=no_float64, dtypes="int", public=False)
+    row = function(name, meaning, widened(rule), doc, (0.6, 0.6), (0.0, 20.0), infer=no_float64, dtypes="int", public=False, ascend=_NEAR_ZEROS)
     return replace(row, ulp=MappingProxyType({"f32": 0.6}))
 
-
-_FROM_HOST = instead("a look-up in an array of values made on the host")
 
 ROWS = (
     *(oscillating(f"j{n}", reference.bessel_j(n), first_kind(n), f"Bessel function of the first kind, order {n}.") for n in (0, 1)),
     *(oscillating(f"y{n}", reference.bessel_y(n), second_kind(n), f"Bessel function of the second kind, order {n}: NaN below 0.") for n in (0, 1)),
-    *(function(f"cyl_bessel_i{n}", reference.bessel_i(n), widened(modified(n)), _FROM_HOST,
+    *(function(f"cyl_bessel_i{n}", reference.bessel_i(n), widened(modified(n)),
                f"Modified Bessel function of the first kind, order {n}.", (0.6, 3.5), (-50.0, 50.0), public=False) for n in (0, 1)),
 )

@@ -9,9 +9,9 @@ import numpy as np
 
 from pypto.ir.core import Attr, Op
 from pypto.ir.types import DTYPE_BY_NAME, Type, int32, uint64
-from pypto.ops.math_rows import Array, instead, native
+from pypto.ops.math_rows import Array, native
 from pypto.ops.math_term import Term
-from pypto.ops.row import OpRow, Param
+from pypto.ops.row import SHARED, OpRow, Param
 from pypto.ops.rules import promoted, same_kind, tile
 
 
@@ -55,7 +55,7 @@ def to_int32(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, ..
 def row(name: str, rule: Callable[..., Term], meaning: Callable[..., Any], doc: str, names: str = "x", **more: Any) -> OpRow:
     usual: dict[str, Any] = {"infer": same_kind(("int", "uint")), "public": False}
     return OpRow(name, tuple(Param(n, doc="tile or scalar of integers") for n in names.split()), meaning=meaning, cpu=native(rule),
-                 ascend=instead("it on the host, or with shifts and sums"), prepare=promoted(arithmetic=True),
+                 ascend=SHARED, prepare=promoted(arithmetic=True),
                  traits=frozenset({"elementwise"}), dtypes="int", doc=doc, example=f"{name}({', '.join(names.split())})", **usual | more)
 
 

@@ -8,7 +8,7 @@ from pypto.ops import math_reference as reference
 from pypto.ops.math_exp import exp, exp2_reduced, exp_parts
 from pypto.ops.math_log import log
 from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
-from pypto.ops.math_rows import function, instead, native, unary, widened
+from pypto.ops.math_rows import function, native, widened
 from pypto.ops.math_term import Term, clamp, copysign, muladd, polynomial, where
 
 # erf(x) / x - 1 in x², Chebyshev interpolants: x² ≤ 0.85 to 4.3e-10, x² ≤ 1 to 1.3e-17.
@@ -54,7 +54,6 @@ _GUESS_MIDDLE = (0.9999848909264262, -0.02118692556531456, -1.254374638451831, 4
                  20.104016723837383, -20.807304171127775, 9.062965758344664)
 _GUESS_FAR = (1.0000778517380142, -0.013766128170230473, -1.5676168759403615, 9.657302744618343, -54.29743474377238,
               235.42789175804407, -617.8080567378942, 718.2183204705923)
-_TABLE = instead("a look-up in an array of values made on the host")
 _ROOT_HALF = 0.7071067811865476, -4.833646656726457e-17
 
 
@@ -169,16 +168,16 @@ def normcdfinv(x: Term) -> Term:
 
 
 ROWS = (
-    function("erf", reference.erf, native(erf), unary("Erf"), "Error function, 2/√π · ∫₀ˣ exp(-t²) dt.", (1.5, 1.0), (-5.0, 5.0)),
-    function("erfc", reference.erfc, widened(erfc), instead("1 - erf(x)"), "1 - erf(x), with all its digits where that is small.",
+    function("erf", reference.erf, native(erf), "Error function, 2/√π · ∫₀ˣ exp(-t²) dt.", (1.5, 1.0), (-5.0, 5.0)),
+    function("erfc", reference.erfc, widened(erfc), "1 - erf(x), with all its digits where that is small.",
              (0.6, 2.0), (-5.0, 28.0)),
-    function("erfcx", reference.erfcx, widened(erfcx), instead("exp(x * x) * (1 - erf(x)) for small x"),
+    function("erfcx", reference.erfcx, widened(erfcx),
              "exp(x²) · erfc(x), which neither overflows nor vanishes for large x.", (0.6, 2.0), (-5.0, 100.0), public=False),
-    function("erfinv", reference.erfinv, widened(erfinv), _TABLE, "Inverse of erf: NaN beyond ±1.", (0.6, 2.0), (-1.0, 1.0), public=False),
-    function("erfcinv", reference.erfcinv, widened(erfcinv), _TABLE, "Inverse of erfc: NaN outside of 0 to 2.", (0.6, 2.0),
+    function("erfinv", reference.erfinv, widened(erfinv), "Inverse of erf: NaN beyond ±1.", (0.6, 2.0), (-1.0, 1.0), public=False),
+    function("erfcinv", reference.erfcinv, widened(erfcinv), "Inverse of erfc: NaN outside of 0 to 2.", (0.6, 2.0),
              (0.0, 2.0), public=False),
-    function("normcdf", reference.normcdf, widened(normcdf), instead("0.5 + 0.5 * erf(x * 0.7071067811865476)"),
+    function("normcdf", reference.normcdf, widened(normcdf),
              "Probability that a standard normal variable is at most x.", (0.6, 2.5), (-38.0, 10.0), public=False),
-    function("normcdfinv", reference.normcdfinv, widened(normcdfinv), _TABLE, "Inverse of normcdf: NaN outside of 0 to 1.",
+    function("normcdfinv", reference.normcdfinv, widened(normcdfinv), "Inverse of normcdf: NaN outside of 0 to 1.",
              (0.6, 2.5), (0.0, 1.0), public=False),
 )

@@ -8,8 +8,9 @@ import numpy as np
 
 from pypto.ir.types import float32
 from pypto.ops.math_pair import Pair, choose, constant, maybe, renormal, two_sum
-from pypto.ops.math_rows import by_size, function, instead, native, unary, widened
+from pypto.ops.math_rows import by_size, function, native, widened
 from pypto.ops.math_term import Term, clamp, muladd, polynomial, where
+from pypto.ops.row import Direct
 
 LOG2E = 1.4426950408889634
 # log 2 in two parts: the first has few enough bits that its product with an exponent is exact.
@@ -77,7 +78,7 @@ def exp_parts(x: Pair) -> tuple[Term, Pair]:
     r = two_sum(x.hi - n * high, n * -low)
     r = renormal(r.hi, maybe(r.lo, x.lo))
     if x.hi.short:
-        return n, Pair(muladd(r.hi * r.hi, polynomial(r.hi, _EXP_SHORT), r.hi))
+        return n, Pair(muladd(r.hi * r.hi, polynomial(r.hi, _EXP_SHORT, 0.35), r.hi))
     rest = r.hi * r.hi * r.hi * polynomial(r.hi, _EXP_REST)
     return n, r + (r * r).scaled(0.5) + rest
 
@@ -145,11 +146,11 @@ def sigmoid(x: Term) -> Term:
 
 
 ROWS = (
-    function("exp", np.exp, native(exp), unary("Exp"), "e to the power of x.", (1.4, 1.0), (-100.0, 90.0)),
-    function("exp2", np.exp2, native(exp2), instead("exp(x * 0.6931471805599453)"), "2 to the power of x.", (1.3, 1.0), (-150.0, 128.0)),
-    function("exp10", lambda x: np.power(10.0, x), widened(exp10), instead("exp(x * 2.302585092994046)"), "10 to the power of x.",
+    function("exp", np.exp, native(exp), "e to the power of x.", (1.4, 1.0), (-100.0, 90.0), ascend=Direct("Exp", "f32", ulp=2.0)),
+    function("exp2", np.exp2, native(exp2), "2 to the power of x.", (1.3, 1.0), (-150.0, 128.0)),
+    function("exp10", lambda x: np.power(10.0, x), widened(exp10), "10 to the power of x.",
              (0.6, 1.0), (-45.0, 39.0), public=False),
-    function("expm1", np.expm1, by_size(expm1_short, expm1), instead("exp(x) - 1"), "exp(x) - 1, with all its digits near 0.", (1.5, 1.0), (-20.0, 90.0)),
-    function("sigmoid", lambda x: 1 / (1 + np.exp(-x)), by_size(sigmoid_short, sigmoid), instead("1 / (1 + exp(-x))"), "1 / (1 + exp(-x)).",
+    function("expm1", np.expm1, by_size(expm1_short, expm1), "exp(x) - 1, with all its digits near 0.", (1.5, 1.0), (-20.0, 90.0)),
+    function("sigmoid", lambda x: 1 / (1 + np.exp(-x)), by_size(sigmoid_short, sigmoid), "1 / (1 + exp(-x)).",
              (1.6, 1.0), (-110.0, 30.0)),
 )

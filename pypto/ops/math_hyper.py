@@ -7,7 +7,7 @@ import numpy as np
 from pypto.ops.math_exp import LOG2, exp_parts, exp_reduced, less_one, reduce_exp
 from pypto.ops.math_log import log_of
 from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
-from pypto.ops.math_rows import by_size, function, instead, unary, widened
+from pypto.ops.math_rows import by_size, function, widened
 from pypto.ops.math_term import Term, clamp, copysign, muladd, polynomial, where
 
 # (tanh(x) - x) / x³ in x² ≤ 0.391, Chebyshev interpolant: 5.5e-10 of x.
@@ -98,12 +98,12 @@ def finite(x: Term, result: Pair) -> Term:
 
 
 ROWS = (
-    function("tanh", np.tanh, by_size(tanh_short, tanh), unary("Tanh"), "Hyperbolic tangent.", (1.5, 1.0)),
-    function("sinh", np.sinh, widened(sinh), instead("(exp(x) - exp(-x)) / 2"), "Hyperbolic sine.", (0.6, 1.0), (-90.0, 90.0)),
-    function("cosh", np.cosh, widened(cosh), instead("(exp(x) + exp(-x)) / 2"), "Hyperbolic cosine.", (0.6, 1.0), (-90.0, 90.0)),
-    function("asinh", np.arcsinh, widened(asinh), instead("log(x + sqrt(x * x + 1))"), "Inverse hyperbolic sine.", (0.6, 1.0)),
-    function("acosh", np.arccosh, widened(acosh), instead("log(x + sqrt(x * x - 1))"), "Inverse hyperbolic cosine: NaN below 1.", (0.6, 1.0),
+    function("tanh", np.tanh, by_size(tanh_short, tanh), "Hyperbolic tangent.", (1.5, 1.0)),
+    function("sinh", np.sinh, widened(sinh), "Hyperbolic sine.", (0.6, 1.0), (-90.0, 90.0)),
+    function("cosh", np.cosh, widened(cosh), "Hyperbolic cosine.", (0.6, 1.0), (-90.0, 90.0)),
+    function("asinh", np.arcsinh, widened(asinh), "Inverse hyperbolic sine.", (0.6, 1.0)),
+    function("acosh", np.arccosh, widened(acosh), "Inverse hyperbolic cosine: NaN below 1.", (0.6, 1.0),
              (1.0, 100.0)),
-    function("atanh", np.arctanh, widened(atanh), instead("log((1 + x) / (1 - x)) / 2"), "Inverse hyperbolic tangent: NaN beyond ±1.",
+    function("atanh", np.arctanh, widened(atanh), "Inverse hyperbolic tangent: NaN beyond ±1.",
              (0.6, 1.0), (-1.0, 1.0)),
 )

@@ -9,10 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from pypto.ir.types import float64
 from pypto.ops.math_exp import LN2
 from pypto.ops.math_pair import Pair, constant, two_sum
-from pypto.ops.math_rows import function, instead, native, unary
+from pypto.ops.math_rows import function, native
 from pypto.ops.math_term import Term, polynomial, where
+from pypto.ops.row import Direct
 
 # log((1 + s) / (1 - s)) = 2 s + s · (2/3 s² + 2/5 s⁴ + …) on |s| < 0.1716; what is left out is below half an ulp.
 _TERMS = {"f32": tuple(2 / (2 * k + 3) for k in range(5)), "f64": tuple(2 / (2 * k + 3) for k in range(12))}
@@ -33,6 +35,10 @@ _BASES: Final[Mapping[tuple[int, str], tuple[float, float, float, float]]] = Map
 
 def split(x: Term) -> tuple[Term, Term]:
     """k and f with x = 2**k · (1 + f) and 1 + f between √½ and √2, for positive finite x."""
+    if x.is_paired:
+        x = where(x.single.same(math.inf), 2.0**127, x)
+        k, _ = split(x.single)
+        return k.to(float64), x.scaled(-k) - 1.0
     mantissa = 52 if x.is_double else 23
     root = 0x3FE6A09E667F3BCD if x.is_double else 0x3F3504F3  # bits of √½
     tiny = x < (2.2250738585072014e-308 if x.is_double else 1.17549435e-38)
@@ -99,7 +105,7 @@ def log_of(x: Pair) -> Pair:
     s = Pair(f) / two_sum(f, 2.0)
     z = s * s
     if f.short:
-        curved = Pair(z.hi * polynomial(z.hi, _SHORT))
+        curved = Pair(z.hi * polynomial(z.hi, _SHORT, 0.03))
     else:
         curved = (constant(f, THIRD) + z.hi * polynomial(z.hi, _REST)) * z
     high, low = LN2["f64"]
@@ -108,8 +114,9 @@ def log_of(x: Pair) -> Pair:
 
 
 ROWS = (
-    function("log", np.log, native(log), unary("Ln"), "Natural logarithm: -inf at 0, NaN below.", (1.0, 1.0), (0.0, 1e4)),
-    function("log2", np.log2, native(log_to(2)), instead("log(x) * 1.4426950408889634"), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4)),
-    function("log10", np.log10, native(log_to(10)), instead("log(x) * 0.4342944819032518"), "Logarithm to base 10.", (1.0, 1.0), (0.0, 1e4)),
-    function("log1p", np.log1p, native(log1p), instead("log(1 + x)"), "log(1 + x), with all its digits near 0.", (1.0, 1.0), (-1.0, 1e4)),
+    function("log", np.log, native(log), "Natural logarithm: -inf at 0, NaN below.", (1.0, 1.0), (0.0, 1e4),
+             ascend=Direct("Ln", "f32", ulp=2.0)),
+    function("log2", np.log2, native(log_to(2)), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4)),
+    function("log10", np.log10, native(log_to(10)), "Logarithm to base 10.", (1.0, 1.0), (0.0, 1e4)),
+    function("log1p", np.log1p, native(log1p), "log(1 + x), with all its digits near 0.", (1.0, 1.0), (-1.0, 1e4)),
 )

@@ -15,8 +15,9 @@ from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_exp import exp_of
 from pypto.ops.math_log import THIRD, log_of
 from pypto.ops.math_pair import Pair, choose, constant, product
-from pypto.ops.math_rows import Array, by_size, function, in_float64, instead, native, unary, widened
-from pypto.ops.math_term import Term, scaling, where
+from pypto.ops.math_rows import Array, by_size, function, in_float64, native, widened
+from pypto.ops.math_term import Term, is_negative, scaling, where
+from pypto.ops.row import Direct
 from pypto.ops.rules import Prepared, same, tile
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def power(x: Term, y: Term) -> Term:
     result = where(size.same(1.0), 1.0, exp_of(exponent))
     half, integral = y * 0.5, y.round().same(y)
     odd = integral & half.round().differs(half)
-    result = where(odd & (x.bits() < 0), -result, result)
+    result = where(odd & is_negative(x), -result, result)
     result = where((x < 0.0) & (x > -math.inf) & ~integral | x.is_nan(), math.nan, result)
     return where(y.same(0.0), 1.0, result)
 
@@ -113,12 +114,13 @@ def reciprocal_root(x: Term) -> Term:
 
 
 ROWS = (
-    function("sqrt", None, native(Term.sqrt), unary("Sqrt"), "Square root, correctly rounded.", domain=(0.0, 1e4), meaning=in_float64(np.sqrt)),
-    function("rsqrt", lambda a: 1 / np.sqrt(a), by_size(lambda x: 1.0 / x.sqrt(), reciprocal_root), unary("Rsqrt"), "1 / sqrt(x).", (1.5, 1.0), (0.0, 1e4)),
-    function("cbrt", np.cbrt, widened(cbrt), instead("exp(log(x) / 3) for x above 0"), "Cube root.", (0.6, 1.0), public=False),
-    function("pow", None, power_rule, instead("exp(y * log(x)) for x above 0"),
+    function("sqrt", None, native(Term.sqrt), "Square root, correctly rounded.", domain=(0.0, 1e4), meaning=in_float64(np.sqrt),
+             ascend=Direct("Sqrt", "f32", ulp=1.0)),
+    function("rsqrt", lambda a: 1 / np.sqrt(a), by_size(lambda x: 1.0 / x.sqrt(), reciprocal_root), "1 / sqrt(x).", (1.5, 1.0), (0.0, 1e4)),
+    function("cbrt", np.cbrt, widened(cbrt), "Cube root.", (0.6, 1.0), public=False),
+    function("pow", None, power_rule,
              "x to the power of y. Integers wrap, and to a negative power they give 1 / x**-y towards zero.", (0.6, 1.0), (0.0, 20.0), "x y",
              infer=infer_power, prepare=prepare_power, meaning=power_meaning, dtypes="number"),
-    function("hypot", reference.lengths, widened(hypot), instead("sqrt(x * x + y * y)"), "sqrt(x * x + y * y), without overflow in between.",
+    function("hypot", reference.lengths, widened(hypot), "sqrt(x * x + y * y), without overflow in between.",
              (0.6, 1.0), names="x y", public=False),
 )

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.ir.core import Attr, Op
-from pypto.ir.types import DType, Type, int16, int32, int64
+from pypto.ir.types import DType, Type, float32, float64, int16, int32, int64
 from pypto.ops import math_reference as reference
 from pypto.ops.emitter import Emitter, Lanes
-from pypto.ops.math_rows import Array, function, instead, native, one_by_one, unary, widened
+from pypto.ops.math_rows import Array, function, native, one_by_one, widened
 from pypto.ops.math_term import Term, clamp, copysign, where
-from pypto.ops.row import Infer, OpRow, Param, numpy_op
+from pypto.ops.row import SHARED, Direct, Infer, OpRow, Param, Shared, numpy_op
 from pypto.ops.rules import Prepared, promoted, same_kind, tile
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def giving(dtype: DType) -> Infer:
 # --- rounding ---------------------------------------------------------------------------------------------------------
 
 
-def rounding(name: str, reference: Callable[[Array], Any], mode: str, ascend: str, doc: str, **more: Any) -> OpRow:
-    return function(name, reference, native(lambda x: x.round(mode)), f"Cast({{dst}}, {{0}}, RoundMode::{ascend}, {{count}});", doc, **more)
+def rounding(name: str, reference: Callable[[Array], Any], mode: str, doc: str, **more: Any) -> OpRow:
+    return function(name, reference, native(lambda x: x.round(mode)), doc, **more)
 
 
 def round_away(x: Term) -> Term:
@@ -46,6 +46,12 @@ def round_away(x: Term) -> Term:
 
 def parts(x: Term) -> tuple[Term, Term]:
     """Mantissa from 1 to 2 with the sign of x, and exponent as an integer, of float64 that are finite and not 0."""
+    if x.is_paired:
+        single = x.single
+        tiny = abs(single) < 2.0**-126
+        bits = where(tiny, single * 2.0**24, single).bits()
+        exponent = (bits >> 23 & 255) - where(tiny, bits.number(127 + 24), 127)
+        return (bits & ~(255 << 23) | 127 << 23).bits(float32).to(float64), exponent
     tiny = abs(x) < 2.0**-1022
     bits = where(tiny, x * 2.0**54, x).bits()
     exponent = (bits >> 52 & 2047) - where(tiny, bits.number(1023 + 54), 1023)
@@ -111,21 +117,21 @@ def numpy_nextafter(x: Array, y: Array) -> Array:
 
 
 ROWS = (
-    rounding("floor", np.floor, "floor", "CAST_FLOOR", "Greatest integral value not above x."),
-    rounding("ceil", np.ceil, "ceil", "CAST_CEIL", "Least integral value not below x."),
-    rounding("trunc", np.trunc, "trunc", "CAST_TRUNC", "x without its fraction."),
-    rounding("rint", np.rint, "even", "CAST_RINT", "Nearest integral value, ties to even.", public=False),
-    function("round", reference.round_away, native(round_away), "Cast({dst}, {0}, RoundMode::CAST_ROUND, {count});",
-             "Nearest integral value, ties away from 0."),
-    OpRow("abs", (Param("x"),), same_kind(("int", "uint", "float")), lambda op, a: np.abs(a), lambda e, op, x: e.abs(x), unary("Abs"),
+    rounding("floor", np.floor, "floor", "Greatest integral value not above x."),
+    rounding("ceil", np.ceil, "ceil", "Least integral value not below x."),
+    rounding("trunc", np.trunc, "trunc", "x without its fraction."),
+    rounding("rint", np.rint, "even", "Nearest integral value, ties to even.", public=False),
+    function("round", reference.round_away, native(round_away),
+             "Nearest integral value, ties away from 0.", ascend=Direct("Cast", "f32", mode="CAST_ROUND")),
+    OpRow("abs", (Param("x"),), same_kind(("int", "uint", "float")), lambda op, a: np.abs(a), lambda e, op, x: e.abs(x), Shared("f16"),
           promoted(arithmetic=True), traits=frozenset({"elementwise"}), dtypes="number", doc="Magnitude; the least integer stays as it is.",
           example="abs(x)"),
-    function("fma", one_by_one(reference.fma), lambda e, op, a, b, c: e.fma(a, b, c), "FusedMulAdd({dst}, {0}, {1}, {2}, {count});",
+    function("fma", one_by_one(reference.fma), lambda e, op, a, b, c: e.fma(a, b, c),
              "x * y + z with one rounding.", (0.51, 0.51), names="x y z"),
-    function("nextafter", None, nextafter, instead("a look-up in an array of values made on the host"), "The next float after x towards y.",
+    function("nextafter", None, nextafter, "The next float after x towards y.",
              names="x y", meaning=numpy_op(numpy_nextafter), public=False),
-    OpRow("ldexp", (_X, Param("n", doc="tile or scalar of integers")), infer_ldexp, numpy_ldexp, widened(ldexp), instead("x * exp(n * log(2))"),
+    OpRow("ldexp", (_X, Param("n", doc="tile or scalar of integers")), infer_ldexp, numpy_ldexp, widened(ldexp), SHARED,
           prepare_ldexp, traits=frozenset({"elementwise"}), dtypes="int", doc="x * 2**n, rounded once.", example="ldexp(x, 3)", public=False),
-    function("ilogb", numpy_ilogb, widened(ilogb), instead("floor(log(abs(x)) / log(2))"),
+    function("ilogb", numpy_ilogb, widened(ilogb),
              "Exponent of x to base 2, as int32: -2**31 at 0 and NaN, 2**31 - 1 at infinity.", infer=giving(int32), public=False),
 )

@@ -16,7 +16,7 @@ from pypto.ir.core import Op
 from pypto.ir.types import float32, float64
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_term import Term
-from pypto.ops.row import CpuRule, Meaning, OpRow, Param, Unsupported
+from pypto.ops.row import SHARED, CpuRule, Meaning, OpRow, Param
 from pypto.ops.rules import promoted, same_kind
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +76,7 @@ def one_by_one(fn: Callable[..., float]) -> Callable[..., Array]:
     return lambda *arrays: np.asarray(np.frompyfunc(apply, len(arrays), 1)(*(a.astype(float) for a in arrays)), dtype=np.float64)
 
 
-def function(name: str, reference: Callable[..., Any] | None, cpu: CpuRule, ascend: str | Unsupported, doc: str,
+def function(name: str, reference: Callable[..., Any] | None, cpu: CpuRule, doc: str,
              ulp: tuple[float, float] = (0.0, 0.0), domain: tuple[float, float] = (-10.0, 10.0), names: str = "x",
              **more: Any) -> OpRow:
     """The row of a function of floats; integers count as float32.
@@ -84,17 +84,7 @@ def function(name: str, reference: Callable[..., Any] | None, cpu: CpuRule, asce
     `reference` is the function in numpy, `ulp` for float32 and float64, `names` are those of the operands.
     """
     usual = {"infer": same_kind(("float",)), "meaning": reference and in_wider(reference), "dtypes": "float",
-             "prepare": promoted(floating=True), "traits": frozenset({"elementwise"})}
-    return OpRow(name, tuple(Param(n, doc="tile or scalar; integers count as float32") for n in names.split()), cpu=cpu, ascend=ascend,
+             "prepare": promoted(floating=True), "ascend": SHARED, "traits": frozenset({"elementwise"})}
+    return OpRow(name, tuple(Param(n, doc="tile or scalar; integers count as float32") for n in names.split()), cpu=cpu,
                  domain=domain, ulp=MappingProxyType({"f32": ulp[0], "f64": ulp[1]} if any(ulp) else {}), doc=doc,
                  example=f"{name}({', '.join(names.split())})", **usual | more)
-
-
-def unary(name: str) -> str:
-    """Ascend cell of an instruction with one operand."""
-    return f"{name}({{dst}}, {{0}}, {{count}});"
-
-
-def instead(way: str) -> Unsupported:
-    """Ascend cell of what no vector instruction does."""
-    return Unsupported(f"no vector instruction does it; write {way}")

@@ -96,6 +96,19 @@ def smaller(a: Term, largest: Term) -> tuple[Term, Term]:
     return a * where(large, 2.0**-64, one), where(large, 2.0**64, one)
 
 
+def scaled_twice(a: Term, n: Term) -> Term:
+    """a * 2**n in two steps of half the exponent each, so that both factors are normal and only the last one rounds.
+
+    Adding 1.5 times the weight of the first fraction bit puts an integral `n` into the lowest bits.
+    """
+    mantissa, bias = a.dtype.format
+    whole = (n + 1.5 * 2.0**mantissa).bits() - ((bias + mantissa << mantissa) | (1 << mantissa - 1))
+    half = whole >> 1
+    for part in (half, whole - half):
+        a = a * (part + bias << mantissa).bits(a.dtype)
+    return a
+
+
 def round_by_adding(a: Term, mode: str) -> Term:
     """Rounding where the machine has no instruction for it: through 2**23 (2**52), which pushes the fraction out."""
     big = 2.0**52 if a.dtype == float64 else 2.0**23

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pypto.ir.types import DType, float64, int1, int32, int64
+from pypto.ir.types import DType, float32, float64, int1, int32, int64
 from pypto.ops.emitter import Emitter, Lanes
 
 
@@ -42,6 +42,15 @@ class Term:
     @property
     def is_double(self) -> bool:
         return self.lanes.dtype == float64
+
+    @property
+    def is_paired(self) -> bool:
+        """True for float64 without bits; `single` has the sign and the size."""
+        return self.is_double and self.e.paired
+
+    @property
+    def single(self) -> Term:
+        return self.to(float32) if self.is_paired else self
 
     def new(self, lanes: Lanes) -> Term:
         return replace(self, lanes=lanes)
@@ -108,10 +117,23 @@ def muladd(a: Term, b: Operand, c: Operand) -> Term:
     return a.new(a.e.multiply_add(a.lanes, a.of(b), a.of(c)))
 
 
-def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
-    """Horner's scheme; coefficients from the constant one up."""
+def polynomial(x: Term, coefficients: Sequence[float], reach: float = 1.0) -> Term:
+    """Horner's scheme; coefficients from the constant one up. `reach` is the largest size that x may have."""
+    if x.is_paired and x.short:
+        return paired_polynomial(x, coefficients, reach)
     total = muladd(x, coefficients[-1], coefficients[-2])
     for c in reversed(coefficients[:-2]):
+        total = muladd(total, x, c)
+    return total
+
+
+def paired_polynomial(x: Term, coefficients: Sequence[float], reach: float) -> Term:
+    """With float32 for the terms that do not reach the upper bits."""
+    sizes = [abs(c) * reach**k for k, c in enumerate(coefficients)]
+    single = next(j for j in range(1, len(sizes) + 1) if sum(sizes[j:]) <= sizes[0] * 2.0**-10)
+    left = coefficients[single:]
+    total = polynomial(x.single, left).to(float64) if len(left) > 1 else x.number(left[0] if left else coefficients[single - 1])
+    for c in reversed(coefficients[: single if left else single - 1]):
         total = muladd(total, x, c)
     return total
 
@@ -122,19 +144,35 @@ def clamp(x: Term, low: float, high: float) -> Term:
     return where(x > high, high, x)
 
 
+def is_negative(x: Term) -> Term:
+    """Whether the sign is set, of zeros too."""
+    return x.single.bits() < 0
+
+
 def copysign(size: Term, sign: Term) -> Term:
     """A non-negative size with the sign of another number, by bits."""
+    if size.is_paired:
+        return where(is_negative(sign), -size, size)
     bits = size.bits()
     return (bits | (sign.bits() & -(1 << bits.dtype.bits - 1))).bits(size.dtype)
 
 
 def signed(value: Term, x: Term) -> Term:
     """A value with its sign turned where that of x is negative."""
+    if value.is_paired:
+        return where(is_negative(x), -value, value)
     return (value.bits() ^ (x.bits() & -(1 << x.dtype.bits - 1))).bits(x.dtype)
 
 
 def scaling(size: Term) -> tuple[Term, Term]:
-    """A power of two that brings a float64 size near 1 (some way, for the least and the greatest), and its inverse."""
+    """A power of two that brings a size near 1 (some way, for the least and the greatest), and its inverse."""
+    if size.is_paired:
+        shrink, grow = scaling(size.single)
+        return shrink.to(float64), grow.to(float64)
+    if not size.is_double:
+        field = size.bits() >> 23
+        field = where(field < 1, 1, where(field > 253, 253, field))
+        return (254 - field << 23).bits(size.dtype), (field << 23).bits(size.dtype)
     field = size.bits() >> 52
     field = where(field < 1, 1, where(field > 2045, 2045, field))
     return (2046 - field << 52).bits(size.dtype), (field << 52).bits(size.dtype)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from pypto.ir.types import float32, float64, int32
+from pypto.ir.types import float32, float64, int32, uint32
 from pypto.ops import math_reference as reference
 from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
-from pypto.ops.math_rows import by_size, function, instead, widened
+from pypto.ops.math_rows import by_size, function, widened
 from pypto.ops.math_term import Term, muladd, polynomial, rarely, signed, where
 
 # π/2 in parts of 33 bits, whose products with 20-bit numbers are exact, and the rest; for float32 of two parts.
@@ -123,6 +124,9 @@ def modulo4(x: Term) -> Term:
 
 def quadrant(x: Term) -> tuple[Term, Pair]:
     """Integer k and r with x = k π/2 + r modulo 2π, for x from 0."""
+    if x.is_paired:
+        k, high, low = quadrant_single(x.single)
+        return k, Pair(high.to(float64) + low.to(float64))
     n, r = near(x)
     distant = (x >= 2.0**_NEAR) & (x < math.inf)
     usual = [n, r.hi] if r.lo is None else [n, r.hi, r.lo]
@@ -138,19 +142,19 @@ def quadrant(x: Term) -> tuple[Term, Pair]:
 
 def integer(n: Term) -> Term:
     """An integral number below 2**51 as bits: 1.5 · 2**52 brings it to the lowest ones."""
-    return (n + 1.5 * 2.0**52).bits()
+    return n.to(int32) if n.is_paired else (n + 1.5 * 2.0**52).bits()
 
 
 def sine(r: Pair) -> Pair:
     z = r.hi * r.hi
-    tail = r.hi * z * polynomial(z, _SIN_SHORT if z.short else _SIN)
+    tail = r.hi * z * polynomial(z, _SIN_SHORT if z.short else _SIN, 0.62)
     return Pair(r.hi, tail if r.lo is None else tail + (r.lo - r.lo * (z * 0.5)))
 
 
 def cosine(r: Pair) -> Pair:
     z = r.hi * r.hi
     half = z * 0.5
-    head, tail = 1.0 - half, z * z * polynomial(z, _COS_SHORT if z.short else _COS)
+    head, tail = 1.0 - half, z * z * polynomial(z, _COS_SHORT if z.short else _COS, 0.62)
     if z.short:
         return Pair(head, tail)
     return Pair(head, (1.0 - head - half) + (tail if r.lo is None else tail - r.hi * r.lo))
@@ -159,6 +163,8 @@ def cosine(r: Pair) -> Pair:
 def turned(k: Term, r: Pair) -> Term:
     """sin(k π/2 + r)."""
     value = where((k & 1).differs(0), cosine(r).value, sine(r).value)
+    if value.is_paired:
+        return where((k & 2).differs(0), -value, value)
     return (value.bits() ^ (k & 2) << 62).bits(value.dtype)
 
 
@@ -181,13 +187,61 @@ def quadrant_single(x: Term) -> tuple[Term, Term, Term]:
     distant = (x > _NEAR_SINGLE) & (x < math.inf)
 
     def rare() -> list[Term]:
-        far_k, pair = quadrant(replace(x.to(float64), short=True))
-        far_r = pair.hi.to(float32)
-        far_low = (pair.hi - far_r.to(float64)).to(float32)
-        return [where(distant, a, b) for a, b in ((far_k.to(int32), k), (far_r, r), (far_low, low))]
+        far_k, far_r, far_low = far_single(where(distant, x, _NEAR_SINGLE)) if x.e.paired else through_double(x)
+        return [where(distant, a, b) for a, b in ((far_k, k), (far_r, r), (far_low, low))]
 
     k, r, low = rarely(distant, [k, r, low], rare)
     return k, r, low
+
+
+def through_double(x: Term) -> tuple[Term, Term, Term]:
+    k, pair = quadrant(replace(x.to(float64), short=True))
+    r = pair.hi.to(float32)
+    return k.to(int32), r, (pair.hi - r.to(float64)).to(float32)
+
+
+def far_single(x: Term) -> tuple[Term, Term, Term]:
+    """Payne's and Hanek's reduction by integers of 32 bits, for float32 from 2**11 on.
+
+    x is an integer m times 2**e. In 2/π · 2**e the bits above weight 4 count for nothing, three words below it suffice.
+    """
+    bits = x.bits(uint32)
+    m = bits & 0x7FFFFF | 0x800000
+    places = (bits >> 23).to(int32) - (150 - 30)
+    words = digits_from(places)
+    first, second, third = (m * words[0], m * words[1], upper_half(m, words[2]))
+    low = second + third
+    carry = where(low < second, low.number(1), 0)
+    high = first + upper_half(m, words[1]) + carry  # quarters of a turn, in units of 2**-30
+    k = (high + (1 << 29)) >> 30
+    rest = (high - (k << 30)).to(int32)
+    parts = ((rest >> 16) << 16, 2.0**-30), (rest & 0xFFFF, 2.0**-30), ((low >> 16).to(int32), 2.0**-46), ((low & 0xFFFF).to(int32), 2.0**-62)
+    turn = x.number(0.0).to(float64)
+    for part, unit in parts:
+        turn = turn + (part.to(float32) * unit).to(float64)
+    r = turn * x.new(x.e.const(HALF_PI[0], float64))
+    near = r.to(float32)
+    return k.to(int32), near, (r - near.to(float64)).to(float32)
+
+
+def digits_from(places: Term) -> list[Term]:
+    """2/π · 2**places modulo 2**32, and the two words of 32 bits that follow, for places from 0 to 159."""
+    index, shift = places >> 5, places & 31
+    known = [index.number(0).to(uint32)] * 4
+    for i in range(5):
+        has = where(index.same(i), index.number(1), 0).to(uint32)
+        known = [k + has * (_DIGITS >> 1280 - 32 * (i + j) & 0xFFFFFFFF) for j, k in enumerate(known)]
+    factor = (shift + 127 << 23).bits(float32).to(uint32)
+    return [a * factor + upper_half(b, factor) for a, b in itertools.pairwise(known)]
+
+
+def upper_half(a: Term, b: Term) -> Term:
+    """Of the product of two uint32, by halves, none of whose sums overflows."""
+    half = (1 << 16) - 1
+    a1, a0, b1, b0 = a >> 16, a & half, b >> 16, b & half
+    middle = a1 * b0 + (a0 * b0 >> 16)
+    other = a0 * b1 + (middle & half)
+    return a1 * b1 + (middle >> 16) + (other >> 16)
 
 
 def turned_single(k: Term, r: Term, low: Term) -> Term:
@@ -215,6 +269,8 @@ def tan(x: Term) -> Term:
     odd = (k & 1).differs(0)
     s, c = sine(r).normal, cosine(r).normal
     quotient = (choose(odd, c, s) / choose(odd, s, c)).value
+    if x.is_paired:
+        return signed(where(odd, -quotient, quotient), x)
     return signed((quotient.bits() ^ k << 63).bits(x.dtype), x)
 
 
@@ -239,12 +295,10 @@ def cospi(x: Term) -> Term:
     return turned(k + 1, r) + 0.0
 
 
-_TABLE = instead("a look-up in an array of values made on the host")
-
 ROWS = (
-    function("sin", np.sin, by_size(sin_single, sin), _TABLE, "Sine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
-    function("cos", np.cos, by_size(cos_single, cos), _TABLE, "Cosine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
-    function("tan", np.tan, widened(tan), _TABLE, "Tangent of an angle in radians.", (0.6, 1.0), (-100.0, 100.0)),
-    function("sinpi", reference.half_turns(0), widened(sinpi), _TABLE, "sin(π x), exact at multiples of ½.", (0.6, 1.0), public=False),
-    function("cospi", reference.half_turns(1), widened(cospi), _TABLE, "cos(π x), exact at multiples of ½.", (0.6, 1.0), public=False),
+    function("sin", np.sin, by_size(sin_single, sin), "Sine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
+    function("cos", np.cos, by_size(cos_single, cos), "Cosine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
+    function("tan", np.tan, widened(tan), "Tangent of an angle in radians.", (0.6, 1.0), (-100.0, 100.0)),
+    function("sinpi", reference.half_turns(0), widened(sinpi), "sin(π x), exact at multiples of ½.", (0.6, 1.0), public=False),
+    function("cospi", reference.half_turns(1), widened(cospi), "cos(π x), exact at multiples of ½.", (0.6, 1.0), public=False),
 )

@@ -60,7 +60,9 @@ def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 _OTHERS = ("neg", "pos", "invert", "abs", "eq", "ne", "lt", "le", "gt", "ge", "getitem")
 _FUNCTIONS = {name: getattr(operator, f"__{name}__") for name in (*_BINARY, *_OTHERS)}
+_AS_VALUE = {"hash": hash, "bool": bool, "index": operator.index, "float": float, "len": len}
 _Operators: Any = type("_Operators", (), {
+    **{f"__{name}__": lambda x, f=function: f(x.value) for name, function in _AS_VALUE.items()},
     **{f"__{name}__": lifted(function) for name, function in _FUNCTIONS.items()},
     **{f"__r{name}__": lifted(lambda x, y, f=_FUNCTIONS[name]: f(y, x)) for name in _BINARY},
 })  # fmt: skip
@@ -84,21 +86,6 @@ class constexpr(_Operators):  # type: ignore[misc]  # its operators are those of
 
     def __repr__(self) -> str:
         return f"pto.constexpr({self.value!r})"
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-    def __index__(self) -> int:
-        return operator.index(self.value)
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-    def __len__(self) -> int:
-        return len(self.value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.value(*args, **kwargs)

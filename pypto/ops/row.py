@@ -36,6 +36,32 @@ class Unsupported:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """An Ascend cell that runs the CPU's rule, on vector instructions.
+
+    `narrow` are the floats of 16 and 8 bits that the rule takes as they are ("*": all); others come as float32.
+    """
+
+    narrow: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """An Ascend cell that is one instruction where operands have some dtypes and `when` holds; else the rule is shared.
+
+    `mode` is the instruction's, `ulp` the error that its documentation states for float32 where that is more than the
+    row's, and `narrow` as for `Shared`.
+    """
+
+    name: str
+    dtypes: str
+    mode: str = ""
+    ulp: float = 0.0
+    when: Callable[[Op], bool] | None = None
+    narrow: str = ""
+
+
 CpuRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes; a `Reduction` where the op is one
 
 
@@ -48,6 +74,8 @@ class Reduction:
 
 
 STRUCTURAL: Final = Structural()
+SHARED: Final = Shared()
+AscendCell = Direct | Shared | Structural | Unsupported
 REQUIRED: Final = "<required>"
 
 Meaning = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
@@ -91,8 +119,8 @@ class OpRow:
         What the op means, in numpy: ``(op, *arrays)`` to the result, which is then cast to the result's dtype.
     cpu : callable, Structural or Unsupported
         Lowering of a chunk: ``(emitter, op, *lanes)`` to lanes.
-    ascend : str, Structural or Unsupported
-        Template over Ascend C calls.
+    ascend : Direct, Shared, Structural or Unsupported
+        Lowering of a chunk on Ascend: an instruction, or the CPU's rule.
     prepare : callable
         From the arguments of the public call to operands and attributes (promotion, broadcast, defaults).
     check : callable
@@ -110,7 +138,7 @@ class OpRow:
     infer: Infer
     meaning: Meaning | None
     cpu: CpuRule | Reduction | Structural | Unsupported
-    ascend: str | Structural | Unsupported
+    ascend: AscendCell
     prepare: Prepare | None = None
     effect: Effect = Effect.PURE
     check: Check | None = None

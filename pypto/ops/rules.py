@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pypto.ir.core import Attr, Value
-from pypto.ir.types import DType, PtrType, TileType, Type, float32, int1
+from pypto.ir.types import PtrType, TileType, Type, int1, int32
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -57,8 +57,6 @@ def promoted(floating: bool = False, arithmetic: bool = False) -> Callable[..., 
         operands = [x for x in arguments.values() if isinstance(x, Value | int | float)]
         values = b.promote(operands, floating)
         if arithmetic and values[0].dtype.is_bool:
-            from pypto.ir.types import int32
-
             values = [b.cast(v, int32) for v in values]
         return values, {}
 
@@ -98,8 +96,3 @@ def normal_axes(shape: tuple[int, ...], axis: int | tuple[int, ...] | None) -> t
         return tuple(range(len(shape)))
     axes = (axis,) if isinstance(axis, int) else axis
     return tuple(sorted({a + len(shape) if -len(shape) <= a < 0 else a for a in axes}))
-
-
-def accumulator(dtype: DType) -> DType:
-    """The type a sum runs in: 16-bit floats in float32."""
-    return float32 if dtype.is_float and dtype.bits < 32 else dtype

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pypto.ir.core import Function
-from pypto.passes.access import raise_accesses
 from pypto.passes.canonicalize import canonicalize
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
-from pypto.passes.induction import induction
-from pypto.passes.licm import licm
 from pypto.passes.widen import widen
 
 
@@ -32,14 +29,6 @@ PREPARE: Final = (
     Pass("cse", cse, "simplified ops are equal more often"),
     Pass("dce", dce, "last, so that it takes away what the rules left behind"),
 )
-OPTIMIZE: Final = (
-    Pass("induction", induction, "tiles that loops move become visible to access analysis"),
-    Pass("access", raise_accesses, "before anything that asks what a load reads"),
-    Pass("canonicalize", canonicalize, "index arithmetic that access analysis split off"),
-    Pass("licm", licm, "after canonicalize, which makes more operands invariant"),
-    Pass("cse", cse, "invariants of two loops meet before them"),
-    Pass("dce", dce, "pointer arithmetic that structured accesses no longer need"),
-)
 
 
 def run(
@@ -58,11 +47,7 @@ def prepare(function: Function) -> Function:
 
 
 def optimize(function: Function) -> Function:
-    """From prepared IR to what a backend lowers."""
+    """From prepared IR to what a backend lowers. What the disk cache has needs no such passes, nor their modules."""
+    from pypto.passes.optimizing import OPTIMIZE
+
     return run(function, OPTIMIZE)
-
-
-__all__ = [
-    "OPTIMIZE", "PREPARE", "Pass", "canonicalize", "cse", "dce", "induction", "licm", "optimize", "prepare",
-    "raise_accesses", "run", "widen",
-]  # fmt: skip

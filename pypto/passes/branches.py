@@ -10,7 +10,7 @@ from pypto.ir.core import Op, Value
 from pypto.ir.rewrite import Rewriter, Rule
 from pypto.ops.build import OpBuilder
 from pypto.passes.carried import LAYOUTS, carried, initial, inline, narrow, yields
-from pypto.passes.pattern import constant_of
+from pypto.passes.pattern import constant_of, constant_range
 
 
 def simplify_if(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
@@ -27,15 +27,11 @@ def simplify_if(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None
 
 def simplify_for(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
     """A loop that runs not at all leaves its initial values, one that runs once its body."""
-    low, high, step = (constant_of(rewriter.value(v)) for v in op.operands[:3])
-    if low is not None and high is not None and step:
-        steps = range(int(low), int(high), int(step))
-        first = [rewriter.value(v) for v in initial(op)]
-        if not steps:
-            return first
-        if low + step not in steps:
-            return inline(rewriter, op.regions[0], [rewriter.value(op.operands[0]), *first])
-    return simplify_loop(rewriter, op)
+    steps, (start, *_) = constant_range(map(rewriter.value, op.operands[:3])), rewriter.operands(op)
+    if steps is None or len(steps) > 1:
+        return simplify_loop(rewriter, op)
+    first = [rewriter.value(v) for v in initial(op)]
+    return inline(rewriter, op.regions[0], [start, *first]) if steps else first
 
 
 def simplify_loop(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:

@@ -44,11 +44,7 @@ class Simplifier(OpBuilder):
         number = folded(op)
         if number is not None:
             return self.constant(number, op.result.dtype, op.result.shape)
-        if (
-            "commutative" in row.traits
-            and constant_of(op.operands[0]) is not None
-            and constant_of(op.operands[1]) is None
-        ):
+        if "commutative" in row.traits and [constant_of(v) is None for v in op.operands] == [False, True]:
             return self.emit(op.name, op.operands[1], op.operands[0], **op.attrs)
         for rule in RULES_OF.get(op.name, ()):
             if (value := rule.rewrite(self, op)) is not None:

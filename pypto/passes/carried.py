@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from types import MappingProxyType
@@ -38,6 +38,14 @@ def carried(op: Op, region: Region) -> list[Value]:
 def yields(op: Op) -> list[tuple[Value, ...]]:
     """The values of the results, for each region that yields them."""
     return [op.regions[n].terminator.operands for n in LAYOUTS[op.name].yielding]
+
+
+def flows(op: Op) -> Iterator[tuple[Value, Value]]:
+    """Pairs of values, the second of which the first may be."""
+    for ends in (initial(op), *yields(op)):  # what a loop begins with is its result if it never runs
+        yield from zip(op.results, ends, strict=False)
+        for region in op.regions:
+            yield from zip(carried(op, region), ends, strict=False)
 
 
 def inline(rewriter: Rewriter[OpBuilder], region: Region, args: Sequence[Value]) -> list[Value]:

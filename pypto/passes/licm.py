@@ -18,7 +18,7 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ops.build import OpBuilder
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
-from pypto.passes.pattern import constant_of
+from pypto.passes.pattern import constant_range
 
 FREE: Final = ("constant", "undef", "arange", "broadcast_to")
 
@@ -87,10 +87,7 @@ class _Hoister(Rewriter[OpBuilder]):
 
     def runs(self, loop: Op) -> bool:
         """Whether the loop is known to run at least once."""
-        if loop.name != "for":
-            return False
-        low, high, step = (constant_of(self.value(v)) for v in loop.operands[:3])
-        return low is not None and high is not None and bool(step) and bool(range(int(low), int(high), int(step or 1)))
+        return loop.name == "for" and bool(constant_range(map(self.value, loop.operands[:3])))
 
     def target(self, op: Op, operands: Sequence[Value]) -> int:
         """The outermost region that the op may stand in."""

@@ -84,6 +84,12 @@ def constant_of(v: Value) -> Number | None:
     return number
 
 
+def constant_range(bounds: Iterable[Value]) -> range | None:
+    """What a loop with this start, stop and step counts through, where it is known."""
+    numbers = [constant_of(v) for v in bounds]
+    return None if None in numbers or 0 in numbers[2:] else range(*(int(n or 0) for n in numbers))
+
+
 def match_all(terms: Iterable[Term], values: Iterable[Value], env: Env) -> bool:
     return all(match(t, v, env) for t, v in zip(terms, values, strict=True))
 

@@ -16,7 +16,7 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
-from pypto.passes.carried import LAYOUTS, carried, initial, yields
+from pypto.passes.carried import LAYOUTS, flows
 
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
 _MOVES: Final = frozenset({"broadcast_to", "reshape", "permute"})
@@ -73,13 +73,8 @@ def exact(function: Function, chosen: set[Op]) -> set[Op]:
 def origins(function: Function) -> dict[Value, list[Value]]:
     """What the arguments and results of loops and branches may be."""
     found: dict[Value, list[Value]] = defaultdict(list)
-    for op in function.walk():
-        if op.name in LAYOUTS:
-            pairs = [pair for region in op.regions for pair in zip(carried(op, region), initial(op), strict=False)]
-            for ends in yields(op):
-                pairs += [*zip(op.results, ends, strict=True), *zip(carried(op, op.regions[-1]), ends, strict=False)]
-            for v, source in pairs:
-                found[v].append(source)
+    for v, source in (pair for op in function.walk() if op.name in LAYOUTS for pair in flows(op)):
+        found[v].append(source)
     return found
 
 

@@ -139,7 +139,7 @@ class Profile:
         try:
             prepared = self.prepare(kernel, sizes, values)
         except Exception as error:  # the user's own mistakes come again below, without the profiler
-            self.plain(kernel, sizes, lambda: kernel.execute(sizes, values), str(error))
+            self.plain(kernel, sizes, lambda: MODE.get().launch(kernel, sizes, values), str(error))
             return
         plan, launch, recording, now = prepared
         start = time.perf_counter_ns()
@@ -166,7 +166,11 @@ class Profile:
         from pypto.profiler.clock import clock
         from pypto.profiler.recording import Recording
 
+        if MODE.get().device:
+            raise RuntimeError("on a device, only whole launches are timed")
         plan, launch = kernel.profiled.ready(sizes, values)
+        if not plan.found.program.artifact.sites:
+            raise RuntimeError("the backend of these arrays times whole launches alone")
         _, _, _, scratch, threads = launch
         artifact = plan.found.program.artifact
         with self.locked():

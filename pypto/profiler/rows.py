@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.backends.base import Site
+from pypto.backends.sites import Site
 from pypto.profiler.clock import clock
 from pypto.profiler.profile import Version
 from pypto.profiler.recording import own_time

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pypto.backends.base import Site
+from pypto.backends.sites import Site
 from pypto.profiler.recording import Counts
 from pypto.profiler.rows import described, label_path, ranges, user_places
 

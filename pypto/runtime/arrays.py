@@ -29,7 +29,7 @@ _TYPES = "use one of the types of the language guide"
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """An array in memory. Strides are in elements."""
+    """An array in memory. Strides are in elements. `device` is where it is, or the name of that; empty, the host."""
 
     address: int
     shape: tuple[int, ...]
@@ -37,6 +37,7 @@ class ArrayInfo:
     dtype: DType
     writable: bool
     owner: Any
+    device: Any = ""
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -66,6 +67,9 @@ def array_info(value: Any, kernel: str, arg: str) -> ArrayInfo | None:
 
     if isinstance(value, np.ndarray):
         return numpy_info(value, refuse)
+    if hasattr(type(value), "as_array_info"):
+        given: ArrayInfo = value.as_array_info()
+        return given
     if is_tensor(type(value)):
         return torch_info(value, refuse)
     if isinstance(value, np.generic) or not (hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")):
@@ -101,13 +105,19 @@ def small_way(name: str) -> str:
 
 
 def torch_info(value: Any, refuse: Refuse) -> ArrayInfo:
-    if value.device.type != "cpu":
+    if value.device.type not in ("cpu", "npu"):
         refuse(f"a tensor on {value.device}", "move it first: `.cpu()`")
     dtype = _TORCH.get(str(value.dtype))
     if dtype is None or value.layout != sys.modules["torch"].strided:
         way = small_way(str(value.dtype).removeprefix("torch."))
         refuse(f"a {value.layout} tensor of {value.dtype}", f"{way}, in a strided tensor")
-    return ArrayInfo(value.data_ptr(), tuple(value.shape), tuple(value.stride()), dtype, True, value)
+    return ArrayInfo(value.data_ptr(), tuple(value.shape), tuple(value.stride()), dtype, True, value, npu_of(value))
+
+
+def npu_of(value: Any) -> str:
+    """The name of the NPU that a tensor is on; empty where it is on none."""
+    place = getattr(value, "device", None)
+    return f"ascend:{getattr(place, 'index', 0) or 0}" if getattr(place, "type", "") == "npu" else ""
 
 
 def pointer_info(value: Any, refuse: Refuse) -> ArrayInfo:
@@ -117,9 +127,9 @@ def pointer_info(value: Any, refuse: Refuse) -> ArrayInfo:
         refuse(f"a pointer to {value.dtype}", _TYPES)
     address, shape, strides = value.data_ptr(), getattr(value, "shape", None), getattr(value, "stride", None)
     if shape is None or not callable(strides):
-        return ArrayInfo(address, (_ENDLESS if address else 0,), (1,), dtype, True, value)
+        return ArrayInfo(address, (_ENDLESS if address else 0,), (1,), dtype, True, value, npu_of(value))
     sizes = tuple(int(n) if address else 0 for n in shape)  # what is not there overlaps nothing
-    return ArrayInfo(address, sizes, tuple(map(int, strides())), dtype, True, value)
+    return ArrayInfo(address, sizes, tuple(map(int, strides())), dtype, True, value, npu_of(value))
 
 
 def dtype_of(given: Any) -> DType | None:

@@ -114,7 +114,7 @@ class Cache:
     def __init__(
         self, folder: Path | None = None, mode: Mode = "rw", size_limit: int = 2**29, lock_timeout: float = 10.0
     ) -> None:
-        self.counters = Counters()
+        self.counters, self.size_limit = Counters(), size_limit
         self._store = Store(folder, mode != "rw", size_limit, lock_timeout)
         self._keeps = self._readable = mode != "off"
         self._writable = mode == "rw"

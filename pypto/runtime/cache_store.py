@@ -124,11 +124,7 @@ class Store:
     def _place(self) -> Path:
         """The folder with the database. What exists of it is the user's own, or this raises `Unusable`."""
         folder = self.folder if self.folder is not None else default_folder()
-        if not folder.is_absolute():
-            raise Unusable(f"{folder} is not an absolute path")
-        check(folder, stat.S_ISDIR)
-        check(folder / FORMAT, stat.S_ISDIR)
-        check(folder / FORMAT / DATABASE, stat.S_ISREG)
+        check_folder(folder)
         return folder / FORMAT
 
     def _create(self) -> Path:
@@ -173,6 +169,15 @@ def default_folder() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("pypto", appauthor=False)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `Unusable` unless a cache folder, as far as it exists, is the user's own."""
+    if not folder.is_absolute():
+        raise Unusable(f"{folder} is not an absolute path")
+    check(folder, stat.S_ISDIR)
+    check(folder / FORMAT, stat.S_ISDIR)
+    check(folder / FORMAT / DATABASE, stat.S_ISREG)
 
 
 def check(path: Path, is_kind: Callable[[int], bool]) -> None:

@@ -82,6 +82,9 @@ def fingerprint(values: Values, constant: tuple[bool, ...]) -> tuple[tuple[Any, 
         elif is_tensor(kind):
             key += kind, value.dtype, value.layout, value.device, value.shape, value.stride()
             addresses.append(value.data_ptr())
+        elif hasattr(kind, "as_array_info"):
+            key += kind, value.device, value.elem, value.shape, value.steps, value.flags
+            addresses.append(value.address)
         elif issubclass(kind, tuple) or hasattr(kind, "as_argument"):
             nesting, values, constant = flatten(values, constant)
             inner, addresses, _ = fingerprint(values, constant)
@@ -163,8 +166,8 @@ class Plan:
         """The plan for a version and the arguments, arrays as `ArrayInfo`."""
         artifact, names = found.program.artifact, list(infos)
         arrays = [name for name in names if isinstance(infos[name], ArrayInfo)]
-        numpys = [name for name in arrays if isinstance(infos[name].owner, ndarray)]
-        written = [names.index(name) for name in numpys if name in found.program.written]
+        flagged = [name for name in arrays if hasattr(infos[name].owner, "flags")]  # numpy's, and those of devices
+        written = [names.index(name) for name in flagged if name in found.program.written]
         plan = Plan(found, [0] * (FIXED_SLOTS + len(artifact.abi)), [], [], written)
         plan.slots[4] = artifact.pages
         for i, slot in enumerate(artifact.abi, FIXED_SLOTS):

@@ -1,4 +1,4 @@
-"""How the launches of a context run, where not plainly: in the interpreter, or watched by a profile."""
+"""How the launches of a context run, where not plainly: in the interpreter, watched by a profile, on a device."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ Sizes = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """`watch` gets the kernel, the grid, the arguments, and whether the interpreter is to run it."""
+    """`watch` gets the kernel, the grid, the arguments, and whether the interpreter is to run it.
+
+    `device` is where launches run, instead of the process's own; `outer` is what was in force before it.
+    """
 
     interpret: bool = False
     watch: Callable[[Any, Sizes, Values, bool], None] | None = None
+    device: Any = None
+    outer: Any = None
 
     def run(self, kernel: Any, sizes: Sizes, values: Values) -> None:
         interpret = self.interpret or kernel.interpreted
@@ -27,7 +32,15 @@ class Mode:
         elif interpret:
             kernel.interpret(sizes, values)
         else:
+            self.launch(kernel, sizes, values)
+
+    def launch(self, kernel: Any, sizes: Sizes, values: Values) -> None:
+        """Run it where this context's launches run; without a word about that, on the CPU or where its arrays are."""
+        device = self.device or kernel.compiler.session().devices.default
+        if device is None:
             kernel.execute(sizes, values)
+        else:
+            device.launch(kernel, sizes, values)
 
 
 PLAIN: Final = Mode()

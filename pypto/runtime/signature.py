@@ -14,8 +14,6 @@ from pypto.ir.types import DType, Elem, PtrType, void, written_type
 from pypto.ops.public import Promise, constexpr
 from pypto.options import suggestion
 
-_STAR: Final = 0x04  # flags of code with *args, and with **kwargs
-_STARS: Final = 0x08
 # Launch parameters of GPU compilers that are accepted and mean nothing here.
 IGNORED: Final = ("num_warps", "num_stages", "num_ctas", "maxnreg", "warmup", "enable_fp_fusion", "waves_per_eu")
 
@@ -39,10 +37,10 @@ class Signature:
     @staticmethod
     def of(function: FunctionType) -> Signature:
         code, kernel = function.__code__, function.__name__
-        star = bool(code.co_flags & _STAR)
+        star = bool(code.co_flags & inspect.CO_VARARGS)
         count = code.co_argcount + code.co_kwonlyargcount + star
         names, positional = code.co_varnames[:count], function.__defaults__ or ()
-        if code.co_flags & _STARS:
+        if code.co_flags & inspect.CO_VARKEYWORDS:
             problem = f"a kernel takes no **kwargs (`{code.co_varnames[count]}`); name its parameters"
             raise WrongArguments(kernel=kernel, problem=problem)
         optional = names[code.co_argcount - len(positional) : code.co_argcount]

@@ -1,7 +1,13 @@
 """Choosing a kernel's constants: by trial (`autotune`), or by rules (`heuristics`)."""
 
-from pypto.tuning.autotune import Autotuner, Config, autotune
+from pypto.tuning.autotune import Autotuner, autotune
+from pypto.tuning.config import Config, Space
 from pypto.tuning.heuristics import Heuristics, heuristics
 from pypto.tuning.launching import KernelInterface
+from pypto.tuning.report import TuningReport
+from pypto.tuning.store import TuningFileError
 
-__all__ = ["Autotuner", "Config", "Heuristics", "KernelInterface", "autotune", "heuristics"]
+__all__ = [
+    "Autotuner", "Config", "Heuristics", "KernelInterface", "Space", "TuningFileError", "TuningReport", "autotune",
+    "heuristics",
+]  # fmt: skip

@@ -2,68 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
-from pypto.errors import Diagnostic
-from pypto.runtime.mode import mode
+from pypto.errors import Diagnostic, PyptoError, PyptoWarning
+from pypto.tuning.bench import Bench, in_order, measured, nothing
+from pypto.tuning.config import Config, Space, distinct
 from pypto.tuning.launching import KernelInterface, Launchable, base_of, call_by_name
-from pypto.tuning.snapshot import Snapshot, is_array, written_by, zero
+from pypto.tuning.live import watching
+from pypto.tuning.report import Section, TuningReport
+from pypto.tuning.search import Outcome, Search, first_line
+from pypto.tuning.snapshot import is_array, zero
+from pypto.tuning.store import Winners, machine, source_of, write
 
-FAILED: Final = (float("inf"),) * 3
-_REPEAT_MS: Final = 10.0
-_MOST_RUNS: Final = 20
-
-
-class Config:
-    """Values for some of a kernel's constants, to be tried.
-
-    Parameters
-    ----------
-    kwargs : dict
-        The constants by name.
-    num_warps, num_stages, num_ctas, maxnreg, ir_override and others
-        What GPUs are told; kept, passed on to the kernel, and without a meaning on a CPU.
-    pre_hook : function, optional
-        Called with the arguments by name before every launch with this configuration.
-    """
-
-    def __init__(
-        self,
-        kwargs: dict[str, Any],
-        num_warps: int = 4,
-        num_stages: int = 3,
-        num_ctas: int = 1,
-        maxnreg: int | None = None,
-        pre_hook: Callable[..., Any] | None = None,
-        ir_override: str | None = None,
-        **others: Any,
-    ) -> None:
-        self.kwargs, self.pre_hook, self.others = kwargs, pre_hook, others
-        self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
-        self.maxnreg, self.ir_override = maxnreg, ir_override
-
-    def all_kwargs(self) -> dict[str, Any]:
-        """What the kernel is launched with."""
-        names = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
-        hints = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return {**self.kwargs, **hints, **self.others}
-
-    def __str__(self) -> str:
-        names = ("num_warps", "num_ctas", "num_stages", "maxnreg")
-        return ", ".join(f"{k}: {v}" for k, v in (*self.kwargs.items(), *((n, getattr(self, n)) for n in names)))
-
-    __repr__ = __str__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Config) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[Any, ...]:
-        return (*sorted(self.all_kwargs().items()), self.pre_hook)
+_SPACE_BUDGET: Final = 30.0  # seconds
 
 
 class Autotuner(KernelInterface):
@@ -76,7 +33,7 @@ class Autotuner(KernelInterface):
         self,
         fn: Launchable,
         arg_names: list[str],
-        configs: list[Config] | None,
+        configs: Iterable[Config] | None,
         key: Sequence[str],
         reset_to_zero: Iterable[str] | None = None,
         restore_value: Iterable[str] | None = None,
@@ -87,9 +44,12 @@ class Autotuner(KernelInterface):
         rep: int | None = None,
         use_cuda_graph: bool = False,
         do_bench: Callable[..., Any] | None = None,
-        cache_results: bool = False,
+        cache_results: bool = True,
+        budget: float | None = None,
+        results: str | Path | None = None,
     ) -> None:
         self.fn, self.arg_names, self.keys = fn, arg_names, list(key)
+        self.budget = budget or (_SPACE_BUDGET if isinstance(configs, Space) else math.inf)
         self.configs = list(configs or []) or [Config({})]
         self.cache: dict[tuple[Any, ...], Config] = {}
         self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
@@ -107,11 +67,21 @@ class Autotuner(KernelInterface):
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, Any] = {}
         self.bench_time = 0.0
+        self.sections: dict[tuple[Any, ...], Section] = {}
+        self.chosen: dict[tuple[Any, ...], tuple[Config, float]] = {}
+        # What the user's own function measures may be anything, and a later one something else.
+        source = source_of(self.base_fn) if cache_results and do_bench is None else ""
+        self.winners = Winners(self.__name__, source, self.configs)
+        if results is not None and Path(results).exists():
+            self.import_tuning(results)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch with the best configuration, after trying them all where the key is new."""
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         config = self.configs[0]
+        conflicts = sorted({name for c in self.configs for name in c.kwargs} & kwargs.keys())
+        if conflicts:
+            raise ValueError(f"{self.__name__}: {', '.join(conflicts)} given in the launch and tuned as well")
         if len(self.configs) > 1:
             key = self.key_of(call_by_name(self.arg_names, args, kwargs))
             if key not in self.cache:
@@ -132,55 +102,101 @@ class Autotuner(KernelInterface):
     def key_of(self, named: Mapping[str, Any]) -> tuple[Any, ...]:
         given = {name: named[name] for name in self.arg_names if name in named}
         dtypes = (str(x.dtype) for x in given.values() if hasattr(x, "dtype"))
-        return (*(given[name] for name in self.keys if name in given), *dtypes)
+        return (*(key_value(given[name]) for name in self.keys if name in given), *dtypes)
 
     def choose(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
-        """The fastest configuration. Arrays are afterwards as before, but for those that are to be reset."""
-        start, timings, failures = time.perf_counter(), {}, []
-        for config in distinct(self.prune_configs(kwargs)):
-            try:
-                timings[config] = self._bench(*args, config=config, **kwargs)
-            except Diagnostic as error:
-                timings[config] = FAILED
-                failures.append(error)
-        if len(failures) == len(timings):
-            raise failures[0]
-        self.bench_time, self.configs_timings = time.perf_counter() - start, timings
+        """The fastest of the right ones. The user's arrays are as before, but for those to reset."""
         named = call_by_name(self.arg_names, args, kwargs)
-        best: Config = min(timings, key=lambda c: first(timings[c]))
+        key = self.key_of(named)
+        best = self.winners.find(key)
+        if best is None:
+            best = self.search(key, args, kwargs)
         self.pre_hook({**named, **best.all_kwargs()}, reset_only=True)
         for name in self.reset_to_zero:
             zero(named[name])
         return best
 
+    def search(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
+        """Try the configurations, and keep the fastest."""
+        start = time.perf_counter()
+        target = machine()[0]
+        outcomes = [Outcome(c) for c in distinct(self.prune_configs(kwargs)) if c.fits(target)]
+        try:
+            with watching(self.__name__, outcomes) as tell:
+                found = Search(outcomes, functools.partial(self.trial, args, kwargs), self.budget, tell)
+                best = found.run() if self.user_do_bench is None else self.measured_by_user(args, kwargs, outcomes)
+        finally:
+            self.bench_time = time.perf_counter() - start
+            self.configs_timings = {o.config: o.quantiles for o in outcomes}
+        self.sections[key] = Section.of(key, outcomes, best, self.bench_time, found.interrupted)
+        if best is None:
+            raise next((o.error for o in outcomes if o.error is not None), PyptoError(self.nothing_fits(target)))
+        for outcome in outcomes:
+            if outcome.status == "wrong":
+                warnings.warn(f"{self.__name__} with {outcome.config} is left out: {outcome.reason}", PyptoWarning,
+                    stacklevel=5)
+        self.chosen[key] = best.config, best.quantiles[0]
+        if not found.interrupted:
+            self.winners.keep(key, *self.chosen[key])
+        return best.config
+
+    def nothing_fits(self, target: str) -> str:
+        return f"{self.__name__}: none of {len(self.configs)} configurations is to be tried on {target}"
+
+    def measured_by_user(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], outcomes: list[Outcome]
+    ) -> Outcome | None:
+        """Every configuration once, by the user's own measure."""
+        for outcome in outcomes:
+            try:
+                times = self._bench(*args, config=outcome.config, **kwargs)
+            except Diagnostic as error:
+                outcome.status, outcome.reason, outcome.error = "failed", first_line(error), error
+                continue
+            outcome.status = "ok"
+            outcome.times = [float(t) for t in (times if isinstance(times, list | tuple) else [times])][:1]
+        return min((o for o in outcomes if o.status == "ok"), key=lambda o: o.best, default=None)
+
+    def trial(self, args: tuple[Any, ...], kwargs: dict[str, Any], config: Config) -> Bench:
+        """A configuration, compiled and ready to run on memory of its own."""
+        return Bench.of(self, args, kwargs, config)
+
     def _bench(self, *args: Any, config: Config, **meta: Any) -> Any:
         """Times of one configuration: median, 20 % and 80 % quantile in milliseconds."""
-        conflicts = sorted(meta.keys() & config.kwargs.keys())
-        if conflicts:
-            raise ValueError(f"{self.__name__}: {', '.join(conflicts)} given in the launch and tuned as well")
-        current = {**meta, **config.all_kwargs()}
-        named = call_by_name(self.arg_names, args, current)
-        version = self.fn.run(*args, **{**current, "warmup": True})
-        saved = Snapshot.of(written_by(version, named) | {name: named[name] for name in self.restore_value})
-
-        def prepare() -> None:
-            saved.restore()
-            for name in self.reset_to_zero:
-                zero(named[name])
-            for hook in (config.pre_hook or nothing, self.pre_hook):
-                hook(named)
-
-        def call() -> None:
-            with mode(watch=None):  # a profile would slow some configurations down more than others
-                self.fn.run(*args, **current)
-            self.post_hook(named, exception=None)
-
+        trial = self.trial(args, meta, config)
         try:
             if self.user_do_bench is not None:
-                return self.user_do_bench(in_order(prepare, call), quantiles=(0.5, 0.2, 0.8))
-            return measured(prepare, call)
+                return self.user_do_bench(in_order(trial.prepare, trial.call), quantiles=(0.5, 0.2, 0.8))
+            return measured(trial.prepare, trial.call)
         finally:
-            saved.restore()
+            trial.restore()
+
+    def tuning_report(self) -> TuningReport:
+        """What was tried in this process, configuration by configuration.
+
+        Returns
+        -------
+        TuningReport
+            Prints as a table, shows itself in notebooks, and draws itself with `plot`.
+        """
+        return TuningReport(self.__name__, tuple(self.sections.values()))
+
+    def export_tuning(self, path: str | Path) -> int:
+        """Write the winners of this process to a JSON file, beside those that it has; gives how many it has then.
+
+        The file is meant to be kept with the code; `autotune` reads it where it is named as ``results``.
+        """
+        return write(path, self.__name__, self.chosen)
+
+    def import_tuning(self, path: str | Path) -> int:
+        """Use the winners of a JSON file from `export_tuning`; gives how many are of this kernel.
+
+        Raises
+        ------
+        TuningFileError
+            When it is no such file.
+        """
+        return self.winners.read(path)
 
     def prune_configs(self, kwargs: dict[str, Any]) -> list[Config]:
         """The configurations that are worth a trial for these arguments."""
@@ -195,57 +211,26 @@ class Autotuner(KernelInterface):
         return sorted(configs, key=lambda c: model(**named, **kwargs, **c.all_kwargs()))[:most]
 
 
-def nothing(named: Mapping[str, Any], **_: Any) -> None:
-    """The hook where there is none."""
+def key_value(value: Any) -> Any:
+    """An argument as a part of a key: an array is its shape."""
+    return tuple(value.shape) if is_array(value) else value
 
 
-def in_order(*functions: Callable[[], None]) -> Callable[[], None]:
-    """One function that calls several."""
-
-    def call_all() -> None:
-        for function in functions:
-            function()
-
-    return call_all
-
-
-def first(times: Any) -> float:
-    return float(times[0] if isinstance(times, list | tuple) else times)
-
-
-def distinct(configs: Iterable[Config]) -> list[Config]:
-    """Configurations that differ here: what GPUs alone are told makes no difference."""
-    found: dict[Any, Config] = {}
-    for config in configs:
-        found.setdefault((tuple(sorted((k, repr(v)) for k, v in config.kwargs.items())), config.pre_hook), config)
-    return list(found.values())
-
-
-def measured(prepare: Callable[[], None], call: Callable[[], None]) -> tuple[float, float, float]:
-    """Times of a few runs, of which one is for warming up; slow calls run twice."""
-    times: list[float] = []
-    while len(times) < 2 or (len(times) < _MOST_RUNS and sum(times) < _REPEAT_MS):
-        prepare()
-        start = time.perf_counter_ns()
-        call()
-        times.append((time.perf_counter_ns() - start) / 1e6)
-    ordered = sorted(times[1:])
-    last = len(ordered) - 1
-    return ordered[last // 2], ordered[last // 5], ordered[last * 4 // 5]
-
-
-def autotune(configs: list[Config], key: Sequence[str] = (), **options: Any) -> Callable[[Launchable], Autotuner]:
+def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any) -> Callable[[Launchable], Autotuner]:
     """Decorator of a kernel that finds the best of several configurations.
 
-    Every configuration runs at the first launch with new values of the arguments in `key`, and for new dtypes. It runs
-    on what the arrays then hold; each array that the kernel writes is put back before the next run.
+    They are tried at the first launch with new values of the arguments in `key`, and for new dtypes. Arrays that the
+    kernel writes to are copied for that: yours stay as they are until the launch itself. The results of all
+    configurations are compared, and one that computes something else than the others is left out with a warning; one
+    that does not compile is left out with its reason. Then the fast ones race, in turns. What won is kept in the disk
+    cache for later processes. Ctrl-C ends a search, which goes on with the best that it knows.
 
     Parameters
     ----------
-    configs : list of Config
+    configs : list of Config, or Space
         What to try.
     key : sequence of str
-        Names of arguments.
+        Names of arguments; of an array, its shape counts.
     prune_configs_by : dict, optional
         "early_config_prune": a function of configurations, arguments by position and the keywords, which gives those
         to try. "perf_model" and "top_k": a function that estimates a time, and how many of the best to try.
@@ -255,7 +240,13 @@ def autotune(configs: list[Config], key: Sequence[str] = (), **options: Any) -> 
         Called with the arguments by name before and after every run of a trial.
     do_bench : function, optional
         Measures in place of ours, as ``do_bench(call, quantiles=(0.5, 0.2, 0.8))``.
-    warmup, rep, use_cuda_graph, cache_results
+    cache_results : bool
+        Whether winners are kept for later processes; they are not where `do_bench` measures.
+    budget : float, optional
+        Seconds for the search of one key; 30 for a `Space`, without end for a list. At least one configuration runs.
+    results : str or Path, optional
+        A file that `Autotuner.export_tuning` wrote, whose winners need no search; it may be missing.
+    warmup, rep, use_cuda_graph
         Accepted without a meaning here.
 
     Examples

@@ -142,7 +142,7 @@ class Program:
     address: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class EmulatedBackend(CpuBackend):
     """The CPU backend whose kernels run in the emulator. `folder` takes what is linked."""
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from pypto.backends.cpu.loopir import print_schedule
+from pypto.backends.cpu.listing import print_schedule
 from tests.backends_cpu.lowering import lowered
 from tests.conformance.running import make_launch
 

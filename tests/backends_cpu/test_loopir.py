@@ -12,7 +12,7 @@ import pytest
 import pypto as pto
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.loopir import print_schedule
+from pypto.backends.cpu.listing import print_schedule
 from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance import kernels, networks

@@ -199,6 +199,24 @@ def test_native_threads_run_every_program_once(five: NativePool, programs: int, 
         assert sizes[-2:-1] <= sizes[:1], "small chunks come last"
 
 
+@pytest.mark.parametrize("programs", [1, 2, 7, 24, 32, 33, 64, 96, 1000])
+@pytest.mark.parametrize("group", [4, 16, 40])
+def test_groups_stay_together(five: NativePool, programs: int, group: int) -> None:
+    """Every program runs once; cuts lie between groups where there are enough, and all parts are alike elsewhere."""
+    seen: list[tuple[int, int]] = []
+    callback = KERNEL(lambda first, last, thread, args: seen.append((first, last)))
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    grid = ctypes.c_int64(group)
+    for threads in (1, 2, 5):
+        for stated, args in ((group, 0), (0, ctypes.addressof(grid))):
+            seen.clear()
+            five.run(address, args, programs, threads, 1, stated)
+            assert [n for first, last in sorted(seen) for n in range(first, last)] == list(range(programs))
+            sizes = [last - first for first, last in sorted(seen)]
+            whole = programs // group >= 4 * threads or programs % (group * threads) == 0
+            assert all(first % group == 0 for first, _ in seen) if whole else max(sizes[:-1], default=0) <= sizes[0]
+
+
 GROUPS = {
     "none": ("", {}, None),
     "version 2": ("0::/", {"cpu.max": "150000 100000"}, 2),

@@ -40,6 +40,21 @@ def picked(x, index, out):
 
 
 @pto.jit
+def spread(x, out):
+    """Two loops before the one that stores, in which a square root comes before it."""
+    t = x[pto.program_id(0), :]
+    centred = t - pto.sum(t)
+    out[pto.program_id(0), :] = centred / pto.sqrt(pto.sum(centred * centred))
+
+
+@pto.jit
+def scaled(x, out):
+    """One loop before the one that stores."""
+    t = x[pto.program_id(0), :]
+    out[pto.program_id(0), :] = t / pto.sqrt(pto.sum(t * t))
+
+
+@pto.jit
 def shared(x, out):
     """All programs read the same row."""
     t = x[0, :]
@@ -53,6 +68,8 @@ LAUNCHES = {
     "pointer_rows": Launch(pointer_rows, 8, {"x": X, "out": OUT, "stride": 1024, "n": 1024, "BLOCK": 1024}, {}),
     "stream": Launch(stream, 8, {"x": X.reshape(-1), "out": OUT.reshape(-1), "BLOCK": 4096}, {}),
     "picked": Launch(picked, 8, {"x": X, "index": np.arange(64), "out": OUT}, {}),
+    "spread": Launch(spread, 8, {"x": X, "out": OUT}, {}),
+    "scaled": Launch(scaled, 8, {"x": X, "out": OUT}, {}),
     "shared": Launch(shared, 8, {"x": X, "out": OUT}, {}),
 }
 
@@ -63,7 +80,14 @@ def first_access(name: str) -> Access:
 
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_rows_that_lie_ahead_are_asked_for(name: str) -> None:
-    assert ("@llvm.prefetch" in lowered(LAUNCHES[name]).text) == (name in ("rows", "pointer_rows"))
+    assert ("@llvm.prefetch" in lowered(LAUNCHES[name]).text) == (name not in ("stream", "picked", "shared"))
+
+
+@pytest.mark.parametrize(("name", "early"), [("spread", True), ("scaled", False)])
+def test_which_loop_over_a_row_asks_for_the_next_one(name: str, early: bool) -> None:
+    text = lowered(LAUNCHES[name]).text
+    assert (text.index("@llvm.prefetch") < text.index("@llvm.sqrt")) == early
+    assert text.index("@llvm.prefetch") > text.index("fadd")
 
 
 def test_how_far_the_next_row_is() -> None:

@@ -85,7 +85,22 @@ def whole(a, b, c, STEP: pto.constexpr):
 @pytest.mark.parametrize(("k", "step"), [(1024, 256), (999, 256), (520, 224), (130, 256)])
 def test_known_sums_leave_no_rest(k: int, step: int) -> None:
     a, b, c = numbers(16, k), numbers(k, 32), numbers(16, 32)
-    assert the_step(pto.jit(whole.function), a=a, b=b, c=c, STEP=128) == step
+    launch = Launch(pto.jit(whole.function), 1, {"a": a, "b": b, "c": c, "STEP": 128}, {})
+    function = restep(optimized(launch), fixed_target())
+    (dot,) = [op for op in function.walk() if op.name == "dot"]
+    assert dot.operands[0].shape[-1] == step
+    assert any(op.name == "for" for op in function.walk()) == (k > step)
+
+
+@pytest.mark.parametrize("k", [100, 128, 256])
+def test_what_runs_once_is_no_loop(k: int, level: str) -> None:
+    a, b, c = numbers(16, k), numbers(k, 32), numbers(16, 32)
+    launch = Launch(pto.jit(whole.function), 1, {"a": a, "b": b, "c": c, "STEP": 128}, {})
+    function = restep(optimized(launch), fixed_target())
+    assert all(op.name != "for" for op in function.walk())
+    verify(function, TABLE)
+    pto.jit(level=level)(whole.function)[1](a, b, c, 128)
+    np.testing.assert_array_equal(c, a @ b)
 
 
 @pytest.mark.parametrize("step", [8, 20, 128])

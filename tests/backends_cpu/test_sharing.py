@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.loopir import Matmul
+from pypto.backends.cpu.matmul import Matmul
 from pypto.backends.cpu.timing import walk
 from tests.backends_cpu.lowering import lowered
 from tests.conformance.cases import Launch

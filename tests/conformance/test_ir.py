@@ -14,7 +14,9 @@ from pypto.ir.types import ArrayType
 from pypto.loc import Loc
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes import OPTIMIZE, PREPARE, Pass, run
+from pypto.passes import PREPARE, Pass, run
+from pypto.passes.optimizing import OPTIMIZE
+from pypto.runtime.arrays import array_info
 from tests.conformance.cases import Launch
 from tests.conformance.running import ALL, assert_close, make_launch
 
@@ -33,7 +35,7 @@ def interpret(function: Function, launch: Launch) -> None:
     arguments: list[Any] = []
     for v in function.args:
         given = launch.arguments[v.hint]
-        arguments.append(interp.ArrayArg.of(v.hint, given, v.type.elem) if isinstance(v.type, ArrayType) else given)
+        arguments.append(array_info(given, "kernel", v.hint) if isinstance(v.type, ArrayType) else given)
     interp.run(function, arguments, sizes)
 
 

@@ -128,6 +128,31 @@ def test_a_changed_file_is_noticed(tmp_path: Any) -> None:
         KernelSource.of(names["kernel"])
 
 
+def defined(file: Any, text: str) -> Any:
+    file.write_text(text)
+    names: dict[str, Any] = {}
+    exec(compile(text, str(file), "exec"), names)
+    return names["kernel"]
+
+
+def test_a_function_that_is_defined_again_is_the_new_one(tmp_path: Any) -> None:
+    """Though the lines of its file were read before, as when a module is edited and loaded again."""
+    file = tmp_path / "reloaded.py"
+    for value in (1, 22):
+        function = defined(file, f"def kernel(n):\n    return n * {value}\n")
+        assert ast.unparse(KernelSource.of(function).node).endswith(f"n * {value}")
+
+
+@pytest.mark.parametrize("text", ["def kernel(n):\n    return n * 3\n", "def kernel(n):\n    return m * 2\n",
+    "def kernel(n):\n    return n * 2.0\n", "def kernel(n, k=5):\n    return n * 2 + k\n"])  # fmt: skip
+def test_a_function_whose_file_was_edited_since_is_refused(tmp_path: Any, text: str) -> None:
+    file = tmp_path / "edited.py"
+    function = defined(file, "def kernel(n):\n    return n * 2\n")
+    file.write_text(f"{text}# and more\n")
+    with pytest.raises(NoSource, match="has changed since it was defined"):
+        KernelSource.of(function)
+
+
 def test_captures_are_what_was_read() -> None:
     local = 2
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from pypto.compile import BEHIND_IR
 from tests.house.measure import ROOT, Import, imports, module_name, python_files
 
 BASE = ("errors", "loc", "options", "_platform")
 TABLES = (*BASE, "ir", "ops")
 BELOW_COMPILE = (*TABLES, "language", "frontend", "interp", "passes", "backends", "runtime")
-BELOW_TOOLS = (*BELOW_COMPILE, "compile", "arguments", "jit")
-TOOLS = ("tuning", "testing", "profiler", "debug", "tools")
+BELOW_TOOLS = (*BELOW_COMPILE, "compile", "opening", "arguments", "process", "devices", "jit", "debug")
+TOOLS = ("tuning", "testing", "profiler", "tools")
 
 # Room -> the rooms that it may import besides itself; a folder of rooms ("backends") stands for all of them.
 # The room of a module is the longest row that begins its name, and "" is the package itself, pypto/__init__.py.
@@ -31,13 +32,17 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "interp": TABLES,
     "passes": TABLES,
     "backends": (),
-    "backends.base": (*TABLES, "passes"),
-    "backends.cpu": (*TABLES, "passes", "backends.base"),
+    "backends.sites": BASE,
+    "backends.base": (*TABLES, "passes", "backends.sites"),
+    "backends.cpu": (*TABLES, "passes", "backends.base", "backends.sites"),
     "backends.ascend": (*TABLES, "passes", "backends.base"),
     "runtime": (*TABLES, "backends.base"),
-    "compile": BELOW_COMPILE,
+    "opening": BELOW_COMPILE,
+    "compile": (*BELOW_COMPILE, "opening"),
+    **dict.fromkeys(("process", "devices"), (*BELOW_COMPILE, "compile")),
     "arguments": BELOW_COMPILE,
-    "jit": (*BELOW_COMPILE, "compile", "arguments"),
+    "debug": (*BELOW_COMPILE, "compile", "arguments"),
+    "jit": (*BELOW_COMPILE, "compile", "arguments", "debug"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "": (*BELOW_TOOLS, *TOOLS),
     "compat": (*BELOW_TOOLS, *TOOLS, ""),
@@ -76,6 +81,12 @@ def test_imports_go_downwards(path: Path) -> None:
     source = room(module_name(path))
     wrong = [found for found in of("pypto", path) if not allowed(source, room(found.module))]
     assert not wrong, "\n".join(f"line {bad.line}: `{source}` may not import {bad.module}" for bad in wrong)
+
+
+@pytest.mark.parametrize("name", ["backends.cpu", "backends.ascend", "passes"])
+def test_sources_that_decide_about_code_are_in_its_key(name: str) -> None:
+    rooms = {row.split(".")[0] for row in (name, *MAY_IMPORT[name])}
+    assert rooms - {*BASE} <= {*BEHIND_IR}
 
 
 @pytest.mark.parametrize(("library", "home"), ONLY_IN.items())

@@ -13,33 +13,52 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 9300  # the aim is 8,000; it was 7,942 before the whole language and dot at BLAS speed were there
-TECHNIQUES_TOKEN_LINES = 700
+CORE_TOKEN_LINES = 7960  # with what is named cells, techniques and texts below it would be some 10,300
+CELLS_TOKEN_LINES = 1020
+TECHNIQUES_TOKEN_LINES = 1260
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 
 # The core is the machinery from a function's source to a launched kernel, with one backend. Beside it stand what only
-# grows with the language (rows of the op table, functions written in the language, the words of messages), what keeps
-# files (the disk cache), a second, faster door beside Python's (the native launcher), what guards the installation,
-# what users measure and tune with, bridges to other systems, and further backends. Techniques make code faster that is
-# right without them; they have a wall of their own.
+# grows with the language (rows of the op table and of the algebra, functions written in the language, the words of
+# messages), what keeps files (the disk cache), a second, faster door beside Python's (the native launcher), what
+# guards the installation, what users measure and tune with, bridges to other systems, further backends, and texts of
+# the IRs that no part of that way reads or writes. Two more parts stand beside it, each with a wall of its own.
+# Techniques make code faster that is right without them. Cells are what one op or family of ops needs alone, where
+# that is more than a rule in its row: a core without them compiles every kernel that does not use the op.
+# test_cells.py holds cells and texts to this.
 ROWS = (
-    *("arith", "atomic", "casts", "control", "matmul", "memory", "reduce", "select", "shape"),
+    *("arith", "atomic", "casts", "control", "matmul", "memory", "reduce", "rules", "select", "shape"),
     *(path.stem for path in python_files("pypto/ops") if path.stem.startswith("math")),
 )
 WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem not in ("__init__", "base"))
-NAMES = ("crosswise", "live", "operands", "outline", "prefetch", "restep", "sharing", "thin")
+NAMES = (
+    *("columns", "crosswise", "extremes", "live", "merging", "operands", "orient", "outline", "prefetch", "restep"),
+    *("sharing", "stream", "streaming", "strides", "thin"),
+)
 TECHNIQUES = tuple(f"pypto/backends/cpu/{name}.py" for name in NAMES)
+DOT = ("dot", "kernel", "matmul", "packing", "products")
+CELLS = (
+    *(f"pypto/backends/cpu/{name}.py" for name in (*DOT, "atomics", "histogram", "sort")),
+    "pypto/frontend/elements.py",
+)
+TEXTS = ("pypto/ir/parser.py", "pypto/backends/cpu/listing.py")
 BESIDE_THE_CORE = (
     *TECHNIQUES,
+    *CELLS,
+    *TEXTS,
     *(f"pypto/ops/{name}.py" for name in ROWS),
+    "pypto/passes/algebra.py",
     *(f"pypto/errors/{name}.py" for name in WORDS),
-    *("pypto/language/", "pypto/runtime/cache", "pypto/_platform.py", "pypto/compat/", "pypto/tuning/"),
-    *("pypto/testing.py", "pypto/profiler/", "pypto/debug/", "pypto/backends/cpu/timing.py"),
+    *("pypto/language/", "pypto/runtime/cache", "pypto/_platform.py", "pypto/compat/", "pypto/ir/asked.py"),
+    *("pypto/cli/", "pypto/__main__.py", "pypto/tuning/", "pypto/testing/", "pypto/profiler/", "pypto/debug/"),
+    *("pypto/backends/sites.py", "pypto/backends/cpu/timing.py"),
     "pypto/backends/cpu/launcher/",
-    *("pypto/backends/ascend/", "pypto/runtime/acl.py", "pypto/runtime/simulator.py"),
+    *("pypto/backends/ascend/", "pypto/opening.py", "pypto/devices.py", "pypto/runtime/device", "pypto/tools/"),
+    "pypto/runtime/copies.py",
+    *("pypto/runtime/acl.py", "pypto/runtime/dlpack.py", "pypto/runtime/simulator.py", "pypto/runtime/staging.py"),
 )
 
 FILES = python_files("pypto", "benchmarks", "tutorials", "tests")
@@ -77,10 +96,13 @@ def test_core_stays_small() -> None:
     assert lines_of(CORE) < CORE_TOKEN_LINES
 
 
-def test_techniques_stay_small() -> None:
-    found = [path for path in python_files("pypto") if relative(path) in TECHNIQUES]
-    assert len(found) == len(TECHNIQUES), "a technique has gone"
-    assert lines_of(found) < TECHNIQUES_TOKEN_LINES
+@pytest.mark.parametrize(
+    ("names", "wall"), [(TECHNIQUES, TECHNIQUES_TOKEN_LINES), (CELLS, CELLS_TOKEN_LINES)], ids=["techniques", "cells"]
+)
+def test_what_stands_beside_the_core_stays_small(names: tuple[str, ...], wall: int) -> None:
+    found = [path for path in python_files("pypto") if relative(path) in names]
+    assert len(found) == len(names), "a file has gone"
+    assert lines_of(found) < wall
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +18,7 @@ import pytest
 from tests.house.measure import ROOT, python_files
 
 # The editable install of the test environment must not be what the clean environment finds.
+BESIDE = ("pypto/_runtime_sources/", "pypto/_tutorials/")  # what is no code of the package
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYPTO"))}
 
 
@@ -54,12 +56,12 @@ def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     yield python
 
 
-def first_kernel(python: Path, folder: Path) -> str:
+def first_kernel(python: Path, folder: Path, **env: str) -> str:
     """The output of the first kernel in README.md, run with a disk cache of its own."""
     found = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None, "README.md shows no kernel"
     (folder / "first.py").write_text(found[1], encoding="utf-8")
-    return run(python, "first.py", cwd=folder, XDG_CACHE_HOME=str(folder / "cache"))
+    return run(python, "first.py", cwd=folder, XDG_CACHE_HOME=str(folder / "cache"), **env)
 
 
 def test_wheel_is_pure_and_named_after_the_distribution(wheel: Path) -> None:
@@ -69,9 +71,10 @@ def test_wheel_is_pure_and_named_after_the_distribution(wheel: Path) -> None:
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    sources = [*python_files("pypto"), *(ROOT / "pypto").rglob("*.ll")]
+    data = (path for kind in ("*.ll", "*.txt") for path in (ROOT / "pypto").rglob(kind))
+    sources = [*python_files("pypto"), *data]
     package = {path.relative_to(ROOT).as_posix() for path in sources}
-    shipped = {name for name in names if not name.startswith(("pypto_jit-", "pypto/_runtime_sources/"))}
+    shipped = {name for name in names if not name.startswith(("pypto_jit-", *BESIDE))}
     assert shipped == package | {"pypto/py.typed"}
 
 
@@ -90,6 +93,30 @@ def test_clean_environment_imports_the_wheel(clean_python: Path, tmp_path: Path)
 
 def test_clean_environment_runs_the_first_kernel(clean_python: Path, tmp_path: Path) -> None:
     assert first_kernel(clean_python, tmp_path) == "[ 998.  999. 1000.]\n"
+
+
+def test_clean_environment_has_the_command(clean_python: Path, tmp_path: Path) -> None:
+    command = clean_python.parent / ("pypto.exe" if os.name == "nt" else "pypto")
+    assert "llvmlite" in run(command, "doctor", cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    run(command, "tutorials", "copy", "mine", cwd=tmp_path)
+    assert (tmp_path / "mine" / "01_vector_add.py").is_file()
+    run(command, "new", "scaled_add", cwd=tmp_path)
+    assert (tmp_path / "scaled_add" / "scaled_add.py").is_file()
+
+
+def test_wheel_holds_the_simulated_device(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    sources = [p for p in (ROOT / "runtime").rglob("*") if p.is_file() and p.suffix not in (".pyc", ".md")]
+    assert {f"pypto/_runtime_sources/{p.relative_to(ROOT / 'runtime').as_posix()}" for p in sources} <= names
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_clean_environment_runs_the_first_kernel_on_the_simulated_device(clean_python: Path, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    printed = first_kernel(clean_python, tmp_path, PYPTO_DEVICE="ascend-sim", PYPTO_CACHE_DIR=cache)
+    assert printed == "[ 998.  999. 1000.]\n"
+    assert list((tmp_path / "cache").glob("ascend-sim-*")), "it was built, so that is where the kernel ran"
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ import pytest
 import pypto as pto
 from pypto.errors import PyptoError
 from pypto.errors.interp import KernelAssertion, OutOfBounds, UninitializedRead, WildPointer, WriteRace, ZeroStep
+from pypto.interp.memory import index_text
+from pypto.runtime.arrays import array_info
 from tests.conformance.sources import define
 
 
@@ -171,3 +173,9 @@ def test_a_step_of_zero() -> None:
 )
 def test_errors_are_what_python_calls_them(kind: type[Exception], base: type[Exception]) -> None:
     assert issubclass(kind, base) and issubclass(kind, PyptoError)
+
+
+@pytest.mark.parametrize(("distance", "index"), [(4, "2"), (5, "5"), (-2, "-1")])
+def test_a_place_between_elements_is_told_flat(distance: int, index: str) -> None:
+    info = array_info(floats(8)[::2], "kernel", "x")
+    assert info is not None and index_text(info, distance) == index

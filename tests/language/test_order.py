@@ -104,7 +104,10 @@ def greatest(x, out, K: pto.constexpr):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float16])
-@pytest.mark.parametrize(("size", "k"), [(1, 1), (17, 16), (65, 1), (129, 5), (333, 17), (1000, 64), (4097, 3)])
+@pytest.mark.parametrize(
+    ("size", "k"),
+    [(1, 1), (17, 16), (65, 1), (129, 5), (256, 8), (333, 17), (400, 5), (1000, 64), (2048, 8), (4097, 3)],
+)
 def test_topk(dtype: Any, size: int, k: int, level: str) -> None:
     x = special(dtype, (3, size))
     (out,) = both_bits_of_topk(x, k, level)

@@ -14,8 +14,11 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes import induction, optimize, prepare, raise_accesses, widen
+from pypto.passes import optimize, prepare, widen
+from pypto.passes.access import raise_accesses
+from pypto.passes.induction import induction
 from pypto.passes.pattern import constant_of
+from pypto.runtime.arrays import array_info
 
 SIZE = 4096
 
@@ -196,8 +199,8 @@ class Maker:
 def result(function: Function) -> bytes:
     x, y = np.arange(SIZE, dtype=np.float32), np.full(SIZE, -7, np.float32)
     table = np.array([3, 0, 2, 9, 1, 1, 8, 4, 7, 5, 6, 0, 2, 11, 13, 12], np.int32)
-    arrays = [interp.ArrayArg.of("x", x, float32), interp.ArrayArg.of("y", y, float32)]
-    interp.run(function, [*arrays, np.int32(4), np.int32(3), interp.ArrayArg.of("t", table, int32)], (1, 1, 1))
+    (x_info, y_info, table_info) = (array_info(array, "kernel", "x") for array in (x, y, table))
+    interp.run(function, [x_info, y_info, np.int32(4), np.int32(3), table_info], (1, 1, 1))
     return y.tobytes()
 
 

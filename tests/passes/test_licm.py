@@ -2,7 +2,7 @@
 
 import pytest
 
-from pypto.passes import licm
+from pypto.passes.licm import licm
 
 BOUNDS = "%lo: i32 = constant {value = 0} %hi: i32 = constant {value = 8} %st: i32 = constant {value = 1}"
 POINTERS = "%p: ptr<f32> = array_ptr %x %q: ptr<f32> = array_ptr %y"

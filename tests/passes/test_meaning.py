@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from pypto import interp
 from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
-from pypto.ir.types import float32, int32
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes import OPTIMIZE, PREPARE, Pass, canonicalize, run
+from pypto.passes import PREPARE, Pass, canonicalize, run
+from pypto.passes.optimizing import OPTIMIZE
+from pypto.runtime.arrays import array_info
 from tests.passes.kernels import OUTPUTS, Maker
 
 FOLD = Pass("canonicalize", canonicalize, "folds int32 index arithmetic before it is widened")
@@ -27,7 +28,7 @@ def result(function, seed):
         np.float32(pick([-1.5, 0, np.nan, 3e38])),
         np.bool_(pick([False, True])),
     )
-    arrays = [interp.ArrayArg.of("ints", ints, int32), interp.ArrayArg.of("floats", floats, float32)]
+    arrays = [array_info(x, "kernel", "x") for x in (ints, floats)]
     interp.run(function, [*arrays, n, f, b], (1, 1, 1))
     floats[np.isnan(floats)] = np.nan
     return ints.tobytes() + floats.tobytes()

@@ -6,7 +6,8 @@ from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes import OPTIMIZE, PREPARE, optimize, prepare, run
+from pypto.passes import PREPARE, optimize, prepare, run
+from pypto.passes.optimizing import OPTIMIZE
 
 SOFTMAX = """
 kernel @softmax(%x: array<f32, 2>, %out: array<f32, 2>, %cols: i32) {

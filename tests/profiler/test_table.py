@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pypto as pto
-from pypto.backends.base import Artifact, Site
+from pypto.backends.base import Artifact
+from pypto.backends.sites import Site
 from pypto.loc import Loc
 from pypto.profiler.recording import own_time
 from pypto.profiler.rows import label_path, ranges

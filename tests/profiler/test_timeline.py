@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.base import Site
+from pypto.backends.sites import Site
 from pypto.loc import Loc
 from pypto.profiler import Profile
 from pypto.profiler.profile import Launch

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pypto.runtime.acl import Device
+from pypto.runtime.acl import opened
 from pypto.runtime.simulator import toolkit
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +30,7 @@ def folder() -> tempfile.TemporaryDirectory[str]:
 
 @functools.cache
 def built() -> Path:
-    return toolkit(Path(os.environ["PYPTO_CACHE_DIR"]).parent)  # which all workers of a run share
+    return toolkit(Path(os.environ["PYPTO_CACHE_DIR"]))  # which all workers of a run share, and `pto.device` finds
 
 
 def compiled(source: str, *flags: str, driver: str = "bisheng") -> bytes:
@@ -84,7 +84,7 @@ def launched(source: str, arrays: list[Array], *numbers: int, blocks: int = 1, b
     AclError
         When the device finds a fault.
     """
-    device = Device(built() / "lib64" / "libascendcl.so")
+    device = opened(built() / "lib64" / "libascendcl.so")
     try:
         memory = [device.copied(x) for x in arrays]
         function = device.load(binary or compiled(source)).function("k")

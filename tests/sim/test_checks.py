@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from pypto.runtime.acl import AclError, Device
+from pypto.runtime.acl import AclError, opened
 from tests.sim.device import LOAD, STORE, built, compiled, launched, needs_compiler, vector_kernel
 
 pytestmark = needs_compiler
@@ -92,6 +92,13 @@ def test_faults_are_found(what: str) -> None:
     assert re.search(r"k, core AIV \d+, line \d+: |waits for another", str(caught.value))
 
 
+def test_a_kernel_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASCSIM_SECONDS", "0.2")
+    x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
+    with pytest.raises(AclError, match="has run for more than 0 seconds"):
+        launched(vector_kernel(LOAD + "for (;;) { Adds(a, a, 0.0f, 64); PipeBarrier<PIPE_V>(); }"), [x, y], N)
+
+
 def test_two_cores_may_not_write_the_same_bytes() -> None:
     x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
     with pytest.raises(AclError, match="two cores use the same bytes"):
@@ -152,7 +159,7 @@ def test_the_driver_refuses_in_words(flags: tuple[str, ...], message: str) -> No
 
 
 def test_arguments_that_are_too_few_are_refused() -> None:
-    device = Device(built() / "lib64" / "libascendcl.so")
+    device = opened(built() / "lib64" / "libascendcl.so")
     try:
         function = device.load(compiled(vector_kernel(""))).function("k")
         with pytest.raises(AclError, match="k takes 20 bytes of arguments, not 8"):
@@ -167,7 +174,7 @@ def test_arguments_that_are_too_few_are_refused() -> None:
 
 def test_results_are_there_only_after_the_wait() -> None:
     """A program that forgets to wait sees what was in memory before."""
-    device = Device(built() / "lib64" / "libascendcl.so")
+    device = opened(built() / "lib64" / "libascendcl.so")
     try:
         x, y = device.copied(np.ones(N, np.float32)), device.copied(np.zeros(N, np.float32))
         function = device.load(compiled(vector_kernel(LOAD + "Exp(b, a, n);" + STORE))).function("k")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pypto.testing import Benchmark, assert_close, do_bench, do_bench_cudagraph, perf_report, quantile
+from pypto.testing import Benchmark, assert_close, compare, do_bench, do_bench_cudagraph, perf_report, quantile
 
 
 def test_do_bench_gives_what_is_asked() -> None:
@@ -32,6 +33,47 @@ def test_assert_close() -> None:
     with pytest.raises(AssertionError):
         assert_close([1.0], [1.1])
     assert_close([100.0], [101.0], rtol=lambda dtype: 0.02)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        (np.float32([1, 2]), np.float32([1, 3]), r"1 of 2 .*\n  worst at \[1\]: 2 is not 3, by 1 \(4.19e\+06 ulp"),
+        (np.float16([[1, 3]]), np.float32([[1, 3.5]]), r"at \[0, 1\].*by 0.5 \(256 ulp of float16\)"),
+        (np.array([1, 9]), np.array([1, 2]), r"worst at \[1\]: 9 is not 2, by 7$"),
+        (np.array([np.nan]), np.array([1.0]), r"nan is not 1$"),
+        (np.array([np.inf]), np.array([-np.inf]), r"inf is not -inf$"),
+        (np.zeros((2, 3)), np.zeros((3, 2)), r"shapes differ: \(2, 3\) is not \(3, 2\)"),
+        (2.0, 3.0, r"worst: 2 is not 3"),
+    ],
+)
+def test_assert_close_says_where_and_how_far(x: Any, y: Any, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        assert_close(x, y)
+
+
+def test_assert_close_takes_infinities_that_are_the_same() -> None:
+    assert_close(np.array([np.inf, -np.inf, np.nan]), np.array([np.inf, -np.inf, np.nan]))
+    with pytest.raises(AssertionError, match=r"(?s)^layer 3\n2 of 2"):
+        assert_close([1, 2], [3, 4], err_msg="layer 3")
+
+
+def test_compare_takes_turns() -> None:
+    order: list[str] = []
+    found = compare({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, rep=0.01)
+    assert order[-4:] == ["a", "b"] * 2
+    assert [t.name for t in found.times] == ["a", "b"]
+    assert found["a"].min <= found["a"].median <= max(found["a"].all)
+    assert found.ratio("b") == found["b"].min / found["a"].min
+    assert len(str(found).splitlines()) == 3
+    with pytest.raises(ValueError, match="nothing to compare"):
+        compare({})
+
+
+def test_cold_calls_find_other_data_in_the_caches() -> None:
+    data = np.zeros(1 << 16, np.uint8)
+    assert do_bench(data.sum, warmup=1, rep=1, cold=True) > 0
+    assert len(compare({"sum": data.sum}, rep=0.01, cold=True)["sum"].all) >= 3
 
 
 def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.lanes import Lanes, signed
 from pypto.ir.core import Op
-from pypto.ir.types import DType, float32, int16, int32, int64
+from pypto.ir.types import float32
 from pypto.ops.atomic import ORDERS
 
 
@@ -71,8 +71,3 @@ def joint(e: LaneEmitter, kind: str, old: Lanes, value: Lanes) -> Lanes:
         return e.add(old, value)
     take = e.or_(e.cmp("gt" if kind == "max" else "lt", value, old), e.isnan(old))
     return e.select(take, value, old)
-
-
-def signed(dtype: DType) -> DType:
-    """The integer of a float's size; an integer itself."""
-    return {16: int16, 32: int32, 64: int64}[dtype.bits] if dtype.is_float else dtype

@@ -22,7 +22,7 @@ def at_least(cost: float) -> int:
     return max(1, int(_CHUNK / cost))
 
 
-@dataclass
+@dataclass(eq=False)
 class CpuBackend:
     """Compiles for one target. `stored` keeps the pool's code between processes."""
 
@@ -31,6 +31,7 @@ class CpuBackend:
     stored: Callable[[str, Callable[[], bytes]], bytes]
     native_pool: bool = field(default_factory=is_native)
     name: str = "cpu"
+    keeps_places: bool = False
     runner: Runner | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -52,11 +53,12 @@ class CpuBackend:
             lowered, cost = lower(function, self.target), estimate(function, self.target)
         code = self.engine.compile(lowered.text, timings)
         bounded = is_bounded(function)
-        return Artifact(lowered.name, lowered.abi, lowered.scratch_bytes, cost, code, bounded, lowered.sites)
+        return Artifact(lowered.name, lowered.abi, lowered.scratch_bytes, cost, code, bounded, lowered.sites,
+            lowered.group)
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)
-        loaded.call = KERNEL(loaded.address)
+        loaded.call, loaded.group = KERNEL(loaded.address), artifact.group
         return loaded
 
     def run(self, executable: Loaded, args: int, programs: int, cost: float, threads: int) -> None:
@@ -64,7 +66,7 @@ class CpuBackend:
         if threads <= 1 or programs == 1 or programs * cost < SERIAL_BELOW:
             executable.call(0, programs, 0, args)
             return
-        self.pool().run(executable.address, args, programs, threads, at_least(cost))
+        self.pool().run(executable.address, args, programs, threads, at_least(cost), executable.group)
 
     def pool(self) -> Runner:
         """The thread pool, made with the first launch that needs it."""

@@ -9,7 +9,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region
 from pypto.ir.types import ArrayType
 from pypto.ops.memory import Access
-from pypto.passes.pattern import constant_of
+from pypto.passes.pattern import constant_range
 
 _UNKNOWN_TRIPS = 16
 _INSTRUCTIONS_PER_NS = 4.0
@@ -47,24 +47,16 @@ def traffic(op: Op) -> int:
 
 def is_bounded(function: Function) -> bool:
     """Whether the estimate can be trusted to be near: no loop has a number of iterations that only a launch knows."""
-    return all(constant_bounds(op) is not None for op in function.walk() if op.name in ("for", "while"))
+    return None not in [known_trips(op) for op in function.walk() if op.name in ("for", "while")]
 
 
-def constant_bounds(op: Op) -> tuple[float, float, float] | None:
-    """Start, stop and step of a loop over constants."""
-    bounds = [constant_of(v) for v in op.operands[:3]] if op.name == "for" else []
-    if any(b is None for b in bounds) or not bounds or not bounds[2]:
-        return None
-    start, stop, step = (float(b) for b in bounds if b is not None)
-    return start, stop, step
+def known_trips(op: Op) -> int | None:
+    """Iterations of a loop over constants."""
+    steps = constant_range(op.operands[:3]) if op.name == "for" else None
+    return None if steps is None else len(steps)
 
 
-def trips(op: Op) -> float:
-    """Iterations of a loop, where its bounds are constants; a guess elsewhere."""
-    if op.name == "if":
-        return 1
-    bounds = constant_bounds(op)
-    if bounds is None:
-        return _UNKNOWN_TRIPS
-    start, stop, step = bounds
-    return max(0.0, math.ceil((stop - start) / step))
+def trips(op: Op) -> int:
+    """Iterations of a loop; a guess where they are not known."""
+    known = 1 if op.name == "if" else known_trips(op)
+    return _UNKNOWN_TRIPS if known is None else known

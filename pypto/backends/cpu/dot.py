@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
+from pypto.backends.cpu import columns
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.kernel import Block, KernelEmitter, most_rows, row_blocks
+from pypto.backends.cpu.kernel import Block, KernelEmitter, function, most_rows, row_blocks
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.loopir import Buffer, Matmul, Stay
+from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.matmul import Matmul, Stay
 from pypto.backends.cpu.memory import scratch_dtype
-from pypto.backends.cpu.operands import Direct, dot_dtype
-from pypto.backends.cpu.packing import Matrix, PackEmitter, Span
+from pypto.backends.cpu.operands import Direct, Matrix, Span, dot_dtype, is_streamed
+from pypto.backends.cpu.packing import PackEmitter, matrix
+from pypto.backends.cpu.streaming import Stream, StreamEmitter
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.thin import fetched_lines, is_thin, thin_blocks
 from pypto.ir.core import Op
@@ -43,10 +47,11 @@ class DotEmitter:
         self.e = e
         self.w = e.w
         self.target = target
-        self.matrix, self.scalar = memory.matrix, memory.scalar
+        self.matrix, self.scalar = partial(matrix, memory), memory.scalar
         self.several = e.const(True, int1)  # programs along the first axis
         self.filled: dict[Matmul, str] = {}  # where it stands how many steps have their panels
-        self.kernels = KernelEmitter(e)
+        self.made: set[str] = set()  # functions that turn
+        self.kernels, self.streams = KernelEmitter(e), StreamEmitter(e)
         self.packs = PackEmitter(e, target)
 
     def number(self, n: int) -> Lanes:
@@ -69,25 +74,31 @@ class DotEmitter:
         if right is None or not is_thin(item, self.target):
             self.packed(sides, right)
             return
+        few = self.streamed if is_streamed(item.op) else self.thin
         direct = self.is_whole(right, sides)
         if item.stay is not None:  # panels that other programs need, too, are worth their packing
             direct = self.e.and_(direct, self.e.xor(self.several, self.e.const(True, int1)))
-        self.w.branch(direct.text, [lambda: self.thin(sides, right), lambda: self.packed(sides, right)])
+        self.w.branch(direct.text, [lambda: few(sides, right), lambda: self.packed(sides, right)])
 
     def is_whole(self, right: Matrix, sides: Sides) -> Lanes:
-        """True when all of the right side exists that is multiplied."""
-        last = self.number(sides.item.b.shape[-1] - 1)
-        rows = self.packs.within(right.rows, self.number(0), self.e.sub(sides.depth, self.number(1)))
-        return self.e.and_(rows, self.packs.within(right.columns, self.number(0), last))
+        """True when all of the right side exists that is multiplied; a stream may end before its last column."""
+        zero, last = self.number(0), self.number(sides.item.b.shape[-1] - 1)
+        rows = self.packs.within(right.rows, zero, self.e.sub(sides.depth, self.number(1)))
+        if is_streamed(sides.item.op):
+            return self.e.and_(rows, self.e.cmp("eq", right.columns.start, zero))
+        return self.e.and_(rows, self.packs.within(right.columns, zero, last))
 
     def packed(self, sides: Sides, right: Matrix | None) -> list[Lanes]:
         """Panels, filled where they are not yet, and all blocks of the result."""
         item = sides.item
         if item.stay is not None and right is not None:
-            sides = replace(sides, panels=self.once(item, item.stay, right, sides.panels, sides.depth))
+            sides = replace(sides, panels=self.once(item, item.stay, right, sides.panels))
         elif right is not None:
             self.pack(item, right, sides.panels, sides.depth)
-        self.stack(sides)
+        if isinstance(item.a, Direct) and item.a.turned:
+            columns.multiply(self, sides)
+        else:
+            self.stack(sides)
         return []
 
     def thin(self, sides: Sides, right: Matrix) -> list[Lanes]:
@@ -105,25 +116,51 @@ class DotEmitter:
                     start, stop, step = (str(n * lanes) for n in (first, first + vectors * times, vectors))
                     with self.w.loop(start, stop, step) as j:
                         along = self.e.mul(j, self.number(size))
-                        places = a, self.e.add(right.address, along), self.e.add(out, along)
+                        places = a, self.e.add(right.address, along), self.e.add(out, along), a
                         self.call(block, sides, places, pitch_b)
             row += rows * count
         return []
 
+    def streamed(self, sides: Sides, right: Matrix) -> list[Lanes]:
+        """Very few rows: the right side goes by row for row."""
+        item, size = sides.item, self.word(sides.item)
+        rows, lanes = item.c.shape[-2], self.target.vector_bytes // size
+        a, pitch = self.left(sides, self.number(0), rows)
+        stream = Stream(rows, lanes, pitch, item.c.pitch, item.c.shape[-1], self.multiplied(item))
+        self.streams.kernel(stream)
+        pointers = ", ".join(f"ptr {self.packs.at(x)}" for x in (a, right.address, sides.result))
+        pitch_b = self.e.binary("udiv", right.pitch, self.number(size))
+        numbers = ", ".join(f"i64 {x.text}" for x in (pitch_b, sides.depth, right.columns.stop))
+        self.w.line(f"call void @{stream.name}({pointers}, {numbers}, i1 {'true' if item.fresh else 'false'})")
+        return []
+
     def pack(self, item: Matmul, right: Matrix, panels: Lanes, depth: Lanes) -> None:
         per = max(1, item.words)
-        (self.packs.turned if item.turned else self.packs.panels)(right, item.b, panels, depth, per)
+        (self.turned if item.turned else self.packs.panels)(right, item.b, panels, depth, per)
         if per == 4:
             self.packs.sums(item.b, panels, depth, self.kernels.byte_sums)
 
-    def begin(self, items: Iterable[Matmul], first: Lanes) -> None:
-        """As a program begins: where it is the first of a row of programs, no panels are there yet."""
+    def turned(self, m: Matrix, target: Buffer, panels: Lanes, depth: Lanes, per: int) -> None:
+        """Rows that become columns, by a function for each shape: many dots of a kernel often share it."""
+        name = f"turn_{m.dtype}_" + "_".join(map(str, (*target.shape, target.panel, target.rows, per)))
+        values = m.address, m.pitch, m.rows.start, m.rows.stop, m.columns.start, m.columns.stop, panels, depth
+        if name not in self.made:
+            self.made.add(name)
+            own = [Lanes(f"%v{n}", int64, 1, 0) for n in range(len(values))]
+            source = Matrix(own[0], own[1], Span(*own[2:4]), Span(*own[4:6]), m.dtype)
+            with function(self.w, f"internal void @{name}({', '.join(v.typed for v in own)}) noinline nounwind"):
+                self.packs.turned(source, target, own[6], own[7], per)
+        self.w.line(f"call void @{name}({', '.join(v.typed for v in values)})")
+
+    def begin(self, items: Iterable[Matmul], begins: Lanes, row: Lanes) -> None:
+        """As a program begins: where it is the first of all or of a row, no panels are there yet that these share."""
         for item in (item for item in items if item.stay is not None):
             slot = self.filled[item] = self.w.slot("i64")
             steps = Lanes(self.w.raw(f"load i64, ptr {slot}"), int64, 1, self.w.depth)
+            first = begins if item.stay is not None and item.stay.common else row
             self.w.line(f"store i64 {self.e.select(first, self.number(0), steps).text}, ptr {slot}")
 
-    def once(self, item: Matmul, stay: Stay, right: Matrix, panels: Lanes, depth: Lanes) -> Lanes:
+    def once(self, item: Matmul, stay: Stay, right: Matrix, panels: Lanes) -> Lanes:
         """The panels of this step; filled, unless a program before has done so."""
         step = self.step_of(stay.loop)
         place = self.e.minimum(step, self.number(stay.places - 1))
@@ -133,7 +170,7 @@ class DotEmitter:
         there = self.e.cmp("lt", step, self.e.minimum(filled, self.number(stay.steps)))
 
         def fill() -> list[Lanes]:
-            self.pack(item, right, panels, depth)
+            self.pack(item, right, panels, self.number(item.op.operands[0].shape[-1]))  # others may go deeper
             self.w.line(f"store i64 {self.e.add(step, self.number(1)).text}, ptr {self.filled[item]}")
             return []
 
@@ -168,36 +205,56 @@ class DotEmitter:
         """How far along K one of the sides exists; what lies beyond is zero on both."""
         if not isinstance(item.a, Direct) or not isinstance(item.source, Direct) or right is None:
             return self.number(item.op.operands[0].shape[-1])
-        return self.e.maximum(left.columns.stop, (right.columns if item.turned else right.rows).stop)
+        ours = left.rows if item.a.turned else left.columns
+        return self.e.maximum(ours.stop, (right.columns if item.turned else right.rows).stop)
 
     def stack(self, sides: Sides) -> None:
-        """All blocks of the result: rows, and for each of them panel by panel; the last panel may be narrower."""
-        item = sides.item
-        dtype, size = self.multiplied(item), self.word(item)
-        lanes = self.target.vector_bytes // size
-        width = item.b.panel // lanes
-        row = 0
-        for rows, count in row_blocks(item.c.shape[-2], most_rows(self.target, width)):
+        """All blocks of the result, row by row."""
+        item, row = sides.item, 0
+        for rows, count in row_blocks(item.c.shape[-2], most_rows(self.target, item.b.panel // self.lanes(item))):
+            coming = -(-rows * item.b.panel // item.b.shape[-1]) if isinstance(item.a, Direct) else 0
             with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
                 a, pitch = self.left(sides, i, rows)
-                out = self.e.add(sides.result, self.e.mul(i, self.number(item.c.pitch * size)))
-                whole, rest = divmod(-(-item.b.shape[-1] // lanes), width)
-                for first, last, vectors in ((0, whole, width), (whole, whole + 1, rest)):
-                    if first == last or not vectors:
-                        continue
-                    below = item.b.rows - 1 if item.words == 4 else 0
-                    block = Block(rows, vectors, lanes, pitch, item.c.pitch, item.b.panel, dtype, item.words, below)
-                    with self.w.loop(str(first), str(last), "1") as j:
-                        b = self.e.add(sides.panels, self.e.mul(j, self.number(item.b.panel * item.b.rows * size)))
-                        c = self.e.add(out, self.e.mul(j, self.number(item.b.panel * size)))
-                        self.call(block, sides, (a, b, c), self.number(0))
+                block = replace(self.block(item, rows), pitch_a=pitch, coming=min(coming, rows))
+                later = self.later(sides, self.e.add(i, self.number(rows)))
+                self.panelwise(sides, i, block, a, later, sides.left.pitch)
             row += rows * count
 
-    def call(self, block: Block, sides: Sides, places: tuple[Lanes, Lanes, Lanes], pitch: Lanes) -> None:
+    def lanes(self, item: Matmul) -> int:
+        return self.target.vector_bytes // self.word(item)
+
+    def block(self, item: Matmul, rows: int) -> Block:
+        """A block of so many rows, over a whole panel."""
+        lanes, below = self.lanes(item), item.b.rows - 1 if item.words == 4 else 0
+        sizes = rows, item.b.panel // lanes, lanes, 0, item.c.pitch, item.b.panel
+        return Block(*sizes, self.multiplied(item), item.words, below)
+
+    def panelwise(self, sides: Sides, i: Lanes, block: Block, a: Lanes, later: Lanes, pitch: Lanes) -> None:
+        """Rows of the result, panel by panel; the last panel may be narrower. `later` rows will be copied next."""
+        item, size = sides.item, self.word(sides.item)
+        out = self.e.add(sides.result, self.e.mul(i, self.number(item.c.pitch * size)))
+        whole, rest = divmod(-(-item.b.shape[-1] // block.lanes), block.vectors)
+        for first, last, vectors in ((0, whole, block.vectors), (whole, whole + 1, rest)):
+            if first == last or not vectors:
+                continue
+            with self.w.loop(str(first), str(last), "1") as j:
+                b = self.e.add(sides.panels, self.e.mul(j, self.number(item.b.panel * item.b.rows * size)))
+                c = self.e.add(out, self.e.mul(j, self.number(item.b.panel * size)))
+                there = self.e.add(later, self.e.mul(self.e.mul(j, self.number(block.coming)), pitch))
+                self.call(replace(block, vectors=vectors), sides, (a, b, c, there), pitch)
+
+    def call(self, block: Block, sides: Sides, places: tuple[Lanes, ...], pitch: Lanes) -> None:
         self.kernels.kernel(block)
         pointers = ", ".join(f"ptr {self.packs.at(x)}" for x in places)
         fresh = "true" if sides.item.fresh else "false"
         self.w.line(f"call void @{block.name}({pointers}, i64 {pitch.text}, i64 {sides.words.text}, i1 {fresh})")
+
+    def later(self, sides: Sides, row: Lanes) -> Lanes:
+        """Address of the rows that are copied after those that are multiplied: here, or further along K."""
+        m, (rows, depth) = sides.left, sides.item.op.operands[0].shape[-2:]
+        along = self.e.add(m.address, self.number(depth * m.dtype.itemsize))
+        below = self.e.add(m.address, self.e.mul(row, m.pitch))
+        return self.e.select(self.e.cmp("lt", row, self.number(rows)), below, along)
 
     def left(self, sides: Sides, i: Lanes, rows: int) -> tuple[Lanes, int]:
         """Address of a block of rows, and how many words they lie apart."""

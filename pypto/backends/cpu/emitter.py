@@ -13,7 +13,7 @@ from pypto.backends.cpu import convert
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, number, vector
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Writer
-from pypto.ir.types import DType, float32, float64, int1, int32, int64
+from pypto.ir.types import DType, float64, int1, int64
 from pypto.ops import math_soft as soft
 from pypto.ops.math_term import Term
 
@@ -32,6 +32,8 @@ def lanewise(opcode: str) -> Callable[[LaneEmitter, Lanes, Lanes], Lanes]:
 
 class LaneEmitter:
     """Implements `pypto.ops.emitter.Emitter` over a `Writer`."""
+
+    paired = False
 
     def __init__(self, writer: Writer, target: CpuTarget) -> None:
         self.w = writer
@@ -103,6 +105,9 @@ class LaneEmitter:
 
     def neg(self, a: Lanes) -> Lanes:
         return self.instr(f"fneg {a.typed}", a.dtype, a) if a.dtype.is_float else self.sub(self.const(0, a.dtype), a)
+
+    def fmod(self, a: Lanes, b: Lanes) -> Lanes:
+        return self.formula(soft.fmod, a, b)
 
     def fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         return self.multiply_add(a, b, c) if self.target.has_fma else self.formula(soft.fma, a, b, c)
@@ -219,7 +224,7 @@ class LaneEmitter:
         lanes = min(a.width, self.target.vector_bytes * 8 // a.dtype.bits)
         whole = lanes * a.dtype.bits in (128, 256, 512) and a.width % lanes == 0
         if not (self.target.has_scale and whole):
-            return self.scaled_twice(a, n)
+            return self.formula(soft.scaled_twice, a, n)
         parts = [self.scaled(self.part(a, i, lanes), self.part(n, i, lanes)) for i in range(0, a.width, lanes)]
         return self.joined(parts)
 
@@ -230,20 +235,6 @@ class LaneEmitter:
         rounding = (("i32", "4"),) if bits == 512 else ()
         operands = (a.type, a.text), (n.type, n.text), (a.type, "zeroinitializer"), (mask, "-1")
         return self.call(name, a.dtype, a.width, max(a.level, n.level), *operands, *rounding)
-
-    def scaled_twice(self, a: Lanes, n: Lanes) -> Lanes:
-        """Two steps of half the exponent each, so that both factors are normal and only the last one rounds.
-
-        Adding 1.5 times the weight of the first fraction bit puts an integral `n` into the lowest bits.
-        """
-        ints, floats, bias, mantissa = (int64, float64, 1023, 52) if a.dtype == float64 else (int32, float32, 127, 23)
-        shifter = self.const(1.5 * 2.0**mantissa, floats)
-        whole = self.sub(self.raw_bitcast(self.add(n, shifter), ints), self.const(shifted_bits(mantissa, bias), ints))
-        half = self.shr(whole, self.const(1, ints))
-        for part in (half, self.sub(whole, half)):
-            power = self.shl(self.add(part, self.const(bias, ints)), self.const(mantissa, ints))
-            a = self.mul(a, self.raw_bitcast(power, floats))
-        return a
 
     def shuffle(self, a: Lanes, b: Lanes, picks: list[int]) -> Lanes:
         """Lanes of `a`, then of `b`, by number."""
@@ -281,8 +272,3 @@ class LaneEmitter:
         """0, 1, 2, … in the lanes."""
         kind = llvm_type(dtype, 1)
         return Lanes(f"<{', '.join(f'{kind} {i}' for i in range(width))}>", dtype, width, 0)
-
-
-def shifted_bits(mantissa: int, bias: int) -> int:
-    """Bits of 1.5 · 2**mantissa."""
-    return ((bias + mantissa) << mantissa) | (1 << (mantissa - 1))

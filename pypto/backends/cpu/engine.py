@@ -21,6 +21,7 @@ class Loaded:
     addresses: tuple[int, ...]
     keep: Any
     call: Any = None  # the first symbol as a function, where it is a kernel
+    group: int = 1  # of the kernel's programs, see `Artifact`
 
     @property
     def address(self) -> int:
@@ -51,9 +52,10 @@ class Engine:
         return llvm
 
     def new_machine(self, llvm: Any) -> Any:
+        """For code near its constants: reached by one instruction, they stay in registers through loops."""
         native = llvm.Target.from_triple(self.target.triple)
         return native.create_target_machine(cpu=self.target.cpu, features=self.target.features, opt=2, jit=True,
-            codemodel="jitdefault")
+            codemodel="small", reloc="pic")
 
     def module(self, text: str, timings: dict[str, float]) -> Any:
         """Parsed, verified and optimised."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from pypto.backends.cpu.loopir import Buffer, Item, Nest, Scalar, Stmt
 from pypto.backends.cpu.plan import Plan, may_alias, same_place
-from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, can_pull, is_tile, operand_map, pulled_operands
+from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, Leaf, is_tile, pulled, pulled_operands
 from pypto.backends.cpu.storage import Storage
 from pypto.ir.core import Op, Value
 from pypto.ops.row import Effect
@@ -152,36 +152,27 @@ class Fuser:
     # --- what a statement reads ---------------------------------------------------------------------------------
 
     def all_reads(self, stmt: Stmt) -> Reads:
-        reads, index = Reads(), stmt.index
+        """Buffers and loads behind what the statement computes; a value's own buffer is none of them."""
+        reads, index, leaves, own = Reads(), stmt.index, list[Leaf](), None
         if stmt.source is not None:
             reads.buffers.append((stmt.source, index))
-            return reads
-        seen: set[tuple[Value, IndexMap]] = set()
-        if stmt.kind == "compute" and stmt.value is not None:
-            self.pull(stmt.value, index, reads, seen, self.storage.of.get(stmt.value) is stmt.buffer)
+        elif stmt.kind == "compute" and stmt.value is not None:
+            leaves = [(stmt.value, index)]
+            own = stmt.value if self.storage.of.get(stmt.value) is stmt.buffer else None
         elif stmt.op is not None:
             reads.scalars.update(v for v in stmt.op.operands if not is_tile(v))
-            for v in pulled_operands(stmt.op):
-                self.pull(v, tuple(None if n == 1 else i for n, i in zip(v.shape, index, strict=True)), reads, seen)
+            leaves = [(v, tuple(None if n == 1 else i for n, i in zip(v.shape, index, strict=True)))
+                      for v in pulled_operands(stmt.op)]
+        for v, at in pulled(leaves, lambda v: v in self.storage.of and v is not own):
+            if v in self.storage.of and v is not own:
+                reads.buffers.append((self.storage.of[v], at))
+                reads.values.add(v)
+                continue
+            assert v.op is not None
+            reads.scalars.update(x for x in v.op.operands if not is_tile(x))
+            if v.op.name == "tile_load":
+                reads.loads.append((v.op, at))
         return reads
-
-    def pull(self, v: Value, index: IndexMap, reads: Reads, seen: set[tuple[Value, IndexMap]],
-            inside: bool = False) -> None:
-        """Follow a value down to buffers and loads; `inside` starts behind the value's own buffer."""
-        if (v, index) in seen:
-            return
-        seen.add((v, index))
-        if v in self.storage.of and not inside:
-            reads.buffers.append((self.storage.of[v], index))
-            reads.values.add(v)
-            return
-        op = v.op
-        assert op is not None and can_pull(op)
-        if op.name == "tile_load":
-            reads.loads.append((op, index))
-        reads.scalars.update(o for o in op.operands if not is_tile(o))
-        for operand in pulled_operands(op):
-            self.pull(operand, operand_map(op, operand, index), reads, seen)
 
     # --- memory that fusion saves -------------------------------------------------------------------------------
 

@@ -5,12 +5,13 @@ Each element of A is broadcast, each row of B is read as whole registers: out of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.prefetch import LINE
+from pypto.backends.cpu.prefetch import LINE, fetch
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Frame, Writer
 from pypto.ir.types import DType, float32, int1, int32
@@ -25,6 +26,8 @@ class Block:
 
     With `words`, so many numbers are multiplied at once; `below` is the row of a panel that has the sums of bytes.
     Without a `panel`, the caller says how far apart the rows of B lie, and `fetch` lines of a later one are asked for.
+    With a panel, `coming` rows of the left side are asked for, that a later block will copy. `across` says that the
+    numbers of A for one step of K are neighbours, and that the pitch is that of A.
     """
 
     rows: int
@@ -37,11 +40,13 @@ class Block:
     words: int = 0
     below: int = 0
     fetch: int = 0
+    coming: int = 0
+    across: bool = False
 
     @property
     def name(self) -> str:
         sizes = self.rows, self.vectors * self.lanes, self.pitch_a, self.pitch_c, self.panel, self.words, self.below
-        return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, self.fetch)))
+        return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, self.fetch, self.coming))) + "_across" * self.across
 
     @property
     def result(self) -> DType:
@@ -73,7 +78,7 @@ class KernelEmitter:
         if block.name in self.made:
             return
         self.made.add(block.name)
-        args = "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %pitch, i64 %depth, i1 %fresh"
+        args = "ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr %later, i64 %pitch, i64 %depth, i1 %fresh"
         with function(self.w, f"internal void @{block.name}({args}) noinline nounwind"):
             kind = llvm_type(block.result, block.lanes)
             cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
@@ -83,19 +88,26 @@ class KernelEmitter:
                 old = Lanes(self.load(kind, place), block.result, block.lanes, self.w.depth)
                 self.w.line(f"store {self.begun(block, old, v).typed}, ptr {slots[r, v]}")
             whole = self.w.raw(f"and i64 %depth, {-_UNROLL}")
-            self.steps(block, slots, "0", whole, _UNROLL)
+            downs = [self.w.raw(f"mul i64 %pitch, {r}") for r in range(block.coming)]
+            later = [self.w.raw(f"getelementptr i8, ptr %later, i64 {down}") for down in downs]
+            self.steps(block, slots, "0", whole, _UNROLL, later)
             self.steps(block, slots, whole, "%depth", 1)
             for r, v in cells:
                 total = self.w.raw(f"load {kind}, ptr {slots[r, v]}")
                 place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
                 self.w.line(f"store {kind} {total}, ptr {place}, align {self.align(block)}")
 
-    def steps(self, block: Block, slots: dict[tuple[int, int], str], first: str, last: str, unroll: int) -> None:
+    def steps(self, block: Block, slots: dict[tuple[int, int], str], first: str, last: str, unroll: int,
+              later: Sequence[str] = ()) -> None:
         with self.w.loop(first, last, str(unroll)) as k:
-            left = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %a, i64 {k.text}")
+            after = self.w.raw(f"mul i64 {k.text}, %pitch") if block.across else k.text
+            left = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %a, i64 {after}")
             down = self.w.raw(f"mul i64 {k.text}, {block.panel or '%pitch'}")
             right = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %b, i64 {down}")
             for u in range(unroll):
+                for row in later[u::unroll]:
+                    line = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {row}, i64 {k.text}")
+                    fetch(self.w, line, 2)
                 self.step(block, slots, left, right, u)
 
     def step(self, block: Block, slots: dict[tuple[int, int], str], left: str, right: str, k: int) -> None:
@@ -108,12 +120,19 @@ class KernelEmitter:
         align = self.align(block) if block.panel else block.dtype.itemsize
         row = [Lanes(self.load(kind, p, align), block.dtype, block.lanes, self.w.depth) for p in places]
         for r in range(block.rows):
-            element = self.load(llvm_type(block.dtype, 1), self.at(left, r * block.pitch_a + k, block))
+            element = self.load(llvm_type(block.dtype, 1), self.element(block, left, r, k))
             factor = self.e.splat(Lanes(element, block.dtype, 1, self.w.depth), block.lanes)
             for v, b in enumerate(row):
                 result = llvm_type(block.result, block.lanes)
                 old = Lanes(self.w.raw(f"load {result}, ptr {slots[r, v]}"), block.result, block.lanes, self.w.depth)
                 self.w.line(f"store {self.join(block, factor, b, old).typed}, ptr {slots[r, v]}")
+
+    def element(self, block: Block, left: str, r: int, k: int) -> str:
+        """A number of A, some rows down and some steps on."""
+        if not block.across:
+            return self.at(left, r * block.pitch_a + k, block)
+        after = self.w.raw(f"mul i64 %pitch, {k}")
+        return self.at(self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {left}, i64 {after}"), r, block)
 
     def row(self, block: Block, right: str, k: int) -> str:
         """A row of the matrix; one further down is on its way."""
@@ -122,8 +141,7 @@ class KernelEmitter:
             far = self.w.raw(f"mul i64 %pitch, {k + _AHEAD}")
             coming = self.w.raw(f"getelementptr {kind}, ptr {right}, i64 {far}")
             for i in range(block.fetch):
-                line = self.w.raw(f"getelementptr i8, ptr {coming}, i64 {i * LINE}")
-                self.w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", "0"), ("i32", "3"), ("i32", "1")))
+                fetch(self.w, self.w.raw(f"getelementptr i8, ptr {coming}, i64 {i * LINE}"), 3)
         down = self.w.raw(f"mul i64 %pitch, {k}")
         return self.w.raw(f"getelementptr {kind}, ptr {right}, i64 {down}")
 
@@ -178,11 +196,11 @@ class function:  # reads as a statement: `with function(writer, header):`
         self.header = header
 
     def __enter__(self) -> None:
-        self.outer = self.w.frames, self.w.slots, self.w.base
-        self.w.frames, self.w.slots, self.w.base = [Frame([])], [], 0
+        self.outer = self.w.frames, self.w.slots, self.w.page, self.w.base
+        self.w.frames, self.w.slots, self.w.page, self.w.base = [Frame([])], [], "", 0
 
     def __exit__(self, *error: object) -> None:
         self.w.line("ret void")
         lines = self.w.frames[0].lines
         self.w.finish_function(self.header, lines)
-        self.w.frames, self.w.slots, self.w.base = self.outer
+        self.w.frames, self.w.slots, self.w.page, self.w.base = self.outer

@@ -6,7 +6,7 @@ import math
 import struct
 from dataclasses import dataclass, replace
 
-from pypto.ir.types import DType, PtrType
+from pypto.ir.types import DType, PtrType, int16, int32, int64
 
 HALF = DType("half", "bits", 16, "half")  # what the machine's own conversions of float16 take and give
 _REGISTER = {"i1": "i1", "f32": "float", "f64": "double", "half": "half"}
@@ -37,6 +37,11 @@ class Lanes:
     def as_dtype(self, dtype: DType) -> Lanes:
         """The same register under another dtype that is held alike."""
         return replace(self, dtype=dtype)
+
+
+def signed(dtype: DType) -> DType:
+    """The integer of a float's size; an integer itself."""
+    return {16: int16, 32: int32, 64: int64}[dtype.bits] if dtype.is_float else dtype
 
 
 def element_type(dtype: DType) -> str:

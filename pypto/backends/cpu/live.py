@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.crosswise import Leaf, stored
-from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.lanes import Lanes, signed
 from pypto.backends.cpu.loopir import Buffer, Stmt
 from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map, pulled_operands
+from pypto.backends.cpu.reductions import Partial
 from pypto.ir.core import Value
-from pypto.ir.types import int64
+from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
 
 if TYPE_CHECKING:
@@ -144,3 +146,10 @@ class Live:
             assert isinstance(number, int)
             return self.e.const(number, int64)
         return None
+
+
+def same(e: LaneEmitter, a: Partial, b: Partial) -> Lanes:
+    """Whether two partial results are the same, bit by bit."""
+    bits = [[e.bitcast(v, signed(v.dtype)) for v in values] for values in (a, b)]
+    changed = [e.any(e.cmp("ne", x, y)) for x, y in zip(*bits, strict=True)]
+    return e.xor(functools.reduce(e.or_, changed), e.const(True, int1))

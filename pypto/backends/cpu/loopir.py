@@ -1,4 +1,4 @@
-"""Loop IR: a kernel as an ordered tree of fused loop nests over planned scratch, printed for people and golden files.
+"""Loop IR: a kernel as an ordered tree of fused loop nests over planned scratch; `listing` prints it.
 
 A statement computes one thing over a domain, which is a tile's shape; loops of a domain are named by their dimension.
 What is no statement of its own is computed where it is needed.
@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from pypto.backends.cpu.operands import Direct
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
 
@@ -60,12 +59,6 @@ class Buffer:
     @property
     def elements(self) -> int:
         return math.prod(self.sizes[self.dropped :]) * self.places
-
-    def __str__(self) -> str:
-        form = f" panels of {self.panel}" if self.panel else ""
-        form += f" for {self.places} steps" if self.places > 1 else ""
-        sizes = "x".join(map(str, self.shape[self.dropped :])) or "1"
-        return f"b{self.id}: {sizes}x{self.elem}{form}" + (" (registers)" if self.unused else f" @{self.offset}")
 
 
 @dataclass(eq=False, slots=True)
@@ -133,15 +126,6 @@ class Stmt:
             return self.value
         return self.op.results[0] if self.op is not None and self.op.results else None
 
-    def __str__(self) -> str:
-        loops = " ".join(map(self.loop_text, self.loops))
-        what = self.op.name if self.op is not None else "copy"
-        into = f" -> b{self.buffer.id}" if self.buffer is not None else ""
-        return f"{self.kind} {what}{into} [{loops or 'once'}]"
-
-    def loop_text(self, d: int) -> str:
-        return f"{'lanes' if d == self.lanes else 'for'} d{d}<{self.domain[d]}{'*' if d in self.reduced else ''}"
-
 
 @dataclass(eq=False, slots=True)
 class Nest:
@@ -155,40 +139,16 @@ class Nest:
         return [s for body in self.bodies for s in body]
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
-    """How many steps of a loop have panels that stay; where there are more steps, the rest shares one more place."""
-
-    loop: Op | None
-    steps: int
-    places: int
-
-
 @dataclass(eq=False, slots=True)
-class Matmul:
-    """A dot; `c` is read and written, or only written where it is `fresh`.
-
-    Rows of `a` are copied into `block`, a few at a time, unless that is None. The panels `b` are filled from `source`
-    (`turned`: with its rows as columns), unless that is None. With `words`, so many numbers are multiplied at once.
-    """
+class CellItem:
+    """What a structural cell makes of its op, to be emitted by itself."""
 
     op: Op
-    a: Buffer | Direct
-    b: Buffer
-    c: Buffer
-    words: int = 0
-    block: Buffer | None = None
-    source: Buffer | Direct | None = None
-    turned: bool = False
-    fresh: bool = False
-    stay: Stay | None = None  # where the panels outlast a program
 
-
-@dataclass(eq=False, slots=True)
-class Sort:
-    """The rows of a buffer of integer keys, sorted in place."""
-
-    buffer: Buffer
+    @property
+    def is_shared(self) -> bool:
+        """Whether programs along the grid's first axis share what it makes, where one runs after the other."""
+        return False
 
 
 @dataclass(eq=False, slots=True)
@@ -206,7 +166,7 @@ class Control:
     regions: list[list[Item]]
 
 
-Item = Nest | Matmul | Sort | Scalar | Control
+Item = Nest | CellItem | Scalar | Control
 
 
 @dataclass(slots=True)
@@ -217,44 +177,3 @@ class Schedule:
     buffers: list[Buffer]
     scratch_bytes: int
     of: dict[Value, Buffer] = field(default_factory=dict)
-
-
-def print_schedule(schedule: Schedule) -> str:
-    """Text of Loop IR."""
-    live = [f"  {b}" for b in schedule.buffers]
-    return "\n".join([f"scratch {schedule.scratch_bytes} bytes", *live, *print_items(schedule.items, "")]) + "\n"
-
-
-def matmul_text(item: Matmul) -> str:
-    words = f" in words of {item.words}" if item.words else ""
-    block = f" by b{item.block.id}" if item.block is not None else ""
-    turned = " turned" * item.turned
-    source = f" from {side(item.source)}{turned}" if item.source is not None else ""
-    fresh = " fresh" * item.fresh
-    return f"matmul{words} {side(item.a)}{block}, b{item.b.id}{source} ->{fresh} b{item.c.id}"
-
-
-def side(operand: Buffer | Direct) -> str:
-    return f"b{operand.id}" if isinstance(operand, Buffer) else "memory"
-
-
-def print_items(items: list[Item], indent: str) -> list[str]:
-    lines: list[str] = []
-    for item in items:
-        if isinstance(item, Nest):
-            lines.append(f"{indent}nest" + (f" sharing {item.shared}" if item.shared else ""))
-            for body in item.bodies:
-                lines += [f"{indent}  {'| ' if i else '- '}{s}" for i, s in enumerate(body)]
-        elif isinstance(item, Matmul):
-            lines.append(f"{indent}{matmul_text(item)}")
-        elif isinstance(item, Sort):
-            lines.append(f"{indent}sort b{item.buffer.id}")
-        elif isinstance(item, Scalar):
-            lines.append(f"{indent}scalar {item.op.name}")
-        else:
-            lines.append(f"{indent}{item.op.name}")
-            for region in item.regions:
-                lines += [f"{indent}  region", *print_items(region, indent + "    ")]
-    return lines
-
-

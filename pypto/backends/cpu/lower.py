@@ -6,25 +6,26 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pypto.backends.base import Site, Slot
+from pypto.backends.base import Slot
 from pypto.backends.cpu.access import AccessEmitter
-from pypto.backends.cpu.atomics import atomic
+from pypto.backends.cpu.cells import atomics, used
 from pypto.backends.cpu.convert import from_memory
-from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.legalize import legalize
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Scalar, Schedule, Sort
+from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Schedule
 from pypto.backends.cpu.memory import Chunk, memory_dtype, register_dtype
+from pypto.backends.cpu.merging import Merged, merge, taken
 from pypto.backends.cpu.nest import NestEmitter
 from pypto.backends.cpu.outline import LARGE, PART, Outliner, parts, weight
 from pypto.backends.cpu.plan import REDUCTIONS
+from pypto.backends.cpu.prefetch import asking
 from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
-from pypto.backends.cpu.sort import SortEmitter
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import Timer, walk
 from pypto.backends.cpu.writer import Carried, Writer
+from pypto.backends.sites import Site
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64
 from pypto.ops.row import Effect
@@ -39,7 +40,7 @@ class Lowered:
     """What a kernel became.
 
     `abi` says what the slots after the fixed ones hold; `scratch_bytes` is what each thread needs; `sites` are what a
-    profile times.
+    profile times. See `Artifact` for `group`.
     """
 
     text: str
@@ -48,12 +49,14 @@ class Lowered:
     scratch_bytes: int
     schedule: Schedule
     sites: tuple[Site, ...] = ()
+    group: int = 1
 
 
 def lower(function: Function, target: CpuTarget) -> Lowered:
-    function = legalize(function, target)
+    merged = merge(function)
+    function = legalize(merged.function, target)
     schedule = make_schedule(function, target)
-    return FunctionEmitter(function, schedule, target).run()
+    return FunctionEmitter(function, schedule, target, merged).run()
 
 
 @dataclass
@@ -63,6 +66,7 @@ class FunctionEmitter:
     function: Function
     schedule: Schedule
     target: CpuTarget
+    merged: Merged
     writer: Writer = field(default_factory=Writer)
     env: dict[Value, Lanes] = field(default_factory=dict)
     slots: dict[Slot, Lanes] = field(default_factory=dict)
@@ -72,8 +76,7 @@ class FunctionEmitter:
         self.e = LaneEmitter(self.writer, self.target)
         self.nests = NestEmitter(self.e, self.function, self.env, self.schedule.of, self.base)
         self.memory = AccessEmitter(self.e, self.env.__getitem__)
-        self.dots = DotEmitter(self.e, self.target, self.memory)
-        self.sorts = SortEmitter(self.e, set())
+        self.cells = {name: cell.emitter(self) for name, cell in used(self.function).items()}
         if self.function.attrs.get("profile"):
             self.nests.timer = Timer(self.e, self.schedule, self.nests.ops)
         self.timer = self.nests.timer
@@ -91,25 +94,25 @@ class FunctionEmitter:
             self.bases[buffer.id] = self.e.add(own, self.e.const(buffer.offset, int64)) if buffer.offset else own
         self.timer.enter(own, self.schedule.scratch_bytes)
         self.parameters()
-        with w.loop("%first", "%last", "1") as program:
+        step = "%" + w.name("step") if self.merged.most > 1 else "1"
+        with w.loop("%first", "%last", step, forward=True) as program:
             plane = self.e.mul(grid[0], grid[1])
-            rest = self.e.binary("urem", program, plane)
-            ids = [self.e.binary("urem", rest, grid[0]), self.e.binary("udiv", rest, grid[0]),
+            ids = [self.e.binary("urem", program, grid[0]),
+                self.e.binary("urem", self.e.binary("udiv", program, grid[0]), grid[1]),
                 self.e.binary("udiv", program, plane)]
             self.ids = [self.e.convert(v, int32) for v in ids]
             self.counts = [self.e.convert(v, int32) for v in grid]
             self.nests.programs = self.e.mul(plane, grid[2])
+            if self.merged.most > 1:
+                self.counts[self.merged.axis] = taken(self.e, self.merged, step, program, ids, grid)
             nests = [item for item in self.schedule.items if isinstance(item, Nest)]
-            self.nests.prefetch_in(nests)
+            self.nests.asking = asking(nests, self.nests.ops)
             if all(isinstance(item, Nest | Scalar) for item in self.schedule.items):
                 self.nests.live.read_by(stmt for nest in nests for stmt in nest.stmts)
-            self.dots.several = self.e.cmp("gt", grid[0], self.e.const(1, int64))
-            first = self.e.or_(self.e.cmp("eq", ids[0], self.e.const(0, int64)),
-                self.e.cmp("eq", program, Lanes("%first", int64, 1, 0)))
-            self.dots.begin((item for item in walk(self.schedule.items) if isinstance(item, Matmul)), first)
-            shared = (*self.ids, *self.counts, self.nests.programs, self.dots.several)
-            self.outliner.known |= {"%last": "i64", **dict.fromkeys(self.dots.filled.values(), "ptr")}
-            self.outliner.known |= {x.text: x.type for x in (*shared, *self.slots.values(), *self.bases.values())}
+            for cell in self.cells.values():
+                cell.begin(program, ids, grid)
+            shared = (*self.ids, *self.counts, self.nests.programs, *self.slots.values(), *self.bases.values())
+            self.outliner.known |= {"%last": "i64", **{x.text: x.type for x in shared}}
             with self.timer.program(program, self.function.loc):
                 self.items(self.schedule.items)
         if self.nests.streams:  # such stores are ordered with nothing that follows
@@ -120,10 +123,16 @@ class FunctionEmitter:
         tail = f"attributes #0 = {{ nounwind {self.target.attributes} }}\n!0 = !{{i32 1}}\n"
         needed, sites = self.timer.with_area(self.schedule.scratch_bytes), tuple(self.timer.sites)
         text = f"{w.text()}{self.timer.text()}{tail}"
-        return Lowered(text, self.function.name, tuple(self.slots), needed, self.schedule, sites)
+        return Lowered(text, self.function.name, tuple(self.slots), needed, self.schedule, sites, self.group)
 
     def base(self, buffer: Buffer) -> Lanes:
         return self.bases[buffer.id]
+
+    @property
+    def group(self) -> int:
+        """Programs that had best run one after the other: that are merged, or that share panels (0, see `Artifact`)."""
+        shared = any(isinstance(item, CellItem) and item.is_shared for item in walk(self.schedule.items))
+        return 0 if shared else self.merged.most
 
     def slot_at(self, index: int) -> Lanes:
         pointer = self.writer.raw(f"getelementptr i64, ptr %args, i64 {index}", 0)
@@ -156,10 +165,8 @@ class FunctionEmitter:
     def item(self, item: Item, once: bool) -> None:
         if isinstance(item, Nest):
             self.nests.emit(item, once)
-        elif isinstance(item, Matmul):
-            self.dots.emit(item, self.bases)
-        elif isinstance(item, Sort):
-            self.sorts.emit(item, self.base(item.buffer))
+        elif isinstance(item, CellItem):
+            self.cells[item.op.name].emit(item)
         elif isinstance(item, Scalar):
             self.scalar(item.op)
         else:
@@ -183,7 +190,7 @@ class FunctionEmitter:
         if op.name in REDUCTIONS and not is_tile(op.operands[0]):  # a scalar is its own sum
             return self.env[op.operands[0]]
         if TABLE[op.name].effect is Effect.ATOMIC:
-            return atomic(self.e, op, [self.env[v] for v in op.operands])
+            return atomics()(self.e, op, [self.env[v] for v in op.operands])
         if op.name == "load":
             pointer, *rest = (self.env[v] for v in op.operands)
             mask, other = (*rest, None, None)[:2]

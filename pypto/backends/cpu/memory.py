@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, memory_type, vector
+from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, memory_type, vector
 from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.pull import IndexMap
 from pypto.backends.cpu.storage import item_bytes
 from pypto.ir.core import Value
-from pypto.ir.types import DType, PtrType, float32, int1, int32, int64, uint8, uint16
+from pypto.ir.types import DType, PtrType, float32, int1, int64, uint8, uint16
 
-LONG_ROW = 2048  # bytes
 STREAM_ALIGN = 16  # numpy aligns its arrays to 16 bytes; four such stores fill a line before it leaves
 
 
@@ -253,21 +252,6 @@ class MemoryEmitter:
             loaded = self.gather(addresses, held, self.tail_mask(at), None, self.fresh(buffer))
         return self.from_scratch(loaded, buffer)
 
-    def count(self, buffer: Buffer, base: Lanes, at: Chunk, value: Lanes, mask: Lanes | None = None) -> None:
-        """One more in the bins that numbers name; for those without a bin, in a slot that nobody reads."""
-        e, w, place = self.e, self.w, self.e.convert(self.e.splat(value, at.width), int64)
-        inside = e.and_(e.cmp("ge", place, e.const(0, int64)), e.cmp("lt", place, e.const(buffer.shape[0], int64)))
-        inside = both(e, both(e, inside, mask), self.tail_mask(at)) or inside
-        nowhere = Lanes(w.raw(f"ptrtoint ptr {w.slot('i32')} to i64"), int64, 1, w.depth)
-        address = e.select(inside, e.add(base, e.mul(place, e.const(int32.itemsize, int64))), nowhere)
-        kept = w.slot(llvm_type(int64, at.width))
-        w.line(f"store volatile {address.typed}, ptr {kept}")  # volatile: single loads beat what takes lanes apart
-        for k in range(at.width):
-            lane = w.raw(f"getelementptr i64, ptr {kept}, i64 {k}")
-            pointer = w.raw(f"inttoptr i64 {w.raw(f'load volatile i64, ptr {lane}')} to ptr")
-            old = self.load_at(pointer, w.depth, int32, 1, int32.itemsize)
-            self.store_at(e.add(old, e.const(1, int32)), pointer, int32.itemsize)
-
     def fresh(self, buffer: Buffer) -> int:
         """The outermost frame that a read may be hoisted to: none where the nest writes the buffer itself."""
         return self.w.depth if buffer.memory in self.written else self.w.base
@@ -301,6 +285,11 @@ def both(e: LaneEmitter, a: Lanes | None, b: Lanes | None) -> Lanes | None:
     if a is None or b is None:
         return a if b is None else b
     return e.and_(a, b)
+
+
+def all_of(e: LaneEmitter, conditions: Iterable[Lanes | None]) -> Lanes | None:
+    result: Lanes | None = functools.reduce(functools.partial(both, e), conditions, None)
+    return result
 
 
 def register_dtype(elem: DType | PtrType) -> DType:

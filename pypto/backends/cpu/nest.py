@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
-from pypto.backends.cpu.atomics import atomic
+from pypto.backends.cpu.cells import atomics, histograms
 from pypto.backends.cpu.crosswise import LEAST_SIDE, steps, stored
 from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.extremes import can_trust, trusted
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.live import Live
+from pypto.backends.cpu.live import Live, same
 from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
-from pypto.backends.cpu.memory import Chunk, scratch_dtype
+from pypto.backends.cpu.memory import Chunk, all_of, scratch_dtype
 from pypto.backends.cpu.parts import Part, block_parts, lane_parts, lanes_of
 from pypto.backends.cpu.plan import root
 from pypto.backends.cpu.pull import IndexMap, is_tile
 from pypto.backends.cpu.reductions import Accumulator, Partial, finished, joining
+from pypto.backends.cpu.stream import past_caches
 from pypto.backends.cpu.timing import Timer, Untimed
 from pypto.backends.cpu.values import ValueEmitter
 from pypto.backends.cpu.writer import Carried
@@ -24,6 +26,8 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import float32, int1, int32, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+
+_MUCH: Final = 8  # values that a body computes side by side
 
 
 class NestEmitter(ValueEmitter):
@@ -40,10 +44,11 @@ class NestEmitter(ValueEmitter):
         self.streaming: Lanes | None = None  # condition under which the nest's stores go past the caches
         self.streams = False  # some store of the kernel may
         self.read = {root(op.operands[0]) for op in function.walk() if op.name in ("tile_load", "load")}
-        self.last: dict[Op, Nest] = {}  # where a program's loads are computed for the last time
+        self.asking: dict[Op, Nest] = {}  # where a load asks for what the next program will load
         self.parts: list[Part] = []  # of the running body's lanes, with its reductions, and those that have ended
         self.running: dict[Stmt, list[Accumulator]] = {}
         self.done: list[Lanes] = []
+        self.joining = joining  # how the running version joins partial results
         self.rough = False  # tiles of the nest may exist in part, not only as a whole
 
     def emit(self, nest: Nest, once: bool = False) -> None:
@@ -52,37 +57,23 @@ class NestEmitter(ValueEmitter):
         `once` says that a program runs the nest once, so that its stores and the grid tell how much it writes.
         """
         stmts = nest.stmts
-        self.ahead = {op for op, last in self.last.items() if once and last is nest}
+        self.ahead = {op for op, asking in self.asking.items() if once and asking is nest}
         accesses = [Access.of(op) for s in stmts for op in self.ops(s) if op.name in ("tile_load", "tile_store")]
         self.memory.written = {s.buffer.memory for s in stmts if s.buffer is not None}
         self.stores = [s.does for s in stmts if s.kind == "store"]
         with self.w.based():
-            inside = self.all_of(map(self.memory.interior, accesses))
-            self.streaming = self.far() if once else None
+            inside = all_of(self.e, map(self.memory.interior, accesses))
+            self.streaming = past_caches(self.memory, self.stores, self.read, self.programs) if once else None
         known = [(n, self.memory.known(a, d)) for a in accesses for d, n in enumerate(a.shape)]
         self.rough = any(n > 1 and not whole for n, whole in known)
         if inside is None or any(whole is False for _, whole in known):
             results = self.version(nest, inside is not None)
+        elif can_trust(nest):
+            results = trusted(self, nest, inside)
         else:
             results = self.w.branch(inside.text, [lambda: self.version(nest, False), lambda: self.version(nest, True)])
         finals = [s.does.results[0] for s in stmts if s.kind in ("reduce", "arg") and s.buffer is None]
         self.env.update(zip(finals, results, strict=True))
-
-    def prefetch_in(self, nests: Iterable[Nest]) -> None:
-        """Say which nests a program runs once: the last to load a tile asks for the next program's, too."""
-        found = ((op, nest) for nest in nests for stmt in nest.stmts for op in self.ops(stmt))
-        self.last = {op: nest for op, nest in found if op.name == "tile_load"}
-
-    def all_of(self, conditions: Iterable[Lanes | None]) -> Lanes | None:
-        known = [c for c in conditions if c is not None]
-        return functools.reduce(self.e.and_, known) if known else None
-
-    def far(self) -> Lanes | None:
-        """Condition under which stores go past the caches: all aligned, and more of them than the last level holds."""
-        if any(root(op.operands[0]) in self.read for op in self.stores):  # its lines are in the caches already
-            return None
-        conditions = [self.memory.streamable(Access.of(op), self.programs) for op in self.stores]
-        return self.all_of(conditions) if None not in conditions else None
 
     def versions(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
         """The body; where it may store past the caches, both ways."""
@@ -146,10 +137,14 @@ class NestEmitter(ValueEmitter):
         return self.done
 
     def registers(self, body: list[Stmt]) -> int:
-        """Registers per chunk: several hide latencies, but long chains of mathematics have enough to do in few."""
-        if any(s.kind == "scan" for s in body):
+        """Registers per chunk: several hide latencies, but much that is computed at once has enough to do in few.
+
+        So have stores that take turns with reductions: from memory, fewer lines at a time are faster.
+        """
+        kinds = {s.kind for s in body}
+        if len(body) > _MUCH or "scan" in kinds:
             return 1
-        return 2 if any(TABLE[op.name].ulp for s in body for op in self.ops(s)) else 4
+        return 2 if kinds >= {"store", "reduce"} or any(TABLE[op.name].ulp for s in body for op in self.ops(s)) else 4
 
     def loops(self, body: list[Stmt], at: Chunk) -> None:
         """Open the next loop; reductions begin before their first loop and end after it."""
@@ -157,7 +152,7 @@ class NestEmitter(ValueEmitter):
         begun = [s for s in body if s.kind in ("reduce", "arg", "scan") and self.begins(s) == position]
         for stmt in begun:
             widths = sorted({p.width for p in self.parts}) if stmt.lanes in stmt.reduced else [at.width]
-            self.running[stmt] = [Accumulator.begin(self.e, joining(stmt.does), w) for w in widths]
+            self.running[stmt] = [Accumulator.begin(self.e, self.joining(stmt.does), w) for w in widths]
         if position == len(body[0].loops):
             for step in steps(self.e, at):
                 self.statements(body, step)
@@ -236,9 +231,9 @@ class NestEmitter(ValueEmitter):
     def one_by_one(self, stmt: Stmt, at: Chunk) -> None:
         operands = [self.operand(v, stmt.does, stmt.index, at) for v in stmt.does.operands]
         if stmt.kind == "atomic":
-            self.write_chunk(atomic(self.e, stmt.does, operands), stmt.into, stmt.index, at)
+            self.write_chunk(atomics()(self.e, stmt.does, operands), stmt.into, stmt.index, at)
         else:
-            self.memory.count(stmt.into, self.base(stmt.into), at, *operands)
+            histograms()(self.memory, stmt.into, self.base(stmt.into), at, *operands)
 
     def compute(self, stmt: Stmt, at: Chunk) -> None:
         if stmt.source is not None:
@@ -271,7 +266,7 @@ class NestEmitter(ValueEmitter):
         if stmt.kind != "scan":
             before, after = accumulator.load(), accumulator.add(values, self.memory.tail_mask(at) if along else None)
             if self.settled is not None:
-                self.settled = self.e.and_(self.settled, accumulator.same(before, after))
+                self.settled = self.e.and_(self.settled, same(self.e, before, after))
             return
         state = finished(self.e, stmt.does, accumulator.scan(values) if along else accumulator.add(values, None))
         self.memory.write(state, stmt.into, self.base(stmt.into), stmt.index, at)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.pull import is_tile, plain_reshape
 from pypto.backends.cpu.target import CpuTarget
-from pypto.ir.core import Op, Value
+from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import DType, bfloat16, float32, float64, int8, int32
 from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_of
+
+if TYPE_CHECKING:
+    from pypto.backends.cpu.plan import Plan
+
+_STREAMED_ROWS: Final = 4
+FEW: Final = 16  # rows that are not worth being read as columns
+DEEP: Final = 256  # rows of a side that is read column by column: more would push a block out of the first-level cache
+_ONCE: Final = frozenset({"array_ptr", "array_shape", "array_stride"})
 
 
 def dot_dtype(dtype: DType) -> DType:
@@ -24,6 +37,12 @@ def words_of(op: Op, target: CpuTarget) -> int:
     a, b = op.operands[:2]
     per, depth = 4 // joined_bytes(a, b, target), a.shape[-1]
     return per if per > 1 and depth >= 16 and depth % per == 0 else 0  # less is not worth the packing
+
+
+def is_streamed(dot: Op) -> bool:
+    """True when so few rows are multiplied that B is read row by row."""
+    *stack, rows, _ = dot.results[0].shape
+    return not stack and rows <= _STREAMED_ROWS
 
 
 def joined_bytes(a: Value, b: Value, target: CpuTarget) -> int:
@@ -47,6 +66,25 @@ class Direct:
     rows: int | None
     columns: int
     turned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part of a dimension that exists: from `start` to before `stop`."""
+
+    start: Lanes
+    stop: Lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Numbers in memory, rows `pitch` bytes apart, the numbers of a row side by side; `dtype` as memory holds them."""
+
+    address: Lanes
+    pitch: Lanes
+    rows: Span
+    columns: Span
+    dtype: DType
 
 
 def direct_of(v: Value) -> tuple[Direct, tuple[Value, ...]] | None:
@@ -79,3 +117,56 @@ def matching(shape: tuple[int, ...], other: tuple[int, ...], d: int | None) -> i
     if d is None or other[d] == 1:
         return None
     return [i for i, n in enumerate(shape) if n > 1][[i for i, n in enumerate(other) if n > 1].index(d)]
+
+
+def is_shared(function: Function, v: Value, index: Value | None, axes: tuple[int, ...] = (0,)) -> bool:
+    """True when a scalar is the same in all programs along some axes, for each value of the loop's index."""
+    if v.op is None:
+        return v is index or v in function.args
+    if v.op.name == "program_id":
+        return v.op.attrs["axis"] not in axes
+    known = v.op.name in _ONCE or TABLE[v.op.name].effect is Effect.PURE
+    return known and not v.op.regions and all(is_shared(function, x, index, axes) for x in v.op.operands)
+
+
+def is_narrow(dot: Op, target: CpuTarget) -> bool:
+    """True when numbers are multiplied one by one, and a register holds as many as a block of C has rows."""
+    dtype = dot.operands[0].dtype
+    plain = dtype == dot.operands[1].dtype == dot_dtype(dtype) and not words_of(dot, target)
+    return plain and target.registers // 2 <= target.vector_bytes // dtype.itemsize
+
+
+def is_common(function: Function, side: Direct) -> bool:
+    return all(is_shared(function, v, None, (0, 1, 2)) for v in side.load.operands)
+
+
+def reads_columns(function: Function, dot: Op, target: CpuTarget) -> bool:
+    """True when a dot reads its left side column by column, where it lies."""
+    left, right = direct_of(dot.operands[0]), direct_of(dot.operands[1])
+    if left is None or right is None or not left[0].turned or not is_narrow(dot, target):
+        return False
+    rows, depth = dot.operands[0].shape[-2:]
+    return rows > FEW and depth <= DEEP and is_common(function, right[0])
+
+
+def read_by_dot(plan: Plan, dot: Op, target: CpuTarget) -> Iterator[Value]:
+    """What a dot reads of its operands itself: loads beside it that are for it alone, and what moves their numbers."""
+    for side, v in enumerate(dot.operands[:2]):
+        found = direct_of(v) if words_of(dot, target) or v.dtype == dot_dtype(v.dtype) else None
+        if found is None or (side == 0 and found[0].turned and not reads_columns(plan.function, dot, target)):
+            continue
+        lone = all(len(plan.uses[x]) == 1 for x in found[1])
+        if lone and plan.loops[found[0].load] == plan.loops[dot]:
+            yield from found[1]
+
+
+def is_joined(plan: Plan, v: Value, target: CpuTarget) -> bool:
+    """True for what a dot reads several numbers of at once: its left side, and what its right side is turned from."""
+    for user in plan.uses[v]:
+        if user.name == "dot" and v is user.operands[0] and words_of(user, target):
+            return True
+        right = user.results[0] if user.name == "permute" else None
+        if right is not None and any(u.name == "dot" and right is u.operands[1] and words_of(u, target)
+                for u in plan.uses[right]):
+            return True
+    return False

@@ -8,36 +8,49 @@ hold neighbours along K.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Final
 
+from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.crosswise import transposed
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix
 from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.memory import memory_dtype
+from pypto.backends.cpu.operands import Direct, Matrix, Span
+from pypto.backends.cpu.prefetch import LINE, fetch
 from pypto.backends.cpu.target import CpuTarget
-from pypto.ir.types import DType, int32, int64, uint8
+from pypto.ir.types import int32, int64, uint8
+from pypto.ops.memory import Access
 
+_AHEAD: Final = 16  # rows that are asked for before they are copied
 _SIGN = -128  # what makes a signed byte an unsigned one
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The part of a dimension that exists: from `start` to before `stop`."""
+def matrix(memory: AccessEmitter, source: Direct) -> Matrix:
+    """Where a dot reads an operand of its own."""
+    e, access, dtype = memory.e, Access.of(source.load), memory_dtype(source.load.results[0].dtype)
+    strides, size = [memory.scalar(s) for s in access.strides], e.const(dtype.itemsize, int64)
+    first = memory.offset(list(zip(map(memory.scalar, access.offsets), strides, strict=True)))
+    rows, columns = span(memory, access, source.rows), span(memory, access, source.columns)
+    for d in set(range(len(strides))) - {source.rows, source.columns}:
+        other = span(memory, access, d)
+        there = e.cmp("lt", other.start, other.stop)
+        rows = Span(rows.start, e.select(there, rows.stop, e.const(0, int64)))
+    pitch = e.const(0, int64) if source.rows is None else e.mul(strides[source.rows], size)
+    return Matrix(e.add(memory.scalar(access.base), memory.product(first, size)), pitch, rows, columns, dtype)
 
-    start: Lanes
-    stop: Lanes
 
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """Numbers in memory, rows `pitch` bytes apart, the numbers of a row side by side; `dtype` as memory holds them."""
-
-    address: Lanes
-    pitch: Lanes
-    rows: Span
-    columns: Span
-    dtype: DType
+def span(memory: AccessEmitter, access: Access, d: int | None) -> Span:
+    """Which elements of a dimension exist."""
+    e = memory.e
+    zero, size = e.const(0, int64), e.const(1 if d is None else access.shape[d], int64)
+    if d is None or memory.known(access, d):
+        return Span(zero, size)
+    offset, extent = memory.scalar(access.offsets[d]), memory.scalar(access.extents[d])
+    start, stop = e.neg(offset), e.sub(extent, offset)
+    return Span(*(e.minimum(e.maximum(x, zero), size) for x in (start, stop)))
 
 
 class PackEmitter:
@@ -106,8 +119,10 @@ class PackEmitter:
         """Rows of K; `depth` numbers of it are wanted."""
         width = min(target.panel, self.bytes // m.dtype.itemsize)
         lanes = self.bytes // (m.dtype.itemsize * per)
-        with self.w.loop("0", self.count(target), "1") as p, self.w.loop("0", self.words(depth, per).text, "1") as g:
+        with self.w.loop("0", self.words(depth, per).text, "1") as g, self.w.loop("0", self.count(target), "1") as p:
             first, row = self.e.mul(p, self.number(target.panel)), self.e.mul(g, self.number(per))
+            for t, c in itertools.product(range(per), range(0, target.panel, LINE // m.dtype.itemsize)):
+                fetch(self.w, self.pointer(m, self.plus(row, _AHEAD + t), self.plus(first, c)), 3)
             columns = [self.plus(first, c) for c in range(0, target.panel, width)]
             pieces = self.read(m, [(self.plus(row, t), column) for t in range(per) for column in columns], width)
             start = self.place(target, base, p, g, m.dtype.itemsize * per)

@@ -7,11 +7,10 @@ would cost more than storing it, or when a store in between might change what a 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pypto.backends.cpu.operands import direct_of, dot_dtype, words_of
+from pypto.backends.cpu.operands import read_by_dot
 from pypto.backends.cpu.pull import PICKS, can_pull, is_tile, plain_reshape, pulled_operands
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
@@ -107,17 +106,6 @@ def number(plan: Plan, region: Region, loops: tuple[Op, ...]) -> list[Op]:
     return ops
 
 
-def read_by_dot(plan: Plan, dot: Op, target: CpuTarget) -> Iterator[Value]:
-    """What a dot reads of its operands itself: loads beside it that are for it alone, and what moves their numbers."""
-    for side, v in enumerate(dot.operands[:2]):
-        found = direct_of(v) if words_of(dot, target) or v.dtype == dot_dtype(v.dtype) else None
-        if found is None or (side == 0 and found[0].turned):
-            continue
-        lone = all(len(plan.uses[x]) == 1 for x in found[1])
-        if lone and plan.loops[found[0].load] == plan.loops[dot]:
-            yield from found[1]
-
-
 def own_cost(op: Op) -> int:
     if op.name in _FREE:
         return 0
@@ -175,13 +163,6 @@ def moves_lanes(op: Op) -> bool:
 
 def constant_like(v: Value) -> bool:
     return v.op is not None and v.op.name in ("constant", "undef")
-
-
-def is_transposed(v: Value) -> bool:
-    """True for a tile that is another one with its last two dimensions exchanged: a dot packs that one directly."""
-    rank = len(v.shape)
-    swapped = (*range(rank - 2), rank - 1, rank - 2)
-    return v.op is not None and v.op.name == "permute" and v.op.attrs["dims"] == swapped
 
 
 def is_read_in_loop(plan: Plan, v: Value) -> bool:

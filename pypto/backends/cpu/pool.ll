@@ -129,9 +129,10 @@ end:
   ret void
 }
 
-; Run programs 0 to %total on some threads, small chunks being %least programs or more. While another thread of the
-; process uses the pool, the caller does it alone.
-define void @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least) {
+; Run programs 0 to %total on some threads, small chunks being %least programs or more. Those of a %group stay together;
+; 0 stands for those along the grid's first axis, whose size is the first argument. While another thread of the process
+; uses the pool, the caller does it alone.
+define void @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least, i64 %group) {
 entry:
   %busy = getelementptr %pool, ptr %p, i32 0, i32 14
   %old = atomicrmw xchg ptr %busy, i32 1 acquire
@@ -160,9 +161,42 @@ open:
   %part = lshr i64 %chunk, 2
   %enough = call i64 @llvm.umax.i64(i64 %part, i64 %least)
   %small = call i64 @llvm.umin.i64(i64 %enough, i64 %chunk)
+  %single = icmp eq i64 %group, 1
+  br i1 %single, label %share, label %together
+together:
+  %along = icmp eq i64 %group, 0
+  br i1 %along, label %row, label %count
+row:
+  %x = load i64, ptr %a
+  br label %count
+count:
+  %g = phi i64 [ %x, %row ], [ %group, %together ]
+  %groups = udiv i64 %total, %g
+  %each = udiv i64 %groups, %threads
+  %plenty = icmp uge i64 %each, 4
+  %turn = mul i64 %g, %threads
+  %over = urem i64 %total, %turn
+  %exact = icmp eq i64 %over, 0
+  %whole = or i1 %plenty, %exact
+  br i1 %whole, label %groupwise, label %parted
+groupwise:
+  %times = udiv i64 %each, <parts>
+  %most = call i64 @llvm.umax.i64(i64 %times, i64 1)
+  %wide = mul i64 %most, %g
+  br label %share
+parted:  ; few groups that leave a rest would keep some threads waiting: parts of one size, with a cut in some group
+  %rounds = call i64 @llvm.umax.i64(i64 %each, i64 1)
+  %pieces = mul i64 %rounds, %threads
+  %less = sub i64 %pieces, 1
+  %up = add i64 %total, %less
+  %piece = udiv i64 %up, %pieces
+  br label %share
+share:
+  %large = phi i64 [ %chunk, %open ], [ %wide, %groupwise ], [ %piece, %parted ]
+  %last = phi i64 [ %small, %open ], [ %g, %groupwise ], [ %piece, %parted ]
   %small.p = getelementptr %pool, ptr %p, i32 0, i32 7
-  store i64 %small, ptr %small.p
-  call void @pool_share(ptr %p, ptr %f, ptr %a, i64 %total, i64 %chunk, i64 %threads)
+  store i64 %last, ptr %small.p
+  call void @pool_share(ptr %p, ptr %f, ptr %a, i64 %total, i64 %large, i64 %threads)
   store atomic i32 0, ptr %busy release, align 4
   ret void
 }

@@ -36,7 +36,7 @@ KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, 
 class Runner(Protocol):
     """Runs a kernel for all programs of a grid."""
 
-    def run(self, kernel: int, args: int, programs: int, threads: int, least: int) -> None: ...
+    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1) -> None: ...
 
 
 def default_threads(root: Path = Path("/")) -> int:
@@ -99,7 +99,7 @@ class NativePool:
         self.loaded: Loaded = self.engine.load(self.code, "pool_run")
         # Workers run this code until the process ends, so nothing may unload it: not even Python's last clean-up.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.loaded.keep))
-        self.launch = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 3)(self.loaded.address)
+        self.launch = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 4)(self.loaded.address)
         self.memory = ctypes.create_string_buffer(_STRUCT_BYTES + 64)
         self.workers = ctypes.create_string_buffer(16 * max(1, self.threads))
         self.state = (ctypes.addressof(self.memory) + 63) // 64 * 64
@@ -112,19 +112,19 @@ class NativePool:
         for n, word in enumerate((ctypes.addressof(self.workers), max(0, self.threads - 1))):
             ctypes.c_int64.from_address(self.state + _WORKERS + 8 * n).value = word
 
-    def run(self, kernel: int, args: int, programs: int, threads: int, least: int) -> None:
+    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1) -> None:
         """Run programs 0 to `programs`; serially while another thread of this process uses the pool."""
-        self.launch(self.state, kernel, args, programs, threads, least)
+        self.launch(self.state, kernel, args, programs, threads, least, group)
 
 
 class PythonPool:
     """The same on Python's threads; compiled code runs without the interpreter's lock."""
 
-    def run(self, kernel: int, args: int, programs: int, threads: int, least: int) -> None:
+    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
         function, free = KERNEL(kernel), list(range(threads))
-        chunk = max(least, programs // (threads * _PARTS))
+        chunk = max(least, group, programs // (threads * _PARTS))
 
         def work(first: int) -> None:
             thread = free.pop()

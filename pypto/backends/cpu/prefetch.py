@@ -5,14 +5,29 @@ The hardware follows a stream within a page; the rows of the next program mostly
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
 
-from pypto.ir.core import Value
+from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.loopir import Nest, Stmt
+from pypto.backends.cpu.memory import Chunk, memory_dtype
+from pypto.backends.cpu.pull import IndexMap
+from pypto.backends.cpu.writer import Writer
+from pypto.ir.core import Op, Value
+from pypto.ir.types import DType, int64
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
 
+if TYPE_CHECKING:
+    from pypto.backends.cpu.access import AccessEmitter
+
 LINE: Final = 64  # bytes of a cache line
 Terms = list[tuple[Value | None, int]]  # a sum of scalars (None is 1), each times a number
+
+
+def fetch(w: Writer, line: str, near: int) -> None:
+    """Have a cache line fetched, whether it exists or not: 3 is the first level, 2 the second."""
+    w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", "0"), ("i32", str(near)), ("i32", "1")))
 
 
 def slope(v: Value) -> Terms | None:
@@ -65,3 +80,29 @@ def moves(access: Access) -> Terms | None:
         moved = times(steps, stride) if steps is not None else None
         total = [*total, *moved] if total is not None and moved is not None else None
     return total if total and any(x is not None for x, _ in total) else None
+
+
+def asking(nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]) -> dict[Op, Nest]:
+    """Which of the nests that a program runs once asks, where a tile is loaded, for the next program's.
+
+    That is the last one, but rather one that has neither to wait for the tile itself, as the first one does, nor to
+    send stores to memory.
+    """
+    found = [(op, nest) for nest in nests for stmt in nest.stmts for op in ops(stmt)]
+    first = dict(reversed(found))
+    found.sort(key=lambda pair: first[pair[0]] is not pair[1] and all(s.kind != "store" for s in pair[1].stmts))
+    return {op: nest for op, nest in found if op.name == "tile_load"}
+
+
+def prefetch(memory: AccessEmitter, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk) -> None:
+    """Ask for what the next program will load in place of this chunk."""
+    e, w, (first, step) = memory.e, memory.w, memory.place_of(access, base, index, at)
+    size, terms = memory_dtype(elem).itemsize, moves(access)
+    if terms is None or step.text != "1" or at.masked or at.tail or at.width * size < LINE:
+        return
+    for factor, count in terms:
+        by = e.convert(memory.scalar(factor), int64) if factor is not None else e.const(1, int64)
+        first = memory.sum(first, memory.product(by, e.const(count, int64)))
+    pointer, _ = memory.pointer(base, first, elem)
+    for start in range(0, at.width * size, LINE):
+        fetch(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), 2)

@@ -5,11 +5,14 @@ An index map says for every dimension of a value which loop position it follows,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 
 IndexMap = tuple[int | None, ...]
+Leaf = tuple[Value, IndexMap]
 _MOVES = ("broadcast_to", "reshape", "permute")
 PICKS = ("slice", "gather")  # their first operand is read elsewhere than at the result's index
 ELSEWHERE = -1  # in an index map: a position that no loop has
@@ -58,3 +61,16 @@ def pulled_operands(op: Op) -> tuple[Value, ...]:
         access = Access.of(op)
         return tuple(v for v in (access.base, access.value, access.mask, access.other) if v is not None and is_tile(v))
     return tuple(v for v in op.operands if is_tile(v))
+
+
+def pulled(leaves: list[Leaf], stop: Callable[[Value], bool]) -> Iterator[Leaf]:
+    """Values at index maps, and all that computing them reads, once each, down to where `stop` holds."""
+    work, seen = leaves[::-1], set[Leaf]()
+    while work:
+        leaf = v, index = work.pop()
+        if leaf in seen:
+            continue
+        seen.add(leaf)
+        yield leaf
+        if v.op is not None and not stop(v):
+            work += [(x, operand_map(v.op, x, index)) for x in reversed(pulled_operands(v.op))]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pypto.backends.cpu.atomics import signed
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
 from pypto.ir.core import Op
@@ -84,12 +82,6 @@ class Accumulator:
             joined = tuple(self.e.select(mask, new, was) for new, was in zip(joined, old, strict=True))
         self.save(joined)
         return joined
-
-    def same(self, a: Partial, b: Partial) -> Lanes:
-        """Whether two partial results are the same, bit by bit."""
-        bits = [[self.e.bitcast(v, signed(v.dtype)) for v in values] for values in (a, b)]
-        changed = [self.e.any(self.e.cmp("ne", x, y)) for x, y in zip(*bits, strict=True)]
-        return self.e.xor(functools.reduce(self.e.or_, changed), self.e.const(True, int1))
 
     def scan(self, values: Partial) -> Partial:
         """Join a chunk lane after lane; gives what each lane has then. The slots hold the last lane, in all lanes."""

@@ -8,7 +8,7 @@ loads and stores the accumulator less often and packs longer panels.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -187,7 +187,7 @@ class Restep:
     def __call__(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         found = find_sum(op) if op.name == "for" else None
         step = best_step(found, self.target) if found is not None else 0
-        if found is not None and step != found.step:
+        if found is not None and (step != found.step or 0 < found.reach <= step):
             return self.loop(rewriter, found, step)
         return self.resized(rewriter, op) if op.results and op.results[0] in self.sizes else None
 
@@ -202,11 +202,23 @@ class Restep:
                 hidden[v] = rewriter.mapping[v]
                 rewriter.mapping[v] = self.resized(rewriter, v.op)[0]
         start, stop, _, *inits = rewriter.operands(op)
+        if 0 < found.reach <= step:
+            return self.once(rewriter, found, [start, *inits], hidden)
         operands = (start, stop, b.constant(step, start.dtype), *inits)
         types, regions = tuple(r.type for r in op.results), (rewriter.region(op.regions[0]),)
         new = b.create(op.name, operands, op.attrs, types, regions)
         rewriter.mapping.update(hidden)
         return new.results
+
+    def once(self, rewriter: Rewriter[OpBuilder], found: Sum, args: Sequence[Value],
+             hidden: Mapping[Value, Value]) -> Sequence[Value]:
+        """The body alone, of a loop that runs once."""
+        region = found.op.regions[0]
+        rewriter.mapping.update(zip(region.args, args, strict=True))
+        for op in region.body:
+            rewriter.visit(op)
+        rewriter.mapping.update(hidden)
+        return rewriter.operands(region.terminator)
 
     def may_exceed(self, found: Sum, load: Op, d: int) -> bool:
         """True unless the load's elements are known to end no later than the loop."""

@@ -6,19 +6,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from pypto.backends.cpu.cells import CELLS, ONE_BY_ONE
 from pypto.backends.cpu.fuse import Fuser
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Schedule, Sort, Stay, Stmt
-from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, words_of
-from pypto.backends.cpu.plan import REDUCTIONS, SCANS, Plan, is_transposed, make_plan
-from pypto.backends.cpu.pull import PICKS, IndexMap, can_pull, is_tile, operand_map, pulled_operands
-from pypto.backends.cpu.sharing import stay
-from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage, maps_to, padded, place
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Nest, Schedule, Stmt
+from pypto.backends.cpu.plan import REDUCTIONS, SCANS, Plan, make_plan
+from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map, pulled, pulled_operands
+from pypto.backends.cpu.storage import Storage, is_view, make_storage, maps_to, place
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
-from pypto.ir.types import int32
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.carried import carried, initial
 from pypto.passes.pattern import constant_of
 
 _ENOUGH = 16  # elements that lanes along another dimension than the last need
@@ -49,16 +46,13 @@ class Scheduler:
     def visit(self, op: Op, fuser: Fuser) -> None:
         if op.regions:
             self.control(op, fuser)
-        elif op.name == "dot":
-            self.dot(op, fuser)
-        elif op.name == "sort_keys":
-            fuser.add(self.compute(op.operands[0], self.storage.of[op.results[0]], self.plan.position[op]))
-            fuser.barrier(Sort(self.storage.of[op.results[0]]))
+        elif op.name in CELLS:
+            CELLS[op.name]().schedule(op, self, fuser)
         elif op.name in REDUCTIONS and is_tile(op.operands[0]):
             fuser.add(self.reduction(op))
         elif op.name in SCANS:
             fuser.add(self.scan(op))
-        elif op.name == "histogram" or (TABLE[op.name].effect is Effect.ATOMIC and is_tile(op.results[0])):
+        elif op.name in ONE_BY_ONE and is_tile(op.results[0]):
             self.one_by_one(op, fuser)
         elif op.name == "tile_store":
             shape = Access.of(op).shape
@@ -98,24 +92,23 @@ class Scheduler:
             found.update(d for d, s in enumerate(Access.of(op).strides) if constant_of(s) == 1 and shape[d] > 1)
         if not found:
             identity = tuple(range(len(shape)))
-            seen = {(v, operand_map(op, v, identity)): None for v in pulled_operands(op)}
-            found.update(d for v, index in list(seen) for d in self.neighbours(v, index, seen))
+            sources = [(v, operand_map(op, v, identity)) for v in pulled_operands(op)]
+            found.update(d for v, index in pulled(sources, self.is_read) for d in self.neighbours(v, index))
         best = max(range(len(shape)), key=lambda d: found[d], default=usual)
         return best if found[best] > found[usual] and shape[best] >= min(_ENOUGH, shape[usual]) else usual
 
-    def neighbours(self, v: Value, index: IndexMap, seen: dict[tuple[Value, IndexMap], None]) -> list[int | None]:
-        """For each place that computing a value reads from, the dimension along which its elements are neighbours."""
+    def is_read(self, v: Value) -> bool:
+        """True for what is read from memory, at the result's index or elsewhere."""
+        return v in self.storage.of or (v.op is not None and v.op.name in ("tile_load", *PICKS))
+
+    def neighbours(self, v: Value, index: IndexMap) -> list[int | None]:
+        """The dimension along which elements of a value that is read from memory are neighbours."""
         if v in self.storage.of:
             return [p for p, n in zip(index, v.shape, strict=True) if n > 1][-1:]
-        if v.op is None or v.op.name in PICKS:
+        if v.op is None or v.op.name != "tile_load":
             return []
-        if v.op.name == "tile_load":
-            strides = Access.of(v.op).strides
-            return [p for p, s, n in zip(index, strides, v.shape, strict=True) if constant_of(s) == 1 and n > 1]
-        new = [(x, operand_map(v.op, x, index)) for x in pulled_operands(v.op)]
-        new = [leaf for leaf in dict.fromkeys(new) if leaf not in seen]
-        seen.update(dict.fromkeys(new))
-        return [d for x, i in new for d in self.neighbours(x, i, seen)]
+        strides = Access.of(v.op).strides
+        return [p for p, s, n in zip(index, strides, v.shape, strict=True) if constant_of(s) == 1 and n > 1]
 
     def scan(self, op: Op) -> Stmt:
         axis: Any = op.attrs["axis"]
@@ -127,71 +120,16 @@ class Scheduler:
             stmt.lanes = kept[-1] if kept else -1
         return stmt
 
-    def dot(self, op: Op, fuser: Fuser) -> None:
-        position, per = self.plan.position[op], words_of(op, self.storage.target)
-        (a, b, *_), c = op.operands, self.storage.of[op.results[0]]
-        fresh = len(op.operands) < 3 or constant_of(op.operands[2]) == 0
-        if not fresh and self.storage.of.get(op.operands[2]) is not c:
-            fuser.add(self.compute(op.operands[2], c, position))
-        left = self.direct(a) or self.storage.of[a]
-        block = None
-        source, turned, panels = self.right(b, per, fuser, position)
-        if isinstance(left, Direct) or per == 4:  # of bytes, the signs are flipped on the way
-            shape = self.storage.target.registers, a.shape[-1]
-            block = self.storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
-        fuser.barrier(Matmul(op, left, panels, c, per, block, source, turned, fresh, self.keep(op, source, panels)))
-
-    def keep(self, op: Op, source: Buffer | Direct | None, panels: Buffer) -> Stay | None:
-        """Room for the panels of all steps, where other programs can use them, too."""
-        size = panels.elements * item_bytes(panels.elem)
-        found = stay(self.plan, op, source, size) if isinstance(source, Direct) else None
-        if found is not None:
-            panels.places, panels.start, panels.end = found.places, -1, len(self.plan.position)
-        return found
-
-    def direct(self, v: Value) -> Direct | None:
-        """Where a dot reads its operand itself."""
-        found = direct_of(v) if v in self.plan.direct else None
-        return found[0] if found is not None and self.plan.kept.isdisjoint(found[1]) else None
-
-    def right(self, b: Value, per: int, fuser: Fuser, position: int) -> tuple[Buffer | Direct | None, bool, Buffer]:
-        """What the panels of the right operand are filled from, whether its rows are their columns, and the panels."""
-        panels = self.panels(b, per, position)
-        direct = self.direct(b)
-        if direct is not None:
-            return direct, direct.turned, panels
-        if is_transposed(b) and b.op is not None and (per or is_held_as_is(b)):
-            source = self.storage.of[b.op.operands[0]]
-            if not source.dense and source.view_of is None:
-                return source, True, panels
-        if not per:
-            fuser.add(self.compute(b, panels, position))
-            return None, False, panels
-        source = self.storage.new(b.tile.elem, b.shape, position, position, whole_rows=True, compact=True)
-        fuser.add(self.compute(b, source, position))
-        return source, False, panels
-
-    def panels(self, b: Value, per: int, position: int) -> Buffer:
-        """Memory for the right operand; below the words of bytes stands what the signs of the left one add."""
-        *stack, rows, columns = b.shape
-        lanes = self.storage.lanes(dot_dtype(b.dtype))
-        width = lanes * (2 if columns > lanes else 1)
-        elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
-        panels = self.storage.new(elem, (*stack, words, columns), position, position, width)
-        panels.sizes[-2] = padded(words, lanes) + (per == 4)
-        return panels
-
     def control(self, op: Op, fuser: Fuser) -> None:
         results = [self.storage.of.get(v) for v in op.results]
         if op.name == "if":
             regions = [self.region(r, list(zip(r.terminator.operands, results, strict=True))) for r in op.regions]
             fuser.barrier(Control(op, regions))
             return
-        inits = op.operands[3:] if op.name == "for" else op.operands
         last = op.regions[-1]
-        args = last.args[len(last.args) - len(inits) :]
+        args = carried(op, last)
         homes = [self.storage.of.get(v) for v in args]
-        self.move(fuser, list(zip(inits, homes, strict=True)), self.plan.position[op])
+        self.move(fuser, list(zip(initial(op), homes, strict=True)), self.plan.position[op])
         before = [self.region(r) for r in op.regions[:-1]]
         body = self.region(last, list(zip(last.terminator.operands, homes, strict=True)))
         fuser.barrier(Control(op, [*before, body]))
@@ -217,12 +155,8 @@ class Scheduler:
 
     def reads(self, v: Value) -> set[Buffer]:
         """Buffers that computing `v` reads."""
-        if v in self.storage.of:
-            return {self.storage.of[v]}
-        found: set[Buffer] = set()
-        for operand in v.op.operands if v.op is not None and can_pull(v.op) else ():
-            found |= self.reads(operand)
-        return found
+        found = pulled([(v, tuple(range(len(v.shape))))], self.storage.of.__contains__)
+        return {self.storage.of[x] for x, _ in found if x in self.storage.of}
 
     def reads_askew(self, v: Value, buffer: Buffer) -> bool:
         """True when computing `v` reads elements of `buffer` other than the one it would write there."""
@@ -230,12 +164,7 @@ class Scheduler:
             return False
         identity = tuple(range(len(v.shape)))
         members = [m for m, b in self.storage.of.items() if b is buffer]
-        return any(index != identity for m in members for index in maps_to(self.plan, v.op, identity, m, {}))
-
-
-def is_held_as_is(v: Value) -> bool:
-    """True when registers and scratch hold a value as a dot multiplies it."""
-    return item_bytes(v.tile.elem) == dot_dtype(v.dtype).itemsize
+        return any(index != identity for m in members for index in maps_to(self.plan, v.op, m))
 
 
 def nest_stmt(kind: str, op: Op | None, value: Value | None, domain: tuple[int, ...], position: int,

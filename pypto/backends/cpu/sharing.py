@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from pypto.backends.cpu.loopir import Stay
-from pypto.backends.cpu.operands import Direct
+from pypto.backends.cpu.matmul import Stay
+from pypto.backends.cpu.operands import Direct, is_common, is_shared
 from pypto.backends.cpu.plan import Plan, may_alias
-from pypto.ir.core import Op, Value
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.ir.core import Op
 from pypto.passes.pattern import constant_of
 
 _MOST_BYTES: Final = 4 << 20  # of panels that stay, for each thread: its part of a last-level cache
-_ONCE: Final = frozenset({"array_ptr", "array_shape", "array_stride"})
 
 
 def stay(plan: Plan, dot: Op, source: Direct, size: int) -> Stay | None:
@@ -29,27 +26,17 @@ def stay(plan: Plan, dot: Op, source: Direct, size: int) -> Stay | None:
     bounds = (loop.operands[0], loop.operands[2]) if loop is not None else ()
     if any(may_alias(plan.function, source.load, write) for write in plan.writes):
         return None
-    if not all(is_shared(plan, v, index) for v in (*source.load.operands, *bounds)):
+    if not all(is_shared(plan.function, v, index) for v in (*source.load.operands, *bounds)):
         return None
     trips, most = steps_of(loop), _MOST_BYTES // size
     if trips is not None and trips <= most:
-        return Stay(loop, trips, trips)
+        return Stay(loop, trips, trips, loop is None and is_common(plan.function, source))
     return Stay(loop, most - 1, most) if most > 1 else None
 
 
 def runs_in(loop: Op, dot: Op) -> bool:
     """True when every step of a counted loop runs the dot, so that steps are filled in order."""
     return loop.name == "for" and dot in loop.regions[0].ops
-
-
-def is_shared(plan: Plan, v: Value, index: Value | None) -> bool:
-    """True when a scalar is the same in all programs along the first axis, for each value of the loop's index."""
-    if v.op is None:
-        return v is index or v in plan.function.args
-    if v.op.name == "program_id":
-        return bool(v.op.attrs["axis"] != 0)
-    known = v.op.name in _ONCE or TABLE[v.op.name].effect is Effect.PURE
-    return known and not v.op.regions and all(is_shared(plan, x, index) for x in v.op.operands)
 
 
 def steps_of(loop: Op | None) -> int | None:

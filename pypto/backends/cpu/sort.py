@@ -15,25 +15,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
-from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.fuse import Fuser
 from pypto.backends.cpu.kernel import function
 from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.loopir import Sort
+from pypto.backends.cpu.loopir import Buffer, CellItem
+from pypto.backends.cpu.lower import FunctionEmitter
+from pypto.backends.cpu.schedule import Scheduler
+from pypto.backends.cpu.target import CpuTarget
+from pypto.ir.core import Function, Op
 from pypto.ir.types import DType, int64
 
 Pairs = list[tuple[int, int]]
 Work = Callable[[list[Lanes]], list[Lanes]]
 
 
+@dataclass(eq=False, slots=True)
+class Sort(CellItem):
+    """The rows of a buffer of integer keys, sorted in place."""
+
+    buffer: Buffer
+
+    def __str__(self) -> str:
+        return f"sort b{self.buffer.id}"
+
+
+def legalize(function: Function, target: CpuTarget) -> Function:
+    """Sorts are what they have to be."""
+    return function
+
+
+def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
+    buffer = scheduler.storage.of[op.results[0]]
+    fuser.add(scheduler.compute(op.operands[0], buffer, scheduler.plan.position[op]))
+    fuser.barrier(Sort(op, buffer))
+
+
 @dataclass
 class SortEmitter:
     """Emits sorts. The network for one type and length becomes a function of its own."""
 
-    e: LaneEmitter
-    made: set[str]
+    function: FunctionEmitter
+    made: set[str] = field(default_factory=set)
     dtype: DType = int64  # of the keys at hand
     bits: int = 0  # of the numbers of a row's registers
 
@@ -46,9 +71,16 @@ class SortEmitter:
         """How many bits of a register's number become bits of a lane's."""
         return min(self.bits, log2(self.lanes))
 
-    def emit(self, item: Sort, base: Lanes) -> None:
+    def __post_init__(self) -> None:
+        self.e = self.function.e
+
+    def begin(self, program: Lanes, ids: Sequence[Lanes], grid: Sequence[Lanes]) -> None:
+        """A sort needs nothing before it."""
+
+    def emit(self, item: CellItem) -> None:
         """Pad and sort every row of a buffer."""
-        w, buffer = self.e.w, item.buffer
+        assert isinstance(item, Sort)
+        w, buffer, base = self.e.w, item.buffer, self.function.base(item.buffer)
         assert isinstance(buffer.elem, DType)
         size, self.dtype = buffer.pitch, buffer.elem
         self.bits = log2(size // self.lanes)
@@ -164,6 +196,9 @@ class SortEmitter:
             return found
         picks = [(lane % len(keys) << rest) + lane // len(keys) for lane in lanes]
         return [self.e.shuffle(key, key, picks) for key in found]
+
+
+emitter = SortEmitter
 
 
 def log2(size: int) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pypto.backends.cpu.loopir import Buffer
-from pypto.backends.cpu.operands import words_of
+from pypto.backends.cpu.operands import is_joined
 from pypto.backends.cpu.plan import Plan
-from pypto.backends.cpu.pull import can_pull, is_tile, operand_map, plain_reshape
+from pypto.backends.cpu.pull import IndexMap, can_pull, operand_map, plain_reshape, pulled, pulled_operands
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import DType, PtrType
+from pypto.passes.carried import LAYOUTS, carried, initial, yields
 
 _STAGGER = 64 * 9  # buffers of 4 KB multiples would otherwise hit the same cache sets
 
@@ -93,18 +95,6 @@ def is_product(plan: Plan, v: Value) -> bool:
     return accumulates or (v.op is not None and v.op.name == "dot")
 
 
-def is_joined(plan: Plan, v: Value, target: CpuTarget) -> bool:
-    """True for what a dot reads several numbers of at once: its left side, and what its right side is turned from."""
-    for user in plan.uses[v]:
-        if user.name == "dot" and v is user.operands[0] and words_of(user, target):
-            return True
-        right = user.results[0] if user.name == "permute" else None
-        if right is not None and any(u.name == "dot" and right is u.operands[1] and words_of(u, target)
-                for u in plan.uses[right]):
-            return True
-    return False
-
-
 def is_view(v: Value) -> bool:
     return v.op is not None and v.op.name == "reshape" and not plain_reshape(v.op)
 
@@ -133,18 +123,18 @@ def preferences(region: Region) -> list[tuple[Value, Value]]:
             pairs += preferences(inner)
         if op.name == "dot" and len(op.operands) > 2:
             pairs.append((op.operands[2], op.results[0]))
-        inits = op.operands[3:] if op.name == "for" else op.operands if op.name == "while" else ()
-        if inits:
-            args = op.regions[-1].args[1:] if op.name == "for" else op.regions[-1].args
-            pairs += zip(args, op.regions[-1].terminator.operands, strict=True)
-            pairs += zip(args, op.results, strict=True)
-            pairs += zip(args, inits, strict=True)
-            if op.name == "while":
-                pairs += zip(args, op.regions[0].args, strict=True)
-        if op.name == "if":
-            for inner in op.regions:
-                pairs += zip(op.results, inner.terminator.operands, strict=True)
+        if op.name in LAYOUTS:
+            first, *others = homes(op)
+            pairs += [pair for other in others for pair in zip(first, other, strict=True)]
     return pairs
+
+
+def homes(op: Op) -> list[Sequence[Value]]:
+    """What control flow hands from one to the other, all in the same order: best, each place is one piece of memory."""
+    if op.name == "if":
+        return [op.results, *yields(op)]
+    args = [carried(op, region) for region in op.regions]
+    return [args[-1], *yields(op), op.results, initial(op), *args[:-1]]
 
 
 def merge(storage: Storage, a: Value, b: Value) -> None:
@@ -180,26 +170,16 @@ def in_place(plan: Plan, op: Op, old: Value) -> bool:
     """True when `op` reads each element of `old` no later than it writes the same element of its result."""
     if op.name == "dot":
         return len(op.operands) > 2 and old is op.operands[2] and old not in op.operands[:2]
-    identity = tuple(range(len(op.results[0].shape)))
     if not can_pull(op) or old.shape != op.results[0].shape:
         return False
-    return all(index == identity for index in maps_to(plan, op, identity, old, {}))
+    return all(index == tuple(range(len(old.shape))) for index in maps_to(plan, op, old))
 
 
-def maps_to(plan: Plan, op: Op, index: tuple[int | None, ...], leaf: Value,
-        seen: dict[tuple[Value, object], None]) -> list[tuple[int | None, ...]]:
-    """Index maps with which computing `op` at `index` reads `leaf`."""
-    found = []
-    for v in op.operands:
-        if not is_tile(v):
-            continue
-        inner = operand_map(op, v, index)
-        if v is leaf:
-            found.append(inner)
-        elif (v, inner) not in seen and v not in plan.kept and v.op is not None:
-            seen[v, inner] = None
-            found += maps_to(plan, v.op, inner, leaf, seen)
-    return found
+def maps_to(plan: Plan, op: Op, leaf: Value) -> list[IndexMap]:
+    """Index maps with which computing `op` reads `leaf`."""
+    identity = tuple(range(len(op.results[0].shape)))
+    operands = [(v, operand_map(op, v, identity)) for v in pulled_operands(op)]
+    return [index for v, index in pulled(operands, lambda v: v in plan.kept or v is leaf) if v is leaf]
 
 
 def place(buffers: list[Buffer]) -> int:

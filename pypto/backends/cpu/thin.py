@@ -1,7 +1,8 @@
 """Products with few rows: B is read where it lies, since packing it would cost more than the product.
 
-Such a product is as fast as B comes from memory. The first blocks ask for whole rows of B some time before they read
-them, so that the others find them in the cache.
+Such a product is as fast as B comes from memory. With very few rows, whole rows of B are read one after the other; with
+more, blocks of C stay in registers, and the first of them ask for whole rows of B some time before they read them, so
+that the others find them in the cache.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pypto.backends.cpu.kernel import row_blocks
-from pypto.backends.cpu.loopir import Matmul
-from pypto.backends.cpu.operands import Direct
+from pypto.backends.cpu.matmul import Matmul
+from pypto.backends.cpu.operands import Direct, is_streamed
 from pypto.backends.cpu.prefetch import LINE
 from pypto.backends.cpu.target import CpuTarget
 
@@ -22,11 +23,12 @@ _MOST_LINES: Final = 32  # of a row, that are asked for
 
 
 def is_thin(item: Matmul, target: CpuTarget) -> bool:
-    """True when a product has few rows, and whole registers of columns that are read as they are."""
+    """True when a product has few rows, and columns that are read as they are: whole registers, or all in a stream."""
     source = item.source
     rows, columns, bits = item.c.shape[-2], item.c.shape[-1], 8 * item_bytes(item)
     plain = isinstance(source, Direct) and not item.turned and not item.words and source.rows is not None
-    return plain and rows <= _MOST_ROWS and columns * bits % (8 * target.vector_bytes) == 0
+    few = is_streamed(item.op) or (rows <= _MOST_ROWS and columns * bits % (8 * target.vector_bytes) == 0)
+    return plain and few
 
 
 def item_bytes(item: Matmul) -> int:

@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.backends.base import Site
-from pypto.backends.cpu.loopir import Buffer, Control, Item, Matmul, Nest, Scalar, Schedule, Sort, Stmt
+from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Schedule, Stmt
 from pypto.backends.cpu.operands import Direct
 from pypto.backends.cpu.storage import item_bytes
+from pypto.backends.sites import Site
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
 from pypto.loc import UNKNOWN, Loc
@@ -150,15 +150,15 @@ class Timer:
 
     # --- what a site says ----------------------------------------------------------------------------------------
 
-    def described(self, item: Item) -> Site:
+    def described(self, item: Nest | Control | CellItem) -> Site:
+        from pypto.backends.cpu.matmul import Matmul
+
         if isinstance(item, Nest):
             return self.nest(item.bodies)
         if isinstance(item, Control):
             return Site("branch" if item.op.name == "if" else "loop", 0, self.labels([item.op]), (item.op.loc,))
-        assert not isinstance(item, Scalar)
-        if isinstance(item, Sort):
-            op = self.makers[item.buffer]
-            return Site("sort", 0, self.labels([op]), (op.loc,))
+        if not isinstance(item, Matmul):
+            return Site("sort", 0, self.labels([item.op]), (item.op.loc,))
         loads = [side.load for side in (item.a, item.source) if isinstance(side, Direct)]
         locs = tuple(sorted({op.loc for op in (item.op, *loads) if op.loc != UNKNOWN}, key=place))
         return Site("dot", 0, self.labels([item.op]), locs, sum(map(bytes_of, loads)), flops(item.op))
@@ -187,6 +187,8 @@ class Timer:
 
 def makers(schedule: Schedule) -> dict[Buffer, Op]:
     """The op for whose sake a buffer is filled: the dot that reads an operand in its own form, or what is computed."""
+    from pypto.backends.cpu.matmul import Matmul
+
     found = {buffer: v.op for v, buffer in schedule.of.items() if v.op is not None}
     for item in reversed(list(walk(schedule.items))):
         if isinstance(item, Matmul):

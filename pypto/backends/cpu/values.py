@@ -12,6 +12,7 @@ from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.memory import Chunk, register_dtype
 from pypto.backends.cpu.plan import may_alias
+from pypto.backends.cpu.prefetch import prefetch
 from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map, pulled_operands
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function, Op, Value
@@ -105,7 +106,7 @@ class ValueEmitter:
             mask = self.optional(access.mask, op, index, at)
             other = self.optional(access.other, op, index, at) if at.masked or mask is not None else None
             if op in self.ahead:
-                self.memory.prefetch(access, op.results[0].dtype, base, index, at)
+                prefetch(self.memory, access, op.results[0].dtype, base, index, at)
             level = self.w.depth if self.changes(op.results[0]) else self.w.base
             return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other, level)
         return self.apply(op, tuple(self.operand(v, op, index, at) for v in op.operands))

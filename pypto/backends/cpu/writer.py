@@ -86,14 +86,10 @@ class Writer:
             self.page = self.slot("[4096 x i8]")
         return self.page
 
-    def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
-        self.declarations[name] = f"declare {result} @{name}({', '.join(args)}) {attrs}".rstrip()
-
-    def call(self, result: str, name: str, args: tuple[tuple[str, str], ...], level: int | None = None,
-            flags: str = "") -> str:
+    def call(self, result: str, name: str, args: tuple[tuple[str, str], ...], level: int | None = None) -> str:
         """A call of an external function or intrinsic; `args` are pairs of type and text."""
-        self.declare(name, result, tuple(t for t, _ in args))
-        text = f"call {flags}{result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
+        self.declarations[name] = f"declare {result} @{name}({', '.join(t for t, _ in args)})"
+        text = f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
         if result != "void":
             return self.raw(text, level)
         self.line(text, level)
@@ -111,10 +107,11 @@ class Writer:
 
     @contextmanager
     def loop(self, start: str, end: str, step: str, dtype: DType = int64,
-            carried: tuple[Carried, ...] = ()) -> Iterator[Lanes]:
+            carried: tuple[Carried, ...] = (), forward: bool = False) -> Iterator[Lanes]:
         """``for (i = start; i < end; i += step)``; for a step below 0, ``i > end``.
 
-        The index is known in the frame inside. A run-time step is taken as positive when it is.
+        The index is known in the frame inside. A run-time step is taken as positive when it is; one that is known to be
+        (`forward`) may be computed in the loop.
         Each `Carried` is a phi; set its `next` before the body ends.
         """
         names = [self.name(p) for p in ("pre", "head", "body", "latch", "out")]
@@ -122,7 +119,8 @@ class Writer:
         with self.frame() as inner:
             yield Lanes(index, dtype, 1, self.depth)
         self.goto(names[0])
-        enter = [*self._more(index, end, step, kind), f"br i1 {index}.more, label %{names[2]}, label %{names[4]}"]
+        more = self._more(index, end, "1" if forward else step, kind)
+        enter = [*more, f"br i1 {index}.more, label %{names[2]}, label %{names[4]}"]
         lines = [*(f"  {text}" for text in enter), f"{names[2]}:", *inner.lines]
         counter = Carried(index, kind, start, f"{index}.next")
         self.cycle(names, (counter, *carried), lines, [f"{index}.next = add {kind} {index}, {step}"])

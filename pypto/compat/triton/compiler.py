@@ -158,7 +158,7 @@ def get_dram_gbps(device: Any = None) -> float:
 
 def get_max_tensorcore_tflops(dtype: Any, clock_rate: float, device: Any = None) -> float:
     """Peak of the CPU in TFLOP/s: 32 operations of float32 per cycle and thread."""
-    from pypto.jit import get_num_threads
+    from pypto.process import get_num_threads
 
     return get_num_threads() * clock_rate * 32 * 1e-9
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.jit import get_num_threads
+from pypto.process import get_num_threads
 from pypto.testing import do_bench
 
 BACKEND: Final = "cpu"

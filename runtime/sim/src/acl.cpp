@@ -31,7 +31,7 @@ struct Stream {
 struct Binary {
     void* library = nullptr;
     const Entry* entries = nullptr;
-    int count = 0;
+    int count = 0, arch = 2201;
     int file = -1;  // open as long as the library is loaded: the loader tells libraries apart by their names
     Binary() = default;
     Binary(const Binary&) = delete;
@@ -83,6 +83,12 @@ int arch() {
     return name != nullptr ? std::atoi(name) : 2201;
 }
 
+int arch_of(const Entry* entry) {
+    for (const auto& [key, binary] : device().binaries)
+        if (entry >= binary->entries && entry < binary->entries + binary->count) return binary->arch;
+    return arch();
+}
+
 uint64_t seed() {
     const char* text = std::getenv("ASCSIM_SEED");
     return (text != nullptr ? std::strtoull(text, nullptr, 10) : 1) + 7919 * device().launches++;
@@ -117,7 +123,16 @@ aclError copy(void* dst, size_t most, const void* src, size_t count, aclrtMemcpy
     return ACL_SUCCESS;
 }
 
-aclError load(const void* data, size_t bytes, aclrtBinHandle* handle) {
+// What the caller says that a binary is for is believed on hardware, and what runs is anybody's guess if it is wrong.
+bool fits(const Binary& binary, const aclrtBinaryLoadOptions* options) {
+    constexpr uint32_t kMagic[] = {0x41494343, 0x41415246, 0x43554245};  // cube, vector, both
+    for (size_t i = 0; options != nullptr && i < options->numOpt; ++i)
+        for (int k = 0; k < binary.count && options->options[i].type == ACL_RT_BINARY_LOAD_OPT_MAGIC; ++k)
+            if (options->options[i].value.magic != kMagic[binary.entries[k].kind]) return false;
+    return true;
+}
+
+aclError load(const void* data, size_t bytes, const aclrtBinaryLoadOptions* options, aclrtBinHandle* handle) {
     auto binary = std::make_unique<Binary>();
     binary->file = memfd_create("kernel", MFD_CLOEXEC);
     if (binary->file < 0 || write(binary->file, data, bytes) != static_cast<ssize_t>(bytes))
@@ -128,7 +143,9 @@ aclError load(const void* data, size_t bytes, aclrtBinHandle* handle) {
     binary->entries = static_cast<const Entry*>(dlsym(binary->library, "ascsim_entries"));
     const auto* count = static_cast<const int*>(dlsym(binary->library, "ascsim_entry_count"));
     if (binary->entries == nullptr || count == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "the binary has no kernels in it");
-    binary->count = *count;
+    const auto* number = static_cast<const int*>(dlsym(binary->library, "ascsim_arch_number"));
+    binary->count = *count, binary->arch = number != nullptr ? *number : arch();
+    if (!fits(*binary, options)) return fail(ACL_ERROR_RT_PARAM_INVALID, "the binary is for another kind of cores than its magic number says");
     *handle = binary.get();
     device().binaries[binary.get()] = std::move(binary);
     return ACL_SUCCESS;
@@ -304,7 +321,7 @@ aclError aclrtEventElapsedTime(float* ms, aclrtEvent first, aclrtEvent last) {
     return ACL_SUCCESS;
 }
 
-aclError aclrtBinaryLoadFromFile(const char* path, aclrtBinaryLoadOptions*, aclrtBinHandle* handle) {
+aclError aclrtBinaryLoadFromFile(const char* path, aclrtBinaryLoadOptions* options, aclrtBinHandle* handle) {
     const Guard guard(device().lock);
     if (const aclError error = ready()) return error;
     std::FILE* file = std::fopen(path, "rb");
@@ -313,13 +330,13 @@ aclError aclrtBinaryLoadFromFile(const char* path, aclrtBinaryLoadOptions*, aclr
     char part[1 << 16];
     for (size_t n; (n = std::fread(part, 1, sizeof part, file)) > 0;) data.insert(data.end(), part, part + n);
     std::fclose(file);
-    return load(data.data(), data.size(), handle);
+    return load(data.data(), data.size(), options, handle);
 }
 
-aclError aclrtBinaryLoadFromData(const void* data, size_t bytes, const aclrtBinaryLoadOptions*, aclrtBinHandle* handle) {
+aclError aclrtBinaryLoadFromData(const void* data, size_t bytes, const aclrtBinaryLoadOptions* options, aclrtBinHandle* handle) {
     const Guard guard(device().lock);
     if (const aclError error = ready()) return error;
-    return load(data, bytes, handle);
+    return load(data, bytes, options, handle);
 }
 
 aclError aclrtBinaryUnLoad(aclrtBinHandle handle) {
@@ -347,8 +364,8 @@ aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle function, uint32_t blocks
     if (bytes < entry->args_bytes)
         return fail(ACL_ERROR_RT_PARAM_INVALID, std::string(entry->name) + " takes " + std::to_string(entry->args_bytes) + " bytes of arguments, not " + std::to_string(bytes));
     std::vector<uint8_t> packed(static_cast<const uint8_t*>(args), static_cast<const uint8_t*>(args) + bytes);
-    stream_of(stream).work.push_back([entry, blocks, packed] {
-        ascsim::Launch launch(*entry, blocks, arch(), seed());
+    stream_of(stream).work.push_back([entry, blocks, packed, number = arch_of(entry)] {
+        ascsim::Launch launch(*entry, blocks, number, seed());
         const std::string fault = launch.run(packed.data());
         if (fault.empty()) return static_cast<aclError>(ACL_SUCCESS);
         return fail(entry->kind == 1 ? ACL_ERROR_RT_VECTOR_CORE_EXCEPTION : ACL_ERROR_RT_AICORE_EXCEPTION, fault);
@@ -366,5 +383,11 @@ aclError aclrtGetDeviceInfo(uint32_t, aclrtDevAttr attr, int64_t* value) {
 }
 
 const char* aclrtGetSocName(void) { return arch() == 3510 ? "Ascend950" : "Ascend910B2"; }
+
+// For tests: what was asked for and not given back.
+extern "C" size_t ascsim_live(int what) {
+    const Guard guard(device().lock);
+    return what == 0 ? device().memory.size() : what == 1 ? device().binaries.size() : device().streams.size();
+}
 
 const char* aclGetRecentErrMsg(void) { return the_message.c_str(); }

@@ -23,19 +23,56 @@ double element(const Core&, DType dtype, const uint8_t* at) {
     return is_float(dtype) ? load_float(dtype, at) : static_cast<double>(load_integer(dtype, at));
 }
 
-// Rows of an operand as plain numbers: `outer` by `k`, from fractals that lie `outer_step` and `k_step` apart.
-std::vector<float> operand(Core& core, const Ref& ref, int64_t outer, int64_t k, uint64_t outer_step, uint64_t k_step) {
+// Rows of an operand as plain numbers, and whether all of a row was written.
+struct Operand {
+    std::vector<float> rows;
+    std::vector<bool> whole;
+};
+
+// `outer` rows by `k`, from fractals that lie `outer_step` and `k_step` apart.
+Operand operand(Core& core, const Ref& ref, int64_t outer, int64_t k, uint64_t outer_step, uint64_t k_step) {
     const uint64_t size = size_of(ref.dtype), k0 = kBlock / size;
     std::vector<float> rows(static_cast<size_t>(outer) * static_cast<size_t>(k));
+    std::vector<bool> whole(static_cast<size_t>(outer), true);
     for (uint64_t o = 0; o < static_cast<uint64_t>(outer); ++o)
         for (uint64_t j = 0; j < static_cast<uint64_t>(k); j += k0) {
             const uint64_t at = (o / kSide * outer_step + j / k0 * k_step) * kFractal + o % kSide * kBlock;
             const uint64_t n = std::min(k0, static_cast<uint64_t>(k) - j);
-            core.touch_read(ref, at, n * size);
+            core.touch_read(ref, at, n * size, false);
+            if (std::memchr(core.defined_at(ref, at), 0, n * size) != nullptr) whole[o] = false;
             const uint8_t* from = core.bytes_at(ref, at, n * size);
             for (uint64_t i = 0; i < n; ++i) rows[o * static_cast<size_t>(k) + j + i] = static_cast<float>(element(core, ref.dtype, from + i * size));
         }
-    return rows;
+    return {std::move(rows), std::move(whole)};
+}
+
+// Moves carry what was not written: it is a fault where it would become a result.
+void copy_fractal(Core& core, const Load2D& c, uint64_t to, uint64_t from) {
+    core.touch_read(c.src, from, kFractal, false);
+    core.touch_write(c.dst, to, kFractal);
+    std::memcpy(core.bytes_at(c.dst, to, kFractal), core.bytes_at(c.src, from, kFractal), kFractal);
+    std::memcpy(core.defined_at(c.dst, to), core.defined_at(c.src, from), kFractal);
+}
+
+// A square of one fractal, or of two: below each other where elements are bytes, side by side where they are words.
+void turn_square(Core& core, const Load2D& c, uint64_t to, uint64_t second, uint64_t from) {
+    const uint64_t size = size_of(c.dst.dtype), wide = kBlock / size, side = std::max(kSide, wide);
+    const auto place = [&](uint64_t row, uint64_t col) {  // which of the two fractals, and where in it
+        const uint64_t fractal = size == 1 ? row / kSide : col / wide;
+        return std::pair{fractal, row % kSide * kBlock + col % wide * size};
+    };
+    const uint64_t fractals = side * side * size / kFractal;
+    core.touch_read(c.src, from, fractals * kFractal, false);
+    core.touch_write(c.dst, to, kFractal);
+    if (fractals == 2) core.touch_write(c.dst, second, kFractal);
+    for (uint64_t row = 0; row < side; ++row)
+        for (uint64_t col = 0; col < side; ++col) {
+            const auto [a, in_a] = place(row, col);
+            const auto [b, in_b] = place(col, row);
+            const uint64_t s = from + a * kFractal + in_a, d = (b == 0 ? to : second) + in_b;
+            std::memcpy(core.bytes_at(c.dst, d, size), core.bytes_at(c.src, s, size), size);
+            std::memcpy(core.defined_at(c.dst, d), core.defined_at(c.src, s), size);
+        }
 }
 
 void check_mmad(const Core& core, const Mmad& m) {
@@ -57,24 +94,69 @@ void check_mmad(const Core& core, const Mmad& m) {
 void ascsim_load2d(const ascsim::Load2D& c) {
     using namespace ascsim;
     Core& core = current();
-    core.issue(Pipe::MTE1, c.line, "LoadData");
+    core.issue(Pipe::MTE1, c.line, c.pairs ? "LoadDataWithTranspose" : "LoadData");
     core.check_unit(Pipe::MTE1, true);
     check_aligned(core, c.src, Space::L1, "the source");
     if (c.dst.space != Space::L0A && c.dst.space != Space::L0B) core.fail("the destination lies in L0A or L0B");
     check_aligned(core, c.dst, c.dst.space, "the destination");
-    if (c.transpose && size_of(c.dst.dtype) != 2) core.fail("only fractals of 16-bit elements are transposed; use LoadDataWithTranspose");
+    const bool two = c.pairs && size_of(c.dst.dtype) != 2;
+    if (c.transpose && !c.pairs && size_of(c.dst.dtype) != 2) core.fail("only fractals of 16-bit elements are transposed; use LoadDataWithTranspose");
     for (int64_t i = 0; i < c.repeat; ++i) {
-        const uint64_t from = static_cast<uint64_t>(c.start + i * c.src_stride) * kFractal, to = static_cast<uint64_t>(i * (1 + c.dst_gap)) * kFractal;
-        core.touch_read(c.src, from, kFractal);
-        core.touch_write(c.dst, to, kFractal);
-        const uint8_t* s = core.bytes_at(c.src, from, kFractal);
-        uint8_t* d = core.bytes_at(c.dst, to, kFractal);
-        if (!c.transpose) {
-            std::memcpy(d, s, kFractal);
-            continue;
+        const uint64_t from = static_cast<uint64_t>(c.start + i * c.src_stride) * kFractal * (two ? 2 : 1);
+        const uint64_t to = static_cast<uint64_t>(i * (1 + c.dst_gap)) * kFractal;
+        if (c.transpose) turn_square(core, c, to, to + static_cast<uint64_t>(1 + c.fractal_gap) * kFractal, from);
+        else copy_fractal(core, c, to, from);
+    }
+}
+
+// Rows are pixels of an image, columns its channels: as a matrix of fractals, those along the columns first.
+void ascsim_load3d(const ascsim::Load3D& c) {
+    using namespace ascsim;
+    Core& core = current();
+    core.issue(Pipe::MTE1, c.line, "LoadData (3D)");
+    core.check_unit(Pipe::MTE1, true);
+    check_aligned(core, c.src, Space::L1, "the source");
+    if (c.dst.space != Space::L0A && c.dst.space != Space::L0B) core.fail("the destination lies in L0A or L0B");
+    check_aligned(core, c.dst, c.dst.space, "the destination");
+    if (!c.plain) core.fail("the simulated device has filters of one pixel, without padding");
+    const uint64_t size = size_of(c.dst.dtype), c0 = kBlock / size, rows = static_cast<uint64_t>(c.height * c.width);
+    if (c.height < 1 || c.height > 32767 || c.width < 1 || c.width > 32767) core.fail("l1H or l1W is out of its range");
+    if (c.m % 16 != 0 || c.m_start % 16 != 0) core.fail("mExtension and mStartPt are multiples of 16");
+    if (static_cast<uint64_t>(c.k) % c0 != 0 || static_cast<uint64_t>(c.k_start) % c0 != 0) core.fail("kExtension and kStartPt are multiples of a fractal's columns");
+    if (c.channels < c.k_start + c.k) core.fail("kExtension goes past channelSize");
+    if (c.transpose && size != 2) core.fail("only fractals of 16-bit elements are transposed; use LoadDataWithTranspose");
+    if (c.dst.space == Space::L0B && !c.transpose) core.fail("into L0B, the simulated device loads with enTranspose");
+    if (c.dst.space == Space::L0A && c.transpose) core.fail("into L0A, the simulated device loads without enTranspose");
+    const uint64_t across = static_cast<uint64_t>(c.k) / c0;
+    for (uint64_t i = 0; i < static_cast<uint64_t>(c.m) / kSide; ++i)
+        for (uint64_t j = 0; j < across; ++j) {
+            const uint64_t row = static_cast<uint64_t>(c.m_start) + i * kSide, col = static_cast<uint64_t>(c.k_start) / c0 + j;
+            if (row + kSide > rows) core.fail("mExtension goes past the image");
+            const uint64_t from = (col * rows + row) * kBlock, to = (i * across + j) * kFractal;
+            Load2D one;
+            one.dst = c.dst, one.src = c.src;
+            if (c.transpose) turn_square(core, one, to, to, from);
+            else copy_fractal(core, one, to, from);
         }
-        for (uint64_t x = 0; x < kSide; ++x)
-            for (uint64_t y = 0; y < kSide; ++y) std::memcpy(d + 2 * (y * kSide + x), s + 2 * (x * kSide + y), 2);
+}
+
+void ascsim_fill(const ascsim::Fill& c) {
+    using namespace ascsim;
+    Core& core = current();
+    const bool into_l1 = c.dst.space == Space::L1;
+    core.issue(into_l1 ? Pipe::MTE2 : Pipe::MTE1, c.line, "InitConstValue");
+    if (!into_l1 && c.dst.space != Space::L0A && c.dst.space != Space::L0B) core.fail("the destination lies in L1, L0A or L0B");
+    check_aligned(core, c.dst, c.dst.space, "the destination");
+    if (c.repeat > 32767 || c.blocks > 32767 || c.gap > 32767) core.fail("a parameter is out of its range");
+    const uint64_t unit = into_l1 ? kBlock : kFractal, size = size_of(c.dst.dtype);
+    for (int64_t i = 0; i < c.repeat; ++i) {
+        const uint64_t to = static_cast<uint64_t>(i * (c.blocks + c.gap)) * unit, bytes = static_cast<uint64_t>(c.blocks) * unit;
+        core.touch_write(c.dst, to, bytes);
+        for (uint64_t at = 0; at < bytes; at += size) {
+            uint8_t* d = core.bytes_at(c.dst, to + at, size);
+            if (is_float(c.dst.dtype)) store_float(c.dst.dtype, d, c.value);
+            else store_integer(c.dst.dtype, d, static_cast<int64_t>(c.value));
+        }
     }
 }
 
@@ -85,7 +167,8 @@ void ascsim_mmad(const ascsim::Mmad& m) {
     core.check_unit(Pipe::M, true);
     check_mmad(core, m);
     if (m.m == 0 || m.n == 0 || m.k == 0) return;
-    const uint64_t k0 = kBlock / size_of(m.a.dtype), m_blocks = up(m.m, kSide), n_blocks = up(m.n, kSide), k_blocks = up(m.k, k0);
+    const uint64_t k0 = kBlock / size_of(m.a.dtype), m_blocks = up(m.m, kSide), n_blocks = up(m.n, kSide);
+    const uint64_t k_blocks = m.whole_squares && k0 < kSide ? up(m.k, kSide) * kSide / k0 : up(m.k, k0);
     const auto a = core.arch.loads_fractals_zz ? operand(core, m.a, m.m, m.k, k_blocks, 1) : operand(core, m.a, m.m, m.k, 1, m_blocks);
     const auto b = operand(core, m.b, m.n, m.k, 1, n_blocks);
     const auto k = static_cast<size_t>(m.k);
@@ -93,12 +176,18 @@ void ascsim_mmad(const ascsim::Mmad& m) {
         for (uint64_t col = 0; col < static_cast<uint64_t>(m.n); col += kSide) {
             const uint64_t lanes = std::min(kSide, static_cast<uint64_t>(m.n) - col);
             const uint64_t at = ((col / kSide * m_blocks + row / kSide) * kSide * kSide + row % kSide * kSide) * 4;
-            if (!m.starts_from_zero) core.touch_read(m.c, at, lanes * 4);
+            if (m.unit_flag != 0) core.unit_flag(m.c, at, lanes * 4, m.unit_flag);
+            if (!m.starts_from_zero) core.touch_read(m.c, at, lanes * 4, false);
+            const std::vector<uint8_t> before(core.defined_at(m.c, at), core.defined_at(m.c, at) + lanes * 4);
             core.touch_write(m.c, at, lanes * 4);
             uint8_t* out = core.bytes_at(m.c, at, lanes * 4);
             for (uint64_t j = 0; j < lanes; ++j) {
-                const float* x = &a[row * k];
-                const float* y = &b[(col + j) * k];
+                const float* x = &a.rows[row * k];
+                const float* y = &b.rows[(col + j) * k];
+                if (!a.whole[row] || !b.whole[col + j] || (!m.starts_from_zero && before[4 * j] == 0)) {
+                    std::memset(core.defined_at(m.c, at + 4 * j), 0, 4);
+                    continue;
+                }
                 if (m.c.dtype == DType::F32) {
                     float sum = m.starts_from_zero ? 0.0f : static_cast<float>(load_float(DType::F32, out + 4 * j));
                     for (size_t i = 0; i < k; ++i) sum += x[i] * y[i];
@@ -133,6 +222,7 @@ void ascsim_fixpipe(const ascsim::Fixpipe& f) {
             const uint64_t lanes = std::min(kSide, static_cast<uint64_t>(f.n) - col);
             const uint64_t from = (col / kSide * static_cast<uint64_t>(f.src_stride) * kSide + row * kSide) * 4;
             const uint64_t to = (row * static_cast<uint64_t>(f.dst_stride) + col) * size;
+            if (f.unit_flag != 0) core.unit_flag(f.src, from, lanes * 4, f.unit_flag);
             core.touch_read(f.src, from, lanes * 4);
             core.touch_write(f.dst, to, lanes * size);
             const uint8_t* s = core.bytes_at(f.src, from, lanes * 4);

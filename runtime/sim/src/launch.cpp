@@ -1,6 +1,7 @@
 // A launch: every core is a fiber. They run in a random order that a seed fixes, and change where one waits for another.
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "machine.hpp"
 
@@ -90,6 +91,13 @@ std::string Launch::run(const void* args) {
     return fault_;
 }
 
+double Launch::seconds_over() const {
+    const char* text = std::getenv("ASCSIM_SECONDS");
+    const double limit = text != nullptr ? std::strtod(text, nullptr) : 600;
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began_;
+    return passed.count() > limit ? limit : 0;
+}
+
 void Launch::yield() { swapcontext(&fibers_[static_cast<size_t>(running_)]->context, &the_scheduler); }
 
 std::vector<Core*> Launch::receivers(const Core& from, int mode) {
@@ -120,15 +128,27 @@ void Launch::cross_set(Core& from, int mode, Pipe pipe, int id) {
 void Launch::cross_wait(Core& core, int id) {
     auto& waiting = flags_[{core.number, id}];
     const size_t needed = core.cube && entry.kind == 2 ? static_cast<size_t>(entry.ratio) : 1;
-    while (waiting.size() < needed) yield();
-    for (size_t i = 0; i < needed; ++i) {
+    const auto first_of_each = [&] {
+        std::map<int, size_t> found;  // by sender: one that signals twice does not stand for another one
+        for (size_t i = 0; i < waiting.size(); ++i) found.emplace(waiting[i].from, i);
+        return found;
+    };
+    while (first_of_each().size() < needed) yield();
+    const auto taken = first_of_each();
+    std::vector<Message> left;
+    for (size_t i = 0, count = 0; i < waiting.size(); ++i) {
         const Message& m = waiting[i];
+        if (count == needed || taken.at(m.from) != i) {
+            left.push_back(m);
+            continue;
+        }
+        ++count;
         for (int q = 0; q < kPipes; ++q) core.seen[static_cast<size_t>(m.from)][q] = std::max(core.seen[static_cast<size_t>(m.from)][q], m.clock[q]);
         const auto& further = cores[static_cast<size_t>(m.from)]->seen;
         for (size_t c = 0; c < further.size(); ++c)
             for (int q = 0; q < kPipes; ++q) core.seen[c][q] = std::max(core.seen[c][q], further[c][q]);
     }
-    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(needed));
+    waiting = left;
     progress_ = true;
 }
 

@@ -102,6 +102,10 @@ uint32_t Core::issue(Pipe pipe, int at, const char* what) {
     for (int q = 0; q < kPipes; ++q) known[p][q] = std::max(known[p][q], scalar[q]);
     known[p][static_cast<int>(Pipe::S)] = issued[static_cast<int>(Pipe::S)];  // the scalar unit waits for itself
     seq_ = ++issued[p];
+    constexpr uint32_t kLook = 1024;  // a look at the clock takes longer than many an instruction
+    if (seq_ % kLook == 0)
+        if (const double limit = launch_.seconds_over(); limit > 0)
+            fail("the kernel has run for more than " + std::to_string(static_cast<int64_t>(limit)) + " seconds; ASCSIM_SECONDS in the environment allows more");
     return seq_;
 }
 
@@ -135,19 +139,42 @@ uint8_t* Core::bytes_at(const Ref& ref, uint64_t from, uint64_t bytes) {
     return local.data.data() + ref.addr + from;
 }
 
-void Core::touch_read(const Ref& ref, uint64_t from, uint64_t bytes) {
+void Core::touch_read(const Ref& ref, uint64_t from, uint64_t bytes, bool needs_all) {
     if (bytes == 0) return;
     bytes_at(ref, from, bytes);
     if (ref.space == Space::GM) return touch_global(ref, from, bytes, false);
     auto& local = memory[static_cast<int>(ref.space)];
     const uint64_t first = ref.addr + from, last = first + bytes;
-    if (const void* hole = std::memchr(local.defined.data() + first, 0, bytes))
+    if (const void* hole = needs_all ? std::memchr(local.defined.data() + first, 0, bytes) : nullptr)
         fail(std::string("reads byte ") + std::to_string(static_cast<const uint8_t*>(hole) - local.defined.data()) + " of " +
              name_of(ref.space) + ", which nothing has written");
     for (uint64_t b = first / kBlock; b * kBlock < last; ++b) {
         Shadow& s = local.shadow[b];
         if (s.write.bytes & block_mask(first, last, b)) require_known(s.write, "read after write", name_of(ref.space), b * kBlock);
         s.reads[static_cast<int>(pipe_)] = seq_;
+    }
+}
+
+uint8_t* Core::defined_at(const Ref& ref, uint64_t from) {
+    return memory[static_cast<int>(ref.space)].defined.data() + ref.addr + from;
+}
+
+// The hardware's own order between products and the fixpipe, unit by unit; whoever waits for what never comes hangs.
+void Core::unit_flag(const Ref& ref, uint64_t from, uint64_t bytes, int flag) {
+    constexpr uint64_t kUnit = 512;
+    const int m = static_cast<int>(Pipe::M), fix = static_cast<int>(Pipe::FIX);
+    if (bytes == 0) return;
+    for (uint64_t u = (ref.addr + from) / kUnit; u <= (ref.addr + from + bytes - 1) / kUnit; ++u) {
+        Unit& unit = units_[u];
+        if (pipe_ == Pipe::M) {
+            if (unit.full && unit.products != seq_) fail("a unit of L0C is full (unitFlag 3) and no Fixpipe has taken it: the core waits for ever");
+            known[m][fix] = std::max(known[m][fix], unit.taken);
+            if (flag == 3) unit.full = true, unit.products = seq_;
+        } else {
+            if (!unit.full && unit.taken != seq_) fail("a unit of L0C was not filled by a product with unitFlag 3: the core waits for ever");
+            known[fix][m] = std::max(known[fix][m], unit.products);
+            unit.full = false, unit.taken = seq_;
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -76,6 +77,12 @@ struct Event {
     Clock clock{};
 };
 
+// 512 bytes of L0C under the unit flag: full from the last product until the fixpipe has taken them.
+struct Unit {
+    bool full = false;
+    uint32_t products = 0, taken = 0;
+};
+
 class Launch;
 
 class Core {
@@ -84,9 +91,11 @@ public:
 
     // An instruction begins: gives its number. Everything it touches is named by `reads` and `writes` after that.
     uint32_t issue(Pipe, int line, const char* what);
-    void touch_read(const Ref&, uint64_t from, uint64_t bytes);
+    void touch_read(const Ref&, uint64_t from, uint64_t bytes, bool needs_all = true);
     void touch_write(const Ref&, uint64_t from, uint64_t bytes);
     uint8_t* bytes_at(const Ref&, uint64_t from, uint64_t bytes);
+    uint8_t* defined_at(const Ref&, uint64_t from);  // a byte for each byte of a local memory: whether it was written
+    void unit_flag(const Ref&, uint64_t from, uint64_t bytes, int flag);
 
     void barrier(Pipe);
     void set_flag(Pipe from, Pipe to, int id);
@@ -120,6 +129,7 @@ private:
     uint32_t seq_ = 0;
     std::map<std::array<int, 3>, Event> events_;
     std::map<uint64_t, Queue> queues_;
+    std::map<uint64_t, Unit> units_;
 };
 
 // Device memory that a program has allocated.
@@ -139,6 +149,7 @@ public:
     void sync_all(Core&);
     void yield();
     Allocation* find(uint64_t address);
+    double seconds_over() const;  // the limit, if the kernel has run for longer than that; else 0
 
     const Entry& entry;
     const Arch& arch;
@@ -146,6 +157,7 @@ public:
     std::vector<std::unique_ptr<Core>> cores;
 
 private:
+    const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
     struct Fiber {
         ucontext_t context;
         std::vector<uint8_t> stack;

@@ -30,7 +30,7 @@ SHARED: Final = ("threads", "none", "int", "float", "bool", "tuple", "function",
     "again", "launch", "ignored", "scratch")  # fmt: skip
 _KERNEL: Final = ("shared", "arity", "names", "defaults", "python", "before", "after", "entries", "table", "grids",
     "turn")  # fmt: skip
-_ENTRY: Final = ("body", "scratch", "cost", "threads", "unbounded", "pool", "least", "steps")
+_ENTRY: Final = ("body", "scratch", "cost", "threads", "unbounded", "pool", "least", "group", "steps")
 # Where objects of Python and numpy keep what is read of them.
 _OBJECT: Final = MappingProxyType({"type": 8, "size": 16, "list.items": 24, "tuple.items": tuple.__basicsize__,
     "bytes.content": bytes.__basicsize__ - 1})  # fmt: skip
@@ -179,7 +179,8 @@ class Table:
         pool = program.backend.record
         head = {"body": program.executable.address, "scratch": program.artifact.pages, "cost": cost,
             "threads": self.threads, "unbounded": not program.artifact.bounded,
-            "pool": ctypes.addressof(pool), "least": at_least(program.artifact.cost)}  # fmt: skip
+            "pool": ctypes.addressof(pool), "least": at_least(program.artifact.cost),
+            "group": program.artifact.group}  # fmt: skip
         self.keep.append(pool)
         words = [*(head[name] for name in _ENTRY[:-1]), *made.words()]
         return (ctypes.c_int64 * len(words))(*words)

@@ -102,7 +102,9 @@ parallel:
   %state = call ptr @word(ptr %pool, i64 1)
   %least.p = getelementptr i64, ptr %entry, i64 <e.least>
   %least = load i64, ptr %least.p
-  call void %run(ptr %state, ptr %body, ptr %block, i64 %programs, i64 %threads, i64 %least)
+  %group.p = getelementptr i64, ptr %entry, i64 <e.group>
+  %group = load i64, ptr %group.p
+  call void %run(ptr %state, ptr %body, ptr %block, i64 %programs, i64 %threads, i64 %least, i64 %group)
   ret void
 }
 

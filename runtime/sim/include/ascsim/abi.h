@@ -67,13 +67,30 @@ struct Load2D {
     Ref dst, src;
     int64_t start = 0, repeat = 1, src_stride = 0, dst_gap = 0;
     bool transpose = false;
+    bool pairs = false;        // LoadDataWithTranspose: `start` and `src_stride` count squares, not fractals
+    int64_t fractal_gap = 0;   // between the two fractals of a square
+    int line = 0;
+};
+
+struct Load3D {
+    Ref dst, src;
+    int64_t height = 0, width = 0, channels = 0, k = 0, m = 0, k_start = 0, m_start = 0;
+    bool plain = true;  // a filter of one pixel, steps of one, no padding
+    bool transpose = false;
+    int line = 0;
+};
+
+struct Fill {
+    Ref dst;
+    int64_t repeat = 1, blocks = 0, gap = 0;
+    double value = 0;
     int line = 0;
 };
 
 struct Mmad {
     Ref c, a, b, bias;
     int64_t m = 0, n = 0, k = 0;
-    bool starts_from_zero = true, has_bias = false;
+    bool starts_from_zero = true, has_bias = false, whole_squares = false;
     int unit_flag = 0;
     int line = 0;
 };
@@ -104,6 +121,8 @@ void ascsim_vector(const ascsim::Vector&);
 void ascsim_copy(const ascsim::Copy&);
 void ascsim_nd2nz(const ascsim::Nd2Nz&);
 void ascsim_load2d(const ascsim::Load2D&);
+void ascsim_load3d(const ascsim::Load3D&);
+void ascsim_fill(const ascsim::Fill&);
 void ascsim_mmad(const ascsim::Mmad&);
 void ascsim_fixpipe(const ascsim::Fixpipe&);
 void ascsim_scalar_read(const ascsim::Ref&, void* value, int line);

@@ -15,6 +15,35 @@ struct LoadData2DParams {
     uint8_t addrMode = 0;
 };
 
+template <typename T>
+struct LoadData3DParamsV2 {
+    uint8_t padList[4] = {0, 0, 0, 0};
+    uint16_t l1H = 0, l1W = 0, channelSize = 0, kExtension = 0, mExtension = 0, kStartPt = 0, mStartPt = 0;
+    uint8_t strideW = 1, strideH = 1, filterW = 1, filterH = 1, dilationFilterW = 1, dilationFilterH = 1;
+    bool enTranspose = false, enSmallK = false;
+    T padValue = T(0);
+    bool filterSizeW = false, filterSizeH = false, fMatrixCtrl = false;
+};
+
+struct LoadData2dTransposeParams {
+    uint16_t startIndex = 0;
+    uint8_t repeatTimes = 0;
+    uint16_t srcStride = 0, dstGap = 0, dstFracGap = 0;
+    uint8_t addrMode = 0;
+    LoadData2dTransposeParams() = default;
+    LoadData2dTransposeParams(uint16_t start, uint8_t repeat, uint16_t stride, uint16_t gap, uint16_t fractalGap)
+        : startIndex(start), repeatTimes(repeat), srcStride(stride), dstGap(gap), dstFracGap(fractalGap) {}
+};
+
+template <typename T>
+struct InitConstValueParams {
+    uint16_t repeatTimes = 0, blockNum = 0, dstGap = 0;
+    T initValue = T(0);
+    InitConstValueParams() = default;
+    InitConstValueParams(uint16_t repeat, uint16_t blocks, uint16_t gap, T value)
+        : repeatTimes(repeat), blockNum(blocks), dstGap(gap), initValue(value) {}
+};
+
 struct MmadParams {
     uint16_t m = 0, n = 0, k = 0;
     bool isBias = false;
@@ -53,12 +82,43 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
     ascsim_load2d(c);
 }
 
+template <typename T>
+void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<T>& p,
+              int line = __builtin_LINE()) {
+    ascsim::Load3D c;
+    c.dst = dst.ref(), c.src = src.ref(), c.line = line;
+    c.height = p.l1H, c.width = p.l1W, c.channels = p.channelSize, c.k = p.kExtension, c.m = p.mExtension;
+    c.k_start = p.kStartPt, c.m_start = p.mStartPt, c.transpose = p.enTranspose;
+    c.plain = p.strideW == 1 && p.strideH == 1 && p.filterW == 1 && p.filterH == 1 && !p.filterSizeW && !p.filterSizeH &&
+              p.padList[0] == 0 && p.padList[1] == 0 && p.padList[2] == 0 && !p.enSmallK;
+    ascsim_load3d(c);
+}
+
+template <typename T>
+void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2dTransposeParams& p,
+                           int line = __builtin_LINE()) {
+    ascsim::Load2D c;
+    c.dst = dst.ref(), c.src = src.ref(), c.line = line;
+    c.start = p.startIndex, c.repeat = p.repeatTimes, c.src_stride = p.srcStride, c.dst_gap = p.dstGap;
+    c.transpose = true, c.pairs = true, c.fractal_gap = p.dstFracGap;
+    ascsim_load2d(c);
+}
+
+template <typename T>
+void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& p, int line = __builtin_LINE()) {
+    ascsim::Fill c;
+    c.dst = dst.ref(), c.line = line;
+    c.repeat = p.repeatTimes, c.blocks = p.blockNum, c.gap = p.dstGap, c.value = static_cast<double>(p.initValue);
+    ascsim_fill(c);
+}
+
 template <typename C, typename A, typename B>
 void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>& b, const MmadParams& p,
           int line = __builtin_LINE()) {
     ascsim::Mmad m;
     m.c = c.ref(), m.a = a.ref(), m.b = b.ref(), m.line = line;
     m.m = p.m, m.n = p.n, m.k = p.k, m.starts_from_zero = p.cmatrixInitVal, m.unit_flag = p.unitFlag;
+    m.whole_squares = p.kDirectionAlign;
     ascsim_mmad(m);
 }
 
@@ -68,6 +128,7 @@ void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>
     ascsim::Mmad m;
     m.c = c.ref(), m.a = a.ref(), m.b = b.ref(), m.bias = bias.ref(), m.has_bias = true, m.line = line;
     m.m = p.m, m.n = p.n, m.k = p.k, m.starts_from_zero = p.cmatrixInitVal, m.unit_flag = p.unitFlag;
+    m.whole_squares = p.kDirectionAlign;
     ascsim_mmad(m);
 }
 

@@ -101,6 +101,10 @@ namespace AscendC {
 
 using TEventID = int32_t;
 
+// The scalar unit computes with no bfloat16.
+inline float ToFloat(const bfloat16_t& value) { return value; }
+inline bfloat16_t ToBfloat16(const float& value) { return value; }
+
 enum class TPosition : uint8_t { GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM, C2PIPE2GM };
 using QuePosition = TPosition;
 

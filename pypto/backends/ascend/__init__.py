@@ -1,0 +1,1 @@
+"""Ascend: Tile IR to Block IR, and Block IR to Ascend C."""

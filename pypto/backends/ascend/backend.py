@@ -1,0 +1,171 @@
+"""Ascend as a `Backend`: Ascend C, the toolkit's compiler and a device behind one face."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from pypto.backends.ascend.blockir import BlockKernel
+from pypto.backends.ascend.pipeline import lowered
+from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.toolchain import Toolchain, user_place, whole_line
+from pypto.backends.base import FIXED_SLOTS, Artifact, Slot, timed
+from pypto.errors.device import DeviceFault
+from pypto.ir.core import Function
+from pypto.loc import Loc
+
+Lower = Callable[[Function, AscendTarget], tuple[BlockKernel, str]]
+_COST: Final = 1000.0  # nanoseconds of a program, which nobody asks for: all cores take part in any case
+_LINE: Final = re.compile(r"\bline (\d+)")
+
+
+class Handle(Protocol):
+    """What the runtime gives for device memory or a kernel: an object that holds it as long as it lives."""
+
+    @property
+    def address(self) -> int: ...
+
+
+class Runner(Protocol):
+    """A device, as the runtime offers it."""
+
+    epoch: int
+
+    def load(self, binary: bytes, kind: str) -> Any: ...
+
+    def empty(self, size: int) -> Handle: ...
+
+    def launch(self, function: Any, blocks: int, arguments: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class Code:
+    """What an artifact of this backend holds: the text, for people and for faults, and the binary."""
+
+    kind: str
+    workspace: int
+    file: str
+    line: int
+    text: str
+    binary: bytes
+
+    def to_bytes(self) -> bytes:
+        text = self.text.encode()
+        head = {"kind": self.kind, "workspace": self.workspace, "file": self.file, "line": self.line, "text": len(text)}
+        header = json.dumps(head, sort_keys=True).encode()
+        return len(header).to_bytes(8, "little") + header + text + self.binary
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Code:
+        start = 8 + int.from_bytes(data[:8], "little")
+        head = json.loads(data[8:start])
+        end = start + head.pop("text")
+        return Code(**head, text=data[start:end].decode(), binary=data[end:])
+
+
+@dataclass
+class Loaded:
+    """A kernel on a device; it is loaded anew after the device was reset."""
+
+    name: str
+    abi: tuple[Slot, ...]
+    code: Code
+    runner: Runner | None
+    epoch: int = -1
+    function: Any = None
+    address: int = 0  # no code of the host
+
+    def ready(self, runner: Runner) -> Any:
+        if self.epoch != runner.epoch or self.function is None:
+            self.function = runner.load(self.code.binary, self.code.kind).function(self.name, self)
+            self.epoch = runner.epoch
+        return self.function
+
+
+@dataclass(eq=False)
+class AscendBackend:
+    """Compiles for one chip with one toolkit, and launches on one device; without them it makes text alone."""
+
+    target: AscendTarget
+    find: Callable[[], Path] | None = None
+    runner: Callable[[], Runner] | None = None
+    form: str = ""
+    lower: Lower = lowered
+    name: str = "ascend"
+    keeps_places: bool = True  # a fault names the user's line, so the places of ops are part of what is compiled
+    found: list[Toolchain] = field(default_factory=list)
+
+    @property
+    def toolchain(self) -> Toolchain | None:
+        if not self.found and self.find:
+            self.found.append(Toolchain(self.find(), self.form))
+        return self.found[0] if self.found else None
+
+    def key_parts(self) -> tuple[tuple[str, str], ...]:
+        chain = self.toolchain
+        return ("target", repr(self.target)), *(chain.key_parts() if chain else (("form", "text"),))
+
+    def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
+        with timed(timings, "codegen"):
+            kernel, text = self.lower(function, self.target)
+        with timed(timings, "toolchain"):
+            chain = self.toolchain
+            file = kernel.file or function.loc.file
+            binary = chain.compile(text, kernel.name, kernel.kind, self.target.flag, file) if chain else b""
+        code = Code(kernel.kind, kernel.workspace, file, function.loc.line, text, binary)
+        return Artifact(kernel.name, kernel.slots, 0, _COST, code.to_bytes())
+
+    def load(self, artifact: Artifact) -> Loaded:
+        return Loaded(artifact.name, artifact.abi, Code.from_bytes(artifact.code), self.runner and self.runner())
+
+    def run(self, executable: Loaded, args: int, programs: int, cost: float, threads: int) -> None:
+        """Queue the kernel with the argument block at an address; the device's `synchronize` waits for it."""
+        runner, code = executable.runner, executable.code
+        assert runner is not None, "what was compiled for a chip alone has nothing to run on"
+        function, blocks = executable.ready(runner), min(programs, self.cores(code.kind))
+        words = (ctypes.c_int64 * (FIXED_SLOTS + len(executable.abi))).from_address(args)
+        workspace = runner.empty(code.workspace * blocks) if code.workspace else None
+        runner.launch(function, blocks, packed(executable.abi, words, workspace.address if workspace else None))
+
+    def cores(self, kind: str) -> int:
+        """Blocks of a kernel that run at once."""
+        return self.target.vector_cores if kind == "vector" else self.target.cube_cores
+
+    def fault(self, device: str, words: str, kernels: tuple[Loaded, ...]) -> DeviceFault:
+        """A kernel's fault, at the user's line where the device tells one."""
+        said = [k for k in kernels if words.startswith(f"{k.name},")] or list(kernels)
+        names = ", ".join(dict.fromkeys(k.name for k in said)) or "a kernel"
+        place = place_of(said[0], words) if len({id(k) for k in said}) == 1 else None
+        plain = _LINE.sub(r"line \1 of the Ascend C", words.strip().removeprefix(f"{names}, "))
+        return DeviceFault(place, kernel=names, device=device, words=plain)
+
+
+def place_of(kernel: Loaded, words: str) -> Loc:
+    code = kernel.code
+    line = _LINE.search(words)
+    found = user_place(code.text, int(line[1]), kernel.name, code.file) if line else None
+    return found or whole_line(code.file, code.line, kernel.name)
+
+
+def packed(abi: tuple[Slot, ...], words: Any, workspace: int | None) -> bytes:
+    """The arguments as the device takes them: each at a multiple of its size, at least of 4."""
+    data = bytearray()
+    for slot, word in zip(abi, words[FIXED_SLOTS:], strict=True):
+        size = max(1, slot.dtype.bits // 8) if slot.kind == "scalar" else 8
+        append(data, (word & (1 << 64) - 1).to_bytes(8, "little")[:size])
+    for number in words[:3]:
+        append(data, struct.pack("<i", number))
+    if workspace is not None:
+        append(data, struct.pack("<Q", workspace))
+    return bytes(data) + bytes(-len(data) % 8)
+
+
+def append(data: bytearray, value: bytes) -> None:
+    data.extend(bytes(-len(data) % max(4, len(value))))
+    data.extend(value)

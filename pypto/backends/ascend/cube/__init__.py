@@ -1,0 +1,1 @@
+"""The cube core: products of tiles, as instructions of Block IR."""

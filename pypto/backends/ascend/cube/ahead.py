@@ -1,0 +1,98 @@
+"""The cube core works ahead: what it sends in a step of a loop is made one step before what it takes in that step.
+
+    for j in steps:  s = q kᵀ, sent; p, received; o = p v, sent
+
+becomes, with one more step, ``s`` of step j beside ``o`` of step j - 1, so that the vector cores find the next ``s``
+when they are done with ``p``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pypto.backends.ascend.cube.operands import Span
+from pypto.backends.ascend.cube.sides import Sides, Site
+from pypto.backends.ascend.lower.region import is_natural
+from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ops.build import OpBuilder
+
+
+def ahead(sides: Sides) -> Function:
+    """The cube core's side with loops that begin a step before they end one."""
+    return rewrite(sides.cube, lambda r, op: loop_ahead(r, op, sides), OpBuilder)
+
+
+def loop_ahead(r: Rewriter[OpBuilder], op: Op, sides: Sides) -> Sequence[Value] | None:
+    """A loop in two halves; other ops, whose copies keep their marks."""
+    marks = sides.marks
+    first = sent_first(op, marks) if op.name == "for" and not op.results and is_natural(op.operands[0]) else set()
+    if not first:
+        made = r.copy(op)
+        if op in marks:
+            marks[made] = marks[op]
+        return made.results
+    (body,), b = op.regions, r.builder
+    start, stop, step = r.operands(op)
+    index = Value(body.args[0].type, body.args[0].hint)
+    inside = Region([index])
+    with b.inside(inside):
+        begun = half(r, [x for x in body.body if x in first], b.emit("lt", index, stop), body.args[0], index)
+        before = b.emit("sub", index, step)
+        sides.natural.add(before)
+        ended = half(r, needed(body, first), b.emit("ge", before, start), body.args[0], before)
+        sides.spans.update({begun: Span(index, stop), ended: Span(before, stop)})
+        b.create("yield")
+    b.create("for", (start, b.emit("add", stop, step), step), {}, (), (inside,))
+    return ()
+
+
+def half(r: Rewriter[OpBuilder], ops: list[Op], condition: Value, old: Value, index: Value) -> Op:
+    """Some ops of a step, where there is such a step."""
+    b, then, orelse = r.builder, Region(), Region()
+    r.mapping[old] = index
+    with b.inside(then):
+        for op in ops:
+            r.visit(op)
+        b.create("yield")
+    with b.inside(orelse):
+        b.create("yield")
+    return b.create("if", (condition,), {}, (), (then, orelse))
+
+
+def sent_first(loop: Op, marks: dict[Op, Site]) -> set[Op]:
+    """What is sent in a step without what is received in it, and all that it is made of; nothing if that is all."""
+    body = loop.regions[0].body
+    received = {op for op in body if op in marks and op.name == "tile_load"}
+    sent = [op for op in body if op in marks and op.name == "tile_store"]
+    if any(op.regions for op in body) or not received:
+        return set()
+    makers = {v: op for op in body for v in op.results}
+    found: set[Op] = set()
+    for op in sent:
+        cone = behind(op, makers)
+        if not cone & received:
+            found |= cone
+    return found if found and any(op not in found for op in sent) else set()
+
+
+def needed(body: Region, first: set[Op]) -> list[Op]:
+    """The rest of a step, with what of the first half it needs, too."""
+    makers = {v: op for op in body.body for v in op.results}
+    rest: set[Op] = set()
+    for op in body.body:
+        if op not in first and not op.results:
+            rest |= behind(op, makers)
+    return [op for op in body.body if op in rest]
+
+
+def behind(op: Op, makers: dict[Value, Op]) -> set[Op]:
+    """An op and all that it is made of."""
+    found, todo = {op}, [op]
+    while todo:
+        for v in todo.pop().operands:
+            maker = makers.get(v)
+            if maker is not None and maker not in found:
+                found.add(maker)
+                todo.append(maker)
+    return found

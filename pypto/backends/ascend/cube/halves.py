@@ -1,0 +1,103 @@
+"""The two vector cores of a block take half of the rows each, where no row needs another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pypto.backends.ascend.cube.parts import source_of
+from pypto.backends.ascend.cube.sides import Sides, Site
+from pypto.backends.ascend.lower.dims import Families, Place, families
+from pypto.backends.ascend.lower.split import Parts, may_part, size_of
+from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.types import TileType, int64
+from pypto.ops.build import OpBuilder
+from pypto.ops.memory import Access
+
+SUB_BLOCK = "sub_block"  # the argument that is a vector core's number in its block
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A part of a core's rows: `part` is the first one of `size`, of `rows` in all."""
+
+    part: Value
+    size: int
+    rows: int
+
+
+def halved(sides: Sides, parts: int = 1) -> tuple[Function, Chunk | None] | None:
+    """The vector cores' side for one of two cores, in so many parts; None where its rows are not its own."""
+    function, found = sides.vector, families(sides.vector)
+    rows = family_of_rows(sides, found)
+    if rows is None or rows in found.fixed or size_of(rows) % (2 * parts) or not may_part(function, found, rows):
+        return None
+    if parts > 1 and not comes_once(sides):
+        return None
+    outer = Region([Value(a.type, a.hint) for a in function.args])
+    core, part = Value(TileType((), int64), SUB_BLOCK), Value(TileType((), int64), "part")
+    outer.args.append(core)
+    b = OpBuilder(outer, function.loc)
+    half, size = size_of(rows) // 2, size_of(rows) // 2 // parts
+    mapping = dict(zip(function.args, outer.args[:-1], strict=True))
+    start = b.emit("mul", core, b.constant(half, int64))
+    inside = Region([part]) if parts > 1 else outer
+    bounds = tuple(b.constant(n, int64) for n in (0, half, size))
+    with b.inside(inside):
+        start = b.emit("add", start, part) if parts > 1 else start
+        copy = Half(b, found, {rows: size}, {rows: start}, mapping, sides.marks)
+        for op in function.body.body:
+            copy.op(op)
+        b.create("yield")
+    if parts > 1:
+        b.create("for", bounds, {}, (), (inside,))
+        b.create("yield")
+    sides.marks.update(copy.marked)
+    chunk = Chunk(part, size, half) if parts > 1 else None
+    return Function(function.name, outer, dict(function.attrs), function.loc), chunk
+
+
+def comes_once(sides: Sides) -> bool:
+    """Whether tiles only come from the cube core, once in a program each."""
+    marked = [op for op in sides.vector.walk() if op in sides.marks]
+    return all(op.name == "tile_load" and any(op is x for x in sides.vector.body.ops) for op in marked)
+
+
+def family_of_rows(sides: Sides, found: Families) -> Place | None:
+    """The rows of all tiles that go over, where they are as many: products tie them to each other."""
+    marked = [op for op in sides.vector.walk() if op in sides.marks]
+    tiles = [op.result if op.results else Access.of(op).value for op in marked]
+    places = [(v, len(v.shape) - 2) for v in tiles if v is not None]
+    if len({size_of(place) for place in places}) != 1 or not same_rows(sides):
+        return None
+    for place in places:
+        found.tie(place, places[0])
+    return found.root(places[0])
+
+
+def same_rows(sides: Sides) -> bool:
+    """Whether what goes to the cube core are left operands alone: their rows are those of the products."""
+    rights = [op.operands[1] for op in sides.cube.walk() if op.name == "dot"]
+    found = [source_of(v, tuple(range(len(v.shape)))) for v in rights]
+    return not any(source is not None and source.load in sides.marks for source in found)
+
+
+@dataclass
+class Half(Parts):
+    """Copies ops for one half of the rows. What goes over is addressed from where that half begins."""
+
+    marks: dict[Op, Site] = field(default_factory=dict)
+    marked: dict[Op, Site] = field(default_factory=dict)
+
+    def plain(self, op: Op) -> tuple[Value, ...]:
+        if op not in self.marks:
+            return super().plain(op)
+        access, (start,), (half,) = Access.of(op), self.starts.values(), self.cuts.values()
+        base, *rest = (self.mapping[v] for v in op.operands)
+        rank = len(access.shape)
+        skipped = self.b.emit("mul", start, self.mapping[access.strides[rank - 2]])
+        rest[3 * rank - 2] = self.b.constant(half, int64)
+        attrs = {**op.attrs, "shape": (*access.shape[:-2], half, access.shape[-1])}
+        operands = (self.b.emit("addptr", base, skipped), *rest)
+        made = self.b.create(op.name, operands, attrs, tuple(map(self.type, op.results)))
+        self.marked[made] = self.marks[op]
+        return made.results

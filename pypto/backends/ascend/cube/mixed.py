@@ -1,0 +1,273 @@
+"""Kernels for both kinds of core: products on the cube core of each block, all else on its vector cores.
+
+A tile that goes over lies in the workspace, in two stages. Who makes it waits until a stage is free, and tells the
+others once it is there; who takes it tells back once it has been copied. For that each site has two flags; who takes
+tiles sets the second one in advance, and who makes them takes back at the end what nobody used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pypto.backends.ascend.blockir import (
+    BlockKernel,
+    Expr,
+    Instr,
+    Item,
+    Let,
+    Loop,
+    Param,
+    Scalar,
+    Word,
+    fold,
+)  # fmt: skip
+from pypto.backends.ascend.cube.ahead import ahead
+from pypto.backends.ascend.cube.halves import SUB_BLOCK, Chunk, halved
+from pypto.backends.ascend.cube.lower import CubeLowering, NotCube, lower_cube_op
+from pypto.backends.ascend.cube.parts import foreign, handled_ops, parts_of
+from pypto.backends.ascend.cube.restep import restep
+from pypto.backends.ascend.cube.sides import NoSides, Sides, Site, apart
+from pypto.backends.ascend.lower import grain_of, kernel_of, lower_op, programs
+from pypto.backends.ascend.lower.lowering import Lowering
+from pypto.backends.ascend.lower.scalars import compared
+from pypto.backends.ascend.lower.values import Pointer
+from pypto.backends.ascend.target import AscendTarget
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.types import int32, int64, uint8
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+
+STAGES = 2
+BETWEEN = 2  # the mode of flags between a cube core and the vector cores of its block
+ALIGNMENT = 512  # bytes, of tiles in the workspace
+
+
+@dataclass
+class Crossing:
+    """What both lowerings share: the arrays in the workspace, and whose turn it is in each."""
+
+    sides: Sides
+    is_cube: bool
+    arrays: dict[Value, tuple[Site, Param]] = field(default_factory=dict)
+    frees: dict[Op, list[Site]] = field(default_factory=dict)
+
+    def makes(self, site: Site) -> bool:
+        return site.to_cube != self.is_cube
+
+    def turn(self, site: Site) -> str:
+        """The variable that counts the tiles."""
+        return f"turn_{site.number}"
+
+    def wait(self, low: Lowering, number: int) -> None:
+        low.instr("CrossCoreWaitFlag", number)
+
+    def tell(self, low: Lowering, pipe: str, number: int) -> None:
+        low.instr("CrossCoreSetFlag", BETWEEN, Word(f"PIPE_{pipe}"), number)
+
+    def before(self, low: Lowering, site: Site) -> None:
+        """Wait for a stage to be free, or for a tile to be there."""
+        self.wait(low, free(site) if self.makes(site) else there(site))
+
+    def after(self, low: Lowering, site: Site) -> None:
+        """Tell that a tile is there, or that its stage is free."""
+        if self.makes(site):
+            self.tell(low, "FIX" if self.is_cube else "MTE3", there(site))
+        else:
+            self.tell(low, "MTE2", free(site))
+        low.assign(self.turn(site), Expr("+", (self.turn(site), 1)))
+
+    def opening(self) -> Iterator[Item]:
+        for site in self.sides.channels:
+            yield Let(self.turn(site), int32, 0)
+            if not self.makes(site):
+                yield from (flag_set("MTE2", free(site)) for _ in range(STAGES))
+
+    def closing(self) -> Iterator[Item]:
+        for site in self.sides.channels:
+            if self.makes(site):
+                yield from (Instr("CrossCoreWaitFlag", (free(site),)) for _ in range(STAGES))
+
+    def pointer(self, low: Lowering, op: Op) -> bool:
+        """Whether an op is the address of a tile in the workspace, which depends on whose turn it is."""
+        found = self.arrays.get(op.operands[0]) if op.name == "array_ptr" else None
+        if found is None:
+            return False
+        site, param = found
+        stage = Expr("i64", (Expr("%", (self.turn(site), STAGES)),))
+        start = low.variable("slot", int64, fold("*", stage, site.elements))  # under a name of its own, as turns change
+        low.env[op.result] = Pointer(param, start)
+        return True
+
+
+def there(site: Site) -> int:
+    return 2 * site.number
+
+
+def free(site: Site) -> int:
+    return 2 * site.number + 1
+
+
+def flag_set(pipe: str, number: int) -> Instr:
+    return Instr("CrossCoreSetFlag", (BETWEEN, Word(f"PIPE_{pipe}"), number))
+
+
+def lower_mixed(function: Function, target: AscendTarget, parts: int = 1) -> BlockKernel:
+    """A kernel for blocks of a cube core and its vector cores, which go through their rows in so many parts.
+
+    Raises
+    ------
+    NotCube
+        When its products cannot be made apart from what else it does; it says why.
+    """
+    try:
+        sides = apart(restep(function, target))
+    except NoSides as error:
+        raise NotCube(str(error)) from None
+    places, size = workspace(sides)
+    cube = cube_side(sides, places, target)
+    cube_body = programs(cube)
+    vector = vector_side(sides, places, target, cube, parts)
+    body = programs(vector)
+    made = kernel_of(vector, "mix", body)
+    hidden = {SUB_BLOCK, *(p.name for p in places)}
+    slots = tuple(slot for slot in made.slots if slot.arg not in hidden)
+    params = tuple(p for p in made.params if p.name not in hidden)
+    return BlockKernel(
+        made.name, "mix", (*params, Param("workspace", uint8, True)), (*cube.buffers, *vector.buffers),
+        around(vector.crossing, body), around(cube.crossing, cube_body), slots, size, made.file, made.noalias,
+    )  # fmt: skip
+
+
+def around(crossing: Crossing, body: Loop) -> tuple[Item, ...]:
+    return (*crossing.opening(), body, *crossing.closing())
+
+
+def workspace(sides: Sides) -> tuple[list[Param], int]:
+    """Where tiles lie in a block's part of the workspace, and its bytes."""
+    places, end = [], 0
+    for site in sides.channels:
+        places.append(Param(f"over_{site.number}", site.dtype, True, end))
+        end += -(-STAGES * site.elements * site.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+    return places, end
+
+
+def crossing_of(function: Function, sides: Sides, places: list[Param], is_cube: bool) -> Crossing:
+    by_name = {param.name: (site, param) for site, param in zip(sides.channels, places, strict=True)}
+    arrays = {arg: by_name[arg.hint] for arg in function.args if arg.hint in by_name}
+    return Crossing(sides, is_cube, arrays)
+
+
+# --- the cube core's side ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class CubeSide(CubeLowering):
+    crossing: Crossing = field(default_factory=lambda: Crossing(None, True))  # type: ignore[arg-type]  # always given
+
+
+def cube_side(sides: Sides, places: list[Param], target: AscendTarget) -> CubeSide:
+    function = ahead(sides)
+    parts = parts_of(function)
+    for op, reason in foreign(parts):
+        raise NotCube.at(op, reason)
+    low = CubeSide(function, target, grain_of(function), dispatch=cube_op)
+    low.parts, low.done = parts, handled_ops(parts)
+    low.crossing = crossing_of(function, sides, places, True)
+    low.natural |= sides.natural
+    for op in function.walk():
+        if op in sides.marks and op.name == "tile_load":
+            low.crossing.frees.setdefault(last_use(low, op), []).append(sides.marks[op])
+    return low
+
+
+def last_use(low: CubeSide, load: Op) -> Op:
+    """The op of a load's own region after which the tile is no longer needed."""
+    region = next(r for r in low.parts.regions() if load in r.ops)
+    ops = {op: i for i, op in enumerate(region.ops)}
+    inside = {inner: op for op in region.ops for inner in (op, *everything(op))}
+    users, todo = [load], [load.result]
+    while todo:
+        for user in low.parts.users.get(todo.pop(), []):
+            users.append(inside[user])
+            if user.name in ("permute", "reshape", "cast"):
+                todo.append(user.result)
+    return max(users, key=ops.__getitem__)
+
+
+def everything(op: Op) -> Iterator[Op]:
+    for region in op.regions:
+        for inner in region.ops:
+            yield inner
+            yield from everything(inner)
+
+
+def cube_op(low: Lowering, op: Op) -> None:
+    assert isinstance(low, CubeSide)
+    crossing, site = low.crossing, low.crossing.sides.marks.get(op)
+    low.loc = op.loc
+    if crossing.pointer(low, op):
+        return
+    if site is not None:
+        crossing.before(low, site)
+    span = crossing.sides.spans.get(op)
+    low.loops += [span] if span else []
+    lower_cube_op(low, op)
+    del low.loops[len(low.loops) - bool(span) :]
+    if site is not None and op.name == "tile_store":
+        crossing.after(low, site)
+    for done in crossing.frees.get(op, []):
+        crossing.after(low, done)
+
+
+# --- the vector cores' side -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class VectorSide(Lowering):
+    crossing: Crossing = field(default_factory=lambda: Crossing(None, False))  # type: ignore[arg-type]  # always given
+    shares_rows: bool = False
+    chunk: Chunk | None = None
+
+    def at_end(self, last: bool) -> Scalar:
+        """Whether the part of the rows is the first one, or the last one."""
+        if self.chunk is None:
+            return True
+        part = self.number(self.chunk.part)
+        return compared("==", part, self.chunk.rows - self.chunk.size if last else 0)
+
+
+def vector_side(sides: Sides, places: list[Param], target: AscendTarget, cube: CubeSide, parts: int) -> VectorSide:
+    """The other side, with the same parameters, and with names that differ."""
+    half = halved(sides, parts)
+    if parts > 1 and half is None:
+        raise NotCube("the vector cores cannot go through their rows in parts")
+    function, chunk = half or (sides.vector, None)
+    low = VectorSide(function, target, grain_of(function), params=cube.params, dispatch=vector_op)
+    low.taken = cube.taken
+    low.crossing = crossing_of(function, sides, places, False)
+    low.shares_rows, low.chunk = half is not None, chunk
+    low.natural.update(arg for arg in function.args if arg.hint == SUB_BLOCK)
+    return low
+
+
+def vector_op(low: Lowering, op: Op) -> None:
+    assert isinstance(low, VectorSide)
+    crossing, site = low.crossing, low.crossing.sides.marks.get(op)
+    low.loc = op.loc
+    if crossing.pointer(low, op):
+        return
+    if site is not None:
+        with low.when(low.at_end(last=False)):
+            crossing.before(low, site)
+    writes = TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)
+    with low.when(is_first() if writes and not low.shares_rows else True):
+        lower_op(low, op)
+    if site is not None:
+        with low.when(low.at_end(last=True)):
+            crossing.after(low, site)
+
+
+def is_first() -> Scalar:
+    """Both vector cores of a block compute everything, and one of them writes it."""
+    return compared("==", SUB_BLOCK, 0)

@@ -1,0 +1,166 @@
+"""Operands in GM: where they begin, how much of them exists, and which way round they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pypto.backends.ascend.blockir import Expr, Scalar, View, fold
+from pypto.backends.ascend.cube.layout import Side
+from pypto.backends.ascend.cube.linear import ONE, Linear, combined, linear
+from pypto.backends.ascend.cube.moves import MOST_PITCH, Pitch
+from pypto.backends.ascend.cube.parts import Source
+from pypto.backends.ascend.lower.lowering import Lowering
+from pypto.backends.ascend.lower.region import area_of, is_natural
+from pypto.backends.ascend.lower.values import Pointer
+from pypto.ir.core import Op, Value
+from pypto.ir.types import int32, int64
+from pypto.ops.memory import Access
+from pypto.passes.pattern import constant_of
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A number that goes on as long as it is below `stop`: a loop's index."""
+
+    index: Value
+    stop: Value
+
+    @staticmethod
+    def of(loop: Op) -> Span:
+        return Span(loop.regions[0].args[0], loop.operands[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand of a product in memory: `outer` by `depth` elements of it exist, along M or N and along K."""
+
+    side: Side
+    start: View
+    outer: Scalar
+    depth: Scalar
+    size: int  # along K
+    along: Scalar  # elements from one index along K to the next
+    pitch: Pitch
+
+    def view(self, k: Scalar) -> View:
+        """What lies from an index along K on."""
+        return View(self.start.of, fold("+", self.start.offset, fold("*", k, self.along)))
+
+
+def side_of(source: Source, is_left: bool) -> Side:
+    """Which way round an operand lies: along rows of memory runs K, unless its neighbours along K lie apart."""
+    access, d = source.access, source.dims[1 if is_left else 0]
+    apart = d is not None and access.shape[d] != 1 and constant_of(access.strides[d]) != 1
+    return Side(source.load.result.dtype, is_left, apart)
+
+
+def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None) -> Operand:
+    """An operand as it lies in memory, inside of a loop or of none."""
+    access, side = source.access, side_of(source, is_left)
+    area = area_of(low, access)
+    assert isinstance(area.base, Pointer)
+    start = low.let("at", int64, fold("+", area.base.offset, area.first))
+    outer, depth = source.dims if is_left else source.dims[::-1]
+    strides = [1 if d is None else low.number(access.strides[d]) for d in (outer, depth)]
+    counts = [existing(low, access, d, loop if d == depth else None, name) for d, name in
+              ((outer, "rows" if is_left else "cols"), (depth, "depth"))]  # fmt: skip
+    if area.exists is not True:
+        counts = [low.let("count", int32, Expr("?:", (area.exists, count, 0))) for count in counts]
+    pitch = Pitch.of(strides[1 if side.k_down else 0], MOST_PITCH, low.let)
+    return Operand(
+        side,
+        View(area.base.array, start),
+        counts[0],
+        counts[1],
+        1 if depth is None else access.shape[depth],
+        strides[1],
+        pitch,
+    )
+
+
+def existing(low: Lowering, access: Access, d: int | None, loop: Span | None, name: str) -> Scalar:
+    """How many indices of a dimension exist; `loop` is one that ends before there are none."""
+    if d is None or access.shape[d] == 1:
+        return 1
+    rest = fold("-", low.number(access.extents[d]), low.number(access.offsets[d]))
+    count = fold("min", rest, access.shape[d])
+    if not reaches(access, d, loop):
+        count = fold("max", count, 0)
+    if not is_natural(access.offsets[d], low.natural):
+        count = Expr("?:", (Expr(">=", (low.number(access.offsets[d]), 0)), count, 0))
+    return low.let(name, int32, count if isinstance(count, int) else Expr("i32", (count,)))
+
+
+def starts_inside(low: Lowering, source: Source) -> bool:
+    """Whether an operand never begins before its array."""
+    access = source.access
+    return all(d is None or access.shape[d] == 1 or inside(low, access, d) for d in source.dims)
+
+
+def inside(low: Lowering, access: Access, d: int) -> bool:
+    """Whether a tile begins at 0 or later, or else ends before 0: then it is so many tiles away."""
+    offset, size = access.offsets[d], access.shape[d]
+    if is_natural(offset, low.natural):
+        return True
+    form = linear(offset)
+    return form.number % size == 0 and all(factor % size == 0 for _, factor in form.terms)
+
+
+def surely_there(low: Lowering, source: Source, d: int | None, loop: Span | None) -> bool:
+    """Whether some of an operand exists along one of its dimensions, in every step of a loop."""
+    access = source.access
+    single = [i for i, n in enumerate(access.shape) if n == 1]
+    if any(not (linear(access.extents[i]) - linear(access.offsets[i]) - ONE).is_natural for i in single):
+        return False
+    if d is None or access.shape[d] == 1:
+        return True
+    return is_natural(access.offsets[d], low.natural) and reaches(access, d, loop)
+
+
+def reaches(access: Access, d: int, loop: Span | None) -> bool:
+    """Whether some of a dimension exists as long as a loop goes on."""
+    rest = linear(access.extents[d]) - linear(access.offsets[d])
+    if loop is None or (rest - ONE).is_natural:
+        return (rest - ONE).is_natural
+    return any(ends_with(rest, stop, loop, exactly=False) for stop in bounds(loop.stop))
+
+
+def ends_with(rest: Linear, stop: Value, loop: Span, exactly: bool = True) -> bool:
+    """Whether a dimension is used up when a loop's index gets to `stop`; not `exactly`: then or later."""
+    index, over = linear(loop.index), rest - (linear(stop) - linear(loop.index))
+    if not over.terms and (over.number == 0 if exactly else over.number >= 0):
+        return True
+    rounded = quotient(stop)
+    if rounded is None:
+        return False
+    number, size = rounded  # range(0, cdiv(number, size)), where `size` goes with each step
+    return rest == combined((number, 1), (index, -size))
+
+
+def quotient(stop: Value) -> tuple[Linear, int] | None:
+    """The number and the divisor of a quotient that is rounded up."""
+    while stop.op is not None and stop.op.name == "cast":
+        stop = stop.op.operands[0]
+    if stop.op is None or stop.op.name != "floordiv":
+        return None
+    top, size = stop.op.operands[0], constant_of(stop.op.operands[1])
+    added = top.op.operands if top.op is not None and top.op.name == "add" else ()
+    for x, y in (added, added[::-1]) if added else ():
+        if size is not None and constant_of(y) == int(size) - 1:
+            return linear(x), int(size)
+    return None
+
+
+def bounds(v: Value) -> Iterator[Value]:
+    """Numbers that a loop's end is at most."""
+    yield v
+    if v.op is not None and v.op.name in ("cast", "minimum"):
+        for x in v.op.operands:
+            yield from bounds(x)
+
+
+def missing(made: tuple[Scalar, Scalar], wanted: tuple[Scalar, Scalar]) -> Scalar:
+    """Whether there is less than is wanted."""
+    parts = [Expr("<", (a, b)) for a, b in zip(made, wanted, strict=True) if a != b]
+    return False if not parts else parts[0] if len(parts) == 1 else Expr("||", (parts[0], parts[1]))

@@ -1,0 +1,191 @@
+"""The table of instructions that Block IR may use: which unit runs them, what they read and write, and their limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+PIPES: Final = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
+EVENTS: Final = frozenset(
+    f"{of}_{to}"
+    for of, targets in {
+        "S": "V MTE2 MTE3 M FIX",
+        "V": "S V M MTE1 MTE2 MTE3",
+        "M": "S V MTE1 MTE2 FIX",
+        "MTE1": "V M MTE2 MTE3 FIX",
+        "MTE2": "S V M MTE1 MTE3 FIX",
+        "MTE3": "S V MTE1 MTE2 FIX",
+        "FIX": "S V M MTE1 MTE2 MTE3 FIX",
+    }.items()
+    for to in targets.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a structure of parameters: its C++ type, and what it is where nobody sets it."""
+
+    name: str
+    ctype: str
+    default: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A structure of parameters.
+
+    `by_name` are those that are set field by field, since the API's headers list the fields in another order than its
+    documentation does; `spelled` are those whose type is written at a call, where overloads would be ambiguous.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    by_name: bool = False
+    spelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of a vector instruction: `head`, and `repeat` for every 256 bytes."""
+
+    head: float
+    repeat: float
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A row of the table.
+
+    `forms` are the ways to call it, a word for each argument: ``v`` a view, ``w`` a word, the name of a record, or the
+    C++ type of a number, where ``T`` is the element type of the first view and ``S`` that of the second.
+    `pipe` is empty where the operands' places decide it. The first `writes` views are written, the others read; with
+    `accumulates`, what is written is read as well. `dtypes` are those of the 2201 chips. `limits` are the largest
+    values of numbers and of fields of records among the arguments, in their order.
+    """
+
+    name: str
+    forms: tuple[str, ...]
+    pipe: str
+    writes: int = 1
+    accumulates: bool = False
+    dtypes: str = ""
+    cost: Cost = Cost(24, 1)
+    limits: tuple[int, ...] = ()
+
+
+def record(name: str, fields: str, by_name: bool = False, spelled: bool = False) -> RecordType:
+    """From ``name:type`` or ``name:type=default`` for each field."""
+    made = []
+    for text in fields.split():
+        field, _, rest = text.partition(":")
+        ctype, _, default = rest.partition("=")
+        made.append(Field(field, ctype, int(default or 0)))
+    return RecordType(name, tuple(made), by_name, spelled)
+
+
+_RECORDS: Final = (
+    record("BinaryRepeatParams", "dstBlkStride:uint8_t src0BlkStride:uint8_t src1BlkStride:uint8_t"
+        " dstRepStride:uint8_t src0RepStride:uint8_t src1RepStride:uint8_t"),
+    record("UnaryRepeatParams", "dstBlkStride:uint16_t srcBlkStride:uint16_t"
+        " dstRepStride:uint8_t srcRepStride:uint8_t"),
+    record("CopyRepeatParams", "dstStride:uint16_t srcStride:uint16_t dstRepeatSize:uint16_t srcRepeatSize:uint16_t"),
+    record("BrcbRepeatParams", "dstBlkStride:uint16_t dstRepStride:uint16_t"),
+    record("GatherMaskParams", "src0BlockStride:uint8_t repeatTimes:uint16_t src0RepeatStride:uint16_t"
+        " src1RepeatStride:uint8_t"),
+    record("DataCopyParams", "blockCount:uint16_t blockLen:uint16_t srcGap:uint16_t dstGap:uint16_t", spelled=True),
+    record("DataCopyExtParams", "blockCount:uint16_t blockLen:uint32_t srcStride:uint32_t dstStride:uint32_t"
+        " rsv:uint32_t", spelled=True),
+    record("DataCopyPadExtParams<T>", "isPad:bool leftPadding:uint8_t rightPadding:uint8_t paddingValue:T",
+        spelled=True),
+    record("Nd2NzParams", "ndNum:uint16_t nValue:uint16_t dValue:uint16_t srcNdMatrixStride:uint32_t"
+        " srcDValue:uint32_t dstNzC0Stride:uint16_t dstNzNStride:uint16_t dstNzMatrixStride:uint16_t", spelled=True),
+    record("LoadData2DParams", "startIndex:uint16_t repeatTimes:uint8_t=1 srcStride:uint16_t dstGap:uint16_t"
+        " ifTranspose:bool", by_name=True),
+    record("LoadData3DParamsV2<T>", "l1H:uint16_t l1W:uint16_t channelSize:uint16_t kExtension:uint16_t"
+        " mExtension:uint16_t mStartPt:uint16_t enTranspose:bool", by_name=True),
+    record("LoadData2dTransposeParams", "startIndex:uint16_t repeatTimes:uint8_t srcStride:uint16_t dstGap:uint16_t"
+        " dstFracGap:uint16_t", by_name=True),
+    record("InitConstValueParams<T>", "repeatTimes:uint16_t blockNum:uint16_t dstGap:uint16_t initValue:T",
+        spelled=True),
+    record("MmadParams", "m:uint16_t n:uint16_t k:uint16_t unitFlag:int8_t cmatrixInitVal:bool=1 cmatrixSource:bool"
+        " kDirectionAlign:bool", by_name=True),
+    record("FixpipeParamsV220", "nSize:uint16_t mSize:uint16_t srcStride:uint16_t dstStride:uint32_t"
+        " quantPre:QuantMode_t reluEn:bool ndNum:uint16_t=1 srcNdStride:uint16_t dstNdStride:uint16_t"
+        " unitFlag:uint8_t", by_name=True),
+)  # fmt: skip
+RECORDS: Final = MappingProxyType({row.name: row for row in _RECORDS})
+
+_ARITHMETIC, _FLOATS, _BITS = "int16 float16 int32 float32", "float16 float32", "int16 uint16"
+_SHIFTED = "int16 uint16 int32 uint32"
+_REPEAT, _STRIDE, _BLOCKS, _BYTES, _WORD = 255, 255, 4095, (1 << 21) - 1, (1 << 32) - 1
+_BINARY = ("v v v int32_t", "v v v uint64_t uint8_t BinaryRepeatParams")
+_UNARY = ("v v int32_t", "v v uint64_t uint8_t UnaryRepeatParams")
+_SCALAR = ("v v S int32_t", "v v S uint64_t uint8_t UnaryRepeatParams")
+_CAST = ("v v w uint32_t", "v v w uint64_t uint8_t UnaryRepeatParams")
+_FILL = ("v T int32_t", "v T uint64_t uint8_t uint16_t uint8_t")
+_REDUCE = ("v v int32_t int32_t int32_t int32_t int32_t",)  # whole: mask, repeat; block and pair: repeat, mask
+
+
+def vector(
+    names: str, forms: tuple[str, ...], dtypes: str, head: float, repeat: float, accumulates: bool = False
+) -> tuple[Instruction, ...]:
+    cost = Cost(head, repeat)
+    return tuple(Instruction(n, forms, "V", dtypes=dtypes, cost=cost, accumulates=accumulates) for n in names.split())
+
+
+def scalar(names: str, *forms: str) -> tuple[Instruction, ...]:
+    return tuple(Instruction(n, forms, "S", writes=0) for n in names.split())
+
+
+# Cycles: the fits for 910B3 of the published cost models, less what bank conflicts add to them.
+_ROWS: Final = (
+    *vector("Add Sub Max Min", _BINARY, _ARITHMETIC, 22, 1),
+    *vector("Mul", _BINARY, _ARITHMETIC, 23, 1),
+    *vector("Div", _BINARY, _FLOATS, 31, 4),
+    *vector("And Or", _BINARY, _BITS, 20, 1),
+    *vector("Not", _UNARY, _BITS, 20, 1),
+    *vector("MulAddDst", _BINARY, _FLOATS, 25, 1, accumulates=True),
+    *vector("Axpy", _SCALAR, _FLOATS, 25, 1, accumulates=True),
+    *vector("Adds", _SCALAR, _ARITHMETIC, 31, 1),
+    *vector("Muls Maxs Mins", _SCALAR, _ARITHMETIC, 26, 1),
+    *vector("LeakyRelu", _SCALAR, _FLOATS, 26, 1),
+    *vector("ShiftLeft ShiftRight", _SCALAR, _SHIFTED, 26, 1),
+    *vector("Exp Ln", _UNARY, _FLOATS, 31, 2),
+    *vector("Sqrt Rsqrt Reciprocal Abs", _UNARY, _FLOATS, 28, 1),
+    *vector("Relu", _UNARY, "float16 float32 int32", 24, 1),
+    *vector("Duplicate", _FILL, "", 24, 1),
+    *vector("CreateVecIndex", ("v T uint32_t",), "int16 float16 int32 float32", 24, 1),
+    *vector("Copy", ("v v uint64_t uint8_t CopyRepeatParams",), "", 24, 1),
+    *vector("Cast", _CAST, "", 27, 0.9),
+    *vector("Compare", ("v v v w uint32_t",), "", 26, 1),
+    *vector("CompareScalar", ("v v S w uint32_t",), "", 26, 1),
+    *vector("Select", ("v v v v w uint32_t", "v v v T w uint32_t"), "", 26, 1),
+    *vector("WholeReduceSum", _REDUCE, _FLOATS, 46, 7),
+    *vector("WholeReduceMax WholeReduceMin", (f"{_REDUCE[0]} w",), _FLOATS, 46, 7),
+    *vector("BlockReduceSum BlockReduceMax BlockReduceMin PairReduceSum", _REDUCE, _FLOATS, 38, 1),
+    *vector("Brcb", ("v v uint8_t BrcbRepeatParams",), "", 18, 1),
+    *vector("Gather", ("v v v uint32_t uint32_t",), "", 26, 13),
+    *vector("GatherMask", ("v v v bool uint32_t GatherMaskParams uint64_t&",), "", 26, 1),
+    *vector("Transpose", ("v v",), "", 26, 1),
+    *vector("Sort32", ("v v v int32_t",), _FLOATS, 20, 16),
+    Instruction("DataCopyPad", ("v v DataCopyExtParams DataCopyPadExtParams<T>", "v v DataCopyExtParams"), "",
+        limits=(_BLOCKS, _BYTES, _WORD, _WORD)),
+    Instruction("DataCopy", ("v v uint32_t", "v v DataCopyParams", "v v Nd2NzParams"), "",
+        limits=(_BLOCKS, 65535, 65535, 65535)),
+    Instruction("LoadData", ("v v LoadData2DParams", "v v LoadData3DParamsV2<T>"), "MTE1"),
+    Instruction("LoadDataWithTranspose", ("v v LoadData2dTransposeParams",), "MTE1"),
+    Instruction("InitConstValue", ("v InitConstValueParams<T>",), ""),
+    Instruction("Mmad", ("v v v MmadParams", "v v v v MmadParams"), "M", accumulates=True, limits=(4095, 4095, 4095)),
+    Instruction("Fixpipe", ("v v FixpipeParamsV220",), "FIX"),
+    Instruction("SetValue", ("v T",), "S"),
+    *scalar("SetFlag WaitFlag", "event int32_t"),
+    *scalar("PipeBarrier", "pipe"),
+    *scalar("SetAtomicAdd SetAtomicMax SetAtomicMin", "dtype"),
+    *scalar("SetAtomicNone", ""),
+    *scalar("CrossCoreSetFlag", "mode pipe uint16_t"),
+    *scalar("CrossCoreWaitFlag", "uint16_t", "mode pipe uint16_t"),
+    *scalar("SyncAll", ""),
+)  # fmt: skip
+INSTRUCTIONS: Final = MappingProxyType({row.name: row for row in _ROWS})
+EVENTS_EACH: Final = 6  # of the eight events between two units, the last two are the system's

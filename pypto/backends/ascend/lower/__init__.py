@@ -1,0 +1,127 @@
+"""Tile IR to Block IR, for vector cores: what one core does for its share of the programs.
+
+Buffers have no addresses yet, and nothing waits for anything: `plan` and `sync` see to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from pypto.backends.ascend.blockir import BlockKernel, Expr, Item, Loop, Param, Scalar, fold
+from pypto.backends.ascend.lower import accesses, atomics, control, dot, extremes, movement, reduce, scan, shape
+from pypto.backends.ascend.lower.early import same_for_all
+from pypto.backends.ascend.lower.elementwise import lower_elementwise
+from pypto.backends.ascend.lower.lowering import Lowering
+from pypto.backends.ascend.lower.values import BLOCK, Grain
+from pypto.backends.ascend.target import AscendTarget
+from pypto.ir.core import Function, Op
+from pypto.ir.types import TileType, float64, int32
+from pypto.ops.row import Effect
+from pypto.ops.table import ROWS, TABLE
+
+LANES: Final = 128  # of the narrowest instructions, so that whatever runs over a tile fills whole repeats
+_AXES: Final = ("grid_x", "grid_y", "grid_z")
+
+
+def lower(function: Function, target: AscendTarget) -> BlockKernel:
+    """A kernel for vector cores, which do all programs of the grid between them.
+
+    Raises
+    ------
+    NoForm
+        When the kernel needs what the chip has not.
+    """
+    low = Lowering(function, target, grain_of(function), dispatch=lower_op)
+    return kernel_of(low, "vector", programs(low, same_for_all(function)))
+
+
+def programs(low: Lowering, first: frozenset[Op] = frozenset()) -> Loop:
+    """All that a core does, written by the lowering's `dispatch`; what comes `first` is written before the loop."""
+    for arg in low.function.args:
+        if low.uses[arg] and isinstance(arg.type, TileType):
+            low.env[arg] = low.param("scalar", arg, 0, arg.dtype).name
+    for op in low.function.body.body:
+        if op in first:
+            low.dispatch(low, op)
+    with low.block() as items:
+        for op in low.function.body.body:
+            if op not in first:
+                low.dispatch(low, op)
+    return over_programs(tuple(items))
+
+
+def kernel_of(low: Lowering, kind: str, body: Loop) -> BlockKernel:
+    slots = tuple(sorted(low.params, key=lambda slot: slot.kind != "ptr"))
+    params = (*(low.params[slot] for slot in slots), *(Param(name, int32, False) for name in _AXES))
+    noalias = bool(low.function.attrs.get("noalias", False))
+    return BlockKernel(low.function.name, kind, params, tuple(low.buffers), (*low.items, body), slots=slots,
+        file=low.function.loc.user.file, noalias=noalias)  # fmt: skip
+
+
+def over_programs(items: tuple[Item, ...]) -> Loop:
+    """The loop of a core over its programs."""
+    x, y, z = (Expr("i64", (name,)) for name in _AXES)
+    return Loop("program", "block", fold("*", fold("*", x, y), z), "blocks", items)
+
+
+def grain_of(function: Function) -> Grain:
+    """Rows begin at whole blocks in all dtypes that the kernel has tiles of; bools come from bytes."""
+    tiles = [
+        v.tile
+        for op in function.walk()
+        for v in op.results
+        if isinstance(v.type, TileType) and v.shape and not v.tile.is_ptr
+    ]
+    return Grain(BLOCK // min((t.dtype.itemsize for t in tiles), default=4), LANES)
+
+
+def lower_op(low: Lowering, op: Op) -> None:
+    low.loc = op.loc
+    for v in (*op.operands, *op.results):
+        if isinstance(v.type, TileType) and v.tile.elem == float64:
+            raise low.refused("float64", "is no type of the chips", "compute in float32")
+    if TABLE[op.name].elementwise:
+        lower_elementwise(low, op)
+        return
+    handler = HANDLERS.get(op.name)
+    if handler is None:
+        raise low.refused(f"`{op.name}`", "has no form on the vector cores yet", "run the kernel on the CPU")
+    handler(low, op)
+
+
+def program_id(low: Lowering, op: Op) -> None:
+    """Programs are numbered along the first axis, then the second, then the third."""
+    axis: int = op.attrs["axis"]
+    number: Scalar = "program"
+    for name in _AXES[:axis]:
+        number = Expr("//", (number, name))
+    number = Expr("%", (number, _AXES[axis])) if axis < 2 else number
+    low.env[op.result] = low.let(op.result.hint or f"pid_{'xyz'[axis]}", int32, Expr("i32", (number,)))
+
+
+def num_programs(low: Lowering, op: Op) -> None:
+    low.env[op.result] = _AXES[op.attrs["axis"]]
+
+
+def nothing(low: Lowering, op: Op) -> None:
+    """Asserts, prints and breakpoints are the interpreter's."""
+
+
+HANDLERS: Final[Mapping[str, Callable[[Lowering, Op], None]]] = MappingProxyType({
+    "program_id": program_id, "num_programs": num_programs,
+    "assert_": nothing, "print_": nothing, "breakpoint_": nothing,
+    "constant": shape.constant, "undef": shape.undef, "arange": shape.arange, "broadcast_to": shape.broadcast,
+    "reshape": shape.reshape, "permute": shape.permute,
+    "array_ptr": accesses.array_ptr, "array_shape": accesses.array_fact, "array_stride": accesses.array_fact,
+    "addptr": accesses.addptr, "load": accesses.load, "store": accesses.store,
+    "tile_load": accesses.tile_load, "tile_store": accesses.tile_store,
+    **dict.fromkeys((row.name for row in ROWS if "reduction" in row.traits), reduce.reduction),
+    "argmax": extremes.arg_reduction, "argmin": extremes.arg_reduction,
+    **dict.fromkeys((row.name for row in ROWS if "scan" in row.traits), scan.scan),
+    **dict.fromkeys((row.name for row in ROWS if row.effect is Effect.ATOMIC), atomics.atomic),
+    "slice": movement.slice_of, "gather": movement.gather, "histogram": movement.histogram,
+    "sort_keys": movement.sort_keys, "dot": dot.dot,
+    "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
+})  # fmt: skip

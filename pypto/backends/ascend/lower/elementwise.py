@@ -1,0 +1,111 @@
+"""Elementwise ops: numbers by the scalar unit, tiles by what `lanes` makes of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pypto.backends.ascend.blockir import Expr, Item, Scalar, View
+from pypto.backends.ascend.lanes import Lanes, elementwise
+from pypto.backends.ascend.lower.fused import fused
+from pypto.backends.ascend.lower.lowering import Lowering
+from pypto.backends.ascend.lower.masks import nonzero
+from pypto.backends.ascend.lower.scalars import NotScalar, apply
+from pypto.backends.ascend.lower.shape import ensure
+from pypto.backends.ascend.lower.values import AnyTile, Deferred, Splat, Tile
+from pypto.errors.ascend import NotOnAscend
+from pypto.ir.core import Op
+from pypto.ir.types import DType, float16
+
+
+@dataclass
+class TileSink:
+    """Takes the instructions of an op on whole tiles."""
+
+    low: Lowering
+    count: int
+
+    @property
+    def line(self) -> int:
+        return self.low.line
+
+    def emit(self, item: Item) -> None:
+        self.low.items.append(item)
+
+    def temporary(self, dtype: DType, count: int = 0) -> View:
+        return self.low.new((count or self.count,), dtype).view
+
+    def filled(self, value: Scalar, dtype: DType, count: int = 0) -> View:
+        return self.low.made(Splat((count or self.count,), dtype, value)).view
+
+    def name(self, hint: str) -> str:
+        return self.low.name(hint)
+
+    @contextmanager
+    def nested(self) -> Iterator[list[Item]]:
+        with self.low.block() as items:
+            yield items
+
+
+def lower_elementwise(low: Lowering, op: Op) -> None:
+    shape = op.result.shape
+    if shape:
+        held = tuple(low.held(v) for v in op.operands)
+        later = op.result.dtype.bits == 64 or any(isinstance(x, Deferred) for x in held)
+        low.env[op.result] = Deferred(shape, op, held) if later else computed(low, op, held, shape)
+        return
+    try:
+        value = apply(low, op, [low.number(v) for v in op.operands])
+    except NotScalar:
+        low.env[op.result] = computed(low, op, tuple(low.made(low.held(v)) for v in op.operands), shape)
+        return
+    keeps = low.uses[op.result] > 1 or op.result.hint
+    low.env[op.result] = low.let(op.result.hint, op.result.dtype, value) if keeps else value
+
+
+def computed(low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, ...]) -> Tile | Splat:
+    """The result of an op on tiles."""
+    dtype = op.result.dtype
+    if all(isinstance(x, Splat) for x in held):
+        try:
+            return Splat(
+                shape,
+                dtype,
+                low.let(op.result.hint, dtype, apply(low, op, [x.value for x in held if isinstance(x, Splat)])),
+            )
+        except NotScalar:
+            held = (low.made(held[0]), *held[1:])
+    if (made_at_once := fused(low, op, held, shape)) is not None:
+        return made_at_once
+    lanes = [Lanes(x.dtype, x.value if isinstance(x, Splat) else low.made(x).view) for x in held]
+    layout = low.grain.layout(shape)
+    try:
+        (made,) = elementwise(op, lanes, TileSink(low, layout.count))
+    except NotOnAscend as error:
+        if not shape:
+            raise
+        return one_by_one(low, op, held, shape, error)
+    return Tile(shape, dtype, made.at, layout) if isinstance(made.at, View) else Splat(shape, dtype, made.at)
+
+
+def one_by_one(
+    low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, ...], problem: NotOnAscend
+) -> Tile:
+    """An op that the vector unit has not, by the scalar unit.
+
+    Raises
+    ------
+    NotOnAscend
+        The `problem`, when the scalar unit has it not, either.
+    """
+    dtype = op.result.dtype
+    made = low.new(shape, float16 if dtype.is_bool else dtype)
+    ensure(low, made)
+    with low.each(shape) as index:
+        try:
+            value = apply(low, op, [low.element(x, index) for x in held])
+        except NotScalar:
+            raise problem from None
+        low.put(made, index, Expr("f16", (value,)) if dtype.is_bool else value)
+    return nonzero(low, made, low.new(shape, dtype)) if dtype.is_bool else made

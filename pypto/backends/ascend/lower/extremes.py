@@ -1,0 +1,70 @@
+"""Where the extremes of a tile are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pypto.backends.ascend.blockir import Expr, Scalar, Word
+from pypto.backends.ascend.lower.lowering import Lowering
+from pypto.backends.ascend.lower.reduce import axis_by_axis, in_float32, numbers_of
+from pypto.backends.ascend.lower.shape import ensure
+from pypto.backends.ascend.lower.values import Spread, Tile
+from pypto.ir.core import Op
+from pypto.ir.types import float32, int1, int32
+
+_BEYOND: Final = float(1 << 24)  # up to which float32 has all integers
+_KEEP: Final = Word("VSEL_TENSOR_SCALAR_MODE")
+
+
+def arg_reduction(low: Lowering, op: Op) -> None:
+    """The index of the best number, the lowest one of equals."""
+    tile, (axis,) = low.tile(op.operands[0]), op.attrs["axes"]
+    on_vectors = tile.dtype.is_float and tile.dtype.bits in (16, 32) and 1 < tile.shape[axis] < _BEYOND
+    made = by_vectors(low, op, in_float32(low, tile), axis) if on_vectors else by_numbers(low, op, tile, axis)
+    low.env[op.result] = made.reshaped(op.result.shape, low.grain.layout(op.result.shape))
+
+
+def by_vectors(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
+    """The least index among those whose element equals the extreme; 0 where there is none."""
+    kind, count = op.name.removeprefix("arg"), tile.layout.count
+    numbers, _ = numbers_of(low, tile, kind)
+    best = axis_by_axis(low, kind, numbers, (axis,))
+    equal, places, where = low.new(tile.shape, int1), index_along(low, tile.shape, axis), low.new(tile.shape, float32)
+    low.instr("Compare", equal.view, tile.view, low.made(Spread(tile.shape, best)).view, Word("EQ"), count)
+    low.instr("Select", where.view, equal.view, places.view, _BEYOND, _KEEP, count)
+    first = axis_by_axis(low, "min", where, (axis,))
+    some, known = low.new(first.shape, int1), low.new(first.shape, float32)
+    low.instr("CompareScalar", some.view, first.view, _BEYOND, Word("LT"), first.layout.count)
+    low.instr("Select", known.view, some.view, first.view, 0.0, _KEEP, first.layout.count)
+    made = low.new(first.shape, int32)
+    low.instr("Cast", made.view, known.view, Word("CAST_RINT"), first.layout.count)
+    return made
+
+
+def index_along(low: Lowering, shape: tuple[int, ...], axis: int) -> Tile:
+    """Each element's index along an axis, as float32."""
+    line = low.new(tuple(n if d == axis else 1 for d, n in enumerate(shape)), float32)
+    low.instr("CreateVecIndex", line.view, 0.0, line.layout.count)
+    return line if line.shape == shape else low.made(Spread(shape, line))
+
+
+def by_numbers(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
+    """One after the other, by the scalar unit."""
+    kept = tuple(1 if d == axis else n for d, n in enumerate(tile.shape))
+    made = low.new(kept, int32)
+    ensure(low, made)
+    dtype = tile.dtype
+    better = ">" if op.name == "argmax" else "<"
+    with low.each(kept) as index:
+        at = low.variable("at", int32, 0)
+        best = low.variable("best", dtype, 0)
+        found = low.variable("found", int1, False)
+        with low.loop("i", tile.shape[axis], dtype=int32) as i:
+            value = low.let("v", dtype, low.element(tile, tuple(i if d == axis else j for d, j in enumerate(index))))
+            wins: Scalar = Expr("||", (Expr(better, (value, best)), Expr("not", (found,))))
+            with low.when(wins):
+                low.assign(at, i)
+                low.assign(best, value)
+                low.assign(found, True)
+        low.put(made, index, at)
+    return made

@@ -1,0 +1,252 @@
+"""Reductions: dimensions that are rows are folded, rows are brought to a repeat each and reduced by one instruction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from pypto.backends.ascend.blockir import Expr, Read, Record, View, Word, fold
+from pypto.backends.ascend.lower.lowering import Index, Lowering, moved
+from pypto.backends.ascend.lower.masks import as_numbers
+from pypto.backends.ascend.lower.scalars import Number, ScalarEmitter
+from pypto.backends.ascend.lower.shape import ensure, fill
+from pypto.backends.ascend.lower.values import BLOCK, Tile
+from pypto.ir.core import Op
+from pypto.ir.types import DType, bfloat16, float16, float32, int1, int16, int32
+from pypto.ops.row import Reduction
+from pypto.ops.table import TABLE
+
+FOLDS: Final[Mapping[str, str]] = MappingProxyType({"sum": "Add", "prod": "Mul", "max": "Max", "min": "Min"})
+WHOLE: Final[Mapping[str, str]] = MappingProxyType(
+    {"sum": "WholeReduceSum", "max": "WholeReduceMax", "min": "WholeReduceMin"}
+)
+_EACH: Final = 8  # 32-bit elements of a block
+NEUTRAL: Final[Mapping[str, float]] = MappingProxyType({"max": -math.inf, "min": math.inf})
+_REPEATS: Final = 248  # of one instruction: the most that leave the next one's results at whole blocks
+_STRIDE: Final = 255
+
+
+def reduction(low: Lowering, op: Op) -> None:
+    source, result, axes = op.operands[0], op.result, op.attrs["axes"]
+    held = low.held(source)
+    if not source.shape or all(source.shape[a] == 1 for a in axes):
+        tile = low.made(held)
+        low.env[result] = tile.reshaped(result.shape, tile.layout) if source.shape else low.env[source]
+        return
+    tile = low.made(held)
+    if op.name in WHOLE and (tile.dtype in (float32, float16, bfloat16)):
+        made = on_vectors(low, op.name, in_float32(low, tile), axes)
+        made = rounded_back(low, made, result.dtype)
+    elif op.name in FOLDS and tile.dtype in (int32, int16, float32) and last_of(tile.shape) not in axes:
+        made = on_vectors(low, op.name, tile, axes)
+    elif op.name in FOLDS and tile.dtype in (int32, int16, float32) and tile.shape[last_of(tile.shape)] >= 4 * _EACH:
+        made = with_sums_by_numbers(low, op, tile)
+    else:
+        made = one_by_one(low, op, tile, axes)
+    low.env[result] = made.reshaped(result.shape, low.grain.layout(result.shape))
+
+
+def last_of(shape: tuple[int, ...]) -> int:
+    """The dimension that runs along rows."""
+    return max((d for d, n in enumerate(shape) if n != 1), default=len(shape) - 1)
+
+
+def in_float32(low: Lowering, tile: Tile) -> Tile:
+    if tile.dtype == float32:
+        return tile
+    wide = low.new(tile.shape, float32)
+    low.instr("Cast", wide.view, tile.view, Word("CAST_NONE"), tile.layout.count)
+    return wide
+
+
+def rounded_back(low: Lowering, tile: Tile, dtype: DType) -> Tile:
+    if tile.dtype == dtype:
+        return tile
+    narrow = low.new(tile.shape, dtype)
+    low.instr("Cast", narrow.view, tile.view, Word("CAST_RINT"), tile.layout.count)
+    return narrow
+
+
+def on_vectors(low: Lowering, kind: str, tile: Tile, axes: tuple[int, ...]) -> Tile:
+    if kind not in NEUTRAL or not tile.dtype.is_float:
+        return axis_by_axis(low, kind, tile, axes)
+    numbers, bits = numbers_of(low, tile, kind)
+    made = axis_by_axis(low, kind, numbers, axes)
+    nan_of_nothing(low, made, bits, axes, NEUTRAL[kind])
+    return made
+
+
+def numbers_of(low: Lowering, tile: Tile, kind: str) -> tuple[Tile, Tile]:
+    """A tile in which NaN gives way to every number, and bits that say where there are numbers."""
+    bits, numbers = low.new(tile.shape, int1), low.new(tile.shape, tile.dtype)
+    low.instr("Compare", bits.view, tile.view, tile.view, Word("EQ"), tile.layout.count)
+    mode = Word("VSEL_TENSOR_SCALAR_MODE")
+    low.instr("Select", numbers.view, bits.view, tile.view, NEUTRAL[kind], mode, tile.layout.count)
+    return numbers, bits
+
+
+def nan_of_nothing(low: Lowering, made: Tile, bits: Tile, axes: tuple[int, ...], neutral: float) -> None:
+    """Where there was no number at all, there is none: looked for only where some result is the neutral one."""
+    worst = axis_by_axis(low, "max" if neutral > 0 else "min", made, tuple(range(len(made.shape))))
+    least = low.let("worst", made.dtype, Read(worst.view))
+    with low.when(Expr("==", (least, neutral))):
+        some = axis_by_axis(low, "max", as_numbers(low, bits, made.dtype), axes)
+        found = low.new(made.shape, int1)
+        low.instr("CompareScalar", found.view, some.view, 0.0, Word("GT"), made.layout.count)
+        mode = Word("VSEL_TENSOR_SCALAR_MODE")
+        low.instr("Select", made.view, found.view, made.view, math.nan, mode, made.layout.count)
+
+
+def axis_by_axis(low: Lowering, kind: str, tile: Tile, axes: tuple[int, ...]) -> Tile:
+    """The axis along rows comes last."""
+    last = last_of(tile.shape)
+    for axis in axes:
+        if axis != last and tile.shape[axis] != 1:
+            tile = folded(low, kind, tile, axis)
+    return along_rows(low, kind, tile) if last in axes and tile.shape[last] != 1 else tile
+
+
+def folded(low: Lowering, kind: str, tile: Tile, axis: int) -> Tile:
+    """A dimension that is no row is folded in halves, each a run over whatever lies behind it."""
+    shape = tuple(1 if d == axis else n for d, n in enumerate(tile.shape))
+    strides = low.grain.strides(tile.shape)
+    n, span = tile.shape[axis], strides[axis]
+    made = low.new(shape, tile.dtype)
+    half = low.new((n // 2 * span,), tile.dtype).view
+    outer = tuple(m if d < axis else 1 for d, m in enumerate(tile.shape))
+    if math.prod(outer) > 1 or span < made.layout.count:
+        fill(low, made, 0.0 if made.dtype.is_float else 0)
+    with low.each(outer) as index:
+        here = moved(tile.view, low.place(tile, index))
+        halve(low, kind, moved(made.view, low.place(made, index)), here, half, n, span)
+    return made
+
+
+def halve(low: Lowering, kind: str, made: View, source: View, half: View, n: int, span: int) -> None:
+    """So many runs of `span` elements into one; `half` has memory for half of them."""
+    name, odd = FOLDS[kind], []
+    while n > 1:
+        h = n // 2
+        if n % 2:
+            odd.append(moved(source, 2 * h * span))
+        to = made if n == 2 and not odd else half
+        low.instr(name, to, source, moved(source, h * span), h * span)
+        source, n = to, h
+    for k, run in enumerate(odd):
+        low.instr(name, made if k == len(odd) - 1 else half, half, run, span)
+
+
+def along_rows(low: Lowering, kind: str, tile: Tile) -> Tile:
+    """Each row into one number."""
+    shape = tuple(1 if d == last_of(tile.shape) else n for d, n in enumerate(tile.shape))
+    layout, lanes = tile.layout, 256 // tile.dtype.itemsize
+    source, width, pitch = tile.view, layout.cols, layout.pitch
+    if width > lanes:
+        source, width, pitch = narrowed(low, kind, tile, lanes), min(width, lanes), lanes
+    made = low.new(shape, tile.dtype)
+    if layout.rows < made.layout.count:
+        fill(low, made, 0.0)
+    whole(low, kind, made, source, layout.rows, width, pitch)
+    return made
+
+
+def whole(low: Lowering, kind: str, made: Tile, source: View, rows: int, width: int, pitch: int) -> None:
+    """One instruction for as many rows as results lie side by side."""
+    order = () if kind == "sum" else (Word("ORDER_ONLY_VALUE"),)
+    per = made.layout.cols if made.layout.rows > 1 else rows
+    blocks = pitch * made.dtype.itemsize // BLOCK
+    for run in range(rows // per):
+        for first in range(0, per, _REPEATS):
+            to = moved(made.view, run * made.layout.pitch + first)
+            here = moved(source, (run * per + first) * pitch)
+            low.instr(WHOLE[kind], to, here, width, min(_REPEATS, per - first), 1, 1, blocks, *order)
+
+
+def narrowed(low: Lowering, kind: str, tile: Tile, lanes: int) -> View:
+    """Rows folded into `lanes` elements each, one repeat after the other."""
+    layout = tile.layout
+    rows, cols, pitch = layout.rows, layout.cols, layout.pitch
+    made = low.new((rows * lanes,), tile.dtype).view
+    blocks = pitch * tile.dtype.itemsize // BLOCK
+    if rows >= 8 and blocks <= _STRIDE:
+        side_by_side(low, kind, made, tile, lanes)
+        return made
+    half = low.new((cols // lanes // 2 * lanes or lanes,), tile.dtype).view
+    with low.each((rows,)) as (r,):
+        fold_row(low, kind, moved(made, fold("*", r, lanes)), moved(tile.view, fold("*", r, pitch)), half, cols, lanes)
+    return made
+
+
+def fold_row(low: Lowering, kind: str, made: View, row: View, half: View, cols: int, lanes: int) -> None:
+    """One row, in halves of whole repeats; what is left over comes last."""
+    full, tail = divmod(cols, lanes)
+    if full == 1:
+        low.instr("DataCopy", made, row, Record((1, lanes * made.elem.itemsize // BLOCK, 0, 0)))
+    else:
+        halve(low, kind, made, row, half, full, lanes)
+    if tail:
+        low.instr(FOLDS[kind], made, made, moved(row, full * lanes), tail)
+
+
+def side_by_side(low: Lowering, kind: str, made: View, tile: Tile, lanes: int) -> None:
+    """All rows at once, a repeat of each at a time."""
+    rows, cols, pitch = tile.layout.rows, tile.layout.cols, tile.layout.pitch
+    step = pitch * tile.dtype.itemsize // BLOCK
+    for first in range(0, rows, _REPEATS):
+        count = min(_REPEATS, rows - first)
+        to, source = moved(made, first * lanes), moved(tile.view, first * pitch)
+        if cols < 2 * lanes:
+            low.instr("Copy", to, source, lanes, count, Record((1, 1, 8, step)))
+        else:
+            low.instr(FOLDS[kind], to, source, moved(source, lanes), lanes, count, Record((1, 1, 1, 8, step, step)))
+        for c in range(2 * lanes if cols >= 2 * lanes else lanes, cols, lanes):
+            width = min(lanes, cols - c)
+            low.instr(FOLDS[kind], to, to, moved(source, c), width, count, Record((1, 1, 1, 8, 8, step)))
+
+
+def with_sums_by_numbers(low: Lowering, op: Op, tile: Tile) -> Tile:
+    """Rows folded into a block each, whose few elements the scalar unit joins."""
+    last, kind = last_of(tile.shape), op.name
+    for axis in op.attrs["axes"]:
+        if axis != last and tile.shape[axis] != 1:
+            tile = folded(low, kind, tile, axis)
+    each = BLOCK // tile.dtype.itemsize
+    layout = tile.layout
+    blocks = low.new((*(n if d != last else 1 for d, n in enumerate(tile.shape)), each), tile.dtype)
+    half = low.new((layout.cols // each // 2 * each,), tile.dtype).view
+    fill(low, blocks, 0.0 if tile.dtype.is_float else 0)
+    with low.loop("r", layout.rows) as r:
+        to, row = moved(blocks.view, fold("*", r, blocks.layout.pitch)), moved(tile.view, fold("*", r, layout.pitch))
+        fold_row(low, kind, to, row, half, layout.cols, each)
+    return one_by_one(low, op, blocks, (len(tile.shape),)).reshaped(
+        tuple(1 if d == last else n for d, n in enumerate(tile.shape)), low.grain.layout(tile.shape[:last])
+    )
+
+
+def one_by_one(low: Lowering, op: Op, tile: Tile, axes: tuple[int, ...]) -> Tile:
+    """A reduction that the vector unit has not, by the scalar unit."""
+    cell = TABLE[op.name].cpu
+    assert isinstance(cell, Reduction)
+    shape = tile.shape
+    kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
+    made = low.new(kept, op.result.dtype if not op.result.dtype.is_bool else float16)
+    ensure(low, made)
+    identity = cell.identity(op.result.dtype)
+    e = ScalarEmitter(low)
+    dtype = float32 if tile.dtype.is_narrow else tile.dtype
+    with low.each(kept) as index:
+        total = low.variable("total", dtype, bool(identity) if dtype.is_bool else identity)
+        with low.each(tuple(n if d in axes else 1 for d, n in enumerate(shape))) as inner:
+            at: Index = tuple(j if d in axes else i for d, (i, j) in enumerate(zip(index, inner, strict=True)))
+            value = low.let("v", dtype, low.element(tile, at))
+            low.assign(total, cell.combine(e, Number(total, dtype), Number(value, dtype)).value)
+        low.put(made, index, Expr("f16", (total,)) if dtype.is_bool else total)
+    return as_mask(low, made) if op.result.dtype.is_bool else made
+
+
+def as_mask(low: Lowering, made: Tile) -> Tile:
+    from pypto.backends.ascend.lower.masks import nonzero
+
+    return nonzero(low, made, low.new(made.shape, int1))

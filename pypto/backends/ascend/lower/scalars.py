@@ -1,0 +1,226 @@
+"""Numbers of the scalar unit: the emitter that the rows' rules run with, one number at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.backends.ascend import bits
+from pypto.backends.ascend.blockir import Expr, Read, Scalar, fold
+from pypto.ir.core import Op
+from pypto.ir.types import DType, float32, float64, int1
+from pypto.ops.math_term import Term
+from pypto.ops.row import Reduction, Structural, Unsupported
+from pypto.ops.table import TABLE
+
+if TYPE_CHECKING:
+    from pypto.backends.ascend.lower.lowering import Lowering
+
+_SHORT: Final = 4  # operations in an expression that may stand inside of another one
+_COMPARES: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+class NotScalar(Exception):
+    """The scalar unit has no instruction for a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number and what it is; what the rules call lanes."""
+
+    value: Scalar
+    dtype: DType
+
+
+class ScalarEmitter:
+    """`pypto.ops.emitter.Emitter` for the scalar unit. What it lacks raises `NotScalar`."""
+
+    def __init__(self, low: Lowering) -> None:
+        self.low = low
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("fma", "fmod", "sqrt", "round", "ldexp", "two_product", "lookup", "bitcast"):
+            raise NotScalar(name)
+        raise AttributeError(name)
+
+    def const(self, value: float | int | bool, dtype: DType) -> Number:
+        if dtype == float64:
+            raise NotScalar("float64")
+        kind = float if dtype.is_float else bool if dtype.is_bool else int
+        return Number(kind(value), dtype)
+
+    def named(self, a: Number) -> Number:
+        """The same under a name, so that it may be written twice."""
+        return Number(self.low.let("v", a.dtype, a.value), a.dtype)
+
+    def wrapped(self, op: str, a: Number, *more: Number) -> Number:
+        """An operation in the operands' dtype; C++ computes small integers in more bits. Long operands get names."""
+        values = [(x if size(x.value) <= _SHORT else self.named(x)).value for x in (a, *more)]
+        if a.dtype.is_int and a.dtype.bits >= 32 and op in "+-*":
+            return Number(fold(op, *values), a.dtype)
+        made = Expr(op, tuple(values))
+        small = a.dtype.is_int and a.dtype.bits < 32
+        return Number(Expr(a.dtype.name, (made,)) if small else made, a.dtype)
+
+    def add(self, a: Number, b: Number) -> Number:
+        return self.wrapped("+", a, b)
+
+    def sub(self, a: Number, b: Number) -> Number:
+        return self.wrapped("-", a, b)
+
+    def mul(self, a: Number, b: Number) -> Number:
+        return self.wrapped("*", a, b)
+
+    def div(self, a: Number, b: Number) -> Number:
+        if a.dtype.is_float:
+            return self.wrapped("/", a, b)
+        if isinstance(b.value, int) and b.value > 0:
+            return Number(fold("//", a.value, b.value), a.dtype)
+        a, b = self.named(a), self.named(b)
+        quotient = self.wrapped("//", a, b).value
+        if a.dtype.kind == "int":
+            quotient = Expr("?:", (Expr("==", (b.value, -1)), self.neg(a).value, quotient))
+        return Number(Expr("?:", (Expr("==", (b.value, 0)), 0, quotient)), a.dtype)
+
+    def neg(self, a: Number) -> Number:
+        return self.mul(a, Number(-1.0, a.dtype)) if a.dtype.is_float else self.sub(Number(0, a.dtype), a)
+
+    def multiply_add(self, a: Number, b: Number, c: Number) -> Number:
+        return self.add(self.mul(a, b), c)
+
+    def and_(self, a: Number, b: Number) -> Number:
+        return Number(conjunction(a.value, b.value), a.dtype) if a.dtype.is_bool else self.wrapped("&", a, b)
+
+    def or_(self, a: Number, b: Number) -> Number:
+        return self.wrapped("||" if a.dtype.is_bool else "|", a, b)
+
+    def xor(self, a: Number, b: Number) -> Number:
+        return self.wrapped("!=" if a.dtype.is_bool else "^", a, b)
+
+    def shl(self, a: Number, b: Number) -> Number:
+        if isinstance(a.value, int):  # C++ shifts a constant in the bits that it has by itself
+            a = self.named(Number(Expr(a.dtype.name, (a.value,)), a.dtype))
+        return self.wrapped("<<", a, b)
+
+    def shr(self, a: Number, b: Number) -> Number:
+        return self.wrapped(">>", a, b)
+
+    def cmp(self, predicate: str, a: Number, b: Number) -> Number:
+        return Number(compared(_COMPARES[predicate], a.value, b.value), int1)
+
+    def popcount(self, a: Number) -> Number:
+        return self.by_bits(bits.popcount, a)
+
+    def reverse_bits(self, a: Number) -> Number:
+        return self.by_bits(bits.reversed_bits, a)
+
+    def by_bits(self, fn: Callable[[Term, int], Term], a: Number) -> Number:
+        e: Any = self
+        term = Term(e, self.convert(a, bits.unsigned(a.dtype)))
+        made: Any = fn(term, a.dtype.bits).lanes
+        return self.convert(made, a.dtype)
+
+    def select(self, cond: Number, a: Number, b: Number) -> Number:
+        if isinstance(cond.value, bool):
+            return a if cond.value else b
+        cond, a, b = (x if size(x.value) <= _SHORT else self.named(x) for x in (cond, a, b))
+        return a if a == b else Number(Expr("?:", (cond.value, a.value, b.value)), a.dtype)
+
+    def isnan(self, a: Number) -> Number:
+        if isinstance(a.value, float):
+            return Number(math.isnan(a.value), int1)
+        a = self.named(a)
+        return Number(Expr("!=", (a.value, a.value)), int1)
+
+    def abs(self, a: Number) -> Number:
+        a = self.named(a)
+        zero = self.const(0, a.dtype)
+        if a.dtype.is_float:  # -0.0 < 0 is false, and 0.0 - -0.0 is 0.0
+            return self.select(self.cmp("gt", a, zero), a, self.sub(zero, a))
+        return self.select(self.cmp("lt", a, zero), self.neg(a), a)
+
+    def convert(self, a: Number, dtype: DType) -> Number:
+        if a.dtype == dtype:
+            return a
+        if float64 in (a.dtype, dtype):
+            raise NotScalar("float64")
+        if any(d.is_narrow and d.bits == 8 for d in (a.dtype, dtype)):  # C++ has bytes for them, and no arithmetic
+            raise NotScalar("float8")
+        if dtype.is_bool:
+            return Number(compared("!=", a.value, 0.0 if a.dtype.is_float else 0), int1)
+        if a.dtype.is_float and dtype.is_int:
+            return self.saturated(a, dtype)
+        if dtype.is_narrow and a.dtype != float32:
+            a = self.convert(a, float32)
+        if isinstance(a.value, int) and dtype.is_int:
+            low, high = dtype.integer_range
+            return Number((int(a.value) - low) % (high - low + 1) + low, dtype)
+        if isinstance(a.value, int) and dtype == float32:
+            return Number(float(a.value), dtype)
+        if a.dtype.is_int and dtype.is_narrow:
+            a = self.convert(a, float32)
+        return Number(Expr(dtype.name, (a.value,)), dtype)
+
+    def saturated(self, a: Number, dtype: DType) -> Number:
+        a = self.named(a)
+        low, high = dtype.integer_range
+        inside = Expr("?:", (Expr(">=", (a.value, float(high) + 1.0)), high, Expr(dtype.name, (a.value,))))
+        below = Expr("?:", (Expr("<", (a.value, float(low))), low, inside))
+        return Number(Expr("?:", (Expr("!=", (a.value, a.value)), 0, below)), dtype)
+
+    def rarely(self, condition: Number, usual: Sequence[Number], rare: Callable[[], Sequence[Number]]) -> list[Number]:
+        return [self.select(condition, r, u) for u, r in zip(usual, rare(), strict=True)]
+
+
+def size(value: Scalar) -> int:
+    """Operations in an expression."""
+    return 1 + sum(map(size, value.args)) if isinstance(value, Expr) else 0
+
+
+def compared(op: str, a: Scalar, b: Scalar) -> Scalar:
+    if isinstance(a, int) and isinstance(b, int):
+        return bool(fold(op, a, b))
+    return Expr(op, (a, b))
+
+
+def conjunction(*conditions: Scalar) -> Scalar:
+    """Whether all hold."""
+    open_ones = [c for c in dict.fromkeys(conditions) if c is not True]
+    if False in [c for c in open_ones if isinstance(c, bool)]:
+        return False
+    made: Scalar = open_ones.pop(0) if open_ones else True
+    for c in open_ones:
+        made = Expr("&&", (made, c))
+    return made
+
+
+def apply(low: Lowering, op: Op, operands: Sequence[Scalar]) -> Scalar:
+    """An elementwise op on numbers, by its row's rule.
+
+    Raises
+    ------
+    NotScalar
+        When the scalar unit lacks something that the rule needs.
+    """
+    rule = TABLE[op.name].cpu
+    if isinstance(rule, Structural | Unsupported | Reduction):
+        raise low.bug(op)
+    # To C++ floats of 8 bits are bytes: it would take their codes for numbers. A choice hands codes on as they are.
+    if op.name != "where" and any(v.dtype.is_narrow and v.dtype.bits == 8 for v in (*op.operands, op.result)):
+        raise NotScalar("float8")
+    e = ScalarEmitter(low)
+    numbers = [Number(x, v.dtype) for x, v in zip(operands, op.operands, strict=True)]
+    if op.name == "cast" and not numbers[0].dtype.is_narrow and not op.attrs["dtype"].is_narrow:
+        return e.convert(numbers[0], op.attrs["dtype"]).value
+    wide = [Number(Expr("f32", (n.value,)), float32) if n.dtype.is_narrow else n for n in numbers]
+    made = rule(e, op, *wide)
+    if op.result.dtype.is_narrow:
+        return Expr(op.result.dtype.name, (made.value,))
+    value: Scalar = made.value
+    return value
+
+
+def is_plain(value: Scalar) -> bool:
+    return not isinstance(value, Expr | Read)

@@ -1,0 +1,191 @@
+"""Tiles that are made or moved without computing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pypto.backends.ascend.blockir import Expr, Scalar, View, fold
+from pypto.backends.ascend.lower.lowering import Index, Lowering, moved
+from pypto.backends.ascend.lower.masks import as_numbers, nonzero
+from pypto.backends.ascend.lower.values import AnyTile, Deferred, Pointer, Pointers, Splat, Spread, Tile
+from pypto.ir.core import Op
+from pypto.ir.types import float16, int16, int32, int64, uint16
+
+REPEAT: Final = 256  # bytes that a repeat works on
+MOST: Final = 255  # repeats of an instruction
+_SIGNED: Final = {8: int16, 16: int16, 32: int32}
+
+
+def constant(low: Lowering, op: Op) -> None:
+    shape, value = op.result.shape, op.attrs["value"]
+    low.env[op.result] = Splat(shape, op.result.dtype, value) if shape else value
+
+
+def undef(low: Lowering, op: Op) -> None:
+    zero: Scalar = 0
+    if op.result.tile.is_ptr:
+        raise low.refused("a pointer that is set in a branch alone", "has no address", "set it before the branch")
+    zero = 0.0 if op.result.dtype.is_float else False if op.result.dtype.is_bool else 0
+    low.env[op.result] = Splat(op.result.shape, op.result.dtype, zero) if op.result.shape else zero
+
+
+def fill(low: Lowering, tile: Tile, value: Scalar) -> None:
+    """One number in every element, padding too."""
+    count = tile.layout.count
+    if tile.dtype.is_bool:
+        bits = Expr("u16", (Expr("?:", (value, 0xFFFF, 0)),)) if not isinstance(value, bool) else 0xFFFF * value
+        low.instr("Duplicate", View(tile.view.of, tile.view.offset, tile.view.stage, uint16), bits, count // 16)
+    else:
+        fill_run(low, tile.view, value, count)
+
+
+def fill_run(low: Lowering, view: View, value: Scalar, count: Scalar) -> None:
+    """One number in so many elements from a whole block on."""
+    bits = view.elem.bits
+    if bits == 64:
+        fill_wide(low, view, value, count)
+    elif bits == 8:
+        halves = View(view.of, fold("//", view.offset, 2), view.stage, uint16)
+        code = Expr("u8", (value,)) if view.elem.is_float and not isinstance(value, int) else value
+        byte = code & 255 if isinstance(code, int) else Expr("&", (code, 255))
+        both = Expr("u16", (Expr("*", (byte, 257)),)) if not isinstance(byte, int) else byte * 257
+        low.instr("Duplicate", halves, both, fold("//", count, 2))
+    else:
+        low.instr("Duplicate", view, value, count)
+
+
+def fill_wide(low: Lowering, view: View, value: Scalar, count: Scalar) -> None:
+    """64-bit numbers: halves that are alike as 32 bits, others one by one."""
+    if isinstance(value, int) and value in (0, -1, (1 << 64) - 1):
+        halves = View(view.of, fold("*", view.offset, 2), view.stage, int32)
+        low.instr("Duplicate", halves, 0 if value == 0 else -1, fold("*", count, 2))
+        return
+    with low.loop("i", count) as i:
+        low.instr("SetValue", moved(view, i), value)
+
+
+def arange(low: Lowering, op: Op) -> None:
+    tile = low.result(op.result)
+    if tile.dtype == int64:
+        with low.each((tile.layout.count,)) as (i,):
+            low.instr("SetValue", moved(tile.view, i), fold("+", i, op.attrs["start"]))
+    else:
+        low.instr("CreateVecIndex", tile.view, op.attrs["start"], tile.layout.count)
+    low.env[op.result] = tile
+
+
+def broadcast(low: Lowering, op: Op) -> None:
+    held, shape = low.env[op.operands[0]], op.result.shape
+    if isinstance(held, Pointer):
+        low.env[op.result] = Pointers(held.array, (Splat(shape, int64, held.offset),))
+    elif isinstance(held, Pointers):
+        low.env[op.result] = held.each(lambda part: widened(low, part, shape))
+    else:
+        low.env[op.result] = widened(low, low.held(op.operands[0]), shape)
+
+
+def widened(low: Lowering, held: AnyTile, shape: tuple[int, ...]) -> AnyTile:
+    """A tile repeated along its dimensions of size 1."""
+    if isinstance(held, Splat):
+        return Splat(shape, held.dtype, held.value)
+    held = low.made(held) if isinstance(held, Deferred) else held
+    tile = held.of if isinstance(held, Spread) else held
+    if not tile.shape:
+        tile = tile.reshaped((1,) * len(shape), tile.layout)
+    if [n for n in tile.shape if n != 1] == [n for n in shape if n != 1]:
+        return tile.reshaped(shape, tile.layout)
+    return Spread(shape, tile)
+
+
+def reshape(low: Lowering, op: Op) -> None:
+    held, shape = low.env[op.operands[0]], op.result.shape
+    if isinstance(held, Pointer):
+        low.env[op.result] = Pointers(held.array, (Splat(shape, int64, held.offset),)) if shape else held
+    elif isinstance(held, Pointers):
+        low.env[op.result] = held.each(lambda part: reshaped(low, part, shape))
+    else:
+        low.env[op.result] = reshaped(low, low.held(op.operands[0]), shape)
+
+
+def reshaped(low: Lowering, held: AnyTile, shape: tuple[int, ...]) -> AnyTile:
+    """The same elements in row-major order under another shape; where rows are padded they move."""
+    if isinstance(held, Splat):
+        return Splat(shape, held.dtype, held.value)
+    if isinstance(held, Spread) and (of := regrouped(held, shape)) is not None:
+        return of
+    tile = low.made(held)
+    layout = low.grain.layout(shape)
+    same_rows = (layout.rows, layout.cols) == (tile.layout.rows, tile.layout.cols)
+    if same_rows or (layout.is_dense and tile.layout.is_dense):
+        return tile.reshaped(shape, layout)
+    made = low.new(shape, tile.dtype)
+    rearrange(low, made, tile, lambda index: unravel(ravel(index, shape), tile.shape))
+    return made
+
+
+def regrouped(held: Spread, shape: tuple[int, ...]) -> Spread | None:
+    """A repeated tile under a shape that differs in dimensions of size 1 alone, or None."""
+    if [n for n in held.shape if n != 1] != [n for n in shape if n != 1]:
+        return None
+    sizes = iter(n for n, m in zip(held.of.shape, held.shape, strict=True) if m != 1)
+    inner = tuple(1 if m == 1 else next(sizes) for m in shape)
+    return Spread(shape, held.of.reshaped(inner, held.of.layout))
+
+
+def ravel(index: Index, shape: tuple[int, ...]) -> Scalar:
+    """Number of an index in row-major order."""
+    number: Scalar = 0
+    for i, n in zip(index, shape, strict=True):
+        number = fold("+", fold("*", number, n), i)
+    return number
+
+
+def unravel(number: Scalar, shape: tuple[int, ...]) -> Index:
+    """The index of a number in row-major order."""
+    index: list[Scalar] = []
+    for d, n in reversed(list(enumerate(shape))):
+        index.append(number if d == 0 else 0 if n == 1 else fold("%", number, n))
+        number = number if n == 1 else fold("//", number, n)
+    return tuple(reversed(index))
+
+
+def permute(low: Lowering, op: Op) -> None:
+    dims: Any = op.attrs["dims"]
+    held, shape = low.env[op.operands[0]], op.result.shape
+    if isinstance(held, Pointers):
+        low.env[op.result] = held.each(lambda part: permuted(low, part, dims, shape))
+    else:
+        low.env[op.result] = permuted(low, low.held(op.operands[0]), dims, shape)
+
+
+def permuted(low: Lowering, held: AnyTile, dims: tuple[int, ...], shape: tuple[int, ...]) -> AnyTile:
+    if isinstance(held, Splat):
+        return Splat(shape, held.dtype, held.value)
+    if isinstance(held, Spread):
+        inner = permuted(low, held.of, dims, tuple(held.of.shape[d] for d in dims))
+        assert isinstance(inner, Tile)
+        return Spread(shape, inner)
+    held = low.made(held)
+    if [d for d in dims if held.shape[d] != 1] == [d for d, n in enumerate(held.shape) if n != 1]:
+        return held.reshaped(shape, held.layout)
+    made = low.new(shape, held.dtype)
+    rearrange(low, made, held, lambda index: tuple(index[dims.index(d)] for d in range(len(dims))))
+    return made
+
+
+def rearrange(low: Lowering, made: Tile, tile: Tile, source: Any) -> None:
+    """Element `index` of a tile is element `source(index)` of another one, moved by the scalar unit."""
+    if tile.dtype.is_bool:
+        halves = low.new(made.shape, float16)
+        rearrange(low, halves, as_numbers(low, tile, float16), source)
+        nonzero(low, halves, made)
+        return
+    ensure(low, made)
+    with low.each(made.shape) as index:
+        low.put(made, index, low.element(tile, source(index)))
+
+
+def ensure(low: Lowering, tile: Tile) -> None:
+    """Something in the padding of a tile that is written element by element."""
+    if tile.layout.count != tile.layout.rows * tile.layout.cols:
+        fill(low, tile, 0.0 if tile.dtype.is_float else 0)

@@ -1,0 +1,59 @@
+"""Two buffers in turns where a loop loads or stores: one is copied while the other is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pypto.backends.ascend.blockir import BlockKernel, Buffer, Expr, Instr, Item, Loop, Scalar, View, fold, parts
+from pypto.backends.ascend.facts import all_views
+from pypto.backends.ascend.rewrite import mapped
+
+STAGES = 2
+
+
+def in_turns(kernel: BlockKernel) -> BlockKernel:
+    """The kernel with two stages for each buffer that a loop moves data through."""
+    homes = homes_in(kernel.body, None)
+    moving = {b.name for instr in kernel.instructions() for b in moved_by(instr)}
+    staged = {name: loop for name, loop in homes.items() if name in moving and loop is not None}
+    buffers = {b.name: replace(b, stages=STAGES) if b.name in staged else b for b in kernel.buffers}
+
+    def change(view: View) -> View:
+        if not isinstance(view.of, Buffer) or view.of.name not in staged:
+            return view
+        return replace(view, of=buffers[view.of.name], stage=turn(staged[view.of.name]))
+
+    return replace(kernel, buffers=tuple(buffers.values()), body=mapped(kernel.body, change))
+
+
+def turn(loop: Loop) -> Scalar:
+    """Which of the stages an iteration works in."""
+    first = loop.name if loop.start in (0, "block") else fold("-", loop.name, loop.start)
+    return Expr("%", (fold("//", first, loop.step), STAGES))
+
+
+def homes_in(items: tuple[Item, ...], around: Loop | None) -> dict[str, Loop | None]:
+    """For each buffer the innermost loop that holds all of its touches."""
+    found: dict[str, Loop | None] = {}
+    for item in items:
+        here: dict[str, Loop | None] = {}
+        within = item if isinstance(item, Loop) else around
+        for part in parts(item):
+            join(here, homes_in(part, within), within)
+        join(here, {view.of.name: around for view in all_views(item) if isinstance(view.of, Buffer)}, around)
+        join(found, here, around)
+    return found
+
+
+def join(found: dict[str, Loop | None], more: dict[str, Loop | None], around: Loop | None) -> None:
+    """Two loops that both touch a buffer share the one around them."""
+    for name, loop in more.items():
+        found[name] = loop if found.get(name, loop) is loop else around
+
+
+def moved_by(instr: Instr) -> Iterator[Buffer]:
+    """Buffers on one side of a copy whose other side is an array."""
+    views = [a for a in instr.args if isinstance(a, View)]
+    if instr.name.startswith("DataCopy") and any(v.space == "GM" for v in views):
+        yield from (v.of for v in views if isinstance(v.of, Buffer))

@@ -1,0 +1,156 @@
+"""Addresses for the buffers of a kernel: apart while there is room, sharing memory where there is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from pypto.backends.ascend.banks import REGION, Neighbours, neighbours
+from pypto.backends.ascend.blockir import BlockKernel, Buffer, Scalar, View
+from pypto.backends.ascend.facts import all_views, items_of
+from pypto.backends.ascend.liveness import Life, from_before, lives
+from pypto.backends.ascend.rewrite import mapped, with_buffers, without_dead
+from pypto.backends.ascend.target import AscendTarget
+from pypto.errors.ascend import NoRoomOnAscend
+from pypto.loc import Loc
+
+ALIGNMENT: Final = {"L0C": 1024}  # what Mmad writes, where the memory itself asks for less
+ROW: Final = 512  # bytes that all banks of a region hold side by side
+
+
+@dataclass(frozen=True)
+class Room:
+    """A memory that buffers are placed in."""
+
+    space: str
+    bytes: int
+    alignment: int
+    lives: Mapping[str, Life]
+    neighbours: Neighbours
+
+
+def plan(kernel: BlockKernel, target: AscendTarget) -> BlockKernel:
+    """The kernel with an address for every buffer, and without numbers and buffers that nothing uses.
+
+    Raises
+    ------
+    NoRoomOnAscend
+        When a core has too little memory, at the line where most is in use.
+    """
+    kernel = without_dead(kernel)
+    everything = kernel.body + kernel.cube_body
+    touched = {view.of.name for item in items_of(everything) for view in all_views(item)}
+    kernel = replace(kernel, buffers=tuple(b for b in kernel.buffers if b.name in touched))
+    for attempt in (kernel, _without_stages(kernel)):
+        places = _all_placed(attempt, target)
+        if places is not None:
+            return with_buffers(attempt, {b.name: replace(b, address=places[b.name]) for b in attempt.buffers})
+    raise _no_room(_without_stages(kernel), target)
+
+
+def _rooms(kernel: BlockKernel, target: AscendTarget) -> Iterator[tuple[Room, list[Buffer]]]:
+    alive = lives(kernel.body) | lives(kernel.cube_body)
+    near = neighbours(kernel)
+    for space in sorted({b.space for b in kernel.buffers}):
+        memory = target.memories[space]
+        alignment = max(memory.alignment, ALIGNMENT.get(space, 0))
+        mine = [b for b in kernel.buffers if b.space == space]
+        yield Room(space, memory.bytes, alignment, alive, near), mine
+
+
+def _all_placed(kernel: BlockKernel, target: AscendTarget) -> dict[str, int] | None:
+    found: dict[str, int] = {}
+    for room, buffers in _rooms(kernel, target):
+        places = _placed(room, buffers)
+        if places is None:
+            return None
+        found.update(places)
+    return found
+
+
+def _placed(room: Room, buffers: list[Buffer]) -> dict[str, int] | None:
+    """Places that are all apart, else shared ones in bank order, else as tight as can be."""
+    by_size = sorted(buffers, key=lambda b: -b.bytes)
+    by_begin = sorted(buffers, key=lambda b: room.lives[b.name].first)
+    attempts = ((by_size, False, True), (by_size, True, True), (by_size, True, False), (by_begin, True, False))
+    for order, shares, in_banks in attempts:
+        places = _in_order(room, order, shares, in_banks and room.space == "UB")
+        if places is not None:
+            return places
+    return None
+
+
+def _in_order(room: Room, order: list[Buffer], shares: bool, in_banks: bool) -> dict[str, int] | None:
+    places: dict[str, int] = {}
+    sizes = {b.name: b.bytes for b in order}
+    for buffer in order:
+        life = room.lives[buffer.name]
+        taken = [(places[n], places[n] + sizes[n]) for n in places if not shares or room.lives[n].meets(life)]
+        gaps = list(_gaps(taken, room.bytes))
+        fits = [
+            (room.neighbours.conflicts(buffer.name, at, places) if in_banks else 0, end - start if shares else 0, at)
+            for start, end in gaps
+            for at in _candidates(start, end, buffer.bytes, room.alignment, in_banks)
+        ]
+        if not fits:
+            return None
+        places[buffer.name] = min(fits)[2]
+    return places
+
+
+def _gaps(taken: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
+    """The free stretches between places, which may overlap."""
+    ends, edge = [(0, 0), *sorted(taken), (size, size)], 0
+    for (_, end), (start, _) in pairwise(ends):
+        edge = max(edge, end)
+        if start > edge:
+            yield edge, start
+
+
+def _candidates(start: int, end: int, size: int, alignment: int, in_banks: bool) -> Iterator[int]:
+    """Addresses in a gap; a buffer of many rows begins in the first bank or in the middle one, in any region."""
+    first = -(-start // alignment) * alignment
+    begins = [first]
+    if in_banks and size > ROW:
+        regions = [first, *(at for at in range(0, end, REGION) if at >= first)]
+        begins = [-(-at // ROW) * ROW + half for at in regions for half in (0, ROW // 2)]
+    yield from (at for at in begins if at + size <= end)
+
+
+def _without_stages(kernel: BlockKernel) -> BlockKernel:
+    """The kernel without double buffers in UB, where every iteration keeps to its own stage."""
+    stages: dict[str, set[Scalar]] = {}
+    everything = kernel.body + kernel.cube_body
+    for item in items_of(everything):
+        for view in all_views(item):
+            stages.setdefault(view.of.name, set()).add(view.stage)
+    lone = {b.name: replace(b, stages=1) for b in kernel.buffers if b.space == "UB" and b.stages > 1}
+    lone = {name: b for name, b in lone.items() if len(stages[name]) == 1}
+
+    def change(view: View) -> View:
+        return replace(view, stage=0) if view.of.name in lone else view
+
+    body, cube_body = mapped(kernel.body, change), mapped(kernel.cube_body, change)
+    made = with_buffers(replace(kernel, body=body, cube_body=cube_body), lone)
+    kept = from_before(made.body) | from_before(made.cube_body)
+    return made if not kept & lone.keys() else kernel
+
+
+def _no_room(kernel: BlockKernel, target: AscendTarget) -> NoRoomOnAscend:
+    room, buffers = next(x for x in _rooms(kernel, target) if _placed(*x) is None)
+
+    def alive(at: Buffer) -> list[Buffer]:
+        moment = room.lives[at.name].first
+        return [b for b in buffers if room.lives[b.name].first <= moment <= room.lives[b.name].last]
+
+    def bytes_at(b: Buffer) -> int:
+        return sum(x.bytes for x in alive(b))
+
+    peak = max(buffers, key=bytes_at)
+    needed, largest = bytes_at(peak), max(alive(peak), key=lambda b: b.bytes)
+    return NoRoomOnAscend(
+        Loc(kernel.file or "<unknown>", room.lives[peak.name].line), needed=needed, space=room.space, chip=target.name,
+        available=room.bytes, percent=min(99, 100 * room.bytes // needed), largest=largest.name, bytes=largest.bytes,
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""The chips: frozen records of facts that the scheduler, the verifier and the timing model read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from pypto.errors import OptionError
+
+KB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory of a core: bytes a program may use, and the alignment of addresses in it."""
+
+    bytes: int
+    alignment: int
+
+
+@dataclass(frozen=True, slots=True)
+class AscendTarget:
+    """Facts about a chip.
+
+    `memories` are those of one core; the vector cores have UB, the cube cores the others. Bandwidths are in bytes for
+    each cycle of one core (`per_core`) or in bytes per second of the whole chip.
+    """
+
+    name: str
+    arch: int
+    flag: str
+    cube_cores: int
+    vector_cores: int
+    mhz: int
+    memories: Mapping[str, Memory]
+    hbm_bytes_per_second: float
+    stream_bytes_per_second: float  # of copies that pass L2 by
+    l2_bytes: int
+    l2_bytes_per_second: float
+    orders_vector: bool
+    has_bf16_arithmetic: bool
+
+    @property
+    def ratio(self) -> int:
+        """Vector cores to a cube core."""
+        return self.vector_cores // self.cube_cores
+
+    def seconds(self, cycles: float) -> float:
+        return cycles / (self.mhz * 1e6)
+
+
+_MEMORIES_2201: Final = MappingProxyType({
+    "UB": Memory(192 * KB - 256 - 8 * KB, 32), "L1": Memory(512 * KB - 256, 32), "L0A": Memory(64 * KB, 512),
+    "L0B": Memory(64 * KB, 512), "L0C": Memory(128 * KB, 64), "BT": Memory(1 * KB, 64), "FB": Memory(7 * KB, 64),
+})  # fmt: skip
+_MEMORIES_3510: Final = MappingProxyType({
+    **_MEMORIES_2201, "UB": Memory(248 * KB, 32), "L1": Memory(512 * KB, 32), "L0C": Memory(256 * KB, 64),
+    "BT": Memory(4 * KB, 64), "FB": Memory(4 * KB, 64),
+})  # fmt: skip
+
+_B1: Final = AscendTarget(
+    "ascend910b1", 2201, "dav-2201", 24, 48, 1850, _MEMORIES_2201, hbm_bytes_per_second=1.6e12,
+    stream_bytes_per_second=2.2e12, l2_bytes=192 << 20, l2_bytes_per_second=3.4e12, orders_vector=False,
+    has_bf16_arithmetic=False)  # fmt: skip
+
+TARGETS: Final = MappingProxyType({target.name: target for target in (
+    _B1,
+    replace(_B1, name="ascend910b2", mhz=1800),
+    replace(_B1, name="ascend910b3", mhz=1800, cube_cores=20, vector_cores=40),
+    replace(_B1, name="ascend910b4", mhz=1500, cube_cores=20, vector_cores=40, hbm_bytes_per_second=0.8e12,
+        stream_bytes_per_second=1.1e12),
+    replace(_B1, name="ascend910c"),
+    replace(_B1, name="ascend950", arch=3510, flag="dav-3510", mhz=1650, cube_cores=32, vector_cores=64,
+        memories=_MEMORIES_3510, l2_bytes=128 << 20, orders_vector=True),
+)})  # fmt: skip
+
+
+def ascend_target(name: str) -> AscendTarget:
+    """The record of a chip.
+
+    Raises
+    ------
+    OptionError
+        When there is no such chip.
+
+    Examples
+    --------
+    >>> ascend_target("ascend910b2").vector_cores
+    48
+    """
+    if name not in TARGETS:
+        raise OptionError(f"unknown Ascend target {name!r}; known are {', '.join(TARGETS)}")
+    return TARGETS[name]

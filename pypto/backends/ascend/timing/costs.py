@@ -1,0 +1,145 @@
+"""Cycles and bytes of one instruction, from its row, its arguments and the chip.
+
+Fitted are `DMA_HEAD`, so that one vector core adds as published (6.9 ms for 8192 x 8192 half in tiles of 8 KB), and
+`SCALAR_ACCESS`, to the published scalar addition, and `ROW_ISSUE`, to the published copies of 64 x 64 and 64 x 256 half
+to fractals. The others are documented figures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.backends.ascend.banks import read_meets_write, reads_meet
+from pypto.backends.ascend.blockir import Buffer, Instr, Record, View, Word
+from pypto.backends.ascend.facts import pipe_of, row_of, views
+
+REPEAT: Final = 256  # bytes that a vector unit takes at a time
+DMA_HEAD: Final = 206.0  # cycles until the first bytes of a copy from or to GM are there
+ROW_ISSUE: Final = 1.3  # cycles for each further row of a copy
+DMA_LEAST: Final = 20.6  # cycles that the unit is taken for a copy from or to GM, however small
+LOCAL_HEAD: Final = 50.0  # of a copy between memories of a core
+SCALAR_ACCESS: Final = 8.0  # cycles of the scalar unit for an element of UB
+GM_SCALAR: Final = 400.0  # and of GM
+ISSUE: Final = 8.0  # cycles for the scalar unit to hand an instruction to another
+# Bytes in a cycle of one core, between two memories.
+RATES: Final = MappingProxyType({
+    ("GM", "UB"): 32.0, ("GM", "L1"): 110.0, ("UB", "GM"): 86.0, ("L0C", "GM"): 42.0, ("L0C", "L1"): 76.0,
+    ("L1", "L0A"): 256.0, ("L1", "L0B"): 128.0, ("L1", "BT"): 19.0, ("UB", "UB"): 256.0, ("UB", "L1"): 60.0,
+    ("L1", "GM"): 60.0, ("L1", "UB"): 60.0,
+})  # fmt: skip
+MMAD_HEAD: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles that a unit is taken for, and until the result is there; bytes from or to GM."""
+
+    busy: float
+    latency: float
+    gm_bytes: int = 0
+
+
+def cost_of(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
+    """Of an instruction whose arguments are known: for a view its stage and offset, for a record its fields."""
+    pipe = pipe_of(instr)
+    if pipe == "V":
+        return vector(instr, numbers)
+    if pipe == "M":
+        return mmad(instr, numbers)
+    if pipe == "S":
+        return Cost(SCALAR_ACCESS, SCALAR_ACCESS)
+    return copy(instr, numbers)
+
+
+def vector(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
+    row = row_of(instr)
+    repeats = repeats_of(instr, numbers)
+    each = row.cost.repeat * (2 if in_the_way(instr, numbers) else 1)
+    return Cost(max(1.0, each * repeats), row.cost.head + each * repeats)
+
+
+def repeats_of(instr: Instr, numbers: tuple[Any, ...]) -> float:
+    """How many times 256 bytes an instruction works on: as it says, or by its count."""
+    found = [n for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)]
+    kinds = next(form.split() for form in row_of(instr).forms if len(form.split()) == len(instr.args))
+    if "uint8_t" in kinds and not isinstance(numbers[kinds.index("uint8_t")], tuple):
+        return max(1, int(numbers[kinds.index("uint8_t")] or 1))
+    if "Reduce" in instr.name:
+        whole = instr.name.startswith("Whole")
+        return max(1, int(found[1 if whole else 0]))
+    of = views(instr)[:2] if instr.name == "Cast" else views(instr)[-1:]
+    wide = max(view.elem.itemsize for view in of)
+    count = found[-1] if found else REPEAT // wide
+    return max(1, math.ceil(float(count) * wide / REPEAT))
+
+
+def in_the_way(instr: Instr, numbers: tuple[Any, ...]) -> bool:
+    """Whether operands meet in a bank of UB."""
+    row, places = row_of(instr), []
+    for view, where in zip(instr.args, numbers, strict=True):
+        if isinstance(view, View) and isinstance(view.of, Buffer) and view.of.address is not None:
+            stage, offset = where
+            places.append(view.of.address + stage * view.of.stage_bytes + offset * view.elem.itemsize)
+    to, sources = places[: row.writes], places[row.writes :]
+    if len(sources) > 1 and sources[0] != sources[1] and reads_meet(sources[0], sources[1]):
+        return True
+    return any(a != b and read_meets_write(a, b) for a in sources for b in to)
+
+
+def copy(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
+    """Of data, from one memory to another."""
+    if instr.name == "InitConstValue":
+        return Cost(LOCAL_HEAD, LOCAL_HEAD)
+    to, source = (view.space for view in views(instr)[:2])
+    blocks, run = shape_of(instr, numbers)
+    total = blocks * run
+    rate = RATES.get((source, to), 60.0)
+    is_gm = "GM" in (to, source)
+    busy = total / rate + ROW_ISSUE * (blocks - 1)
+    if not is_gm:
+        return Cost(busy + LOCAL_HEAD, busy + LOCAL_HEAD)
+    busy = max(DMA_LEAST, busy)
+    return Cost(busy, busy + DMA_HEAD, int(total))
+
+
+def shape_of(instr: Instr, numbers: tuple[Any, ...]) -> tuple[float, float]:
+    """How many runs of how many bytes a copy has."""
+    view = views(instr)[0] if instr.name == "Fixpipe" else views(instr)[1]
+    size = view.elem.itemsize
+    position = next((n for n, x in enumerate(instr.args) if isinstance(x, Record)), None)
+    if position is None:
+        return 1, float(numbers[-1]) * size
+    fields = [0 if f is None else f for f in numbers[position]]
+    if instr.name == "DataCopyPad":
+        return max(1, fields[0]), fields[1]
+    if instr.name == "Fixpipe":
+        return max(1, fields[1]), fields[0] * size
+    if instr.name == "LoadData":
+        record = instr.args[position]
+        assert isinstance(record, Record)
+        return (1, fields[3] * fields[4] * size) if len(record.fields) == 7 else (1, max(1, fields[1]) * 512)
+    if instr.name == "LoadDataWithTranspose":
+        return 1, max(1, fields[1]) * 512
+    if len(fields) == 8:  # rows and columns, to fractals
+        return max(1, fields[1]), fields[2] * size
+    return max(1, fields[0]), fields[1] * 32
+
+
+def mmad(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
+    fields = numbers[-1]
+    m, n, k = (float(x or 0) for x in fields[:3])
+    a = views(instr)[1].elem
+    depth = {1: 32.0, 2: 16.0}.get(a.itemsize, 8.0)
+    steps = 2.0 if a.itemsize == 4 else 1.0  # float32 takes two cycles for 16 x 8 x 16
+    cycles = MMAD_HEAD + steps * math.ceil(m / 16) * math.ceil(n / 16) * math.ceil(k / depth)
+    return Cost(cycles, cycles)
+
+
+def is_event(word: object) -> tuple[str, str]:
+    """The two units of an event."""
+    assert isinstance(word, Word)
+    of, _, to = word.text.partition("_")
+    return of, to

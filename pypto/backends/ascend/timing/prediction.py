@@ -1,0 +1,183 @@
+"""What the model says: cycles, what limits them, bytes, and a timeline."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pypto.backends.ascend.blockir import BlockKernel
+from pypto.backends.ascend.instructions import PIPES
+from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.timing.core import CoreTime, Flags, Slice
+
+LAUNCH: Final = 5400.0  # cycles until the cores begin: 3 µs
+_HALF: Final = 1400  # bytes of a copy at which memory gives half of what it can: fitted to copies of 128 B to 128 KB
+_MOST_TURNS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """How long a launch takes on a chip, by the model.
+
+    Attributes
+    ----------
+    cycles, seconds : float
+        Of the whole launch, with its start.
+    utilisation : dict
+        Of each unit, the part of the time that it works, on the core that takes longest.
+    limit : str
+        What the launch waits for: a unit, or ``memory``.
+    bytes : dict
+        Read from and written to global memory, by all cores.
+    lines : dict
+        From the user's line to the cycles that instructions of it take, on one core.
+    assumed : tuple of int
+        Lines whose course depends on data, for which something usual was taken.
+    """
+
+    kernel: str
+    target: str
+    cores: int
+    cycles: float
+    seconds: float
+    memory_cycles: float
+    utilisation: dict[str, float]
+    limit: str
+    bytes: dict[str, float]
+    lines: dict[int, float]
+    assumed: tuple[int, ...]
+    file: str
+    slices: tuple[tuple[str, Slice], ...]
+
+    def __str__(self) -> str:
+        used = ", ".join(f"{pipe} {share:.0%}" for pipe, share in self.utilisation.items() if share >= 0.005)
+        moved = ", ".join(f"{kind} {size / 1e6:.3g} MB" for kind, size in sorted(self.bytes.items()))
+        time = f"{1e6 * self.seconds:.4g} µs, {self.cycles:.4g} cycles"
+        rows = [f"{self.kernel} on {self.target}, {self.cores} cores: {time}",
+                f"  limited by {self.limit}; of the time: {used}", f"  {moved or 'no copies'}"]  # fmt: skip
+        for line, cycles in sorted(self.lines.items(), key=lambda row: -row[1])[:8]:
+            rows.append(f"  line {line:4}  {cycles:10.4g} cycles  {linecache.getline(self.file, line).strip()}")
+        if self.assumed:
+            rows.append(f"  depends on data, so something usual was taken: lines {', '.join(map(str, self.assumed))}")
+        return "\n".join(rows)
+
+    def timeline(self, path: str | Path | None = None) -> str:
+        """A Perfetto trace of one core's units as JSON, whose slices name the user's lines; written to `path`."""
+        rows: list[dict[str, Any]] = []
+        for core in dict.fromkeys(core for core, _ in self.slices):
+            number = 1 + (core == "cube")
+            rows.append({"ph": "M", "pid": number, "name": "process_name", "args": {"name": f"{core} core"}})
+            for n, pipe in enumerate(PIPES):
+                rows.append({"ph": "M", "pid": number, "tid": n, "name": "thread_name", "args": {"name": pipe}})
+        mhz = self.cycles / self.seconds / 1e6
+        for core, s in self.slices:
+            text = linecache.getline(self.file, s.line).strip()
+            start, lasts = round(s.start / mhz, 4), round((s.end - s.start) / mhz, 4)
+            rows.append({"ph": "X", "pid": 1 + (core == "cube"), "tid": PIPES.index(s.pipe), "ts": start, "dur": lasts,
+                         "name": text or s.name, "args": {"instruction": s.name, "line": s.line}})  # fmt: skip
+        made = json.dumps({"traceEvents": rows, "displayTimeUnit": "ns"}, indent=None)
+        if path is not None:
+            Path(path).write_text(made, encoding="utf-8")
+        return made
+
+
+def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], grid: tuple[int, int, int],
+            blocks: int | None = None, footprint: float = math.inf) -> Prediction:  # fmt: skip
+    """How long a kernel with addresses and events takes.
+
+    Parameters
+    ----------
+    kernel : BlockKernel
+        As `plan` and `sync` leave it.
+    target : AscendTarget
+        The chip.
+    numbers : dict
+        Values of the numbers among its parameters, by name.
+    grid : (int, int, int)
+        Programs along each axis.
+    blocks : int, optional
+        Blocks of the launch; as many as there are cores or programs without.
+    footprint : float
+        Bytes of all arrays: what is moved beyond them is taken to come from L2.
+    """
+    programs = grid[0] * grid[1] * grid[2]
+    cores = target.vector_cores if kernel.kind == "vector" else target.cube_cores
+    blocks = min(programs, cores) if blocks is None else blocks
+    names: dict[str, int | None] = {**numbers, **dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True))}
+    chosen = dict.fromkeys((0, blocks // 2, blocks - 1))
+    measured = [block_time(kernel, {**names, "block": block, "blocks": blocks}) for block in chosen if block >= 0]
+    longest = max(measured, key=lambda cores: max((c.end for c in cores), default=0.0))
+    moved = all_bytes(kernel, target, measured, blocks)
+    return assembled(kernel, target, longest, blocks, moved, footprint)
+
+
+def all_bytes(
+    kernel: BlockKernel, target: AscendTarget, measured: list[list[CoreTime]], blocks: int
+) -> dict[str, float]:
+    """What all blocks move, from those that were looked at: the first, one in the middle and the last."""
+    pairs, moved = target.ratio if kernel.kind == "mix" else 1, dict[str, float]()
+    for core in (core for cores in measured for core in cores):
+        for kind, size in core.bytes.items():
+            share = size * blocks / len(measured) * (pairs if core.kind == "vector" else 1)
+            moved[kind] = moved.get(kind, 0.0) + share
+    return moved
+
+
+def block_time(kernel: BlockKernel, names: dict[str, int | None]) -> list[CoreTime]:
+    """The cores of a block, which give way to each other where they wait."""
+    flags = Flags()
+    bodies = [("vector", kernel.body)] if kernel.kind == "vector" else [("cube", kernel.cube_body or kernel.body)]
+    if kernel.kind == "mix":
+        bodies = [("cube", kernel.cube_body), ("vector", kernel.body)]
+    cores = [CoreTime(kind, {**names, "sub_block": 0}, flags) for kind, _ in bodies]
+    running = [core.items(body) for core, (_, body) in zip(cores, bodies, strict=True)]
+    for _ in range(_MOST_TURNS):
+        left = [job for job in running if next(job, "done") != "done"]
+        if not left:
+            break
+        running = left
+    return cores
+
+
+def assembled(
+    kernel: BlockKernel,
+    target: AscendTarget,
+    cores: list[CoreTime],
+    blocks: int,
+    moved: dict[str, float],
+    footprint: float,
+) -> Prediction:
+    longest = max(cores, key=lambda core: core.end)
+    cycles = longest.end
+    total_moved = sum(moved.values())
+    again = max(0.0, total_moved - footprint)
+    memory = memory_cycles(target, cores, total_moved - again)
+    memory += again / target.l2_bytes_per_second * target.mhz * 1e6
+    total = max(cycles, memory) + LAUNCH
+    used = {pipe: max(core.busy[pipe] for core in cores) / total for pipe in PIPES}
+    limit = "memory" if memory > cycles else max(used, key=lambda pipe: used[pipe])
+    lines: dict[int, float] = {}
+    for core in cores:
+        for line, spent in core.lines.items():
+            lines[line] = lines.get(line, 0.0) + spent
+    assumed = tuple(sorted({line for core in cores for line in core.assumed if line}))
+    slices = tuple((core.kind, s) for core in cores for s in core.slices)
+    return Prediction(kernel.name, target.name, blocks, total, target.seconds(total), memory, used, limit, moved, lines,
+        assumed, kernel.file, slices)
+
+
+def memory_cycles(target: AscendTarget, cores: list[CoreTime], total: float) -> float:
+    """Cycles that HBM takes for so many bytes: the larger each copy, the nearer to what it can."""
+    copies: dict[tuple[int, bool], float] = {}
+    for core in cores:
+        for kind, size in core.copies.items():
+            copies[kind] = copies.get(kind, 0.0) + size
+    all_copies, seconds = sum(copies.values()), 0.0
+    for (each, streams), size in copies.items():
+        most = target.stream_bytes_per_second if streams else target.hbm_bytes_per_second
+        seconds += total * size / all_copies / (most * each / (each + _HALF))
+    return seconds * target.mhz * 1e6

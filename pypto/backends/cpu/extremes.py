@@ -1,0 +1,49 @@
+"""Greatest and least floats as if no NaN were among them: one instruction for each, not four.
+
+Where the result is no better than that of nothing, all may be NaN. Then the version with masks, which looks, decides.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING
+
+from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.loopir import Nest
+from pypto.backends.cpu.reductions import Joining, joining
+from pypto.ir.core import Op
+
+if TYPE_CHECKING:
+    from pypto.backends.cpu.nest import NestEmitter
+
+
+def has_extreme(op: Op) -> bool:
+    """Whether an op looks for the greatest or least of floats, among which NaN does not count."""
+    return op.name in ("max", "min") and op.operands[0].dtype.is_float
+
+
+def can_trust(nest: Nest) -> bool:
+    """Whether a nest does nothing but reduce to scalars, so that it can run twice, and looks for an extreme."""
+    scalars = all(s.kind == "reduce" and s.buffer is None for s in nest.stmts)
+    return scalars and any(has_extreme(s.does) for s in nest.stmts)
+
+
+def trusting(op: Op) -> Joining:
+    """How partial results become one; of anything but numbers, an extreme is what it is of nothing."""
+    how = joining(op)
+    if not has_extreme(op):
+        return how
+    predicate, worst = ("gt", -math.inf) if op.name == "max" else ("lt", math.inf)
+    return Joining(how.dtypes, (worst,), lambda e, a, b: (e.select(e.cmp(predicate, b[0], a[0]), b[0], a[0]),))
+
+
+def trusted(emitter: NestEmitter, nest: Nest, inside: Lanes) -> list[Lanes]:
+    """The results of a nest whose elements exist where a condition holds."""
+    e, w, ops = emitter.e, emitter.w, [s.does for s in nest.stmts]
+    nothing = [e.const(how.start[0], how.dtypes[0]) for how in map(trusting, ops)]
+    emitter.joining = trusting
+    first = w.branch(inside.text, [lambda: emitter.version(nest, False), lambda: nothing])
+    emitter.joining = joining
+    again = [e.cmp("eq", a, b) for op, a, b in zip(ops, first, nothing, strict=True) if has_extreme(op)]
+    return w.branch(functools.reduce(e.or_, again).text, [lambda: emitter.version(nest, True), lambda: first])

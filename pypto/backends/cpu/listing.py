@@ -1,0 +1,47 @@
+"""Text of Loop IR, for people and golden files."""
+
+from __future__ import annotations
+
+from pypto.backends.cpu.loopir import Buffer, Control, Item, Nest, Scalar, Schedule, Stmt
+
+
+def print_schedule(schedule: Schedule, places: bool = False) -> str:
+    """Text of a whole kernel; with `places`, the user's line stands behind every statement."""
+    buffers = [f"  {buffer_text(b)}" for b in schedule.buffers]
+    items = print_items(schedule.items, "", places)
+    return "\n".join([f"scratch {schedule.scratch_bytes} bytes", *buffers, *items]) + "\n"
+
+
+def buffer_text(b: Buffer) -> str:
+    form = f" panels of {b.panel}" if b.panel else ""
+    form += f" for {b.places} steps" if b.places > 1 else ""
+    sizes = "x".join(map(str, b.shape[b.dropped :])) or "1"
+    return f"b{b.id}: {sizes}x{b.elem}{form}" + (" (registers)" if b.unused else f" @{b.offset}")
+
+
+def print_items(items: list[Item], indent: str, places: bool) -> list[str]:
+    lines: list[str] = []
+    for item in items:
+        if isinstance(item, Nest):
+            lines.append(f"{indent}nest" + (f" sharing {item.shared}" if item.shared else ""))
+            for body in item.bodies:
+                texts = (stmt_text(s) + (f"  # {s.does.loc.user.line}" if places else "") for s in body)
+                lines += [f"{indent}  {'| ' if i else '- '}{text}" for i, text in enumerate(texts)]
+        elif isinstance(item, Control):
+            lines.append(f"{indent}{item.op.name}")
+            for region in item.regions:
+                lines += [f"{indent}  region", *print_items(region, indent + "    ", places)]
+        else:
+            lines.append(indent + (f"scalar {item.op.name}" if isinstance(item, Scalar) else str(item)))
+    return lines
+
+
+def stmt_text(stmt: Stmt) -> str:
+    loops = " ".join(loop_text(stmt, d) for d in stmt.loops)
+    what = stmt.op.name if stmt.op is not None else "copy"
+    into = f" -> b{stmt.buffer.id}" if stmt.buffer is not None else ""
+    return f"{stmt.kind} {what}{into} [{loops or 'once'}]"
+
+
+def loop_text(stmt: Stmt, d: int) -> str:
+    return f"{'lanes' if d == stmt.lanes else 'for'} d{d}<{stmt.domain[d]}{'*' if d in stmt.reduced else ''}"

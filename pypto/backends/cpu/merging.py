@@ -1,0 +1,217 @@
+"""Neighbouring programs of products with few rows become one: it reads longer stretches of each row of B.
+
+Such a product is as fast as B comes from memory, and memory gives long stretches faster than short ones. Where the
+columns of all tiles move with one axis of the grid, a program that has the columns of several gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pypto.backends.cpu.emitter import LaneEmitter
+from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.operands import direct_of, is_streamed, matching
+from pypto.backends.cpu.pull import plain_reshape
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import int32, int64
+from pypto.ops.build import OpBuilder
+from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.pattern import constant_of
+
+_COLUMNS: Final = 2048
+_SUMS: Final = ("cast", "add", "sub", "mul")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A function whose program p does the work of programs p to p + `most` - 1 along an axis.
+
+    `num_programs` of that axis is the end of those that there are.
+    """
+
+    function: Function
+    axis: int = 0
+    most: int = 1
+
+
+def merge(function: Function) -> Merged:
+    """The function, its programs merged where that is right and pays."""
+    widths = {op.operands[1].shape[-1] for op in function.walk() if op.name == "dot" and pays(op)}
+    if len(widths) != 1 or 2 * min(widths) > _COLUMNS:
+        return Merged(function)
+    for axis in range(3):
+        found = Columns(function, axis, min(widths))
+        if found.found():
+            return found.merged()
+    return Merged(function)
+
+
+def taken(e: LaneEmitter, merged: Merged, step: str, program: Lanes, ids: Sequence[Lanes],
+          grid: Sequence[Lanes]) -> Lanes:
+    """The end of those that are one with a program: as many as follow along the axis, where they follow in order.
+
+    `step` gets their number.
+    """
+    axis, one = merged.axis, e.const(1, int64)
+    left = e.minimum(e.sub(Lanes("%last", int64, 1, 0), program), e.sub(grid[axis], ids[axis]))
+    before = functools.reduce(e.mul, grid[:axis], one)
+    count = e.select(e.cmp("eq", before, one), e.minimum(left, e.const(merged.most, int64)), one)
+    e.w.line(f"{step} = add i64 {count.text}, 0")
+    return e.convert(e.add(ids[axis], count), int32)
+
+
+def pays(dot: Op) -> bool:
+    found = direct_of(dot.operands[1])
+    return found is not None and not found[0].turned and is_streamed(dot)
+
+
+@dataclass
+class Columns:
+    """Tiles whose size in one dimension is the `width` that programs along an axis lie apart: `along` says which.
+
+    `homes` are loops by their arguments, `varying` scalars that depend on the program's place on the axis.
+    """
+
+    function: Function
+    axis: int
+    width: int
+    along: dict[Value, int] = field(default_factory=dict)
+    homes: dict[Value, Op] = field(default_factory=dict)
+    varying: set[Value] = field(default_factory=set)
+
+    # --- recognising --------------------------------------------------------------------------------------------
+
+    def found(self) -> bool:
+        """True when all that depends on the axis are such tiles, and where they lie."""
+        ops = list(self.function.walk())
+        self.homes = {v: op for op in ops if op.name == "for" for v in op.regions[0].args[1:]}
+        for op in ops:
+            own = op.name == "program_id" and op.attrs["axis"] == self.axis
+            if own or (op.name in _SUMS and not self.varying.isdisjoint(op.operands)):
+                self.varying.update(op.results)
+        stores = [op for op in ops if op.name == "tile_store"]
+        return bool(stores) and all(map(self.follow_store, stores)) and all(map(self.fits, ops))
+
+    def fits(self, op: Op) -> bool:
+        """True when an op gives the same for merged programs; what was followed is right if its operands are."""
+        if op.name in ("num_programs", "program_id"):
+            return op.name == "program_id" or op.attrs["axis"] != self.axis
+        if op.name == "for":
+            region = op.regions[0]
+            handed = zip(op.operands[3:], region.args[1:], op.results, region.terminator.operands, strict=True)
+            alike = all(len({v in self.along for v in values}) == 1 for values in handed)
+            return alike and self.varying.isdisjoint(op.operands)
+        d = self.column(op)
+        if d is not None and op.name in ("tile_load", "tile_store", "dot"):
+            return op.operands[0] not in self.along
+        if d is not None and op.name == "broadcast_to":
+            return self.along.get(op.operands[0], d) == d
+        if op.name == "yield" or (op.results and (op.results[0] in self.along or op.results[0] in self.varying)):
+            return True
+        pure = op.regions or TABLE[op.name].effect in (Effect.PURE, Effect.READ)
+        return bool(pure) and not any(v in self.along or v in self.varying for v in op.operands)
+
+    def column(self, op: Op) -> int | None:
+        """The dimension of the columns in what an op makes or stores."""
+        if op.name == "tile_store":
+            return next((d for d, v in enumerate(Access.of(op).offsets) if v in self.varying), None)
+        return self.along.get(op.results[0]) if op.results else None
+
+    def follow_store(self, op: Op) -> bool:
+        access, d = Access.of(op), self.column(op)
+        if d is None or access.value is None or not self.moves(access, d):
+            return False
+        return self.follow(access.value, d) and (access.mask is None or self.follow(access.mask, d))
+
+    def moves(self, access: Access, d: int) -> bool:
+        """True when the columns of the access are those of the program, and nothing else depends on the axis."""
+        fixed = (access.base, *access.strides, *access.extents, *(v for i, v in enumerate(access.offsets) if i != d))
+        plain = access.shape[d] == self.width and (not access.base.shape or access.base.shape[d] == 1)
+        return plain and self.varying.isdisjoint(fixed) and self.rate(access.offsets[d]) == self.width
+
+    def rate(self, v: Value) -> int | None:
+        """How much an offset grows from program to program."""
+        if v not in self.varying or v.op is None or v.op.name == "program_id":
+            return int(v in self.varying)
+        rates = [self.rate(x) for x in v.op.operands]
+        if None in rates:
+            return None
+        a, b = (*(r or 0 for r in rates), 0)[:2]
+        if v.op.name != "mul":
+            return a - b if v.op.name == "sub" else a + b
+        factor = constant_of(v.op.operands[1 if a else 0])
+        return None if factor is None else (a or b) * int(factor)
+
+    def follow(self, v: Value, d: int) -> bool:
+        """True when a tile can be made wider in dimension `d`, with all that it is computed from."""
+        if v in self.along or v.shape[d] != self.width:
+            return self.along.get(v) == d
+        self.along[v] = d
+        op = self.homes.get(v) if v.op is None else v.op
+        if op is None:
+            return False
+        if op.name == "for":
+            args = op.regions[0].args[1:]
+            n = args.index(v) if v.op is None else op.results.index(v)
+            handed = args[n], op.results[n], op.operands[3 + n], op.regions[0].terminator.operands[n]
+            return all(self.follow(x, d) for x in handed)
+        return self.follow_op(op, d)
+
+    def follow_op(self, op: Op, d: int) -> bool:
+        shape, first = op.results[0].shape, op.operands[0] if op.operands else None
+        if op.name == "tile_load":
+            access = Access.of(op)
+            return self.moves(access, d) and all(x is None or self.follow(x, d) for x in (access.mask, access.other))
+        if first is None:
+            return op.name == "constant"
+        if op.name == "broadcast_to":
+            same = not first.shape or first.shape[d] == 1
+            return first not in self.varying and first not in self.along if same else self.follow(first, d)
+        if op.name == "permute":
+            return self.follow(first, op.attrs["dims"][d])
+        if op.name == "reshape":
+            before = matching(first.shape, shape, d) if plain_reshape(op) else None
+            return before is not None and self.follow(first, before)
+        if op.name == "dot":
+            return d == len(shape) - 1 and all(self.follow(x, len(x.shape) - 1) for x in op.operands[1:])
+        return TABLE[op.name].elementwise and all(self.follow(x, d) for x in op.operands)
+
+    # --- rewriting ----------------------------------------------------------------------------------------------
+
+    def merged(self) -> Merged:
+        most = _COLUMNS // self.width
+        types = {v: v.tile.with_shape(resized(v.shape, d, most * self.width)) for v, d in self.along.items()}
+        return Merged(rewrite(self.function, self.wider, OpBuilder, types), self.axis, most)
+
+    def wider(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        d = self.column(op) if "shape" in op.attrs else None
+        if d is None:
+            return None
+        operands, shape = list(rewriter.operands(op)), op.attrs["shape"]
+        if op.name in ("tile_load", "tile_store"):
+            access = Access.of(op)
+            end = self.end(rewriter, access.offsets[d])
+            place = 1 + 2 * len(shape) + d
+            operands[place] = rewriter.builder.emit("minimum", operands[place], end, propagate_nan=False)
+        attrs = {**op.attrs, "shape": resized(shape, d, _COLUMNS // self.width * self.width)}
+        types = tuple(rewriter.types[v] for v in op.results)
+        return rewriter.builder.create(op.name, tuple(operands), attrs, types).results
+
+    def end(self, rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+        """What an offset would be for the program behind the last."""
+        if v not in self.varying or v.op is None:
+            return rewriter.value(v)
+        if v.op.name == "program_id":
+            return rewriter.builder.emit("num_programs", axis=self.axis)
+        operands = tuple(self.end(rewriter, x) for x in v.op.operands)
+        return rewriter.builder.create(v.op.name, operands, v.op.attrs, (v.type,)).result
+
+
+def resized(shape: tuple[int, ...], d: int, size: int) -> tuple[int, ...]:
+    return (*shape[:d], size, *shape[d + 1 :])

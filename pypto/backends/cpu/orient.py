@@ -1,0 +1,129 @@
+"""Products turned around: C^T = B^T A^T, where A is the same for all programs and B is not, as in a convolution.
+
+A is then what lies in panels, packed once, and B is read where it lies: its columns are rows of C^T, so that registers
+hold rows of A alone, and no lanes are spent on columns of B beyond its edge. The sums are the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pypto.backends.cpu.operands import DEEP, FEW, direct_of, is_common, is_narrow, matching
+from pypto.backends.cpu.pull import plain_reshape
+from pypto.backends.cpu.target import CpuTarget
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import TileType
+from pypto.ops.build import OpBuilder
+from pypto.ops.memory import Access
+from pypto.passes.dce import dce
+
+_DEEP: Final = 256  # a sum so deep pays for turning C
+_TURN: Final = (1, 0)
+
+
+def oriented(function: Function, target: CpuTarget) -> Function:
+    """The function with such products turned around."""
+    rule = Orient(function, tuple(chains(function, target)))
+    return dce(rewrite(function, rule, OpBuilder)) if rule.dots else function
+
+
+def chains(function: Function, target: CpuTarget) -> Iterator[Op]:
+    """Products that start from a constant or from one another, of sums that are deep enough."""
+    dots = [op for op in function.body.ops if op.name == "dot" and len(op.results[0].shape) == 2]
+    if not any(map(direct_of, (v for op in dots for v in op.operands[:1]))):
+        return
+    uses = Counter(v for op in function.walk() for v in op.operands)
+    found: dict[Op, list[Op]] = {}
+    for op in dots:
+        before = op.operands[2].op if len(op.operands) > 2 else None
+        begins = len(op.operands) == 2 or (before is not None and before.name == "constant")
+        follows = before in found and uses[op.operands[2]] == 1
+        if (begins or follows) and pays(function, op, target):
+            found[op] = [*(found.pop(before) if follows and before is not None else ()), op]
+    for chain in found.values():
+        if sum(op.operands[0].shape[1] for op in chain) >= _DEEP:
+            yield from chain
+
+
+def pays(function: Function, dot: Op, target: CpuTarget) -> bool:
+    """True for a left side that is the same for all programs, and a right side that is not."""
+    (a, b), left, right = dot.operands[:2], direct_of(dot.operands[0]), direct_of(dot.operands[1])
+    if left is None or right is None or left[0].turned or right[0].turned or not is_narrow(dot, target):
+        return False
+    wide = min(a.shape[0], b.shape[1]) > FEW and a.shape[1] <= DEEP
+    return wide and is_common(function, left[0]) and not is_common(function, right[0])
+
+
+@dataclass
+class Orient:
+    """The rule: a product becomes that of its sides, exchanged and transposed."""
+
+    function: Function
+    dots: tuple[Op, ...]
+    turned: dict[Value, Value] = field(default_factory=dict)
+    limits: dict[Op, tuple[int, Access, int]] = field(default_factory=dict)  # of loads, by the store of the sum
+
+    def __post_init__(self) -> None:
+        uses = Counter(v for op in self.function.walk() for v in op.operands)
+        stores = {op.operands[0]: op for op in self.function.body.ops if op.name == "reshape" and plain_reshape(op)}
+        taken = {Access.of(op).value: Access.of(op) for op in self.function.body.ops if op.name == "tile_store"}
+        for op in self.dots:
+            last = self.last(op).results[0]
+            shown = stores[last].results[0] if last in stores else last
+            side, store = direct_of(op.operands[1]), taken.get(shown)
+            if side is None or store is None or any(uses[v] != 1 for v in (last, shown, side[0].load.results[0])):
+                continue
+            d = matching(shown.shape, last.shape, 1)
+            if d is not None:
+                self.limits[side[0].load] = side[0].columns, store, d
+
+    def last(self, op: Op) -> Op:
+        after = next((x for x in self.dots if op.results[0] in x.operands[2:]), None)
+        return op if after is None else self.last(after)
+
+    def __call__(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        if op in self.limits:
+            return self.clipped(rewriter, op)
+        return self.exchanged(rewriter, op) if op in self.dots else None
+
+    def exchanged(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
+        a, b, *_ = rewriter.operands(op)
+        sides = [turn(rewriter, b), turn(rewriter, a)]
+        for old in op.operands[2:]:
+            sides.append(self.turned.get(old) or constant(rewriter, old))
+        kind = TileType(op.results[0].shape[::-1], op.results[0].tile.elem)
+        new = rewriter.builder.create("dot", tuple(sides), op.attrs, (kind,)).result
+        self.turned[op.results[0]] = new
+        return (turn(rewriter, new),)
+
+    def clipped(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
+        """A load that ends where the sum is stored no more."""
+        d, store, at = self.limits[op]
+        operands, b, access = list(rewriter.operands(op)), rewriter.builder, Access.of(op)
+        size = b.emit("sub", again(rewriter, store.extents[at]), again(rewriter, store.offsets[at]))
+        end = b.emit("add", size, rewriter.value(access.offsets[d]))
+        place = 1 + 2 * len(access.shape) + d
+        operands[place] = b.emit("minimum", operands[place], end, propagate_nan=False)
+        return b.create(op.name, tuple(operands), op.attrs, (op.results[0].type,)).results
+
+
+def turn(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+    kind = TileType(v.shape[::-1], v.tile.elem)
+    return rewriter.builder.create("permute", (v,), {"dims": _TURN}, (kind,)).result
+
+
+def constant(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+    assert v.op is not None
+    return rewriter.builder.create("constant", (), v.op.attrs, (TileType(v.shape[::-1], v.tile.elem),)).result
+
+
+def again(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+    """A scalar that is perhaps computed only later."""
+    if v in rewriter.mapping or v.op is None:
+        return rewriter.value(v)
+    operands = tuple(again(rewriter, x) for x in v.op.operands)
+    return rewriter.builder.create(v.op.name, operands, v.op.attrs, (v.type,)).result

@@ -1,0 +1,150 @@
+"""The cell of `dot`: its operands as panels and blocks of rows, and where it reads them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pypto.backends.cpu.dot import DotEmitter
+from pypto.backends.cpu.fuse import Fuser
+from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.loopir import Buffer, CellItem
+from pypto.backends.cpu.lower import FunctionEmitter
+from pypto.backends.cpu.matmul import Matmul, Stay
+from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, is_streamed, words_of
+from pypto.backends.cpu.orient import oriented
+from pypto.backends.cpu.plan import Plan
+from pypto.backends.cpu.restep import restep
+from pypto.backends.cpu.schedule import Scheduler
+from pypto.backends.cpu.sharing import stay
+from pypto.backends.cpu.storage import Storage, item_bytes, padded
+from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.timing import walk
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import int32, int64
+from pypto.ops.build import OpBuilder
+from pypto.passes.pattern import constant_of
+from pypto.passes.products import accumulated
+
+
+def legalize(function: Function, target: CpuTarget) -> Function:
+    """Integer dots multiply in int32.
+
+    A sum with a dot that nothing else reads is the dot's accumulator: `acc += dot(a, b)` is `acc = dot(a, b, acc)`.
+    Products turn around where that spares packing; loops that add up products get steps that suit the machine.
+    """
+
+    def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        return widened(rewriter, op) if op.name == "dot" and not words_of(op, target) else None
+
+    return rewrite(restep(oriented(accumulated(function), target), target), rule, OpBuilder)
+
+
+def widened(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+    builder, wide = rewriter.builder, dot_dtype(op.operands[0].dtype)
+    if op.operands[0].dtype.is_float or op.operands[0].dtype == wide:
+        return None
+    a, b, *acc = rewriter.operands(op)
+    return (builder.emit("dot", builder.cast(a, wide), builder.cast(b, wide), *acc),)
+
+
+def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
+    plan, storage = scheduler.plan, scheduler.storage
+    position, per = plan.position[op], words_of(op, storage.target)
+    (a, b, *_), c = op.operands, storage.of[op.results[0]]
+    fresh = len(op.operands) < 3 or constant_of(op.operands[2]) == 0
+    if not fresh and storage.of.get(op.operands[2]) is not c:
+        fuser.add(scheduler.compute(op.operands[2], c, position))
+    left = direct(plan, a) or storage.of[a]
+    block = None
+    source, turned, panels = right(b, per, scheduler, fuser, position)
+    if isinstance(left, Direct) or per == 4:  # of bytes, the signs are flipped on the way
+        shape = storage.target.registers, a.shape[-1]
+        if isinstance(left, Direct) and left.turned:
+            shape = a.shape[-1], storage.lanes(a.tile.elem)
+        block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
+    fuser.barrier(Matmul(op, left, panels, c, per, block, source, turned, fresh, keep(plan, op, source, panels)))
+
+
+def keep(plan: Plan, op: Op, source: Buffer | Direct | None, panels: Buffer) -> Stay | None:
+    """Room for the panels of all steps, where other programs can use them, too."""
+    size = panels.elements * item_bytes(panels.elem)
+    if not isinstance(source, Direct) or (is_streamed(op) and not source.turned):
+        return None
+    found = stay(plan, op, source, size)
+    if found is not None:
+        panels.places, panels.start, panels.end = found.places, -1, len(plan.position)
+    return found
+
+
+def direct(plan: Plan, v: Value) -> Direct | None:
+    """Where a dot reads its operand itself."""
+    found = direct_of(v) if v in plan.direct else None
+    return found[0] if found is not None and plan.kept.isdisjoint(found[1]) else None
+
+
+def right(b: Value, per: int, scheduler: Scheduler, fuser: Fuser,
+          position: int) -> tuple[Buffer | Direct | None, bool, Buffer]:
+    """What the panels of the right operand are filled from, whether its rows are their columns, and the panels."""
+    storage = scheduler.storage
+    filled = panels(storage, b, per, position)
+    read = direct(scheduler.plan, b)
+    if read is not None:
+        return read, read.turned, filled
+    if is_transposed(b) and b.op is not None and (per or is_held_as_is(b)):
+        source = storage.of[b.op.operands[0]]
+        if not source.dense and source.view_of is None:
+            return source, True, filled
+    if not per:
+        fuser.add(scheduler.compute(b, filled, position))
+        return None, False, filled
+    source = storage.new(b.tile.elem, b.shape, position, position, whole_rows=True, compact=True)
+    fuser.add(scheduler.compute(b, source, position))
+    return source, False, filled
+
+
+def panels(storage: Storage, b: Value, per: int, position: int) -> Buffer:
+    """Memory for the right operand; below the words of bytes stands what the signs of the left one add."""
+    *stack, rows, columns = b.shape
+    lanes = storage.lanes(dot_dtype(b.dtype))
+    width = lanes * (2 if columns > lanes else 1)
+    elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
+    filled = storage.new(elem, (*stack, words, columns), position, position, width)
+    filled.sizes[-2] = padded(words, lanes) + (per == 4)
+    return filled
+
+
+def is_held_as_is(v: Value) -> bool:
+    """True when registers and scratch hold a value as a dot multiplies it."""
+    return item_bytes(v.tile.elem) == dot_dtype(v.dtype).itemsize
+
+
+def is_transposed(v: Value) -> bool:
+    """True for a tile that is another one with its last two dimensions exchanged: a dot packs that one directly."""
+    rank = len(v.shape)
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    return v.op is not None and v.op.name == "permute" and v.op.attrs["dims"] == swapped
+
+
+class Products:
+    """The dots of one kernel, emitted."""
+
+    def __init__(self, function: FunctionEmitter) -> None:
+        self.function = function
+        self.dots = DotEmitter(function.e, function.target, function.memory)
+
+    def begin(self, program: Lanes, ids: Sequence[Lanes], grid: Sequence[Lanes]) -> None:
+        """Panels that stay are there from the second program of a row of the grid on."""
+        e, dots, known = self.function.e, self.dots, self.function.outliner.known
+        items = [item for item in walk(self.function.schedule.items) if isinstance(item, Matmul)]
+        dots.several = e.cmp("gt", grid[0], e.const(1, int64))
+        begins = e.cmp("eq", program, Lanes("%first", int64, 1, 0))
+        dots.begin(items, begins, e.or_(e.cmp("eq", ids[0], e.const(0, int64)), begins))
+        known |= {dots.several.text: dots.several.type, **dict.fromkeys(dots.filled.values(), "ptr")}
+
+    def emit(self, item: CellItem) -> None:
+        assert isinstance(item, Matmul)
+        self.dots.emit(item, self.function.bases)
+
+
+emitter = Products

@@ -1,0 +1,36 @@
+"""What a profile tells apart in a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pypto.loc import Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A stretch of a kernel whose time is taken when it is profiled.
+
+    `kind` is ``program``, ``loop``, ``branch``, ``nest``, ``dot``, ``pack`` or ``sort``; `parent` is the number of the
+    site around it, -1 for the program. What several lines or labels became one loop nest names them all. `bytes` are
+    those of whole tiles that one run loads and stores, `flops` those of a dot.
+    """
+
+    kind: str
+    parent: int
+    labels: tuple[str, ...] = ()
+    locs: tuple[Loc, ...] = ()
+    bytes: int = 0
+    flops: int = 0
+
+    @staticmethod
+    def of(fields: Mapping[str, Any]) -> Site:
+        """From what `asdict` gives, after a way through JSON."""
+        return Site(**{**fields, "labels": tuple(fields["labels"]), "locs": tuple(map(loc_of, fields["locs"]))})
+
+
+def loc_of(fields: Mapping[str, Any]) -> Loc:
+    outer = fields["call_site"]
+    return Loc(**{**fields, "call_site": outer and loc_of(outer)})

@@ -1,0 +1,121 @@
+"""`pypto compile`, and `pypto explain` of a kernel: what the compiler makes of it, without running it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pypto.cli.output import Json, mistakes, say_json, say_table
+from pypto.cli.running import Arguments, Kernel, grid_of
+from pypto.cli.specs import UsageError, arguments, kernel_of
+
+
+def compile_kernel(
+    target: Kernel,
+    args: Arguments = None,
+    emit: Annotated[
+        str,
+        typer.Option(help="tile-ir, optimized-ir, loop-ir, llvm-ir, assembly, block-ir, ascendc, project, or timings."),
+    ] = "timings",
+    chip: Annotated[
+        str, typer.Option("--target", help="An Ascend chip, as in ascend910b2, which need not be there.")
+    ] = "",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file for the text, or the folder of a project.")
+    ] = None,
+    grid: Annotated[str, typer.Option(help="Of the launch that a project tests, as in 8,4.")] = "1",
+    json: Json = False,
+) -> None:
+    """Compile a kernel for the types of its arguments, and show a level of it or how long each stage took.
+
+    Example:
+
+        pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit loop-ir
+    """
+    from pypto.compile import session
+    from pypto.debug.levels import ASCEND_LEVELS, CPU_LEVELS, level_text
+
+    with mistakes():
+        if emit == "project" and chip:
+            project(target, args or [], chip, grid_of(grid), output, json)
+            return
+        levels = ASCEND_LEVELS if chip else CPU_LEVELS
+        if emit != "timings" and emit not in levels:
+            raise UsageError(f"--emit {emit} is none of timings, {', '.join(levels)}{target_hint(emit, chip)}")
+        kernel = kernel_of(target)
+        with session().devices.chip(chip) if chip else nullcontext():
+            version = kernel.compile(**arguments(args or [], kernel.arg_names))
+        if emit == "timings":
+            show_timings(target, str(version), version.timings, json)
+            return
+        text = level_text(version, emit)
+        if output:
+            output.write_text(text, encoding="utf-8")
+        elif json:
+            say_json({"kernel": target, "version": str(version), emit: text})
+        else:
+            print(text)
+
+
+def target_hint(emit: str, chip: str) -> str:
+    from pypto.debug.levels import ASCEND_LEVELS
+
+    is_known = emit in (*ASCEND_LEVELS, "project")
+    return "; it needs --target ascend910b2 or another chip" if is_known and not chip else ""
+
+
+def project(target: str, args: list[str], chip: str, grid: tuple[int, ...], output: Path | None, json: bool) -> None:
+    """A folder with all that CANN needs to build the kernel and to try it."""
+    from pypto.tools.project import write_project
+
+    kernel = kernel_of(target)
+    folder = output or Path(f"{kernel.signature.kernel}_{chip}")
+    if folder.exists():
+        raise UsageError(f"{folder} is there already; choose another folder with -o, or remove it")
+    files = write_project(folder, kernel, grid, chip, arguments(args, kernel.arg_names))
+    if json:
+        say_json({"folder": str(folder), "files": files})
+    else:
+        print(f"{folder}: {', '.join(files)}\nNext: cmake -S {folder} -B {folder}/build, in an environment of CANN")
+
+
+def show_timings(target: str, version: str, timings: dict[str, float], json: bool) -> None:
+    if json:
+        say_json({"kernel": target, "version": version, "seconds": timings})
+        return
+    rows = [(stage, f"{1e3 * seconds:.3f} ms") for stage, seconds in timings.items()]
+    say_table(f"{target}{version}", ("stage", "time"), [*rows, ("all", f"{1e3 * sum(timings.values()):.3f} ms")])
+
+
+def explain(
+    what: Annotated[
+        str, typer.Argument(metavar="CODE | FILE:KERNEL", help="A diagnostic's code, as in E204, or a kernel.")
+    ],
+    args: Arguments = None,
+    json: Json = False,
+) -> None:
+    """Explain a diagnostic by its code, or why a kernel was compiled as it was.
+
+    Examples:
+
+        pypto explain E204
+
+        pypto explain kernels.py:softmax x=f32[64,128] y=f32[64,128]
+    """
+    from pypto.debug.codes import find
+
+    with mistakes():
+        if ":" in what:
+            from pypto.debug.explain import explain as explained
+
+            kernel = kernel_of(what)
+            print(explained(kernel, **arguments(args or [], kernel.arg_names)), end="")
+            return
+        code = find(what)
+        if json:
+            say_json({"code": code.code, "name": code.name, "message": code.message, "help": code.hint})
+        else:
+            print(code)

@@ -1,0 +1,150 @@
+"""`pypto ops` and `pypto doctor`: what there is, in the language and on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Annotated, Final
+
+import typer
+
+from pypto.cli.output import FAILED, Json, mistakes, say_json, say_table
+from pypto.cli.specs import UsageError
+from pypto.errors import PyptoError
+from pypto.ops.row import OpRow, Unsupported
+from pypto.ops.table import ROWS
+from pypto.options import suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked for. `way` says how to get what is missing; `needed` that nothing works without it."""
+
+    what: str
+    found: str
+    way: str = ""
+    needed: bool = False
+
+
+def cell(lowering: object) -> str:
+    return f"no: {lowering.reason}" if isinstance(lowering, Unsupported) else "yes"
+
+
+def ops(name: Annotated[str, typer.Argument(help="One op; all of them without.")] = "", json: Json = False) -> None:
+    """The table of ops: what each is, and where it runs.
+
+    Example:
+
+        pypto ops cumsum
+    """
+    with mistakes():
+        rows = {row.name: row for row in ROWS if row.public or row.name == name}
+        if name and name not in rows:
+            raise UsageError(f"there is no op {name!r}{suggestion(name, rows)}")
+        chosen = [rows[name]] if name else list(rows.values())
+        if json:
+            say_json({"ops": [facts_of(row) for row in chosen]})
+        elif name:
+            facts = facts_of(chosen[0])
+            say_table(name, ("fact", "value"), [(k, v) for k, v in facts.items() if v])
+        else:
+            table = [(r.name, r.doc, cell(r.cpu), cell(r.ascend)) for r in chosen]
+            say_table("ops", ("op", "does", "cpu", "ascend"), table)
+
+
+def facts_of(row: OpRow) -> dict[str, object]:
+    takes = ", ".join(p.name for p in row.params)
+    return {"name": row.name, "signature": f"{row.name}({takes})", "doc": row.doc, "example": row.example,
+            "cpu": cell(row.cpu), "ascend": cell(row.ascend), "ulp": dict(row.ulp)}  # fmt: skip
+
+
+def doctor(json: Json = False) -> None:
+    """What pypto finds on this machine, what is missing, and how to get it."""
+    with mistakes():
+        found = [finding for look in LOOKS for finding in look()]
+        if json:
+            say_json({"findings": [asdict(f) for f in found]})
+        else:
+            rows = [(f.what, f.found or "missing", f.way) for f in found]
+            say_table("this machine", ("what", "found", "to get it"), rows)
+        if any(f.needed and not f.found for f in found):
+            raise typer.Exit(FAILED)
+
+
+def python() -> Iterator[Finding]:
+    import pypto
+
+    yield Finding("python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
+    yield Finding("platform", f"{platform.system()} on {platform.machine()}")
+    yield Finding("pypto", os.path.dirname(pypto.__file__))
+
+
+def cpu() -> Iterator[Finding]:
+    from pypto.backends.cpu.target import plain_target
+    from pypto.compile import session
+
+    target = plain_target(session().settings.level)
+    has = [n for n in ("fma", "f16c", "bf16_dot", "int8_dot") if getattr(target, f"has_{n}")]
+    width = f"vectors of {8 * target.vector_bytes} bits"
+    yield Finding("cpu", f"{target.cpu}, level {target.level}: {width}; {', '.join(has)}")
+    yield Finding("last cache", f"{target.last_level_bytes >> 20} MiB")
+    yield Finding("threads", f"{session().most_threads} of {os.cpu_count()}; PYPTO_NUM_THREADS changes it")
+    yield Finding("launches", "native code" if session().launcher else "Python",
+                  "" if session().launcher else "native launches need CPython on Linux; see the README")  # fmt: skip
+
+
+def cache() -> Iterator[Finding]:
+    from pypto.cli.caching import folder
+    from pypto.compile import session
+    from pypto.runtime.cache_tools import entries
+
+    way = "mend or remove the folder, or name another in PYPTO_CACHE_DIR"
+    try:
+        stored = list(entries(folder()))
+    except PyptoError as error:
+        yield Finding("disk cache", "", f"{error}; {way}")
+        return
+    size, bad = sum(e.size for e in stored), sum(not e.is_whole for e in stored)
+    text = f"{folder()}, {session().settings.cache}: {len(stored)} entries, {size >> 20} MiB"
+    yield Finding("disk cache", text, f"{bad} are damaged: pypto cache verify --remove" if bad else "")
+
+
+def compilers() -> Iterator[Finding]:
+    found = next((path for name in ("g++", "clang++") if (path := shutil.which(name))), "")
+    yield Finding("C++ compiler", found, "" if found else "needed for ascend-sim alone: apt-get install g++")
+
+
+# Libraries that pypto uses where they are, and the extra that brings each; none for what it always needs.
+LIBRARIES: Final = MappingProxyType({
+    "llvmlite": "", "torch": "torch", "jax": "jax", "matplotlib": "viz", "jupytext": "notebook", "sphinx": "docs",
+})  # fmt: skip
+
+
+def libraries() -> Iterator[Finding]:
+    for name, extra in LIBRARIES.items():
+        there = importlib.util.find_spec(name) is not None
+        way = f"pip install 'pypto-jit[{extra}]'" if extra else "pip install pypto-jit, anew"
+        yield Finding(name, "yes" if there else "", "" if there else way, needed=not extra)
+
+
+def ascend() -> Iterator[Finding]:
+    from pypto.backends.ascend.toolchain import find_toolkit, form_of, toolkit_version
+    from pypto.errors.device import NoToolkit
+
+    try:
+        folder = find_toolkit("ascend")
+    except NoToolkit as error:
+        way = "install Huawei's CANN toolkit and source its set_env.sh; only real Ascend devices need it"
+        yield Finding("CANN", "", f"{error.fields['problem']}; {way}")
+        return
+    version = toolkit_version(folder)
+    yield Finding("CANN", f"{folder}, version {version}, compiles as {form_of(folder, version)}")
+
+
+LOOKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (python, cpu, cache, compilers, ascend, libraries)

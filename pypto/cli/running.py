@@ -1,0 +1,122 @@
+"""`pypto run` and `pypto bench`: scripts and kernels from the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from pypto.cli.output import Json, mistakes, say_json, say_table
+from pypto.cli.specs import GRAMMAR, UsageError, arguments, kernel_of, shown
+
+Target = Annotated[str, typer.Argument(help="A Python FILE, or FILE:KERNEL.")]
+Kernel = Annotated[str, typer.Argument(metavar="FILE:KERNEL", help="A kernel in a Python file.")]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help=GRAMMAR)]
+Grid = Annotated[str, typer.Option(help="Programs: a number, or up to three with commas.")]
+Interpret = Annotated[bool, typer.Option("--interpret", help="In the interpreter, with every access checked.")]
+Threads = Annotated[int, typer.Option(help="Threads of a launch; 0 is what the machine allows.")]
+
+
+def grid_of(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(n) for n in text.split(","))
+    except ValueError:
+        raise UsageError(f"--grid {text} is no grid; write a number, or up to three as in 8,4") from None
+
+
+@contextlib.contextmanager
+def settings(interpret: bool, threads: int) -> Iterator[None]:
+    import pypto
+
+    before = pypto.get_num_threads()
+    pypto.set_num_threads(threads or before)
+    try:
+        with pypto.interpreter() if interpret else contextlib.nullcontext():
+            yield
+    finally:
+        pypto.set_num_threads(before)
+
+
+def run(
+    target: Target,
+    args: Arguments = None,
+    grid: Grid = "1",
+    interpret: Interpret = False,
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Run a script, or launch one kernel and show what it wrote.
+
+    Examples:
+
+        pypto run tutorials/01_vector_add.py
+
+        pypto run kernels.py:add x=f32[1000] y=f32[1000] out=f32[1000]:zeros BLOCK=256 --grid 4
+    """
+    with mistakes(), settings(interpret, threads):
+        if Path(target).is_file() and ":" not in target:
+            sys.argv = [target, *(args or [])]
+            sys.path.insert(0, str(Path(target).resolve().parent))
+            runpy.run_path(target, run_name="__main__")
+            return
+        kernel = kernel_of(target)
+        given = arguments(args or [], kernel.arg_names)
+        before = {name: x.copy() for name, x in given.items() if isinstance(x, np.ndarray)}
+        kernel[grid_of(grid)](**given)
+        written = {n: given[n] for n, x in before.items() if given[n].tobytes() != x.tobytes()}
+        report(target, given, written, json)
+
+
+def report(target: str, given: dict[str, Any], written: dict[str, Any], json: bool) -> None:
+    if json:
+        rows = {
+            n: {"dtype": str(x.dtype), "shape": x.shape, "first": x.ravel()[:64].tolist()} for n, x in written.items()
+        }
+        say_json({"kernel": target, "arguments": shown(given), "written": rows})
+        return
+    print(f"{target}({shown(given)})")
+    for name, x in written.items():
+        with np.printoptions(threshold=64, edgeitems=4):
+            print(f"{name} = {x}")
+    if not written:
+        print("nothing was written")
+
+
+def bench(
+    target: Kernel,
+    args: Arguments = None,
+    grid: Grid = "1",
+    threads: Threads = 0,
+    interpret: Interpret = False,
+    ms: Annotated[float, typer.Option(help="Milliseconds to measure for.")] = 500,
+    json: Json = False,
+) -> None:
+    """Time launches of a kernel.
+
+    Example:
+
+        pypto bench kernels.py:add x=f32[1000000] y=f32[1000000] out=f32[1000000] BLOCK=4096 --grid 245
+    """
+    from pypto.testing import do_bench, quantile
+
+    with mistakes(), settings(interpret, threads):
+        kernel = kernel_of(target)
+        given = arguments(args or [], kernel.arg_names)
+        call = kernel.bind(grid=grid_of(grid), **given)
+        call()
+        times = sorted(do_bench(call, rep=ms, return_mode="all"))
+        moved = sum(x.nbytes for x in given.values() if isinstance(x, np.ndarray))
+        found = {"launches": len(times), "min_ms": times[0], "median_ms": quantile(times, 0.5),
+                 "p90_ms": quantile(times, 0.9), "argument_bytes": moved}  # fmt: skip
+        if json:
+            say_json({"kernel": target, "arguments": shown(given), **found})
+            return
+        speed = f"{moved / times[0] / 1e6:.3g} GB/s" if moved else ""
+        row = (found["launches"], *(f"{found[n]:.4g} ms" for n in ("min_ms", "median_ms", "p90_ms")), speed)
+        say_table(f"{target}({shown(given)})", ("launches", "min", "median", "90 %", "arguments, at min"), [row])

@@ -1,0 +1,71 @@
+"""Every diagnostic by its code: what it says, what to do, and the class that is raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pypto.errors import Diagnostic, PyptoError, frontend, interp, ir, language, launch
+from pypto.options import suggestion
+
+_ROOMS = (ir, frontend, launch, interp, language)
+
+
+class NoSuchCode(PyptoError, LookupError):
+    """No diagnostic has this code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A diagnostic as it is documented."""
+
+    code: str
+    name: str
+    message: str
+    hint: str
+    builtin: str
+
+    def __str__(self) -> str:
+        kind = f" (a {self.builtin})" if self.builtin else ""
+        lines = [f"{self.code}: {self.name}{kind}", f"  says: {self.message}"]
+        return "\n".join([*lines, f"  help: {self.hint}"] if self.hint else lines)
+
+
+def subclasses(base: type[Diagnostic]) -> Iterator[type[Diagnostic]]:
+    for made in base.__subclasses__():
+        yield made
+        yield from subclasses(made)
+
+
+def codes() -> dict[str, Code]:
+    """Every diagnostic of the package, by code.
+
+    Examples
+    --------
+    >>> codes()["E304"].name
+    'WrongGrid'
+    """
+    assert all(_ROOMS)  # imported, so that every class exists
+    ours = sorted((c for c in subclasses(Diagnostic) if c.__module__.startswith("pypto.")), key=lambda c: c.code)
+    return {c.code: Code(c.code, c.__name__, c.template, c.hint, builtin(c)) for c in ours if "code" in vars(c)}
+
+
+def builtin(kind: type[Diagnostic]) -> str:
+    """The exception of Python's own that code may catch it as."""
+    plain = (Exception, BaseException, object)
+    return next((c.__name__ for c in kind.__mro__ if c.__module__ == "builtins" and c not in plain), "")
+
+
+def find(code: str) -> Code:
+    """A diagnostic by its code.
+
+    Raises
+    ------
+    NoSuchCode
+        When there is none.
+    """
+    known = codes()
+    if code.upper() not in known:
+        near = suggestion(code.upper(), known)
+        raise NoSuchCode(f"no diagnostic has the code {code}{near}; they are {', '.join(known)}")
+    return known[code.upper()]

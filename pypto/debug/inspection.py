@@ -1,0 +1,169 @@
+"""`Kernel.inspect`: a compiled version from the source down, with the types at every line and what it became."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.debug.levels import levels_of
+from pypto.ir.core import Function, Op
+from pypto.loc import Loc
+
+if TYPE_CHECKING:
+    from pypto.frontend import KernelSource
+    from pypto.runtime.specialization import Specialization
+
+_STORES: Final = ("tile_store", "store")
+# What a level's text says of the user's line: Tile IR's places, Loop IR's remarks, comments of Ascend C.
+_PLACES: Final = (re.compile(r' loc\(.*?"[^"]*":(\d+):'), re.compile(r"  # (\d+)$"), re.compile(r"// \S+?:(\d+)\s*$"))
+_HIDDEN: Final = re.compile(r' loc\((?:"(?:[^"\\]|\\.)*"|[^"()])*\)')
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the kernel, and the types of what it makes: of the names that it assigns, and of what it stores."""
+
+    number: int
+    text: str
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of the compiler as text: for every line of it the user's line that it comes from, or 0."""
+
+    name: str
+    lines: tuple[tuple[int, str], ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(text for _, text in self.lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A version of a kernel, level by level. `print` shows the source with its types; a notebook shows all levels.
+
+    Attributes
+    ----------
+    kernel, version : str
+        Name, and for what it was compiled.
+    source : tuple of SourceLine
+    levels : tuple of Level
+        ``tile-ir``, ``optimized-ir``, and those of the backend: ``loop-ir``, ``llvm-ir`` and ``assembly``, or
+        ``block-ir`` and ``ascendc``.
+    """
+
+    kernel: str
+    version: str
+    file: str
+    source: tuple[SourceLine, ...]
+    levels: tuple[Level, ...]
+
+    def __getitem__(self, name: str) -> str:
+        """The text of a level."""
+        found = {level.name: level for level in self.levels}
+        if name not in found:
+            raise KeyError(f"there is no level {name!r}; there are {', '.join(found)}")
+        return found[name].text
+
+    def __str__(self) -> str:
+        width = max(len(line.text) for line in self.source)
+        lines = [f"{self.kernel}{self.version}", ""]
+        for line in self.source:
+            types = "  ".join(line.types)
+            lines.append(f"{line.number:5}  {line.text.ljust(width)}  {types}".rstrip())
+        return "\n".join([*lines, "", f"levels: {', '.join(level.name for level in self.levels)}"])
+
+    def html(self) -> str:
+        """A page of its own, which needs nothing from elsewhere."""
+        from pypto.debug.page import page
+
+        return page(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file."""
+        Path(path).write_text(self.html(), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        from pypto.debug.page import body
+
+        return body(self)
+
+
+def inspect(kernel: Any, *args: Any, **given: Any) -> Inspection:
+    """The version of a kernel that a launch with these arguments runs; see `Kernel.inspect`."""
+    version = kernel.compile(*args, **given)
+    source = kernel.kernel_source
+    levels = tuple(Level(name, tuple(placed(text))) for name, text in levels_of(version))
+    return Inspection(source.name, str(version), source.file, tuple(source_lines(source, version)), levels)
+
+
+def placed(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with the user's line that each says it comes from. The long places of Tile IR are left out of the text."""
+    for line in text.splitlines():
+        found = next((int(m[1]) for place in _PLACES if (m := place.search(line))), 0)
+        yield found, _HIDDEN.sub("", line)
+
+
+def source_lines(source: KernelSource, version: Specialization) -> Iterator[SourceLine]:
+    types = types_by_line(source, version.program.built.function)
+    node = source.node
+    for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+        text = linecache.getline(source.file, number).rstrip("\n")
+        yield SourceLine(number, text, tuple(dict.fromkeys(types.get(number, ()))))
+
+
+def types_by_line(source: KernelSource, function: Function) -> dict[int, list[str]]:
+    """The types of what is assigned, looped over and stored, at the line where that stands."""
+    at: dict[Span, list[Op]] = defaultdict(list)
+    for op in function.walk():
+        at[span(op.loc)].append(op)
+    found: dict[int, list[str]] = defaultdict(list)
+    args = {value.hint: str(value.type) for value in function.args}
+    found[source.node.lineno] = [f"{name}: {kind}" for name, kind in args.items()]
+    for node in ast.walk(source.node):
+        found[getattr(node, "lineno", 0)] += told(node, source, at)
+    return found
+
+
+Span = tuple[str, int, int, int, int]
+
+
+def span(loc: Loc) -> Span:
+    user = loc.user
+    return user.file, user.line, user.col, user.end_line, user.end_col
+
+
+def told(node: ast.AST, source: KernelSource, at: dict[Span, list[Op]]) -> list[str]:
+    """What a statement makes, as `name: type`; of a store, the type that is stored."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return made(name, at.get(span(source.loc(value)), []))
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return made(name, at.get(span(source.loc(node)), []))
+        case ast.For(target=ast.Name(id=name)):
+            loops = [op for op in at.get(span(source.loc(node.iter)), []) if op.name == "for"]
+            return [f"{name}: {loops[-1].regions[0].args[0].type}"] if loops else []
+        case ast.Subscript() | ast.Call():
+            stores = [op for op in at.get(span(source.loc(node)), []) if op.name in _STORES]
+            return [f"stores {stored(op)}" for op in stores]
+    return []
+
+
+def made(name: str, ops: list[Op]) -> list[str]:
+    results = [op.results[0] for op in ops if len(op.results) == 1]
+    return [f"{name}: {results[-1].type}"] if results else []
+
+
+def stored(op: Op) -> str:
+    from pypto.ops.memory import Access
+
+    value = Access.of(op).value if op.name == "tile_store" else op.operands[1]
+    return str(value.type) if value is not None else ""

@@ -1,0 +1,188 @@
+"""Devices, and launches on them: arrays of the host are copied there, and what was written is copied back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.device import MixedDevices, UnknownDevice
+from pypto.runtime.acl import AclError
+from pypto.runtime.acl import Device as AclDevice
+from pypto.runtime.arrays import ArrayInfo, array_info
+from pypto.runtime.device_arrays import DeviceArray, host_view
+from pypto.runtime.launch import Values
+from pypto.runtime.mode import MODE, Sizes
+from pypto.runtime.staging import Staging
+
+_NAME: Final = re.compile(r"cpu|ascend(:\d+)?|ascend-sim(:(0|ascend\w+))?")
+_SHORT: Final = (("ascend", "ascend:0"), ("ascend-sim:0", "ascend-sim"))
+
+
+def canonical(name: str) -> str:
+    """A device's one name.
+
+    Raises
+    ------
+    UnknownDevice
+        When there is no such device.
+
+    Examples
+    --------
+    >>> canonical("ascend"), canonical("ascend-sim:0")
+    ('ascend:0', 'ascend-sim')
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UnknownDevice(name=name)
+    return dict(_SHORT).get(name, name)
+
+
+def device_of(kernel: str, infos: Mapping[str, Any]) -> Any:
+    """The device that all arrays of a launch are on, or its name; empty where there are none, and for the host's.
+
+    Raises
+    ------
+    MixedDevices
+        When they are on several.
+    """
+    arrays = [(arg, x.device) for arg, x in infos.items() if isinstance(x, ArrayInfo)]
+    names = [getattr(place, "name", place) or "cpu" for _, place in arrays]
+    for (arg, _), name in zip(arrays, names, strict=True):
+        if name != names[0]:
+            raise MixedDevices(kernel=kernel, arg=arg, device=name, other=arrays[0][0], elsewhere=names[0])
+    return arrays[0][1] if arrays else ""
+
+
+class Place:
+    """Something that launches run on, for the length of a `with` block."""
+
+    def __enter__(self) -> Any:
+        before = MODE.get()
+        MODE.set(replace(before, device=self, outer=before))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        MODE.set(MODE.get().outer)
+
+
+class Cpu(Place):
+    """The host: its arrays are numpy's."""
+
+    name = "cpu"
+
+    def array(self, x: Any) -> Any:
+        """A copy of an array."""
+        return x.numpy() if isinstance(x, DeviceArray) else np.array(x)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> Any:
+        """An array whose elements hold anything."""
+        return np.empty(shape, dtype)
+
+    def synchronize(self) -> None:
+        """Launches here are done when they return."""
+
+    def launch(self, kernel: Any, sizes: Sizes, values: Values) -> None:
+        kernel.execute(sizes, values)
+
+    def __repr__(self) -> str:
+        return "Device(cpu)"
+
+
+@dataclass(eq=False)
+class Chip(Place):
+    """A chip that is not there: kernels are compiled for it, and none runs."""
+
+    name: str
+    backend: Any
+
+
+@dataclass(eq=False, repr=False)
+class Device(Place):
+    """A device, as `pto.device` gives it.
+
+    Parameters
+    ----------
+    name : str
+        What `pto.device` calls it.
+    acl : pypto.runtime.acl.Device
+        The device as the runtime library has it.
+    backend : Backend
+        Compiles for it and launches on it.
+    other : callable
+        Gives a device by its name.
+    """
+
+    name: str
+    acl: AclDevice
+    backend: Any
+    other: Callable[[str], Any]
+
+    def array(self, x: Any) -> DeviceArray:
+        """A copy of an array on this device.
+
+        Parameters
+        ----------
+        x : array_like
+            A numpy array, a tensor, whatever offers DLPack, a device's array, or numbers.
+
+        Returns
+        -------
+        DeviceArray
+            Of the same shape and dtype, its elements one behind the other.
+
+        Raises
+        ------
+        UnsupportedArgument
+            When it is an array whose type no kernel works on.
+        """
+        if isinstance(x, DeviceArray):
+            x = x.numpy()
+        info = array_info(x, "to_device", "x") or array_info(np.asarray(x), "to_device", "x")
+        assert info is not None
+        held = np.ascontiguousarray(host_view(info)) if info.shape else host_view(info).copy()
+        made = self.empty(info.shape, info.dtype.numpy)
+        assert made.memory is not None
+        made.memory.write(held.ctypes.data, held.nbytes)
+        return made
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> DeviceArray:
+        """An array on this device whose elements hold anything."""
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        like = array_info(np.empty((0,), dtype), "empty", "dtype")
+        assert like is not None
+        steps = tuple(int(np.prod(sizes[n + 1 :], dtype=np.int64)) for n in range(len(sizes)))
+        size = int(np.prod(sizes, dtype=np.int64)) * like.dtype.itemsize
+        return DeviceArray(self, self.acl.empty(size), 0, sizes, steps, like.dtype)
+
+    def synchronize(self) -> None:
+        """Wait until all launches are done.
+
+        Raises
+        ------
+        DeviceFault
+            When a kernel stopped at a fault, with its name and, where the device tells it, the line. The device's
+            memory is lost then; the device itself can be used again at once.
+        """
+        try:
+            self.acl.synchronize()
+        except AclError as error:
+            kernels = tuple(f.owner for f in error.queued if f.owner is not None)
+            raise self.backend.fault(self.name, error.words, kernels) from None
+
+    def launch(self, kernel: Any, sizes: Sizes, values: Values) -> None:
+        """Run a kernel here. Arrays of the host are copied, and the launch is done when this returns."""
+        staging = Staging(self)
+        moved = staging.move(kernel.signature, values)
+        plan, launch = kernel.ready(sizes, moved)
+        if sizes[0] * sizes[1] * sizes[2] == 0:
+            return
+        plan.run(*launch)
+        if staging.staged:
+            self.synchronize()
+            staging.copy_back([launch[1][n] for n in plan.written])
+
+    def __repr__(self) -> str:
+        return f"Device({self.name})"

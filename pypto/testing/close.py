@@ -1,0 +1,139 @@
+"""Comparing results, with a message that says where they differ, how far, and in how many units of the last place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.ir.types import DType, from_numpy
+
+Array = np.ndarray[Any, Any]
+_SHOWN: Final = 4  # of the elements that differ
+
+
+def assert_close(x: Any, y: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
+    """Raise unless two numbers, arrays or tensors are close; NaN is close to NaN, an infinity to itself alone.
+
+    Parameters
+    ----------
+    x, y : array, tensor or number
+        What was computed, and what is right.
+    atol, rtol : float or function of a dtype, optional
+        Largest ``|x - y|`` is ``atol + rtol * |y|``; 0.01 and 0 without.
+    err_msg : str
+        What the error begins with.
+
+    Raises
+    ------
+    AssertionError
+        With how many elements differ, the worst of them, by how much, and the difference in ulp: in units of the last
+        place of the narrower of both dtypes.
+
+    Examples
+    --------
+    >>> assert_close([1.0, 2.0], [1.0, 2.001])
+    >>> assert_close(np.float32([1, 2]), np.float32([1, 3]))
+    Traceback (most recent call last):
+    AssertionError: 1 of 2 elements differ (50%); |x - y| <= 0.01 is asked for
+      worst at [1]: 2 is not 3, by 1 (4.19e+06 ulp of float32)
+    """
+    atol, rtol = (t(getattr(x, "dtype", None)) if callable(t) else t for t in (atol, rtol))
+    atol, rtol = 1e-2 if atol is None else atol, 0.0 if rtol is None else rtol
+    dtype = narrower(x, y)
+    got, expected = as_numpy(x), as_numpy(y)
+    problem = shapes(got, expected) or Difference.of(got, expected, atol, rtol).report(dtype)
+    if problem:
+        raise AssertionError(f"{err_msg}\n{problem}" if err_msg else problem)
+
+
+def shapes(got: Array, expected: Array) -> str:
+    if not got.shape or not expected.shape or got.shape == expected.shape:
+        return ""
+    return f"shapes differ: {got.shape} is not {expected.shape}"
+
+
+def narrower(x: Any, y: Any) -> DType | None:
+    """The float type in which differences are counted."""
+    types = [t for t in map(dtype_of, (x, y)) if t is not None and t.is_float]
+    return min(types, key=lambda t: t.bits, default=None)
+
+
+def dtype_of(x: Any) -> DType | None:
+    if hasattr(x, "detach"):
+        try:
+            return DType(str(x.dtype).removeprefix("torch."))
+        except ValueError:
+            return None
+    return from_numpy(np.asarray(x).dtype)
+
+
+def as_numpy(x: Any) -> Any:
+    """An array that numpy can compare, of a number, an array or a tensor of any float type."""
+    if hasattr(x, "detach"):
+        x = x.detach().cpu()
+        x = (x.double() if x.is_floating_point() else x).numpy()
+    x = np.asarray(x)
+    return x.astype(np.float64) if x.dtype.kind == "V" or x.dtype.itemsize < 4 else x
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two arrays of one shape, the elements that are too far apart, and what was asked for."""
+
+    got: Array
+    expected: Array
+    far: Array
+    distance: Array
+    asked: str
+
+    @staticmethod
+    def of(x: Array, y: Array, atol: float, rtol: float) -> Difference:
+        got, expected = np.broadcast_arrays(x, y)
+        with np.errstate(all="ignore"):
+            distance = np.abs(as_wide(got) - as_wide(expected))
+            near = distance <= atol + rtol * np.abs(as_wide(expected))
+        same = (got == expected) | ((got != got) & (expected != expected))  # noqa: PLR0124  # NaN alone is not itself
+        finite = np.isfinite(as_wide(got)) & np.isfinite(as_wide(expected))
+        asked = f"|x - y| <= {atol:g}" + (f" + {rtol:g} |y|" if rtol else "")
+        return Difference(got, expected, ~(same | (near & finite)), distance, asked)
+
+    def report(self, dtype: DType | None) -> str:
+        """What is wrong, in a few lines; nothing when all is close."""
+        places = np.argwhere(self.far)
+        if not len(places):
+            return ""
+        ordered = sorted(map(tuple, places.tolist()), key=lambda p: -rank(float(self.distance[p])))
+        share = f"{len(places) / self.far.size:.2g}" if len(places) < self.far.size else "1"
+        lines = [f"{len(places)} of {self.far.size} elements differ ({float(share):.0%}); {self.asked} is asked for"]
+        lines += [self.told(p, "worst" if p is ordered[0] else "also", dtype) for p in ordered[:_SHOWN]]
+        return "\n".join(lines)
+
+    def told(self, place: tuple[int, ...], word: str, dtype: DType | None) -> str:
+        x, y = self.got[place], self.expected[place]
+        at = f" at [{', '.join(map(str, place))}]" if place else ""
+        units = ulps(float(x), float(y), dtype) if dtype else None
+        apart = "" if not np.isfinite(self.distance[place]) else f", by {self.distance[place]:.6g}"
+        counted = f" ({units:.3g} ulp of {dtype.public})" if units and dtype else ""
+        return f"  {word}{at}: {x:.9g} is not {y:.9g}{apart}{counted}"
+
+
+def rank(distance: float) -> float:
+    """NaN before infinity, before all numbers."""
+    return float("inf") if np.isnan(distance) else distance
+
+
+def as_wide(x: Array) -> Array:
+    return x.astype(np.float64) if x.dtype.kind in "iub" else x
+
+
+def ulps(x: float, y: float, dtype: DType) -> float | None:
+    """The distance in units of the last place of the right number; None where that has no meaning."""
+    if not (np.isfinite(x) and np.isfinite(y)):
+        return None
+    import ml_dtypes
+
+    info: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]  # it has no types
+    exponent = np.frexp(max(abs(y), float(info.tiny)))[1] - 1
+    return abs(x - y) / (float(info.eps) * 2.0 ** int(exponent))

@@ -1,0 +1,1 @@
+"""Files made of kernels, for use without pypto."""

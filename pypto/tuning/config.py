@@ -1,0 +1,119 @@
+"""What is tried: single configurations, and spaces of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+
+class Config:
+    """Values for some of a kernel's constants, to be tried.
+
+    Parameters
+    ----------
+    kwargs : dict
+        The constants by name.
+    num_warps, num_stages, num_ctas, maxnreg, ir_override and others
+        What GPUs are told; kept, passed on to the kernel, and without a meaning on a CPU.
+    pre_hook : function, optional
+        Called with the arguments by name before every launch with this configuration.
+    target : str
+        Where it is to be tried, as in ``"cpu"``, ``"ascend"`` or ``"ascend910b2"``; everywhere without.
+
+    Examples
+    --------
+    >>> import pypto as pto
+    >>> pto.Config({"BLOCK": 256})
+    Config(BLOCK=256)
+    """
+
+    def __init__(
+        self,
+        kwargs: dict[str, Any],
+        num_warps: int = 4,
+        num_stages: int = 3,
+        num_ctas: int = 1,
+        maxnreg: int | None = None,
+        pre_hook: Callable[..., Any] | None = None,
+        ir_override: str | None = None,
+        target: str = "",
+        **others: Any,
+    ) -> None:
+        self.kwargs, self.pre_hook, self.others = kwargs, pre_hook, others
+        self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
+        self.maxnreg, self.ir_override, self.target = maxnreg, ir_override, target
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """What the kernel is launched with."""
+        names = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
+        hints = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return {**self.kwargs, **hints, **self.others}
+
+    def __str__(self) -> str:
+        names = ("num_warps", "num_ctas", "num_stages", "maxnreg")
+        return ", ".join(f"{k}: {v}" for k, v in (*self.kwargs.items(), *((n, getattr(self, n)) for n in names)))
+
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{k}={v!r}' for k, v in self.kwargs.items())})"
+
+    def fits(self, target: str) -> bool:
+        """Whether it is to be tried on this target."""
+        return target.startswith(self.target)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return (*sorted(self.all_kwargs().items()), self.pre_hook)
+
+
+class Space:
+    """All combinations of values for some of a kernel's constants, to be searched within a time.
+
+    Parameters
+    ----------
+    where : function, optional
+        Takes the constants as keywords, and says whether a combination is to be tried.
+    **values : sequence
+        The values of each constant.
+
+    Examples
+    --------
+    >>> import pypto as pto
+    >>> space = pto.Space(BM=[32, 64, 128], BN=[64, 128], where=lambda BM, BN: BM <= BN)
+    >>> len(list(space)), next(iter(space))
+    (5, Config(BM=32, BN=64))
+    """
+
+    def __init__(self, where: Callable[..., bool] | None = None, **values: Iterable[Any]) -> None:
+        self.where = where
+        self.values = {name: tuple(of) for name, of in values.items()}
+        empty = [name for name, of in self.values.items() if not of]
+        if empty or not values:
+            raise ValueError(f"a space needs values for every constant{': ' + ', '.join(empty) if empty else ''}")
+
+    def __iter__(self) -> Iterator[Config]:
+        for point in itertools.product(*self.values.values()):
+            chosen = dict(zip(self.values, point, strict=True))
+            if self.where is None or self.where(**chosen):
+                yield Config(chosen)
+
+    def __repr__(self) -> str:
+        return f"Space({', '.join(f'{name}={list(of)}' for name, of in self.values.items())})"
+
+
+def distinct(configs: Iterable[Config]) -> list[Config]:
+    """Configurations that differ here: what GPUs alone are told makes no difference."""
+    found: dict[Any, Config] = {}
+    for config in configs:
+        found.setdefault((name_of(config), config.pre_hook), config)
+    return list(found.values())
+
+
+def name_of(config: Config) -> str:
+    """A configuration's constants, the same in every process."""
+    return ", ".join(f"{name}={value!r}" for name, value in sorted(config.kwargs.items()))

@@ -1,0 +1,155 @@
+"""What tuning found, for people: a table, a plot, a page for notebooks."""
+
+from __future__ import annotations
+
+import html
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.errors import PyptoError
+from pypto.tuning.config import name_of
+from pypto.tuning.search import Outcome
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADINGS: Final = ("configuration", "median", "20 %", "80 %", "of the best", "")
+_CELL: Final = "text-align:left;padding:2px 10px"
+_ORDER: Final = ("ok", "wrong", "failed", "untried")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One configuration for one key. Times are in milliseconds, infinite where there are none."""
+
+    config: str
+    status: str
+    reason: str
+    median: float
+    low: float
+    high: float
+    chosen: bool
+
+    @property
+    def verdict(self) -> str:
+        return "chosen" if self.chosen else self.reason and f"{self.status}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """All configurations for one key, the fastest at the head."""
+
+    key: tuple[Any, ...]
+    seconds: float
+    rows: tuple[Row, ...]
+    interrupted: bool = False
+
+    @staticmethod
+    def of(key: tuple[Any, ...], outcomes: Sequence[Outcome], chosen: Outcome | None, seconds: float,
+           interrupted: bool) -> Section:  # fmt: skip
+        ordered = sorted(outcomes, key=lambda o: (o is not chosen, _ORDER.index(o.status), o.quantiles[0]))
+        rows = (Row(name_of(o.config), o.status, o.reason, *o.quantiles, o is chosen) for o in ordered)
+        return Section(key, seconds, tuple(rows), interrupted)
+
+    @property
+    def title(self) -> str:
+        over = ", interrupted" if self.interrupted else ""
+        return f"key {', '.join(map(str, self.key)) or '()'}: {self.seconds:.2g} s{over}"
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The texts under `HEADINGS`."""
+        best = min(row.median for row in self.rows)
+        none = ("",) * 4
+        return [(row.config, *(times(row, best) if row.status == "ok" else none), row.verdict) for row in self.rows]
+
+
+def times(row: Row, best: float) -> tuple[str, ...]:
+    return *(f"{t:.4g} ms" for t in (row.median, row.low, row.high)), f"{row.median / best:.2f}x"
+
+
+@dataclass(frozen=True, slots=True)
+class TuningReport:
+    """What was tried for a kernel in this process. `print` shows it; a notebook shows a table."""
+
+    kernel: str
+    sections: tuple[Section, ...]
+
+    def __str__(self) -> str:
+        lines = [f"tuning of {self.kernel}" if self.sections else f"tuning of {self.kernel}: nothing was tried yet"]
+        for section in self.sections:
+            rows = [HEADINGS, *section.cells()]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            lines.append(section.title)
+            lines += [aligned(row, widths) for row in rows]
+        return "\n".join(lines)
+
+    def tables(self) -> list[Table]:
+        """The sections as tables of rich."""
+        from rich.table import Table
+
+        made = []
+        for section in self.sections:
+            table = Table(*HEADINGS, title=f"{self.kernel}, {section.title}", title_justify="left")
+            for cells in section.cells():
+                table.add_row(*cells)
+            made.append(table)
+        return made
+
+    def _repr_html_(self) -> str:
+        parts = []
+        for section in self.sections:
+            head = "".join(f"<th style='{_CELL}'>{h}</th>" for h in HEADINGS)
+            rows = "".join(
+                "<tr>" + "".join(f"<td style='{_CELL}'>{html.escape(c)}</td>" for c in cells) + "</tr>"
+                for cells in section.cells()
+            )
+            title = html.escape(f"{self.kernel}, {section.title}")
+            parts.append(f"<table><caption style='text-align:left'>{title}</caption><tr>{head}</tr>{rows}</table>")
+        return "".join(parts) or html.escape(str(self))
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the times of every configuration, the fastest at the top; matplotlib's figure.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file to write, as in ``tuning.png``.
+
+        Raises
+        ------
+        PyptoError
+            When matplotlib is not installed, or nothing was tried.
+        """
+        shown = [s for s in self.sections if any(r.status == "ok" for r in s.rows)]
+        try:
+            figures = importlib.import_module("matplotlib.figure")
+        except ImportError:
+            raise PyptoError("a plot needs matplotlib: pip install 'pypto-jit[viz]'") from None
+        if not shown:
+            raise PyptoError(f"nothing was tried for {self.kernel} yet: launch it first")
+        heights = [sum(r.status == "ok" for r in s.rows) for s in shown]
+        figure = figures.Figure(figsize=(8, 1 + 0.3 * sum(heights) + 0.8 * len(shown)), layout="constrained")
+        axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)
+        for section, axis in zip(shown, axes[:, 0], strict=True):
+            draw(section, axis)
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+
+def aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    """A line of the table: times to the right, words to the left."""
+    cells = [c.rjust(w) if 0 < n < 5 else c.ljust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True))]
+    return "  ".join(["", *cells]).rstrip()
+
+
+def draw(section: Section, axis: Any) -> None:
+    rows = [r for r in section.rows if r.status == "ok"]
+    errors = [[max(0.0, r.median - r.low) for r in rows], [max(0.0, r.high - r.median) for r in rows]]
+    colors = ["#0b7285" if r.chosen else "#adb5bd" for r in rows]
+    axis.barh([r.config for r in rows], [r.median for r in rows], xerr=errors, color=colors)
+    axis.invert_yaxis()
+    axis.set(xlabel="ms (median; 20 % to 80 %)", title=section.title)

@@ -1,0 +1,133 @@
+"""Winners that outlive the process: in the disk cache, and in a JSON file beside the user's code.
+
+Both are hints. A stored winner counts only if it is one of the configurations that would be tried, so that what is
+stored can make a launch slower, and never wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pypto.errors import PyptoError
+from pypto.tuning.config import Config, name_of
+
+FORMAT: Final = "pypto tuning 1"
+Key = tuple[Any, ...]
+_FIELDS: Final = ("kernel", "target", "key", "config")
+
+
+class TuningFileError(PyptoError, ValueError):
+    """A file of tuning results cannot be used; the message says why."""
+
+
+@dataclass
+class Winners:
+    """The winners of one kernel: those of files, and those of the disk cache, which is not asked without a source."""
+
+    kernel: str
+    source: str
+    configs: Sequence[Config]
+    from_files: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def find(self, key: Key) -> Config | None:
+        """The stored winner for a key on this machine."""
+        name = self.from_files.get((machine()[0], repr(key))) or self.stored(key)
+        return next((c for c in self.configs if name_of(c) == name), None)
+
+    def stored(self, key: Key) -> str | None:
+        cache_key = self.cache_key(key)
+        data = None if cache_key is None else self.cache.get(cache_key)
+        try:
+            return None if data is None else str(json.loads(data)["config"])
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def keep(self, key: Key, winner: Config, ms: float) -> None:
+        cache_key = self.cache_key(key)
+        if cache_key is not None:
+            self.cache.put(cache_key, json.dumps({"config": name_of(winner), "ms": ms}).encode())
+
+    @property
+    def cache(self) -> Any:
+        from pypto.compile import session
+
+        return session().cache
+
+    def cache_key(self, key: Key) -> Any:
+        """What a winner depends on; None without a source."""
+        from pypto.runtime.cache import CacheKey
+
+        if not self.source:
+            return None
+        names = "\n".join(sorted(map(name_of, self.configs)))
+        parts = {"tuning": FORMAT, "part": f"tuning of {self.kernel}", "source": self.source, "configs": names}
+        return CacheKey((*parts.items(), ("machine", "\n".join(machine())), ("key", repr(key))))
+
+    def read(self, path: str | Path) -> int:
+        """Take the winners of a file; gives how many there are for this kernel.
+
+        Raises
+        ------
+        TuningFileError
+            When the file is not one that `write` made.
+        """
+        rows = rows_of(Path(path))
+        mine = [row for row in rows if row["kernel"] == self.kernel]
+        self.from_files.update({(row["target"], row["key"]): row["config"] for row in mine})
+        return len(mine)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        rows = content["winners"] if content["format"] == FORMAT else None
+        if rows is None or not all(isinstance(row[name], str) for row in rows for name in _FIELDS):
+            raise TuningFileError(f"{path} is of another version; tune again and export it")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, TuningFileError):
+            raise
+        raise TuningFileError(f"{path} is no file of tuning results: {error}; write one with `export_tuning`") from None
+    return list(rows)
+
+
+def write(path: str | Path, kernel: str, chosen: dict[Key, tuple[Config, float]]) -> int:
+    """Write winners to a file, which keeps those of other kernels and machines; gives how many it has."""
+    file = Path(path)
+    target = machine()[0]
+    new = [{"kernel": kernel, "target": target, "key": repr(key), "config": name_of(c), "ms": f"{ms:.4g}"}
+           for key, (c, ms) in chosen.items()]  # fmt: skip
+    taken = {(row["kernel"], row["target"], row["key"]) for row in new}
+    old = rows_of(file) if file.exists() else []
+    kept = [row for row in old if (row["kernel"], row["target"], row["key"]) not in taken]
+    rows = sorted((*kept, *new), key=lambda row: (row["kernel"], row["target"], row["key"]))
+    text = json.dumps({"format": FORMAT, "winners": rows}, indent=1, sort_keys=True)
+    scratch = file.with_name(file.name + ".part")
+    scratch.write_text(text + "\n", encoding="utf-8")
+    scratch.replace(file)
+    return len(rows)
+
+
+def machine() -> tuple[str, ...]:
+    """Where times are taken: first the target's name, then all that they depend on."""
+    from pypto.compile import session
+    from pypto.options import KernelOptions
+
+    shared = session()
+    backend = shared.backend(KernelOptions())
+    target = backend.target
+    name = f"cpu {getattr(target, 'cpu', '')} x{shared.threads}"
+    return name, *(f"{part}={value}" for part, value in backend.key_parts())
+
+
+def source_of(function: Any) -> str:
+    """A hash of the kernel's source; nothing where that is not known."""
+    try:
+        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
+    except (OSError, TypeError):
+        return ""

@@ -1,0 +1,66 @@
+"""Products on the cube core: layouts of operands, tails, steps along K, results in every dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pypto.backends.ascend.cube.product import Blocking
+from pypto.backends.ascend.emit import emit
+from pypto.ir.types import DType, bfloat16, float16, float32, int8, int32
+from tests.backends_ascend.products import B2, Matmul, whole
+from tests.sim.device import launched, needs_compiler
+
+pytestmark = needs_compiler
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(2)
+
+
+def operand(shape: tuple[int, int], dtype: DType) -> Array:
+    if dtype == int8:
+        return RNG.integers(-128, 128, shape).astype(np.int8)
+    return RNG.standard_normal(shape).astype(dtype.numpy)
+
+
+def check(matmul: Matmul, blocks: int = 2) -> None:
+    a, b = operand((matmul.m, matmul.k), matmul.dtype), operand((matmul.k, matmul.n), matmul.dtype)
+    c = np.zeros((matmul.m, matmul.n), matmul.out.numpy)
+    stored = [np.ascontiguousarray(x.T if turned else x) for x, turned in ((a, matmul.turned_a), (b, matmul.turned_b))]
+    text = emit(whole(matmul.kernel()), B2)
+    launched(text, [*stored, c], blocks=blocks)
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    if matmul.out == int32:
+        np.testing.assert_array_equal(c, wanted)
+        return
+    near = {float32: 1e-5, float16: 2e-3, bfloat16: 1e-2}[matmul.out]
+    np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=near, atol=near * np.sqrt(matmul.k))
+
+
+SMALL = Blocking(m=32, n=48, k=32, depth=64)
+
+
+@pytest.mark.parametrize("turned_b", [False, True])
+@pytest.mark.parametrize("turned_a", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "out"), [(float16, float32), (bfloat16, bfloat16), (float32, float32), (int8, int32)]
+)
+def test_layouts(dtype: DType, out: DType, turned_a: bool, turned_b: bool) -> None:
+    check(Matmul(50, 70, 150, dtype, out, SMALL, turned_a, turned_b))
+
+
+@pytest.mark.parametrize("unit_flag", [False, True])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 16, 16), (1, 70, 33), (17, 1, 1), (64, 96, 64), (33, 49, 129)])
+def test_sizes(m: int, n: int, k: int, unit_flag: bool) -> None:
+    check(Matmul(m, n, k, float16, float16, SMALL, unit_flag=unit_flag and m % 16 == 0))
+
+
+@pytest.mark.parametrize("dtype", [float32, int8])
+@pytest.mark.parametrize("k", [1, 8, 9, 24, 40])
+def test_ends_of_k_where_fractals_turn(k: int, dtype: DType) -> None:
+    check(Matmul(40, 40, k, dtype, float32 if dtype == float32 else int32, SMALL, turned_a=True))
+
+
+def test_production_blocking() -> None:
+    check(Matmul(200, 300, 600, float16, bfloat16, Blocking(128, 256, 64, 256), turned_a=True, turned_b=True))

@@ -1,0 +1,96 @@
+"""Kernels whose work is shared by the cube core and the vector cores of a block, on the simulated device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.backends.ascend.cube.forms import placed
+from tests.backends_ascend.simulated import run
+from tests.conformance.networks import matmul_wrapped
+from tests.sim.device import needs_compiler
+
+pytestmark = needs_compiler
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(4)
+
+
+@pto.jit
+def with_epilogue(a, b, bias, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    acc = pto.maximum(acc + bias[j : j + BN][None, :], 0.0)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def attention(q, k, v, out, CAUSAL: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr):
+    h, i = pto.program_id(0), pto.program_id(1) * BM
+    n, d = q.shape[1], q.shape[2]
+    queries = (q[h, i : i + BM, :] * (1 / math.sqrt(d))).to(q.dtype)
+    rows = i + pto.arange(0, BM)
+    m = pto.full((BM,), -float("inf"), pto.float32)
+    total = pto.zeros((BM,), pto.float32)
+    acc = pto.zeros((BM, d), pto.float32)
+    for j in range(0, min(n, i + BM) if CAUSAL else n, BN):
+        s = pto.dot(queries, pto.trans(k[h, j : j + BN, :]))
+        cols = j + pto.arange(0, BN)
+        seen = cols[None, :] < n
+        if CAUSAL:
+            seen = seen & (cols[None, :] <= rows[:, None])
+        s = pto.where(seen, s, -float("inf"))
+        new = pto.maximum(m, pto.max(s, axis=1))
+        p = pto.exp(s - new[:, None])
+        scale = pto.exp(m - new)
+        total = total * scale + pto.sum(p, axis=1)
+        acc = pto.dot(p.to(q.dtype), v[h, j : j + BN, :], acc * scale[:, None])
+        m = new
+    out[h, i : i + BM, :] = acc / total[:, None]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_epilogues(dtype: Any) -> None:
+    a, b = (RNG.standard_normal(shape).astype(dtype) for shape in ((70, 100), (100, 50)))
+    bias, c = RNG.standard_normal(50).astype(np.float32), np.full((70, 50), 7, dtype)
+    run(with_epilogue, (3, 2), placed, kind="mix", a=a, b=b, bias=bias, c=c, BM=32, BN=32, BK=32)
+    wanted = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
+    near = 1e-2 if dtype == np.float16 else 1e-4
+    np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=near, atol=near)
+
+
+def test_single_numbers_stay_where_they_are() -> None:
+    a, b = (RNG.standard_normal(shape).astype(np.float32) for shape in ((5, 4), (4, 3)))
+    bias, c = RNG.standard_normal(3).astype(np.float32), np.full((5, 3), 7, np.float32)
+    run(with_epilogue, (5, 3), placed, kind="vector", a=a, b=b, bias=bias, c=c, BM=1, BN=1, BK=1)
+    np.testing.assert_allclose(c, np.maximum(a @ b + bias, 0), rtol=1e-5, atol=1e-5)
+
+
+def test_operands_that_are_gathered() -> None:
+    a, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((40, 70), (70, 30)))
+    c = np.full((40, 30), 7, np.float16)
+    sizes = {"M": 40, "N": 30, "K": 70, "sam": 70, "sak": 1, "sbk": 30, "sbn": 1, "scm": 30, "scn": 1}
+    run(matmul_wrapped, (2, 2), placed, kind="mix", a=a, b=b, c=c, **sizes, BM=32, BN=24, BK=32)
+    np.testing.assert_allclose(c.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64), rtol=2e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("dtype", "n", "d", "block"), [(np.float16, 100, 32, 32), (np.float32, 100, 32, 32),
+                                                        (np.float16, 300, 128, 128)])  # fmt: skip
+def test_attention(dtype: Any, n: int, d: int, block: int, causal: bool) -> None:
+    heads = 2 if n < 200 else 1
+    q, k, v = (RNG.standard_normal((heads, n, d)).astype(dtype) for _ in range(3))
+    out = np.full_like(q, 7)
+    grid = (heads, -(-n // block))
+    run(attention, grid, placed, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=causal, BM=block, BN=block)
+    s = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) / math.sqrt(d)
+    s = np.where(np.tri(n, dtype=bool), s, -np.inf) if causal else s
+    p = np.exp(s - s.max(-1, keepdims=True))
+    wanted = p / p.sum(-1, keepdims=True) @ v.astype(np.float64)
+    near = 4e-3 if dtype == np.float16 else 1e-5
+    np.testing.assert_allclose(out.astype(np.float64), wanted, rtol=near, atol=near)

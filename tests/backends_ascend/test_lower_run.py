@@ -1,0 +1,118 @@
+"""Kernels on the simulated device leave what they leave on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.errors import Diagnostic
+from tests.backends_ascend import vector_kernels as kernels
+from tests.sim.device import needs_compiler
+
+Array = np.ndarray[Any, Any]
+Case = tuple[Any, Any, dict[str, Any], float]
+RNG = np.random.default_rng(5)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> Array:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def zeros(*shape: int, dtype: Any = np.float32) -> Array:
+    return np.full(shape, 7, dtype)
+
+
+def integers(low: int, high: int, *shape: int, dtype: Any = np.int32) -> Array:
+    return RNG.integers(low, high, shape).astype(dtype)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "larger than a core's memory": lambda: (
+        kernels.add_large, 3, {"x": normal(150_001), "y": normal(150_001), "out": zeros(150_001), "BLOCK": 65536}, 0),
+    "a stride, and one that is negative": lambda: (
+        kernels.add_large, 4, {"x": normal(3 * 301)[::3], "y": normal(301)[::-1], "out": zeros(301), "BLOCK": 100}, 0),
+    "rows and columns that are repeated": lambda: (
+        kernels.rows_and_columns, 4, {"x": normal(100, 77), "w": normal(77), "out": zeros(100, 77), "BM": 32}, 1e-5),
+    "bfloat16": lambda: (
+        kernels.rows_and_columns, 4, {"x": normal(50, 41, dtype=pto.bfloat16.numpy), "w": normal(41),
+                                      "out": zeros(50, 41), "BM": 16}, 1e-5),
+    "softmax of many rows": lambda: (
+        kernels.softmax, 3, {"x": 10 * normal(300, 130), "out": zeros(300, 130), "BM": 128}, 1e-6),
+    "softmax of long rows": lambda: (
+        kernels.softmax, 5, {"x": normal(9, 5000), "out": zeros(9, 5000), "BM": 2}, 1e-6),
+    "transposed": lambda: (
+        kernels.turned, (3, 4), {"x": normal(45, 50), "out": zeros(50, 45), "BM": 16, "BN": 16}, 0),
+    "transposed views": lambda: (
+        kernels.turned, (3, 4), {"x": normal(50, 45).T, "out": zeros(45, 50).T, "BM": 16, "BN": 16}, 0),
+    "rows at indices": lambda: (
+        kernels.gathered, 4, {"table": normal(20, 33), "index": integers(0, 20, 30), "out": zeros(30, 33), "BLOCK": 8,
+                              "COLS": 33}, 0),
+    "before the first element": lambda: (kernels.window, 4, {"x": normal(101), "out": zeros(101), "BLOCK": 32}, 1e-6),
+    "sort and histogram": lambda: (
+        kernels.sorted_rows, 3, {"x": integers(0, 9, 3, 40), "out": zeros(3, 40, dtype=np.int32),
+                                 "counts": zeros(3, 8, dtype=np.int32), "BLOCK": 8}, 0),
+    "argmax and running sums": lambda: (
+        kernels.best, 3, {"x": normal(20, 19), "place": zeros(20, dtype=np.int32), "running": zeros(20, 19), "BM": 8},
+        1e-5),
+    "rows of integers": lambda: (
+        kernels.integer_rows, 3, {"x": integers(-999, 999, 20, 101), "BM": 8, **{
+            name: zeros(20, dtype=np.int32) for name in ("sums", "most", "place")}}, 0),
+    "numbers that were just written": lambda: (kernels.read_back, 5, {"x": normal(20), "out": zeros(20)}, 1e-6),
+    "atomic rows": lambda: (
+        kernels.summed_columns, 9, {"x": normal(72, 101), "total": np.zeros(101, np.float32),
+                                    "most": np.zeros(101, np.float32), "BM": 8}, 1e-5),
+    "atomic sums": lambda: (
+        kernels.added_up, 9, {"x": normal(900), "total": np.zeros(1, np.float32), "BLOCK": 100}, 1e-4),
+    "a loop while": lambda: (
+        kernels.halving, 5, {"x": 100 * normal(160), "steps": zeros(5, dtype=np.int32), "BLOCK": 32}, 0),
+    "carried tiles": lambda: (kernels.states, 3, {"x": normal(190), "out": zeros(190), "BLOCK": 64}, 1e-6),
+    "a product": lambda: (
+        kernels.product, (3, 2), {"a": normal(40, 30), "b": normal(30, 25), "c": normal(25), "out": zeros(40, 25),
+                                  "BM": 16, "BN": 16}, 1e-4),
+    "a product of bytes": lambda: (
+        kernels.product, (3, 2), {"a": integers(-9, 9, 40, 30, dtype=np.int8), "c": normal(25), "out": zeros(40, 25),
+                                  "b": integers(-9, 9, 30, 25, dtype=np.int8), "BM": 16, "BN": 16}, 1e-4),
+    "integers of 64 bits": lambda: (
+        kernels.wide_integers, 3, {"x": integers(-99, 99, 70, dtype=np.int64), "out": zeros(70, dtype=np.int64),
+                                   "y": integers(-5, 5, 70, dtype=np.int64), "BLOCK": 32}, 0),
+    "integers without a sign": lambda: (
+        kernels.wide_integers, 3, {"x": integers(0, 1 << 31, 70, dtype=np.uint32), "out": zeros(70, dtype=np.uint32),
+                                   "y": integers(0, 99, 70, dtype=np.uint32), "BLOCK": 32}, 0),
+    "bools": lambda: (kernels.flags, 3, {"x": normal(40, 21), "out": zeros(40, 21, dtype=bool), "BM": 16}, 0),
+}  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CASES)
+def test_same_as_on_the_cpu(name: str) -> None:
+    kernel, grid, arguments, tolerance = CASES[name]()
+    there = {n: like(x) if isinstance(x, np.ndarray) else x for n, x in arguments.items()}
+    kernel[grid](**arguments)
+    with pto.device("ascend-sim"):
+        kernel[grid](**there)
+    for argument, x in arguments.items():
+        if isinstance(x, np.ndarray):
+            wide = [a.astype(np.float64) for a in (there[argument], x)]
+            np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance, err_msg=argument)
+
+
+def like(x: Array) -> Array:
+    """A copy with the same strides."""
+    if x.flags.c_contiguous:
+        return x.copy()
+    base = x.base.copy()  # type: ignore[union-attr]  # a view has one
+    return np.lib.stride_tricks.as_strided(base[x.shape[0] - 1 :] if min(x.strides) < 0 else base, x.shape, x.strides)
+
+
+def test_an_old_value_is_refused_with_the_way_out() -> None:
+    @pto.jit
+    def ticket(x, out):
+        pto.store(out, pto.atomic_add(x, 1))
+
+    x, place = np.zeros(1, np.int32), r"test_lower_run\.py"
+    with pto.device("ascend-sim"), pytest.raises(Diagnostic, match=rf"(?s)atomic_add.*{place}.*second kernel"):
+        ticket[(1,)](x, x.copy())

@@ -1,0 +1,100 @@
+"""The timing model: against published figures, and as a user asks it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.backends.ascend.target import ascend_target
+from pypto.backends.ascend.timing.core import CoreTime
+from pypto.backends.ascend.timing.prediction import predict
+from pypto.errors import OptionError
+from tests.backends_ascend.ladder import LADDER, Rung, predicted, tile_add
+
+
+@pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.name)
+def test_the_published_ladder(rung: Rung) -> None:
+    found = 1e6 * predicted(rung).seconds
+    assert abs(found / rung.published - 1) <= rung.error
+
+
+def test_each_rung_is_faster_than_the_one_before() -> None:
+    times = [predicted(rung).seconds for rung in LADDER]
+    assert all(a >= 0.999 * b for a, b in pairwise(times))
+
+
+@pto.jit
+def matmul(a, b, c, M: pto.constexpr, N: pto.constexpr, K: pto.constexpr):
+    i, j = pto.program_id(0) * M, pto.program_id(1) * N
+    acc = pto.zeros((M, N), pto.float32)
+    for k in range(0, a.shape[1], K):
+        acc += pto.dot(a[i : i + M, k : k + K], b[k : k + K, j : j + N])
+    c[i : i + M, j : j + N] = acc.to(pto.float16)
+
+
+@pytest.mark.parametrize(("size", "published"), [(1536, 38.8), (3072, 206.7), (6144, 1506.0), (7680, 3168.0)])
+def test_published_matrix_products(size: int, published: float) -> None:
+    """Of an expert's hand against what is generated from a plain kernel, on 24 cube cores."""
+    a, b, c = (np.empty((size, size), np.float16) for _ in range(3))
+    found = pto.simulate(matmul)[size // 128, size // 256](a, b, c, M=128, N=256, K=64)
+    assert abs(1e6 * found.seconds / published - 1) <= 0.2
+    assert found.utilisation["M"] > 0.5
+
+
+@pto.jit
+def add(x, y, out, n, BLOCK: pto.constexpr):
+    i = pto.program_id(0) * BLOCK + pto.arange(0, BLOCK)
+    mask = i < n
+    pto.store(out + i, pto.load(x + i, mask=mask) + pto.load(y + i, mask=mask), mask=mask)
+
+
+def simulated(size: int, block: int = 4096, **more: Any) -> Any:
+    x, y, out = np.zeros((3, size), np.float32)
+    return pto.simulate(add, **more)[-(-size // block)](x, y, out, size, BLOCK=block)
+
+
+def test_what_a_prediction_tells() -> None:
+    found = simulated(1 << 22)
+    first = add.kernel_source.node.lineno
+    assert found.limit == "memory"
+    assert found.bytes == pytest.approx({"GM read": 8.0 * (1 << 22), "GM written": 4.0 * (1 << 22)}, rel=0.05)
+    assert set(found.lines) <= {first + n for n in range(5)}
+    assert found.assumed == ()
+    assert "limited by memory" in str(found)
+    assert simulated(1 << 23).seconds > 1.5 * found.seconds
+    assert simulated(1 << 22, target="ascend910b4").seconds > 1.5 * found.seconds
+    with pytest.raises(OptionError, match="unknown Ascend target"):
+        simulated(16, target="ascend1")
+
+
+def test_a_timeline_names_the_users_lines(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    found = simulated(1 << 20)
+    assert found.timeline(path) == found.timeline() == path.read_text(encoding="utf-8")
+    rows = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    slices = [row for row in rows if row["ph"] == "X"]
+    assert any(row["name"].startswith("pto.store(out + i") for row in slices)
+    units = {row["tid"]: row["args"]["name"] for row in rows if row["name"] == "thread_name"}
+    assert {units[row["tid"]] for row in slices} >= {"V", "MTE2", "MTE3"}
+    ends: dict[int, float] = {}
+    for row in sorted(slices, key=lambda row: row["ts"]):
+        if units[row["tid"]] in ("MTE2", "MTE3"):
+            assert row["ts"] >= ends.get(row["tid"], 0) - 0.2
+        ends[row["tid"]] = row["ts"]
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_repeated_rounds_are_taken_for_what_they_add(stages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, target = tile_add(8192, stages), ascend_target("ascend910b2")
+    short = predict(kernel, target, {}, (48, 1, 1), 48)
+    monkeypatch.setattr(CoreTime, "skip", lambda self, history, left: 0)
+    whole = predict(kernel, target, {}, (48, 1, 1), 48)
+    assert abs(short.cycles / whole.cycles - 1) < 1e-3
+    assert short.bytes == whole.bytes
+    assert short.lines == pytest.approx(whole.lines, rel=1e-3)

@@ -1,0 +1,77 @@
+"""Greatest and least elements: NaN counts only where nothing else is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pypto as pto
+from tests.backends_cpu.lowering import lowered
+from tests.conformance.cases import Launch
+from tests.conformance.running import at_level
+
+NAN, INF = float("nan"), float("inf")
+NUMBERS = st.lists(st.sampled_from([NAN, NAN, NAN, INF, -INF, 0.0, 1.5, -2.0]), min_size=1, max_size=70)
+
+
+@pto.jit
+def extremes(x, out):
+    """The first two are found in one loop, and the sum there, too."""
+    t = x[pto.program_id(0), :]
+    out[pto.program_id(0), 0] = pto.max(t)
+    out[pto.program_id(0), 1] = pto.min(t)
+    out[pto.program_id(0), 2] = pto.max(pto.abs(t)) + pto.sum(pto.where(t > 0, 1.0, 0.0))
+
+
+@pto.jit
+def block(x, out, n, B: pto.constexpr):
+    """Elements past the end are NaN."""
+    offs = pto.arange(0, B)
+    t = pto.load(x + pto.program_id(0) * n + offs, mask=offs < n, other=float("nan"))
+    pto.store(out + pto.program_id(0), pto.max(t, axis=0))
+
+
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@given(numbers=NUMBERS, times=st.integers(1, 4))
+@settings(max_examples=25, deadline=None)
+def test_of_any_numbers(level: str, dtype: Any, numbers: list[float], times: int) -> None:
+    x = np.array(numbers * times, dtype).reshape(1, -1)
+    out = np.zeros((1, 3), dtype)
+    at_level(extremes, level)[(1,)](x, out)
+    positive = (x > 0).sum()
+    assert np.array_equal(out[0, :2], [np.fmax.reduce(x[0]), np.fmin.reduce(x[0])], equal_nan=True)
+    assert np.array_equal(out[0, 2], np.fmax.reduce(np.abs(x[0])) + dtype(positive), equal_nan=True)
+
+
+@given(numbers=NUMBERS)
+@settings(max_examples=25, deadline=None)
+def test_of_blocks_that_end_early(numbers: list[float]) -> None:
+    x, out = np.array(numbers, np.float32), np.zeros(1, np.float32)
+    block[(1,)](x, out, x.size, B=128)
+    assert np.array_equal(out, [np.fmax.reduce(x)], equal_nan=True)
+
+
+@pytest.mark.parametrize("last", [NAN, -INF, INF, 1.0])
+@pytest.mark.parametrize("others", [NAN, -INF])
+def test_rows_almost_without_a_number(others: float, last: float) -> None:
+    numbers = [others] * 39 + [last]
+    x, out = np.array([numbers, numbers[::-1]], np.float32), np.zeros((2, 3), np.float32)
+    extremes[(2,)](x, out)
+    expected = np.fmax.reduce(x, axis=1)
+    np.testing.assert_array_equal(out[:, 0], expected)
+
+
+def test_one_comparison_for_each_element_of_whole_rows() -> None:
+    @pto.jit
+    def greatest(x, out):
+        out[pto.program_id(0)] = pto.max(x[pto.program_id(0), :])
+
+    x = np.zeros((4, 256), np.float32)
+    text = lowered(Launch(greatest, 4, {"x": x, "out": np.zeros(4, np.float32)}, {})).text
+    assert text.count("fcmp ogt <32 x float>") == 1
+    assert text.count("fcmp uno <32 x float>") == 0

@@ -1,0 +1,81 @@
+"""Commands that tell of the machine and the language, and those that give files to begin with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pypto.ops.table import ROWS
+from tests.cli.commands import answer, called
+from tests.house.measure import ROOT
+
+
+def test_ops_lists_the_table() -> None:
+    said = answer("ops")["ops"]
+    assert [row["name"] for row in said] == [row.name for row in ROWS if row.public]
+    assert answer("ops", "exp")["ops"][0]["cpu"] == "yes"
+
+
+def test_doctor_tells_of_everything_that_it_looks_for() -> None:
+    found = {f["what"]: f for f in answer("doctor")["findings"]}
+    assert found.keys() >= {"python", "cpu", "threads", "disk cache", "C++ compiler", "CANN", "llvmlite"}
+    assert all(f["found"] or f["way"] for f in found.values())
+
+
+def test_doctor_tells_of_a_cache_that_it_cannot_use(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    env = {**os.environ, "PYPTO_CACHE_DIR": str(tmp_path / "file"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "ignore", "-m", "pypto", "doctor", "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
+    found = {f["what"]: f for f in json.loads(done.stdout)["findings"]}
+    assert found["disk cache"]["found"] == ""
+    assert "is not the folder it should be" in found["disk cache"]["way"]
+
+
+def test_a_new_project_passes_its_own_tests(tmp_path: Path) -> None:
+    assert called("new", "scaled_add", "--into", tmp_path).exit_code == 0
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    for command in (["-m", "pytest", "-q", "-p", "no:cacheprovider"], ["tune.py"]):
+        done = subprocess.run([sys.executable, *command], cwd=tmp_path / "scaled_add", env=env, capture_output=True,
+                              text=True, check=False, timeout=120)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["../up", "a b", "class", "1st", 'quo"te', "*/", "a\nb", ""])
+def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str) -> None:
+    result = called("new", "--into", tmp_path / "there", "--", name)
+    assert result.exit_code == 2
+    assert "is no Python name" in result.output
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_new_project_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    result = called("new", "mine", "--into", tmp_path)
+    assert result.exit_code == 2
+    assert "is there already" in result.output
+
+
+def test_tutorials_are_copied_and_what_is_there_stays(tmp_path: Path) -> None:
+    mine = tmp_path / "01_vector_add.py"
+    mine.write_text("mine", encoding="utf-8")
+    said = answer("tutorials", "copy", tmp_path)
+    assert said["kept"] == 1
+    assert mine.read_text(encoding="utf-8") == "mine"
+    assert (tmp_path / "02_fused_softmax.py").read_bytes() == (ROOT / "tutorials/02_fused_softmax.py").read_bytes()
+    assert answer("tutorials", "list")["tutorials"].keys() >= {"01_vector_add.py", "06_sentence_encoder.py"}
+
+
+@pytest.mark.parametrize("command", [(), ("cache",), ("tutorials",)])
+def test_help_is_shown_where_no_command_is_given(command: tuple[str, ...]) -> None:
+    assert "Usage:" in called(*command).output
+
+
+def test_every_command_of_a_kernel_shows_an_example() -> None:
+    for name in ("run", "compile", "bench", "explain"):
+        assert "pypto " + name in called(name, "--help").stdout.replace("Usage: root", "")

@@ -1,0 +1,80 @@
+"""A kernel's project: it builds with a toolkit alone, and its test finds what is right and what is wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import pypto as pto
+from pypto.tools.project import write_project
+from tests.cli.commands import called, kernels
+from tests.runtime.simulated import folder as toolkit
+
+needs_cmake = pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("g++")), reason="needs cmake and g++")
+
+
+@pto.jit
+def blend(a, x, y, out, flag, n, BLOCK: pto.constexpr):
+    i = pto.program_id(0) * BLOCK
+    mixed = a * x[i : i + BLOCK] + y[i : i + BLOCK].to(pto.float32)
+    if flag:
+        mixed = mixed + n
+    out[i : i + BLOCK] = mixed.to(out.dtype)
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "ASCEND_HOME_PATH": str(toolkit())}
+    return subprocess.run([str(part) for part in command], env=environment, capture_output=True, text=True,
+        timeout=300, check=False)  # fmt: skip
+
+
+@needs_cmake
+@pytest.mark.parametrize("out", [np.float16, bfloat16, np.int32])
+def test_a_project_builds_and_passes_its_test(tmp_path: Path, out: type) -> None:
+    rng, project = np.random.default_rng(0), tmp_path / "project"
+    x, y = rng.normal(size=(2, 700)).astype(np.float32)
+    zeros = np.zeros(700, out)
+    arguments = {"a": 2.5, "x": x, "y": y.astype(np.float16), "out": zeros, "flag": True, "n": 7, "BLOCK": 256}
+    files = write_project(project, blend, (3,), "ascend910b2", arguments)
+    assert {p.relative_to(project).as_posix() for p in project.rglob("*") if p.is_file()} == set(files)
+    assert not zeros.any(), "the arguments are as they were"
+    build = project / "build"
+    for command in (["cmake", "-S", project, "-B", build], ["cmake", "--build", build]):
+        done = run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    test = [build / "test_blend", project / "test" / "data", build / "blend.bin"]
+    done = run(*test)
+    assert (done.returncode, done.stdout) == (0, "out: 0 of 700 elements are wrong\n")
+    data = project / "test" / "data" / "out.expected.bin"
+    wrong = np.frombuffer(data.read_bytes(), out).copy()
+    wrong[3] += 1
+    data.write_bytes(wrong.tobytes())
+    done = run(*test)
+    assert done.returncode == 1
+    assert done.stdout.startswith("out[3] is ")
+
+
+def test_a_project_from_the_command_line(tmp_path: Path) -> None:
+    words = ("x=f32[100]", "y=f32[100]", "out=f32[100]", "BLOCK=64", "--grid", "2", "--target", "ascend910b2")
+    command = ("compile", f"{kernels(tmp_path)}:add", *words, "--emit", "project", "-o", tmp_path / "made")
+    result = called(*command)
+    assert result.exit_code == 0, result.output
+    assert "kernel/add.asc" in result.output
+    assert "GlobalTensor<float>" in (tmp_path / "made" / "kernel" / "add.asc").read_text(encoding="utf-8")
+    assert "is there already" in called(*command).output
+
+
+def test_the_text_from_the_command_line(tmp_path: Path) -> None:
+    words = ("x=f32[100]", "y=f32[100]", "out=f32[100]", "BLOCK=64", "--emit", "ascendc")
+    result = called("compile", f"{kernels(tmp_path)}:add", *words, "--target", "ascend910b2")
+    assert '#include "kernel_operator.h"' in result.output
+    result = called("compile", f"{kernels(tmp_path)}:add", *words[:-1], "block-ir", "--target", "ascend910b2")
+    assert "\ndef add(" in result.output
+    assert "it needs --target ascend910b2" in called("compile", f"{kernels(tmp_path)}:add", *words).output
+    assert "unknown Ascend target" in called("compile", f"{kernels(tmp_path)}:add", *words, "--target", "none").output
