@@ -10,7 +10,7 @@ PY      := $(VENV)/bin/python
 PIP     := $(PY) -m pip --disable-pip-version-check
 TUTORIALS := $(sort $(wildcard tutorials/0[1-5]_*.py))
 
-.PHONY: help demo test ascend slow lint bench docs model clean
+.PHONY: help demo test ascend slow lint bench docs notebooks model clean
 
 help:
 	@echo "make demo   set up $(VENV) and run the sentence encoder (tutorials 01 to 05 without its weights)"
@@ -19,7 +19,8 @@ help:
 	@echo "make slow   run the slow tests"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  measure SUITE=$(SUITE) against the peers that are installed, and write $(BENCH) and its picture"
-	@echo "make docs   write docs/reference and the table of Triton's names"
+	@echo "make docs   write the generated pages anew, and build the site: docs/_build/html/index.html"
+	@echo "make notebooks  execute the tutorials, so that the site shows what they print"
 	@echo "make clean  remove $(VENV)"
 	@echo "PYTHON=... chooses the interpreter (3.11 or later), WORKERS=... the number of test processes"
 
@@ -48,9 +49,16 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.installed
 	$(PY) -m benchmarks $(SUITE) --json $(BENCH) --plot $(BENCH:.json=.png)
 
-docs: $(VENV)/.installed
+docs: $(VENV)/.docs
 	$(PY) -m docs.reference
 	$(PY) -m docs.triton_names
+	$(PY) -m docs.features
+	$(PY) -m docs.errors
+	$(PY) -m docs.site
+
+notebooks: $(VENV)/.installed
+	@$(PIP) install --quiet -e '.[notebook]'
+	$(PY) -m docs.notebooks docs/_build/tutorials
 
 clean:
 	rm -rf $(VENV)
@@ -63,6 +71,11 @@ $(VENV)/.installed: pyproject.toml $(PY)
 $(VENV)/.dev: $(VENV)/.installed
 	@echo "Installing ruff and mypy into $(VENV) ..."
 	@$(PIP) install --quiet -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	@echo "Installing Sphinx into $(VENV) ..."
+	@$(PIP) install --quiet -e '.[docs]'
 	@touch $@
 
 # The interpreter is tried, not only looked for: a version manager may list one that it cannot start. A half-made

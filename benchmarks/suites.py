@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from benchmarks import attention, gemm, growth, launch, probes, rows
+from benchmarks.checks import CHECKED
 from benchmarks.elementwise import ROWS as ELEMENTWISE
 from benchmarks.encoder import BATCH, LENGTHS, LONG, encoder_case, encoder_flops, long_batch, real_batch
 from benchmarks.runner import Bar, Row, Suite
@@ -32,5 +33,5 @@ BARRED: Final = (
 )
 CORE: Final = Suite("core", BARRED, (*probes.PROBES, launch.THROUGH_POOL), 2.0, 0.95, memory=True)
 COMPILE: Final = Suite("compile", (), (*probes.PROBES, *probes.PEERS), growths=growth.GROWTHS)
-ALL: Final = (CORE, gemm.GEMM, rows.ROWS, attention.ATTENTION, launch.LAUNCH, COMPILE, SCALING)
+ALL: Final = (CORE, gemm.GEMM, rows.ROWS, attention.ATTENTION, launch.LAUNCH, COMPILE, SCALING, CHECKED)
 SUITES: Final = MappingProxyType({suite.name: suite for suite in ALL})

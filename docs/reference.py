@@ -20,11 +20,12 @@ import numpy as np
 
 import pypto as pto
 from docs.examples import EXAMPLES
+from docs.numpydoc import markdown, methods
 from pypto import language, ops
 from pypto.errors import Diagnostic
 from pypto.ir.types import DTYPES, DType, float32, float64
 from pypto.ops.public import OpFunction
-from pypto.ops.row import REQUIRED, Direct, Effect, OpRow, Shared, Structural, Unsupported
+from pypto.ops.row import REQUIRED, Direct, Effect, OnScalars, OpRow, Shared, Structural, Unsupported
 from tests.conformance.sources import define
 from tests.ops.rows import calls, operands_of, takes
 
@@ -35,6 +36,19 @@ FAMILIES: Final = {
     "reduce": "Reductions and scans", "select": "Picking elements", "memory": "Memory", "atomic": "Atomics",
     "matmul": "Matrix products",
 }  # fmt: skip
+# Names that are imported from modules of their own, and what public functions give.
+BESIDE: Final = (
+    "pypto.testing.assert_close", "pypto.testing.compare", "pypto.testing.do_bench", "pypto.testing.perf_report",
+    "pypto.testing.Benchmark", "pypto.testing.Comparison", "pypto.debug.explain.explain",
+    "pypto.debug.inspection.Inspection", "pypto.profiler.Profile", "pypto.tuning.Autotuner",
+    "pypto.compat.triton.install",
+)  # fmt: skip
+# Methods of public classes that are there for other rooms of the package.
+INSIDE: Final = (
+    "compiled", "compiler", "execute", "interpret", "kernel_source", "profiled", "ready", "through_python",
+    "add", "all", "collect", "keep", "locked", "plain",
+    "all_kwargs", "choose", "fits", "measured_by", "predict", "prune_configs", "search", "trial",
+)  # fmt: skip
 # Values for the names in examples.
 NAMES: Final = {
     "offsets": "pto.arange(0, 8)", "n": "6", "mask": "offsets < n", "value": "p[:] + 1", "x": "p[:]", "y": "p[:] * 2",
@@ -51,6 +65,11 @@ class Entry:
 
     name: str
     value: Any
+    module: str = "pto"
+
+    @property
+    def path(self) -> str:
+        return f"{self.module}.{self.name}"
 
     @property
     def row(self) -> OpRow | None:
@@ -63,6 +82,8 @@ class Entry:
             return next((text for stem, text in FAMILIES.items() if module.startswith(stem)), "Other ops")
         if isinstance(self.value, DType):
             return "Types"
+        if self.module != "pto":
+            return "Testing, looking inside, and what functions give"
         if self.name not in language.__all__:
             return "Kernels, launches and tools"
         return "Functions in the language" if inspect.isfunction(self.value) else "Built into the front end"
@@ -72,8 +93,8 @@ class Entry:
         with contextlib.suppress(TypeError, ValueError):
             signature = inspect.signature(self.value)
             plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
-            return f"pto.{self.name}{inspect.Signature(plain)}"
-        return f"pto.{self.name}"
+            return f"{self.path}{inspect.Signature(plain)}"
+        return self.path
 
     @property
     def summary(self) -> str:
@@ -89,18 +110,32 @@ def origin(row: OpRow) -> str:
 
 
 def entries() -> list[Entry]:
-    return [Entry(name, getattr(pto, name)) for name in sorted({*pto.__all__} - {"language"})]
+    public = [Entry(name, getattr(pto, name)) for name in sorted({*pto.__all__} - {"language"})]
+    split = [path.rsplit(".", 1) for path in BESIDE]
+    return public + [Entry(name, getattr(importlib.import_module(module), name), module) for module, name in split]
 
 
 def page(entry: Entry) -> str:
-    parts = [f"# pto.{entry.name}", f"```\n{entry.signature}\n```", entry.summary]
+    parts = [f"# {entry.path}", f"```\n{entry.signature}\n```", entry.summary]
     if entry.row is not None:
         parts += row_parts(entry.row)
     elif not isinstance(entry.value, DType):
-        rest = (inspect.getdoc(entry.value) or "").split("\n\n", 1)[1:]
-        parts += [f"```text\n{rest[0]}\n```"] if rest else []
+        rest = (inspect.getdoc(entry.value) or "").partition("\n\n")[2]
+        parts += [markdown(rest), *method_parts(entry.value)]
         parts += example_parts(EXAMPLES[entry.name]) if entry.name in EXAMPLES else []
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def method_parts(value: Any) -> list[str]:
+    """The methods of a class."""
+    parts = []
+    found = methods(value) if isinstance(value, type) else []
+    for name, doc in found:
+        if name.partition("(")[0] in INSIDE:
+            continue
+        first, _, rest = doc.partition("\n\n")
+        parts += [f"### `{name}`", markdown(first), markdown(rest, "**{}**")]
+    return ["## Methods", *parts] if parts else []
 
 
 def example_parts(body: str) -> list[str]:
@@ -191,7 +226,9 @@ def on_ascend(row: OpRow) -> str:
         types = " and ".join(_WORDS.get(name, name) for name in cell.dtypes.split())
         error = f", {cell.ulp:g} ulp by its documentation" if cell.ulp else ""
         return f"the instruction `{cell.name}` in {types}{error}; others by more than one"
-    return "in vector instructions" if isinstance(cell, Shared) else "planned"
+    if isinstance(cell, OnScalars):
+        return "one element at a time, in float64 of integer operations"
+    return "in vector instructions" if isinstance(cell, Shared) else "instructions of its own"
 
 
 def example(row: OpRow) -> str:

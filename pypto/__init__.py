@@ -12,13 +12,15 @@ check_platform()  # an unsupported machine should hear of it before anything fai
 from pypto import language
 from pypto.devices import device, to_device
 from pypto.errors import PyptoWarning
-from pypto.jit import Kernel, interpret, jit
+from pypto.jit import Kernel, jit
 from pypto.language import *  # noqa: F403
 from pypto.language import __all__ as _names
 from pypto.process import get_num_threads, interpreter, set_num_threads
 from pypto.profiler import profile
 
 if TYPE_CHECKING:
+    from pypto.debug.checked import checked
+    from pypto.debug.interpret import interpret
     from pypto.debug.simulate import simulate
     from pypto.debug.verify import verify
     from pypto.tuning import Config, Space, autotune, heuristics
@@ -28,13 +30,28 @@ else:
         """What chooses constants and what compares is loaded when a program asks for it: most do not."""
         if name in ("Config", "Space", "autotune", "heuristics"):
             from pypto import tuning as room
-        elif name == "verify":
-            from pypto.debug import verify as room
-        elif name == "simulate":
-            from pypto.debug import simulate as room
+        elif name in ("checked", "interpret", "simulate", "verify"):
+            from importlib import import_module
+
+            room = import_module(f"pypto.debug.{name}")
         else:
             raise AttributeError(f"module 'pypto' has no attribute {name!r}")
         return getattr(room, name)
+
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext pypto``: the magics ``%%pto`` and ``%pto``."""
+    from pypto.notebook import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext pypto``."""
+    from pypto.notebook import unload
+
+    unload(shell)
 
 
 if (_conflict := cann_conflict()) is not None:
@@ -42,7 +59,7 @@ if (_conflict := cann_conflict()) is not None:
 
 # fmt: off
 __all__ = [  # noqa: PLE0604
-    "Config", "Kernel", "Space", "autotune", "device", "get_num_threads", "heuristics", "interpret", "interpreter",
-    "jit", "language", "profile", "set_num_threads", "simulate", "to_device", "verify",
+    "Config", "Kernel", "Space", "autotune", "checked", "device", "get_num_threads", "heuristics", "interpret",
+    "interpreter", "jit", "language", "profile", "set_num_threads", "simulate", "to_device", "verify",
     *_names,
 ]

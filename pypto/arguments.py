@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pypto.errors import Diagnostic
+from pypto.errors.frontend import NoSource
 from pypto.errors.launch import UnsupportedArgument
 from pypto.ir.types import Type, scalar
 from pypto.ops.public import constexpr
@@ -47,7 +51,8 @@ def constant_of(kernel: str, arg: str, value: Any) -> ConstSpec:
         hash(value)
     except TypeError:
         got = f"a {type(value).__name__}, which has no hash, so it cannot be a constant"
-        way = "pass an array, a number, or a hashable value for a `pto.constexpr` parameter"
+        array = "an array" + (", as `numpy.array(x, numpy.float32)` makes one," if isinstance(value, list) else "")
+        way = f"pass {array} or a number, or a hashable value for a `pto.constexpr` parameter"
         raise UnsupportedArgument(kernel=kernel, arg=arg, got=got, way=way) from None
     return ConstSpec(value)
 
@@ -64,3 +69,14 @@ def shown(spec: ArgSpec) -> str:
     if isinstance(spec, tuple):
         return f"({', '.join(map(shown, spec))})"
     return str(spec) if isinstance(spec, Type) else repr(spec.value)
+
+
+def placed(error: Diagnostic, source: Callable[[], Any]) -> Diagnostic:
+    """A mistake in a launch, at the parameter that it is about."""
+    with contextlib.suppress(NoSource):
+        node = source().node
+        args = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        name = str(error.fields.get("arg")).partition(".")[0]
+        about = next((a for a in args if a.arg == name), node)
+        return type(error)(source().loc(about), error.others, **error.fields)
+    return error

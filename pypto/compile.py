@@ -6,7 +6,6 @@ import ctypes
 import functools
 import gc
 import hashlib
-import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,17 +16,18 @@ from typing import Any
 
 from pypto.backends.base import Artifact, timed
 from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
-from pypto.ir.core import Function, Op, Value
+from pypto.ir.core import Function
 from pypto.ir.printer import print_function
-from pypto.ir.types import TileType
 from pypto.language import METHODS
 from pypto.opening import Devices
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings
-from pypto.passes import carried, optimize, prepare
+from pypto.passes import optimize, prepare
+from pypto.passes.pointers import pointer_roots
 from pypto.runtime.launch import Scratch
+from pypto.runtime.owners import OwnerStore
 from pypto.runtime.signature import IGNORED
 
 _FORMAT = "1"  # of the artifact's bytes
@@ -42,6 +42,7 @@ class Session:
     backends: dict[tuple[str, bool], Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     scratch: Scratch = field(default_factory=Scratch)
+    owners: OwnerStore = field(default_factory=OwnerStore)
     shared: Any = field(default_factory=ctypes.c_int64.__mul__(64))  # what native launches look at; see `launcher`
 
     @functools.cached_property
@@ -190,8 +191,7 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
     shared = session()
     function = prepared(built.function, timings)
     function.attrs["noalias"] = noalias
-    if options.profile:
-        function.attrs["profile"] = True
+    function.attrs |= {name: True for name in ("profile", "checked") if getattr(options, name)}
     program = Program(built, function, written_arrays(function), timings, backend)
 
     def make() -> bytes:
@@ -212,7 +212,7 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
 
 def key_parts(function: Function, options: KernelOptions, backend: Any) -> tuple[tuple[str, str], ...]:
     """What the code of a prepared kernel depends on."""
-    text = print_function(function, options.profile or backend.keeps_places)
+    text = print_function(function, options.profile or options.checked or backend.keeps_places)
     return ("ir", text), ("options", repr(options)), *backend.key_parts()
 
 
@@ -221,28 +221,3 @@ def written_arrays(function: Function) -> frozenset[str]:
     roots = pointer_roots(function)
     stores = (op for op in function.walk() if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC))
     return frozenset().union(*(roots.get(op.operands[0], ()) for op in stores))
-
-
-def pointer_roots(function: Function) -> dict[Value, frozenset[str]]:
-    """The array arguments that each pointer may come from, through loops and branches too."""
-    roots: dict[Value, frozenset[str]] = {}
-    before, addresses = -1, any(op.name == "ptr_cast" for op in function.walk())  # then integers may be pointers, too
-    while before != (before := sum(map(len, roots.values()))):
-        for op in function.walk():
-            if op.name == "array_ptr":
-                roots[op.result] = frozenset({op.operands[0].hint})
-            for v, source in flows(op):
-                if not (isinstance(v.type, TileType) and (v.type.is_ptr or addresses)) or holds_data(op):
-                    continue
-                roots[v] = roots.get(v, frozenset()) | roots.get(source, frozenset())
-    return roots
-
-
-def holds_data(op: Op) -> bool:
-    """Whether an op gives what was in memory, not addresses made of its operands."""
-    return TABLE[op.name].effect in (Effect.READ, Effect.ATOMIC)
-
-
-def flows(op: Op) -> Iterator[tuple[Value, Value]]:
-    """Pairs of values, the second of which the first may be or be made from."""
-    return carried.flows(op) if op.name in carried.LAYOUTS else itertools.product(op.results, op.operands)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 import threading
@@ -11,7 +10,7 @@ from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from pypto.arguments import describe, shown, spec_key
+from pypto.arguments import describe, placed, shown, spec_key
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
 from pypto.errors.launch import NotLaunched, ReadOnlyArgument
@@ -93,19 +92,27 @@ class Kernel:
     @functools.cached_property
     def profiled(self) -> Kernel:
         """The kernel whose statements note their times, for `pto.profile`."""
-        made = Kernel(self.function, replace(self.options, profile=True), self.opaque)
+        made = type(self)(self.function, replace(self.options, profile=True), self.opaque)
         made.add_pre_run_hook(only_profiled)
         return made
 
     @functools.cached_property
-    def interpreted(self) -> bool:
-        return bool(self.options.interpret or self.compiler.session().settings.interpret)
+    def modes(self) -> tuple[bool, bool]:
+        """Whether all launches are interpreted, and whether they are checked."""
+        wanted = self.options, self.compiler.session().settings
+        return any(w.interpret for w in wanted), any(w.checked for w in wanted)
+
+    @functools.cached_property
+    def checked(self) -> Kernel:
+        """The kernel as `pto.checked` runs it."""
+        options = replace(self.options, checked=True)
+        return self if options == self.options else type(self)(self.function, options, self.opaque)
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
         return self._subscript(grid)
 
     def _first_subscript(self, grid: Grid) -> Callable[..., None]:
-        launcher = None if self.interpreted else self.compiler.session().launcher
+        launcher = None if any(self.modes) else self.compiler.session().launcher
         with self._lock:
             if launcher and not self.table:
                 self.table = launcher.table(self, self.through_python, MODE, PLAIN)
@@ -114,7 +121,7 @@ class Kernel:
         return self._subscript(grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._placed(NotLaunched(kernel=self.signature.kernel))
+        raise self._told(NotLaunched(kernel=self.signature.kernel))
 
     def __repr__(self) -> str:
         return f"<kernel {self.signature.kernel}({', '.join(self.signature.names)})>"
@@ -142,7 +149,7 @@ class Kernel:
     def warmup(self, *args: Any, grid: Grid = 1, **given: Any) -> Specialization:
         """Compile for these arguments without running. A dtype stands for an array of it, of which nothing is known."""
         values = zip(self._bind(args, given), self.signature.constant, strict=True)
-        return self.compile(*[x if fixed else stand_in(x) for x, fixed in values])
+        return self.compiled(tuple(x if fixed else stand_in(x) for x, fixed in values), {})
 
     def launch(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """Run the kernel for every program of the grid; returns when all are done."""
@@ -184,7 +191,7 @@ class Kernel:
         try:
             values = self._bind(args, given)
         except Diagnostic as error:
-            raise self._placed(error) from None
+            raise self._told(error) from None
         launch = self[grid]
         return self.table.prepared(grid, values) if self.table else functools.partial(launch, *args, **given)
 
@@ -192,7 +199,8 @@ class Kernel:
         """What a launch with these arguments runs, from the source down to machine code: an `Inspection`.
 
         Printed, it is the source with the type of what every line makes. ``[level]`` is a level as text. In a notebook,
-        and with `save` as a page, source and levels stand side by side, linked by line.
+        and with `save` as a page, source and levels stand side by side, linked by line. With ``target="ascend910b2"``,
+        the levels are those of that chip, with the memory plan and a timeline.
 
         Examples
         --------
@@ -210,16 +218,16 @@ class Kernel:
 
     def through_python(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """A launch that native code does not make: the first of its kind, and wherever something else takes part."""
-        if self.pre_run_hooks:
-            call_all(self.pre_run_hooks, args, given)
+        for hook in self.pre_run_hooks:
+            hook(*args, **given)
         try:
             values = args if len(args) == self._arity and not given else self._bind(args, given)
             sizes = check_grid(grid, self.signature, values)
             MODE.get().run(self, sizes, values)
         except Diagnostic as error:
-            raise self._placed(error) from None
-        if self.post_run_hooks:
-            call_all(self.post_run_hooks, args, given)
+            raise self._told(error) from None
+        for hook in self.post_run_hooks:
+            hook(*args, **given)
 
     def execute(self, sizes: tuple[int, int, int], values: Values) -> None:
         """Run the kernel on the backend."""
@@ -235,17 +243,10 @@ class Kernel:
         size = plan.slots[4] * threads
         return plan, (sizes, leaves, addresses, shared.scratch_address(size) if size else 0, threads)
 
-    def _placed(self, error: Diagnostic) -> Diagnostic:
-        """A mistake in a launch, at the parameter that it is about."""
-        if error.loc is not None or isinstance(error, NoSource):
-            return error
-        with contextlib.suppress(NoSource):
-            node: Any = self.kernel_source.node
-            args = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-            name = str(error.fields.get("arg")).partition(".")[0]
-            about = next((a for a in args if a.arg == name), node)
-            return type(error)(self.kernel_source.loc(about), error.others, **error.fields)
-        return error
+    def _told(self, error: Diagnostic) -> Diagnostic:
+        """A mistake as its author reads it: the compiler's own frames would say nothing about the kernel."""
+        told = error if error.loc or isinstance(error, NoSource) else placed(error, lambda: self.kernel_source)
+        return told if self.compiler.session().settings.traceback == "full" else told.with_traceback(None)
 
     def _plan(self, given: Values) -> tuple[Plan, list[int], Values]:
         """How to launch for these arguments, compiled if need be, where their arrays are, and their leaves."""
@@ -263,6 +264,10 @@ class Kernel:
         infos, specs = describe(self.signature, given)
         made = self._specialize(infos, specs)
         plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
+        if self.options.checked and made.program.backend.name == "cpu":
+            from pypto.debug.checked import Checking
+
+            plan.watch = Checking.of(made.program, infos, self.compiler.session().owners).watched
         if key is not None and len(self._entries) < _MOST_ENTRIES:
             apart = disjoint(pairs, addresses)
             self._entries.setdefault(key, (pairs, {}))[1][apart] = plan
@@ -272,17 +277,25 @@ class Kernel:
 
     # --- compiling ----------------------------------------------------------------------------------------------
 
-    def compile(self, *args: Any, **given: Any) -> Specialization:
+    def compile(self, *args: Any, **given: Any) -> Any:
         """Compile for these arguments without running; gives what was compiled.
 
-        With ``target="ascend910b2"``, it is compiled for that chip, as far as that needs no toolkit.
+        With ``target="ascend910b2"``, it is compiled for that chip, as far as that needs no toolkit, and its `simulate`
+        predicts launches there. With a target and nothing else, `simulate` compiles for the arguments that it is given.
         """
         chip = given.pop("target", None) if "target" not in self.signature.names else None
+        if chip is None:
+            return self.compiled(args, given)
+        import pypto.debug.simulate
+
+        return pypto.debug.simulate.compile_for(self, chip, args, given)
+
+    def compiled(self, args: tuple[Any, ...], given: dict[str, Any]) -> Specialization:
+        """The version for these arguments, on the device that is chosen."""
         try:
-            with self.compiler.session().devices.chip(chip) if chip else contextlib.nullcontext():
-                return self._specialize(*describe(self.signature, self._bind(args, given)))
+            return self._specialize(*describe(self.signature, self._bind(args, given)))
         except Diagnostic as error:
-            raise self._placed(error) from None
+            raise self._told(error) from None
 
     def _specialize(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
         """The version for these arguments, compiled if need be."""
@@ -342,11 +355,6 @@ class Kernel:
         run(function, [infos[v.hint] for v in function.args], sizes, self.uninitialized, others, on_store)
 
 
-def call_all(hooks: list[Callable[..., Any]], args: tuple[Any, ...], given: dict[str, Any]) -> None:
-    for hook in hooks:
-        hook(*args, **given)
-
-
 @overload
 def jit(function: Callable[..., Any]) -> Kernel: ...
 @overload
@@ -362,8 +370,8 @@ def jit(function: Callable[..., Any] | None = None, *, do_not_specialize: Iterab
     do_not_specialize : sequence of str or int
         Parameters, by name or number, of whose values no version is to make use.
     **options
-        Fields of `pypto.options.KernelOptions`: ``interpret``, ``num_threads``, ``level``, ``fast_math``. Accepted
-        without a meaning here: ``do_not_specialize_on_alignment``, ``noinline``, ``debug``, ``repr``,
+        Fields of `pypto.options.KernelOptions`: ``interpret``, ``checked``, ``num_threads``, ``level``, ``fast_math``.
+        Accepted without a meaning here: ``do_not_specialize_on_alignment``, ``noinline``, ``debug``, ``repr``,
         ``launch_metadata`` and ``version``.
 
     Returns
@@ -379,20 +387,3 @@ def jit(function: Callable[..., Any] | None = None, *, do_not_specialize: Iterab
     chosen = KernelOptions.of({name: x for name, x in options.items() if name not in _ACCEPTED})
     make = functools.partial(Kernel, options=chosen, do_not_specialize=do_not_specialize or ())
     return make if function is None else make(function)
-
-
-def interpret(kernel: Kernel, uninitialized: tuple[str, ...] = (), memory: tuple[Any, ...] = ()) -> Kernel:
-    """The same kernel, run by the interpreter: slow, and with every access checked.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Any kernel.
-    uninitialized : tuple of str
-        Names of arrays that hold nothing before the launch; reading what no program wrote is then an error.
-    memory : tuple of arrays
-        Arrays that are no arguments, but that the kernel reaches through addresses which are.
-    """
-    made = Kernel(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
-    made.uninitialized, made.memory = uninitialized, memory
-    return made

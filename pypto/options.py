@@ -29,12 +29,14 @@ class Settings:
     """
 
     interpret: bool = flag(False, "PYPTO_INTERPRET", "run every kernel in the interpreter")
+    checked: bool = flag(False, "PYPTO_CHECKED", "run every kernel with checks, as under `pto.checked`")
     cache: str = flag("rw", "PYPTO_CACHE", "use of the disk cache", ("rw", "ro", "off"))
     cache_dir: str = flag("", "PYPTO_CACHE_DIR", "folder of the disk cache; empty is the user's cache folder")
     num_threads: int = flag(0, "PYPTO_NUM_THREADS", "threads of a launch; 0 is what the machine allows")
     level: str = flag("", "PYPTO_LEVEL", "CPU feature level to compile for; empty is the host's own")
     device: str = flag("cpu", "PYPTO_DEVICE", "where kernels run: cpu, ascend, ascend:1, ascend-sim")
     launcher: str = flag("native", "PYPTO_LAUNCHER", "how warm launches are made", ("native", "python"))
+    traceback: str = flag("short", "PYPTO_TRACEBACK", "frames above a mistake in a kernel", ("short", "full"))
     log: str = flag("", "PYPTO_LOG", "topics to log to stderr, separated by commas: specialize")
 
     @staticmethod
@@ -60,6 +62,7 @@ class KernelOptions:
     """Options of one kernel, given to `pto.jit`. Those that change code are in the cache's key."""
 
     interpret: bool = flag(False, "", "run this kernel in the interpreter")
+    checked: bool = flag(False, "", "stop at accesses out of bounds, races, failed assertions, overflowing indices")
     num_threads: int = flag(0, "", "threads of a launch of this kernel; 0 is the process's setting")
     level: str = flag("", "", "CPU feature level to compile this kernel for")
     fast_math: bool = flag(False, "", "let elementwise arithmetic contract into FMA")

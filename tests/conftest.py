@@ -1,7 +1,7 @@
 """For all rooms: a disk cache for this run alone, the backend under test, and the CPU feature levels.
 
 With ``--backend=ascend-sim``, every test runs under that device. A kernel that the compiler refuses for it is skipped
-with the reason, and the end of the run says which part of all that is.
+with the reason, and the end of the run says which part of all that is. With ``--checked``, kernels run with checks.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import platform
 import tempfile
 from collections import Counter
 from collections.abc import Generator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from pypto import checked
 from pypto.errors import Diagnostic, OptionError
 
 BACKENDS = ("cpu", "ascend-sim")
@@ -29,6 +31,7 @@ _CACHE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", choices=BACKENDS, default="cpu", help="backend that kernels are tested on")
     parser.addoption("--least", type=float, default=0, help="percent of the tests that a backend must not refuse")
+    parser.addoption("--checked", action="store_true", help="run the kernels of all tests with checks")
     parser.addoption("--update-golden", action="store_true", help="write the texts that tests compare with")
 
 
@@ -53,18 +56,29 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Run a test on the backend; what the compiler refuses is no failure of the test."""
     name = item.config.getoption("--backend")
     if name == "cpu":
-        return (yield)
+        with checked() if item.config.getoption("--checked") else nullcontext():
+            return (yield)
     from tests.watched import Watched
 
     with Watched(name) as device:
         try:
             return (yield)
-        except Diagnostic as error:
-            if type(error).__module__ != "pypto.errors.ascend":
+        except (Diagnostic, ExceptionGroup) as error:
+            reason = refusal(error)
+            if reason is None:
                 raise
-            pytest.skip(f"{REFUSED}{error.message}")
+            pytest.skip(f"{REFUSED}{reason}")
         finally:
             item.user_properties.append((LAUNCHES, device.launches))
+
+
+def refusal(error: Exception) -> str | None:
+    """Why the compiler refuses a kernel, if it does; of several that Hypothesis found, the first one's reason."""
+    if isinstance(error, ExceptionGroup):
+        reasons = [refusal(e) for e in error.exceptions]
+        return None if None in reasons else reasons[0]
+    is_refused = isinstance(error, Diagnostic) and type(error).__module__ == "pypto.errors.ascend"
+    return error.message if is_refused else None
 
 
 def refusals(reporter: pytest.TerminalReporter) -> tuple[int, Counter[str]]:

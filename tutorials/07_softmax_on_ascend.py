@@ -69,15 +69,16 @@ elif __name__ == "__main__":
 # `inspect` shows the levels on the way down. In a `with` block of a device these are the device's: the last one is
 # Ascend C, with the line of this file behind each statement. Look for the copies (`DataCopyPad`), for the two events
 # that a copy needs (its buffer is free; its data are there), and for `PipeBarrier<PIPE_V>` between vector instructions
-# of which one needs the other's result.
+# of which one needs the other's result. A row of 300 elements is little for such a core, so it does a `group` of
+# programs at once: as many as make a copy worth while, and not so many that other cores have nothing to do.
 
 # %%
 if __name__ == "__main__" and HAS_COMPILER:
     with pto.device("ascend-sim"):
         text = softmax.inspect(x, on_ascend)["ascendc"]
-    assert "WholeReduceMax" in text
+    assert "BlockReduceMax" in text
     start = text.index("for (int64_t program")
-    print(text[start:][:1200])
+    print(text[start:][:3000])
 
 # %% [markdown]
 # ## Arrays that stay there
@@ -111,5 +112,5 @@ if __name__ == "__main__":
 # ## Exercises
 #
 # 1. Give the kernel float16 arrays. Where does the text now cast, and in which type is the sum?
-# 2. Let a program take four rows, `x[row : row + 4, :]`. How does the text change, and what does the prediction say?
+# 2. Rows of 10,000 elements fill a core's memory. What becomes of the `group`, and what does the prediction say?
 # 3. Make a mistake that the hardware would not forgive: is there any way to write one in this language?

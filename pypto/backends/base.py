@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Final, Protocol
 
-from pypto.backends.sites import Site
+from pypto.backends.sites import Check, Site
 from pypto.ir.core import Function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
 
@@ -29,7 +29,8 @@ def timed(timings: dict[str, float], stage: str) -> Iterator[None]:
 class Slot:
     """An 8-byte entry of a kernel's argument block, and where its value comes from.
 
-    `kind` is ``ptr``, ``shape`` or ``stride`` (in elements) of an array argument, or ``scalar``.
+    `kind` is ``ptr``, ``shape`` or ``stride`` (in elements) of an array argument, or ``scalar``; in checked kernels
+    also ``watched``, an array's record in the launch's ``report``.
     """
 
     kind: str
@@ -44,7 +45,7 @@ class Artifact:
 
     `cost` estimates the nanoseconds that one program takes; where it is not `bounded`, they may be many more. `group`
     programs had best run on one thread, one after the other; 0 stands for all along the grid's first axis. `sites` are
-    there when it was compiled to be profiled.
+    there when it was compiled to be profiled, `checks` when it is checked.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Artifact:
     bounded: bool = True
     sites: tuple[Site, ...] = ()
     group: int = 1
+    checks: tuple[Check, ...] = ()
 
     @property
     def pages(self) -> int:
@@ -65,7 +67,8 @@ class Artifact:
         """A JSON header and the code, to be read back by `from_bytes`."""
         fields = {"name": self.name, "scratch": self.scratch_bytes, "cost": self.cost, "bounded": self.bounded,
                   "group": self.group, "abi": [{**asdict(s), "dtype": s.dtype.name} for s in self.abi],
-                  **({"sites": [asdict(s) for s in self.sites]} if self.sites else {})}
+                  **({"sites": [asdict(s) for s in self.sites]} if self.sites else {}),
+                  **({"checks": [asdict(c) for c in self.checks]} if self.checks else {})}
         header = json.dumps(fields, sort_keys=True).encode()
         return len(header).to_bytes(8, "little") + header + self.code
 
@@ -75,8 +78,9 @@ class Artifact:
         fields = json.loads(data[8:end])
         abi = tuple(Slot(s["kind"], s["arg"], s["dim"], DTYPE_BY_NAME[s["dtype"]]) for s in fields["abi"])
         sites = tuple(map(Site.of, fields.get("sites", ())))
+        checks = tuple(map(Check.of, fields.get("checks", ())))
         return Artifact(fields["name"], abi, fields["scratch"], fields["cost"], data[end:], fields["bounded"],
-            sites, fields["group"])
+            sites, fields["group"], checks)
 
 
 class Executable(Protocol):

@@ -1,4 +1,4 @@
-"""What a profile tells apart in a kernel."""
+"""What a profile tells apart in a kernel, and what a checked kernel checks."""
 
 from __future__ import annotations
 
@@ -29,6 +29,25 @@ class Site:
     def of(fields: Mapping[str, Any]) -> Site:
         """From what `asdict` gives, after a way through JSON."""
         return Site(**{**fields, "labels": tuple(fields["labels"]), "locs": tuple(map(loc_of, fields["locs"]))})
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A place of a checked kernel that may fail.
+
+    `kind` is ``load``, ``store``, ``assert``, ``overflow`` or ``gather``; `arrays` are those that an access may touch;
+    `what` is an assertion's message, the dtype that overflows, or where a gather picks.
+    """
+
+    kind: str
+    loc: Loc
+    arrays: tuple[str, ...] = ()
+    what: str = ""
+
+    @staticmethod
+    def of(fields: Mapping[str, Any]) -> Check:
+        """From what `asdict` gives, after a way through JSON."""
+        return Check(**{**fields, "arrays": tuple(fields["arrays"]), "loc": loc_of(fields["loc"])})
 
 
 def loc_of(fields: Mapping[str, Any]) -> Loc:

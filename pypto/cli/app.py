@@ -7,13 +7,15 @@ from typing import Any, Final
 
 import typer
 
-from pypto.cli import caching, compiling, creating, facts, running
+from pypto.cli import caching, compiling, creating, facts, inspecting, running, tuning
 
 Command = Callable[..., Any]
 COMMANDS: Final[tuple[tuple[str, Command], ...]] = (
     ("run", running.run),
     ("compile", compiling.compile_kernel),
+    ("inspect", inspecting.inspect),
     ("explain", compiling.explain),
+    ("tune", tuning.tune),
     ("bench", running.bench),
     ("ops", facts.ops),
     ("doctor", facts.doctor),

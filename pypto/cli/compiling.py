@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from pypto.cli.grids import Grid, grid_of
 from pypto.cli.output import Json, mistakes, say_json, say_table
-from pypto.cli.running import Arguments, Kernel, grid_of
-from pypto.cli.specs import UsageError, arguments, kernel_of
+from pypto.cli.running import Arguments, Kernel, MadeArguments
+from pypto.cli.specs import UsageError, arguments, bare, kernel_of, launch_of
 
 
 def compile_kernel(
@@ -67,7 +68,7 @@ def target_hint(emit: str, chip: str) -> str:
     return "; it needs --target ascend910b2 or another chip" if is_known and not chip else ""
 
 
-def project(target: str, args: list[str], chip: str, grid: tuple[int, ...], output: Path | None, json: bool) -> None:
+def project(target: str, args: list[str], chip: str, grid: Grid, output: Path | None, json: bool) -> None:
     """A folder with all that CANN needs to build the kernel and to try it."""
     from pypto.tools.project import write_project
 
@@ -75,7 +76,8 @@ def project(target: str, args: list[str], chip: str, grid: tuple[int, ...], outp
     folder = output or Path(f"{kernel.signature.kernel}_{chip}")
     if folder.exists():
         raise UsageError(f"{folder} is there already; choose another folder with -o, or remove it")
-    files = write_project(folder, kernel, grid, chip, arguments(args, kernel.arg_names))
+    given = arguments(args, kernel.arg_names)
+    files = write_project(folder, kernel, grid(given) if callable(grid) else grid, chip, given)
     if json:
         say_json({"folder": str(folder), "files": files})
     else:
@@ -94,7 +96,8 @@ def explain(
     what: Annotated[
         str, typer.Argument(metavar="CODE | FILE:KERNEL", help="A diagnostic's code, as in E204, or a kernel.")
     ],
-    args: Arguments = None,
+    args: MadeArguments = None,
+    chip: Annotated[str, typer.Option("--target", help="An Ascend chip, as in ascend910b2.")] = "",
     json: Json = False,
 ) -> None:
     """Explain a diagnostic by its code, or why a kernel was compiled as it was.
@@ -109,13 +112,25 @@ def explain(
 
     with mistakes():
         if ":" in what:
-            from pypto.debug.explain import explain as explained
-
-            kernel = kernel_of(what)
-            print(explained(kernel, **arguments(args or [], kernel.arg_names)), end="")
+            explain_kernel(what, args or [], chip, json)
             return
         code = find(what)
         if json:
             say_json({"code": code.code, "name": code.name, "message": code.message, "help": code.hint})
         else:
             print(code)
+
+
+def explain_kernel(target: str, args: list[str], chip: str, json: bool) -> None:
+    from pypto.compile import session
+    from pypto.debug.explain import explain as explained
+
+    asked = launch_of(target, args, None)
+    with session().devices.chip(chip) if chip else nullcontext():
+        found = explained(bare(asked.kernel), **asked.args)
+    if not json:
+        print(found, end="")
+        return
+    rows = [{"topic": f.topic, "file": f.loc.user.file, "line": f.loc.user.line, "text": f.text, "way": f.way}
+            for f in found.findings]  # fmt: skip
+    say_json({"kernel": target, "version": found.version, "scratch_bytes": found.scratch_bytes, "findings": rows})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import Template
 from typing import Annotated, Final
@@ -24,6 +24,7 @@ _FILES: Final = (
     ("benchmark.txt", "benchmark.py"),
     ("tune.txt", "tune.py"),
 )
+_FORMS: Final = ("py", "ipynb", "both")
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder; it is made if need be.")]
 
 
@@ -81,16 +82,40 @@ def title(path: Path) -> str:
     return next((line.removeprefix("# ") for line in lines if line.startswith("# ")), path.stem)
 
 
-def copy_tutorials(folder: Folder, json: Json = False) -> None:
-    """Copy the tutorials to a folder of yours; what is there already stays as it is."""
+def copy_tutorials(
+    folder: Folder,
+    form: Annotated[str, typer.Option("--as", help="py (scripts that are notebooks, too), ipynb, or both.")] = "py",
+    json: Json = False,
+) -> None:
+    """Copy the tutorials to a folder of yours; what is there already stays as it is.
+
+    Example:
+
+        pypto tutorials copy tutorials --as ipynb && jupyter lab tutorials
+    """
     with mistakes():
-        files = tutorials()
-        root = files[0].parent
-        copied = [p.relative_to(root) for p in files if not (folder / p.relative_to(root)).exists()]
-        for name in copied:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(root / name, folder / name)
+        if form not in _FORMS:
+            raise UsageError(f"--as {form} is none of {', '.join(_FORMS)}")
+        files = [file for path in tutorials() for file in written_as(path, form)]
+        missing = [name for name, _ in files if not (folder / name).exists()]
+        for name, content in files:
+            if name in missing:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(content())
+        kept = len(files) - len(missing)
         if json:
-            say_json({"folder": str(folder), "copied": [str(n) for n in copied], "kept": len(files) - len(copied)})
+            say_json({"folder": str(folder), "copied": [str(n) for n in missing], "kept": kept})
         else:
-            print(f"{len(copied)} files copied to {folder}, {len(files) - len(copied)} were there")
+            print(f"{len(missing)} files copied to {folder}, {kept} were there")
+
+
+def written_as(path: Path, form: str) -> Iterator[tuple[Path, Callable[[], bytes]]]:
+    """The files that a file of the tutorials becomes, with what is in them. What they import stays a module."""
+    from pypto.cli.notebooks import notebook
+
+    name = path.relative_to(tutorials()[0].parent)
+    is_tutorial = path.suffix == ".py" and path.name[0].isdigit()
+    if form != "ipynb" or not is_tutorial:
+        yield name, path.read_bytes
+    if form != "py" and is_tutorial:
+        yield name.with_suffix(".ipynb"), lambda: notebook(path.read_text(encoding="utf-8")).encode()

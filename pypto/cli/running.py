@@ -6,38 +6,42 @@ import contextlib
 import runpy
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from pypto.cli.grids import GRID, grid_of
 from pypto.cli.output import Json, mistakes, say_json, say_table
-from pypto.cli.specs import GRAMMAR, UsageError, arguments, kernel_of, shown
+from pypto.cli.specs import GRAMMAR, Launch, bare, completed_kernel, launch_of, shown
 
+MADE = "Without any, the function NAME_args or make_args of the file gives them, and the grid."
 Target = Annotated[str, typer.Argument(help="A Python FILE, or FILE:KERNEL.")]
-Kernel = Annotated[str, typer.Argument(metavar="FILE:KERNEL", help="A kernel in a Python file.")]
+Kernel = Annotated[
+    str,
+    typer.Argument(metavar="FILE:KERNEL", help="A kernel in a Python file.", autocompletion=completed_kernel),
+]
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help=GRAMMAR)]
-Grid = Annotated[str, typer.Option(help="Programs: a number, or up to three with commas.")]
+Grid = Annotated[str, typer.Option(help=GRID)]
+MadeArguments = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help=f"{GRAMMAR} {MADE}")]
 Interpret = Annotated[bool, typer.Option("--interpret", help="In the interpreter, with every access checked.")]
 Threads = Annotated[int, typer.Option(help="Threads of a launch; 0 is what the machine allows.")]
 
 
-def grid_of(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(n) for n in text.split(","))
-    except ValueError:
-        raise UsageError(f"--grid {text} is no grid; write a number, or up to three as in 8,4") from None
-
-
 @contextlib.contextmanager
-def settings(interpret: bool, threads: int) -> Iterator[None]:
+def settings(interpret: bool, threads: int, check: bool = False) -> Iterator[None]:
     import pypto
 
     before = pypto.get_num_threads()
     pypto.set_num_threads(threads or before)
     try:
-        with pypto.interpreter() if interpret else contextlib.nullcontext():
+        with contextlib.ExitStack() as stack:
+            if interpret:
+                stack.enter_context(pypto.interpreter())
+            if check:
+                stack.enter_context(pypto.checked())
             yield
     finally:
         pypto.set_num_threads(before)
@@ -45,9 +49,13 @@ def settings(interpret: bool, threads: int) -> Iterator[None]:
 
 def run(
     target: Target,
-    args: Arguments = None,
-    grid: Grid = "1",
+    args: MadeArguments = None,
+    grid: Grid = "",
     interpret: Interpret = False,
+    compare: Annotated[
+        bool, typer.Option("--verify", help="Compiled and interpreted, and compared: the first difference is an error.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--checked", help="Compiled with checks of every access.")] = False,
     threads: Threads = 0,
     json: Json = False,
 ) -> None:
@@ -59,18 +67,27 @@ def run(
 
         pypto run kernels.py:add x=f32[1000] y=f32[1000] out=f32[1000]:zeros BLOCK=256 --grid 4
     """
-    with mistakes(), settings(interpret, threads):
+    with mistakes(), settings(interpret, threads, check):
         if Path(target).is_file() and ":" not in target:
             sys.argv = [target, *(args or [])]
             sys.path.insert(0, str(Path(target).resolve().parent))
             runpy.run_path(target, run_name="__main__")
             return
-        kernel = kernel_of(target)
-        given = arguments(args or [], kernel.arg_names)
+        asked = launch_of(target, args or [], grid_of(grid) if grid else None)
+        given = asked.args
         before = {name: x.copy() for name, x in given.items() if isinstance(x, np.ndarray)}
-        kernel[grid_of(grid)](**given)
+        verified = verify(asked) if compare else asked.kernel.launch(asked.grid, **given)
         written = {n: given[n] for n, x in before.items() if given[n].tobytes() != x.tobytes()}
+        if verified and not json:
+            print(verified)
         report(target, given, written, json)
+
+
+def verify(asked: Launch) -> Any:
+    """Launch compiled and interpreted, and compare."""
+    from pypto.debug.verify import verify as verifier
+
+    return verifier(bare(asked.kernel)).launch(asked.grid, **asked.args)
 
 
 def report(target: str, given: dict[str, Any], written: dict[str, Any], json: bool) -> None:
@@ -90,8 +107,8 @@ def report(target: str, given: dict[str, Any], written: dict[str, Any], json: bo
 
 def bench(
     target: Kernel,
-    args: Arguments = None,
-    grid: Grid = "1",
+    args: MadeArguments = None,
+    grid: Grid = "",
     threads: Threads = 0,
     interpret: Interpret = False,
     ms: Annotated[float, typer.Option(help="Milliseconds to measure for.")] = 500,
@@ -101,14 +118,16 @@ def bench(
 
     Example:
 
-        pypto bench kernels.py:add x=f32[1000000] y=f32[1000000] out=f32[1000000] BLOCK=4096 --grid 245
+        pypto bench kernels.py:add x=f32[1000000] y=f32[1000000] out=f32[1000000] BLOCK=4096
+        --grid 'cdiv(x.size, BLOCK)'
     """
     from pypto.testing import do_bench, quantile
 
     with mistakes(), settings(interpret, threads):
-        kernel = kernel_of(target)
-        given = arguments(args or [], kernel.arg_names)
-        call = kernel.bind(grid=grid_of(grid), **given)
+        asked = launch_of(target, args or [], grid_of(grid) if grid else None)
+        given = asked.args
+        ready = getattr(asked.kernel, "bind", None)
+        call = ready(grid=asked.grid, **given) if ready else partial(asked.kernel.launch, asked.grid, **given)
         call()
         times = sorted(do_bench(call, rep=ms, return_mode="all"))
         moved = sum(x.nbytes for x in given.values() if isinstance(x, np.ndarray))

@@ -6,7 +6,8 @@ import ast
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,8 +47,8 @@ def module_of(path: Path) -> Any:
     return module
 
 
-def kernel_of(text: str) -> Any:
-    """The kernel behind FILE:KERNEL.
+def found_in(text: str) -> tuple[Any, Any]:
+    """The module and the kernel behind FILE:KERNEL; the kernel may be wrapped in what chooses its constants.
 
     Raises
     ------
@@ -62,11 +63,69 @@ def kernel_of(text: str) -> Any:
     if name not in kernels:
         there = ", ".join(sorted(kernels)) or "none"
         raise UsageError(f"{file} has no kernel {name!r}{suggestion(name, kernels)}; its kernels are: {there}")
-    return kernels[name]
+    return module, kernels[name]
+
+
+def kernel_of(text: str) -> Any:
+    """The kernel itself behind FILE:KERNEL, to which constants are given like all other arguments."""
+    return bare(found_in(text)[1])
+
+
+def completed_kernel(begun: str) -> list[str]:
+    """For the shell: Python files, and behind the colon the functions of one that have a decorator. Nothing is run."""
+    file, colon, _ = begun.rpartition(":")
+    if not colon:
+        folder = Path(begun).parent
+        return [f"{path}:" for path in sorted(folder.glob("*.py")) if str(path).startswith(begun)]
+    try:
+        body = ast.parse(Path(file).read_text(encoding="utf-8")).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+    names = (node.name for node in body if isinstance(node, ast.FunctionDef) and node.decorator_list)
+    return [f"{file}:{name}" for name in names if f"{file}:{name}".startswith(begun)]
+
+
+def bare(kernel: Any, given: Collection[str] | None = None) -> Any:
+    """The kernel inside of a tuner; the tuner itself, where what it chooses is not given."""
+    from pypto.tuning import Autotuner
+
+    while isinstance(kernel, Autotuner):
+        if given is not None and not {n for config in kernel.configs for n in config.kwargs} <= set(given):
+            break
+        kernel = kernel.fn
+    return kernel
 
 
 def is_kernel(value: Any) -> bool:
-    return hasattr(value, "launch") and hasattr(value, "compile") and not isinstance(value, type)
+    return hasattr(value, "launch") and hasattr(value, "arg_names") and not isinstance(value, type)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a command line asks for: a kernel, arguments by name, a grid."""
+
+    kernel: Any
+    args: dict[str, Any]
+    grid: Any
+
+
+def launch_of(target: str, texts: Sequence[str], grid: Any, wrapped: bool = False) -> Launch:
+    """A launch of a kernel, with the arguments of the command line, or those that its file makes.
+
+    A file makes them in a function without parameters, ``NAME_args`` of a kernel NAME or ``make_args`` of all: a dict
+    by parameter, which may hold the grid, too, as "grid". The kernel may be a tuner with `wrapped`, and where the
+    constants that it chooses are missing.
+    """
+    module, kernel = found_in(target)
+    name = target.rpartition(":")[2]
+    maker = getattr(module, f"{name}_args", None) or getattr(module, "make_args", None)
+    made = dict(maker()) if maker is not None and not texts else {}
+    given = made or arguments(texts, kernel.arg_names)
+    chosen = given.pop("grid", 1) if grid is None else grid
+    unknown = sorted(given.keys() - set(kernel.arg_names))
+    if unknown and maker is not None:
+        raise UsageError(f"{maker.__name__}() gives {', '.join(unknown)}; {name} takes {', '.join(kernel.arg_names)}")
+    return Launch(kernel if wrapped else bare(kernel, given), given, chosen)
 
 
 def arguments(texts: Sequence[str], names: Sequence[str]) -> dict[str, Any]:

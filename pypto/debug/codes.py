@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pypto.errors import Diagnostic, PyptoError, frontend, interp, ir, language, launch
+from pypto.errors import Diagnostic, PyptoError, ascend, device, frontend, interp, ir, language, launch
 from pypto.options import suggestion
 
-_ROOMS = (ir, frontend, launch, interp, language)
+_ROOMS = (ir, frontend, launch, interp, language, ascend, device)
 
 
 class NoSuchCode(PyptoError, LookupError):
@@ -28,7 +28,8 @@ class Code:
     def __str__(self) -> str:
         kind = f" (a {self.builtin})" if self.builtin else ""
         lines = [f"{self.code}: {self.name}{kind}", f"  says: {self.message}"]
-        return "\n".join([*lines, f"  help: {self.hint}"] if self.hint else lines)
+        way = "depends on what is there, and stands below the line" if self.hint == "{way}" else self.hint
+        return "\n".join([*lines, f"  help: {way}"] if way else lines)
 
 
 def subclasses(base: type[Diagnostic]) -> Iterator[type[Diagnostic]]:

@@ -7,12 +7,12 @@ of the version that the arguments lead to; nothing is decided again.
 from __future__ import annotations
 
 import linecache
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from pypto.backends.cpu.fuse import Fuser
 from pypto.backends.cpu.legalize import legalize
@@ -21,7 +21,8 @@ from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, need
 from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.schedule import Scheduler
 from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage, place
-from pypto.backends.cpu.stream import never_streams, stream_alignment
+from pypto.backends.cpu.stream import moved_bytes, never_streams, reads, stream_alignment
+from pypto.errors.notebook import cell_name
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
 from pypto.loc import UNKNOWN, Loc
@@ -29,6 +30,11 @@ from pypto.ops.memory import Access
 from pypto.passes import optimize
 from pypto.passes.affine import RULES
 from pypto.passes.pattern import constant_of
+
+_CORES: Final = MappingProxyType({
+    "vector": "vector cores", "cube": "cube cores", "mix": "cube cores, with the vector cores of their blocks",
+})  # fmt: skip
+_FORMS: Final = ("cube cores alone", "cube and vector cores together")  # in the order in which they are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +55,26 @@ class Explanation:
     version: str
     scratch_bytes: int
     findings: tuple[Finding, ...]
+    scratch_of: str = "thread"
 
     def about(self, topic: str) -> list[Finding]:
-        """Findings of one topic: ``access``, ``stream``, ``fusion``, ``memory`` or ``version``."""
+        """Findings of a topic: ``access``, ``stream``, ``fusion``, ``memory``, ``version``; ``form``, ``scalar``."""
         return [finding for finding in self.findings if finding.topic == topic]
 
     def __str__(self) -> str:
         lines = [f"{self.kernel}, compiled for {self.version}"]
-        lines.append(f"scratch memory: {size(self.scratch_bytes)} per thread")
+        lines.append(f"scratch memory: {size(self.scratch_bytes)} per {self.scratch_of}")
         for (file, line), group in groupby(self.findings, lambda f: (f.loc.user.file, f.loc.user.line)):
-            lines += ["", f"{Path(file).name}:{line}  {linecache.getline(file, line).strip()}"]
+            lines += ["", f"{short(file)}:{line}  {linecache.getline(file, line).strip()}"]
             for finding in group:
                 lines.append(f"  {finding.topic:8}{finding.text}" + (f"; {finding.way}" if finding.way else ""))
         return "\n".join(lines) + "\n"
+
+
+def short(file: str) -> str:
+    """A file without its folder, a notebook's cell by its number."""
+    cell = cell_name(file)
+    return cell if cell != file else Path(file).name
 
 
 def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
@@ -78,6 +91,8 @@ def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
     ['its elements lie apart by a stride known at run time: each is loaded alone']
     """
     version = kernel.compile(*args, **given)
+    if version.program.backend.name == "ascend":
+        return on_ascend(kernel, version)
     program = version.program
     target = program.backend.target
     function = legalize(optimize(program.function), target)
@@ -93,9 +108,35 @@ def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
         *memory(plan, storage),
         *versions(kernel, function.loc),
     ]
+    return Explanation(kernel.signature.kernel, str(version), needed, in_order(found))
+
+
+def in_order(found: list[Finding]) -> tuple[Finding, ...]:
+    """Findings by line, each once."""
     ordered = sorted(found, key=lambda f: (f.loc.user.file, f.loc.user.line))
     unique = {(f.topic, f.loc.user.file, f.loc.user.line, f.text): f for f in ordered}
-    return Explanation(kernel.signature.kernel, str(version), needed, tuple(unique.values()))
+    return tuple(unique.values())
+
+
+def on_ascend(kernel: Any, version: Any) -> Explanation:
+    """For a chip: which cores a kernel runs on, why on no better ones, and its accesses."""
+    from pypto.backends.ascend.cube.forms import chosen
+    from pypto.debug.on_ascend import remarks
+
+    function = optimize(version.program.function)
+    block, reasons = chosen(function, version.program.backend.target)
+    loc, cores = function.loc, _CORES[block.kind]
+    better = (f"not on {form}: {text.splitlines()[0]}" for form, text in zip(_FORMS, reasons, strict=False))
+    forms = [Finding("form", loc, text) for text in (f"it runs on {cores}", *better)]
+    file, noted = loc.user.file, remarks(block)
+    slow = [Finding(topic, whole_line(file, line) if line else loc, text) for topic, line, text in noted]
+    found = [*forms, *slow, *accesses(function), *versions(kernel, loc)]
+    return Explanation(kernel.signature.kernel, str(version), block.workspace, in_order(found), "block")
+
+
+def whole_line(file: str, line: int) -> Loc:
+    code = linecache.getline(file, line).rstrip()
+    return replace(UNKNOWN, file=file, line=line, col=len(code) - len(code.lstrip()), end_line=line, end_col=len(code))
 
 
 def versions(kernel: Any, loc: Loc) -> Iterator[Finding]:
@@ -172,6 +213,7 @@ def streams(function: Function, items: list[Item], last_level: int) -> Iterator[
     """When stores go past the caches, or why they never do."""
     mates = {s.op: [o.op for o in nest.stmts if o.kind == "store" and o.op] for nest in items if isinstance(nest, Nest)
              for s in nest.stmts}  # fmt: skip
+    _, loaded = reads(function)
     for op in function.walk():
         if op.name != "tile_store" or Access.of(op).shape == (1,) * len(Access.of(op).shape):
             continue
@@ -180,9 +222,9 @@ def streams(function: Function, items: list[Item], last_level: int) -> Iterator[
             yield Finding("stream", op.loc, f"the store goes through the caches: {reason}")
             continue
         access = Access.of(op)
-        assert access.value is not None
-        programs = last_level // (math.prod(access.shape) * access.value.dtype.itemsize)
-        text = f"the store goes past the caches in grids of more than {programs:,} programs, {size(last_level)} in all"
+        programs = last_level // moved_bytes(access, loaded)
+        moved = f"which load and store {size(last_level)} in all"
+        text = f"the store goes past the caches in grids of more than {programs:,} programs, {moved}"
         way = f"its rows must then begin at multiples of {stream_alignment(access)} bytes"
         yield Finding("stream", op.loc, text, way)
 

@@ -7,11 +7,15 @@ import linecache
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.debug.levels import levels_of
+from pypto.arguments import describe
+from pypto.compile import session
+from pypto.debug.levels import block_kernel, levels_of
+from pypto.debug.pictures import Picture, pictures_of
 from pypto.ir.core import Function, Op
 from pypto.loc import Loc
 
@@ -20,9 +24,10 @@ if TYPE_CHECKING:
     from pypto.runtime.specialization import Specialization
 
 _STORES: Final = ("tile_store", "store")
-# What a level's text says of the user's line: Tile IR's places, Loop IR's remarks, comments of Ascend C.
-_PLACES: Final = (re.compile(r' loc\(.*?"[^"]*":(\d+):'), re.compile(r"  # (\d+)$"), re.compile(r"// \S+?:(\d+)\s*$"))
-_HIDDEN: Final = re.compile(r' loc\((?:"(?:[^"\\]|\\.)*"|[^"()])*\)')
+# What a level's text says of the user's line: Tile IR's places, Loop IR's remarks, comments of Ascend C, and
+# what `linked` puts behind lines of LLVM IR and assembly.
+_PLACES: Final = tuple(map(re.compile, (r' loc\(.*?"[^"]*":(\d+):', r"  # (\d+)$", r"// \S+?:(\d+)\s*$", r";@(\d+)$")))
+_HIDDEN: Final = re.compile(r' loc\((?:"(?:[^"\\]|\\.)*"|[^"()])*\)|  ;@\d+$')
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,8 @@ class Inspection:
     levels : tuple of Level
         ``tile-ir``, ``optimized-ir``, and those of the backend: ``loop-ir``, ``llvm-ir`` and ``assembly``, or
         ``block-ir`` and ``ascendc``.
+    pictures : tuple of Picture
+        On Ascend, the memory plan and a timeline of one core.
     """
 
     kernel: str
@@ -65,6 +72,7 @@ class Inspection:
     file: str
     source: tuple[SourceLine, ...]
     levels: tuple[Level, ...]
+    pictures: tuple[Picture, ...] = ()
 
     def __getitem__(self, name: str) -> str:
         """The text of a level."""
@@ -99,16 +107,40 @@ class Inspection:
 
 def inspect(kernel: Any, *args: Any, **given: Any) -> Inspection:
     """The version of a kernel that a launch with these arguments runs; see `Kernel.inspect`."""
-    version = kernel.compile(*args, **given)
+    chip = given.pop("target", None) if "target" not in kernel.signature.names else None
+    with session().devices.chip(chip) if chip else nullcontext():
+        return inspected(kernel, kernel.compiled(args, given), kernel.signature.bind(args, given))
+
+
+def inspected(kernel: Any, version: Specialization, values: tuple[Any, ...]) -> Inspection:
+    """A version, and what can be drawn of it for these arguments."""
     source = kernel.kernel_source
     levels = tuple(Level(name, tuple(placed(text))) for name, text in levels_of(version))
-    return Inspection(source.name, str(version), source.file, tuple(source_lines(source, version)), levels)
+    shown = pictures(kernel, version, values)
+    return Inspection(source.name, str(version), source.file, tuple(source_lines(source, version)), levels, shown)
+
+
+def pictures(kernel: Any, version: Specialization, values: tuple[Any, ...]) -> tuple[Picture, ...]:
+    """What can be drawn of a version, for these arguments."""
+    if version.program.backend.name != "ascend":
+        return ()
+    from pypto.debug.simulate import numbers_of
+
+    block = block_kernel(version)
+    infos, _ = describe(kernel.signature, values)
+    return pictures_of(block, version.program.backend.target, numbers_of(block, infos))
 
 
 def placed(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with the user's line that each says it comes from. The long places of Tile IR are left out of the text."""
+    """Lines with the user's line that each says it comes from. The long places of Tile IR are left out of the text.
+
+    In Ascend C, a place may stand above a statement of several lines.
+    """
+    above = 0
     for line in text.splitlines():
-        found = next((int(m[1]) for place in _PLACES if (m := place.search(line))), 0)
+        found = next((int(m[1]) for place in _PLACES if (m := place.search(line))), above)
+        alone = line.lstrip().startswith("// ")
+        above = found if alone or (above and not line.endswith((";", "{"))) else 0
         yield found, _HIDDEN.sub("", line)
 
 

@@ -10,6 +10,7 @@ from pypto.arguments import describe
 from pypto.backends.cpu.listing import print_schedule
 from pypto.backends.cpu.lower import Lowered, lower
 from pypto.compile import key_parts, prepared, session, written_arrays
+from pypto.debug.linked import LinkedFunction, assembly_marked, lines_marked
 from pypto.ir.printer import print_function
 from pypto.passes import optimize
 from pypto.runtime.launch import disjoint, overlaps
@@ -33,19 +34,33 @@ def loop_ir(version: Specialization, places: bool = False) -> str:
 
 
 def llvm_ir(version: Specialization, places: bool = False) -> str:
-    return lowered(version).text
+    return lines_marked(linked(version)) if places else lowered(version).text
 
 
 def assembly(version: Specialization, places: bool = False) -> str:
-    text: str = version.program.backend.engine.assembly(lowered(version).text)
+    engine = version.program.backend.engine
+    if places:
+        return assembly_marked(engine.assembly(linked(version)))
+    text: str = engine.assembly(lowered(version).text)
     return text
+
+
+def linked(version: Specialization) -> str:
+    """LLVM IR that knows the user's lines, in the form of debug information."""
+    return lower(optimize(version.program.function), version.program.backend.target, LinkedFunction).text
+
+
+def block_kernel(version: Specialization) -> Any:
+    """Block IR of a version for an Ascend chip."""
+    from pypto.backends.ascend.pipeline import lowered
+
+    return lowered(optimize(version.program.function), version.program.backend.target)[0]
 
 
 def block_ir(version: Specialization, places: bool = False) -> str:
     from pypto.backends.ascend.listing import listing
-    from pypto.backends.ascend.pipeline import lowered as block_kernel
 
-    return listing(block_kernel(optimize(version.program.function), version.program.backend.target)[0])
+    return listing(block_kernel(version))
 
 
 def ascendc(version: Specialization, places: bool = False) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pypto.debug.inspection import Inspection, Level, SourceLine
+    from pypto.debug.pictures import Picture
 
 _STYLE: Final = """
 #ID{font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;color:#1f2328;background:#fff;text-align:left}
@@ -29,6 +30,11 @@ _STYLE: Final = """
 #ID .line b{font-weight:400;color:#0b7285;padding-left:2em}
 #ID .lit{background:#fff3bf}
 #ID [hidden]{display:none}
+#ID .text p{margin:4px 10px 8px}
+#ID svg{display:block;width:calc(100% - 20px);margin:0 10px;font:11px system-ui,sans-serif}
+#ID svg rect{stroke:#fff;stroke-width:.5}
+#ID svg:has(.lit) rect:not(.lit){opacity:.25}
+#ID svg .cut{stroke:#495057;stroke-dasharray:3 3}
 """
 _SCRIPT: Final = """
 (function(){const root=document.getElementById("ID");
@@ -56,7 +62,8 @@ def body(inspection: Inspection) -> str:
     """What goes into a page or a notebook's cell. Several of them may be in one."""
     name = "i" + hashlib.sha256(str(inspection).encode()).hexdigest()[:12]
     shown = next((n for n, level in enumerate(inspection.levels) if level.name in ("loop-ir", "ascendc")), 0)
-    buttons = "".join(button(level, n == shown) for n, level in enumerate(inspection.levels))
+    names = [*(level.name for level in inspection.levels), *(picture.name for picture in inspection.pictures)]
+    buttons = "".join(button(name, n == shown) for n, name in enumerate(names))
     parts = (
         f"<div id='{name}'><style>{_STYLE.replace('ID', name)}</style>",
         f"<h3>{html.escape(inspection.kernel)}</h3><p>{html.escape(inspection.version)}</p>",
@@ -64,6 +71,7 @@ def body(inspection: Inspection) -> str:
         f"<div class='text'>{''.join(map(source_line, inspection.source))}</div></div>",
         f"<div class='side'><div class='bar'>{buttons}</div>",
         *(level_text(level, n == shown) for n, level in enumerate(inspection.levels)),
+        *map(drawn, inspection.pictures),
         f"</div></div><script>{_SCRIPT.replace('ID', name)}</script></div>",
     )
     return "".join(parts)
@@ -74,8 +82,13 @@ def source_line(line: SourceLine) -> str:
     return f"<div class='line' data-line='{line.number}'><i>{line.number}</i>{html.escape(line.text)}{types}</div>"
 
 
-def button(level: Level, shown: bool) -> str:
-    return f"<button aria-selected='{str(shown).lower()}'>{html.escape(level.name)}</button>"
+def button(name: str, shown: bool) -> str:
+    return f"<button aria-selected='{str(shown).lower()}'>{html.escape(name)}</button>"
+
+
+def drawn(picture: Picture) -> str:
+    head = f"<div class='text' data-level='{html.escape(picture.name)}' hidden>"
+    return f"{head}<p>{html.escape(picture.text)}</p>{picture.svg}</div>"
 
 
 def level_text(level: Level, shown: bool) -> str:

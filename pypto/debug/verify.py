@@ -57,6 +57,7 @@ class Recorder:
     """Who stored each element last: the program, the number of the storing op, and the element of its tile."""
 
     locs: list[Loc] = field(default_factory=list)
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
     number: dict[Loc, int] = field(default_factory=dict)
     origins: dict[str, Array] = field(default_factory=dict)
 
@@ -64,6 +65,7 @@ class Recorder:
         if loc not in self.number:
             self.number[loc] = len(self.locs)
             self.locs.append(loc)
+            self.shapes.append(np.shape(chosen))
         origin = self.origins.setdefault(segment.name, np.full((len(segment.data), 3), -1, np.int64))
         lanes = np.flatnonzero(np.asarray(chosen).ravel())
         flat = index.reshape(len(lanes), -1)
@@ -140,8 +142,16 @@ class Verifier:
         return CompiledDiffers(loc, kernel=self.kernel.signature.kernel, array=name,
             index=index_text(info, int(flat[first])), got=f"{got[place]:.9g}", expected=f"{expected[place]:.9g}",
             count=len(places), total=far.size, program=who,
-            element=f"element {lane} of the tile that it stores" if lane >= 0 else "an element that no program stores",
+            element=element(recorder.shapes[op], lane) if op >= 0 else "an element that no program stores",
         )  # fmt: skip
+
+
+def element(shape: tuple[int, ...], lane: int) -> str:
+    """An element of a stored tile, as the author would index it."""
+    if not shape:
+        return "the number that it stores"
+    index = ", ".join(str(int(i)) for i in np.unravel_index(lane, shape))
+    return f"element [{index}] of the tile of shape {shape} that it stores"
 
 
 def taken(infos: dict[str, ArrayInfo]) -> list[Span]:

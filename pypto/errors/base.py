@@ -59,6 +59,16 @@ class Diagnostic(PyptoError):
         """The first line of the text, without the place."""
         return self.template.format(**self.fields)
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback."""
+        from pypto.errors.notebook import rendered
+
+        site, locs = self.loc, [loc for _, loc in self.others]
+        while site is not None:
+            locs.append(site)
+            site = site.call_site
+        return rendered(str(self), locs, self)
+
     def render(self) -> str:
         """The whole text: message, spans with carets, call sites, hint."""
         lines = [f"[{self.code}] {self.message}"]

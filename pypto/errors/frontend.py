@@ -32,7 +32,7 @@ class MaybeUnassigned(Diagnostic, NameError):
 class TypeClash(Diagnostic, TypeError):
     code = "E205"
     template = "{name} is {a} on one path and {b} on another; a variable has one type where paths meet"
-    hint = "cast or broadcast one of them, or use two names"
+    hint = "{way}"
 
 
 class NotConstant(Diagnostic, TypeError):

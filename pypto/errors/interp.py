@@ -1,4 +1,4 @@
-"""What the interpreter finds wrong while a kernel runs."""
+"""What the interpreter, and a checked kernel, find wrong while a kernel runs."""
 
 from __future__ import annotations
 
@@ -47,3 +47,15 @@ class ZeroStep(Diagnostic, ValueError):
     code = "E406"
     template = "the step of a range is 0 in program {program}"
     hint = "use a step other than 0"
+
+
+class IndexOverflow(Diagnostic, OverflowError):
+    code = "E408"
+    template = "index arithmetic leaves the range of {dtype} in program {program}"
+    hint = "compute the index in 64 bits, for instance `pto.program_id(0).to(pto.int64)`"
+
+
+class GatherOutOfRange(Diagnostic, IndexError):
+    code = "E409"
+    template = "gather out of range: index {index} along {where}, in program {program}"
+    hint = "keep the indices between 0 and the size of the axis"

@@ -19,7 +19,7 @@ class UnsupportedArgument(Diagnostic, TypeError):
 class ReadOnlyArgument(Diagnostic, TypeError):
     code = "E303"
     template = "{kernel} writes to `{arg}`, which is read-only"
-    hint = "pass a writable array, for instance a copy"
+    hint = "make `{arg}` writable before the call; the result is in what you pass, so keep a copy if you pass one"
 
 
 class WrongGrid(Diagnostic, ValueError):

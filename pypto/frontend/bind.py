@@ -42,7 +42,8 @@ def bind(scope: Scope, node: ast.AST, to: Signature, args: list[Any], kwargs: Ar
     bound = dict(zip(names[:most], args, strict=False))
     for key, value in kwargs.items():
         if key not in names:
-            way = suggestion(key, names, YOU_MEAN) or f"its signature is {to}"
+            meant = "axis" if key == "dim" else key
+            way = suggestion(meant, names, YOU_MEAN) or f"its signature is {to}"
             raise errors.UnknownArgument(scope.loc(keyword(node, key)), function=to.name, name=key, way=way)
         if key in bound:
             raise errors.RepeatedArgument(scope.loc(keyword(node, key)), function=to.name, name=key)

@@ -25,6 +25,7 @@ from pypto.ir.types import DType, int1
 from pypto.loc import Loc
 from pypto.ops.public import Intrinsic, OpFunction, Refused, constexpr
 from pypto.ops.row import REQUIRED, OpRow, Param
+from pypto.ops.table import TABLE
 
 DEPTH = 50
 
@@ -98,7 +99,10 @@ def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwar
     handler = INTRINSICS.get(getattr(function, "__name__", "")) if module == "builtins" else None
     if handler is not None:
         return handler(scope, node, args, kwargs)
-    way = "call it outside of the kernel, and pass the result as `pto.constexpr`" if callable(function) else ""
+    own = TABLE.get(getattr(function, "__name__", ""))
+    way = f"in a kernel, `pto.{own.name}` does this" if own and own.public else ""
+    if callable(function) and not way:
+        way = "call it outside of the kernel, and pass the result as `pto.constexpr`"
     raise errors.NotCallable(scope.loc(node), what=describe(function), way=way)
 
 

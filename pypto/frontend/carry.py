@@ -26,6 +26,8 @@ from pypto.ir.types import TileType, int1, scalar
 
 Loop = ast.For | ast.While
 Hints = dict[tuple[str, int], TileType | None]
+_ONE_TYPE: Final = ("a loop keeps the type of a variable: cast or broadcast before it; a loop over `pto.static_range` "
+    "is unrolled, and may change it")
 INDEX: Final = ".index"  # the index of a `for`, besides the variable that gets it
 
 
@@ -55,7 +57,7 @@ class Variable:
             rows = zip(leaves(self.init.value), self.types, leaves(end.value), strict=True)
             self.types = [next_type(*row) for row in rows]
         except NoJoin:
-            self.poison = self.poison or clashing(name, self.init, end)
+            self.poison = self.poison or clashing(name, self.init, end, _ONE_TYPE)
 
     def carry_numbers(self) -> None:
         """A body may make sense only when a counter is no constant."""

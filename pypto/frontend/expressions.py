@@ -47,6 +47,11 @@ TILE_ATTRIBUTES: Final[Mapping[str, Any]] = MappingProxyType({
     "size": lambda t: t.tile.size, "numel": lambda t: t.tile.size, "type": lambda t: t.tile if t.shape else t.tile.elem,
 })
 # fmt: on
+# What other libraries call it; a name that is meant is nearer than one that is spelt alike.
+_ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType({
+    "astype": "to", "half": "float16", "float": "float32", "double": "float64", "concatenate": "cat", "matmul": "dot",
+    "transpose": "trans", "power": "pow", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
+})
 _TILE_INDEX: Final = "a tile takes integers, slices, `None` and `...`; for an index per element, use `pto.gather`"
 _METHODS: Final = MappingProxyType({"to": "cast", "transpose": "permute", "view": "reshape"})
 
@@ -95,7 +100,11 @@ def member(scope: Scope, node: ast.Attribute, base: Any) -> Any:
 
 
 def no_attribute(scope: Scope, node: ast.Attribute, base: Any, names: Iterable[str], prefix: str = "") -> NoAttribute:
-    way = suggestion(node.attr, names, f"did you mean `{prefix}.{{}}`?")
+    name = _ELSEWHERE.get(node.attr, node.attr)
+    way = suggestion(name, names, f"did you mean `{prefix}.{{}}`?")
+    if isinstance(base, tuple) and node.attr in ("append", "extend", "insert"):
+        grown = f"`{ast.unparse(node.value)} += (value,)`"
+        way = f"lists are tuples in a kernel: write {grown}, in a loop over `pto.static_range`"
     return NoAttribute(scope.loc(node), what=describe(base), name=node.attr, way=way)
 
 
@@ -179,7 +188,8 @@ def index_tile(scope: Scope, node: ast.Subscript, tile: Value) -> Value:
             parts.append(range(entry % size, entry % size + 1))
         else:
             way = f"an index lies within the size of {size}" if is_index(entry) else _TILE_INDEX
-            raise BadIndex(scope.loc(item), what=describe(tile), index=ast.unparse(item), way=way)
+            text = ast.unparse(item) + (f", which is {describe(entry)}" if isinstance(entry, Value) else "")
+            raise BadIndex(scope.loc(item), what=describe(tile), index=text, way=way)
     if any(len(part) != n or part.step != 1 for part, n in zip(parts, tile.shape, strict=True)):
         starts, sizes, steps = zip(*((part.start, len(part), part.step) for part in parts), strict=True)
         tile = scope.at(node).emit("slice", tile, starts=starts, shape=sizes, steps=steps)

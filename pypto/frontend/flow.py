@@ -69,7 +69,8 @@ def branch(scope: Scope, condition: Value, then: Step, orelse: Step, select: boo
 
 
 def run_if(scope: Scope, node: ast.If) -> None:
-    way = "reduce it, for instance `pto.max(t) > 0`, or use `pto.where`"
+    where = "for each element, use `pto.where(condition, a, b)`"
+    way = f"{where}; for one decision, reduce it: `pto.max({ast.unparse(node.test)})`"
     condition = as_truth(scope, scope.eval(node.test), node.test, "`if`", way)
     then, orelse = (partial(block, scope, scope.steps(body)) for body in (node.body, node.orelse))
     if isinstance(condition, Value):
@@ -142,6 +143,6 @@ def run_assert(scope: Scope, node: ast.Assert) -> None:
     constant(message, "the message of an assertion", scope.loc(node))
     if has_values(condition):
         b = scope.at(node)
-        b.op("assert_", b.cast(b.value(condition), int1), message=str(message))
+        b.op("assert_", b.cast(b.value(condition), int1), message=str(message), wraps="")
     elif not condition:
         raise AssertionFailed(scope.loc(node), message=f": {message}" if message else "")

@@ -16,7 +16,7 @@ from pypto.frontend.flow import Label
 from pypto.frontend.operators import constant_result, one_if_known, run_row
 from pypto.frontend.scope import Scope
 from pypto.frontend.tuples import leaves
-from pypto.frontend.values import Dims, Range, as_pointer, constant, describe, has_values, is_index, tile_type
+from pypto.frontend.values import Dims, Range, as_pointer, constant, describe, has_values, is_array, is_index, tile_type
 from pypto.ir.core import Value
 from pypto.ir.types import int64
 from pypto.ops.public import constexpr, tensor
@@ -151,7 +151,9 @@ def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]
         return len(x)
     if isinstance(x, Value) and tile_type(x) and x.shape:
         return x.shape[0]
-    raise WrongArgument(scope.loc(node), function="len", name="x", wanted="a tuple or tile", given=describe(x), way="")
+    way = "its sizes are `x.shape`" if is_array(x) else ""
+    given = describe(x)
+    raise WrongArgument(scope.loc(node), function="len", name="x", wanted="a tuple or tile", given=given, way=way)
 
 
 def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:

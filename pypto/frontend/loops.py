@@ -123,7 +123,7 @@ def run_while(scope: Scope, node: ast.While) -> None:
     body = carried.settle()
 
     def test() -> Any:
-        way = "reduce it, for instance `pto.max(t) > 0`"
+        way = f"reduce it to one: `pto.max({ast.unparse(node.test)})`"
         condition = as_truth(scope, scope.eval(node.test), node.test, "`while`", way)
         if condition is True and BREAK not in body.vars:
             raise EndlessLoop(scope.loc(node.test))

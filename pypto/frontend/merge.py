@@ -163,11 +163,11 @@ def conform(b: OpBuilder, x: Any, type: TileType) -> Value:
     return x if x.type == type else b.broadcast(b.cast(x, type.dtype), type.shape)
 
 
-def clashing(name: str, a: Binding, b: Binding) -> Poison:
+def clashing(name: str, a: Binding, b: Binding, way: str = "cast or broadcast one of them, or use two names") -> Poison:
     if isinstance(b.value, Poison):
         return b.value
     shown = {VALUE: "the returned value", RESULT: "the result"}.get(name, f"`{name}`")
-    fields = {"name": shown, "a": describe(a.value), "b": describe(b.value)}
+    fields = {"name": shown, "a": describe(a.value), "b": describe(b.value), "way": way}
     return Poison(lambda use: TypeClash(b.loc, ((f"{fields['a']} here", a.loc), ("used here", use)), **fields))
 
 

@@ -80,7 +80,9 @@ def operate(scope: Scope, node: ast.AST, kind: ast.AST, x: Any, *others: Any) ->
     if None in (x, *others) and symbol in ("is", "is not", "==", "!="):
         return symbol in ("is not", "!=")
     if not all(isinstance(v, Value) or is_number(v) for v in (x, *others)):
-        raise no_operator(scope, node, symbol, "operands are tiles, scalars and numbers", x, *others)
+        text = "text is known at compile time: print values beside it, as in `print('i', i)`"
+        way = text if isinstance(x, str) else "operands are tiles, scalars and numbers"
+        raise no_operator(scope, node, symbol, way, x, *others)
     if any(is_pointer(v) for v in (x, *others)):
         return pointer_arithmetic(scope, node, symbol, x, *others)
     return run_operator(scope, node, symbol, row, x, *others)
@@ -112,8 +114,9 @@ def pointer_arithmetic(scope: Scope, node: ast.AST, symbol: str, x: Any, y: Any 
         x, y = y, x
     offsets = isinstance(y, int) or (isinstance(y, Value) and not is_pointer(y) and not y.dtype.is_float)
     if symbol not in ("+", "-") or not is_pointer(x) or not offsets:
-        load = "load first: `x[i:i + BLOCK]`, or `pto.load(x + offsets)`"
-        way = load if is_array(x) else "pointers take `+` and `-` with integers"
+        way = "offsets are integers, so divide with `//`, or cast with `.to(pto.int64)`"
+        if is_array(x) or is_array(y):
+            way += "; to compute with the elements, load them: `x[i:i + BLOCK]`, or `pto.load(x + offsets)`"
         raise no_operator(scope, node, symbol, way, x, y)
     b = scope.at(node)
     # Offsets are widened before they are scaled, so that no product of indices wraps at 2**31.
@@ -158,9 +161,15 @@ def run_bool(scope: Scope, node: ast.BoolOp) -> Any:
     return short_circuit(scope, node, node.values)
 
 
+def operand_text(node: ast.expr) -> str:
+    """An operand of `&` as it has to be written: comparisons bind weaker than `&` does."""
+    return f"({ast.unparse(node)})" if isinstance(node, ast.Compare | ast.BoolOp | ast.IfExp) else ast.unparse(node)
+
+
 def short_circuit(scope: Scope, node: ast.BoolOp, values: list[ast.expr]) -> Any:
     is_and = isinstance(node.op, ast.And)
-    where, way = ("`and`", "use `&` on tiles") if is_and else ("`or`", "use `|` on tiles")
+    word, sign = ("and", " & ") if is_and else ("or", " | ")
+    where, way = f"`{word}`", f"on tiles, write `{sign.join(map(operand_text, values))}`"
     first = scope.eval(values[0])
     if scope.source.lenient and is_tile(first):
         others = [scope.at(node).cast(scope.at(node).value(scope.eval(v)), int1) for v in values[1:]]

@@ -13,6 +13,7 @@ from pypto.ir.types import DType, PtrType, from_numpy
 from pypto.loc import Loc
 from pypto.ops.public import constexpr
 
+_ARRAY = "pass it to the kernel as an argument, and load from it; one number may be a Python number instead"
 _OUTSIDE = (
     (list, "a list", "a list may change after the kernel is compiled; use a tuple"),
     (dict, "a dict", "a dict may change after the kernel is compiled; use a tuple, a frozen dataclass or an enum"),
@@ -34,7 +35,7 @@ def captured(name: str, value: Any, loc: Loc) -> Any:
         if isinstance(value, kind):
             raise UnsupportedGlobal(loc, name=name, what=what, way=way)
     if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
-        raise UnsupportedGlobal(loc, name=name, what="an array", way="pass it to the kernel as an argument")
+        raise UnsupportedGlobal(loc, name=name, what="an array", way=_ARRAY)
     return value
 
 

@@ -106,6 +106,7 @@ class Memory:
     program: int = 0
     grid: tuple[int, int, int] = (1, 1, 1)
     on_store: Callable[..., None] | None = None
+    races: bool = True
 
     def add(self, name: str, arg: ArrayArg, uninitialized: bool) -> int:
         """Register an array; gives the pointer to its first element."""
@@ -130,7 +131,7 @@ class Memory:
             if not len(segment.writer):
                 segment.writer = np.zeros(len(segment.data), np.int64)
             before = segment.writer[index]
-            foreign = (before != _NOBODY) & (before != self.program + 1) & (not atomic)
+            foreign = (before != _NOBODY) & (before != self.program + 1) & (self.races and not atomic)
             if foreign.any():
                 first = self.program_text(int(before[foreign][0]) - 1)
                 self.fail(WriteRace, segment, index[foreign][0], loc, first=first)
@@ -184,5 +185,10 @@ class Memory:
             program=self.program_text(self.program), **fields)
 
     def program_text(self, program: int) -> str:
-        x, y, _ = self.grid
-        return f"({program % x}, {program // x % y}, {program // (x * y)})"
+        return program_text(program, self.grid)
+
+
+def program_text(program: int, grid: tuple[int, int, int]) -> str:
+    """A program, by its number in the order of the grid."""
+    x, y, _ = grid
+    return f"({program % x}, {program // x % y}, {program // (x * y)})"

@@ -14,7 +14,7 @@ from pypto.errors.interp import KernelAssertion, ZeroStep
 from pypto.interp.memory import Array, ArrayArg, Memory
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, PtrType, TileType
-from pypto.ops.atomic import COMBINE
+from pypto.ops.atomic import COMBINE, takes_turns
 from pypto.ops.memory import Access, pointee
 from pypto.ops.table import TABLE
 
@@ -81,7 +81,7 @@ def run(function: Function, arguments: Sequence[Any], grid: tuple[int, int, int]
     OutOfBounds, UninitializedRead, WriteRace, KernelAssertion
         With the line, the array, the index and the program.
     """
-    memory = Memory(grid=grid, on_store=on_store)
+    memory = Memory(grid=grid, on_store=on_store, races=not takes_turns(function.walk()))
     machine = Machine(memory, {}, grid)
     for v, given in zip(function.args, arguments, strict=True):
         if isinstance(v.type, ArrayType):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pypto.ir.core import Value
+from pypto.ir.core import Op, Value
 from pypto.ir.types import Type
 from pypto.ops.memory import check_mask, check_writable, pointee
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
@@ -25,6 +25,11 @@ COMBINE: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType({
     "add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "xchg": lambda old, new: new,
 })
+
+
+def takes_turns(ops: Iterable[Op]) -> bool:
+    """Whether programs wait for each other, as locks do: then two of them may rightly store to one element."""
+    return any(op.name in ("atomic_cas", "atomic_xchg") for op in ops)
 
 
 def infer_atomic(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:

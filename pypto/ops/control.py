@@ -79,7 +79,8 @@ ROWS = (
     structural("while", carried, "Runs its second region as long as its first one yields true; both take the carried values, and the "
                "second yields their next state.", check_while),
     structural("yield", nothing, "Ends a region and gives its values.", traits=("terminator",)),
-    OpRow("assert_", (Param("condition"), Param("message", "str", "")), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC,
+    OpRow("assert_", (Param("condition"), Param("message", "str", ""), Param("wraps", "str", "", "the dtype of an index that wraps around")),
+          nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC,
           public=False, doc="Reports the message where the condition is false, in checked mode and in the interpreter."),
     OpRow("print_", (Param("values"), Param("prefix", "str", ""), Param("hex", "bool", False)), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
           traits=frozenset({"variadic"}), doc="Prints values, in the interpreter; compiled code prints nothing."),

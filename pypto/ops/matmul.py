@@ -29,7 +29,9 @@ def dot_result(a: DType) -> DType:
 def infer_dot(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     a, b = tile(types[0]), tile(types[1])
     if len(a.shape) != len(b.shape) or len(a.shape) not in (2, 3) or a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
-        raise TypeError(f"takes (M, K) and (K, N), or stacks of them, not {a.shape} and {b.shape}")
+        turned = len(a.shape) == len(b.shape) == 2 and a.shape[1] == b.shape[1]
+        way = "; transpose the second one with `.T`" if turned else ""
+        raise TypeError(f"takes (M, K) and (K, N), or stacks of them, not {a.shape} and {b.shape}{way}")
     if a.elem != b.elem or a.dtype.kind not in ("int", "uint", "float"):
         raise TypeError(f"takes two operands of one number type, not {a.dtype} and {b.dtype}; cast one of them")
     result = TileType((*a.shape[:-1], b.shape[-1]), dot_result(a.dtype))

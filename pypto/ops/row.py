@@ -62,6 +62,14 @@ class Direct:
     narrow: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class OnScalars:
+    """An Ascend cell that runs the CPU's rule on the scalar unit, element by element, with float64 of integer operations.
+
+    It is slow, and right where sums of two float32 have not digits enough.
+    """
+
+
 CpuRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes; a `Reduction` where the op is one
 
 
@@ -75,7 +83,7 @@ class Reduction:
 
 STRUCTURAL: Final = Structural()
 SHARED: Final = Shared()
-AscendCell = Direct | Shared | Structural | Unsupported
+AscendCell = Direct | Shared | OnScalars | Structural | Unsupported
 REQUIRED: Final = "<required>"
 
 Meaning = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
@@ -119,7 +127,7 @@ class OpRow:
         What the op means, in numpy: ``(op, *arrays)`` to the result, which is then cast to the result's dtype.
     cpu : callable, Structural or Unsupported
         Lowering of a chunk: ``(emitter, op, *lanes)`` to lanes.
-    ascend : Direct, Shared, Structural or Unsupported
+    ascend : Direct, Shared, OnScalars, Structural or Unsupported
         Lowering of a chunk on Ascend: an instruction, or the CPU's rule.
     prepare : callable
         From the arguments of the public call to operands and attributes (promotion, broadcast, defaults).

@@ -95,7 +95,8 @@ def _rule(rewriter: _Widener, op: Op) -> Sequence[Value] | None:
         return [b.emit("addptr", operands[0], rewriter.wide(operands[1]))]
     if op in rewriter.exact:
         narrow = rewriter.copy(op).result
-        rewriter.widened[narrow] = b.emit(op.name, *map(rewriter.wide, operands), **op.attrs)
+        wide = rewriter.widened[narrow] = b.emit(op.name, *map(rewriter.wide, operands), **op.attrs)
+        wide.hint = wide.hint or op.result.hint
         return [narrow]
     if op not in rewriter.chosen or not operands or operands[0].tile.elem != int32:
         return None

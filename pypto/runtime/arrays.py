@@ -89,7 +89,7 @@ def numpy_info(value: np.ndarray[Any, Any], refuse: Refuse) -> ArrayInfo:
     dtype = types.uint8 if name in _BYTES else from_numpy(value.dtype)
     if dtype is None:
         way = small_way(name) if value.dtype.isnative else f"convert it first: `.astype({native!r})`"
-        refuse(f"an array of {value.dtype.str!r} ({value.dtype})", way)
+        refuse(f"an array of {value.dtype if value.dtype.isnative else native + ' with its bytes swapped'}", way)
     if any(s % dtype.itemsize for s in value.strides):
         refuse(f"an array whose strides {value.strides} are no multiples of its itemsize", "pass a copy of it")
     strides = tuple(s // dtype.itemsize for s in value.strides)

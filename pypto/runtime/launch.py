@@ -6,6 +6,7 @@ import ctypes
 import operator
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -152,7 +153,7 @@ class Plan:
     """How to launch one compiled version for arguments that are alike.
 
     `slots` is the argument block with all that these have in common. The rest comes from the arrays and the numbers
-    among the arguments, each given by slot and number.
+    among the arguments, each given by slot and number. `watch` is what a checked kernel's launch happens in.
     """
 
     found: Specialization
@@ -160,6 +161,7 @@ class Plan:
     pointers: list[tuple[int, int]]
     numbers: list[tuple[int, int, Callable[[Any], int]]]
     written: list[int]
+    watch: Callable[..., Any] | None = None
 
     @staticmethod
     def of(found: Specialization, infos: Mapping[str, Any]) -> Plan:
@@ -171,12 +173,12 @@ class Plan:
         plan = Plan(found, [0] * (FIXED_SLOTS + len(artifact.abi)), [], [], written)
         plan.slots[4] = artifact.pages
         for i, slot in enumerate(artifact.abi, FIXED_SLOTS):
-            info = infos[slot.arg]
+            info: Any = infos.get(slot.arg)
             if slot.kind == "ptr":
                 plan.pointers.append((i, arrays.index(slot.arg)))
             elif slot.kind == "scalar":
                 plan.numbers.append((i, names.index(slot.arg), to_bits(type(info), slot.dtype)))
-            else:
+            elif slot.kind in ("shape", "stride"):
                 plan.slots[i] = info.shape[slot.dim] if slot.kind == "shape" else info.strides[slot.dim]
         return plan
 
@@ -198,8 +200,9 @@ class Plan:
             slots[i] = addresses[n]
         for i, n, bits in self.numbers:
             slots[i] = bits(values[n])
-        block = (ctypes.c_int64 * len(slots))(*slots)
-        self.found.program.run(ctypes.addressof(block), grid[0] * grid[1] * grid[2], threads)
+        with nullcontext() if self.watch is None else self.watch(slots, grid, addresses, threads):
+            block = (ctypes.c_int64 * len(slots))(*slots)
+            self.found.program.run(ctypes.addressof(block), grid[0] * grid[1] * grid[2], threads)
 
 
 def to_bits(kind: type, dtype: Any) -> Callable[[Any], int]:

@@ -1,9 +1,10 @@
-"""How the launches of a context run, where not plainly: in the interpreter, watched by a profile, on a device."""
+"""How the launches of a context run, where not plainly: interpreted, checked, watched by a profile, on a device."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,16 +18,20 @@ Sizes = tuple[int, int, int]
 class Mode:
     """`watch` gets the kernel, the grid, the arguments, and whether the interpreter is to run it.
 
-    `device` is where launches run, instead of the process's own; `outer` is what was in force before it.
+    `races` says whether checks look for programs that store to one element. `device` is where launches run, instead of
+    the process's own; `outer` is what was in force before it.
     """
 
     interpret: bool = False
+    checked: bool = False
+    races: bool = True
     watch: Callable[[Any, Sizes, Values, bool], None] | None = None
     device: Any = None
     outer: Any = None
 
     def run(self, kernel: Any, sizes: Sizes, values: Values) -> None:
-        interpret = self.interpret or kernel.interpreted
+        interpret, checked = map(operator.or_, (self.interpret, self.checked), kernel.modes)
+        kernel = kernel.checked if checked and not interpret else kernel
         if self.watch is not None:
             self.watch(kernel, sizes, values, interpret)
         elif interpret:

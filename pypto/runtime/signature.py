@@ -74,7 +74,7 @@ class Signature:
         values = {**self.defaults, **dict(zip(names, args, strict=False)), **given}
         missing = [f"`{name}`" for name in names if name not in values]
         if missing:
-            self.fail(f"missing {', '.join(missing)}")
+            self.fail(f"missing {', '.join(missing)}; it takes {', '.join(names)}")
         return tuple(values[name] for name in names)
 
     def bind_star(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:

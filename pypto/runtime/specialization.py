@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pypto.errors import OptionError
 from pypto.errors.launch import NeedsShape
 
 Fact = tuple[str, str, int]  # kind ("shape", "stride" or "one"), argument, dimension
@@ -68,10 +69,12 @@ def observe(fact: Fact, values: Mapping[str, Any]) -> int | bool | None:
 
 def told(fact: Fact, value: Any) -> str:
     kind, arg, dim = fact
-    return f"{arg} == 1 is {value}" if kind == "one" else f"{kind}({arg}, {dim}) = {value}"
+    if kind == "one":
+        return f"{arg} == 1 is {value}"
+    return f"{kind}({arg}, {dim}) = {value}" if value is not None else f"{kind}({arg}, {dim}) not 0 or 1"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Specialization:
     """One compiled version of a kernel, and when it may be used.
 
@@ -99,6 +102,29 @@ class Specialization:
     timings: dict[str, float]
     captures: tuple[Any, ...] = ()
     program: Any = None
+    simulator: Any = None  # of the chip that it was compiled for, where one was named
+
+    def simulate(self, *args: Any, grid: Any, **given: Any) -> Any:
+        """Predict a launch on the chip that it was compiled for: a `Prediction`, as `pto.simulate` gives it.
+
+        Raises
+        ------
+        OptionError
+            When it was compiled for no chip.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> @pto.jit
+        ... def double(x):
+        ...     x[:] = x[:] * 2
+        >>> x = np.zeros(4096, np.float32)
+        >>> double.compile(x, target="ascend910b2").simulate(x, grid=1).target
+        'ascend910b2'
+        """
+        if self.simulator is None:
+            raise OptionError("it was compiled for no Ascend chip: name one, as in compile(…, target='ascend910b2')")
+        return self.simulator.simulate(*args, grid=grid, **given)
 
     def holds(self, values: Mapping[str, Any], noalias: bool) -> bool:
         return self.noalias <= noalias and self.is_current() and not self.differing(values)
@@ -111,7 +137,7 @@ class Specialization:
         """The facts that do not hold of a launch."""
         return [fact for fact, expected in self.guard.items() if observe(fact, values) != expected]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         types = ", ".join(f"{name}: {kind}" for name, kind in self.types)
         facts = ", ".join(told(*row) for row in sorted(self.guard.items())) or "no facts"
         return f"({types}) with {facts}{'' if self.noalias else ', overlapping arrays'}; {self.reason}"

@@ -14,6 +14,7 @@ import numpy as np
 
 from pypto.arguments import describe
 from pypto.backends.ascend.backend import Code
+from pypto.backends.ascend.cxx import symbol
 from pypto.backends.base import Slot
 from pypto.compile import session
 from pypto.devices import device
@@ -109,12 +110,12 @@ def write_project(
     infos, _ = describe(kernel.signature, kernel.signature.bind((), arguments))
     fields = [Field(slot, value_of(slot, infos[slot.arg])) for slot in artifact.abi]
     expected = computed(kernel, grid, arguments)
-    facts = {"name": artifact.name, "chip": chip, "flag": place.backend.target.flag, "grid": numbers(grid)}
+    facts = {"name": symbol(artifact.name), "chip": chip, "flag": place.backend.target.flag, "grid": numbers(grid)}
     code = Code.from_bytes(artifact.code)
-    facts |= {"cores": str(place.backend.cores(code.kind)), "workspace": str(code.workspace)}
+    facts |= {"cores": str(place.backend.cores(code)), "workspace": str(code.workspace)}
     facts |= {"kind": f"for cores of kind {code.kind}", "magic": hex(MAGIC[code.kind])}
     folder.mkdir(parents=True)
-    files = [write(folder, f"kernel/{artifact.name}.asc", code.text.encode())]
+    files = [write(folder, f"kernel/{facts['name']}.asc", code.text.encode())]
     for field in (f for f in fields if f.slot.kind == "ptr"):
         files.append(write(folder, f"test/data/{field.name}.bin", field.value.tobytes()))
         if field.slot.arg in version.program.written:

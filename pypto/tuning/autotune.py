@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from pypto.errors import Diagnostic, PyptoError, PyptoWarning
 from pypto.tuning.bench import Bench, in_order, measured, nothing
-from pypto.tuning.config import Config, Space, distinct
+from pypto.tuning.config import Config, Space, distinct, name_of
 from pypto.tuning.launching import KernelInterface, Launchable, base_of, call_by_name
 from pypto.tuning.live import watching
+from pypto.tuning.model import PREDICTED, chip_of, predicted
 from pypto.tuning.report import Section, TuningReport
 from pypto.tuning.search import Outcome, Search, first_line
 from pypto.tuning.snapshot import is_array, zero
@@ -67,8 +68,8 @@ class Autotuner(KernelInterface):
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, Any] = {}
         self.bench_time = 0.0
-        self.sections: dict[tuple[Any, ...], Section] = {}
-        self.chosen: dict[tuple[Any, ...], tuple[Config, float]] = {}
+        self.sections: dict[tuple[str, tuple[Any, ...]], Section] = {}
+        self.chosen: dict[tuple[str, tuple[Any, ...]], tuple[Config, float]] = {}
         # What the user's own function measures may be anything, and a later one something else.
         source = source_of(self.base_fn) if cache_results and do_bench is None else ""
         self.winners = Winners(self.__name__, source, self.configs)
@@ -83,9 +84,11 @@ class Autotuner(KernelInterface):
         if conflicts:
             raise ValueError(f"{self.__name__}: {', '.join(conflicts)} given in the launch and tuned as well")
         if len(self.configs) > 1:
-            key = self.key_of(call_by_name(self.arg_names, args, kwargs))
+            named = call_by_name(self.arg_names, args, kwargs)
+            chip = chip_of(named)
+            key = (*self.key_of(named), *([chip] if chip else ()))
             if key not in self.cache:
-                self.cache[key] = self.choose(args, kwargs)
+                self.cache[key] = self.choose(args, kwargs, chip)
             config = self.cache[key]
         self.best_config = config
         if config.pre_hook is not None:
@@ -99,63 +102,132 @@ class Autotuner(KernelInterface):
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         return [self.fn.warmup(*args, **kwargs, **c.all_kwargs()) for c in self.prune_configs(kwargs)]
 
+    def tune(self, *args: Any, grid: Any, **kwargs: Any) -> TuningReport:
+        """Search for these arguments, whatever is known of them from before, and use what wins from now on.
+
+        Takes what a launch takes; the user's arrays stay as they are. Gives the report of this search.
+        """
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        named = call_by_name(self.arg_names, args, kwargs)
+        key, chip = self.key_of(named), chip_of(named)
+        self.best_config = self.search(key, args, {**kwargs, "grid": grid}, chip)
+        self.cache[*key, *([chip] if chip else ())] = self.best_config
+        self.nargs = None
+        return TuningReport(self.__name__, (self.sections[machine(chip)[0], key],))
+
+    def inspect(self, *args: Any, **kwargs: Any) -> Any:
+        """What a launch with these arguments runs, with what was chosen for them; see `Kernel.inspect`.
+
+        Raises
+        ------
+        PyptoError
+            When none was chosen yet.
+        """
+        config = self.winner(args, kwargs)
+        return self.fn.inspect(*args, **kwargs, **config.kwargs)
+
+    def winner(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
+        """The configuration that launches with these arguments use."""
+        named = call_by_name(self.arg_names, args, kwargs)
+        chip = chip_of(named)
+        key = self.key_of(named)
+        found = self.cache.get((*key, *([chip] if chip else ()))) or self.winners.find(key, chip)
+        if found is None:
+            raise PyptoError(f"{self.__name__}: no configuration was chosen for these arguments yet; launch it first")
+        return found
+
     def key_of(self, named: Mapping[str, Any]) -> tuple[Any, ...]:
         given = {name: named[name] for name in self.arg_names if name in named}
         dtypes = (str(x.dtype) for x in given.values() if hasattr(x, "dtype"))
         return (*(key_value(given[name]) for name in self.keys if name in given), *dtypes)
 
-    def choose(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
+    def choose(self, args: tuple[Any, ...], kwargs: dict[str, Any], chip: str = "") -> Config:
         """The fastest of the right ones. The user's arrays are as before, but for those to reset."""
         named = call_by_name(self.arg_names, args, kwargs)
         key = self.key_of(named)
-        best = self.winners.find(key)
+        best = self.winners.find(key, chip)
         if best is None:
-            best = self.search(key, args, kwargs)
+            best = self.search(key, args, kwargs, chip)
         self.pre_hook({**named, **best.all_kwargs()}, reset_only=True)
         for name in self.reset_to_zero:
             zero(named[name])
         return best
 
-    def search(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
-        """Try the configurations, and keep the fastest."""
+    def search(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any], chip: str = "") -> Config:
+        """Try the configurations, and keep the fastest, on a `chip` where one is named."""
         start = time.perf_counter()
-        target = machine()[0]
+        target = machine(chip)[0]
         outcomes = [Outcome(c) for c in distinct(self.prune_configs(kwargs)) if c.fits(target)]
         try:
             with watching(self.__name__, outcomes) as tell:
                 found = Search(outcomes, functools.partial(self.trial, args, kwargs), self.budget, tell)
-                best = found.run() if self.user_do_bench is None else self.measured_by_user(args, kwargs, outcomes)
+                if self.user_do_bench is not None:
+                    best = self.measured_by(functools.partial(self._bench, *args, **kwargs), outcomes)
+                elif chip.endswith(PREDICTED):
+                    best = self.measured_by(functools.partial(self.predict, args, kwargs, chip), outcomes)
+                else:
+                    best = found.run()
         finally:
             self.bench_time = time.perf_counter() - start
             self.configs_timings = {o.config: o.quantiles for o in outcomes}
-        self.sections[key] = Section.of(key, outcomes, best, self.bench_time, found.interrupted)
+        shown = (*key, target) if chip else key
+        self.sections[target, key] = Section.of(shown, outcomes, best, self.bench_time, found.interrupted)
         if best is None:
             raise next((o.error for o in outcomes if o.error is not None), PyptoError(self.nothing_fits(target)))
         for outcome in outcomes:
             if outcome.status == "wrong":
-                warnings.warn(f"{self.__name__} with {outcome.config} is left out: {outcome.reason}", PyptoWarning,
-                    stacklevel=5)
-        self.chosen[key] = best.config, best.quantiles[0]
+                said = f"{self.__name__} with {name_of(outcome.config)} is left out: {outcome.reason}"
+                warnings.warn(said, PyptoWarning, stacklevel=5)
+        self.chosen[target, key] = best.config, best.quantiles[0]
         if not found.interrupted:
-            self.winners.keep(key, *self.chosen[key])
+            self.winners.keep(key, *self.chosen[target, key], chip)
         return best.config
 
     def nothing_fits(self, target: str) -> str:
         return f"{self.__name__}: none of {len(self.configs)} configurations is to be tried on {target}"
 
-    def measured_by_user(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], outcomes: list[Outcome]
-    ) -> Outcome | None:
-        """Every configuration once, by the user's own measure."""
+    @staticmethod
+    def measured_by(measure: Callable[..., Any], outcomes: list[Outcome]) -> Outcome | None:
+        """Every configuration once, by the user's own measure or by a chip's model."""
         for outcome in outcomes:
             try:
-                times = self._bench(*args, config=outcome.config, **kwargs)
+                times = measure(config=outcome.config)
             except Diagnostic as error:
                 outcome.status, outcome.reason, outcome.error = "failed", first_line(error), error
                 continue
             outcome.status = "ok"
             outcome.times = [float(t) for t in (times if isinstance(times, list | tuple) else [times])][:1]
         return min((o for o in outcomes if o.status == "ok"), key=lambda o: o.best, default=None)
+
+    def predict(self, args: tuple[Any, ...], kwargs: dict[str, Any], chip: str, config: Config) -> float:
+        """Milliseconds of one configuration in a chip's model."""
+        return predicted(self.fn, args, {**kwargs, **config.all_kwargs()}, chip)
+
+    def rank(self, *args: Any, grid: Any, target: str = "ascend910b2", **kwargs: Any) -> TuningReport:
+        """Try all configurations in the timing model of a chip that need not be there; the winner is kept for it.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            The arguments of the kernel without what is tuned. Arrays are not read.
+        grid : int, tuple or function
+            As in ``kernel[grid]``.
+        target : str
+            ``ascend910b1`` to ``ascend910b4``, ``ascend910c`` or ``ascend950``.
+
+        Returns
+        -------
+        TuningReport
+            Of this search, the fastest at the head. `export_tuning` writes the winner.
+
+        Notes
+        -----
+        On a simulated device, launches tune themselves so: how long its checks take says nothing about a chip.
+        """
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        key, chip = self.key_of(call_by_name(self.arg_names, args, kwargs)), target + PREDICTED
+        self.cache[*key, chip] = self.search(key, args, {**kwargs, "grid": grid}, chip)
+        return TuningReport(self.__name__, (self.sections[chip, key],))
 
     def trial(self, args: tuple[Any, ...], kwargs: dict[str, Any], config: Config) -> Bench:
         """A configuration, compiled and ready to run on memory of its own."""
@@ -213,7 +285,7 @@ class Autotuner(KernelInterface):
 
 def key_value(value: Any) -> Any:
     """An argument as a part of a key: an array is its shape."""
-    return tuple(value.shape) if is_array(value) else value
+    return tuple(value.shape) if is_array(value) or hasattr(value, "shape") else value
 
 
 def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any) -> Callable[[Launchable], Autotuner]:
@@ -223,7 +295,8 @@ def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any)
     kernel writes to are copied for that: yours stay as they are until the launch itself. The results of all
     configurations are compared, and one that computes something else than the others is left out with a warning; one
     that does not compile is left out with its reason. Then the fast ones race, in turns. What won is kept in the disk
-    cache for later processes. Ctrl-C ends a search, which goes on with the best that it knows.
+    cache for later processes. Ctrl-C ends a search, which goes on with the best that it knows. On a simulated device
+    the chip's timing model ranks, and nothing is tried; `Autotuner.rank` asks it for a chip that is not there.
 
     Parameters
     ----------

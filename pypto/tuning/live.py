@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -11,11 +14,18 @@ from typing import Any, Final
 from pypto.tuning.search import Outcome
 
 _SHOWN: Final = 8
+_PER_SECOND: Final = 8  # how often the table changes
+
+
+def notebook() -> bool:
+    """Whether this runs in a notebook's cell."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 def is_watched() -> bool:
-    """Whether someone sees what is written to stderr while it is written."""
-    return not os.environ.get("CI") and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+    """Whether someone sees what is written while it is written."""
+    return not os.environ.get("CI") and (sys.stderr.isatty() or notebook())
 
 
 @contextmanager
@@ -24,11 +34,43 @@ def watching(kernel: str, outcomes: list[Outcome]) -> Iterator[Callable[[Outcome
     if not is_watched():
         yield lambda outcome: None
         return
+    with in_cell() if notebook() else on_terminal() as show:
+        yield lambda outcome: show(picture(kernel, outcomes))
+
+
+@contextmanager
+def on_terminal() -> Iterator[Callable[[Any], None]]:
     from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(stderr=True), refresh_per_second=8, transient=True) as live:
-        yield lambda outcome: live.update(picture(kernel, outcomes))
+    with Live(console=Console(stderr=True), refresh_per_second=_PER_SECOND, transient=True) as live:
+        yield live.update
+
+
+@contextmanager
+def in_cell() -> Iterator[Callable[[Any], None]]:
+    """An output of the cell that changes, and is empty in the end; rich's own needs widgets for that."""
+    ipython = importlib.import_module("IPython.display")
+    output, last = ipython.display(ipython.HTML(""), display_id=True), [0.0]
+
+    def show(drawn: Any) -> None:
+        if time.monotonic() - last[0] > 1 / _PER_SECOND:
+            output.update(ipython.HTML(html_of(drawn)))
+            last[0] = time.monotonic()
+
+    try:
+        yield show
+    finally:
+        output.update(ipython.HTML(""))
+
+
+def html_of(drawn: Any) -> str:
+    """What rich draws, as HTML."""
+    from rich.console import Console
+
+    console = Console(record=True, file=io.StringIO(), width=100, force_jupyter=False)
+    console.print(drawn)
+    return console.export_html(inline_styles=True, code_format="<pre style='line-height:normal'>{code}</pre>")
 
 
 def picture(kernel: str, outcomes: list[Outcome]) -> Any:

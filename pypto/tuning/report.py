@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HEADINGS: Final = ("configuration", "median", "20 %", "80 %", "of the best", "")
+_NOTHING: Final = "nothing was tried yet; what earlier processes found needs no search"
 _CELL: Final = "text-align:left;padding:2px 10px"
 _ORDER: Final = ("ok", "wrong", "failed", "untried")
 
@@ -78,7 +79,7 @@ class TuningReport:
     sections: tuple[Section, ...]
 
     def __str__(self) -> str:
-        lines = [f"tuning of {self.kernel}" if self.sections else f"tuning of {self.kernel}: nothing was tried yet"]
+        lines = [f"tuning of {self.kernel}" if self.sections else f"tuning of {self.kernel}: {_NOTHING}"]
         for section in self.sections:
             rows = [HEADINGS, *section.cells()]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -35,21 +35,21 @@ class Winners:
     configs: Sequence[Config]
     from_files: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def find(self, key: Key) -> Config | None:
-        """The stored winner for a key on this machine."""
-        name = self.from_files.get((machine()[0], repr(key))) or self.stored(key)
+    def find(self, key: Key, chip: str = "") -> Config | None:
+        """The stored winner for a key on this machine, or on a chip."""
+        name = self.from_files.get((machine(chip)[0], repr(key))) or self.stored(key, chip)
         return next((c for c in self.configs if name_of(c) == name), None)
 
-    def stored(self, key: Key) -> str | None:
-        cache_key = self.cache_key(key)
+    def stored(self, key: Key, chip: str = "") -> str | None:
+        cache_key = self.cache_key(key, chip)
         data = None if cache_key is None else self.cache.get(cache_key)
         try:
             return None if data is None else str(json.loads(data)["config"])
         except (ValueError, KeyError, TypeError):
             return None
 
-    def keep(self, key: Key, winner: Config, ms: float) -> None:
-        cache_key = self.cache_key(key)
+    def keep(self, key: Key, winner: Config, ms: float, chip: str = "") -> None:
+        cache_key = self.cache_key(key, chip)
         if cache_key is not None:
             self.cache.put(cache_key, json.dumps({"config": name_of(winner), "ms": ms}).encode())
 
@@ -59,7 +59,7 @@ class Winners:
 
         return session().cache
 
-    def cache_key(self, key: Key) -> Any:
+    def cache_key(self, key: Key, chip: str = "") -> Any:
         """What a winner depends on; None without a source."""
         from pypto.runtime.cache import CacheKey
 
@@ -67,7 +67,7 @@ class Winners:
             return None
         names = "\n".join(sorted(map(name_of, self.configs)))
         parts = {"tuning": FORMAT, "part": f"tuning of {self.kernel}", "source": self.source, "configs": names}
-        return CacheKey((*parts.items(), ("machine", "\n".join(machine())), ("key", repr(key))))
+        return CacheKey((*parts.items(), ("machine", "\n".join(machine(chip))), ("key", repr(key))))
 
     def read(self, path: str | Path) -> int:
         """Take the winners of a file; gives how many there are for this kernel.
@@ -96,12 +96,11 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return list(rows)
 
 
-def write(path: str | Path, kernel: str, chosen: dict[Key, tuple[Config, float]]) -> int:
-    """Write winners to a file, which keeps those of other kernels and machines; gives how many it has."""
+def write(path: str | Path, kernel: str, chosen: dict[tuple[str, Key], tuple[Config, float]]) -> int:
+    """Write winners, by target and key, to a file, which keeps those of other kernels and machines; how many it has."""
     file = Path(path)
-    target = machine()[0]
     new = [{"kernel": kernel, "target": target, "key": repr(key), "config": name_of(c), "ms": f"{ms:.4g}"}
-           for key, (c, ms) in chosen.items()]  # fmt: skip
+           for (target, key), (c, ms) in chosen.items()]  # fmt: skip
     taken = {(row["kernel"], row["target"], row["key"]) for row in new}
     old = rows_of(file) if file.exists() else []
     kept = [row for row in old if (row["kernel"], row["target"], row["key"]) not in taken]
@@ -113,11 +112,13 @@ def write(path: str | Path, kernel: str, chosen: dict[Key, tuple[Config, float]]
     return len(rows)
 
 
-def machine() -> tuple[str, ...]:
-    """Where times are taken: first the target's name, then all that they depend on."""
-    from pypto.compile import session
+def machine(chip: str = "") -> tuple[str, ...]:
+    """Where times are taken, here or for a chip: first the target's name, then all that they depend on."""
+    from pypto.compile import compiler_hash, session
     from pypto.options import KernelOptions
 
+    if chip:
+        return chip, f"compiler={compiler_hash()}"
     shared = session()
     backend = shared.backend(KernelOptions())
     target = backend.target

@@ -15,7 +15,7 @@ from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.base import Slot
 from pypto.ir.core import Function
 from pypto.passes import optimize
-from pypto.runtime.acl import Device, Memory
+from pypto.runtime.acl import Memory, opened
 from tests.backends_ascend.products import B2, whole
 from tests.sim.device import built, compiled
 
@@ -41,7 +41,7 @@ def run(kernel: Any, grid: tuple[int, ...], lower: Lower, blocks: int = 3, kind:
     assert kind in ("", made.kind)
     placed = bool(made.buffers) and made.buffers[0].address is not None
     text = emit(sync(made, B2) if placed else whole(made), B2)
-    device = Device(built() / "lib64" / "libascendcl.so")
+    device = opened(built() / "lib64" / "libascendcl.so")  # the one that `pto.device` has, too
     arrays = {name: x for name, x in arguments.items() if isinstance(x, np.ndarray)}
     try:
         memory = {name: device.copied(np.ascontiguousarray(x)) for name, x in arrays.items()}

@@ -54,6 +54,33 @@ def attention(q, k, v, out, CAUSAL: pto.constexpr, BM: pto.constexpr, BN: pto.co
     out[h, i : i + BM, :] = acc / total[:, None]
 
 
+@pto.jit
+def plain_attention(q, k, v, out, scale, BM: pto.constexpr, BN: pto.constexpr):
+    i, n = pto.program_id(0) * BM, q.shape[0]
+    queries = q[i : i + BM, :]
+    m = pto.full((BM,), -float("inf"), pto.float32)
+    total = pto.zeros((BM,), pto.float32)
+    acc = pto.zeros((BM, q.shape[1]), pto.float32)
+    for j in range(0, n, BN):
+        s = pto.dot(queries, pto.trans(k[j : j + BN, :])) * scale
+        s = pto.where((j + pto.arange(0, BN))[None, :] < n, s, -float("inf"))
+        new = pto.maximum(m, pto.max(s, axis=1))
+        p = pto.exp(s - new[:, None])
+        alpha = pto.exp(m - new)
+        total = total * alpha + pto.sum(p, axis=1)
+        acc = acc * alpha[:, None] + pto.dot(p.to(q.dtype), v[j : j + BN, :])
+        m = new
+    out[i : i + BM, :] = acc / total[:, None]
+
+
+@pto.jit
+def rows_times_all(a, b, c, M: pto.constexpr, N: pto.constexpr, K: pto.constexpr):
+    i = pto.program_id(0) * M
+    x = a[i : i + M, 0:K]
+    for j in range(0, b.shape[1], N):
+        c[i : i + M, j : j + N] = pto.dot(x, b[0:K, j : j + N])
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_epilogues(dtype: Any) -> None:
     a, b = (RNG.standard_normal(shape).astype(dtype) for shape in ((70, 100), (100, 50)))
@@ -94,3 +121,53 @@ def test_attention(dtype: Any, n: int, d: int, block: int, causal: bool) -> None
     wanted = p / p.sum(-1, keepdims=True) @ v.astype(np.float64)
     near = 4e-3 if dtype == np.float16 else 1e-5
     np.testing.assert_allclose(out.astype(np.float64), wanted, rtol=near, atol=near)
+
+
+@pytest.mark.parametrize(("n", "d", "BM", "BN"), [(70, 32, 32, 32), (200, 128, 96, 256), (40, 16, 32, 16),
+                                                     (90, 16, 25, 16)])  # fmt: skip
+def test_queries_that_the_cube_core_keeps(n: int, d: int, BM: int, BN: int) -> None:
+    """The last block of queries has missing rows."""
+    q, k, v = (RNG.standard_normal((n, d)).astype(np.float16) for _ in range(3))
+    out, scale = np.full_like(q, 7), 1 / math.sqrt(d)
+    run(plain_attention, (-(-n // BM),), placed, kind="mix", q=q, k=k, v=v, out=out, scale=scale, BM=BM, BN=BN)
+    s = q.astype(np.float64) @ k.astype(np.float64).T * scale
+    p = np.exp(s - s.max(-1, keepdims=True))
+    wanted = p / p.sum(-1, keepdims=True) @ v.astype(np.float64)
+    np.testing.assert_allclose(out.astype(np.float64), wanted, rtol=4e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 96, 48), (50, 70, 33), (33, 64, 32)])
+def test_an_operand_that_stays_in_l1(m: int, n: int, k: int) -> None:
+    a, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    c = np.full((m, n), 7, np.float32)
+    run(rows_times_all, (-(-m // 32),), placed, kind="cube", a=a, b=b, c=c, M=32, N=32, K=48)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("n", [100, 500])
+def test_attention_in_columns_of_scores_and_parts_of_rows(n: int) -> None:
+    """Blocks whose scores fit neither twice in L0C nor at once in UB, in fewer and in more steps than are under way."""
+    q, k, v = (RNG.standard_normal((1, n, 128)).astype(np.float16) for _ in range(3))
+    out = np.full_like(q, 7)
+    run(attention, (1, -(-n // 128)), placed, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=False, BM=128, BN=256)
+    s = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) / math.sqrt(128)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    wanted = p / p.sum(-1, keepdims=True) @ v.astype(np.float64)
+    near = 4e-3
+    np.testing.assert_allclose(out.astype(np.float64), wanted, rtol=near, atol=near)
+
+
+@pto.jit
+def side_by_side(a, b, c, x, y):
+    c[:, :] = pto.dot(a[:, :], b[:, :])
+    y[:, :] = x[:, :] + 1
+
+
+def test_two_sides_that_have_nothing_to_say_to_each_other_need_no_workspace() -> None:
+    a, b = np.ones((32, 48), np.float16), np.full((48, 64), 2, np.float16)
+    x = np.arange(64, dtype=np.float32).reshape(2, 32)
+    c, y = np.zeros((32, 64), np.float32), np.zeros((2, 32), np.float32)
+    with pto.device("ascend-sim"):
+        side_by_side[1](a, b, c, x, y)
+    np.testing.assert_array_equal(c, 96)
+    np.testing.assert_array_equal(y, x + 1)

@@ -6,9 +6,10 @@ import pytest
 
 from pypto.backends.ascend.blockir import BlockKernel, Buffer, Loop, View
 from pypto.backends.ascend.instructions import INSTRUCTIONS
+from pypto.backends.ascend.listing import listing
 from pypto.backends.ascend.lower import lower
 from pypto.backends.ascend.target import ascend_target
-from pypto.errors import Diagnostic
+from pypto.ir.types import uint64
 from pypto.passes import optimize
 from tests.conformance.running import make_launch
 
@@ -44,6 +45,7 @@ def test_a_core_takes_every_so_many_programs() -> None:
     assert (loop.start, loop.step) == ("block", "blocks")
 
 
-def test_float64_is_refused_with_the_line_and_the_way_out() -> None:
-    with pytest.raises(Diagnostic, match=r"(?s)float64.*kernels\.py:\d+.*float32"):
-        lowered("add_native_f64")
+def test_float64_goes_through_the_scalar_unit_by_its_bits() -> None:
+    kernel = lowered("add_native_f64")
+    assert {p.dtype for p in kernel.params if p.is_array} == {uint64}
+    assert "AddDouble(GetValue(" in listing(kernel)

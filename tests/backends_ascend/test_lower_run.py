@@ -108,11 +108,79 @@ def like(x: Array) -> Array:
     return np.lib.stride_tricks.as_strided(base[x.shape[0] - 1 :] if min(x.strides) < 0 else base, x.shape, x.strides)
 
 
-def test_an_old_value_is_refused_with_the_way_out() -> None:
-    @pto.jit
-    def ticket(x, out):
-        pto.store(out, pto.atomic_add(x, 1))
+@pto.jit
+def tickets(counter, total, bits, biggest, seen, old, locks):
+    i = pto.program_id(0)
+    ticket = pto.atomic_add(counter, 1)
+    pto.store(seen + ticket, i)
+    pto.store(old + i, pto.atomic_add(total, i * 0.5))
+    where = pto.arange(0, 8)
+    pto.atomic_xor(bits + where, 1 << (i + where), mask=where < 6)
+    pto.atomic_or(bits + 8, 1 << i)
+    pto.atomic_and(bits + 9, ~(1 << i))
+    pto.store(old + 64 + i, pto.atomic_max(biggest, (i * 7 % 64).to(pto.float64)))
+    while pto.atomic_cas(locks, 0, 1) == 1:
+        pass
+    pto.store(locks + 1, pto.load(locks + 1) + 1)
+    pto.atomic_xchg(locks, 0)
 
-    x, place = np.zeros(1, np.int32), r"test_lower_run\.py"
-    with pto.device("ascend-sim"), pytest.raises(Diagnostic, match=rf"(?s)atomic_add.*{place}.*second kernel"):
-        ticket[(1,)](x, x.copy())
+
+def test_old_values_bits_and_exchanges() -> None:
+    """What the copy engine has not: one core does it, program after program."""
+    def arrays() -> list[Array]:
+        return [np.zeros(1, np.int32), np.zeros(1, np.float32), np.full(10, -1, np.int64), np.zeros(1),
+                np.zeros(64, np.int32), np.zeros(128), np.zeros(2, np.int32)]  # fmt: skip
+
+    here, there = arrays(), arrays()
+    tickets[(64,)](*here)
+    with pto.device("ascend-sim"):
+        tickets[(64,)](*there)
+    np.testing.assert_array_equal(np.sort(there[4]), np.arange(64))
+    before = np.arange(-1, 63) * 7 % 64 * (np.arange(64) > 0)
+    np.testing.assert_array_equal(there[5][64:], np.maximum.accumulate(before))
+    for name, a, b in zip(("counter", "total", "bits", "biggest", "", "", "locks"), here, there, strict=True):
+        if name:
+            np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+@pto.jit
+def plus_one_of_them(x, out):
+    i = pto.program_id(0)
+    out[0:64] = x[0:64] + x[i + 3]
+    out[64:128] = pto.maximum(x[0:64], x[i + 5]) * x[i + 7]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.float16])
+def test_numbers_of_narrow_types_beside_tiles(dtype: Any) -> None:
+    """Tiles of small integers are computed with as int32, and the numbers beside them must be of that type, too."""
+    x = np.random.default_rng(1).integers(0, 100, 64).astype(dtype)
+    here, there = np.zeros(128, dtype), np.zeros(128, dtype)
+    plus_one_of_them[1](x, here)
+    with pto.device("ascend-sim"):
+        plus_one_of_them[1](x, there)
+    np.testing.assert_array_equal(there, here)
+
+
+@pto.jit
+def around(out, n, m):
+    out[0] = 1 if n + 1 > n else 0
+    out[1] = 1 if m * 2 // 2 == m else 0
+    out[2] = n + 1
+
+
+def test_numbers_of_the_scalar_unit_wrap() -> None:
+    """C++ may take it that they never do: what is compiled says that they may."""
+    out = np.full(3, 7, np.int64)
+    with pto.device("ascend-sim"):
+        around[1](out, np.int32(2**31 - 1), np.int32(1 << 30))
+    np.testing.assert_array_equal(out, [0, 0, -(2**31)])
+
+
+def test_a_change_of_a_type_without_one_is_refused_with_the_way_out() -> None:
+    @pto.jit
+    def swap(x, out):
+        pto.store(out, pto.atomic_cas(x, 0.0, 1.0))
+
+    x, place = np.zeros(1, np.float16), r"test_lower_run\.py"
+    with pto.device("ascend-sim"), pytest.raises(Diagnostic, match=rf"(?s)atomic_cas.*{place}.*integer"):
+        swap[(1,)](x, x.copy())

@@ -170,11 +170,11 @@ def test_both_ways_of_a_condition_pair() -> None:
     )
 
 
-def test_loops_without_a_count_set_and_wait_in_one_place() -> None:
+def test_loops_without_a_count_wait_for_all_units_or_set_and_wait_in_one_place() -> None:
     loop = While((LOAD,), Expr("<", (Read(View(A)), 1.0)), (exp(View(A), View(A)), Assign("n", 1)))
     got = calls(simple(Let("n", int32, 0), loop, STORE))
     assert got.count("SetFlag") == got.count("WaitFlag")
-    assert "while SetFlag<V_MTE2>" in got
+    assert "while PipeBarrier<PIPE_ALL> DataCopyPad SetFlag<MTE2_S>(5) WaitFlag<MTE2_S>(5)" in got
 
 
 def test_events_under_a_condition_take_turns_as_the_loop_around_it_does() -> None:
@@ -187,13 +187,15 @@ def test_events_under_a_condition_take_turns_as_the_loop_around_it_does() -> Non
     assert {i.args[1] for i in k.instructions() if i.args[:1] == (Word("MTE2_V"),)} == {turn}
 
 
-def test_events_that_run_out_are_set_and_waited_for_in_one_place() -> None:
+def test_events_that_run_out_become_barriers() -> None:
+    """A shared one would be set anew while another unit still has its wait before it; the scalar unit waits at once."""
     many = [ub(f"t{i}", 64) for i in range(9)]
-    body = [load(View(b), View(X), 64) for b in many] + [exp(View(b), View(b)) for b in reversed(many)]
+    body = [load(View(b), View(X), 64) for b in many] + [exp(View(b), View(b)) for b in many]
     k = BlockKernel("k", "vector", (X, Y), tuple(many), tuple(body))
     got = [i for i in sync(plan(k, B2), B2).body if isinstance(i, Instr)]
     numbers = {i.args[1] for i in got if i.name == "SetFlag"}
-    assert max(n for n in numbers if isinstance(n, int)) <= 5
+    assert numbers == set(range(5))
+    assert Instr("PipeBarrier", (Word("PIPE_ALL"),)) in got
 
 
 def test_a_loop_that_would_hold_too_many_events_holds_one_for_all_of_a_kind() -> None:

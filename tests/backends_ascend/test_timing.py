@@ -18,14 +18,17 @@ from pypto.errors import OptionError
 from tests.backends_ascend.ladder import LADDER, Rung, predicted, tile_add
 
 
-@pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.label)
 def test_the_published_ladder(rung: Rung) -> None:
+    """The error is the stated one, and that is at most 11 %."""
     found = 1e6 * predicted(rung).seconds
-    assert abs(found / rung.published - 1) <= rung.error
+    assert found / rung.published - 1 == pytest.approx(rung.error, abs=0.002)
+    assert abs(rung.error) <= 0.11
 
 
-def test_each_rung_is_faster_than_the_one_before() -> None:
-    times = [predicted(rung).seconds for rung in LADDER]
+@pytest.mark.parametrize("chip", ["ascend910b1", "ascend950"])
+def test_each_rung_is_faster_than_the_one_before(chip: str) -> None:
+    times = [predicted(rung).seconds for rung in LADDER if rung.chip == chip]
     assert all(a >= 0.999 * b for a, b in pairwise(times))
 
 
@@ -36,15 +39,6 @@ def matmul(a, b, c, M: pto.constexpr, N: pto.constexpr, K: pto.constexpr):
     for k in range(0, a.shape[1], K):
         acc += pto.dot(a[i : i + M, k : k + K], b[k : k + K, j : j + N])
     c[i : i + M, j : j + N] = acc.to(pto.float16)
-
-
-@pytest.mark.parametrize(("size", "published"), [(1536, 38.8), (3072, 206.7), (6144, 1506.0), (7680, 3168.0)])
-def test_published_matrix_products(size: int, published: float) -> None:
-    """Of an expert's hand against what is generated from a plain kernel, on 24 cube cores."""
-    a, b, c = (np.empty((size, size), np.float16) for _ in range(3))
-    found = pto.simulate(matmul)[size // 128, size // 256](a, b, c, M=128, N=256, K=64)
-    assert abs(1e6 * found.seconds / published - 1) <= 0.2
-    assert found.utilisation["M"] > 0.5
 
 
 @pto.jit
@@ -66,11 +60,26 @@ def test_what_a_prediction_tells() -> None:
     assert found.bytes == pytest.approx({"GM read": 8.0 * (1 << 22), "GM written": 4.0 * (1 << 22)}, rel=0.05)
     assert set(found.lines) <= {first + n for n in range(5)}
     assert found.assumed == ()
+    assert found.levels == pytest.approx(
+        {"HBM": 12.0 * (1 << 22), "L2": 0.0, "GM to UB": 8.0 * (1 << 22), "UB to GM": 4.0 * (1 << 22)}, rel=0.05
+    )
     assert "limited by memory" in str(found)
     assert simulated(1 << 23).seconds > 1.5 * found.seconds
     assert simulated(1 << 22, target="ascend910b4").seconds > 1.5 * found.seconds
     with pytest.raises(OptionError, match="unknown Ascend target"):
         simulated(16, target="ascend1")
+
+
+def test_a_kernel_that_is_compiled_for_a_chip_is_simulated() -> None:
+    x, y, out = np.zeros((3, 1 << 20), np.float32)
+    expected = pto.simulate(add, "ascend910b3")[256](x, y, out, x.size, BLOCK=4096)
+    late = add.compile(target="ascend910b3")
+    assert late.simulate(x, y, out, x.size, BLOCK=4096, grid=256) == expected
+    early = add.compile(x, y, out, x.size, BLOCK=4096, target="ascend910b3")
+    assert early.simulate(x, y, out, x.size, BLOCK=4096, grid=(256,)) == expected
+    assert "SetGlobalBuffer" in early.program.artifact.code.decode(errors="replace")
+    with pytest.raises(OptionError, match=r"compiled for no Ascend chip: name one"):
+        add.compile(x, y, out, x.size, BLOCK=4096).simulate(x, y, out, x.size, BLOCK=4096, grid=(256,))
 
 
 def test_a_timeline_names_the_users_lines(tmp_path: Path) -> None:
@@ -96,5 +105,5 @@ def test_repeated_rounds_are_taken_for_what_they_add(stages: int, monkeypatch: p
     monkeypatch.setattr(CoreTime, "skip", lambda self, history, left: 0)
     whole = predict(kernel, target, {}, (48, 1, 1), 48)
     assert abs(short.cycles / whole.cycles - 1) < 1e-3
-    assert short.bytes == whole.bytes
+    assert short.levels == whole.levels
     assert short.lines == pytest.approx(whole.lines, rel=1e-3)

@@ -147,3 +147,18 @@ def test_a_broken_kernel_is_a_bug_of_ours() -> None:
 
 def test_chips_that_order_vector_instructions() -> None:
     assert problems(kernel(FILL, EXP), A5) == []
+
+
+@pytest.mark.parametrize(("second", "step", "met"), [(64, 16, False), (56, 16, True), (72, 16, True), (64, 15, True)])
+def test_pieces_of_rows_meet_only_where_they_overlap(second: int, step: int, met: bool) -> None:
+    """Two instructions write 64 columns each of eight rows, without a barrier between them."""
+    source, made = Buffer("source", "UB", float32, 1152, address=0), Buffer("made", "UB", float32, 1152, address=8192)
+    pieces = (
+        Instr("Muls", (View(made, at), View(source, at), 2.0, 64, 8, Record((1, 1, each, 16))))
+        for at, each in ((0, 16), (second, step))
+    )
+    fill = Instr("Duplicate", (View(source), 1.0, 1152))
+    body = (fill, Instr("PipeBarrier", (Word("PIPE_V"),)), *pieces)
+    found = problems(replace(kernel(*body), buffers=(source, made)), ascend_target("ascend910b2"))
+    assert bool(found) is met
+    assert all("PipeBarrier<PIPE_V>" in problem for problem in found)

@@ -21,7 +21,9 @@ B2 = ascend_target("ascend910b2")
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["box", "layer_norm_backward", "leave_early", "matmul_bf16", "reduce_i8", "scatter"])
+@pytest.mark.parametrize(
+    "name", ["box", "layer_norm_backward", "leave_early", "matmul_bf16", "reduce_i8", "scatter", "softmax_f64"]
+)
 def test_texts_compile_without_a_warning(name: str, tmp_path: Path) -> None:
     launch = make_launch(name)
     function = optimize(launch.kernel.compile(**launch.arguments).program.function)

@@ -60,6 +60,23 @@ def test_code_outlives_its_engine() -> None:
     assert call(loaded, 1) == 3
 
 
+def test_the_first_compilation_gets_llvm_ready_beside_python(engine: Engine) -> None:
+    before = threading.active_count()
+    for _ in range(2):
+        with engine.warming():
+            started = engine.machine is not None
+        assert engine.machine is not None
+        assert threading.active_count() == before
+    assert started
+
+
+def test_what_fails_beside_the_first_compilation_leaves_no_thread(engine: Engine) -> None:
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError), engine.warming():
+        raise ZeroDivisionError
+    assert threading.active_count() == before
+
+
 def test_equal_names_do_not_meet(engine: Engine) -> None:
     loaded = [engine.load(engine.compile(ADD.format(number=n)), "add") for n in range(4)]
     assert [call(code, 10) for code in loaded] == [10, 11, 12, 13]

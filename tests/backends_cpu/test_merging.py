@@ -11,7 +11,7 @@ import pypto as pto
 from pypto.backends.cpu.merging import merge
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from tests.backends_cpu.lowering import lowered, optimized
+from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
 
@@ -96,6 +96,16 @@ def test_products(m: int, rows: int, n: int, columns: int, threads: int, level: 
         np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.parametrize(("m", "rows", "n"), [(16, 16, 2100), (20, 9, 1000)])
+def test_more_rows(m: int, rows: int, n: int, level: str) -> None:
+    a, b = numbers(m, 70), numbers(70, n)
+    with Fences() as fences:
+        c = fences.around(np.zeros((m, n), np.float32))
+        grid = -(-m // rows), -(-n // 64)
+        pto.jit(level=level)(product.function)[grid](fences.around(a), fences.around(b), c, rows, 64, 32)
+        np.testing.assert_array_equal(c, a @ b)
+
+
 def test_only_the_grid_counts(level: str) -> None:
     """Columns for which no program runs stay as they are."""
     a, b, c = numbers(1, 40), numbers(40, 512), np.full((1, 512), 7, np.float32)
@@ -131,7 +141,7 @@ def test_programs_that_differ_stay_alone(kernel: Any, merged: bool, level: str) 
 
 def test_merged_functions_are_true() -> None:
     arrays = {"a": numbers(2, 50), "b": numbers(50, 256), "bias": numbers(256), "c": np.zeros((2, 256), np.float32)}
-    found = merge(optimized(Launch(fused, 4, {**arrays, "BN": 64, "BK": 16}, {})))
-    assert (found.axis, found.most) == (0, 32)
+    found = merge(optimized(Launch(fused, 4, {**arrays, "BN": 64, "BK": 16}, {})), fixed_target())
+    assert (found.axis, found.most) == (0, 16)
     verify(found.function, TABLE)
-    assert {op.operands[1].shape[-1] for op in found.function.walk() if op.name == "dot"} == {2048}
+    assert {op.operands[1].shape[-1] for op in found.function.walk() if op.name == "dot"} == {1024}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -81,6 +83,13 @@ def first_access(name: str) -> Access:
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_rows_that_lie_ahead_are_asked_for(name: str) -> None:
     assert ("@llvm.prefetch" in lowered(LAUNCHES[name]).text) == (name not in ("stream", "picked", "shared"))
+
+
+@pytest.mark.parametrize(("columns", "level"), [(1024, "3"), (4096, "3"), (8192, "2")])
+def test_short_rows_are_asked_for_to_the_first_level(columns: int, level: str) -> None:
+    x = np.zeros((8, columns), np.float32)
+    text = lowered(Launch(scaled, 8, {"x": x, "out": x.copy()}, {})).text
+    assert set(re.findall(r"prefetch\.p0\(ptr [^,]+, i32 0, i32 (\d)", text)) == {level}
 
 
 @pytest.mark.parametrize(("name", "early"), [("spread", True), ("scaled", False)])

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 import pypto as pto
 from pypto.backends.cpu.engine import Engine
 from pypto.backends.cpu.pool import KERNEL
+from pypto.backends.cpu.stream import moved_bytes, reads
 from pypto.backends.cpu.target import CpuTarget, host_target
-from tests.backends_cpu.lowering import lowered
+from pypto.ops.memory import Access
+from tests.backends_cpu.lowering import lowered, optimized
 from tests.conformance.cases import Array, Launch
 from tests.conformance.running import at_level
 
@@ -119,3 +121,40 @@ def test_stores_past_the_caches_are_aligned_as_arrays_are() -> None:
     assert stores_of("scaled", 510, "host") == set()
     assert stores_of("scaled", 256, "host") == {"align 16"}
     assert stores_of("scaled", 100, "host") == set()
+
+
+@pto.jit
+def filled(x, out, more):
+    out[pto.program_id(0), :] = pto.cast(x[0, :], out.dtype)
+
+
+@pto.jit
+def neighbours(x, out, more):
+    """An array that counts once, though a program loads two rows of it."""
+    row = pto.program_id(0)
+    out[row, :] = pto.cast(x[row, :] + x[row + 1, :], out.dtype)
+
+
+@pto.jit
+def product(x, out, more):
+    row = pto.program_id(0) * 16
+    out[row : row + 16, :] = pto.dot(x[row : row + 16, :], more[:, :])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rows"), [(scaled, 2), (softmax, 2), (filled, 1), (neighbours, 2), (two, 2), (product, 16)]
+)
+def test_what_a_program_moves(kernel: Any, rows: int) -> None:
+    """Rows of 4096 bytes: what is stored, and what others load other parts of; for products, what is stored."""
+    x = np.zeros((32, 1024), np.float32)
+    function = optimized(Launch(kernel, 2, {"x": x, "out": x.copy(), "more": np.zeros((1024, 1024), np.float32)}, {}))
+    stores = [Access.of(op) for op in function.walk() if op.name == "tile_store"]
+    assert {moved_bytes(access, reads(function)[1]) for access in stores} == {rows * 4096}
+
+
+def test_narrow_elements_count_alone() -> None:
+    x = np.zeros((32, 1024), np.float32)
+    narrow = np.zeros(x.shape, np.int8)
+    function = optimized(Launch(scaled, 2, {"x": x, "out": narrow, "more": narrow}, {}))
+    (store,) = [Access.of(op) for op in function.walk() if op.name == "tile_store"]
+    assert moved_bytes(store, reads(function)[1]) == 1024

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from pypto.cli.app import make_app
 
 KERNELS = '''
+import numpy as np
 import pypto as pto
 
 
@@ -23,6 +24,18 @@ def add(x, y, out, BLOCK: pto.constexpr):
 @pto.jit
 def wrong(x, out):
     out[:] = x[:] + missing
+
+
+@pto.autotune([pto.Config({"BLOCK": 64}), pto.Config({"BLOCK": 128}), pto.Config({"BLOCK": -1})], key=["x"])
+@pto.jit
+def tuned(x, y, out, BLOCK: pto.constexpr):
+    start = pto.program_id(0) * BLOCK
+    out[start:start + BLOCK] = x[start:start + BLOCK] + y[start:start + BLOCK]
+
+
+def tuned_args():
+    x = np.ones(1000, np.float32)
+    return {"x": x, "y": x, "out": np.zeros_like(x), "grid": lambda meta: (pto.cdiv(1000, meta["BLOCK"]),)}
 '''
 ADD = ("x=f32[1000]:ones", "y=f32[1000]:arange", "out=f32[1000]:zeros", "BLOCK=256")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,18 @@ def test_a_new_project_passes_its_own_tests(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_commands_in_the_readme_of_a_new_project_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called("new", "scaled_add", "--into", tmp_path)
+    monkeypatch.chdir(tmp_path / "scaled_add")
+    lines = Path("README.md").read_text(encoding="utf-8").splitlines()
+    commands = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("    pypto ")]
+    assert [command[0] for command in commands] == ["run", "bench", "tune", "inspect"]
+    for command in commands:
+        result = called(*command)
+        assert result.exit_code == 0, result.output
+    assert Path("scaled_add.html").is_file()
+
+
 @pytest.mark.parametrize("name", ["../up", "a b", "class", "1st", 'quo"te', "*/", "a\nb", ""])
 def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str) -> None:
     result = called("new", "--into", tmp_path / "there", "--", name)
@@ -77,5 +90,5 @@ def test_help_is_shown_where_no_command_is_given(command: tuple[str, ...]) -> No
 
 
 def test_every_command_of_a_kernel_shows_an_example() -> None:
-    for name in ("run", "compile", "bench", "explain"):
+    for name in ("run", "compile", "bench", "explain", "inspect", "tune"):
         assert "pypto " + name in called(name, "--help").stdout.replace("Usage: root", "")

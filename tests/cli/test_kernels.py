@@ -84,6 +84,10 @@ def test_explain_of_a_kernel_tells_its_findings(tmp_path: Path) -> None:
     result = called("explain", f"{kernels(tmp_path)}:add", *ADD)
     assert result.exit_code == 0
     assert "add, compiled for" in result.stdout
+    said = answer("explain", f"{kernels(tmp_path)}:add", *ADD)
+    assert said["findings"][0].keys() == {"topic", "file", "line", "text", "way"}
+    chip = answer("explain", f"{kernels(tmp_path)}:add", *ADD, "--target", "ascend910b2")
+    assert "it runs on vector cores" in [row["text"] for row in chip["findings"]]
 
 
 def test_every_diagnostic_is_explained_by_its_code() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pypto as pto
 from pypto.compat.triton import install, installed, uninstall
 from pypto.errors import Diagnostic
 
@@ -101,6 +102,12 @@ def test_logic_of_tiles_is_elementwise(kernels: Any) -> None:
     kernels.functions[(1,)](x, out, 50)
     near = np.array([math.tanh(t) + 1 / (1 + math.exp(-t)) + math.erf(t) for t in x.tolist()])
     np.testing.assert_allclose(out, np.where(np.abs(x) < 2, near, 7), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", [pto.checked, pto.profile, pto.interpreter])
+def test_it_is_read_so_whatever_runs_it(kernels: Any, mode: Any) -> None:
+    with mode():
+        test_logic_of_tiles_is_elementwise(kernels)
 
 
 def test_refusal_names_the_line(kernels: Any, triton: Any) -> None:

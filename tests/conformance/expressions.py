@@ -176,7 +176,7 @@ class Program:
             return self.unary()
         axis, shape = self.pick(((0, ROW), (1, COLUMN), (None, SCALAR)))
         name = self.pick(("max", "min", "argmax", "argmin") if a.dtype.is_float else ("max", "min", "argmax", "sum"))
-        dtype = int32 if name.startswith("arg") else sum_type(a.dtype) if name == "sum" else a.dtype
+        dtype = int32 if name.startswith("arg") else sum_type(a.dtype) if name == "sum" else extreme_type(a.dtype)
         keep = "" if shape == SCALAR else ", keep_dims=True"
         zero = " + 0.0" if dtype.is_float else ""
         self.add(f"pto.{name}({a.name}, axis={axis}{keep}){zero}", dtype, shape)
@@ -286,6 +286,10 @@ def joined(a: str, b: str) -> str:
     if b in (a, SCALAR):
         return a
     return b if a == SCALAR else FULL
+
+
+def extreme_type(dtype: DType) -> DType:
+    return int32 if dtype.is_int and dtype.bits < 32 else dtype
 
 
 def sum_type(dtype: DType) -> DType:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.debug.verify import element
 from pypto.errors.interp import CompiledDiffers, OutOfBounds, WriteRace
 
 
@@ -87,7 +88,7 @@ def test_a_difference_is_told_where_it_was_stored(monkeypatch: pytest.MonkeyPatc
     error = caught.value
     text = str(error)
     assert "y[37] is 4, and 3 when interpreted; 2 of 100 elements differ" in text
-    assert "the first one in program (2, 0, 0), element 5 of the tile that it stores" in text
+    assert "the first one in program (2, 0, 0), element [5] of the tile of shape (16,) that it stores" in text
     assert error.loc is not None
     assert "pto.store(y + i, pto.exp(v) * 3, mask=i < n)" in text
 
@@ -119,3 +120,8 @@ def test_tolerances_of_the_user() -> None:
         for seed in range(20):  # some sum is rounded in another way
             x = np.random.default_rng(seed).standard_normal((1, 5001)).astype(np.float32)
             pto.verify(counted, atol=0, rtol=0)[1](x, sums, most)
+
+
+def test_elements_are_told_by_their_index() -> None:
+    assert element((4, 8), 13) == "element [1, 5] of the tile of shape (4, 8) that it stores"
+    assert element((), 0) == "the number that it stores"

@@ -1,4 +1,4 @@
-"""Examples in public docstrings and in the README run, and every public name has a docstring."""
+"""Examples in public docstrings run, and every public name has a docstring."""
 
 from __future__ import annotations
 
@@ -6,23 +6,15 @@ import doctest
 import importlib
 import inspect
 import pkgutil
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pypto as pto
-from tests.conformance.processes import ROOT, python
+from tests.conformance.processes import ROOT
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(pto.__path__, "pypto."))
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-GUIDES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-BLOCKS = [
-    pytest.param(block, id=f"{guide.stem}-{number}")
-    for guide in GUIDES
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL))
-]
 PUBLIC = sorted(pto.__all__)
 
 
@@ -57,19 +49,6 @@ def test_public_names_are_documented(name: str) -> None:
     first = (inspect.getdoc(value) or "").split("\n\n")[0]
     assert len(first.split()) >= 2, "a sentence says what it is"
     assert first.endswith((".", ")"))
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-def test_guide(block: str, tmp_path: Path) -> None:
-    """Every block of Python is a program; a comment after `print` is what it prints."""
-    script = tmp_path / "guide.py"
-    script.write_text(block, encoding="utf-8")
-    said = [line.split("#", 1)[1].strip() for line in block.splitlines() if re.match(r"print\(.*\)\s+#", line)]
-    assert python(script).splitlines() == said
-
-
-def test_guides_have_programs() -> None:
-    assert {"README-0", "coming-from-triton-0"} <= {block.id for block in BLOCKS}
 
 
 @pytest.mark.parametrize("target", ["ARCHITECTURE.md", "LICENSE", "CHANGELOG.md", "tutorials", "Makefile"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import pypto as pto
-from docs import triton_names
-from docs.reference import FOLDER, pages
+from docs import errors, triton_names
+from docs.reference import BESIDE, FOLDER, pages
 
 PAGES = dict(pages())
 
@@ -26,10 +26,16 @@ def test_every_public_op_has_a_page() -> None:
     from pypto.ops.table import ROWS
 
     assert {f"{row.name}.md" for row in ROWS if row.public} <= PAGES.keys()
-    assert all(hasattr(pto, name.removesuffix(".md")) for name in PAGES if name != "index.md")
+    beside = {path.rsplit(".", 1)[1] for path in BESIDE}
+    assert all(hasattr(pto, name) for name in {page.removesuffix(".md") for page in PAGES} - {"index", *beside})
 
 
 def test_table_of_triton_names() -> None:
     assert triton_names.TABLE.read_text(encoding="utf-8") == triton_names.page(), "run `make docs`"
     assert " missing" not in triton_names.page()
     assert len(triton_names.names()) == 600
+
+
+def test_list_of_errors() -> None:
+    assert errors.PAGE.read_text(encoding="utf-8") == errors.page(), "run `make docs`"
+    assert "| E203 | `UndefinedName`, a `NameError` |" in errors.page()

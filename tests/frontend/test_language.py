@@ -225,7 +225,7 @@ def test_prints_and_assertions_become_ops(capsys: pytest.CaptureFixture[str]) ->
     ops = [(op.name, dict(op.attrs)) for op in built(kernel, out=np.zeros(1, np.float32), n=1).function.walk()]
     assert [x for x in ops if x[0].endswith("_")] == [
         ("print_", {"prefix": "n is", "hex": False}), ("print_", {"prefix": "and", "hex": False}),
-        ("assert_", {"message": "n must be positive, not this"}), ("breakpoint_", {}),
+        ("assert_", {"message": "n must be positive, not this", "wraps": ""}), ("breakpoint_", {}),
     ]  # fmt: skip
     assert capsys.readouterr().out == "built for f32\n"
 

@@ -44,7 +44,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "debug": (*BELOW_COMPILE, "compile", "arguments"),
     "jit": (*BELOW_COMPILE, "compile", "arguments", "debug"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
-    "": (*BELOW_TOOLS, *TOOLS),
+    "": (*BELOW_TOOLS, *TOOLS, "notebook"),
+    "notebook": (*BELOW_TOOLS, *TOOLS, ""),
     "compat": (*BELOW_TOOLS, *TOOLS, ""),
     "cli": (*BELOW_TOOLS, *TOOLS, "compat", ""),
     "__main__": ("cli",),
@@ -98,9 +99,11 @@ def test_library_stays_in_its_room(library: str, home: str) -> None:
 def test_third_party_imports_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    lines = [*project["dependencies"], *extras["torch"], *extras["jax"], *extras["viz"]]
+    optional = (line for extra in ("torch", "jax", "viz", "notebook") for line in extras[extra])
+    lines = [*project["dependencies"], *optional]
     declared = {line.split(">")[0].split("=")[0].split("~")[0] for line in lines}
     used = {found.module.split(".")[0] for path in FILES for found in imports(path, MODULES)}
+    used = {name.replace("IPython", "ipython") for name in used}
     assert used - set(sys.stdlib_module_names) - {"pypto"} <= declared
 
 

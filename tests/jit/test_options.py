@@ -26,10 +26,13 @@ def double(x, out):
     [
         (
             {"num_threds": 2},
-            "pto.jit has no option `num_threds`; did you mean num_threads?; its options are interpret, num_threads, "
-            "level, fast_math, max_ops",
+            "pto.jit has no option `num_threds`; did you mean num_threads?; its options are interpret, checked, "
+            "num_threads, level, fast_math, max_ops",
         ),
-        ({"zzz": 2}, "pto.jit has no option `zzz`; its options are interpret, num_threads, level, fast_math, max_ops"),
+        (
+            {"zzz": 2},
+            "pto.jit has no option `zzz`; its options are interpret, checked, num_threads, level, fast_math, max_ops",
+        ),
         ({"num_threads": "2"}, "option `num_threads` of pto.jit takes a int, not '2'"),
         ({"fast_math": 1}, "option `fast_math` of pto.jit takes a bool, not 1"),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 import pypto as pto
 from pypto.ir.types import DTYPES, DType
-from pypto.ops.row import Direct, Effect, OpRow, Reduction, Shared, Structural, Unsupported
+from pypto.ops.row import Direct, Effect, OnScalars, OpRow, Reduction, Shared, Structural, Unsupported
 from pypto.ops.table import ROWS, TABLE
 from tests.ops.rows import COMPUTING, FITTING, SYMBOLS, Call, calls, is_hidden, takes
 
@@ -44,7 +44,7 @@ def test_ten_families(name: str) -> None:
 @every_row
 def test_cells(row: OpRow) -> None:
     filled = callable(row.cpu) or isinstance(row.cpu, Structural | Reduction | Unsupported)
-    assert filled and isinstance(row.ascend, Direct | Shared | Structural | Unsupported)
+    assert filled and isinstance(row.ascend, Direct | OnScalars | Shared | Structural | Unsupported)
     for cell in (row.cpu, row.ascend):
         if isinstance(cell, Unsupported):
             assert len(cell.reason) > 10, "a reason says what to write instead"

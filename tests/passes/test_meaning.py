@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pypto import interp
+from pypto.backends.ascend.lower.ranges import decided
 from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
@@ -16,6 +17,7 @@ from pypto.passes.optimizing import OPTIMIZE
 from pypto.runtime.arrays import array_info
 from tests.passes.kernels import OUTPUTS, Maker
 
+RANGES = Pass("ranges", decided, "comparisons that bounds of loops decide")
 FOLD = Pass("canonicalize", canonicalize, "folds int32 index arithmetic before it is widened")
 
 
@@ -44,7 +46,7 @@ def test_every_pass_keeps_the_result(seed):
         verify(changed, TABLE)
         assert result(changed, seed) == expected, f"{step.name} changed the result"
 
-    run(function, (FOLD, *PREPARE, *OPTIMIZE), check)
+    run(function, (FOLD, *PREPARE, *OPTIMIZE, RANGES), check)
 
 
 @settings(max_examples=30, deadline=None)

@@ -44,7 +44,7 @@ def compiled(source: str, *flags: str, driver: str = "bisheng") -> bytes:
     with tempfile.TemporaryDirectory(dir=folder().name) as place:
         file, out = Path(place) / "kernel.asc", Path(place) / "kernel.so"
         file.write_text(HEAD + source, encoding="utf-8")
-        flags = flags or ("-x", "asc", "--npu-arch=dav-2201", "-O1", "-std=c++17", "-shared", "-fPIC")
+        flags = flags or ("-x", "asc", "--npu-arch=dav-2201", "-O1", "-std=c++17", "-fwrapv", "-shared", "-fPIC")
         command = [str(built() / "bin" / driver), *flags, str(file), "-o", str(out)]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
         return out.read_bytes()

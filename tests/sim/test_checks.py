@@ -36,7 +36,7 @@ FAULTS = {
         "SetFlag<HardEvent::MTE2_V>(0); SetFlag<HardEvent::MTE2_V>(0);", "event MTE2_V 0 is set already"),
     "an event that nobody sets": ("WaitFlag<HardEvent::V_MTE3>(3);", "event V_MTE3 3 was never set"),
     "an event that is left over": ("SetFlag<HardEvent::S_V>(5);", "event S_V 5 was set and nothing has waited for it"),
-    "an event's number": ("SetFlag<HardEvent::S_V>(8);", "between 0 and 7"),
+    "an event's number": ("SetFlag<HardEvent::S_V>(6);", "between 0 and 5"),
     "a tensor past the end of UB": (
         "LocalTensor<float> c(TPosition::VECCALC, 188000, 4096);", "UB has 188160 bytes for programs"),
     "queues that need more than UB": (

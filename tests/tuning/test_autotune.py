@@ -129,3 +129,34 @@ def test_configurations_compare() -> None:
 def test_warming_up_compiles_them_all() -> None:
     kernel = tuner(Config({"BLOCK": 16}), Config({"BLOCK": 32}))
     assert len(kernel.warmup(pto.float32, 20)) == 2
+
+
+def test_tune_searches_anew_and_leaves_arrays_as_they_are() -> None:
+    @pto.autotune([pto.Config({"BLOCK": 4}), pto.Config({"BLOCK": 8})], key=["x"])
+    @pto.jit
+    def bump(x, BLOCK: pto.constexpr):
+        i = pto.program_id(0) * BLOCK
+        x[i : i + BLOCK] += 1
+
+    x = np.zeros(16, np.float32)
+    for _ in range(2):
+        report = bump.tune(x, grid=lambda meta: (16 // meta["BLOCK"],))
+        assert sorted(row.status for row in report.sections[-1].rows) == ["ok", "ok"]
+        assert not x.any()
+    bump[lambda meta: (16 // meta["BLOCK"],)](x)
+    assert (x == 1).all()
+
+
+def test_inspect_shows_what_was_chosen() -> None:
+    @pto.autotune([pto.Config({"BLOCK": 4}), pto.Config({"BLOCK": 8})], key=["x"], cache_results=False)
+    @pto.jit
+    def fill(x, BLOCK: pto.constexpr):
+        i = pto.program_id(0) * BLOCK
+        x[i : i + BLOCK] = 1.0
+
+    x = np.zeros(16, np.float32)
+    with pytest.raises(pto.errors.PyptoError, match="launch it first"):
+        fill.inspect(x)
+    fill[lambda meta: (16 // meta["BLOCK"],)](x)
+    assert fill.best_config is not None
+    assert f"BLOCK: {fill.best_config.kwargs['BLOCK']}" in fill.inspect(x).version

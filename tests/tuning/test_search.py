@@ -38,7 +38,7 @@ BLOCKS = [Config({"BLOCK": size}) for size in (16, 32, 64)]
 def test_a_wrong_configuration_is_reported_and_never_chosen() -> None:
     wrong = Config({"BLOCK": 4096, "FACTOR": 3})
     kernel, x = tuner([wrong, *BLOCKS]), np.ones(100, np.float32)
-    with pytest.warns(PyptoWarning, match=r"scale with BLOCK: 4096, FACTOR: 3.* the results differ by up to 1"):
+    with pytest.warns(PyptoWarning, match=r"scale with BLOCK=4096, FACTOR=3 .* the results differ by up to 1"):
         launch(kernel, x)
     np.testing.assert_array_equal(x, 2)
     rows = {row.config: row for row in kernel.tuning_report().sections[0].rows}

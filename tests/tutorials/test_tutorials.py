@@ -52,10 +52,41 @@ def test_softmax_on_ascend() -> None:
         assert words in said
 
 
+@pytest.mark.skipif(not shutil.which("g++"), reason="the simulated device needs a C++ compiler")
+def test_matmul_on_the_cube() -> None:
+    said = output("08_matmul_on_the_cube")
+    for words in ("largest difference from numpy in float64", "Nd2NzParams, LoadData, Mmad, Fixpipe", "128 x 256"):
+        assert words in said
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="the simulated device needs a C++ compiler")
+def test_attention_on_ascend() -> None:
+    said = output("09_attention_on_ascend")
+    for words in ("largest difference from numpy in float64", "vector core: sets a flag", "limited by"):
+        assert words in said
+
+
 def test_reading_the_timeline() -> None:
     said = output("10_reading_the_timeline")
     assert said.count("memory") >= 4
     assert "DataCopyPad" in said
+
+
+TOLD: Final = MappingProxyType({
+    "11_autotuning": ("fastest: Config(BLOCK=", "chosen", "BLOCK=96 is left out", "matmul: equal to numpy",
+                      '"winners"'),
+    "12_cache_and_specialisation": ("changed: shape(x, 1) = 100 → 200", "variable changed: OFFSET", "llvm_emit",
+                                    "it is in the cache", "differs in: ir"),
+    "13_finding_a_bug": ("did you mean `offsets`?", "[E404]", "[E401]", "elements differ", "compiled as interpreted",
+                         "variance: f32"),
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_tutorial_checks_itself_and_shows_what_it_speaks_of(name: str) -> None:
+    said = output(name)
+    for words in TOLD[name]:
+        assert words in said
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[01]*.py")), ids=lambda path: path.stem)

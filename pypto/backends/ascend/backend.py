@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pypto.backends.ascend.blockir import BlockKernel
+from pypto.backends.ascend.cxx import symbol
 from pypto.backends.ascend.pipeline import lowered
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.toolchain import Toolchain, user_place, whole_line
@@ -50,6 +51,7 @@ class Code:
 
     kind: str
     workspace: int
+    one_core: bool
     file: str
     line: int
     text: str
@@ -57,7 +59,8 @@ class Code:
 
     def to_bytes(self) -> bytes:
         text = self.text.encode()
-        head = {"kind": self.kind, "workspace": self.workspace, "file": self.file, "line": self.line, "text": len(text)}
+        head = {"kind": self.kind, "workspace": self.workspace, "one_core": self.one_core, "file": self.file,
+                "line": self.line, "text": len(text)}  # fmt: skip
         header = json.dumps(head, sort_keys=True).encode()
         return len(header).to_bytes(8, "little") + header + text + self.binary
 
@@ -83,7 +86,7 @@ class Loaded:
 
     def ready(self, runner: Runner) -> Any:
         if self.epoch != runner.epoch or self.function is None:
-            self.function = runner.load(self.code.binary, self.code.kind).function(self.name, self)
+            self.function = runner.load(self.code.binary, self.code.kind).function(symbol(self.name), self)
             self.epoch = runner.epoch
         return self.function
 
@@ -118,7 +121,7 @@ class AscendBackend:
             chain = self.toolchain
             file = kernel.file or function.loc.file
             binary = chain.compile(text, kernel.name, kernel.kind, self.target.flag, file) if chain else b""
-        code = Code(kernel.kind, kernel.workspace, file, function.loc.line, text, binary)
+        code = Code(kernel.kind, kernel.workspace, kernel.one_core, file, function.loc.line, text, binary)
         return Artifact(kernel.name, kernel.slots, 0, _COST, code.to_bytes())
 
     def load(self, artifact: Artifact) -> Loaded:
@@ -128,21 +131,23 @@ class AscendBackend:
         """Queue the kernel with the argument block at an address; the device's `synchronize` waits for it."""
         runner, code = executable.runner, executable.code
         assert runner is not None, "what was compiled for a chip alone has nothing to run on"
-        function, blocks = executable.ready(runner), min(programs, self.cores(code.kind))
+        function, blocks = executable.ready(runner), min(programs, self.cores(code))
         words = (ctypes.c_int64 * (FIXED_SLOTS + len(executable.abi))).from_address(args)
         workspace = runner.empty(code.workspace * blocks) if code.workspace else None
         runner.launch(function, blocks, packed(executable.abi, words, workspace.address if workspace else None))
 
-    def cores(self, kind: str) -> int:
+    def cores(self, code: Code) -> int:
         """Blocks of a kernel that run at once."""
-        return self.target.vector_cores if kind == "vector" else self.target.cube_cores
+        if code.one_core:
+            return 1
+        return self.target.vector_cores if code.kind == "vector" else self.target.cube_cores
 
     def fault(self, device: str, words: str, kernels: tuple[Loaded, ...]) -> DeviceFault:
         """A kernel's fault, at the user's line where the device tells one."""
-        said = [k for k in kernels if words.startswith(f"{k.name},")] or list(kernels)
+        said = [k for k in kernels if words.startswith(f"{symbol(k.name)},")] or list(kernels)
         names = ", ".join(dict.fromkeys(k.name for k in said)) or "a kernel"
         place = place_of(said[0], words) if len({id(k) for k in said}) == 1 else None
-        plain = _LINE.sub(r"line \1 of the Ascend C", words.strip().removeprefix(f"{names}, "))
+        plain = _LINE.sub(r"line \1 of the Ascend C", words.strip().removeprefix(f"{symbol(names)}, "))
         return DeviceFault(place, kernel=names, device=device, words=plain)
 
 

@@ -26,8 +26,8 @@ from pypto.ir.types import DType, int64
 class Expr:
     """A number that the scalar unit computes.
 
-    `op` is one of C++'s binary operators (``//`` divides integers, towards zero), ``min``, ``max``, ``not``, ``?:``, or
-    the name of a dtype, which converts.
+    `op` is one of C++'s binary operators (``//`` divides integers, towards zero), ``min``, ``max``, ``not``, ``?:``,
+    the name of a dtype, which converts, or that of a function of `doubles`.
     """
 
     op: str
@@ -50,7 +50,8 @@ Scalar = int | float | bool | str | Expr | Read
 class Buffer:
     """Memory of a core: `elements` of a dtype, `stages` times one after the other.
 
-    `address` is in bytes, and None as long as nothing has planned it.
+    `address` is in bytes, and None as long as nothing has planned it. What is filled `ahead`, for the next round while
+    this one goes on, takes no turns with another one.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Buffer:
     elements: int
     stages: int = 1
     address: int | None = None
+    ahead: bool = False
 
     @property
     def stage_bytes(self) -> int:
@@ -76,14 +78,12 @@ class Param:
     """A parameter of the kernel: an array in GM, or a number.
 
     With a `place`, it is no parameter of its own but an array in the workspace, so many bytes into the block's part.
-    What `streams` is used once: its copies pass L2 by.
     """
 
     name: str
     dtype: DType
     is_array: bool
     place: int | None = None
-    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +193,8 @@ class BlockKernel:
     `slots` says where a launch gets the first parameters from, one for one. After them come the three sizes of the
     grid as int32, and, if `workspace` is not 0, an array in GM of so many bytes for each block of the launch.
     `file` is the user's, which the lines of instructions count in. With `noalias`, written arrays overlap no other.
+    Copies from the arrays that `streams` names pass L2 by where the grid has at least `streams_from` programs.
+    With `one_core`, one core alone does all programs, one after the other.
     """
 
     name: str
@@ -205,6 +207,9 @@ class BlockKernel:
     workspace: int = 0
     file: str = ""
     noalias: bool = True
+    streams: tuple[str, ...] = ()
+    streams_from: int = 0
+    one_core: bool = False
 
     def instructions(self) -> Iterator[Instr]:
         yield from walk(self.body)
@@ -248,7 +253,7 @@ def fold(op: str, *args: Scalar) -> Scalar:
         return args[0]
     if len(args) == 2 and ((op == "+" and args[0] == 0) or (op == "*" and args[0] == 1)):
         return args[1]
-    return 0 if op == "*" and 0 in args else Expr(op, args)
+    return 0 if (op == "*" and 0 in args) or (op == "%" and args[1] == 1) else Expr(op, args)
 
 
 def evaluate(value: Scalar, names: dict[str, int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pypto.backends.ascend.blockir import Argument, Expr, Instr, Read, Record, Scalar, View, Word
-from pypto.backends.ascend.cxx import Names, argument, place, scalar, tensor, tensor_type
+from pypto.backends.ascend.cxx import CTYPES, Names, argument, place, scalar, tensor, tensor_type
 from pypto.backends.ascend.facts import form_of, views
 from pypto.backends.ascend.instructions import RECORDS, RecordType
 from pypto.errors import CompilerBug
@@ -81,6 +81,9 @@ def _number(kind: str, value: Scalar, instr: Instr, names: Names) -> str:
     ctype = _ctype(kind, instr)
     text = argument(value, ctype, names)
     # A template finds its type by the tensor and by the number, which must agree.
+    if kind in ("T", "S") and isinstance(value, str | Expr | Read):
+        code = scalar(value, names)
+        return f"static_cast<{ctype}>({text})" if code.text == text and CTYPES[code.dtype.name] != ctype else text
     exact = not isinstance(value, int) or kind not in ("T", "S") or ctype in ("int32_t", "float")
     return text if exact or text.startswith("static_cast") else f"static_cast<{ctype}>({text})"
 

@@ -8,7 +8,9 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.ascend.blockir import Buffer, Expr, Read, Scalar, View, fold
+from pypto.backends.ascend.doubles import parts
 from pypto.backends.ascend.instructions import INSTRUCTIONS
+from pypto.backends.ascend.reserved import LIBRARY, WORDS
 from pypto.errors import CompilerBug
 from pypto.ir.types import FLOAT8, DType, bfloat16, float16, float32, int1, int32, int64, named, uint32, uint64
 
@@ -19,14 +21,6 @@ CTYPES: Final = MappingProxyType({
     **{dtype.name: "uint8_t" for dtype in FLOAT8},  # which the vector unit holds by their codes
 })  # fmt: skip
 _BITS: Final = MappingProxyType({"uint8_t": 8, "uint16_t": 16, "uint32_t": 32, "int8_t": 7, "int32_t": 31})
-_RESERVED: Final = (
-    " alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double"
-    " else enum explicit export extern false float for friend goto half if inline int long mutable namespace new not"
-    " operator or private protected public register return short signed sizeof static struct switch template this throw"
-    " true try typedef typename union unsigned using virtual void volatile while xor bfloat16_t min max main block"
-    " blocks sub_block Lesser Greater "
-)
-
 # From loosest to tightest.
 _LEVELS: Final = (("?:",), ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"),
                   ("+", "-"), ("*", "/", "//", "%"))  # fmt: skip
@@ -58,8 +52,15 @@ def tensor_type(dtype: DType) -> str:
 def identifier(name: str) -> str:
     """A name that C++ and the API have no other meaning for."""
     clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    clean = f"v{clean}" if not clean or clean[0].isdigit() else clean
-    return f"{clean}_" if f" {clean} " in _RESERVED or clean in INSTRUCTIONS else clean
+    is_internal = clean.startswith("__") or (clean[:1] == "_" and clean[1:2].isupper())
+    clean = f"v{clean}" if not clean or clean[0].isdigit() or is_internal else clean
+    return f"{clean}_" if clean in WORDS or clean in INSTRUCTIONS or clean in parts() else clean
+
+
+def symbol(name: str) -> str:
+    """The name of a kernel in its text and binary: C's functions and the headers' names are taken."""
+    clean = identifier(name)
+    return f"{clean}_" if clean in LIBRARY else clean
 
 
 @dataclass
@@ -170,7 +171,21 @@ def _expression(value: Expr, names: Names) -> Code:
     dtype = named(value.op)
     if dtype is not None:
         return _converted(value.args[0], dtype, names)
-    return _binary(value.op, value.args, names)
+    return _binary(value.op, value.args, names) if value.op in LEVEL else _called(value.op, value.args, names)
+
+
+def _called(name: str, args: tuple[Scalar, ...], names: Names) -> Code:
+    """A call of a function that goes with the text."""
+    if (part := parts().get(name)) is None:
+        raise CompilerBug(f"Block IR has no operator {name!r}")
+    names.helpers.add(name)
+    texts = [_bits(x) if isinstance(x, int) and ctype == "uint64_t" else argument(x, ctype, names)
+             for x, ctype in zip(args, part.takes, strict=True)]  # fmt: skip
+    return Code(f"{name}({', '.join(texts)})", _dtype(part.gives))
+
+
+def _bits(value: int) -> str:
+    return f"{value:#x}u" if value > 9 else f"{value}u"
 
 
 def _converted(value: Scalar, dtype: DType, names: Names) -> Code:
@@ -230,8 +245,6 @@ def joined(a: DType, b: DType) -> DType:
 
 
 def _binary(op: str, args: tuple[Scalar, ...], names: Names) -> Code:
-    if op not in LEVEL:
-        raise CompilerBug(f"Block IR has no operator {op!r}")
     second = args[1]
     if op in ("+", "-") and isinstance(second, int) and second < 0:
         op, args = "-" if op == "+" else "+", (args[0], -second)
@@ -282,11 +295,16 @@ def _misread(op: str, inner: str) -> bool:
     return (op == "||" and inner == "&&") or (op == "*" and inner == "%")
 
 
-def argument(value: Scalar, ctype: str, names: Names) -> str:
-    """A number where the API takes one of a C++ type."""
+def _dtype(ctype: str) -> DType:
     dtype = next((named(name) for name, text in CTYPES.items() if text == ctype), None)
     if dtype is None:
         raise CompilerBug(f"{ctype} is no type of a number")
+    return dtype
+
+
+def argument(value: Scalar, ctype: str, names: Names) -> str:
+    """A number where the API takes one of a C++ type."""
+    dtype = _dtype(ctype)
     if isinstance(value, int | float):
         plain = ctype in _BITS and not 0 <= value < 1 << _BITS[ctype]
         if plain and value >= 0:

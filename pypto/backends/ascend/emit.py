@@ -12,6 +12,7 @@ from pypto.backends.ascend.blockir import (
     Assign,
     BlockKernel,
     Buffer,
+    Expr,
     If,
     Instr,
     Item,
@@ -20,9 +21,11 @@ from pypto.backends.ascend.blockir import (
     Param,
     Scalar,
     While,
+    fold,
 )
 from pypto.backends.ascend.calls import call
-from pypto.backends.ascend.cxx import COMPARED, CTYPES, Names, argument, scalar, tensor_type
+from pypto.backends.ascend.cxx import COMPARED, CTYPES, Names, argument, scalar, symbol, tensor_type
+from pypto.backends.ascend.doubles import texts_of
 from pypto.backends.ascend.facts import (
     all_views,
     assigned,
@@ -98,7 +101,8 @@ def emit(kernel: BlockKernel, target: AscendTarget) -> str:
     else:
         _core(writer, kernel.cube_body if kernel.kind == "cube" and kernel.cube_body else kernel.body)
     signs = {"Lesser": "<", "Greater": ">"}
-    helpers = [HELPER.format(name=name, sign=signs[name]) for name in sorted(writer.names.helpers)]
+    helpers = [HELPER.format(name=name, sign=signs[name]) for name in sorted(signs) if name in writer.names.helpers]
+    helpers += [f"\n{text}" for text in texts_of(writer.names.helpers - signs.keys())]
     top = ['#include "kernel_operator.h"', "using namespace AscendC;"]
     return "\n".join([*top, *(text.rstrip("\n") for text in helpers), "", *head, *writer.lines, "}", ""])
 
@@ -114,8 +118,9 @@ def _head(writer: Writer) -> list[str]:
         used = param.name in (touched if param.is_array else writer.live) or param.name == WORKSPACE
         texts.append(f"{ctype} {name}" if used else f"{ctype} /* {name} */")
     kind = KINDS.get(kernel.kind, f"__mix__(1, {writer.target.ratio})")
-    text = f'extern "C" __global__ {kind} __aicore__ void {kernel.name}({", ".join(texts)}) {{'
-    return wrapped(text, opens=f" {kernel.name}(")
+    name = symbol(kernel.name)
+    text = f'extern "C" __global__ {kind} __aicore__ void {name}({", ".join(texts)}) {{'
+    return wrapped(text, opens=f" {name}(")
 
 
 def _arrays(writer: Writer) -> None:
@@ -128,8 +133,24 @@ def _arrays(writer: Writer) -> None:
         ctype = tensor_type(param.dtype)
         writer.put(f"GlobalTensor<{ctype}> {name};")
         writer.put(f"{name}.SetGlobalBuffer((__gm__ {ctype}*){names.text[param.name]});")
-        if param.streams:
-            writer.put(f"{name}.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);")
+    _streams(writer)
+
+
+def _streams(writer: Writer) -> None:
+    """What is loaded once passes L2 by where a launch moves more than L2 holds."""
+    kernel, names = writer.kernel, writer.names
+    arrays = [names.text[f"tensor {name}"] for name in kernel.streams]
+    depends = bool(arrays) and kernel.streams_from > 0
+    if depends:
+        programs = fold("*", fold("*", Expr("i64", ("grid_x",)), "grid_y"), "grid_z")
+        test = writer.text(Expr(">=", (programs, kernel.streams_from)))
+        writer.put(f"if ({test}) {{  // read once, and all in all more than L2 holds")
+    writer.depth += depends
+    for array in arrays:
+        writer.put(f"{array}.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);")
+    writer.depth -= depends
+    if depends:
+        writer.put("}")
 
 
 def _branch(writer: Writer, test: str, items: tuple[Item, ...]) -> None:

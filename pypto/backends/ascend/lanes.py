@@ -15,11 +15,12 @@ from pypto.backends.ascend.vector import VectorEmitter
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float64, int32
-from pypto.ops.row import Direct, Shared, Unsupported
+from pypto.ops.row import Direct, OnScalars, Shared, Unsupported
 from pypto.ops.table import TABLE
 
 Make = Callable[[Sequence[Lanes], Scratch], Lanes]
 NO_64_BITS = "the vector unit has no integers of 64 bits; use int32, for instance `.to(pto.int32)`"
+NO_DOUBLES = "the vector unit has no float64; use float32, for instance `.to(pto.float32)`"
 _MEMORY = 64 * 1024  # bytes that temporaries of one op may take
 __all__ = ["Lacking", "Lanes", "Sink", "elementwise"]
 
@@ -38,8 +39,8 @@ def elementwise(op: Op, operands: Sequence[Lanes], sink: Sink) -> list[Lanes]:
     cell = TABLE[op.name].ascend
     if isinstance(cell, Unsupported):
         raise refused(op, cell.reason)
-    if float64 in [v.dtype for v in (*op.operands, *op.results)]:
-        raise refused(op, "the chips have no float64; use float32, for instance `.to(pto.float32)`")
+    if isinstance(cell, OnScalars) or float64 in [v.dtype for v in (*op.operands, *op.results)]:
+        raise refused(op, NO_DOUBLES)
     try:
         return [handed_on(sink, operands, lambda lanes, scratch: on_chunk(cell, op, lanes, scratch))]
     except Lacking as lacking:

@@ -70,6 +70,10 @@ def _facts(kernel: BlockKernel) -> Iterator[str]:
         facts.append(f"workspace={kernel.workspace}")
     if not kernel.noalias:
         facts.append("noalias=False")
+    if kernel.streams:
+        facts.append(f"streams={kernel.streams}, streams_from={kernel.streams_from}")
+    if kernel.one_core:
+        facts.append("one_core=True")
     if kernel.slots:
         slots = ", ".join(str((s.kind, s.arg, s.dim, s.dtype.public)) for s in kernel.slots)
         facts.append(f"slots=[{slots}]")

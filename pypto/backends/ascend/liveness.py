@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pypto.backends.ascend.blockir import Buffer, If, Instr, Item, Loop, View, While, parts
@@ -22,24 +24,27 @@ class Life:
 
 @dataclass
 class _Walk:
-    """Counts moments; knows of each open loop which buffers it began with a read, or under a condition."""
+    """Counts moments; knows of each open loop and branch which buffers it began with a read, or under a condition.
 
+    `touches` counts how often each buffer is touched; `totals` are these counts for all of the items.
+    """
+
+    totals: Mapping[str, int]
     now: int = 0
     lives: dict[str, Life] = field(default_factory=dict)
     loops: list[_Loop] = field(default_factory=list)
-    conditions: int = 0
     carried: set[str] = field(default_factory=set)
+    touches: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
 class _Loop:
-    """A loop that is being walked: moments of its begin, and how each buffer is first touched in it.
+    """A loop or a side of a branch that is being walked: its begin, and how each buffer is first touched in it.
 
     `filled` are the buffers of which each iteration writes another part.
     """
 
     start: int
-    conditions: int
     name: str = ""
     filled: set[str] = field(default_factory=set)
     carried: set[str] = field(default_factory=set)
@@ -61,7 +66,9 @@ def from_before(items: tuple[Item, ...]) -> frozenset[str]:
 
 
 def _walked(items: tuple[Item, ...]) -> _Walk:
-    walk = _Walk()
+    counted = _Walk({})
+    _items(items, counted)
+    walk = _Walk(counted.touches)
     _items(items, walk)
     return walk
 
@@ -81,14 +88,25 @@ def _items(items: tuple[Item, ...], walk: _Walk) -> None:
             case Loop() | While():
                 _loop(item, walk)
             case If():
-                walk.conditions += 1
                 for side in parts(item):
-                    _items(side, walk)
-                walk.conditions -= 1
+                    _side(side, walk)
+
+
+def _side(items: tuple[Item, ...], walk: _Walk) -> None:
+    """One side of a branch: what nothing else touches lives there alone; all else may not be touched at all."""
+    before, side = walk.touches.copy(), _Loop(walk.now)
+    walk.loops.append(side)
+    _items(items, walk)
+    walk.loops.pop()
+    own = {name for name in side.seen if walk.touches[name] - before[name] == walk.totals.get(name, 0)}
+    for outer in walk.loops[-1:]:
+        outer.filled |= side.filled
+        outer.carried |= (side.seen - own | side.carried) - outer.seen
+        outer.seen |= side.seen
 
 
 def _loop(item: Loop | While, walk: _Walk) -> None:
-    loop = _Loop(walk.now, walk.conditions, item.name if isinstance(item, Loop) else "")
+    loop = _Loop(walk.now, item.name if isinstance(item, Loop) else "")
     walk.loops.append(loop)
     for side in parts(item):
         _items(side, walk)
@@ -103,8 +121,7 @@ def _loop(item: Loop | While, walk: _Walk) -> None:
         if name in loop.carried | loop.filled or life.first < loop.start:
             life.first, life.last = min(life.first, loop.start), walk.now
     for outer in walk.loops[-1:]:  # first touched inside a loop is first touched by the loop around it
-        unsure = loop.seen if loop.conditions != outer.conditions else loop.carried
-        outer.carried |= unsure - outer.seen
+        outer.carried |= loop.carried - outer.seen
         outer.seen |= loop.seen
 
 
@@ -114,11 +131,11 @@ def _touch(view: View, is_write: bool, line: int, walk: _Walk) -> None:
     name = view.of.name
     life = walk.lives.setdefault(name, Life(walk.now, walk.now, line))
     life.last = walk.now
+    walk.touches[name] += 1
     if is_write:
         _note_parts(view, walk)
     for loop in walk.loops[-1:]:
-        surely = is_write and walk.conditions == loop.conditions
-        if view.of.stages > 1 or (name not in loop.seen and not surely):
+        if view.of.stages > 1 or (name not in loop.seen and not is_write):
             loop.carried.add(name)
         loop.seen.add(name)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from pypto.backends.ascend.banks import REGION, Neighbours, neighbours
 from pypto.backends.ascend.blockir import BlockKernel, Buffer, Scalar, View
-from pypto.backends.ascend.facts import all_views, items_of
+from pypto.backends.ascend.facts import all_views, items_of, memory_reads, scalars
 from pypto.backends.ascend.liveness import Life, from_before, lives
 from pypto.backends.ascend.rewrite import mapped, with_buffers, without_dead
 from pypto.backends.ascend.target import AscendTarget
@@ -22,13 +22,17 @@ ROW: Final = 512  # bytes that all banks of a region hold side by side
 
 @dataclass(frozen=True)
 class Room:
-    """A memory that buffers are placed in."""
+    """A memory that buffers are placed in.
+
+    Those `apart` share it with none: the scalar unit, which reads them, would wait for the others, too.
+    """
 
     space: str
     bytes: int
     alignment: int
     lives: Mapping[str, Life]
     neighbours: Neighbours
+    apart: frozenset[str] = frozenset()
 
 
 def plan(kernel: BlockKernel, target: AscendTarget) -> BlockKernel:
@@ -46,18 +50,20 @@ def plan(kernel: BlockKernel, target: AscendTarget) -> BlockKernel:
     for attempt in (kernel, _without_stages(kernel)):
         places = _all_placed(attempt, target)
         if places is not None:
-            return with_buffers(attempt, {b.name: replace(b, address=places[b.name]) for b in attempt.buffers})
+            placed = [replace(b, address=places[b.name], ahead=False) for b in attempt.buffers]
+            return with_buffers(attempt, {b.name: b for b in placed})
     raise _no_room(_without_stages(kernel), target)
 
 
 def _rooms(kernel: BlockKernel, target: AscendTarget) -> Iterator[tuple[Room, list[Buffer]]]:
     alive = lives(kernel.body) | lives(kernel.cube_body)
     near = neighbours(kernel)
+    apart = frozenset(view.of.name for item in items_of(kernel.body) for x in scalars(item) for view in memory_reads(x))
     for space in sorted({b.space for b in kernel.buffers}):
         memory = target.memories[space]
         alignment = max(memory.alignment, ALIGNMENT.get(space, 0))
         mine = [b for b in kernel.buffers if b.space == space]
-        yield Room(space, memory.bytes, alignment, alive, near), mine
+        yield Room(space, memory.bytes, alignment, alive, near, apart), mine
 
 
 def _all_placed(kernel: BlockKernel, target: AscendTarget) -> dict[str, int] | None:
@@ -76,10 +82,17 @@ def _placed(room: Room, buffers: list[Buffer]) -> dict[str, int] | None:
     by_begin = sorted(buffers, key=lambda b: room.lives[b.name].first)
     attempts = ((by_size, False, True), (by_size, True, True), (by_size, True, False), (by_begin, True, False))
     for order, shares, in_banks in attempts:
-        places = _in_order(room, order, shares, in_banks and room.space == "UB")
-        if places is not None:
-            return places
+        for some in (room, replace(room, apart=frozenset[str]())) if shares and room.apart else (room,):
+            named = _first(order, some.apart if shares else frozenset())
+            places = _in_order(some, named, shares, in_banks and room.space == "UB")
+            if places is not None:
+                return places
     return None
+
+
+def _first(order: list[Buffer], names: frozenset[str]) -> list[Buffer]:
+    """Some buffers before all others."""
+    return sorted(order, key=lambda b: b.name not in names)
 
 
 def _in_order(room: Room, order: list[Buffer], shares: bool, in_banks: bool) -> dict[str, int] | None:
@@ -87,7 +100,9 @@ def _in_order(room: Room, order: list[Buffer], shares: bool, in_banks: bool) -> 
     sizes = {b.name: b.bytes for b in order}
     for buffer in order:
         life = room.lives[buffer.name]
-        taken = [(places[n], places[n] + sizes[n]) for n in places if not shares or room.lives[n].meets(life)]
+        alone = not shares or buffer.name in room.apart
+        taken = [(places[n], places[n] + sizes[n]) for n in places
+                 if alone or n in room.apart or room.lives[n].meets(life)]  # fmt: skip
         gaps = list(_gaps(taken, room.bytes))
         fits = [
             (room.neighbours.conflicts(buffer.name, at, places) if in_banks else 0, end - start if shares else 0, at)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.backends.ascend.toolchain import refusal
+from pypto.backends.ascend.toolchain import FLAGS, refusal
 
 _POINTER, _INT = ctypes.c_void_p, ctypes.c_int
 _FUNCTIONS: Final = MappingProxyType(
@@ -46,7 +46,8 @@ def compile_in_process(path: Path, text: str, kernel: str, arch: str, file: str)
     """
     library = bound(path)
     with program(library, text, kernel, file) as made:
-        options = (ctypes.c_char_p * 3)(f"--npu-arch={arch}".encode(), b"-O2", b"-std=c++17")
+        flags = (f"--npu-arch={arch}", *FLAGS)
+        options = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         if code := library.aclrtcCompileProg(made, len(options), options):
             words = fetched(library, "CompileLog", made).rstrip(b"\0").decode("utf-8", "replace").strip()
             raise refusal("aclrtc", kernel, text, words or f"error {code}", file)

@@ -159,7 +159,9 @@ def placed(items: Sequence[Item], kept: set[Buffer], places: Places) -> list[Ite
 
 def changes_nothing(item: Instr) -> bool:
     """A copy of what is there already."""
-    return item.name == "Adds" and item.args[:2] == (item.args[0],) * 2 and item.args[2:3] == (0,)
+    # The zero is an integer's: to add a float's makes 0.0 of -0.0.
+    in_place = item.name == "Adds" and item.args[:2] == (item.args[0],) * 2
+    return in_place and isinstance(item.args[2], int) and item.args[2] == 0
 
 
 def instruction(item: Instr, dying: list[Buffer], places: Places) -> Instr:

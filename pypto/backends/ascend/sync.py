@@ -34,6 +34,7 @@ Path = tuple[int, ...]  # items of items that lead to a loop
 Numbers = dict[tuple[Path, Edge], range]  # of one event for each stage
 _ALL_PAIRS = frozenset((of, to) for of in PIPES for to in PIPES)
 SPARE = range(EVENTS_EACH - 1, EVENTS_EACH)  # set and waited for in one place, where all others are taken
+_ALL_WAIT = Instr("PipeBarrier", (Word("PIPE_ALL"),))
 
 
 @dataclass
@@ -172,14 +173,26 @@ def _signals(edge: Edge, numbers: Mapping[Edge, range]) -> bool:
 
 
 def _waits(order: Ordered, numbers: Mapping[Edge, range], j: int) -> Iterator[Item]:
-    for edge in (e for e in order.edges if e.wait == j and not e.is_barrier):
-        if not _signals(edge, numbers):
-            yield _event("SetFlag", edge, numbers[edge], 0)
-            yield _event("WaitFlag", edge, numbers[edge], 0)
-        else:
-            yield _event("WaitFlag", edge, numbers[edge], edge.wait_stage)
-    for unit in dict.fromkeys(e.of for e in order.edges if e.wait == j and e.is_barrier):
+    edges = [e for e in order.edges if e.wait == j]
+    at_once = [e for e in edges if not e.is_barrier and not _signals(e, numbers)]
+    yield from (_event("WaitFlag", e, numbers[e], e.wait_stage) for e in edges if _signals(e, numbers))
+    if any(map(_needs_all, at_once)):
+        yield _ALL_WAIT
+        return
+    for edge in at_once:
+        yield _event("SetFlag", edge, SPARE, 0)
+        yield _event("WaitFlag", edge, SPARE, 0)
+    for unit in dict.fromkeys(e.of for e in edges if e.is_barrier):
         yield Instr("PipeBarrier", (Word(f"PIPE_{unit}"),))
+
+
+def _needs_all(edge: Edge) -> bool:
+    """Whether what is set and waited for in one place must be a barrier of all units.
+
+    The scalar unit, which tells the others what to do, waits there and then. Another unit may still have the wait
+    before it when the event is set anew.
+    """
+    return edge.to != "S"
 
 
 def _event(name: str, edge: Edge, ids: range, stage: Scalar) -> Instr:
@@ -192,8 +205,7 @@ def _around(numbers: Numbers, name: str) -> Iterator[Item]:
         if ids != SPARE:
             yield from (_event(name, edge, range(i, i + 1), 0) for i in ids)
         elif name == "WaitFlag":
-            yield _event("SetFlag", edge, SPARE, 0)
-            yield _event("WaitFlag", edge, SPARE, 0)
+            yield _ALL_WAIT
 
 
 def _with(item: Item, parts: list[tuple[Item, ...]], inside: tuple[Ordered, ...]) -> Item:

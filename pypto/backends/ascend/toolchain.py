@@ -38,6 +38,7 @@ _HEADERS: Final = ("compiler/tikcpp/tikcfw", "tikcpp/tikcfw", "aarch64-linux/tik
     "x86_64-linux/tikcpp/tikcfw")  # fmt: skip
 LIBRARIES: Final = ("lib64", "runtime/lib64", "aarch64-linux/lib64", "x86_64-linux/lib64")
 _ASC_SINCE: Final = (8, 5)  # the first release whose bisheng takes `-x asc --npu-arch=…`
+FLAGS: Final = ("-O2", "-std=c++17", "-fwrapv")  # the language's integers wrap, which C++ leaves open
 _TIMEOUT: Final = 300
 _OLD_CORES: Final = {"dav-2201": "dav-c220", "dav-3510": "dav-c310"}
 _CORES: Final = {"vector": ("vec",), "cube": ("cube",), "mix": ("cube", "vec")}
@@ -155,7 +156,7 @@ class Toolchain:
     def commands(self, source: Path, made: Path, kind: str, arch: str) -> Iterator[list[str]]:
         """The command lines, in their order."""
         compiler = str(program(self.folder, "bisheng") or program(self.folder, "ccec"))
-        common = ["-O2", "-std=c++17", "--cce-aicore-only", "-c"]
+        common = [*FLAGS, "--cce-aicore-only", "-c"]
         if self.form == "asc":
             part = str(source.with_suffix(".o"))
             yield [compiler, "-x", "asc", f"--npu-arch={arch}", *common, str(source), "-o", part]

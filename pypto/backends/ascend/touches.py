@@ -41,8 +41,9 @@ MEANING = 48  # parts of an expression that a name stands for; a longer one is a
 ATOMIC = ("SetAtomicAdd", "SetAtomicMax", "SetAtomicMin")
 _BY_COUNT = (
     " Add Sub Max Min Mul Div And Or Not MulAddDst Axpy Adds Muls Maxs Mins LeakyRelu ShiftLeft ShiftRight Exp Ln Sqrt"
-    " Rsqrt Reciprocal Abs Relu Duplicate CreateVecIndex Cast "
+    " Rsqrt Reciprocal Abs Relu Duplicate CreateVecIndex Cast Gather "
 )
+_REPEATED = ("BinaryRepeatParams", "UnaryRepeatParams", "CopyRepeatParams")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Touch:
 
     `stage` and `start` (in bytes from the stage's begin) are None where they are not known, `bytes` where it is all
     that follows. `place` is the stage as the text has it. What is done `at_once`, nothing needs to wait for.
-    `by` is the instruction.
+    `by` is the instruction. With `teeth`, it is nothing but so many bytes (the second number) at each multiple of the
+    first one.
     """
 
     pipe: str
@@ -64,6 +66,7 @@ class Touch:
     atomic: bool = False
     at_once: bool = False
     by: str = ""
+    teeth: tuple[int, int] | None = None
 
     def bare(self, bound: frozenset[str]) -> Touch:
         """The same seen from outside of what binds some names: what depends on them is not known there."""
@@ -82,7 +85,8 @@ class Touch:
         if name in rest.names() or times == 0:  # it is also part of what is no sum
             return self
         ends = [each * value for value in (first, first + step * (times - 1))]
-        return replace(self, start=rest.plus(Linear(min(ends))), bytes=self.bytes + max(ends) - min(ends))
+        size = self.bytes + max(ends) - min(ends)
+        return replace(self, start=rest.plus(Linear(min(ends))), bytes=size, teeth=None)
 
 
 @dataclass
@@ -152,11 +156,11 @@ class Reader:
         row, pipe = row_of(instr), ""
         for i, view in enumerate(views(instr)):
             pipe = pipe or pipe_of(instr)
-            size = extent(instr, i, self)
+            size, teeth = extent(instr, i, self), teeth_of(instr, i)
             if i < row.writes:
-                yield self._touch(pipe, True, view, size, instr.name)
+                yield replace(self._touch(pipe, True, view, size, instr.name), teeth=teeth)
             if i >= row.writes or row.accumulates:
-                yield self._touch(pipe, False, view, size, instr.name)
+                yield replace(self._touch(pipe, False, view, size, instr.name), teeth=teeth)
 
     def _touch(self, pipe: str, writes: bool, view: View, size: int | None, by: str = "") -> Touch:
         offset = self.number(view.offset)
@@ -190,10 +194,40 @@ def extent(instr: Instr, number: int, reader: Reader) -> int | None:
         return view.elem.itemsize
     if instr.name == "DataCopyPad":
         return _copied(instr, view, reader)
+    if instr.name == "Gather" and number == 1:
+        return None
     if f" {instr.name} " in _BY_COUNT and form_of(instr)[-1] in ("int32_t", "uint32_t"):
         count = most(reader.meaning(_scalar(instr.args[-1])))
         return None if count is None else count * view.elem.itemsize
-    return None
+    return _strided(instr, number, reader)
+
+
+def _strided(instr: Instr, number: int, reader: Reader) -> int | None:
+    """Of an instruction on so many elements in each of so many repeats, at distances in blocks."""
+    record = instr.args[-1]
+    if form_of(instr)[-1] not in _REPEATED or len({v.elem.itemsize for v in views(instr)}) > 1:
+        return None
+    assert isinstance(record, Record)
+    half = len(record.fields) // 2
+    numbers = (*instr.args[-3:-1], record.fields[number], record.fields[half + number])
+    mask, repeats, block, step = (most(reader.meaning(_scalar(x))) for x in numbers)
+    if mask is None or repeats is None or block is None or step is None:
+        return None
+    blocks = -(-mask * views(instr)[number].elem.itemsize // BLOCK)
+    return ((blocks - 1) * block + (repeats - 1) * step + 1) * BLOCK
+
+
+def teeth_of(instr: Instr, number: int) -> tuple[int, int] | None:
+    """The bytes from one repeat to the next, and those that a repeat works on, of an operand in whole blocks."""
+    form = form_of(instr)
+    if form[-1] not in ("BinaryRepeatParams", "UnaryRepeatParams") or form[-3:-1] != ("uint64_t", "uint8_t"):
+        return None
+    *_, mask, _, how = instr.args
+    assert isinstance(how, Record)
+    step, size = how.fields[len(how.fields) // 2 + number], views(instr)[number].elem.itemsize
+    if how.fields[number] != 1 or not isinstance(step, int) or not isinstance(mask, int):
+        return None
+    return step * BLOCK, -(-mask * size // BLOCK) * BLOCK
 
 
 def _scalar(value: object) -> Scalar:
@@ -279,6 +313,10 @@ def apart(a: Touch, b: Touch) -> bool:
     between = b.start.plus(a.start, -1)
     if between.terms:
         return False
+    if a.teeth and b.teeth and a.teeth[0] == b.teeth[0]:
+        step, width = a.teeth
+        if step and width <= between.constant % step <= step - b.teeth[1]:
+            return True
     return _beyond(between.constant, a.bytes, a) or _beyond(-between.constant, b.bytes, b)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pypto.backends.ascend.blockir import (
+    Argument,
+    Assign,
     BlockKernel,
     Expr,
     If,
@@ -18,7 +20,7 @@ from pypto.backends.ascend.blockir import (
     View,
     While,
 )
-from pypto.backends.ascend.facts import all_views, items_of, names_in
+from pypto.backends.ascend.facts import all_views, assigned, items_of, names_in
 from pypto.backends.ascend.rewrite import mapped
 from pypto.ir.types import uint32
 
@@ -27,73 +29,87 @@ EVENTS = ("SetFlag", "WaitFlag")
 
 def with_turns(kernel: BlockKernel) -> BlockKernel:
     """The kernel with a `Let` for every stage that a loop uses more than once."""
-    taken = {item.name for item in items_of(kernel.body + kernel.cube_body) if isinstance(item, Let | Loop)}
+    everything = kernel.body + kernel.cube_body
+    taken = {item.name for item in items_of(everything) if isinstance(item, Let | Loop)}
     taken |= {param.name for param in kernel.params} | {buffer.name for buffer in kernel.buffers}
-    return replace(kernel, body=_named(kernel.body, taken), cube_body=_named(kernel.cube_body, taken))
+    changed = assigned(everything)
+    meanings = {x.name: x.value for x in items_of(everything) if isinstance(x, Let) and x.name not in changed}
+    turns = Turns(taken, meanings)
+    return replace(kernel, body=turns.items(kernel.body), cube_body=turns.items(kernel.cube_body))
 
 
-def _named(items: tuple[Item, ...], taken: set[str]) -> tuple[Item, ...]:
-    return tuple(_inside(item, taken) for item in items)
+@dataclass
+class Turns:
+    """`taken` are names in use, `meanings` what those stand for that never change: a stage may be told either way."""
+
+    taken: set[str]
+    meanings: dict[str, Scalar]
+
+    def items(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        return tuple(map(self.item, items))
+
+    def item(self, item: Item) -> Item:
+        match item:
+            case Loop():
+                return self.loop(item)
+            case While():
+                return replace(item, test=self.items(item.test), body=self.items(item.body))
+            case If():
+                return replace(item, body=self.items(item.body), orelse=self.items(item.orelse))
+        return item
+
+    def loop(self, loop: Loop) -> Loop:
+        body, lets = loop.body, []
+        for stage in self.stages_of(loop):
+            name = next(x for n in range(1, 99) if (x := f"turn{n if n > 1 else ''}") not in self.taken)
+            self.taken.add(name)
+            lets.append(Let(name, uint32, stage))
+            body = self.replaced(body, stage, name)
+        return replace(loop, body=(*lets, *self.items(body)))
+
+    def stages_of(self, loop: Loop) -> list[Expr]:
+        """Stages that several views or events of a loop share, computed from what is known when a round begins."""
+        found: dict[Scalar, list[Expr]] = defaultdict(list)
+        for item in items_of(loop.body):
+            stages: list[Argument] = [view.stage for view in all_views(item)]
+            stages += [_turn(item.args[1])] if isinstance(item, Instr) and item.name in EVENTS else []
+            for stage in stages:
+                if isinstance(stage, Expr):
+                    found[self.meaning(stage)].append(stage)
+        later = {item.name for item in items_of(loop.body) if isinstance(item, Let | Assign | Loop)}
+        shared = (min(same, key=lambda stage: len(str(stage))) for same in found.values() if len(same) > 1)
+        return [s for s in shared if loop.name in (used := set(names_in(s))) and used.isdisjoint(later)]
+
+    def meaning(self, value: Scalar) -> Scalar:
+        if isinstance(value, str) and value in self.meanings:
+            return self.meaning(self.meanings[value])
+        return Expr(value.op, tuple(map(self.meaning, value.args))) if isinstance(value, Expr) else value
 
 
-def _inside(item: Item, taken: set[str]) -> Item:
-    match item:
-        case Loop():
-            return _loop(item, taken)
-        case While():
-            return replace(item, test=_named(item.test, taken), body=_named(item.body, taken))
-        case If():
-            return replace(item, body=_named(item.body, taken), orelse=_named(item.orelse, taken))
-    return item
+    def replaced(self, items: tuple[Item, ...], stage: Expr, name: str) -> tuple[Item, ...]:
+        """Items with a name in a stage's place, also within events' numbers."""
+        meant = self.meaning(stage)
+
+        def number(value: Scalar) -> Scalar:
+            if not isinstance(value, Expr):
+                return value
+            return name if self.meaning(value) == meant else Expr(value.op, tuple(number(x) for x in value.args))
+
+        def event(item: Item) -> Item:
+            if isinstance(item, Instr) and item.name in EVENTS and isinstance(item.args[1], Expr):
+                return replace(item, args=(item.args[0], number(item.args[1])))
+            return item
+
+        def change(view: View) -> View:
+            return replace(view, stage=number(view.stage))
+
+        return _everywhere(mapped(items, change), event)
 
 
-def _loop(loop: Loop, taken: set[str]) -> Loop:
-    body, lets = loop.body, []
-    for stage in stages_of(loop):
-        name = next(x for n in range(1, 99) if (x := f"turn{n if n > 1 else ''}") not in taken)
-        taken.add(name)
-        lets.append(Let(name, uint32, stage))
-        body = _replaced(body, stage, name)
-    return replace(loop, body=(*lets, *_named(body, taken)))
-
-
-def stages_of(loop: Loop) -> list[Expr]:
-    """Stages that several views or events of a loop share, computed from its own variable and the number of blocks."""
-    found: Counter[Expr] = Counter()
-    for item in items_of(loop.body):
-        found.update(view.stage for view in all_views(item) if isinstance(view.stage, Expr))
-        if isinstance(item, Instr) and item.name in EVENTS and isinstance(turn := _turn(item.args[1]), Expr):
-            found[turn] += 1
-    return [
-        stage
-        for stage, times in found.items()
-        if times > 1 and loop.name in (used := set(names_in(stage))) and used <= {loop.name, "blocks"}
-    ]
-
-
-def _turn(number: object) -> object:
+def _turn(number: Argument) -> Argument:
     """The stage in the number of an event."""
     shifted = isinstance(number, Expr) and number.op == "+" and isinstance(number.args[1], int)
     return number.args[0] if isinstance(number, Expr) and shifted else number
-
-
-def _replaced(items: tuple[Item, ...], stage: Expr, name: str) -> tuple[Item, ...]:
-    """Items with a name in a stage's place, also within events' numbers."""
-
-    def number(value: Scalar) -> Scalar:
-        if value == stage:
-            return name
-        return Expr(value.op, tuple(number(x) for x in value.args)) if isinstance(value, Expr) else value
-
-    def event(item: Item) -> Item:
-        if isinstance(item, Instr) and item.name in EVENTS and isinstance(item.args[1], Expr):
-            return replace(item, args=(item.args[0], number(item.args[1])))
-        return item
-
-    def change(view: View) -> View:
-        return replace(view, stage=number(view.stage))
-
-    return _everywhere(mapped(items, change), event)
 
 
 def _everywhere(items: tuple[Item, ...], change: Callable[[Item], Item]) -> tuple[Item, ...]:

@@ -97,7 +97,7 @@ class VectorEmitter:
         """Add, Mul, Max or Min: their second operand may be a number."""
         a, b = (b, a) if a.is_scalar else (a, b)
         if not isinstance(a.at, View):
-            return Lanes(a.dtype, fold(name.lower(), total(a), total(b)))
+            return Lanes(a.dtype, fold(_OPERATORS.get(name.lower(), name.lower()), total(a), total(b)))
         result = self.run(name if isinstance(b.at, View) else f"{name}s", a.dtype, a.at, b.at)
         return integers.wrapped(self, result) if name in ("Add", "Mul") else result
 

@@ -31,7 +31,7 @@ from pypto.backends.ascend.facts import memory_reads, pipe_of, reads, scalars, v
 from pypto.backends.ascend.hazards import IN_ORDER
 from pypto.backends.ascend.instructions import PIPES
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.touches import BLOCK, Reader, extent
+from pypto.backends.ascend.touches import BLOCK, Reader, extent, teeth_of
 from pypto.ir.types import named
 
 WAYS: Final = ((3, (True,)), (3, (False,)), (4, (True, False)), (2, (False, True, True)), (1, (True,)), (0, (False,)))
@@ -48,6 +48,22 @@ class Done:
     writes: bool
     line: int
     by: str
+    teeth: tuple[int, int] | None = None  # see `Touch`
+
+    def meets(self, other: Done) -> bool:
+        """Whether the bytes of both have some in common."""
+        if not (self.first < other.last and other.first < self.last):
+            return False
+        if self.teeth is None or other.teeth is None or self.teeth[0] != other.teeth[0] or not self.teeth[0]:
+            return True
+        step, width = self.teeth
+        return not width <= (other.first - self.first) % step <= step - other.teeth[1]
+
+    def covers(self, other: Done) -> bool:
+        """Whether all bytes of the other are bytes of this one."""
+        if self.teeth is not None and (self.first, self.teeth) != (other.first, other.teeth):
+            return False
+        return self.first <= other.first and other.last <= self.last
 
 
 @dataclass
@@ -116,11 +132,11 @@ class Walk:
             return
         unit = pipe_of(item)
         self.issue(unit)
-        sizes = {id(view): extent(item, i, self.reader) for i, view in enumerate(views(item))}
+        sizes = {id(view): (extent(item, i, self.reader), teeth_of(item, i)) for i, view in enumerate(views(item))}
         for view in reads(item):
-            self.touch(item, view, unit, False, sizes[id(view)])
+            self.touch(item, view, unit, False, *sizes[id(view)])
         for view in writes(item):
-            self.touch(item, view, unit, True, sizes[id(view)])
+            self.touch(item, view, unit, True, *sizes[id(view)])
 
     def issue(self, unit: str) -> None:
         index = PIPES.index(unit)
@@ -157,20 +173,20 @@ class Walk:
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
-    def touch(self, item: Item, view: View, unit: str, is_write: bool, size: int | None) -> None:
+    def touch(self, item: Item, view: View, unit: str, is_write: bool, size: int | None,
+              teeth: tuple[int, int] | None = None) -> None:
         if unit == "S" and not isinstance(item, Instr):
             self.issue("S")
         where, first, last = self.place(view, size)
         index = PIPES.index(unit)
         by = item.name if isinstance(item, Instr) else ""
-        mine = Done(first, last, index, self.issued[index], is_write, item.line, by)
+        placed = teeth if value_of(view.offset, self.values) is not None else None
+        mine = Done(first, last, index, self.issued[index], is_write, item.line, by, placed)
         kept = []
         for done in self.memory.get(where, ()):
-            if done.first < last and first < done.last:
+            if done.meets(mine):
                 self.check(done, mine, where)
-            if not (
-                first <= done.first and done.last <= last and (is_write or (done.unit == index and not done.writes))
-            ):
+            if not (mine.covers(done) and (is_write or (done.unit == index and not done.writes))):
                 kept.append(done)
         self.memory[where] = kept if parts(item) else [*kept, mine]  # no way is taken before its condition is known
 
@@ -223,7 +239,7 @@ def value_of(value: Scalar, values: dict[str, int | None]) -> int | None:
         return known[1] if known[0] else known[2]
     if value.op == "not":
         return int(not known[0])
-    return _computed(value.op, *known)
+    return _computed(value.op, *known) if len(known) == 2 else None
 
 
 def _computed(op: str, a: int, b: int) -> int | None:

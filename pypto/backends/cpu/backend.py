@@ -49,12 +49,12 @@ class CpuBackend:
         from pypto.backends.cpu.cost import estimate, is_bounded
         from pypto.backends.cpu.lower import lower
 
-        with timed(timings, "codegen"):
+        with self.engine.warming(), timed(timings, "codegen"):
             lowered, cost = lower(function, self.target), estimate(function, self.target)
         code = self.engine.compile(lowered.text, timings)
         bounded = is_bounded(function)
         return Artifact(lowered.name, lowered.abi, lowered.scratch_bytes, cost, code, bounded, lowered.sites,
-            lowered.group)
+            lowered.group, lowered.checks)
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from pypto.backends.cpu import columns
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.kernel import Block, KernelEmitter, function, most_rows, row_blocks
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.loopir import Buffer, CellItem
 from pypto.backends.cpu.matmul import Matmul, Stay
 from pypto.backends.cpu.memory import scratch_dtype
 from pypto.backends.cpu.operands import Direct, Matrix, Span, dot_dtype, is_streamed
@@ -25,6 +26,9 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.thin import fetched_lines, is_thin, thin_blocks
 from pypto.ir.core import Op
 from pypto.ir.types import DType, int1, int32, int64
+from pypto.ops.memory import Access
+
+_ALIASED: Final = 4096  # bytes between rows that push one another out of the first-level cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class Sides:
     words: Lanes
     depth: Lanes
     base_of: dict[int, Lanes]
+    down: Lanes  # bytes from row to row of the result, and of the left side
+    apart: Lanes
 
 
 class DotEmitter:
@@ -47,7 +53,9 @@ class DotEmitter:
         self.e = e
         self.w = e.w
         self.target = target
-        self.matrix, self.scalar = partial(matrix, memory), memory.scalar
+        self.matrix, self.scalar, self.interior = partial(matrix, memory), memory.scalar, memory.interior
+        self.done: dict[CellItem, Lanes] = {}
+        self.may_store = True
         self.several = e.const(True, int1)  # programs along the first axis
         self.filled: dict[Matmul, str] = {}  # where it stands how many steps have their panels
         self.made: set[str] = set()  # functions that turn
@@ -70,21 +78,32 @@ class DotEmitter:
         right = self.operand(item.source, base_of, i) if item.source is not None else None
         depth, size = self.depth(item, left, right), self.word(item)
         panels, result = (self.nth(x, base_of, i, size) for x in (item.b, item.c))
-        sides = Sides(item, left, panels, result, self.packs.words(depth, max(1, item.words)), depth, base_of)
+        down = self.number(item.c.pitch * size)
+        if item.store is not None:
+            result, down = self.into(item, item.store, result, down)
+        sides = Sides(item, left, panels, result, self.packs.words(depth, max(1, item.words)), depth, base_of, down,
+            left.pitch)
         if right is None or not is_thin(item, self.target):
             self.packed(sides, right)
             return
-        few = self.streamed if is_streamed(item.op) else self.thin
+        few = self.streamed if is_streamed(item.op, self.target) else self.thin
         direct = self.is_whole(right, sides)
         if item.stay is not None:  # panels that other programs need, too, are worth their packing
             direct = self.e.and_(direct, self.e.xor(self.several, self.e.const(True, int1)))
         self.w.branch(direct.text, [lambda: few(sides, right), lambda: self.packed(sides, right)])
 
+    def into(self, item: Matmul, store: Op, result: Lanes, down: Lanes) -> tuple[Lanes, Lanes]:
+        """Where the result goes, and how far its rows lie apart: where it is stored, if all of the tile exists."""
+        there, access = self.matrix(Direct(store, 0, 1, False)), Access.of(store)
+        allowed = self.may_store and not is_thin(item, self.target)
+        self.done[item] = done = (self.interior(access) if allowed else None) or self.e.const(allowed, int1)
+        return self.e.select(done, there.address, result), self.e.select(done, there.pitch, down)
+
     def is_whole(self, right: Matrix, sides: Sides) -> Lanes:
         """True when all of the right side exists that is multiplied; a stream may end before its last column."""
         zero, last = self.number(0), self.number(sides.item.b.shape[-1] - 1)
         rows = self.packs.within(right.rows, zero, self.e.sub(sides.depth, self.number(1)))
-        if is_streamed(sides.item.op):
+        if is_streamed(sides.item.op, self.target):
             return self.e.and_(rows, self.e.cmp("eq", right.columns.start, zero))
         return self.e.and_(rows, self.packs.within(right.columns, zero, last))
 
@@ -108,16 +127,16 @@ class DotEmitter:
         pitch_b = self.e.binary("udiv", right.pitch, self.number(size))
         for rows, count, groups in thin_blocks(item, self.target):
             with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
-                a, pitch = self.left(sides, i, rows)
-                out = self.e.add(sides.result, self.e.mul(i, self.number(item.c.pitch * size)))
+                a, apart = self.rows(sides, i, rows)
+                out = self.e.add(sides.result, self.e.mul(i, sides.down))
                 for first, vectors, times in groups:
                     fetch = fetched_lines(item) if row == 0 and first == 0 else 0
-                    block = Block(rows, vectors, lanes, pitch, item.c.pitch, 0, self.multiplied(item), fetch=fetch)
+                    block = Block(rows, vectors, lanes, 0, self.multiplied(item), fetch=fetch)
                     start, stop, step = (str(n * lanes) for n in (first, first + vectors * times, vectors))
                     with self.w.loop(start, stop, step) as j:
                         along = self.e.mul(j, self.number(size))
                         places = a, self.e.add(right.address, along), self.e.add(out, along), a
-                        self.call(block, sides, places, pitch_b)
+                        self.call(block, replace(sides, apart=apart), places, pitch_b)
             row += rows * count
         return []
 
@@ -214,10 +233,10 @@ class DotEmitter:
         for rows, count in row_blocks(item.c.shape[-2], most_rows(self.target, item.b.panel // self.lanes(item))):
             coming = -(-rows * item.b.panel // item.b.shape[-1]) if isinstance(item.a, Direct) else 0
             with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
-                a, pitch = self.left(sides, i, rows)
-                block = replace(self.block(item, rows), pitch_a=pitch, coming=min(coming, rows))
+                a, apart = self.rows(sides, i, rows)
+                block = replace(self.block(item, rows), coming=min(coming, rows))
                 later = self.later(sides, self.e.add(i, self.number(rows)))
-                self.panelwise(sides, i, block, a, later, sides.left.pitch)
+                self.panelwise(replace(sides, apart=apart), i, block, a, later, sides.left.pitch)
             row += rows * count
 
     def lanes(self, item: Matmul) -> int:
@@ -226,13 +245,13 @@ class DotEmitter:
     def block(self, item: Matmul, rows: int) -> Block:
         """A block of so many rows, over a whole panel."""
         lanes, below = self.lanes(item), item.b.rows - 1 if item.words == 4 else 0
-        sizes = rows, item.b.panel // lanes, lanes, 0, item.c.pitch, item.b.panel
+        sizes = rows, item.b.panel // lanes, lanes, item.b.panel
         return Block(*sizes, self.multiplied(item), item.words, below)
 
     def panelwise(self, sides: Sides, i: Lanes, block: Block, a: Lanes, later: Lanes, pitch: Lanes) -> None:
         """Rows of the result, panel by panel; the last panel may be narrower. `later` rows will be copied next."""
         item, size = sides.item, self.word(sides.item)
-        out = self.e.add(sides.result, self.e.mul(i, self.number(item.c.pitch * size)))
+        out = self.e.add(sides.result, self.e.mul(i, sides.down))
         whole, rest = divmod(-(-item.b.shape[-1] // block.lanes), block.vectors)
         for first, last, vectors in ((0, whole, block.vectors), (whole, whole + 1, rest)):
             if first == last or not vectors:
@@ -244,16 +263,19 @@ class DotEmitter:
                 self.call(replace(block, vectors=vectors), sides, (a, b, c, there), pitch)
 
     def call(self, block: Block, sides: Sides, places: tuple[Lanes, ...], pitch: Lanes) -> None:
+        block = replace(block, apart=fixed(sides.apart), down=fixed(sides.down))
         self.kernels.kernel(block)
         pointers = ", ".join(f"ptr {self.packs.at(x)}" for x in places)
         fresh = "true" if sides.item.fresh else "false"
-        self.w.line(f"call void @{block.name}({pointers}, i64 {pitch.text}, i64 {sides.words.text}, i1 {fresh})")
+        numbers = f"i64 {pitch.text}, i64 {sides.down.text}, i64 {sides.words.text}, i1 {fresh}"
+        aparts = "".join(f", {self.e.mul(sides.apart, self.number(n)).typed}" for n in block.multiples)
+        self.w.line(f"call void @{block.name}({pointers}, {numbers}{aparts})")
 
     def later(self, sides: Sides, row: Lanes) -> Lanes:
         """Address of the rows that are copied after those that are multiplied: here, or further along K."""
         m, (rows, depth) = sides.left, sides.item.op.operands[0].shape[-2:]
-        along = self.e.add(m.address, self.number(depth * m.dtype.itemsize))
-        below = self.e.add(m.address, self.e.mul(row, m.pitch))
+        along, below = (self.e.add(m.address, far) for far in
+            (self.number(depth * m.dtype.itemsize), self.e.mul(row, m.pitch)))
         return self.e.select(self.e.cmp("lt", row, self.number(rows)), below, along)
 
     def left(self, sides: Sides, i: Lanes, rows: int) -> tuple[Lanes, int]:
@@ -266,6 +288,29 @@ class DotEmitter:
         assert isinstance(item.a, Buffer)
         return self.e.add(m.address, self.e.mul(i, m.pitch)), item.a.pitch // max(1, item.words)
 
+    def rows(self, sides: Sides, i: Lanes, rows: int) -> list[Lanes]:
+        """Address of a block of rows, and how many bytes they lie apart: where they are, if they can stay there."""
+        item, m, e = sides.item, sides.left, self.e
+
+        def copied() -> list[Lanes]:
+            base, pitch = self.left(sides, i, rows)
+            return [base, self.number(pitch * self.word(item))]
+
+        if not isinstance(item.a, Direct) or item.words == 4:
+            return copied()
+        last, zero = e.sub(sides.depth, self.number(1)), self.number(0)
+        stays = e.cmp("ne", e.and_(m.pitch, self.number(_ALIASED - 1)), zero)
+        stays = e.and_(stays, e.cmp("eq", e.and_(sides.depth, self.number(max(1, item.words) - 1)), zero))
+        stays = e.and_(stays, self.packs.within(m.rows, i, e.add(i, self.number(rows - 1))))
+        stays = e.and_(stays, self.packs.within(m.columns, zero, last))
+        here = [e.add(m.address, e.mul(i, m.pitch)), m.pitch]
+        return self.w.branch(stays.text, [lambda: here, copied])
+
     def multiplied(self, item: Matmul) -> DType:
         """Type of an element of the panels."""
         return int32 if item.words else dot_dtype(item.op.operands[0].dtype)
+
+
+def fixed(n: Lanes) -> int:
+    """A number that is known now; 0 where it is not."""
+    return 0 if "%" in n.text else int(n.text)

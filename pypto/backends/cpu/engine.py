@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +14,8 @@ from pypto.errors import CompilerBug
 
 _PASSES: Final = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "new_gvn", "dead_code_elimination",
     "simplify_cfg")  # fmt: skip
+
+_EMPTY: Final = "define void @empty() {\n  ret void\n}\n"
 
 
 @dataclass(slots=True)
@@ -50,6 +54,19 @@ class Engine:
         if compiling and self.machine is None:
             self.machine = self.new_machine(llvm)
         return llvm
+
+    @contextmanager
+    def warming(self) -> Iterator[None]:
+        """Beside what runs inside, LLVM compiles its first module: that takes it milliseconds, whatever is in it."""
+        if self.machine is not None:
+            yield
+            return
+        thread = threading.Thread(target=self.compile, args=(_EMPTY,))
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
 
     def new_machine(self, llvm: Any) -> Any:
         """For code near its constants: reached by one instruction, they stay in registers through loops."""

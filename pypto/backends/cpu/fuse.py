@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.cpu.loopir import Buffer, Item, Nest, Scalar, Stmt
+from pypto.backends.cpu.loopir import Buffer, CellItem, Item, Nest, Scalar, Stmt
 from pypto.backends.cpu.plan import Plan, may_alias, same_place
 from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, Leaf, is_tile, pulled, pulled_operands
 from pypto.backends.cpu.storage import Storage
@@ -47,6 +47,18 @@ class Fuser:
     def barrier(self, item: Item) -> None:
         self.close()
         self.items.append(item)
+
+    def store(self, stmt: Stmt) -> None:
+        """A store right after a cell that may do it itself; else like every other statement."""
+        n = next((n for n, item in reversed([*enumerate(self.items)]) if not is_pure(item)), -1)
+        cell = self.items[n] if n >= 0 and not self.nests else None
+        if not isinstance(cell, CellItem) or not cell.stores(stmt, self.plan):
+            self.add(stmt)
+            return
+        self.items.append(self.items.pop(n))  # the scalars between are of the store
+        self.add(stmt)
+        self.nests[-1].spare = cell
+        self.close()
 
     def scalar(self, op: Op) -> None:
         """A scalar op goes before the open nests, unless it waits for one (it may read a tile of one element)."""
@@ -202,6 +214,10 @@ class Fuser:
             return False  # other elements of it are read, from memory
         views = any(b.view_of is stmt.buffer for b in self.storage.buffers)
         return not views and all(r in ops for r in self.plan.readers[v])
+
+
+def is_pure(item: Item) -> bool:
+    return isinstance(item, Scalar) and TABLE[item.op.name].effect is Effect.PURE
 
 
 def agreement(written: IndexMap, read: IndexMap) -> int:

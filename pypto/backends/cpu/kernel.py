@@ -27,14 +27,14 @@ class Block:
     With `words`, so many numbers are multiplied at once; `below` is the row of a panel that has the sums of bytes.
     Without a `panel`, the caller says how far apart the rows of B lie, and `fetch` lines of a later one are asked for.
     With a panel, `coming` rows of the left side are asked for, that a later block will copy. `across` says that the
-    numbers of A for one step of K are neighbours, and that the pitch is that of A.
+    numbers of A for one step of K are neighbours, and that the pitch is that of A; else rows of A lie `apart` bytes
+    apart, and those of C `down`. Where these are 0, callers give them: of A odd multiples, so that all of its rows are
+    addressed from one pointer, and no register is spilled.
     """
 
     rows: int
     vectors: int
     lanes: int
-    pitch_a: int
-    pitch_c: int
     panel: int
     dtype: DType
     words: int = 0
@@ -42,11 +42,18 @@ class Block:
     fetch: int = 0
     coming: int = 0
     across: bool = False
+    apart: int = 0
+    down: int = 0
 
     @property
     def name(self) -> str:
-        sizes = self.rows, self.vectors * self.lanes, self.pitch_a, self.pitch_c, self.panel, self.words, self.below
-        return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, self.fetch, self.coming))) + "_across" * self.across
+        sizes = self.rows, self.vectors * self.lanes, self.panel, self.words, self.below
+        more = self.fetch, self.coming, self.apart, self.down
+        return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more))) + "_across" * self.across
+
+    @property
+    def multiples(self) -> list[int]:
+        return [] if self.across or self.apart else list(range(1, self.rows, 2))
 
     @property
     def result(self) -> DType:
@@ -78,13 +85,16 @@ class KernelEmitter:
         if block.name in self.made:
             return
         self.made.add(block.name)
-        args = "ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr %later, i64 %pitch, i64 %depth, i1 %fresh"
+        args = "ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr %later, i64 %pitch, i64 %down, i64 %depth"
+        args += ", i1 %fresh" + "".join(f", i64 %apart{n}" for n in block.multiples)
         with function(self.w, f"internal void @{block.name}({args}) noinline nounwind"):
             kind = llvm_type(block.result, block.lanes)
             cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
             slots = {cell: self.w.slot(kind) for cell in cells}
+            downs = [self.w.raw(f"mul i64 {block.down or '%down'}, {r}") for r in range(block.rows)]
+            rows = [self.w.raw(f"getelementptr i8, ptr %c, i64 {down}") for down in downs]
             for r, v in cells:
-                place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
+                place = self.at(rows[r], v * block.lanes, block)
                 old = Lanes(self.load(kind, place), block.result, block.lanes, self.w.depth)
                 self.w.line(f"store {self.begun(block, old, v).typed}, ptr {slots[r, v]}")
             whole = self.w.raw(f"and i64 %depth, {-_UNROLL}")
@@ -94,8 +104,7 @@ class KernelEmitter:
             self.steps(block, slots, whole, "%depth", 1)
             for r, v in cells:
                 total = self.w.raw(f"load {kind}, ptr {slots[r, v]}")
-                place = self.at("%c", r * block.pitch_c + v * block.lanes, block)
-                self.w.line(f"store {kind} {total}, ptr {place}, align {self.align(block)}")
+                self.w.line(f"store {kind} {total}, ptr {self.at(rows[r], v * block.lanes, block)}, align 4")
 
     def steps(self, block: Block, slots: dict[tuple[int, int], str], first: str, last: str, unroll: int,
               later: Sequence[str] = ()) -> None:
@@ -120,7 +129,8 @@ class KernelEmitter:
         align = self.align(block) if block.panel else block.dtype.itemsize
         row = [Lanes(self.load(kind, p, align), block.dtype, block.lanes, self.w.depth) for p in places]
         for r in range(block.rows):
-            element = self.load(llvm_type(block.dtype, 1), self.element(block, left, r, k))
+            align = block.dtype.itemsize // max(1, block.words)
+            element = self.load(llvm_type(block.dtype, 1), self.element(block, left, r, k), align)
             factor = self.e.splat(Lanes(element, block.dtype, 1, self.w.depth), block.lanes)
             for v, b in enumerate(row):
                 result = llvm_type(block.result, block.lanes)
@@ -130,7 +140,10 @@ class KernelEmitter:
     def element(self, block: Block, left: str, r: int, k: int) -> str:
         """A number of A, some rows down and some steps on."""
         if not block.across:
-            return self.at(left, r * block.pitch_a + k, block)
+            times = max(1, r & -r)
+            odd = block.apart * (r // times) or f"%apart{r // times}"
+            down = self.w.raw(f"mul i64 {odd}, {times}") if r else "0"
+            return self.at(self.w.raw(f"getelementptr i8, ptr {left}, i64 {down}"), k, block)
         after = self.w.raw(f"mul i64 %pitch, {k}")
         return self.at(self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {left}, i64 {after}"), r, block)
 

@@ -22,17 +22,18 @@ def buffer_text(b: Buffer) -> str:
 def print_items(items: list[Item], indent: str, places: bool) -> list[str]:
     lines: list[str] = []
     for item in items:
+        place = f"  # {item.op.loc.user.line}" if places and not isinstance(item, Nest) else ""
         if isinstance(item, Nest):
             lines.append(f"{indent}nest" + (f" sharing {item.shared}" if item.shared else ""))
             for body in item.bodies:
                 texts = (stmt_text(s) + (f"  # {s.does.loc.user.line}" if places else "") for s in body)
                 lines += [f"{indent}  {'| ' if i else '- '}{text}" for i, text in enumerate(texts)]
         elif isinstance(item, Control):
-            lines.append(f"{indent}{item.op.name}")
+            lines.append(f"{indent}{item.op.name}{place}")
             for region in item.regions:
                 lines += [f"{indent}  region", *print_items(region, indent + "    ", places)]
         else:
-            lines.append(indent + (f"scalar {item.op.name}" if isinstance(item, Scalar) else str(item)))
+            lines.append(indent + (f"scalar {item.op.name}" if isinstance(item, Scalar) else str(item)) + place)
     return lines
 
 

@@ -133,6 +133,7 @@ class Nest:
 
     bodies: list[list[Stmt]]
     shared: int = 0
+    spare: CellItem | None = None  # what may have done all of it already, as is known when a program runs
 
     @property
     def stmts(self) -> list[Stmt]:
@@ -144,6 +145,10 @@ class CellItem:
     """What a structural cell makes of its op, to be emitted by itself."""
 
     op: Op
+
+    def stores(self, stmt: Stmt, plan: Any) -> bool:
+        """Whether it can store its result itself, as the statement of a plan would."""
+        return False
 
     @property
     def is_shared(self) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from pypto.backends.base import Slot
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.cells import atomics, used
+from pypto.backends.cpu.checks import checks_of, guarded
 from pypto.backends.cpu.convert import from_memory
+from pypto.backends.cpu.early import find
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.legalize import legalize
@@ -19,13 +22,13 @@ from pypto.backends.cpu.merging import Merged, merge, taken
 from pypto.backends.cpu.nest import NestEmitter
 from pypto.backends.cpu.outline import LARGE, PART, Outliner, parts, weight
 from pypto.backends.cpu.plan import REDUCTIONS
-from pypto.backends.cpu.prefetch import asking
+from pypto.backends.cpu.prefetch import asking, level
 from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import Timer, walk
 from pypto.backends.cpu.writer import Carried, Writer
-from pypto.backends.sites import Site
+from pypto.backends.sites import Check, Site
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64
 from pypto.ops.row import Effect
@@ -50,38 +53,44 @@ class Lowered:
     schedule: Schedule
     sites: tuple[Site, ...] = ()
     group: int = 1
+    checks: tuple[Check, ...] = ()
 
 
-def lower(function: Function, target: CpuTarget) -> Lowered:
-    merged = merge(function)
-    function = legalize(merged.function, target)
+def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
+    merged = merge(function, target)
+    function = guarded(legalize(merged.function, target))
     schedule = make_schedule(function, target)
-    return FunctionEmitter(function, schedule, target, merged).run()
+    return (emitter or FunctionEmitter)(function, schedule, target, merged).run()
 
 
 @dataclass
 class FunctionEmitter:
-    """Emits one kernel function."""
+    """Emits one kernel function; one that emits more about it derives from this and from `NestEmitter`."""
 
     function: Function
     schedule: Schedule
     target: CpuTarget
     merged: Merged
+    nest_emitter: ClassVar[type[NestEmitter]] = NestEmitter
     writer: Writer = field(default_factory=Writer)
     env: dict[Value, Lanes] = field(default_factory=dict)
     slots: dict[Slot, Lanes] = field(default_factory=dict)
     bases: dict[int, Lanes] = field(default_factory=dict)
+    done: dict[CellItem, Lanes] = field(default_factory=dict)  # whether it has done what a nest is there for
 
     def __post_init__(self) -> None:
         self.e = LaneEmitter(self.writer, self.target)
-        self.nests = NestEmitter(self.e, self.function, self.env, self.schedule.of, self.base)
+        self.nests = self.nest_emitter(self.e, self.function, self.env, self.schedule.of, self.base)
         self.memory = AccessEmitter(self.e, self.env.__getitem__)
         self.cells = {name: cell.emitter(self) for name, cell in used(self.function).items()}
         if self.function.attrs.get("profile"):
             self.nests.timer = Timer(self.e, self.schedule, self.nests.ops)
         self.timer = self.nests.timer
+        self.checks = self.nests.checks = checks_of(self)
         self.outliner = Outliner(self.writer, self.function.name, self.env, {})
         self.is_large = weight(self.schedule.items) > LARGE and not self.function.attrs.get("profile")
+        self.early = None if {"profile", "checked"} & self.function.attrs.keys() else find(self)
+        self.here: list[Lanes] = []  # the program's number, and the grid's sizes
         self.ids: list[Lanes] = []
         self.counts: list[Lanes] = []
 
@@ -93,37 +102,47 @@ class FunctionEmitter:
         for buffer in self.schedule.buffers:
             self.bases[buffer.id] = self.e.add(own, self.e.const(buffer.offset, int64)) if buffer.offset else own
         self.timer.enter(own, self.schedule.scratch_bytes)
+        self.checks.enter()
         self.parameters()
         step = "%" + w.name("step") if self.merged.most > 1 else "1"
-        with w.loop("%first", "%last", step, forward=True) as program:
-            plane = self.e.mul(grid[0], grid[1])
-            ids = [self.e.binary("urem", program, grid[0]),
-                self.e.binary("urem", self.e.binary("udiv", program, grid[0]), grid[1]),
-                self.e.binary("udiv", program, plane)]
+        handed = self.early.begin() if self.early is not None else ()
+        with w.loop("%first", "%last", step, carried=handed, forward=True) as program:
+            self.here = [program, *grid]
+            ids = self.places(program)
             self.ids = [self.e.convert(v, int32) for v in ids]
             self.counts = [self.e.convert(v, int32) for v in grid]
-            self.nests.programs = self.e.mul(plane, grid[2])
+            self.nests.programs = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2])
             if self.merged.most > 1:
                 self.counts[self.merged.axis] = taken(self.e, self.merged, step, program, ids, grid)
             nests = [item for item in self.schedule.items if isinstance(item, Nest)]
             self.nests.asking = asking(nests, self.nests.ops)
+            self.nests.asked_to = level(self.nests.asking, self.schedule.scratch_bytes)
             if all(isinstance(item, Nest | Scalar) for item in self.schedule.items):
                 self.nests.live.read_by(stmt for nest in nests for stmt in nest.stmts)
+            self.checks.program(program)
             for cell in self.cells.values():
                 cell.begin(program, ids, grid)
             shared = (*self.ids, *self.counts, self.nests.programs, *self.slots.values(), *self.bases.values())
-            self.outliner.known |= {"%last": "i64", **{x.text: x.type for x in shared}}
+            self.outliner.known |= {"%last": "i64", **{x.text: x.type for x in shared}, **self.checks.known}
             with self.timer.program(program, self.function.loc):
                 self.items(self.schedule.items)
         if self.nests.streams:  # such stores are ordered with nothing that follows
             w.line("fence seq_cst")
         w.line("ret void")
+        self.checks.finish()
         header = f"void @{self.function.name}(i64 %first, i64 %last, i64 %thread, ptr noalias %args) #0"
         w.finish_function(header, w.frames[0].lines)
         tail = f"attributes #0 = {{ nounwind {self.target.attributes} }}\n!0 = !{{i32 1}}\n"
         needed, sites = self.timer.with_area(self.schedule.scratch_bytes), tuple(self.timer.sites)
-        text = f"{w.text()}{self.timer.text()}{tail}"
-        return Lowered(text, self.function.name, tuple(self.slots), needed, self.schedule, sites, self.group)
+        text = f"{w.text()}{self.timer.text()}{self.checks.text()}{tail}"
+        return Lowered(text, self.function.name, tuple(self.slots), needed, self.schedule, sites, self.group,
+            self.checks.found)
+
+    def places(self, program: Lanes) -> list[Lanes]:
+        """Where in the grid a program is."""
+        e, (_, first, second, _) = self.e, self.here
+        return [e.binary("urem", program, first), e.binary("urem", e.binary("udiv", program, first), second),
+            e.binary("udiv", program, e.mul(first, second))]
 
     def base(self, buffer: Buffer) -> Lanes:
         return self.bases[buffer.id]
@@ -140,7 +159,10 @@ class FunctionEmitter:
 
     def argument(self, kind: str, arg: Value, dim: int = 0, dtype: DType = int64) -> Lanes:
         """A slot of the argument block, loaded once at the entry."""
-        slot = Slot(kind, arg.hint, dim, dtype)
+        return self.slot_of(Slot(kind, arg.hint, dim, dtype))
+
+    def slot_of(self, slot: Slot) -> Lanes:
+        dtype = slot.dtype
         if slot not in self.slots:
             pointer = self.writer.raw(f"getelementptr i64, ptr %args, i64 {FIXED_SLOTS + len(self.slots)}", 0)
             loaded = self.writer.instr(f"load {memory_type(dtype)}, ptr {pointer}", dtype, 1, 0)
@@ -152,19 +174,24 @@ class FunctionEmitter:
     def items(self, items: list[Item]) -> None:
         once = items is self.schedule.items
         if not self.is_large or weight(items) <= PART:
-            self.in_order(items, once)
+            self.in_order(items, once, id(items))
             return
         for part in parts(items):
-            self.outliner.run(functools.partial(self.in_order, part, once))
+            self.outliner.run(functools.partial(self.in_order, part, once, id(items)))
+            self.checks.after_part()
 
-    def in_order(self, items: Sequence[Item], once: bool) -> None:
+    def in_order(self, items: Sequence[Item], once: bool, region: int) -> None:
         for item in items:
+            self.checks.ready(region)
             with self.timer.site(item):
                 self.item(item, once)
+        self.checks.ready(region)
 
     def item(self, item: Item, once: bool) -> None:
-        if isinstance(item, Nest):
-            self.nests.emit(item, once)
+        if isinstance(item, Nest) and item.spare is not None:
+            self.writer.branch(self.done[item.spare].text, [list, lambda: self.nests.emit(item, once)])
+        elif isinstance(item, Nest):
+            (self.early or self.nests).emit(item, once)
         elif isinstance(item, CellItem):
             self.cells[item.op.name].emit(item)
         elif isinstance(item, Scalar):
@@ -173,9 +200,10 @@ class FunctionEmitter:
             self.control(item)
 
     def scalar(self, op: Op) -> None:
-        """An op on scalars, in program order. Asserts and prints are the interpreter's, and checked mode's."""
+        """An op on scalars, in program order. Prints are the interpreter's."""
         if op.name == "store":
             pointer, value, *mask = (self.env[v] for v in op.operands)
+            self.checks.element(op, pointer, mask[0] if mask else None)
             self.memory.store_scalar(value, pointer, mask[0] if mask else None)
         elif op.results:
             self.env[op.results[0]] = self.scalar_result(op)
@@ -190,10 +218,12 @@ class FunctionEmitter:
         if op.name in REDUCTIONS and not is_tile(op.operands[0]):  # a scalar is its own sum
             return self.env[op.operands[0]]
         if TABLE[op.name].effect is Effect.ATOMIC:
-            return atomics()(self.e, op, [self.env[v] for v in op.operands])
+            self.checks.atomic(op, operands := [self.env[v] for v in op.operands])
+            return atomics()(self.e, op, operands)
         if op.name == "load":
             pointer, *rest = (self.env[v] for v in op.operands)
             mask, other = (*rest, None, None)[:2]
+            self.checks.element(op, pointer, mask)
             return self.memory.load_scalar(pointer, op.results[0].dtype, mask, other, self.writer.depth)
         if any(map(is_tile, op.operands)):  # a tile of one element under no dimensions is that element
             with self.writer.based():
@@ -238,6 +268,7 @@ class FunctionEmitter:
 
     def for_loop(self, item: Control) -> None:
         op, region = item.op, item.op.regions[0]
+        self.checks.loop(item)
         start, end, step = (self.env[v] for v in op.operands[:3])
         phis = self.carried(op.operands[3:], region.args[1:])
         with self.writer.loop(start.text, end.text, step.text, start.dtype, tuple(phis)) as index:

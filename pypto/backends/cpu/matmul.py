@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pypto.backends.cpu.loopir import Buffer, CellItem
+from pypto.backends.cpu.loopir import Buffer, CellItem, Stmt
+from pypto.backends.cpu.memory import memory_dtype
 from pypto.backends.cpu.operands import Direct
+from pypto.backends.cpu.plan import Plan, may_alias
+from pypto.backends.cpu.pull import is_tile
 from pypto.ir.core import Op
+from pypto.ops.memory import Access
+from pypto.passes.pattern import constant_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,21 @@ class Matmul(CellItem):
     turned: bool = False
     fresh: bool = False
     stay: Stay | None = None  # where the panels outlast a program
+    store: Op | None = None  # that it does itself where all of the tile exists
+
+    def stores(self, stmt: Stmt, plan: Plan) -> bool:
+        """True for a plain store of whole panels, which writes nothing that is multiplied and needs no checks."""
+        if plan.function.attrs.get("checked"):
+            return False
+        access, value = Access.of(stmt.does), self.op.results[0]
+        plain = access.value is value and access.mask is None and not is_tile(access.base) and len(value.shape) == 2
+        if not plain or not self.fresh or len(plan.uses[value]) > 1 or value.shape[-1] % self.b.panel:
+            return False
+        sides = [side for side in (self.a, self.source) if isinstance(side, Direct)]
+        apart = not any(side.turned or may_alias(plan.function, side.load, stmt.does) for side in sides)
+        if apart and constant_of(access.strides[-1]) == 1 and memory_dtype(value.dtype) == self.c.elem:
+            self.store = stmt.does
+        return self.store is not None
 
     @property
     def is_shared(self) -> bool:

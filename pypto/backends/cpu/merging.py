@@ -15,6 +15,7 @@ from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.operands import direct_of, is_streamed, matching
 from pypto.backends.cpu.pull import plain_reshape
+from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int32, int64
@@ -24,7 +25,7 @@ from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_of
 
-_COLUMNS: Final = 2048
+_COLUMNS: Final = 1024
 _SUMS: Final = ("cast", "add", "sub", "mul")
 
 
@@ -40,9 +41,11 @@ class Merged:
     most: int = 1
 
 
-def merge(function: Function) -> Merged:
-    """The function, its programs merged where that is right and pays."""
-    widths = {op.operands[1].shape[-1] for op in function.walk() if op.name == "dot" and pays(op)}
+def merge(function: Function, target: CpuTarget) -> Merged:
+    """The function, its programs merged where that is right and pays; checks are about single programs."""
+    if function.attrs.get("checked"):
+        return Merged(function)
+    widths = {op.operands[1].shape[-1] for op in function.walk() if op.name == "dot" and pays(op, target)}
     if len(widths) != 1 or 2 * min(widths) > _COLUMNS:
         return Merged(function)
     for axis in range(3):
@@ -66,9 +69,9 @@ def taken(e: LaneEmitter, merged: Merged, step: str, program: Lanes, ids: Sequen
     return e.convert(e.add(ids[axis], count), int32)
 
 
-def pays(dot: Op) -> bool:
+def pays(dot: Op, target: CpuTarget) -> bool:
     found = direct_of(dot.operands[1])
-    return found is not None and not found[0].turned and is_streamed(dot)
+    return found is not None and not found[0].turned and is_streamed(dot, target)
 
 
 @dataclass

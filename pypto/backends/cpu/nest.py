@@ -15,10 +15,9 @@ from pypto.backends.cpu.live import Live, same
 from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
 from pypto.backends.cpu.memory import Chunk, all_of, scratch_dtype
 from pypto.backends.cpu.parts import Part, block_parts, lane_parts, lanes_of
-from pypto.backends.cpu.plan import root
 from pypto.backends.cpu.pull import IndexMap, is_tile
 from pypto.backends.cpu.reductions import Accumulator, Partial, finished, joining
-from pypto.backends.cpu.stream import past_caches
+from pypto.backends.cpu.stream import past_caches, reads
 from pypto.backends.cpu.timing import Timer, Untimed
 from pypto.backends.cpu.values import ValueEmitter
 from pypto.backends.cpu.writer import Carried
@@ -43,15 +42,16 @@ class NestEmitter(ValueEmitter):
         self.programs = e.const(0, int64)  # of the whole grid
         self.streaming: Lanes | None = None  # condition under which the nest's stores go past the caches
         self.streams = False  # some store of the kernel may
-        self.read = {root(op.operands[0]) for op in function.walk() if op.name in ("tile_load", "load")}
+        self.read, self.loaded = reads(function)
         self.asking: dict[Op, Nest] = {}  # where a load asks for what the next program will load
         self.parts: list[Part] = []  # of the running body's lanes, with its reductions, and those that have ended
         self.running: dict[Stmt, list[Accumulator]] = {}
         self.done: list[Lanes] = []
         self.joining = joining  # how the running version joins partial results
+        self.most: dict[Stmt, int] = {}  # registers per chunk of the bodies that begin with these
         self.rough = False  # tiles of the nest may exist in part, not only as a whole
 
-    def emit(self, nest: Nest, once: bool = False) -> None:
+    def emit(self, nest: Nest, once: bool = False) -> list[Lanes]:
         """All versions of a nest: with masks at the edges, without inside, streaming for outputs beyond the caches.
 
         `once` says that a program runs the nest once, so that its stores and the grid tell how much it writes.
@@ -63,7 +63,7 @@ class NestEmitter(ValueEmitter):
         self.stores = [s.does for s in stmts if s.kind == "store"]
         with self.w.based():
             inside = all_of(self.e, map(self.memory.interior, accesses))
-            self.streaming = past_caches(self.memory, self.stores, self.read, self.programs) if once else None
+            self.streaming = past_caches(self) if once else None
         known = [(n, self.memory.known(a, d)) for a in accesses for d, n in enumerate(a.shape)]
         self.rough = any(n > 1 and not whole for n, whole in known)
         if inside is None or any(whole is False for _, whole in known):
@@ -74,6 +74,7 @@ class NestEmitter(ValueEmitter):
             results = self.w.branch(inside.text, [lambda: self.version(nest, False), lambda: self.version(nest, True)])
         finals = [s.does.results[0] for s in stmts if s.kind in ("reduce", "arg") and s.buffer is None]
         self.env.update(zip(finals, results, strict=True))
+        return []
 
     def versions(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
         """The body; where it may store past the caches, both ways."""
@@ -139,12 +140,14 @@ class NestEmitter(ValueEmitter):
     def registers(self, body: list[Stmt]) -> int:
         """Registers per chunk: several hide latencies, but much that is computed at once has enough to do in few.
 
-        So have stores that take turns with reductions: from memory, fewer lines at a time are faster.
+        So has mathematics where registers are few, or beside other statements, where it would take long to compile. So
+        have stores that take turns with reductions: from memory, fewer lines at a time are faster.
         """
         kinds = {s.kind for s in body}
-        if len(body) > _MUCH or "scan" in kinds:
-            return 1
-        return 2 if kinds >= {"store", "reduce"} or any(TABLE[op.name].ulp for s in body for op in self.ops(s)) else 4
+        if body[0] in self.most or len(body) > _MUCH or "scan" in kinds:
+            return self.most.get(body[0], 1)
+        long = any(TABLE[op.name].ulp for s in body for op in self.ops(s))
+        return 2 if kinds >= {"store", "reduce"} or (long and (len(body) > 1 or self.e.target.registers < 32)) else 4
 
     def loops(self, body: list[Stmt], at: Chunk) -> None:
         """Open the next loop; reductions begin before their first loop and end after it."""
@@ -231,6 +234,7 @@ class NestEmitter(ValueEmitter):
     def one_by_one(self, stmt: Stmt, at: Chunk) -> None:
         operands = [self.operand(v, stmt.does, stmt.index, at) for v in stmt.does.operands]
         if stmt.kind == "atomic":
+            self.checks.atomic(stmt.does, operands)
             self.write_chunk(atomics()(self.e, stmt.does, operands), stmt.into, stmt.index, at)
         else:
             histograms()(self.memory, stmt.into, self.base(stmt.into), at, *operands)
@@ -255,6 +259,7 @@ class NestEmitter(ValueEmitter):
         assert access.value is not None
         value, mask = self.value(access.value, stmt.index, at), self.optional(access.mask, op, stmt.index, at)
         base = self.operand(access.base, op, stmt.index, at)
+        self.checks.lanes(op, base, stmt.index, at, mask)
         self.memory.store_tile(access, access.value.dtype, base, stmt.index, at, value, mask)
 
     def accumulate(self, stmt: Stmt, at: Chunk, accumulators: list[Accumulator]) -> None:

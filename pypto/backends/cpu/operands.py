@@ -39,10 +39,11 @@ def words_of(op: Op, target: CpuTarget) -> int:
     return per if per > 1 and depth >= 16 and depth % per == 0 else 0  # less is not worth the packing
 
 
-def is_streamed(dot: Op) -> bool:
-    """True when so few rows are multiplied that B is read row by row."""
-    *stack, rows, _ = dot.results[0].shape
-    return not stack and rows <= _STREAMED_ROWS
+def is_streamed(dot: Op, target: CpuTarget) -> bool:
+    """True when so few rows are multiplied, number by number, that B is read row by row."""
+    (a, b), (*stack, rows, _) = dot.operands[:2], dot.results[0].shape
+    plain = a.dtype == b.dtype == dot_dtype(a.dtype) and not words_of(dot, target)
+    return plain and not stack and rows <= _STREAMED_ROWS
 
 
 def joined_bytes(a: Value, b: Value, target: CpuTarget) -> int:

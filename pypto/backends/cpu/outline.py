@@ -86,6 +86,9 @@ class Outliner:
         for n, x in enumerate(made.values()):
             last = w.raw(f"insertvalue {result} {last}, {x.typed}, {n}")
         w.line(f"ret {result} {last}" if made else "ret void")
+        if any("label %leave" in line for line in w.frames[-1].lines):
+            w.label("leave")
+            w.line(f"ret {result} poison" if made else "ret void")
         lines, self.count = w.frames[-1].lines, self.count + 1
         used = [n for n in dict.fromkeys(_NAME.findall("\n".join(lines))) if n in self.known and n not in defined]
         taken = ", ".join(f"{self.known[n]} {n}" for n in used)

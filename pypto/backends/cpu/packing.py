@@ -30,7 +30,8 @@ _SIGN = -128  # what makes a signed byte an unsigned one
 
 def matrix(memory: AccessEmitter, source: Direct) -> Matrix:
     """Where a dot reads an operand of its own."""
-    e, access, dtype = memory.e, Access.of(source.load), memory_dtype(source.load.results[0].dtype)
+    e, access = memory.e, Access.of(source.load)
+    dtype = memory_dtype((access.value or source.load.results[0]).dtype)
     strides, size = [memory.scalar(s) for s in access.strides], e.const(dtype.itemsize, int64)
     first = memory.offset(list(zip(map(memory.scalar, access.offsets), strides, strict=True)))
     rows, columns = span(memory, access, source.rows), span(memory, access, source.columns)

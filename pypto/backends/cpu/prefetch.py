@@ -1,10 +1,11 @@
-"""What the next program will load, fetched into the second-level cache while this one computes.
+"""What the next program will load, fetched while this one computes: into the first-level cache where it has room.
 
 The hardware follows a stream within a page; the rows of the next program mostly begin in another one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from pypto.backends.cpu.access import AccessEmitter
 
 LINE: Final = 64  # bytes of a cache line
+NEAR, FAR = 3, 2  # the first-level cache, the second
+ROOM: Final = 20 << 10  # bytes that a program may keep and ask for in a first level of 32 KB or more
 Terms = list[tuple[Value | None, int]]  # a sum of scalars (None is 1), each times a number
 
 
 def fetch(w: Writer, line: str, near: int) -> None:
-    """Have a cache line fetched, whether it exists or not: 3 is the first level, 2 the second."""
+    """Have a cache line fetched to a level, whether it exists or not."""
     w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", "0"), ("i32", str(near)), ("i32", "1")))
 
 
@@ -94,7 +97,15 @@ def asking(nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]) -> dict[Op, N
     return {op: nest for op, nest in found if op.name == "tile_load"}
 
 
-def prefetch(memory: AccessEmitter, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk) -> None:
+def level(loads: Iterable[Op], kept: int) -> int:
+    """The cache that takes what loads ask for, beside so many bytes that a program keeps."""
+    tiles = [op.results[0] for op in loads if moves(Access.of(op))]
+    asked = sum(math.prod(v.shape) * memory_dtype(v.dtype).itemsize for v in tiles)
+    return NEAR if asked + kept <= ROOM else FAR
+
+
+def prefetch(memory: AccessEmitter, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk,
+             to: int) -> None:
     """Ask for what the next program will load in place of this chunk."""
     e, w, (first, step) = memory.e, memory.w, memory.place_of(access, base, index, at)
     size, terms = memory_dtype(elem).itemsize, moves(access)
@@ -105,4 +116,4 @@ def prefetch(memory: AccessEmitter, access: Access, elem: DType, base: Lanes, in
         first = memory.sum(first, memory.product(by, e.const(count, int64)))
     pointer, _ = memory.pointer(base, first, elem)
     for start in range(0, at.width * size, LINE):
-        fetch(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), 2)
+        fetch(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), to)

@@ -63,13 +63,14 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
         if isinstance(left, Direct) and left.turned:
             shape = a.shape[-1], storage.lanes(a.tile.elem)
         block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
-    fuser.barrier(Matmul(op, left, panels, c, per, block, source, turned, fresh, keep(plan, op, source, panels)))
+    fuser.barrier(Matmul(op, left, panels, c, per, block, source, turned, fresh,
+        keep(plan, op, source, panels, storage.target)))
 
 
-def keep(plan: Plan, op: Op, source: Buffer | Direct | None, panels: Buffer) -> Stay | None:
+def keep(plan: Plan, op: Op, source: Buffer | Direct | None, panels: Buffer, target: CpuTarget) -> Stay | None:
     """Room for the panels of all steps, where other programs can use them, too."""
     size = panels.elements * item_bytes(panels.elem)
-    if not isinstance(source, Direct) or (is_streamed(op) and not source.turned):
+    if not isinstance(source, Direct) or (is_streamed(op, target) and not source.turned):
         return None
     found = stay(plan, op, source, size)
     if found is not None:
@@ -144,7 +145,9 @@ class Products:
 
     def emit(self, item: CellItem) -> None:
         assert isinstance(item, Matmul)
+        self.dots.may_store = not self.function.is_large  # the nest in its place could be in another part
         self.dots.emit(item, self.function.bases)
+        self.function.done.update(self.dots.done)
 
 
 emitter = Products

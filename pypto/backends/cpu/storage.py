@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.operands import is_joined
@@ -14,6 +15,7 @@ from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import DType, PtrType
 from pypto.passes.carried import LAYOUTS, carried, initial, yields
 
+_ALIASED: Final = 2048  # bytes between rows that would push one another out of the first-level cache
 _STAGGER = 64 * 9  # buffers of 4 KB multiples would otherwise hit the same cache sets
 
 
@@ -70,8 +72,11 @@ def make_storage(plan: Plan, target: CpuTarget) -> Storage:
         members = storage.group[v]
         spans = [lifetime(plan, m) for m in members]
         start, end = min(s for s, _ in spans), max(e for _, e in spans)
-        buffer = storage.new(v.tile.elem, v.shape, start, end, whole_rows=any(is_product(plan, m) for m in members),
+        summed = any(is_product(plan, m) for m in members)
+        buffer = storage.new(v.tile.elem, v.shape, start, end, whole_rows=summed,
             compact=any(is_joined(plan, m, target) for m in members))
+        if summed and buffer.pitch * item_bytes(v.tile.elem) % _ALIASED == 0:
+            buffer.sizes[-1] += storage.lanes(v.tile.elem)
         if any(m.op is not None and m.op.name == "sort_keys" for m in members):
             buffer.sizes[-1] = max(storage.lanes(v.tile.elem), 1 << (v.shape[-1] - 1).bit_length())
         storage.of.update(dict.fromkeys(members, buffer))

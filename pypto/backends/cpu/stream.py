@@ -1,7 +1,8 @@
-"""Stores past the caches, for outputs that are larger than the last level.
+"""Stores past the caches, for launches that move more than the last level holds.
 
-Registers leave in pieces of 16 bytes, to which numpy aligns its arrays. To store whole registers, rows cut along their
-lines, was tried: beside loads it is slower, at most of the places that arrays can have in relation to each other.
+Nobody would find the output there: what is loaded for the next programs pushes it out, and to write through the caches
+would fetch it first. Registers leave in pieces of 16 bytes, to which numpy aligns its arrays. To store whole registers,
+rows cut along their lines, was tried, with ends in such pieces and through the caches: beside loads it is no faster.
 """
 
 from __future__ import annotations
@@ -10,25 +11,52 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.memory import STREAM_ALIGN, all_of
+from pypto.backends.cpu.memory import STREAM_ALIGN, all_of, memory_dtype
 from pypto.backends.cpu.plan import root
-from pypto.backends.cpu.prefetch import LINE
+from pypto.backends.cpu.prefetch import LINE, slope
 from pypto.backends.cpu.pull import is_tile
-from pypto.ir.core import Op, Value
+from pypto.ir.core import Function, Value
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.access import AccessEmitter
+    from pypto.backends.cpu.nest import NestEmitter
 
 _LONG_ROW: Final = 2048  # bytes
+_WIDE: Final = 4  # bytes of an element
 
 
 def stored_bytes(access: Access) -> int:
     """Of one element."""
     assert access.value is not None
     return access.value.dtype.itemsize
+
+
+def reads(function: Function) -> tuple[set[Value | None], int]:
+    """Arrays that are read, and bytes that a program loads of those of which others load other parts.
+
+    Products load the same again and again: their bytes are left out.
+    """
+    ops = list(function.walk())
+    most: dict[Value | None, int] = {}
+    for op in function.body.ops:
+        loaded = Access.of(op) if op.name == "tile_load" else None
+        if loaded is not None and any(slope(v) != [] for v in (loaded.base, *loaded.offsets)):
+            size = math.prod(loaded.shape) * memory_dtype(op.results[0].tile.elem).itemsize
+            most[root(loaded.base)] = max(size, most.get(root(loaded.base), 0))
+    many = any(op.name == "dot" for op in ops)
+    return {root(op.operands[0]) for op in ops if op.name in ("tile_load", "load")}, 0 if many else sum(most.values())
+
+
+def moved_bytes(access: Access, loaded: int) -> int:
+    """What a program stores there, and what it loads.
+
+    Narrow elements fill a line so slowly that its pieces leave one by one: they stay in the caches that hold them.
+    """
+    size = stored_bytes(access)
+    return math.prod(access.shape) * size + (loaded if size >= _WIDE else 0)
 
 
 def stream_alignment(access: Access) -> int:
@@ -48,7 +76,7 @@ def never_streams(access: Access) -> str:
     return next((why for why, holds in reasons.items() if holds), "")
 
 
-def streamable(memory: AccessEmitter, access: Access, programs: Lanes) -> Lanes | None:
+def streamable(memory: AccessEmitter, access: Access, programs: Lanes, loaded: int) -> Lanes | None:
     """Condition under which a store that all programs make goes past the caches; None where it never can."""
     if never_streams(access):
         return None
@@ -59,11 +87,12 @@ def streamable(memory: AccessEmitter, access: Access, programs: Lanes) -> Lanes 
     for stride in strides[:-1]:
         bits = e.or_(bits, e.mul(stride, size))
     odd = e.and_(bits, e.const(stream_alignment(access) - 1, int64))
-    most = e.target.last_level_bytes // (math.prod(access.shape) * stored_bytes(access))
+    most = e.target.last_level_bytes // moved_bytes(access, loaded)
     return e.and_(e.cmp("gt", programs, e.const(most, int64)), e.cmp("eq", odd, e.const(0, int64)))
 
 
-def past_caches(memory: AccessEmitter, stores: list[Op], read: set[Value | None], programs: Lanes) -> Lanes | None:
+def past_caches(nest: NestEmitter) -> Lanes | None:
     """Condition under which all stores of a nest go past the caches, where nobody has read their lines."""
-    conditions = [streamable(memory, Access.of(op), programs) for op in stores if root(op.operands[0]) not in read]
-    return all_of(memory.e, conditions) if None not in conditions and len(conditions) == len(stores) else None
+    unread = [Access.of(op) for op in nest.stores if root(op.operands[0]) not in nest.read]
+    conditions = [streamable(nest.memory, access, nest.programs, nest.loaded) for access in unread]
+    return all_of(nest.e, conditions) if None not in conditions and len(conditions) == len(nest.stores) else None

@@ -1,6 +1,7 @@
 """Products with very few rows: some rows of B at a time are read from end to end, and added to the rows of C.
 
-C stays in the first-level cache; what takes the time is B, which comes from memory as one long stretch per row.
+C stays in the first-level cache; what takes the time is B, which comes from memory as one long stretch per row. Many
+rows at a time come by themselves, since the machine follows each of them; of few, the next ones are asked for.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import Final
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.kernel import function
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type
+from pypto.backends.cpu.prefetch import fetch
 from pypto.ir.types import DType, int64
 
 _MOST_ROWS: Final = 8  # of B, that are read at a time
+_FEW: Final = 4  # of B, where rows of C take the room in the first-level cache
+_SMALL: Final = 2  # rows of C, that do not
 _SPARE: Final = 6  # registers beside the elements of A
 
 
@@ -56,16 +60,28 @@ class StreamEmitter:
             rest = self.e.splat(self.e.sub(columns, whole), s.lanes)
             mask = self.e.cmp("lt", self.e.iota(s.lanes, int64), rest)
             some = self.e.cmp("gt", columns, whole).text
-            most = max(1, (self.e.target.registers - _SPARE) // s.rows)
-            together = min(_MOST_ROWS, 1 << (most.bit_length() - 1))
+            together = self.together(s)
             deep = self.w.raw(f"and i64 %depth, {-together}")
             for first, last, count in (("0", deep, together), (deep, "%depth", 1)):
                 with self.w.loop(first, last, str(count)) as k:
                     factors, starts = self.factors(s, k, count), self.starts(s, k, count)
                     with self.w.loop("0", whole.text, str(s.lanes)) as j:
+                        if s.rows > _SMALL and count > 1:
+                            self.ask(s, starts, j)
                         self.add(s, factors, starts, j, None)
                     end = functools.partial(self.add, s, factors, starts, whole, mask)
                     self.w.branch(some, [end, list])
+
+    def together(self, s: Stream) -> int:
+        """Rows of B that are read at a time."""
+        most = max(1, (self.e.target.registers - _SPARE) // s.rows)
+        return min(_FEW if s.rows > _SMALL else _MOST_ROWS, 1 << (most.bit_length() - 1))
+
+    def ask(self, s: Stream, starts: list[str], j: Lanes) -> None:
+        """Have the same columns fetched of the rows that come after these."""
+        after = self.e.add(j, self.e.mul(Lanes("%pitch", int64, 1, 0), self.e.const(len(starts), int64)))
+        for start in starts:
+            fetch(self.w, self.w.raw(f"getelementptr {llvm_type(s.dtype, 1)}, ptr {start}, i64 {after.text}"), 3)
 
     def clear(self, s: Stream) -> None:
         stop = self.w.raw(f"select i1 %fresh, i64 {s.columns}, i64 0")

@@ -27,7 +27,7 @@ def is_thin(item: Matmul, target: CpuTarget) -> bool:
     source = item.source
     rows, columns, bits = item.c.shape[-2], item.c.shape[-1], 8 * item_bytes(item)
     plain = isinstance(source, Direct) and not item.turned and not item.words and source.rows is not None
-    few = is_streamed(item.op) or (rows <= _MOST_ROWS and columns * bits % (8 * target.vector_bytes) == 0)
+    few = is_streamed(item.op, target) or (rows <= _MOST_ROWS and columns * bits % (8 * target.vector_bytes) == 0)
     return plain and few
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pypto.backends.cpu.access import AccessEmitter
+from pypto.backends.cpu.checks import Unchecked
 from pypto.backends.cpu.crosswise import Crossing, moved, squares
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.memory import Chunk, register_dtype
 from pypto.backends.cpu.plan import may_alias
-from pypto.backends.cpu.prefetch import prefetch
+from pypto.backends.cpu.prefetch import FAR, prefetch
 from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map, pulled_operands
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function, Op, Value
@@ -34,10 +36,12 @@ class ValueEmitter:
         self.buffers, self.base = buffers, base
         self.memory = AccessEmitter(e, env.__getitem__)
         self.crossing = Crossing(self.in_memory, self.changes, env.__getitem__)
+        self.checks = Unchecked()
         self.side = 1  # lanes of a register
         self.own: set[Value] = set()  # values that the running body computes, not reads
         self.stores: list[Op] = []  # of the running nest
         self.ahead: set[Op] = set()  # loads that ask for what the next program will load
+        self.asked_to = FAR  # the cache that they ask to
 
     def operand(self, v: Value, op: Op, index: IndexMap, at: Chunk) -> Lanes:
         return self.value(v, operand_map(op, v, index), at)
@@ -106,8 +110,9 @@ class ValueEmitter:
             mask = self.optional(access.mask, op, index, at)
             other = self.optional(access.other, op, index, at) if at.masked or mask is not None else None
             if op in self.ahead:
-                prefetch(self.memory, access, op.results[0].dtype, base, index, at)
-            level = self.w.depth if self.changes(op.results[0]) else self.w.base
+                prefetch(self.memory, access, op.results[0].dtype, base, index, at, self.asked_to)
+            stays = self.checks.lanes(op, base, index, at, mask) or self.changes(op.results[0])
+            level = self.w.depth if stays else self.w.base
             return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other, level)
         return self.apply(op, tuple(self.operand(v, op, index, at) for v in op.operands))
 
@@ -130,7 +135,8 @@ class ValueEmitter:
         if op.name == "slice":
             return self.memory.read(source, self.base(source), index, at, op.attrs["starts"], op.attrs["steps"])
         where = self.operand(op.operands[1], op, index, at)
-        return self.memory.pick(source, self.base(source), index, at, where, op.attrs["axis"])
+        found = self.memory.pick(source, self.base(source), index, at, where, op.attrs["axis"])
+        return replace(found, level=self.w.depth) if self.checks.picked(op, where, at) else found
 
     def arange(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
         dtype, p = op.results[0].dtype, index[0]

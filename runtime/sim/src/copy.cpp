@@ -12,8 +12,9 @@ bool is_cube_memory(Space space) { return space != Space::GM && space != Space::
 
 // The unit that moves data from one memory to another.
 Pipe mover(const Core& core, Space from, Space to) {
-    if (from == Space::GM) return Pipe::MTE2;
-    if (to == Space::GM) return Pipe::MTE3;
+    const auto is_near = [](Space space) { return space == Space::UB || space == Space::L1; };
+    if (from == Space::GM && is_near(to)) return Pipe::MTE2;
+    if (to == Space::GM && is_near(from)) return Pipe::MTE3;
     if (from == Space::UB && to == Space::UB) return Pipe::V;
     if (from == Space::L1) return Pipe::MTE1;
     core.fail(std::string("nothing moves data from ") + name_of(from) + " to " + name_of(to));

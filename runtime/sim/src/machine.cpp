@@ -98,9 +98,8 @@ void Core::check_unit(Pipe pipe, bool cube_unit) const {
 uint32_t Core::issue(Pipe pipe, int at, const char* what) {
     pipe_ = pipe, line = at, doing = what;
     const int p = static_cast<int>(pipe);
-    const auto& scalar = known[static_cast<int>(Pipe::S)];
+    const auto& scalar = known[static_cast<int>(Pipe::S)];  // of what it wrote itself, it knows what events have told
     for (int q = 0; q < kPipes; ++q) known[p][q] = std::max(known[p][q], scalar[q]);
-    known[p][static_cast<int>(Pipe::S)] = issued[static_cast<int>(Pipe::S)];  // the scalar unit waits for itself
     seq_ = ++issued[p];
     constexpr uint32_t kLook = 1024;  // a look at the clock takes longer than many an instruction
     if (seq_ % kLook == 0)
@@ -190,7 +189,7 @@ void Core::touch_write(const Ref& ref, uint64_t from, uint64_t bytes) {
         const uint32_t mask = block_mask(first, last, b);
         if (s.write.bytes & mask) require_known(s.write, "write after write", name_of(ref.space), b * kBlock);
         for (int q = 0; q < kPipes; ++q)
-            if (s.reads[q] != 0 && q != static_cast<int>(pipe_))
+            if (s.reads[q] != 0 && q != static_cast<int>(pipe_) && q != static_cast<int>(Pipe::S))  // which has read at once
                 require_known({s.reads[q], mask, me, static_cast<uint8_t>(q)}, "write after read", name_of(ref.space), b * kBlock);
         const bool same = s.write.pipe == static_cast<uint8_t>(pipe_);
         s.write = {seq_, same ? s.write.bytes | mask : mask, me, static_cast<uint8_t>(pipe_)};
@@ -207,6 +206,7 @@ void Core::touch_global(const Ref& ref, uint64_t from, uint64_t bytes, bool writ
         for (Touch* before : {&a.writes[b], writes ? &a.reads[b] : nullptr}) {
             if (before == nullptr || (before->bytes & mask) == 0) continue;
             const bool own = before->core == number;
+            if (own && before == &a.reads[b] && before->pipe == static_cast<uint8_t>(Pipe::S)) continue;
             if (own) {
                 require_known(*before, writes ? "write after an access" : "read after write", "GM", ref.addr + from);
             } else if (seen[before->core][before->pipe] < before->seq && atomic == 0) {
@@ -231,7 +231,7 @@ void Core::barrier(Pipe pipe) {
 
 void Core::set_flag(Pipe from, Pipe to, int id) {
     doing = "SetFlag";
-    if (id < 0 || id > 7) fail("the number of an event is between 0 and 7");
+    if (id < 0 || id > 5) fail("the number of an event is between 0 and 5; 6 and 7 are the system's");
     Event& event = events_[{static_cast<int>(from), static_cast<int>(to), id}];
     if (event.set) fail(std::string("event ") + name_of(from) + "_" + name_of(to) + " " + std::to_string(id) + " is set already and nothing has waited for it");
     const int p = static_cast<int>(from);

@@ -169,8 +169,10 @@ void elementwise(Core& core, const Vector& v) {
     const uint8_t* b = has_b ? core.bytes_at(v.b, 0, 0) : d;
     int64_t index = 0;
     for_lanes(v, size, a_size, size, [&](uint64_t x, uint64_t y, uint64_t z) {
-        if (v.op == Op::Duplicate || v.op == Op::VecIndex) {
-            const int64_t step = v.op == Op::VecIndex ? index++ : 0;
+        if (v.op == Op::Duplicate) {  // bits, those of a NaN too
+            store_integer(dtype, d + x, v.integer);
+        } else if (v.op == Op::VecIndex) {
+            const int64_t step = index++;
             if (is_float(dtype)) store_float(dtype, d + x, v.scalar + static_cast<double>(step));
             else store_integer(dtype, d + x, v.integer + step);
         } else if (is_float(dtype)) {

@@ -1,21 +1,26 @@
-"""The cube core works ahead: what it sends in a step of a loop is made one step before what it takes in that step.
+"""The cube core works ahead: what it sends in a step of a loop is made some steps before what it takes in that step.
 
     for j in steps:  s = q kᵀ, sent; p, received; o = p v, sent
 
-becomes, with one more step, ``s`` of step j beside ``o`` of step j - 1, so that the vector cores find the next ``s``
-when they are done with ``p``.
+becomes, with three more steps, ``s`` of step j beside ``o`` of step j - 3, so that the vector cores find the next ``s``
+when they are done with ``p``, and the cube core finds ``p`` when it has sent ``s``. A half that has no work in a step
+is a loop that does not run: unlike a branch, it lets copies go on into the next step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pypto.backends.ascend.cube.operands import Span
 from pypto.backends.ascend.cube.sides import Sides, Site
 from pypto.backends.ascend.lower.region import is_natural
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import TileType, int32
 from pypto.ops.build import OpBuilder
+
+AHEAD: Final = 3  # steps: tiles on their way there, in work, and on their way back
 
 
 def ahead(sides: Sides) -> Function:
@@ -25,39 +30,48 @@ def ahead(sides: Sides) -> Function:
 
 def loop_ahead(r: Rewriter[OpBuilder], op: Op, sides: Sides) -> Sequence[Value] | None:
     """A loop in two halves; other ops, whose copies keep their marks."""
-    marks = sides.marks
-    first = sent_first(op, marks) if op.name == "for" and not op.results and is_natural(op.operands[0]) else set()
+    first = sent_first(op, sides.marks) if op.name == "for" and not op.results and is_natural(op.operands[0]) else set()
     if not first:
-        made = r.copy(op)
-        if op in marks:
-            marks[made] = marks[op]
-        return made.results
+        return marked_copy(r, op, sides).results
+    sides.begun |= {sides.marks[x] for x in first if x in sides.marks}
     (body,), b = op.regions, r.builder
     start, stop, step = r.operands(op)
     index = Value(body.args[0].type, body.args[0].hint)
     inside = Region([index])
     with b.inside(inside):
         begun = half(r, [x for x in body.body if x in first], b.emit("lt", index, stop), body.args[0], index)
-        before = b.emit("sub", index, step)
+        distance = b.emit("mul", step, b.constant(AHEAD, step.dtype))
+        before = b.emit("sub", index, distance)
         sides.natural.add(before)
         ended = half(r, needed(body, first), b.emit("ge", before, start), body.args[0], before)
         sides.spans.update({begun: Span(index, stop), ended: Span(before, stop)})
         b.create("yield")
-    b.create("for", (start, b.emit("add", stop, step), step), {}, (), (inside,))
+    distance = b.emit("mul", step, b.constant(AHEAD, step.dtype))
+    b.create("for", (start, b.emit("add", stop, distance), step), {}, (), (inside,))
     return ()
+
+
+def marked_copy(r: Rewriter[OpBuilder], op: Op, sides: Sides) -> Op:
+    """A copy that keeps what is known of an op."""
+    made = r.copy(op)
+    if op in sides.marks:
+        sides.marks[made] = sides.marks[op]
+    if op in sides.spans:
+        sides.spans[made] = Span(r.value(sides.spans[op].index), r.value(sides.spans[op].stop))
+    sides.natural |= {new for old, new in zip(op.results, made.results, strict=True) if old in sides.natural}
+    return made
 
 
 def half(r: Rewriter[OpBuilder], ops: list[Op], condition: Value, old: Value, index: Value) -> Op:
     """Some ops of a step, where there is such a step."""
-    b, then, orelse = r.builder, Region(), Region()
+    b, inside = r.builder, Region([Value(TileType((), int32), "once")])
     r.mapping[old] = index
-    with b.inside(then):
+    with b.inside(inside):
         for op in ops:
             r.visit(op)
         b.create("yield")
-    with b.inside(orelse):
-        b.create("yield")
-    return b.create("if", (condition,), {}, (), (then, orelse))
+    zero, one = b.constant(0, int32), b.constant(1, int32)
+    return b.create("for", (zero, b.cast(condition, int32), one), {}, (), (inside,))
 
 
 def sent_first(loop: Op, marks: dict[Op, Site]) -> set[Op]:

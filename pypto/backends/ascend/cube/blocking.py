@@ -15,8 +15,13 @@ def up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def blocking_of(left: Side, right: Side, m: int, n: int, k: int, share: int, target: AscendTarget) -> Blocking | None:
-    """Steps of a product of m by n by k, in one of `share` parts of L1 and L0; None where the result is too large."""
+def blocking_of(
+    left: Side, right: Side, m: int, n: int, k: int, share: int, target: AscendTarget, taken: int = 0
+) -> Blocking | None:
+    """Steps of a product of m by n by k, in one of `share` parts of L1 and L0; None where the result is too large.
+
+    Of L1, some bytes are `taken` by others.
+    """
     size = left.dtype.itemsize
     unit = max(square(left.dtype) if s.k_down else lanes(left.dtype) for s in (left, right))
     m_full, n_full = up(m, left.unit), up(n, right.unit)
@@ -30,7 +35,8 @@ def blocking_of(left: Side, right: Side, m: int, n: int, k: int, share: int, tar
     step = (
         next((s for s in (256, 128, 64, 32, 16) if s <= step and s % unit == 0), step) if step < up(k, unit) else step
     )
-    fit = target.memories["L1"].bytes // (share * STAGES * size * (up(m_full, 32) + up(n_full, 32)) * max(1, step))
+    left_over = target.memories["L1"].bytes - taken
+    fit = left_over // (share * STAGES * size * (up(m_full, 32) + up(n_full, 32)) * max(1, step))
     if step < unit or fit < 1:
         return None
     steps = next(s for s in (STEPS, 2, 1) if s <= fit)  # an even number, so that each step has a stage of L0 of its own

@@ -9,20 +9,27 @@ from typing import Final
 from pypto.backends.ascend.blockir import BlockKernel
 from pypto.backends.ascend.cube.lower import NotCube, TooLarge, lower_cube
 from pypto.backends.ascend.cube.mixed import lower_mixed
+from pypto.backends.ascend.lower.atomics import needs_one_core
+from pypto.backends.ascend.lower.coalesce import coalesced
 from pypto.backends.ascend.lower.dims import families
 from pypto.backends.ascend.lower.fit import fitted
+from pypto.backends.ascend.lower.groups import grouped
+from pypto.backends.ascend.lower.inplace import in_place
+from pypto.backends.ascend.lower.ranges import decided
 from pypto.backends.ascend.lower.split import all_sizes, may_part, parted
 from pypto.backends.ascend.lower.stages import in_turns
+from pypto.backends.ascend.lower.streams import streaming
 from pypto.backends.ascend.plan import plan
 from pypto.backends.ascend.target import AscendTarget
-from pypto.errors.ascend import NoForm, NoRoomOnAscend
+from pypto.errors.ascend import NoForm, NoRoomOnAscend, NotOnAscend
 from pypto.ir.core import Function
 from pypto.passes.cse import cse
 from pypto.passes.licm import licm
 from pypto.passes.products import accumulated
 
 MOST_SIZES: Final = 8  # halvings of blocks until sums fit in L0C
-PARTS: Final = (1, 2, 4, 8, 16)
+# Rows in so many parts, and which buffers take turns: what costs least comes first.
+FORMS: Final = (*((n, turns) for n in (1, 2, 4) for turns in ("all", "loads")), *((n, "") for n in (1, 2, 4, 8, 16)))
 Lower = Callable[[Function, AscendTarget], BlockKernel]
 
 
@@ -39,13 +46,25 @@ def placed(function: Function, target: AscendTarget) -> BlockKernel:
 def chosen(function: Function, target: AscendTarget) -> tuple[BlockKernel, tuple[str, ...]]:
     """The kernel, and for each better form why it is not that one."""
     reasons: list[str] = []
-    function = accumulated(function)
-    for form in (pure, shared) if any(op.name == "dot" for op in function.walk()) else ():
+    function = decided(accumulated(function))
+    has_dots = any(op.name == "dot" for op in function.walk()) and not needs_one_core(function)
+    for form in (pure, shared) if has_dots else ():
         try:
             return form(function, target), tuple(reasons)
         except (NotCube, NoRoomOnAscend, NoForm) as error:
             reasons.append(str(error))
-    return fitted(function, target), tuple(reasons)
+    return streaming(on_vectors(function, target), function, target), tuple(reasons)
+
+
+def on_vectors(function: Function, target: AscendTarget) -> BlockKernel:
+    """For vector cores alone, several programs at once where they are small."""
+    group = grouped(function)
+    try:
+        return fitted(group if group is not None else function, target)
+    except (NoForm, NoRoomOnAscend, NotOnAscend):
+        if group is None:
+            raise
+    return fitted(function, target)
 
 
 def pure(function: Function, target: AscendTarget) -> BlockKernel:
@@ -65,20 +84,24 @@ def shared(function: Function, target: AscendTarget) -> BlockKernel:
 
 
 def in_parts(function: Function, target: AscendTarget) -> BlockKernel:
-    """With two buffers in turns where there is room."""
+    """With two buffers in turns where there is room, at least for loads, if need be with rows in more parts."""
     first: NoRoomOnAscend | None = None
-    for parts in PARTS:
+    plain: BlockKernel | None = None
+    for parts, turns in FORMS:
         try:
-            kernel = lower_mixed(function, target, parts)
+            kernel = in_place(coalesced(lower_mixed(function, target, parts)))
+            kernel = plan(in_turns(kernel, turns == "loads") if turns else kernel, target)
         except NotCube:
             if first is None:
                 raise
-            break
-        for form in (in_turns(kernel), kernel):
-            try:
-                return plan(form, target)
-            except NoRoomOnAscend as error:
-                first = first or error
+        except NoRoomOnAscend as error:
+            first = first or error
+        else:
+            if not turns or any(b.stages > 1 for b in kernel.buffers if b.space == "UB"):
+                return kernel
+            plain = plain or kernel  # without stages after all
+    if plain is not None:
+        return plain
     assert first is not None
     raise first
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pypto.backends.ascend.cube.parts import source_of
 from pypto.backends.ascend.cube.sides import Sides, Site
+from pypto.backends.ascend.cube.steps import Steps, repeatable, steps_of
 from pypto.backends.ascend.lower.dims import Families, Place, families
 from pypto.backends.ascend.lower.split import Parts, may_part, size_of
 from pypto.ir.core import Function, Op, Region, Value
@@ -25,14 +26,25 @@ class Chunk:
     rows: int
 
 
-def halved(sides: Sides, parts: int = 1) -> tuple[Function, Chunk | None] | None:
+@dataclass(frozen=True)
+class Halved:
+    """The vector cores' side for one of two cores. With a `chunk`, all of it is in a loop over parts of its rows."""
+
+    function: Function
+    chunk: Chunk | None
+    steps: Steps | None
+
+
+def halved(sides: Sides, parts: int = 1) -> Halved | None:
     """The vector cores' side for one of two cores, in so many parts; None where its rows are not its own."""
     function, found = sides.vector, families(sides.vector)
     rows = family_of_rows(sides, found)
     if rows is None or rows in found.fixed or size_of(rows) % (2 * parts) or not may_part(function, found, rows):
         return None
-    if parts > 1 and not comes_once(sides):
+    steps = steps_of(function.body.body, sides)
+    if parts > 1 and not comes_once(sides) and (steps is None or not repeatable(steps)):
         return None
+    in_parts = parts > 1 or steps is not None
     outer = Region([Value(a.type, a.hint) for a in function.args])
     core, part = Value(TileType((), int64), SUB_BLOCK), Value(TileType((), int64), "part")
     outer.args.append(core)
@@ -40,20 +52,21 @@ def halved(sides: Sides, parts: int = 1) -> tuple[Function, Chunk | None] | None
     half, size = size_of(rows) // 2, size_of(rows) // 2 // parts
     mapping = dict(zip(function.args, outer.args[:-1], strict=True))
     start = b.emit("mul", core, b.constant(half, int64))
-    inside = Region([part]) if parts > 1 else outer
+    inside = Region([part]) if in_parts else outer
     bounds = tuple(b.constant(n, int64) for n in (0, half, size))
     with b.inside(inside):
-        start = b.emit("add", start, part) if parts > 1 else start
+        start = b.emit("add", start, part) if in_parts else start
         copy = Half(b, found, {rows: size}, {rows: start}, mapping, sides.marks)
         for op in function.body.body:
             copy.op(op)
         b.create("yield")
-    if parts > 1:
+    if in_parts:
         b.create("for", bounds, {}, (), (inside,))
         b.create("yield")
     sides.marks.update(copy.marked)
-    chunk = Chunk(part, size, half) if parts > 1 else None
-    return Function(function.name, outer, dict(function.attrs), function.loc), chunk
+    made = Function(function.name, outer, dict(function.attrs), function.loc)
+    again = None if steps is None else steps_of(inside.body, sides)
+    return Halved(made, Chunk(part, size, half) if in_parts else None, again)
 
 
 def comes_once(sides: Sides) -> bool:

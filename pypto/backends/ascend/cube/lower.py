@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pypto.backends.ascend.blockir import BlockKernel, Loop, Scalar, View, Word, fold
+from pypto.backends.ascend.blockir import BlockKernel, Expr, Loop, Scalar, View, Word, fold
 from pypto.backends.ascend.cube.blocking import blocking_of
 from pypto.backends.ascend.cube.layout import at
 from pypto.backends.ascend.cube.moves import MOST_PITCH, MOST_STEP, Pitch, fetch, fill, multiply, take
@@ -25,6 +25,7 @@ from pypto.backends.ascend.cube.operands import (
 from pypto.backends.ascend.cube.order import place, swizzles
 from pypto.backends.ascend.cube.parts import Parts, Source, carried, foreign, handled_ops, parts_of
 from pypto.backends.ascend.cube.product import NAMES, Product, both
+from pypto.backends.ascend.cube.resident import Residents, residents_of
 from pypto.backends.ascend.cube.restep import restep
 from pypto.backends.ascend.lower import control, grain_of, kernel_of, lower_op, programs
 from pypto.backends.ascend.lower.lowering import Lowering
@@ -84,6 +85,7 @@ class CubeLowering(Lowering):
     done: set[Op] = field(default_factory=set)
     sums: dict[Value, Sums] = field(default_factory=dict)
     swizzles: bool = False
+    residents: Residents = field(default_factory=Residents)
     loops: list[Span] = field(default_factory=list)
     turns: list[Scalar] = field(default_factory=lambda: [fold("//", "program", "blocks")])
 
@@ -108,6 +110,7 @@ def lower_cube(function: Function, target: AscendTarget) -> BlockKernel:
         raise NotCube.at(op, reason)
     low = CubeLowering(function, target, grain_of(function), dispatch=lower_cube_op)
     low.parts, low.done, low.swizzles = parts, handled_ops(parts), swizzles(parts)
+    low.residents = residents_of(parts, target)
     return kernel_of(low, "cube", programs(low))
 
 
@@ -124,8 +127,24 @@ def lower_cube_op(low: Lowering, op: Op) -> None:
         low.env[op.result] = low.let(
             op.result.hint or f"pid_{'xy'[op.attrs['axis']]}", int32, place(low, op.attrs["axis"])
         )
+    elif op in low.residents.sources:
+        lower_load(low, op)
     elif op not in low.done:
         lower_op(low, op)
+
+
+def lower_load(low: CubeLowering, op: Op) -> None:
+    """An operand that stays in L1 for the loops inside of this one, with zeros for rows or columns that are missing."""
+    source, is_left = low.residents.sources[op]
+    if not starts_inside(low, source):
+        raise NotCube.at(op, "an operand may begin before its array")
+    operand = operand_of(low, source, is_left, None)
+    buffer, panel = low.residents.place(op, low.turns[-1], low.name("kept"))
+    low.buffers.append(buffer)
+    with low.when(compared("<", operand.outer, panel.outer)):
+        low.items.append(fill(panel.view, buffer.elements, low.line))
+    with low.when(conjunction(compared(">", operand.depth, 0), compared(">", operand.outer, 0))):
+        low.items += fetch(panel, operand.view(0), operand.outer, operand.depth, operand.pitch, low.line)
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -136,7 +155,7 @@ def begin(low: CubeLowering, dot: Op) -> Sums:
     sources = [low.parts.sources[v] for v in dot.operands[:2]]
     sides = [side_of(source, i == 0) for i, source in enumerate(sources)]
     (m, k), n = dot.operands[0].shape[-2:], dot.operands[1].shape[-1]
-    blocking = blocking_of(sides[0], sides[1], m, n, k, len(low.parts.dots), low.target)
+    blocking = blocking_of(sides[0], sides[1], m, n, k, len(low.parts.dots), low.target, low.residents.bytes)
     if blocking is None:
         raise TooLarge.at(dot, f"sums of {m} by {n} do not fit in L0C")
     number = sum(b.space == "L0C" for b in low.buffers) + 1
@@ -150,10 +169,13 @@ def begin(low: CubeLowering, dot: Op) -> Sums:
 
 def made_of(low: CubeLowering, dot: Op) -> tuple[Scalar, Scalar]:
     """How many rows and columns of a product there are, which no loop may change."""
-    counts = []
+    counts: list[Scalar] = []
     for i, name in enumerate(("rows", "cols")):
         source = low.parts.sources[dot.operands[i]]
         d, access = source.dims[i], source.access
+        if source.load in low.residents.panels:
+            counts.append(low.residents.panels[source.load].outer)
+            continue
         if d is not None and (access.offsets[d] not in low.env or access.extents[d] not in low.env):
             raise NotCube.at(source.load, "what exists of an operand changes from step to step")
         counts.append(existing(low, access, d, None, name))
@@ -275,13 +297,21 @@ def lower_dot(low: CubeLowering, op: Op) -> None:
     if made_of(low, op) != sums.made:
         raise NotCube.at(op, "products that are added up have rows or columns of different numbers")
     loop = low.loops[-1] if low.loops else None
-    operands = operand_of(low, sources[0], True, loop), operand_of(low, sources[1], False, loop)
+    left, right = operand_of(low, sources[0], True, loop), operand_of(low, sources[1], False, loop)
+    kept = [low.residents.panels.get(source.load) for source in sources]
+    operands = replace(left, panel=kept[0]), replace(right, panel=kept[1])
     depth = common(low, *operands)
     alone = acc is None or acc not in low.sums
-    with low.when(compared(">", depth, 0) if sums.fresh or (alone and not has_terms(low, op, loop)) else True):
-        panels(low, sums, operands, depth)
-        if sums.fresh:
+    some = compared(">", depth, 0) if sums.fresh or (alone and not has_terms(low, op, loop)) else True
+    if sums.fresh:
+        with low.when(some):
+            panels(low, sums, operands, depth)
             low.assign(sums.fresh, False)
+    elif isinstance(some, bool) or operands[0].size > sums.product.blocking.depth:
+        panels(low, sums, operands, depth)
+    else:  # a loop, which lets copies go on into what comes next
+        with low.loop("once", Expr("i32", (some,)), dtype=int32):
+            panels(low, sums, operands, depth)
     with rarely(low, compared("<=", depth, 0) if alone and not has_terms(low, op, loop) else False):
         nothing_added(low, sums)
     sums.first = False
@@ -316,9 +346,11 @@ def panel(
     turn: Scalar,
 ) -> None:
     """From GM to L1, and through L0 to the sums."""
-    pair = sums.product.panels(fold("%", turn, 2))
+    one, two = sums.product.panels(fold("%", turn, 2))
+    pair = operands[0].panel or one, operands[1].panel or two
     for to, x in zip(pair, operands, strict=True):
-        low.items += fetch(to, x.view(k), x.outer, depth, x.pitch, low.line)
+        if x.panel is None:
+            low.items += fetch(to, x.view(k), x.outer, depth, x.pitch, low.line)
     low.items += sums.product.items(pair, (*sums.size, depth), first, None, turn, low.line, sums.view)
 
 
@@ -342,13 +374,15 @@ def lower_store(low: CubeLowering, op: Op) -> None:
 
 def store(low: CubeLowering, sums: Sums, to: View, size: tuple[Scalar, Scalar], pitch: Pitch) -> None:
     """Rows and columns of sums to GM; those that no operand has are 0."""
+    full = sums.product.blocking.m, sums.product.blocking.n
     there = [
-        a if a == b else low.let(x, int32, fold("min", a, b))
-        for x, a, b in zip(("rows", "cols"), size, sums.made, strict=True)
+        a if b in (a, n) else low.let(x, int32, fold("min", a, b))
+        for x, a, b, n in zip(("rows", "cols"), size, sums.made, full, strict=True)
     ]
     with low.when(conjunction(*(compared(">", x, 0) for x in there))):
         low.items += take(sums.view, to, (there[0], there[1]), sums.size[0], pitch, 0, low.line)
-    with rarely(low, missing(sums.made, size)):
+    made = [a if b == n else b for a, b, n in zip(size, sums.made, full, strict=True)]
+    with rarely(low, missing((made[0], made[1]), size)):
         nothing_added(low, sums)
         below, beside = fold("-", size[0], there[0]), fold("-", size[1], there[1])
         for start, rows, cols in ((fold("*", there[0], pitch.stride), below, size[1]), (there[1], there[0], beside)):

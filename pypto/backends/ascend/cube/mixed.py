@@ -1,6 +1,6 @@
 """Kernels for both kinds of core: products on the cube core of each block, all else on its vector cores.
 
-A tile that goes over lies in the workspace, in two stages. Who makes it waits until a stage is free, and tells the
+A tile that goes over lies in the workspace, in several stages. Who makes it waits until a stage is free, and tells the
 others once it is there; who takes it tells back once it has been copied. For that each site has two flags; who takes
 tiles sets the second one in advance, and who makes them takes back at the end what nobody used.
 """
@@ -22,12 +22,17 @@ from pypto.backends.ascend.blockir import (
     Word,
     fold,
 )  # fmt: skip
-from pypto.backends.ascend.cube.ahead import ahead
+from pypto.backends.ascend.cube.ahead import AHEAD, ahead
+from pypto.backends.ascend.cube.columns import in_columns
 from pypto.backends.ascend.cube.halves import SUB_BLOCK, Chunk, halved
 from pypto.backends.ascend.cube.lower import CubeLowering, NotCube, lower_cube_op
+from pypto.backends.ascend.cube.operands import Span
 from pypto.backends.ascend.cube.parts import foreign, handled_ops, parts_of
+from pypto.backends.ascend.cube.resident import residents_of
 from pypto.backends.ascend.cube.restep import restep
 from pypto.backends.ascend.cube.sides import NoSides, Sides, Site, apart
+from pypto.backends.ascend.cube.stagger import Staggered
+from pypto.backends.ascend.cube.steps import Steps
 from pypto.backends.ascend.lower import grain_of, kernel_of, lower_op, programs
 from pypto.backends.ascend.lower.lowering import Lowering
 from pypto.backends.ascend.lower.scalars import compared
@@ -38,7 +43,7 @@ from pypto.ir.types import int32, int64, uint8
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 
-STAGES = 2
+STAGES = AHEAD + 1
 BETWEEN = 2  # the mode of flags between a cube core and the vector cores of its block
 ALIGNMENT = 512  # bytes, of tiles in the workspace
 
@@ -133,8 +138,9 @@ def lower_mixed(function: Function, target: AscendTarget, parts: int = 1) -> Blo
     hidden = {SUB_BLOCK, *(p.name for p in places)}
     slots = tuple(slot for slot in made.slots if slot.arg not in hidden)
     params = tuple(p for p in made.params if p.name not in hidden)
+    shared = [Param("workspace", uint8, True)] if size else []  # two sides may have nothing to say to each other
     return BlockKernel(
-        made.name, "mix", (*params, Param("workspace", uint8, True)), (*cube.buffers, *vector.buffers),
+        made.name, "mix", (*params, *shared), (*cube.buffers, *vector.buffers),
         around(vector.crossing, body), around(cube.crossing, cube_body), slots, size, made.file, made.noalias,
     )  # fmt: skip
 
@@ -167,12 +173,13 @@ class CubeSide(CubeLowering):
 
 
 def cube_side(sides: Sides, places: list[Param], target: AscendTarget) -> CubeSide:
-    function = ahead(sides)
+    function = in_columns(ahead(sides), sides, target)
     parts = parts_of(function)
     for op, reason in foreign(parts):
         raise NotCube.at(op, reason)
     low = CubeSide(function, target, grain_of(function), dispatch=cube_op)
     low.parts, low.done = parts, handled_ops(parts)
+    low.residents = residents_of(parts, target)
     low.crossing = crossing_of(function, sides, places, True)
     low.natural |= sides.natural
     for op in function.walk():
@@ -208,16 +215,30 @@ def cube_op(low: Lowering, op: Op) -> None:
     low.loc = op.loc
     if crossing.pointer(low, op):
         return
+    if op in crossing.sides.spans:
+        half_a_step(low, op, crossing.sides.spans[op])
+        return
+    column, last = crossing.sides.columns.get(op, (None, 0))
     if site is not None:
-        crossing.before(low, site)
-    span = crossing.sides.spans.get(op)
-    low.loops += [span] if span else []
+        with low.when(True if column is None else compared("==", low.number(column), 0)):
+            crossing.before(low, site)
     lower_cube_op(low, op)
-    del low.loops[len(low.loops) - bool(span) :]
     if site is not None and op.name == "tile_store":
-        crossing.after(low, site)
+        with low.when(True if column is None else compared("==", low.number(column), last)):
+            crossing.after(low, site)
     for done in crossing.frees.get(op, []):
         crossing.after(low, done)
+
+
+def half_a_step(low: CubeSide, op: Op, span: Span) -> None:
+    """A half of a step, where there is such a step: a loop that takes no turns of its own."""
+    exists = low.number(op.operands[1])
+    with low.block() as items:
+        low.loops.append(span)
+        for inner in op.regions[0].body:
+            low.dispatch(low, inner)
+        low.loops.pop()
+    low.items.append(Loop(low.name("once"), 0, exists, 1, tuple(items), low.line, int32))
 
 
 # --- the vector cores' side -------------------------------------------------------------------------------------------
@@ -228,10 +249,11 @@ class VectorSide(Lowering):
     crossing: Crossing = field(default_factory=lambda: Crossing(None, False))  # type: ignore[arg-type]  # always given
     shares_rows: bool = False
     chunk: Chunk | None = None
+    steps: Steps | None = None
 
     def at_end(self, last: bool) -> Scalar:
         """Whether the part of the rows is the first one, or the last one."""
-        if self.chunk is None:
+        if self.chunk is None or self.chunk.size == self.chunk.rows:
             return True
         part = self.number(self.chunk.part)
         return compared("==", part, self.chunk.rows - self.chunk.size if last else 0)
@@ -242,11 +264,12 @@ def vector_side(sides: Sides, places: list[Param], target: AscendTarget, cube: C
     half = halved(sides, parts)
     if parts > 1 and half is None:
         raise NotCube("the vector cores cannot go through their rows in parts")
-    function, chunk = half or (sides.vector, None)
+    function = half.function if half else sides.vector
     low = VectorSide(function, target, grain_of(function), params=cube.params, dispatch=vector_op)
     low.taken = cube.taken
     low.crossing = crossing_of(function, sides, places, False)
-    low.shares_rows, low.chunk = half is not None, chunk
+    if half is not None:
+        low.shares_rows, low.chunk, low.steps = True, half.chunk, half.steps
     low.natural.update(arg for arg in function.args if arg.hint == SUB_BLOCK)
     return low
 
@@ -260,6 +283,9 @@ def vector_op(low: Lowering, op: Op) -> None:
     if site is not None:
         with low.when(low.at_end(last=False)):
             crossing.before(low, site)
+    if low.chunk and low.steps and op.name == "for" and op.regions[0].args[0] is low.chunk.part:
+        Staggered(low, low.chunk, low.steps, low.steps.fetched(crossing.sides)).write()
+        return
     writes = TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)
     with low.when(is_first() if writes and not low.shares_rows else True):
         lower_op(low, op)

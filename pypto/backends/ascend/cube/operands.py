@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pypto.backends.ascend.blockir import Expr, Scalar, View, fold
-from pypto.backends.ascend.cube.layout import Side
+from pypto.backends.ascend.cube.layout import Panel, Side
 from pypto.backends.ascend.cube.linear import ONE, Linear, combined, linear
 from pypto.backends.ascend.cube.moves import MOST_PITCH, Pitch
 from pypto.backends.ascend.cube.parts import Source
@@ -33,7 +33,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand of a product in memory: `outer` by `depth` elements of it exist, along M or N and along K."""
+    """An operand of a product in memory: `outer` by `depth` elements of it exist, along M or N and along K.
+
+    With a `panel`, it has been loaded there.
+    """
 
     side: Side
     start: View
@@ -42,6 +45,7 @@ class Operand:
     size: int  # along K
     along: Scalar  # elements from one index along K to the next
     pitch: Pitch
+    panel: Panel | None = None
 
     def view(self, k: Scalar) -> View:
         """What lies from an index along K on."""

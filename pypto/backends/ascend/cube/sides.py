@@ -68,7 +68,9 @@ class Sides:
     sites: list[Site]
     marks: dict[Op, Site]
     natural: set[Value] = field(default_factory=set)  # numbers that are 0 or more
-    spans: dict[Op, Span] = field(default_factory=dict)  # what numbers stay below inside of a branch
+    spans: dict[Op, Span] = field(default_factory=dict)  # what numbers stay below where a half of a step runs
+    begun: set[Site] = field(default_factory=set)  # tiles that the cube core sends before it takes any
+    columns: dict[Op, tuple[Value, int]] = field(default_factory=dict)  # of stores of some: where they begin, at most
 
     @property
     def channels(self) -> list[Site]:

@@ -10,14 +10,16 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.ascend.blockir import BlockKernel, Expr, Item, Loop, Param, Scalar, fold
-from pypto.backends.ascend.lower import accesses, atomics, control, dot, extremes, movement, reduce, scan, shape
+from pypto.backends.ascend.lower import accesses, atomics, control, dot, extremes, movement, reduce, scan, shape, sort
 from pypto.backends.ascend.lower.early import same_for_all
+from pypto.backends.ascend.lower.either import choice, each_way, either_of
 from pypto.backends.ascend.lower.elementwise import lower_elementwise
 from pypto.backends.ascend.lower.lowering import Lowering
+from pypto.backends.ascend.lower.naming import wish
 from pypto.backends.ascend.lower.values import BLOCK, Grain
 from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.core import Function, Op
-from pypto.ir.types import TileType, float64, int32
+from pypto.ir.types import TileType, int32, int64
 from pypto.ops.row import Effect
 from pypto.ops.table import ROWS, TABLE
 
@@ -45,11 +47,23 @@ def programs(low: Lowering, first: frozenset[Op] = frozenset()) -> Loop:
     for op in low.function.body.body:
         if op in first:
             low.dispatch(low, op)
+    groups = groups_of(low)
     with low.block() as items:
         for op in low.function.body.body:
             if op not in first:
                 low.dispatch(low, op)
-    return over_programs(tuple(items))
+    return over_programs(tuple(items), groups, atomics.needs_one_core(low.function))
+
+
+def groups_of(low: Lowering) -> Scalar:
+    """Groups of programs along the first axis, of the size that `low.group` is a name for."""
+    most = low.function.attrs.get("group", 1)
+    if most == 1:
+        return Expr("i64", ("grid_x",))
+    assert isinstance(most, int)
+    each = Expr("//", (fold("-", Expr("+", (Expr("i64", ("grid_x",)), "blocks")), 1), "blocks"))
+    low.group = low.let("group", int64, Expr("max", (Expr("min", (each, most)), 1)))
+    return low.let("groups", int64, Expr("//", (fold("-", Expr("+", ("grid_x", low.group)), 1), low.group)))
 
 
 def kernel_of(low: Lowering, kind: str, body: Loop) -> BlockKernel:
@@ -57,13 +71,14 @@ def kernel_of(low: Lowering, kind: str, body: Loop) -> BlockKernel:
     params = (*(low.params[slot] for slot in slots), *(Param(name, int32, False) for name in _AXES))
     noalias = bool(low.function.attrs.get("noalias", False))
     return BlockKernel(low.function.name, kind, params, tuple(low.buffers), (*low.items, body), slots=slots,
-        file=low.function.loc.user.file, noalias=noalias)  # fmt: skip
+        file=low.function.loc.user.file, noalias=noalias, one_core=atomics.needs_one_core(low.function))  # fmt: skip
 
 
-def over_programs(items: tuple[Item, ...]) -> Loop:
-    """The loop of a core over its programs."""
-    x, y, z = (Expr("i64", (name,)) for name in _AXES)
-    return Loop("program", "block", fold("*", fold("*", x, y), z), "blocks", items)
+def over_programs(items: tuple[Item, ...], along_x: Scalar, alone: bool = False) -> Loop:
+    """The loop of a core over its programs or groups of them: over all, in their order, where it is `alone`."""
+    y, z = (Expr("i64", (name,)) for name in _AXES[1:])
+    start, step = (0, 1) if alone else ("block", "blocks")
+    return Loop("program", start, fold("*", fold("*", along_x, y), z), step, items)
 
 
 def grain_of(function: Function) -> Grain:
@@ -78,10 +93,13 @@ def grain_of(function: Function) -> Grain:
 
 
 def lower_op(low: Lowering, op: Op) -> None:
-    low.loc = op.loc
-    for v in (*op.operands, *op.results):
-        if isinstance(v.type, TileType) and v.tile.elem == float64:
-            raise low.refused("float64", "is no type of the chips", "compute in float32")
+    low.loc, low.hint = op.loc, wish(op, low.users)
+    if (either := either_of(low, op)) is not None:
+        each_way(low, op, either, lower_op)
+        return
+    if op.name == "where" and op.result.tile.is_ptr and not op.result.shape:
+        choice(low, op)
+        return
     if TABLE[op.name].elementwise:
         lower_elementwise(low, op)
         return
@@ -94,11 +112,23 @@ def lower_op(low: Lowering, op: Op) -> None:
 def program_id(low: Lowering, op: Op) -> None:
     """Programs are numbered along the first axis, then the second, then the third."""
     axis: int = op.attrs["axis"]
+    if low.group != 1:
+        group_edge(low, op)
+        return
     number: Scalar = "program"
     for name in _AXES[:axis]:
         number = Expr("//", (number, name))
     number = Expr("%", (number, _AXES[axis])) if axis < 2 else number
     low.env[op.result] = low.let(op.result.hint or f"pid_{'xyz'[axis]}", int32, Expr("i32", (number,)))
+
+
+def group_edge(low: Lowering, op: Op) -> None:
+    """The first program of a group, and the one behind its last."""
+    groups = low.let("groups", int64, Expr("//", (fold("-", Expr("+", ("grid_x", low.group)), 1), low.group)))
+    start = Expr("*", (Expr("%", ("program", groups)), low.group))
+    first = low.let(op.result.hint, int32, Expr("i32", (start,)))
+    end = Expr("i32", (Expr("min", (Expr("+", (first, low.group)), "grid_x")),))
+    low.env[op.result] = low.let("end", int32, end) if "end" in op.attrs else first
 
 
 def num_programs(low: Lowering, op: Op) -> None:
@@ -122,6 +152,6 @@ HANDLERS: Final[Mapping[str, Callable[[Lowering, Op], None]]] = MappingProxyType
     **dict.fromkeys((row.name for row in ROWS if "scan" in row.traits), scan.scan),
     **dict.fromkeys((row.name for row in ROWS if row.effect is Effect.ATOMIC), atomics.atomic),
     "slice": movement.slice_of, "gather": movement.gather, "histogram": movement.histogram,
-    "sort_keys": movement.sort_keys, "dot": dot.dot,
+    "sort_keys": sort.sort_keys, "dot": dot.dot,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
 })  # fmt: skip

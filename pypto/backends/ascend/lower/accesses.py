@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pypto.backends.ascend.blockir import Expr, Read, Record, Scalar, View, fold
+from pypto.backends.ascend.blockir import Expr, Record, Scalar, View, fold
+from pypto.backends.ascend.doubles import zero
+from pypto.backends.ascend.lower.elements import element_of, one_element, put_in_array, read_where
 from pypto.backends.ascend.lower.lowering import Index, Lowering, moved
 from pypto.backends.ascend.lower.masks import from_bytes, to_bytes
 from pypto.backends.ascend.lower.padding import complete, is_simple
@@ -26,7 +28,7 @@ from pypto.backends.ascend.lower.values import (
     rounded,
 )
 from pypto.ir.core import Op, Value, walk
-from pypto.ir.types import ArrayType, DType, int64, uint8
+from pypto.ir.types import ArrayType, DType, float64, int64, uint8
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
@@ -53,6 +55,8 @@ def may_wait(low: Lowering, op: Op, area: Area) -> bool:
     result, users = op.result, low.users.get(op.result, [])
     if len(users) != 1 or users[0].name != "dot" or len(result.shape) != 2 or 1 in result.shape:
         return False
+    if result.dtype == float64:
+        return False
     (here, first), (there, end) = low.places[op], low.places[users[0]]
     if here is not there or users[0].operands[1] is not result or contiguous(area) != 1 or area.dims[0].start != 0:
         return False
@@ -65,39 +69,9 @@ def inside(op: Op) -> Iterator[Op]:
         yield from walk(region)
 
 
-def one_element(low: Lowering, op: Op, area: Area, other: Value | None) -> Splat | Scalar:
-    """A load of a single element, by the scalar unit."""
-    dtype, shape = op.result.dtype, op.result.shape
-    default: Scalar = low.number(other) if other else 0.0 if dtype.is_float else False if dtype.is_bool else 0
-    value = read_where(low, op.result, area.base, area.offset(low, (0,) * len(shape)), area.exists, default)
-    return Splat(shape, dtype, value) if shape else value
-
-
-def read_where(
-    low: Lowering, v: Value, base: Pointer | Pointers, at: Scalar, condition: Scalar, default: Scalar
-) -> Scalar:
-    name = None if condition is True else low.variable(v.hint or "x", v.dtype, default)
-    with low.when(condition):
-        value = element_of(low, View(base.array, at))
-        if v.dtype.is_bool:
-            value = Expr("!=", (value, 0))
-        if name is not None:
-            low.assign(name, value)
-    return low.let(v.hint or "x", v.dtype, value) if name is None else name
-
-
-def element_of(low: Lowering, there: View) -> Scalar:
-    """One element of an array. The scalar unit's cache does not see what the copy engines write: they fetch it then."""
-    if not low.may_be_written(there.of.name):
-        return Read(there)
-    block = low.block_of(there.elem, "fetched")
-    low.instr("DataCopyPad", block, there, Record((1, there.elem.itemsize, 0, 0, 0)), Record((False, 0, 0, 0)))
-    return Read(block)
-
-
 def loaded(low: Lowering, v: Value, area: Area, mask: AnyTile | None, other: Value | None) -> Tile:
     if v.dtype.is_bool:
-        raw = low.new(v.shape, uint8)
+        raw = low.new(v.shape, uint8, "bytes")
         fetch(low, raw, area, mask, other)
         return from_bytes(low, raw, v)
     inner = contiguous(area)
@@ -124,7 +98,7 @@ def last(area: Area) -> int | None:
 def loaded_across(low: Lowering, v: Value, area: Area, inner: int, other: Value | None) -> Tile:
     """A load whose neighbours in memory are rows of the tile: it lands as it lies, and is turned in UB."""
     order = (*(d for d in range(len(area.dims)) if d != inner), inner)
-    turned = low.new(tuple(v.shape[d] for d in order), v.dtype)
+    turned = low.new(tuple(v.shape[d] for d in order), v.dtype, "turned")
     back = tuple(order.index(d) for d in range(len(order)))
     default = permuted(low, low.held(other), order, turned.shape) if other else None
     fetch(low, turned, turned_area(low, area, order), None, default)
@@ -146,20 +120,29 @@ def fetch(low: Lowering, tile: Tile, area: Area, mask: AnyTile | None, other: Va
     default = low.held(other) if isinstance(other, Value) else other
     inner = contiguous(area)
     if mask is None and inner is not None and inner == last(area):
-        value = default.value if isinstance(default, Splat) else None if default else 0.0 if tile.dtype.is_float else 0
+        value = default.value if isinstance(default, Splat) else None if default else zero(tile.dtype)
+        if value is not None or area.is_ragged is False:
+            fetch_rows(low, tile, area, inner, value, default)
+            return
         with low.block() as rows:
-            later = value is not None and is_simple(area, inner)
-            if not later:
-                prefill(low, tile, area, default)
-            for_rows(low, tile, area, inner, right_padding(tile.dtype, area.dims[inner], value))
-            if later and value is not None:
-                complete(low, tile, area, inner, int(value) if isinstance(value, bool) else value)
-        with low.block() as elements:
-            if value is None and area.is_ragged is not False:  # a copy would write over what is beside its last element
-                one_by_one(low, tile, area, None, default)
-        low.either(value is not None or negated(area.is_ragged), rows, elements)
+            fetch_rows(low, tile, area, inner, value, default)
+        with low.block() as elements:  # a copy would write over what is beside its last element
+            one_by_one(low, tile, area, None, default)
+        low.either(negated(area.is_ragged), rows, elements)
         return
     one_by_one(low, tile, area, mask, default)
+
+
+def fetch_rows(
+    low: Lowering, tile: Tile, area: Area, inner: int, value: Scalar | None, default: AnyTile | None
+) -> None:
+    """A load by copies of rows. What does not exist is one `value`, or the elements of `default`."""
+    later = value is not None and is_simple(area, inner)
+    if not later:
+        prefill(low, tile, area, default)
+    for_rows(low, tile, area, inner, right_padding(tile.dtype, area.dims[inner], value))
+    if later and value is not None:
+        complete(low, tile, area, inner, int(value) if isinstance(value, bool) else value)
 
 
 def negated(condition: Scalar) -> Scalar:
@@ -188,8 +171,7 @@ def overwrite(low: Lowering, tile: Tile, default: AnyTile | None) -> None:
     if isinstance(default, Tile) and default.dtype.is_bool and not tile.dtype.is_bool:
         default = to_bytes(low, default)
     if default is None or isinstance(default, Splat):
-        zero: Scalar = 0.0 if tile.dtype.is_float else 0
-        value = default.value if default else zero
+        value = default.value if default else zero(tile.dtype)
         fill(low, tile, int(value) if isinstance(value, bool) else value)
     else:
         write(low, tile, default)
@@ -206,7 +188,7 @@ def prefill(low: Lowering, tile: Tile, area: Area, default: AnyTile | None) -> N
     with low.when(area.is_ragged):
         overwrite(low, tile, default)
     if end < layout.count and area.is_ragged is not True:
-        fill_run(low, moved(tile.view, end), 0.0 if tile.dtype.is_float else 0, layout.count - end)
+        fill_run(low, moved(tile.view, end), zero(tile.dtype), layout.count - end)
 
 
 def for_rows(low: Lowering, tile: Tile, area: Area, inner: int, into: Record | None = None) -> None:
@@ -217,7 +199,7 @@ def for_rows(low: Lowering, tile: Tile, area: Area, inner: int, into: Record | N
     single = [d for d in outer if d != rows]
     length = dims[inner]
     aligned = compared("==", length.start, 0)
-    some = (compared("<", dim.start, dim.stop) for dim in area.dims if not dim.is_whole)
+    some = (compared(">", dim.stop, dim.start) for dim in area.dims if not dim.is_whole)
     with low.when(conjunction(area.exists, *some)), loops(low, area, single) as index:
         at = low.let("at", int64, area.offset(low, index)) if single else area.offset(low, index)
         place = low.place(tile, index)
@@ -302,13 +284,6 @@ def each_existing(low: Lowering, area: Area, mask: AnyTile | None) -> Iterator[I
             yield index
 
 
-def put_in_array(low: Lowering, there: View, value: Scalar) -> None:
-    """One element into an array, from a block of its own."""
-    block = low.block_of(there.elem, "element")
-    low.instr("SetValue", block, value)
-    low.instr("DataCopyPad", there, block, Record((1, there.elem.itemsize, 0, 0, 0)))
-
-
 def tile_store(low: Lowering, op: Op) -> None:
     access = Access.of(op)
     assert access.value is not None
@@ -353,9 +328,7 @@ def load(low: Lowering, op: Op) -> None:
     base, result = pointers(low, op.operands[0]), op.result
     mask, other = (*op.operands[1:], None, None)[:2]
     if not result.shape:
-        default: Scalar = (
-            low.number(other) if other else 0.0 if result.dtype.is_float else False if result.dtype.is_bool else 0
-        )
+        default: Scalar = low.number(other) if other else zero(result.dtype)
         at = low.offset(base, ())
         low.env[result] = read_where(low, result, base, at, True if mask is None else low.number(mask), default)
         return

@@ -6,8 +6,23 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pypto.backends.ascend.blockir import BlockKernel, Buffer, If, Instr, Item, Loop, Record, View, While, parts
-from pypto.backends.ascend.facts import all_views
+from pypto.backends.ascend.blockir import (
+    Assign,
+    BlockKernel,
+    Buffer,
+    If,
+    Instr,
+    Item,
+    Let,
+    Loop,
+    Record,
+    View,
+    While,
+    fold,
+    parts,
+)
+from pypto.backends.ascend.facts import all_views, items_of
+from pypto.backends.ascend.facts import names_in as names_of
 from pypto.backends.ascend.rewrite import mapped
 
 # Instructions whose result may take the place of an operand.
@@ -47,8 +62,9 @@ class Coalescing:
                 done.append(item)
                 continue
             target, source = pair
+            assert isinstance(target.of, Buffer)
             done[start:] = renamed(tuple(done[start:]), source, target)
-            self.touches[target.name] += self.touches.pop(source.name) - 2
+            self.touches[target.of.name] += self.touches.pop(source.name) - 2
             self.gone.add(source.name)
         return tuple(done)
 
@@ -62,38 +78,40 @@ class Coalescing:
                 return replace(item, body=self.sequence(item.body), orelse=self.sequence(item.orelse))
         return item
 
-    def first(self, done: list[Item], target: Buffer, source: Buffer) -> int | None:
+    def first(self, done: list[Item], target: View, source: Buffer) -> int | None:
         """Where the source is first written, if all that touches it from there on could touch the target instead."""
-        missing, start = self.touches[source.name] - 1, len(done)
+        missing, start, used = self.touches[source.name] - 1, len(done), set(names_of(target.offset))
         while missing > 0 and start > 0:
             start -= 1
             names = Counter(names_in(done[start]))
             missing -= names[source.name]
-            if names[target.name] and not may_share(done[start], target, source):
+            if names[target.of.name] and not may_share(done[start], target, source):
+                return None
+            if any(isinstance(x, Let | Assign) and x.name in used for x in items_of((done[start],))):
                 return None
         item = done[start] if start < len(done) else None
         if missing or not isinstance(item, Instr):
             return None
         views = [a for a in item.args if isinstance(a, View)]
         begins = views[0].of == source and all(view.of != source for view in views[1:])
-        return start if begins else None
+        return start if begins and moves_alike(done[start:], source, target) else None
 
 
-def copied(item: Item) -> tuple[Buffer, Buffer] | None:
-    """The buffers of a copy of one whole buffer to another one."""
+def copied(item: Item) -> tuple[View, Buffer] | None:
+    """A copy of one whole buffer to another one, or to a part of it."""
     if not isinstance(item, Instr) or item.name != "DataCopy" or not isinstance(item.args[2], Record):
         return None
     to, source = item.args[:2]
-    if not isinstance(to, View) or not isinstance(source, View) or (to.offset, source.offset) != (0, 0):
+    if not isinstance(to, View) or not isinstance(source, View) or source.offset != 0:
         return None
     a, b, how = to.of, source.of, item.args[2].fields
     if not isinstance(a, Buffer) or not isinstance(b, Buffer) or a == b or (a.space, a.dtype) != (b.space, b.dtype):
         return None
     whole = isinstance(how[1], int) and how[0] == 1 and how[1] * 32 == b.stage_bytes <= a.stage_bytes
-    return (a, b) if whole and a.stages == b.stages == 1 else None
+    return (to, b) if whole and a.stages == b.stages == 1 and to.dtype is None else None
 
 
-def may_share(item: Item, target: Buffer, source: Buffer) -> bool:
+def may_share(item: Item, target: View, source: Buffer) -> bool:
     """Whether an instruction that reads the one and writes the other reads each element where it writes it."""
     if not isinstance(item, Instr) or item.name not in IN_PLACE:
         return False
@@ -102,9 +120,10 @@ def may_share(item: Item, target: Buffer, source: Buffer) -> bool:
         return False
     record = next((a.fields for a in item.args if isinstance(a, Record)), None)
     for k, view in enumerate(others):
-        if view.of != target:
+        if view.of != target.of:
             continue
-        if (view.offset, view.elem) != (made.offset, made.elem) or (item.name == "Select" and k == 0):
+        here = view.offset, view.elem
+        if here != (fold("+", target.offset, made.offset), made.elem) or (item.name == "Select" and k == 0):
             return False
         half = 0 if record is None else len(record) // 2
         if record is not None and (record[0], record[half]) != (record[1 + k], record[half + 1 + k]):
@@ -112,5 +131,16 @@ def may_share(item: Item, target: Buffer, source: Buffer) -> bool:
     return True
 
 
-def renamed(items: tuple[Item, ...], source: Buffer, target: Buffer) -> tuple[Item, ...]:
-    return mapped(items, lambda view: replace(view, of=target) if view.of == source else view)
+def renamed(items: tuple[Item, ...], source: Buffer, target: View) -> tuple[Item, ...]:
+    """Items in which the source begins where the target does."""
+
+    def change(view: View) -> View:
+        return replace(view, of=target.of, offset=fold("+", target.offset, view.offset)) if view.of == source else view
+
+    return mapped(items, change)
+
+
+def moves_alike(items: list[Item], source: Buffer, target: View) -> bool:
+    """Whether all views of the source can be moved: where the target begins later, those of its own dtype alone."""
+    views = (view for item in items_of(tuple(items)) for view in all_views(item) if view.of == source)
+    return target.offset == 0 or all(view.elem.bits == source.dtype.bits for view in views)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pypto.backends.ascend.blockir import Expr, If, Loop, Read, Record, Scalar, View, While, fold
+from pypto.backends.ascend.doubles import zero
 from pypto.backends.ascend.lower.lowering import Lowering
 from pypto.backends.ascend.lower.region import is_natural
 from pypto.backends.ascend.lower.shape import fill
 from pypto.backends.ascend.lower.split import origin
 from pypto.backends.ascend.lower.spread import spread
-from pypto.backends.ascend.lower.values import AnyTile, Deferred, Pointer, Pointers, Splat, Spread, Tile
+from pypto.backends.ascend.lower.values import AnyTile, Deferred, Either, Held, Pointer, Pointers, Splat, Spread, Tile
 from pypto.ir.core import Op, Region, Value
-from pypto.ir.types import ArrayType, DType, int64, uint16
+from pypto.ir.types import ArrayType, DType, int32, int64, uint16
 
-Home = Tile | str | Pointer | Pointers  # memory, a variable, or one of these as an offset into an array
+Home = Tile | str | Pointer | Pointers | Either  # memory, a variable, or one of these as an offset into an array
 
 
-def home(low: Lowering, v: Value, init: Value) -> Home:
-    """Where a value lives that begins as another one."""
+def home(low: Lowering, v: Value, init: Value, end: Value | None = None) -> Home:
+    """Where a value lives that begins as another one; `end` is its next state."""
     held = low.env[init]
+    several = arrays_of(end, frozenset()) if end is not None and v.tile.is_ptr and not v.shape else {}
+    if isinstance(held, Either) or (isinstance(held, Pointer) and len(several | arrays_of(init, frozenset())) > 1):
+        to = choices(low, v, arrays_of(init, frozenset()) | several)
+        for name, _, value in chosen(low, to, held):
+            low.assign(name, value)
+        return to
     hint = v.hint or init.hint
     if isinstance(held, Pointers):
         return Pointers(held.array, (summed(low, held, low.new(v.shape, int64, hint)),))
@@ -42,17 +49,61 @@ def summed(low: Lowering, held: Pointers, to: Tile) -> Tile:
 def empty(low: Lowering, v: Value, ends: Sequence[Value]) -> Home:
     """Where a value lives that either side of a branch gives."""
     if v.tile.is_ptr:
-        arrays = {origin(end) for end in ends}
-        array = arrays.pop()
-        if arrays or array is None or not isinstance(array.type, ArrayType):
-            raise low.refused("a pointer into one array or another", "has no form here", "decide on the value instead")
+        found = {array: None for end in ends for array in arrays_of(end, frozenset())}
+        if len(found) > 1 and not v.shape:
+            return choices(low, v, found)
+        array = next(iter(found), None)
+        if len(found) > 1 or array is None or not isinstance(array.type, ArrayType):
+            raise low.refused("a tile of pointers into several arrays", "has no form here", "load from each")
         param = low.param("ptr", array, 0, array.type.elem)
         if v.shape:
             return Pointers(param, (low.new(v.shape, int64, v.hint),))
         return Pointer(param, low.variable(v.hint or "at", int64, 0))
     if v.shape:
         return low.new(v.shape, v.dtype, v.hint)
-    return low.variable(v.hint, v.dtype, 0.0 if v.dtype.is_float else False if v.dtype.is_bool else 0)
+    return low.variable(v.hint, v.dtype, zero(v.dtype))
+
+
+def arrays_of(v: Value, seen: frozenset[Value]) -> dict[Value, None]:
+    """The arrays that a pointer may point into, in their order."""
+    array, op = origin(v), v.op
+    if array is not None:
+        return {array: None}
+    if op is not None and op.name == "where":
+        return {array: None for end in op.operands[1:] for array in arrays_of(end, seen)}
+    while op is not None and op.name in ("addptr", "broadcast_to", "reshape", "permute"):
+        v, op = op.operands[0], op.operands[0].op
+    if op is None or v in seen:
+        return {}
+    k = op.results.index(v) - len(op.results)
+    ends = [r.terminator.operands[k] for r in (op.regions if op.name == "if" else op.regions[-1:])]
+    inits = [] if op.name == "if" else [op.operands[k]]
+    return {array: None for end in (*inits, *ends) for array in arrays_of(end, seen | {v})}
+
+
+def choices(low: Lowering, v: Value, arrays: Iterable[Value]) -> Either:
+    """A variable for which array it is, and one for the place in each."""
+    params = [low.param("ptr", a, 0, a.type.elem) for a in arrays if isinstance(a.type, ArrayType)]
+    which = low.variable("which", int32, 0)
+    return Either(which, tuple(Pointer(p, low.variable(v.hint or "at", int64, 0)) for p in params))
+
+
+def chosen(low: Lowering, to: Either, held: Held) -> list[tuple[str, DType, Scalar]]:
+    """The variables of a choice, with their next numbers."""
+    found: list[tuple[str, DType, Scalar]] = []
+    if isinstance(held, Either) and [c.array for c in held.choices] == [c.array for c in to.choices]:
+        found.append((to.which, int32, held.which))
+        pairs = list(zip(to.choices, held.choices, strict=True))
+    elif isinstance(held, Pointer) and held.array in [c.array for c in to.choices]:
+        k = [c.array for c in to.choices].index(held.array)
+        found.append((to.which, int32, k))
+        pairs = [(to.choices[k], held)]
+    else:
+        raise low.refused("a pointer into one array or another", "has no form here", "decide on the value instead")
+    for a, b in pairs:
+        assert isinstance(a, Pointer) and isinstance(a.offset, str) and isinstance(b, Pointer)
+        found.append((a.offset, int64, b.offset))
+    return found
 
 
 def write(low: Lowering, to: Tile, held: AnyTile) -> None:
@@ -77,6 +128,7 @@ def carry(low: Lowering, homes: Sequence[Home], values: Sequence[Value]) -> None
     tiles = [(to, settled(low, low.held(v))) for to, v in pairs if isinstance(to, Tile)]
     tiles += [offsets(low, to, v) for to, v in pairs if isinstance(to, Pointers)]
     numbers = [number(low, to, v) for to, v in pairs if isinstance(to, str | Pointer)]
+    numbers += [x for to, v in pairs if isinstance(to, Either) for x in chosen(low, to, low.env[v])]
     numbers = [(name, dtype, value) for name, dtype, value in numbers if name != value]
     names = {name for name, *_ in numbers}
     if any(names_in(value) & names - {name} for name, _, value in numbers):
@@ -149,7 +201,8 @@ def lower_for(low: Lowering, op: Op) -> None:
     start, stop, step = (low.number(v) for v in op.operands[:3])
     if is_natural(op.operands[0], low.natural) and isinstance(step, int) and step > 0:
         low.natural.add(body.args[0])
-    homes = [home(low, arg, init) for arg, init in zip(body.args[1:], op.operands[3:], strict=True)]
+    carried = zip(body.args[1:], op.operands[3:], body.terminator.operands, strict=True)
+    homes = [home(low, arg, init, end) for arg, init, end in carried]
     low.env.update(zip(body.args[1:], homes, strict=True))
     loc = low.loc
     for arg, to, v in zip(body.args[1:], homes, body.terminator.operands, strict=True):
@@ -167,7 +220,8 @@ def lower_for(low: Lowering, op: Op) -> None:
 
 def lower_while(low: Lowering, op: Op) -> None:
     test, body = op.regions
-    homes = [home(low, arg, init) for arg, init in zip(body.args, op.operands, strict=True)]
+    ends = body.terminator.operands
+    homes = [home(low, arg, init, end) for arg, init, end in zip(body.args, op.operands, ends, strict=True)]
     loc = low.loc
     for r in (test, body):
         low.env.update(zip(r.args, homes, strict=True))

@@ -8,14 +8,18 @@ from pypto.backends.ascend.lower.control import write
 from pypto.backends.ascend.lower.lowering import Lowering, moved
 from pypto.backends.ascend.lower.reduce import in_float32
 from pypto.backends.ascend.lower.region import Area, Dim
+from pypto.backends.ascend.lower.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.lower.values import Later, Splat, Tile
 from pypto.ir.core import Op
-from pypto.ir.types import float32, int32, int64
+from pypto.ir.types import float32, float64, int32, int64
 
 CHUNK = 32768  # bytes of the second operand that are in memory at once, where it is loaded for the product alone
 
 
 def dot(low: Lowering, op: Op) -> None:
+    if op.result.dtype == float64:
+        in_doubles(low, op)
+        return
     left, later = wide(low, low.tile(op.operands[0])), low.env[op.operands[1]]
     acc = low.held(op.operands[2]) if len(op.operands) > 2 else Splat(op.result.shape, op.result.dtype, 0)
     made = low.result(op.result)
@@ -33,6 +37,21 @@ def dot(low: Lowering, op: Op) -> None:
         add_product(low, made, left, wide(low, stretch(low, later, start, rows)), start)
     if rest:
         add_product(low, made, left, wide(low, stretch(low, later, full * rows, rest)), full * rows)
+
+
+def in_doubles(low: Lowering, op: Op) -> None:
+    """float64, number by number."""
+    left, right = (low.tile(v) for v in op.operands[:2])
+    acc = low.held(op.operands[2]) if len(op.operands) > 2 else Splat(op.result.shape, float64, 0)
+    made, e = low.result(op.result), ScalarEmitter(low, doubles=True)
+    write(low, made, acc)
+    with low.each(made.shape) as (*batch, i, j):
+        total = low.variable("total", float64, low.element(made, (*batch, i, j)))
+        with low.loop("k", right.shape[-2]) as k:
+            a, b = low.element(left, (*batch, i, k)), low.element(right, (*batch, k, j))
+            low.assign(total, e.fma(*(Number(x, float64) for x in (a, b, total))).value)
+        low.put(made, (*batch, i, j), total)
+    low.env[op.result] = made
 
 
 def stretch(low: Lowering, later: Later, start: Scalar, rows: int) -> Tile:
@@ -55,7 +74,7 @@ def add_product(low: Lowering, made: Tile, left: Tile, right: Tile, start: Scala
     if n == 1:
         add_by_numbers(low, made, left, right, start)
         return
-    product = low.new((n,), int32).view if made.dtype == int32 else None
+    product = low.new((n,), int32, "product").view if made.dtype == int32 else None
     with low.each((*batch, m)) as row, low.loop("k", k) as j:
         factor = low.let("factor", made.dtype, low.element(left, (*row, fold("+", start, j))))
         to = moved(made.view, low.place(made, (*row, 0)))

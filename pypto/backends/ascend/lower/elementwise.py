@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from pypto.backends.ascend.blockir import Expr, Item, Scalar, View
-from pypto.backends.ascend.lanes import Lanes, elementwise
+from pypto.backends.ascend.lanes import NO_DOUBLES, Lanes, elementwise, refused
 from pypto.backends.ascend.lower.fused import fused
 from pypto.backends.ascend.lower.lowering import Lowering
 from pypto.backends.ascend.lower.masks import nonzero
+from pypto.backends.ascend.lower.naming import wish
 from pypto.backends.ascend.lower.scalars import NotScalar, apply
 from pypto.backends.ascend.lower.shape import ensure
 from pypto.backends.ascend.lower.values import AnyTile, Deferred, Splat, Tile
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
-from pypto.ir.types import DType, float16
+from pypto.ir.types import DType, TileType, float16, float64
+from pypto.ops.row import OnScalars
+from pypto.ops.table import TABLE
+
+MOST: Final = 16  # ops that several users of a tile do again, each for itself
 
 
 @dataclass
@@ -52,8 +58,7 @@ def lower_elementwise(low: Lowering, op: Op) -> None:
     shape = op.result.shape
     if shape:
         held = tuple(low.held(v) for v in op.operands)
-        later = op.result.dtype.bits == 64 or any(isinstance(x, Deferred) for x in held)
-        low.env[op.result] = Deferred(shape, op, held) if later else computed(low, op, held, shape)
+        low.env[op.result] = Deferred(shape, op, held) if may_wait(low, op, held) else computed(low, op, held, shape)
         return
     try:
         value = apply(low, op, [low.number(v) for v in op.operands])
@@ -64,9 +69,42 @@ def lower_elementwise(low: Lowering, op: Op) -> None:
     low.env[op.result] = low.let(op.result.hint, op.result.dtype, value) if keeps else value
 
 
+def may_wait(low: Lowering, op: Op, held: Sequence[AnyTile]) -> bool:
+    """Whether an op is best done where an element of its result is asked for."""
+    users, region = low.users.get(op.result, []), low.places[op][0]
+    is_choice = has_doubles(op) and op.result.dtype.is_bool and all(map(has_doubles, users))
+    if op.result.dtype.bits != 64 and not is_choice and not any(isinstance(x, Deferred) for x in held):
+        return False
+    once = len(users) < 2 and all(low.places[user][0] is region for user in users)
+    return (once or (not has_doubles(op) and sum(map(ops_of, held)) < MOST)) and does(low, op)
+
+
+def ops_of(held: AnyTile) -> int:
+    """How many ops an element of a tile takes that nothing has made yet."""
+    return 1 + sum(map(ops_of, held.operands)) if isinstance(held, Deferred) else 0
+
+
+def does(low: Lowering, op: Op) -> bool:
+    """Whether the scalar unit has what an op needs."""
+    names = low.taken.copy()
+    try:
+        with low.block():
+            apply(low, op, ["program"] * len(op.operands))
+    except NotScalar:
+        return False
+    finally:
+        low.taken = names
+    return True
+
+
+def has_doubles(op: Op) -> bool:
+    values = (*op.operands, *op.results)
+    return any(isinstance(v.type, TileType) and v.tile.elem == float64 for v in values)
+
+
 def computed(low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, ...]) -> Tile | Splat:
     """The result of an op on tiles."""
-    dtype = op.result.dtype
+    dtype, low.hint = op.result.dtype, wish(op, low.users)
     if all(isinstance(x, Splat) for x in held):
         try:
             return Splat(
@@ -76,6 +114,8 @@ def computed(low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, .
             )
         except NotScalar:
             held = (low.made(held[0]), *held[1:])
+    if has_doubles(op) or isinstance(TABLE[op.name].ascend, OnScalars):
+        return one_by_one(low, op, held, shape, refused(op, NO_DOUBLES))
     if (made_at_once := fused(low, op, held, shape)) is not None:
         return made_at_once
     lanes = [Lanes(x.dtype, x.value if isinstance(x, Splat) else low.made(x).view) for x in held]

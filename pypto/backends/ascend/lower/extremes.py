@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pypto.backends.ascend.blockir import Expr, Scalar, Word
+from pypto.backends.ascend.blockir import Expr, Word
 from pypto.backends.ascend.lower.lowering import Lowering
 from pypto.backends.ascend.lower.reduce import axis_by_axis, in_float32, numbers_of
+from pypto.backends.ascend.lower.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.lower.shape import ensure
 from pypto.backends.ascend.lower.values import Spread, Tile
 from pypto.ir.core import Op
-from pypto.ir.types import float32, int1, int32
+from pypto.ir.types import float32, float64, int1, int32
 
 _BEYOND: Final = float(1 << 24)  # up to which float32 has all integers
 _KEEP: Final = Word("VSEL_TENSOR_SCALAR_MODE")
@@ -29,7 +30,8 @@ def by_vectors(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
     kind, count = op.name.removeprefix("arg"), tile.layout.count
     numbers, _ = numbers_of(low, tile, kind)
     best = axis_by_axis(low, kind, numbers, (axis,))
-    equal, places, where = low.new(tile.shape, int1), index_along(low, tile.shape, axis), low.new(tile.shape, float32)
+    equal, where = low.new(tile.shape, int1, "equal"), low.new(tile.shape, float32, "where")
+    places = index_along(low, tile.shape, axis)
     low.instr("Compare", equal.view, tile.view, low.made(Spread(tile.shape, best)).view, Word("EQ"), count)
     low.instr("Select", where.view, equal.view, places.view, _BEYOND, _KEEP, count)
     first = axis_by_axis(low, "min", where, (axis,))
@@ -54,15 +56,16 @@ def by_numbers(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
     made = low.new(kept, int32)
     ensure(low, made)
     dtype = tile.dtype
-    better = ">" if op.name == "argmax" else "<"
+    better, e = "gt" if op.name == "argmax" else "lt", ScalarEmitter(low, dtype == float64)
     with low.each(kept) as index:
         at = low.variable("at", int32, 0)
         best = low.variable("best", dtype, 0)
         found = low.variable("found", int1, False)
         with low.loop("i", tile.shape[axis], dtype=int32) as i:
             value = low.let("v", dtype, low.element(tile, tuple(i if d == axis else j for d, j in enumerate(index))))
-            wins: Scalar = Expr("||", (Expr(better, (value, best)), Expr("not", (found,))))
-            with low.when(wins):
+            wins = e.cmp(better, Number(value, dtype), Number(best, dtype)).value
+            known = Expr("||", (found, e.isnan(Number(value, dtype)).value)) if dtype.is_float else found
+            with low.when(Expr("||", (wins, Expr("not", (known,))))):
                 low.assign(at, i)
                 low.assign(best, value)
                 low.assign(found, True)

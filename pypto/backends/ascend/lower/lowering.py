@@ -24,11 +24,14 @@ from pypto.backends.ascend.blockir import (
     Word,
     fold,
 )
+from pypto.backends.ascend.doubles import stored
 from pypto.backends.ascend.lower.early import written_arrays
+from pypto.backends.ascend.lower.naming import wish
 from pypto.backends.ascend.lower.scalars import apply
 from pypto.backends.ascend.lower.values import (
     AnyTile,
     Deferred,
+    Either,
     Grain,
     Held,
     Later,
@@ -62,6 +65,8 @@ class Lowering:
     into: dict[Value, Tile] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
     loc: Loc = UNKNOWN
+    group: Scalar = 1  # programs that are done at once
+    hint: str = "t"  # what is made now is called so, unless something else is said
     dispatch: Callable[[Lowering, Op], None] = lambda low, op: None
 
     def __post_init__(self) -> None:
@@ -83,7 +88,7 @@ class Lowering:
 
     def name(self, hint: str) -> str:
         """A name that nothing else has."""
-        hint = hint or "t"
+        hint = hint or self.hint
         while True:
             self.taken[hint] += 1
             made = hint if self.taken[hint] == 1 else f"{hint}_{self.taken[hint] - 1}"
@@ -161,7 +166,7 @@ class Lowering:
         if isinstance(value, Expr) and (known := self.known((dtype, value))) is not None:
             return known  # type: ignore[return-value]  # under such a key there are numbers alone
         name = self.name(hint)
-        self.items.append(Let(name, dtype, value, self.line))
+        self.items.append(Let(name, stored(dtype), value, self.line))
         if isinstance(value, Expr) and not reads(value):
             self.scopes[-1][dtype, value] = name
         return name
@@ -172,7 +177,7 @@ class Lowering:
     def variable(self, hint: str, dtype: DType, value: Scalar) -> str:
         """A name whose number may change."""
         name = self.name(hint)
-        self.items.append(Let(name, dtype, value, self.line))
+        self.items.append(Let(name, stored(dtype), value, self.line))
         return name
 
     def assign(self, name: str, value: Scalar) -> None:
@@ -183,11 +188,12 @@ class Lowering:
         """A value of one element as a number."""
         held = self.env[v]
         if isinstance(held, Tile | Splat | Spread | Deferred):
-            held = self.let(v.hint, v.dtype, self.element(held, (0,) * len(held.shape)))
+            hint = v.hint or (wish(v.op, self.users) if v.op is not None else "")
+            held = self.let(hint, v.dtype, self.element(held, (0,) * len(held.shape)))
             if not v.shape:
                 self.scopes[-1].setdefault(("number", v), held)
         assert not isinstance(held, Later)
-        if isinstance(held, Pointer | Pointers):
+        if isinstance(held, Pointer | Pointers | Either):
             raise self.refused("an address", "has no number on the device", "index the array that it points into")
         return held
 
@@ -196,8 +202,8 @@ class Lowering:
         slot = Slot(kind, arg.hint, dim, dtype)
         if slot not in self.params:
             suffix = {"shape": f"_size{dim}", "stride": f"_stride{dim}"}.get(kind, "")
-            stored = uint8 if dtype == int1 and kind == "ptr" else dtype
-            self.params[slot] = Param(self.name(arg.hint + suffix), stored, kind == "ptr")
+            held = uint8 if dtype == int1 and kind == "ptr" else stored(dtype)
+            self.params[slot] = Param(self.name(arg.hint + suffix), held, kind == "ptr")
         return self.params[slot]
 
     # --- tiles --------------------------------------------------------------------------------------------------
@@ -205,7 +211,7 @@ class Lowering:
     def buffer(self, hint: str, dtype: DType, elements: int) -> View:
         """Memory in UB, in whole repeats."""
         bits = dtype.bits * elements
-        made = Buffer(self.name(hint), "UB", dtype, -(-bits // 256) * 256 // dtype.bits)
+        made = Buffer(self.name(hint), "UB", stored(dtype), -(-bits // 256) * 256 // dtype.bits)
         self.buffers.append(made)
         return View(made)
 
@@ -227,7 +233,7 @@ class Lowering:
     def held(self, v: Value) -> AnyTile:
         held = self.env[v]
         assert not isinstance(held, Later)
-        if isinstance(held, Pointer | Pointers):
+        if isinstance(held, Pointer | Pointers | Either):
             raise self.refused("an address", "is no number on the device", "index the array that it points into")
         return held if isinstance(held, Tile | Splat | Spread | Deferred) else Splat(v.shape, v.dtype, held)
 

@@ -11,7 +11,7 @@ from pypto.ir.types import DType, float16, uint8
 
 def from_bytes(low: Lowering, raw: Tile, v: Value) -> Tile:
     """Bits of bytes that are 0 or not."""
-    halves, made = low.new(raw.shape, float16), low.result(v)
+    halves, made = low.new(raw.shape, float16, "halves"), low.result(v)
     low.instr("Cast", halves.view, raw.view, Word("CAST_NONE"), raw.layout.count)
     return nonzero(low, halves, made)
 

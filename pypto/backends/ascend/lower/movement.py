@@ -1,14 +1,14 @@
-"""Tiles of some of another tile's elements: slices, gathers, sorts and counts, by the scalar unit."""
+"""Tiles of some of another tile's elements: slices, gathers and counts, by the scalar unit."""
 
 from __future__ import annotations
 
-from pypto.backends.ascend.blockir import Expr, Read, fold
+from pypto.backends.ascend.blockir import Expr, Read, Record, View, fold
 from pypto.backends.ascend.lower.lowering import Index, Lowering, moved
 from pypto.backends.ascend.lower.scalars import compared, conjunction
-from pypto.backends.ascend.lower.shape import ensure, fill, rearrange
-from pypto.backends.ascend.lower.values import Splat, Tile
+from pypto.backends.ascend.lower.shape import ensure, fill, last_of, rearrange
+from pypto.backends.ascend.lower.values import BLOCK, Splat, Tile
 from pypto.ir.core import Op
-from pypto.ir.types import int1, int64
+from pypto.ir.types import int32, int64, uint32
 
 
 def slice_of(low: Lowering, op: Op) -> None:
@@ -17,13 +17,35 @@ def slice_of(low: Lowering, op: Op) -> None:
     if isinstance(held, Splat):
         low.env[op.result] = Splat(shape, held.dtype, held.value)
         return
-    made = low.result(op.result)
+    if shape == held.shape and not any(starts) and steps == (1,) * len(steps):
+        low.env[op.result] = held
+        return
+    tile, made = low.made(held), low.result(op.result)
+    low.env[op.result] = made
+    if by_blocks(low, tile, made, starts, steps):
+        return
 
     def source(index: Index) -> Index:
         return tuple(fold("+", fold("*", i, step), s) for i, s, step in zip(index, starts, steps, strict=True))
 
-    rearrange(low, made, low.made(held), source)
-    low.env[op.result] = made
+    rearrange(low, made, tile, source, is_straight=True)
+
+
+def by_blocks(low: Lowering, tile: Tile, made: Tile, starts: Index, steps: Index) -> bool:
+    """Rows that begin at whole blocks of others are copied as they are; whether that is so."""
+    last, size = last_of(made.shape), tile.dtype.itemsize
+    begin = starts[last]
+    plain = steps == (1,) * len(steps) and tile.shape[last + 1 :] == made.shape[last + 1 :]
+    if not plain or tile.dtype.is_bool or not isinstance(begin, int) or begin * size % BLOCK:
+        return False
+    ensure(low, made)
+    blocks = -(-made.shape[last] * size // BLOCK)
+    with low.each(made.shape[:last]) as index:
+        whole = (*index, *(0 for _ in made.shape[last:]))
+        there = tuple(fold("+", i, s) for i, s in zip(whole, starts, strict=True))
+        to, source = moved(made.view, low.place(made, whole)), moved(tile.view, low.place(tile, there))
+        low.instr("DataCopy", to, source, Record((1, blocks, 0, 0)))
+    return True
 
 
 def gather(low: Lowering, op: Op) -> None:
@@ -31,6 +53,10 @@ def gather(low: Lowering, op: Op) -> None:
     tile, where = low.tile(op.operands[0]), low.held(op.operands[1])
     axis, made = op.attrs["axis"], low.result(op.result)
     last = tile.shape[axis] - 1
+    if tile.dtype.itemsize in (2, 4) and not tile.dtype.is_bool and where.dtype == int32 and op.result.tile.size > 1:
+        low.env[op.result] = made
+        gather_rows(low, tile, low.made(where), made, axis)
+        return
 
     def source(index: Index) -> Index:
         at = low.let("at", int64, Expr("i64", (low.element(where, index),)))
@@ -39,6 +65,27 @@ def gather(low: Lowering, op: Op) -> None:
 
     rearrange(low, made, tile, source)
     low.env[op.result] = made
+
+
+def gather_rows(low: Lowering, tile: Tile, where: Tile, made: Tile, axis: int) -> None:
+    """Each row by one gather; indices become distances in bytes, all of them at once."""
+    last, size, strides = last_of(made.shape), tile.dtype.itemsize, low.grain.strides(tile.shape)
+    offsets, n, count = low.new(where.shape, int32, "offsets"), made.shape[last], where.layout.count
+    low.instr("Maxs", offsets.view, where.view, 0, count)
+    low.instr("Mins", offsets.view, offsets.view, tile.shape[axis] - 1, count)
+    low.instr("Muls", offsets.view, offsets.view, strides[axis] * size, count)
+    if axis != last:
+        columns = low.new((n,), int32, "columns").view
+        low.instr("CreateVecIndex", columns, 0, n)
+        low.instr("Muls", columns, columns, strides[last] * size, n)
+    ensure(low, made)
+    with low.each(tuple(1 if d == last else m for d, m in enumerate(made.shape))) as index:
+        row = moved(offsets.view, low.place(offsets, index))
+        if axis != last:
+            low.instr("Add", row, row, columns, n)
+        begin = low.place(tile, tuple(0 if d == axis else i for d, i in enumerate(index)))
+        to, bytes_ = moved(made.view, low.place(made, index)), View(row.of, row.offset, row.stage, uint32)
+        low.instr("Gather", to, tile.view, bytes_, fold("*", begin, size), n)
 
 
 def histogram(low: Lowering, op: Op) -> None:
@@ -53,44 +100,3 @@ def histogram(low: Lowering, op: Op) -> None:
             place = moved(made.view, v)
             low.instr("SetValue", place, fold("+", Read(place), 1))
     low.env[op.result] = made
-
-
-def sort_keys(low: Lowering, op: Op) -> None:
-    """A bitonic network over each row, filled up to a power of two."""
-    tile, shape, dtype = low.tile(op.operands[0]), op.result.shape, op.result.dtype
-    n = shape[-1]
-    size = 1 << (n - 1).bit_length()
-    made = low.result(op.result)
-    ensure(low, made)
-    work = low.new((size,), dtype, "keys")
-    with low.each(shape[:-1]) as row:
-        with low.loop("i", n) as i:
-            low.put(work, (i,), low.element(tile, (*row, i)))
-        with low.loop("i", size, n) as i:
-            low.put(work, (i,), dtype.integer_range[1])
-        network(low, work, size)
-        with low.loop("i", n) as i:
-            low.put(made, (*row, i), low.element(work, (i,)))
-    low.env[op.result] = made
-
-
-def network(low: Lowering, work: Tile, size: int) -> None:
-    k = 2
-    while k <= size:
-        j = k // 2
-        while j > 0:
-            exchange(low, work, size, k, j)
-            j //= 2
-        k *= 2
-
-
-def exchange(low: Lowering, work: Tile, size: int, k: int, j: int) -> None:
-    """Pairs at a distance of `j`: ascending where the bit `k` of their place is 0."""
-    with low.loop("g", size // (2 * j)) as g, low.loop("i", j) as i:
-        at = low.let("at", int64, fold("+", fold("*", g, 2 * j), i))
-        a = low.let("a", work.dtype, low.element(work, (at,)))
-        b = low.let("b", work.dtype, low.element(work, (fold("+", at, j),)))
-        up = low.let("up", int1, Expr("==", (Expr("&", (at, k)), 0)))
-        with low.when(Expr("==", (Expr(">", (a, b)), up))):
-            low.put(work, (at,), b)
-            low.put(work, (fold("+", at, j),), a)

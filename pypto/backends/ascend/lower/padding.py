@@ -11,6 +11,7 @@ from pypto.backends.ascend.lower.region import Area
 from pypto.backends.ascend.lower.scalars import compared
 from pypto.backends.ascend.lower.shape import fill, fill_run
 from pypto.backends.ascend.lower.values import BLOCK, Tile, rounded
+from pypto.ir.types import int64
 
 _REPEATS, _STRIDE = 248, 255
 
@@ -51,7 +52,7 @@ def end_of_row(low: Lowering, row: View, stop: Scalar, cols: int, end: int, valu
         if (whole := rounded(stop, each)) < end:
             fill_run(low, moved(row, whole), value, end - whole)
         return
-    first = fold("*", Expr("//", (fold("+", stop, each - 1), each)), each)
+    first = low.let("padded", int64, fold("*", Expr("//", (fold("+", stop, each - 1), each)), each))
     condition = True if rounded(cols, each) < end else compared("<", first, end)
     with low.when(condition):
         fill_run(low, moved(row, first), value, fold("-", end, first))
@@ -60,7 +61,8 @@ def end_of_row(low: Lowering, row: View, stop: Scalar, cols: int, end: int, valu
 def ends_of_rows(low: Lowering, tile: Tile, stop: Scalar, value: Scalar) -> None:
     layout, size = tile.layout, tile.dtype.itemsize
     rows, cols, pitch = layout.rows, layout.cols, layout.pitch
-    first, blocks = rounded(cols * size, BLOCK) // size, pitch * size // BLOCK
+    written = stop if isinstance(stop, int) else cols  # of each row; the rest of its last block comes with the copy
+    first, blocks = rounded(written * size, BLOCK) // size, pitch * size // BLOCK
     if isinstance(stop, int) and first == pitch:
         return
     if isinstance(stop, int) and blocks <= _STRIDE and size in (2, 4) and pitch - first <= 256 // size:

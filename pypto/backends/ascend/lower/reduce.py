@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from pypto.backends.ascend.blockir import Expr, Read, Record, View, Word, fold
+from pypto.backends.ascend.blockir import Expr, Read, Record, Scalar, View, Word, fold
+from pypto.backends.ascend.doubles import number, zero
 from pypto.backends.ascend.lower.lowering import Index, Lowering, moved
 from pypto.backends.ascend.lower.masks import as_numbers
 from pypto.backends.ascend.lower.scalars import Number, ScalarEmitter
-from pypto.backends.ascend.lower.shape import ensure, fill
+from pypto.backends.ascend.lower.shape import ensure, fill, last_of
 from pypto.backends.ascend.lower.values import BLOCK, Tile
 from pypto.ir.core import Op
-from pypto.ir.types import DType, bfloat16, float16, float32, int1, int16, int32
+from pypto.ir.types import DType, bfloat16, float16, float32, float64, int1, int16, int32
 from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
 
@@ -48,15 +50,10 @@ def reduction(low: Lowering, op: Op) -> None:
     low.env[result] = made.reshaped(result.shape, low.grain.layout(result.shape))
 
 
-def last_of(shape: tuple[int, ...]) -> int:
-    """The dimension that runs along rows."""
-    return max((d for d, n in enumerate(shape) if n != 1), default=len(shape) - 1)
-
-
 def in_float32(low: Lowering, tile: Tile) -> Tile:
     if tile.dtype == float32:
         return tile
-    wide = low.new(tile.shape, float32)
+    wide = low.new(tile.shape, float32, "wide")
     low.instr("Cast", wide.view, tile.view, Word("CAST_NONE"), tile.layout.count)
     return wide
 
@@ -80,7 +77,7 @@ def on_vectors(low: Lowering, kind: str, tile: Tile, axes: tuple[int, ...]) -> T
 
 def numbers_of(low: Lowering, tile: Tile, kind: str) -> tuple[Tile, Tile]:
     """A tile in which NaN gives way to every number, and bits that say where there are numbers."""
-    bits, numbers = low.new(tile.shape, int1), low.new(tile.shape, tile.dtype)
+    bits, numbers = low.new(tile.shape, int1, "isNumber"), low.new(tile.shape, tile.dtype, "numbers")
     low.instr("Compare", bits.view, tile.view, tile.view, Word("EQ"), tile.layout.count)
     mode = Word("VSEL_TENSOR_SCALAR_MODE")
     low.instr("Select", numbers.view, bits.view, tile.view, NEUTRAL[kind], mode, tile.layout.count)
@@ -93,7 +90,7 @@ def nan_of_nothing(low: Lowering, made: Tile, bits: Tile, axes: tuple[int, ...],
     least = low.let("worst", made.dtype, Read(worst.view))
     with low.when(Expr("==", (least, neutral))):
         some = axis_by_axis(low, "max", as_numbers(low, bits, made.dtype), axes)
-        found = low.new(made.shape, int1)
+        found = low.new(made.shape, int1, "anyNumber")
         low.instr("CompareScalar", found.view, some.view, 0.0, Word("GT"), made.layout.count)
         mode = Word("VSEL_TENSOR_SCALAR_MODE")
         low.instr("Select", made.view, found.view, made.view, math.nan, mode, made.layout.count)
@@ -114,28 +111,65 @@ def folded(low: Lowering, kind: str, tile: Tile, axis: int) -> Tile:
     strides = low.grain.strides(tile.shape)
     n, span = tile.shape[axis], strides[axis]
     made = low.new(shape, tile.dtype)
-    half = low.new((n // 2 * span,), tile.dtype).view
+    half = low.new((n // 2 * span,), tile.dtype, "halves").view
     outer = tuple(m if d < axis else 1 for d, m in enumerate(tile.shape))
     if math.prod(outer) > 1 or span < made.layout.count:
-        fill(low, made, 0.0 if made.dtype.is_float else 0)
+        fill(low, made, zero(made.dtype))
     with low.each(outer) as index:
         here = moved(tile.view, low.place(tile, index))
-        halve(low, kind, moved(made.view, low.place(made, index)), here, half, n, span)
+        halve(Halving(low, kind), Strip(moved(made.view, low.place(made, index))), Strip(here), Strip(half), n, span)
     return made
 
 
-def halve(low: Lowering, kind: str, made: View, source: View, half: View, n: int, span: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Runs of elements, the same ones of each row: rows begin so many elements apart."""
+
+    view: View
+    pitch: int = 0
+
+    def on(self, by: int) -> Strip:
+        return Strip(moved(self.view, by), self.pitch)
+
+    def row(self, r: Scalar) -> View:
+        return moved(self.view, fold("*", r, self.pitch))
+
+
+@dataclass(frozen=True, slots=True)
+class Halving:
+    """Folds runs into others, of all rows at a time: those of different rows need not wait for each other."""
+
+    low: Lowering
+    kind: str
+    rows: int = 1
+
+    def fold(self, to: Strip, a: Strip, b: Strip, count: int) -> None:
+        each, name = 8 * BLOCK // to.view.elem.itemsize, FOLDS[self.kind]
+        steps = tuple(x.pitch * x.view.elem.itemsize // BLOCK for x in (to, a, b))
+        if 1 < self.rows <= _REPEATS and count <= each and max(steps) <= _STRIDE:
+            self.low.instr(name, to.view, a.view, b.view, count, self.rows, Record((1, 1, 1, *steps)))
+            return
+        with self.low.each((self.rows,)) as (r,):
+            self.low.instr(name, to.row(r), a.row(r), b.row(r), count)
+
+    def copy(self, to: Strip, source: Strip, count: int) -> None:
+        with self.low.each((self.rows,)) as (r,):
+            blocks = count * to.view.elem.itemsize // BLOCK
+            self.low.instr("DataCopy", to.row(r), source.row(r), Record((1, blocks, 0, 0)))
+
+
+def halve(work: Halving, made: Strip, source: Strip, half: Strip, n: int, span: int) -> None:
     """So many runs of `span` elements into one; `half` has memory for half of them."""
-    name, odd = FOLDS[kind], []
+    odd = []
     while n > 1:
         h = n // 2
         if n % 2:
-            odd.append(moved(source, 2 * h * span))
+            odd.append(source.on(2 * h * span))
         to = made if n == 2 and not odd else half
-        low.instr(name, to, source, moved(source, h * span), h * span)
+        work.fold(to, source, source.on(h * span), h * span)
         source, n = to, h
     for k, run in enumerate(odd):
-        low.instr(name, made if k == len(odd) - 1 else half, half, run, span)
+        work.fold(made if k == len(odd) - 1 else half, half, run, span)
 
 
 def along_rows(low: Lowering, kind: str, tile: Tile) -> Tile:
@@ -148,8 +182,27 @@ def along_rows(low: Lowering, kind: str, tile: Tile) -> Tile:
     made = low.new(shape, tile.dtype)
     if layout.rows < made.layout.count:
         fill(low, made, 0.0)
-    whole(low, kind, made, source, layout.rows, width, pitch)
+    if width == pitch == lanes and made.layout.rows == 1 and layout.rows >= _EACH:
+        in_blocks(low, kind, made.view, source, layout.rows)
+    else:
+        whole(low, kind, made, source, layout.rows, width, pitch)
     return made
+
+
+def in_blocks(low: Lowering, kind: str, made: View, source: View, rows: int) -> None:
+    """Rows of a repeat each: blocks into numbers, so that a row is a block, and these once more."""
+    blocks = low.new((rows * _EACH,), made.elem).view
+    name = WHOLE[kind].replace("Whole", "Block")
+    lanes = _EACH * _EACH
+    for first in range(0, rows, _REPEATS):
+        count = min(_REPEATS, rows - first)
+        low.instr(name, moved(blocks, first * _EACH), moved(source, first * lanes), count, lanes, 1, 1, _EACH)
+    full, rest = divmod(rows, _EACH)
+    for first in range(0, full, _REPEATS):
+        count = min(_REPEATS, full - first)
+        low.instr(name, moved(made, first * _EACH), moved(blocks, first * lanes), count, lanes, 1, 1, _EACH)
+    if rest:
+        low.instr(name, moved(made, full * _EACH), moved(blocks, full * lanes), 1, rest * _EACH, 1, 1, _EACH)
 
 
 def whole(low: Lowering, kind: str, made: Tile, source: View, rows: int, width: int, pitch: int) -> None:
@@ -168,26 +221,26 @@ def narrowed(low: Lowering, kind: str, tile: Tile, lanes: int) -> View:
     """Rows folded into `lanes` elements each, one repeat after the other."""
     layout = tile.layout
     rows, cols, pitch = layout.rows, layout.cols, layout.pitch
-    made = low.new((rows * lanes,), tile.dtype).view
+    made = low.new((rows * lanes,), tile.dtype, "folded").view
     blocks = pitch * tile.dtype.itemsize // BLOCK
     if rows >= 8 and blocks <= _STRIDE:
         side_by_side(low, kind, made, tile, lanes)
         return made
-    half = low.new((cols // lanes // 2 * lanes or lanes,), tile.dtype).view
-    with low.each((rows,)) as (r,):
-        fold_row(low, kind, moved(made, fold("*", r, lanes)), moved(tile.view, fold("*", r, pitch)), half, cols, lanes)
+    fold_rows(Halving(low, kind, rows), Strip(made, lanes), Strip(tile.view, pitch), cols, lanes)
     return made
 
 
-def fold_row(low: Lowering, kind: str, made: View, row: View, half: View, cols: int, lanes: int) -> None:
-    """One row, in halves of whole repeats; what is left over comes last."""
+def fold_rows(work: Halving, made: Strip, source: Strip, cols: int, lanes: int) -> None:
+    """Rows in halves of whole repeats; what is left over comes last."""
     full, tail = divmod(cols, lanes)
     if full == 1:
-        low.instr("DataCopy", made, row, Record((1, lanes * made.elem.itemsize // BLOCK, 0, 0)))
+        work.copy(made, source, lanes)
     else:
-        halve(low, kind, made, row, half, full, lanes)
+        room = full // 2 * lanes
+        half = work.low.new((work.rows * room,), made.view.elem, "halves").view
+        halve(work, made, source, Strip(half, room), full, lanes)
     if tail:
-        low.instr(FOLDS[kind], made, made, moved(row, full * lanes), tail)
+        work.fold(made, made, source.on(full * lanes), tail)
 
 
 def side_by_side(low: Lowering, kind: str, made: View, tile: Tile, lanes: int) -> None:
@@ -215,11 +268,9 @@ def with_sums_by_numbers(low: Lowering, op: Op, tile: Tile) -> Tile:
     each = BLOCK // tile.dtype.itemsize
     layout = tile.layout
     blocks = low.new((*(n if d != last else 1 for d, n in enumerate(tile.shape)), each), tile.dtype)
-    half = low.new((layout.cols // each // 2 * each,), tile.dtype).view
-    fill(low, blocks, 0.0 if tile.dtype.is_float else 0)
-    with low.loop("r", layout.rows) as r:
-        to, row = moved(blocks.view, fold("*", r, blocks.layout.pitch)), moved(tile.view, fold("*", r, layout.pitch))
-        fold_row(low, kind, to, row, half, layout.cols, each)
+    fill(low, blocks, zero(tile.dtype))
+    to = Strip(blocks.view, blocks.layout.pitch)
+    fold_rows(Halving(low, kind, layout.rows), to, Strip(tile.view, layout.pitch), layout.cols, each)
     return one_by_one(low, op, blocks, (len(tile.shape),)).reshaped(
         tuple(1 if d == last else n for d, n in enumerate(tile.shape)), low.grain.layout(tile.shape[:last])
     )
@@ -233,9 +284,9 @@ def one_by_one(low: Lowering, op: Op, tile: Tile, axes: tuple[int, ...]) -> Tile
     kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
     made = low.new(kept, op.result.dtype if not op.result.dtype.is_bool else float16)
     ensure(low, made)
-    identity = cell.identity(op.result.dtype)
-    e = ScalarEmitter(low)
+    e = ScalarEmitter(low, tile.dtype == float64)
     dtype = float32 if tile.dtype.is_narrow else tile.dtype
+    identity = number(cell.identity(op.result.dtype), dtype)
     with low.each(kept) as index:
         total = low.variable("total", dtype, bool(identity) if dtype.is_bool else identity)
         with low.each(tuple(n if d in axes else 1 for d, n in enumerate(shape))) as inner:

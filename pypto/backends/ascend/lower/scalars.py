@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pypto.backends.ascend import bits
 from pypto.backends.ascend.blockir import Expr, Read, Scalar, fold
+from pypto.backends.ascend.doubles import code
 from pypto.ir.core import Op
-from pypto.ir.types import DType, float32, float64, int1
+from pypto.ir.types import DType, float32, float64, int1, int64, uint32, uint64
+from pypto.ops.casts import convert
 from pypto.ops.math_term import Term
-from pypto.ops.row import Reduction, Structural, Unsupported
+from pypto.ops.row import OnScalars, Reduction, Structural, Unsupported
 from pypto.ops.table import TABLE
 
 if TYPE_CHECKING:
     from pypto.backends.ascend.lower.lowering import Lowering
 
 _SHORT: Final = 4  # operations in an expression that may stand inside of another one
+_SIGN: Final = 1 << 63
+_DOUBLES: Final = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "%": "Rem"}
+_ORDERS: Final = {"eq": "EqualDouble", **dict.fromkeys(("lt", "gt"), "LessDouble"),
+                  **dict.fromkeys(("le", "ge"), "LessEqualDouble")}  # fmt: skip
+_MODES: Final = {"trunc": 0, "floor": 1, "ceil": 2, "even": 3}
 _COMPARES: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -35,19 +42,28 @@ class Number:
 
 
 class ScalarEmitter:
-    """`pypto.ops.emitter.Emitter` for the scalar unit. What it lacks raises `NotScalar`."""
+    """`pypto.ops.emitter.Emitter` for the scalar unit. What it lacks raises `NotScalar`.
 
-    def __init__(self, low: Lowering) -> None:
+    It computes with float64 only where there is no other way: where `doubles` is set.
+    """
+
+    paired = False
+
+    def __init__(self, low: Lowering, doubles: bool = False) -> None:
         self.low = low
+        self.doubles = doubles
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("fma", "fmod", "sqrt", "round", "ldexp", "two_product", "lookup", "bitcast"):
+    def double(self, name: str, *args: Scalar, dtype: DType = float64) -> Number:
+        """What a function of `doubles` gives."""
+        if not self.doubles:
             raise NotScalar(name)
-        raise AttributeError(name)
+        return Number(self.low.let("d", dtype, Expr(name, args)), dtype)
 
     def const(self, value: float | int | bool, dtype: DType) -> Number:
-        if dtype == float64:
+        if dtype == float64 and not self.doubles:
             raise NotScalar("float64")
+        if dtype == float64:
+            return Number(code(value), dtype)
         kind = float if dtype.is_float else bool if dtype.is_bool else int
         return Number(kind(value), dtype)
 
@@ -57,6 +73,8 @@ class ScalarEmitter:
 
     def wrapped(self, op: str, a: Number, *more: Number) -> Number:
         """An operation in the operands' dtype; C++ computes small integers in more bits. Long operands get names."""
+        if a.dtype == float64:
+            return self.double(f"{_DOUBLES[op]}Double", a.value, *(x.value for x in more))
         values = [(x if size(x.value) <= _SHORT else self.named(x)).value for x in (a, *more)]
         if a.dtype.is_int and a.dtype.bits >= 32 and op in "+-*":
             return Number(fold(op, *values), a.dtype)
@@ -84,11 +102,58 @@ class ScalarEmitter:
             quotient = Expr("?:", (Expr("==", (b.value, -1)), self.neg(a).value, quotient))
         return Number(Expr("?:", (Expr("==", (b.value, 0)), 0, quotient)), a.dtype)
 
+    def fmod(self, a: Number, b: Number) -> Number:
+        return self.wrapped("%" if a.dtype == float64 else lacking("fmod"), a, b)
+
     def neg(self, a: Number) -> Number:
+        if a.dtype == float64:
+            return Number(a.value ^ _SIGN if isinstance(a.value, int) else Expr("^", (a.value, _SIGN)), float64)
         return self.mul(a, Number(-1.0, a.dtype)) if a.dtype.is_float else self.sub(Number(0, a.dtype), a)
 
+    def fma(self, a: Number, b: Number, c: Number) -> Number:
+        if a.dtype != float64:
+            raise NotScalar("fma")
+        return self.double("FmaDouble", a.value, b.value, c.value)
+
     def multiply_add(self, a: Number, b: Number, c: Number) -> Number:
-        return self.add(self.mul(a, b), c)
+        return self.fma(a, b, c) if a.dtype == float64 else self.add(self.mul(a, b), c)
+
+    def two_product(self, a: Number, b: Number) -> tuple[Number, Number]:
+        product = self.mul(a, b)
+        return product, self.fma(a, b, self.neg(product))
+
+    def sqrt(self, a: Number) -> Number:
+        return self.double("SqrtDouble" if a.dtype == float64 else lacking("sqrt"), a.value)
+
+    def round(self, a: Number, mode: str) -> Number:
+        return self.double("IntegralDouble" if a.dtype == float64 else lacking("round"), a.value, _MODES[mode])
+
+    def ldexp(self, a: Number, n: Number) -> Number:
+        by = self.convert(n, int64).value
+        return self.double("ScaleDouble" if a.dtype == float64 else lacking("ldexp"), a.value, by)
+
+    def lookup(self, name: str, table: Callable[[], Sequence[float]], index: Number) -> Number:
+        """Choices between halves of the table."""
+        i = self.named(index).value
+
+        def among(entries: Sequence[float], first: int) -> Scalar:
+            half = len(entries) // 2
+            if not half:
+                return self.const(entries[0], float64).value
+            sides = among(entries[:half], first), among(entries[half:], first + half)
+            return sides[0] if sides[0] == sides[1] else Expr("?:", (Expr("<", (i, first + half)), *sides))
+
+        return Number(self.low.let("entry", float64, among(table(), 0)), float64)
+
+    def bitcast(self, a: Number, dtype: DType) -> Number:
+        if (float32, dtype.bits) == (a.dtype, 32):
+            return self.convert(self.double("BitsOfFloat", a.value, dtype=uint32), dtype)
+        if dtype == float32 and a.dtype.bits == 32:
+            return self.double("FloatOfBits", self.convert(a, uint32).value, dtype=float32)
+        if a.dtype.bits != dtype.bits or any(d.is_float and d.bits != 64 for d in (a.dtype, dtype)):
+            raise NotScalar("bitcast")
+        kinds = [uint64 if d == float64 else d for d in (a.dtype, dtype)]
+        return Number(self.convert(Number(a.value, kinds[0]), kinds[1]).value, dtype)
 
     def and_(self, a: Number, b: Number) -> Number:
         return Number(conjunction(a.value, b.value), a.dtype) if a.dtype.is_bool else self.wrapped("&", a, b)
@@ -108,6 +173,11 @@ class ScalarEmitter:
         return self.wrapped(">>", a, b)
 
     def cmp(self, predicate: str, a: Number, b: Number) -> Number:
+        if a.dtype == float64 and predicate == "ne":
+            return Number(Expr("not", (self.cmp("eq", a, b).value,)), int1)
+        if a.dtype == float64:
+            a, b = (b, a) if predicate in ("gt", "ge") else (a, b)
+            return self.double(_ORDERS[predicate], a.value, b.value, dtype=int1)
         return Number(compared(_COMPARES[predicate], a.value, b.value), int1)
 
     def popcount(self, a: Number) -> Number:
@@ -129,12 +199,16 @@ class ScalarEmitter:
         return a if a == b else Number(Expr("?:", (cond.value, a.value, b.value)), a.dtype)
 
     def isnan(self, a: Number) -> Number:
+        if a.dtype == float64:
+            return self.double("IsNanDouble", a.value, dtype=int1)
         if isinstance(a.value, float):
             return Number(math.isnan(a.value), int1)
         a = self.named(a)
         return Number(Expr("!=", (a.value, a.value)), int1)
 
     def abs(self, a: Number) -> Number:
+        if a.dtype == float64:
+            return Number(a.value & ~_SIGN if isinstance(a.value, int) else Expr("&", (a.value, _SIGN - 1)), float64)
         a = self.named(a)
         zero = self.const(0, a.dtype)
         if a.dtype.is_float:  # -0.0 < 0 is false, and 0.0 - -0.0 is 0.0
@@ -144,10 +218,10 @@ class ScalarEmitter:
     def convert(self, a: Number, dtype: DType) -> Number:
         if a.dtype == dtype:
             return a
-        if float64 in (a.dtype, dtype):
-            raise NotScalar("float64")
         if any(d.is_narrow and d.bits == 8 for d in (a.dtype, dtype)):  # C++ has bytes for them, and no arithmetic
             raise NotScalar("float8")
+        if float64 in (a.dtype, dtype):
+            return self.to_double(a) if dtype == float64 else self.from_double(a, dtype)
         if dtype.is_bool:
             return Number(compared("!=", a.value, 0.0 if a.dtype.is_float else 0), int1)
         if a.dtype.is_float and dtype.is_int:
@@ -163,6 +237,32 @@ class ScalarEmitter:
             a = self.convert(a, float32)
         return Number(Expr(dtype.name, (a.value,)), dtype)
 
+    def to_double(self, a: Number) -> Number:
+        if isinstance(a.value, int | float):
+            return self.const(float(a.value), float64)
+        if a.dtype.is_bool:
+            return Number(Expr("?:", (a.value, code(1.0), 0)), float64)
+        if a.dtype.is_float:
+            return self.double("DoubleOfFloat", Expr("f32", (a.value,)) if a.dtype.is_narrow else a.value)
+        wide = self.convert(a, uint64 if a.dtype.kind == "uint" else int64)
+        return self.double("DoubleOfUint" if wide.dtype == uint64 else "DoubleOfInt", wide.value)
+
+    def from_double(self, a: Number, dtype: DType) -> Number:
+        if isinstance(a.value, int):
+            return Number(cast_of(a.value, dtype), dtype)
+        if dtype.is_bool:
+            return Number(Expr("!=", (Expr("<<", (a.value, 1)), 0)), int1)
+        if dtype.is_float:  # what is rounded twice must not lose what is between
+            made = self.double("FloatOfDouble", a.value, dtype.is_narrow, dtype=float32)
+            return Number(Expr(dtype.name, (made.value,)), dtype) if dtype.is_narrow else made
+        if dtype == uint64:
+            return self.double("UintOfDouble", a.value, dtype=uint64)
+        whole = self.double("IntOfDouble", a.value, dtype=int64)
+        if dtype == int64:
+            return whole
+        low, high = dtype.integer_range
+        return Number(Expr(dtype.name, (fold("min", fold("max", whole.value, low), high),)), dtype)
+
     def saturated(self, a: Number, dtype: DType) -> Number:
         a = self.named(a)
         low, high = dtype.integer_range
@@ -171,7 +271,25 @@ class ScalarEmitter:
         return Number(Expr("?:", (Expr("!=", (a.value, a.value)), 0, below)), dtype)
 
     def rarely(self, condition: Number, usual: Sequence[Number], rare: Callable[[], Sequence[Number]]) -> list[Number]:
+        if self.doubles:
+            made = [Number(self.low.variable("d", u.dtype, u.value), u.dtype) for u in usual]
+            with self.low.when(condition.value):
+                for to, r in zip(made, rare(), strict=True):
+                    self.low.assign(str(to.value), r.value)
+            return made
         return [self.select(condition, r, u) for u, r in zip(usual, rare(), strict=True)]
+
+
+def lacking(name: str) -> str:
+    raise NotScalar(name)
+
+
+def cast_of(bits: int, dtype: DType) -> float | int | bool:
+    """A constant of float64 as another dtype."""
+    import numpy as np
+
+    made: float | int | bool = convert(np.array([bits], np.uint64).view(np.float64), dtype).tolist()[0]
+    return made
 
 
 def size(value: Scalar) -> int:
@@ -210,10 +328,13 @@ def apply(low: Lowering, op: Op, operands: Sequence[Scalar]) -> Scalar:
     # To C++ floats of 8 bits are bytes: it would take their codes for numbers. A choice hands codes on as they are.
     if op.name != "where" and any(v.dtype.is_narrow and v.dtype.bits == 8 for v in (*op.operands, op.result)):
         raise NotScalar("float8")
-    e = ScalarEmitter(low)
+    row, dtypes = TABLE[op.name], [v.dtype for v in (*op.operands, op.result)]
+    e = ScalarEmitter(low, float64 in dtypes or isinstance(row.ascend, OnScalars))
     numbers = [Number(x, v.dtype) for x, v in zip(operands, op.operands, strict=True)]
-    if op.name == "cast" and not numbers[0].dtype.is_narrow and not op.attrs["dtype"].is_narrow:
+    if op.name == "cast" and (e.doubles or not any(dtype.is_narrow for dtype in dtypes)):
         return e.convert(numbers[0], op.attrs["dtype"]).value
+    if op.name == "bitcast":
+        return e.bitcast(numbers[0], op.result.dtype).value
     wide = [Number(Expr("f32", (n.value,)), float32) if n.dtype.is_narrow else n for n in numbers]
     made = rule(e, op, *wide)
     if op.result.dtype.is_narrow:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pypto.backends.ascend.blockir import Expr, Scalar, View, fold
+from pypto.backends.ascend.doubles import number, zero
 from pypto.backends.ascend.lower.lowering import Index, Lowering, moved
 from pypto.backends.ascend.lower.masks import as_numbers, nonzero
 from pypto.backends.ascend.lower.values import AnyTile, Deferred, Pointer, Pointers, Splat, Spread, Tile
 from pypto.ir.core import Op
-from pypto.ir.types import float16, int16, int32, int64, uint16
+from pypto.ir.types import float16, int16, int32, int64, uint16, uint32
 
 REPEAT: Final = 256  # bytes that a repeat works on
 MOST: Final = 255  # repeats of an instruction
@@ -17,16 +18,15 @@ _SIGNED: Final = {8: int16, 16: int16, 32: int32}
 
 
 def constant(low: Lowering, op: Op) -> None:
-    shape, value = op.result.shape, op.attrs["value"]
+    shape, value = op.result.shape, number(op.attrs["value"], op.result.dtype)
     low.env[op.result] = Splat(shape, op.result.dtype, value) if shape else value
 
 
 def undef(low: Lowering, op: Op) -> None:
-    zero: Scalar = 0
     if op.result.tile.is_ptr:
         raise low.refused("a pointer that is set in a branch alone", "has no address", "set it before the branch")
-    zero = 0.0 if op.result.dtype.is_float else False if op.result.dtype.is_bool else 0
-    low.env[op.result] = Splat(op.result.shape, op.result.dtype, zero) if op.result.shape else zero
+    nothing = zero(op.result.dtype)
+    low.env[op.result] = Splat(op.result.shape, op.result.dtype, nothing) if op.result.shape else nothing
 
 
 def fill(low: Lowering, tile: Tile, value: Scalar) -> None:
@@ -119,7 +119,8 @@ def reshaped(low: Lowering, held: AnyTile, shape: tuple[int, ...]) -> AnyTile:
     if same_rows or (layout.is_dense and tile.layout.is_dense):
         return tile.reshaped(shape, layout)
     made = low.new(shape, tile.dtype)
-    rearrange(low, made, tile, lambda index: unravel(ravel(index, shape), tile.shape))
+    stays = tile.layout.cols % layout.cols == 0  # each row is part of one row
+    rearrange(low, made, tile, lambda index: unravel(ravel(index, shape), tile.shape), is_straight=stays)
     return made
 
 
@@ -169,23 +170,44 @@ def permuted(low: Lowering, held: AnyTile, dims: tuple[int, ...], shape: tuple[i
     if [d for d in dims if held.shape[d] != 1] == [d for d, n in enumerate(held.shape) if n != 1]:
         return held.reshaped(shape, held.layout)
     made = low.new(shape, held.dtype)
-    rearrange(low, made, held, lambda index: tuple(index[dims.index(d)] for d in range(len(dims))))
+    rearrange(low, made, held, lambda index: tuple(index[dims.index(d)] for d in range(len(dims))), is_straight=True)
     return made
 
 
-def rearrange(low: Lowering, made: Tile, tile: Tile, source: Any) -> None:
-    """Element `index` of a tile is element `source(index)` of another one, moved by the scalar unit."""
+def rearrange(low: Lowering, made: Tile, tile: Tile, source: Any, is_straight: bool = False) -> None:
+    """Element `index` of a tile is element `source(index)` of another one.
+
+    Rows whose elements lie at equal distances in the other tile, as they do where it `is_straight`, come by a gather
+    each; all else is moved by the scalar unit.
+    """
     if tile.dtype.is_bool:
-        halves = low.new(made.shape, float16)
-        rearrange(low, halves, as_numbers(low, tile, float16), source)
+        halves = low.new(made.shape, float16, "halves")
+        rearrange(low, halves, as_numbers(low, tile, float16), source, is_straight)
         nonzero(low, halves, made)
         return
     ensure(low, made)
-    with low.each(made.shape) as index:
-        low.put(made, index, low.element(tile, source(index)))
+    last, size = last_of(made.shape), tile.dtype.itemsize
+    n = made.shape[last] if is_straight and size in (2, 4) else 1
+    begins = (tuple(i if d == last else 0 for d in range(len(made.shape))) for i in (0, min(1, n - 1)))
+    first, second = (low.place(tile, source(index)) for index in begins)
+    if not isinstance(first, int) or not isinstance(second, int) or second <= first:
+        with low.each(made.shape) as index:
+            low.put(made, index, low.element(tile, source(index)))
+        return
+    offsets = low.new((n,), int32, "offsets").view
+    low.instr("CreateVecIndex", offsets, 0, n)
+    low.instr("Muls", offsets, offsets, (second - first) * size, n)
+    with low.each(tuple(1 if d == last else m for d, m in enumerate(made.shape))) as index:
+        to, begin = moved(made.view, low.place(made, index)), fold("*", low.place(tile, source(index)), size)
+        low.instr("Gather", to, tile.view, View(offsets.of, 0, 0, uint32), begin, n)
+
+
+def last_of(shape: tuple[int, ...]) -> int:
+    """The dimension that runs along rows."""
+    return max((d for d, n in enumerate(shape) if n != 1), default=len(shape) - 1)
 
 
 def ensure(low: Lowering, tile: Tile) -> None:
     """Something in the padding of a tile that is written element by element."""
     if tile.layout.count != tile.layout.rows * tile.layout.cols:
-        fill(low, tile, 0.0 if tile.dtype.is_float else 0)
+        fill(low, tile, zero(tile.dtype))

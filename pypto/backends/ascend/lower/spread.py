@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pypto.backends.ascend.blockir import Record, View, fold
+from pypto.backends.ascend.doubles import zero
 from pypto.backends.ascend.lower.lowering import Lowering, moved
 from pypto.backends.ascend.lower.masks import as_numbers, nonzero
 from pypto.backends.ascend.lower.shape import rearrange
@@ -51,7 +52,7 @@ def written_beyond(low: Lowering, made: Tile) -> None:
     first = end * made.dtype.itemsize // BLOCK * BLOCK // made.dtype.itemsize
     if end < layout.count:
         rest = Tile((layout.count - first,), made.dtype, moved(made.view, first), low.grain.layout((1,)))
-        low.instr("Duplicate", rest.view, 0.0 if made.dtype.is_float else 0, layout.count - first)
+        low.instr("Duplicate", rest.view, zero(made.dtype), layout.count - first)
 
 
 def blocks_of(low: Lowering, tile: Tile) -> View:
@@ -59,7 +60,7 @@ def blocks_of(low: Lowering, tile: Tile) -> View:
     each, layout = BLOCK // tile.dtype.itemsize, tile.layout
     elements = layout.rows * layout.pitch if layout.rows > 1 else layout.cols
     repeats = -(-elements // 8)
-    made = low.new((repeats * 8 * each,), tile.dtype).view
+    made = low.new((repeats * 8 * each,), tile.dtype, "repeated").view
     for first in range(0, repeats, REPEATS):
         count = min(REPEATS, repeats - first)
         low.instr("Brcb", moved(made, first * 8 * each), moved(tile.view, first * 8), count, Record((1, 8)))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pypto.backends.ascend.blockir import BlockKernel, Buffer, Expr, Instr, Item, Loop, Scalar, View, fold, parts
+from pypto.backends.ascend.blockir import BlockKernel, Buffer, Expr, Instr, Item, Loop, Param, Scalar, View, fold, parts
 from pypto.backends.ascend.facts import all_views
 from pypto.backends.ascend.rewrite import mapped
 
 STAGES = 2
 
 
-def in_turns(kernel: BlockKernel) -> BlockKernel:
-    """The kernel with two stages for each buffer that a loop moves data through."""
+def in_turns(kernel: BlockKernel, loads: bool = False) -> BlockKernel:
+    """The kernel with two stages for each buffer that a loop moves data through, or for `loads` of the workspace."""
     homes = homes_in(kernel.body, None)
-    moving = {b.name for instr in kernel.instructions() for b in moved_by(instr)}
+    moving = {b.name for instr in kernel.instructions() for b in moved_by(instr, loads) if not b.ahead}
     staged = {name: loop for name, loop in homes.items() if name in moving and loop is not None}
     buffers = {b.name: replace(b, stages=STAGES) if b.name in staged else b for b in kernel.buffers}
 
@@ -52,8 +52,9 @@ def join(found: dict[str, Loop | None], more: dict[str, Loop | None], around: Lo
         found[name] = loop if found.get(name, loop) is loop else around
 
 
-def moved_by(instr: Instr) -> Iterator[Buffer]:
-    """Buffers on one side of a copy whose other side is an array."""
+def moved_by(instr: Instr, loads: bool = False) -> Iterator[Buffer]:
+    """Buffers on one side of a copy whose other side is an array, with `loads` one in the workspace to copy from."""
     views = [a for a in instr.args if isinstance(a, View)]
-    if instr.name.startswith("DataCopy") and any(v.space == "GM" for v in views):
+    arrays = [v.of for v in (views[1:] if loads else views) if isinstance(v.of, Param)]
+    if instr.name.startswith("DataCopy") and any(not loads or array.place is not None for array in arrays):
         yield from (v.of for v in views if isinstance(v.of, Buffer))

@@ -141,5 +141,13 @@ class Pointers:
         return Pointers(self.array, tuple(map(change, self.offsets)))
 
 
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Pointers into several arrays, of which the variable `which` tells the one."""
+
+    which: str
+    choices: tuple[Pointer | Pointers, ...]
+
+
 AnyTile = Tile | Splat | Spread | Deferred
-Held = Scalar | AnyTile | Pointer | Pointers | Later
+Held = Scalar | AnyTile | Pointer | Pointers | Either | Later

@@ -20,13 +20,13 @@ from pypto.backends.ascend.blockir import (
     Item,
     Let,
     Loop,
-    Param,
     Read,
     Record,
     Scalar,
     View,
     While,
     Word,
+    walk,
 )
 from pypto.backends.ascend.facts import memory_reads, pipe_of, scalars, views
 from pypto.backends.ascend.instructions import PIPES
@@ -39,6 +39,7 @@ BRANCH: Final = 6.0
 CROSS: Final = 500.0  # cycles of a flag from core to core, one way
 _MOST_SLICES: Final = 4000
 _MOST_ROUNDS: Final = 100_000  # of a loop whose end depends on data
+_LONG: Final = 8  # rounds from which on a loop is asked whether they repeat themselves on both kinds of core
 _SAME: Final = 3  # periods that must be alike before the rest of a loop is taken for more of them
 
 
@@ -58,6 +59,23 @@ class Flags:
     """Flags between the cores of a block: when each was set."""
 
     set_at: dict[tuple[str, int], deque[float]] = field(default_factory=lambda: defaultdict(deque))
+    known: dict[int, bool] = field(default_factory=dict)
+
+    def has(self, item: Loop) -> bool:
+        """Whether there are flags inside of a loop."""
+        if id(item) not in self.known:
+            self.known[id(item)] = any(x.name.startswith("CrossCore") for x in walk(item.body))
+        return self.known[id(item)]
+
+
+@dataclass
+class Rounds:
+    """A loop at the end of a round: what each round added, and the numbers after it; `jump` rounds are left out."""
+
+    left: int
+    history: list[Any]
+    numbers: list[dict[str, int | None]]
+    jump: int = 0
 
 
 @dataclass
@@ -67,6 +85,7 @@ class CoreTime:
     kind: str
     values: dict[str, int | None]
     flags: Flags
+    streams: frozenset[str] = frozenset()  # arrays whose copies pass L2 by
     free: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
     arrived: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
     queues: dict[str, deque[float]] = field(default_factory=lambda: {p: deque(maxlen=DEPTH) for p in PIPES})
@@ -74,10 +93,11 @@ class CoreTime:
     busy: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
     lines: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     bytes: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    copies: dict[tuple[int, bool], float] = field(default_factory=lambda: defaultdict(float))
+    copies: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
     slices: list[Slice] = field(default_factory=list)
     assumed: set[int] = field(default_factory=set)
     trace: list[Any] = field(default_factory=list)
+    rounds: Rounds | None = None  # where it has given way at the end of a round
 
     @property
     def end(self) -> float:
@@ -117,7 +137,7 @@ class CoreTime:
                 yield from self.endless(item)
             case If():
                 self.scalar(BRANCH)
-                holds = self.number(item.condition, item.line, 1)
+                holds = self.number(item.condition, item.line, usual_way(item.condition))
                 self.trace.append(bool(holds))
                 yield from self.items(item.body if holds else item.orelse)
 
@@ -141,6 +161,8 @@ class CoreTime:
         start, stop = self.number(item.start, item.line), self.number(item.stop, item.line, 1)
         step = self.number(item.step, item.line, 1) or 1
         rounds, history, at = range(start, stop, step), [], 0
+        meets = len(rounds) >= _LONG and self.flags.has(item)
+        numbers: list[dict[str, int | None]] = []
         while at < len(rounds):
             self.values[item.name] = rounds[at]
             before, outer = self.snapshot(), self.trace
@@ -151,7 +173,14 @@ class CoreTime:
             outer.append(history[-1][1])
             self.trace = outer
             at += 1
-            at += self.skip(history, len(rounds) - at)
+            if meets:
+                numbers.append(dict(self.values))
+                self.rounds = here = Rounds(len(rounds) - at, history, numbers)
+                yield
+                self.rounds = None
+                at += here.jump
+            else:
+                at += self.skip(history, len(rounds) - at)
 
     def snapshot(self) -> dict[str, Any]:
         return {"free": dict(self.free), "arrived": dict(self.arrived), "busy": dict(self.busy),
@@ -165,24 +194,25 @@ class CoreTime:
     def skip(self, history: list[Any], left: int) -> int:
         """Where rounds repeat themselves, take the rest for more of the same, but for the last two periods."""
         for period in (1, 2, 4):
-            if len(history) < _SAME * period or left < 3 * period or self.flags.set_at:
-                continue
-            last = history[-period:]
-            alike = all(same(history[-(n + 1) * period + i], last[i]) for n in range(1, _SAME) for i in range(period))
-            if not alike:
+            if left < 3 * period or self.flags.set_at or not repeats(history, period):
                 continue
             times = (left - 2 * period) // period
-            for name in history[-1][0]:
-                clock = getattr(self, name)
-                for key in clock:
-                    clock[key] += times * sum(change[name].get(key, 0.0) for change, _ in last)
-            ahead = times * sum(change["free"]["S"] for change, _ in last)
-            self.events = {k: t + ahead for k, t in self.events.items()}
-            for queue in self.queues.values():
-                queue.clear()
+            self.forward(history[-period:], times)
             history.clear()
             return times * period
         return 0
+
+    def forward(self, last: list[Any], times: int) -> float:
+        """All clocks and counters after some rounds so many times more; by how much the scalar unit's went on."""
+        for name in last[-1][0]:
+            clock = getattr(self, name)
+            for key in clock:
+                clock[key] += times * sum(change[name].get(key, 0.0) for change, _ in last)
+        ahead = times * length(last)
+        self.events = {k: t + ahead for k, t in self.events.items()}
+        for queue in self.queues.values():
+            queue.clear()
+        return ahead
 
     # --- instructions ----------------------------------------------------------------------------------------------
 
@@ -221,11 +251,18 @@ class CoreTime:
         self.queues[pipe].append(end)
         self.busy[pipe] += cost.busy
         self.lines[instr.line] += cost.busy
-        if cost.gm_bytes:
-            self.bytes["GM read" if pipe == "MTE2" else "GM written"] += cost.gm_bytes
-            self.copies[cost.gm_bytes, streams(instr)] += cost.gm_bytes
+        if cost.bytes:
+            self.moved(instr, cost.bytes)
         if len(self.slices) < _MOST_SLICES:
             self.slices.append(Slice(pipe, instr.name, instr.line, start, start + max(cost.busy, cost.latency)))
+
+    def moved(self, instr: Instr, size: int) -> None:
+        """Count what a copy moves, by its way; of those from and to GM, how large each is."""
+        to, source = views(instr)[:2]
+        self.bytes[f"{source.space} to {to.space}"] += size
+        if "GM" in (to.space, source.space):
+            way = "written" if to.space == "GM" else "streamed" if source.of.name in self.streams else "read"
+            self.copies[size, way] += size
 
     def hand_over(self, pipe: str) -> None:
         """The scalar unit issues, and waits where the queue is full."""
@@ -269,9 +306,22 @@ class CoreTime:
         self.free[pipe] = max(self.free[pipe], self.flags.set_at[other, number].popleft())
 
 
-def streams(instr: Instr) -> bool:
-    """Whether a copy passes L2 by."""
-    return any(isinstance(view.of, Param) and view.of.streams for view in views(instr))
+def usual_way(condition: Scalar) -> int:
+    """Which way data usually take: numbers in memory hardly ever equal a given one."""
+    return int(not (isinstance(condition, Expr) and condition.op == "=="))
+
+
+def repeats(history: list[Any], period: int) -> bool:
+    """Whether the last rounds have been alike, so many of them at a time."""
+    if len(history) < _SAME * period:
+        return False
+    last = history[-period:]
+    return all(same(history[-(n + 1) * period + i], last[i]) for n in range(1, _SAME) for i in range(period))
+
+
+def length(rounds: list[Any]) -> float:
+    """How long some rounds take, by the scalar unit's clock."""
+    return float(sum(change["free"]["S"] for change, _ in rounds))
 
 
 def same(a: Any, b: Any) -> bool:

@@ -35,11 +35,11 @@ MMAD_HEAD: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cycles that a unit is taken for, and until the result is there; bytes from or to GM."""
+    """Cycles that a unit is taken for, and until the result is there; bytes that a copy moves."""
 
     busy: float
     latency: float
-    gm_bytes: int = 0
+    bytes: int = 0
 
 
 def cost_of(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
@@ -100,7 +100,7 @@ def copy(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
     is_gm = "GM" in (to, source)
     busy = total / rate + ROW_ISSUE * (blocks - 1)
     if not is_gm:
-        return Cost(busy + LOCAL_HEAD, busy + LOCAL_HEAD)
+        return Cost(busy + LOCAL_HEAD, busy + LOCAL_HEAD, int(total))
     busy = max(DMA_LEAST, busy)
     return Cost(busy, busy + DMA_HEAD, int(total))
 

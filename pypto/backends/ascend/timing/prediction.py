@@ -13,6 +13,7 @@ from pypto.backends.ascend.blockir import BlockKernel
 from pypto.backends.ascend.instructions import PIPES
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.timing.core import CoreTime, Flags, Slice
+from pypto.backends.ascend.timing.together import skip_together
 
 LAUNCH: Final = 5400.0  # cycles until the cores begin: 3 µs
 _HALF: Final = 1400  # bytes of a copy at which memory gives half of what it can: fitted to copies of 128 B to 128 KB
@@ -33,6 +34,8 @@ class Prediction:
         What the launch waits for: a unit, or ``memory``.
     bytes : dict
         Read from and written to global memory, by all cores.
+    levels : dict
+        Bytes by level: ``HBM`` and ``L2`` behind global memory, and each way between two memories, of all cores.
     lines : dict
         From the user's line to the cycles that instructions of it take, on one core.
     assumed : tuple of int
@@ -48,6 +51,7 @@ class Prediction:
     utilisation: dict[str, float]
     limit: str
     bytes: dict[str, float]
+    levels: dict[str, float]
     lines: dict[int, float]
     assumed: tuple[int, ...]
     file: str
@@ -55,7 +59,7 @@ class Prediction:
 
     def __str__(self) -> str:
         used = ", ".join(f"{pipe} {share:.0%}" for pipe, share in self.utilisation.items() if share >= 0.005)
-        moved = ", ".join(f"{kind} {size / 1e6:.3g} MB" for kind, size in sorted(self.bytes.items()))
+        moved = ", ".join(f"{kind} {size / 1e6:.3g} MB" for kind, size in (self.bytes | self.levels).items() if size)
         time = f"{1e6 * self.seconds:.4g} µs, {self.cycles:.4g} cycles"
         rows = [f"{self.kernel} on {self.target}, {self.cores} cores: {time}",
                 f"  limited by {self.limit}; of the time: {used}", f"  {moved or 'no copies'}"]  # fmt: skip
@@ -106,10 +110,14 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
     """
     programs = grid[0] * grid[1] * grid[2]
     cores = target.vector_cores if kernel.kind == "vector" else target.cube_cores
+    cores = 1 if kernel.one_core else cores
     blocks = min(programs, cores) if blocks is None else blocks
     names: dict[str, int | None] = {**numbers, **dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True))}
     chosen = dict.fromkeys((0, blocks // 2, blocks - 1))
-    measured = [block_time(kernel, {**names, "block": block, "blocks": blocks}) for block in chosen if block >= 0]
+    streams = frozenset(kernel.streams if programs >= kernel.streams_from else ())
+    measured = [
+        block_time(kernel, {**names, "block": block, "blocks": blocks}, streams) for block in chosen if block >= 0
+    ]
     longest = max(measured, key=lambda cores: max((c.end for c in cores), default=0.0))
     moved = all_bytes(kernel, target, measured, blocks)
     return assembled(kernel, target, longest, blocks, moved, footprint)
@@ -127,19 +135,23 @@ def all_bytes(
     return moved
 
 
-def block_time(kernel: BlockKernel, names: dict[str, int | None]) -> list[CoreTime]:
+def block_time(
+    kernel: BlockKernel, names: dict[str, int | None], streams: frozenset[str] = frozenset()
+) -> list[CoreTime]:
     """The cores of a block, which give way to each other where they wait."""
     flags = Flags()
     bodies = [("vector", kernel.body)] if kernel.kind == "vector" else [("cube", kernel.cube_body or kernel.body)]
     if kernel.kind == "mix":
         bodies = [("cube", kernel.cube_body), ("vector", kernel.body)]
-    cores = [CoreTime(kind, {**names, "sub_block": 0}, flags) for kind, _ in bodies]
+    cores = [CoreTime(kind, {**names, "sub_block": 0}, flags, streams) for kind, _ in bodies]
     running = [core.items(body) for core, (_, body) in zip(cores, bodies, strict=True)]
     for _ in range(_MOST_TURNS):
         left = [job for job in running if next(job, "done") != "done"]
         if not left:
             break
         running = left
+        if len(running) > 1:
+            skip_together(cores, flags)
     return cores
 
 
@@ -153,9 +165,12 @@ def assembled(
 ) -> Prediction:
     longest = max(cores, key=lambda core: core.end)
     cycles = longest.end
-    total_moved = sum(moved.values())
-    again = max(0.0, total_moved - footprint)
-    memory = memory_cycles(target, cores, total_moved - again)
+    read = sum(size for way, size in moved.items() if way.startswith("GM to "))
+    written = sum(size for way, size in moved.items() if way.endswith(" to GM"))
+    again = max(0.0, read + written - footprint)
+    kept = min(written, target.l2_bytes) if any(way == "streamed" for core in cores for _, way in core.copies) else 0.0
+    from_hbm = max(0.0, read + written - again - kept)
+    memory = memory_cycles(target, cores, from_hbm, 1 - kept / written if kept else 1.0)
     memory += again / target.l2_bytes_per_second * target.mhz * 1e6
     total = max(cycles, memory) + LAUNCH
     used = {pipe: max(core.busy[pipe] for core in cores) / total for pipe in PIPES}
@@ -166,18 +181,19 @@ def assembled(
             lines[line] = lines.get(line, 0.0) + spent
     assumed = tuple(sorted({line for core in cores for line in core.assumed if line}))
     slices = tuple((core.kind, s) for core in cores for s in core.slices)
-    return Prediction(kernel.name, target.name, blocks, total, target.seconds(total), memory, used, limit, moved, lines,
-        assumed, kernel.file, slices)
+    through = {"GM read": read, "GM written": written} if read + written else {}
+    levels = {"HBM": from_hbm, "L2": again + kept, **dict(sorted(moved.items()))}
+    return Prediction(kernel.name, target.name, blocks, total, target.seconds(total), memory, used, limit, through,
+        levels, lines, assumed, kernel.file, slices)  # fmt: skip
 
 
-def memory_cycles(target: AscendTarget, cores: list[CoreTime], total: float) -> float:
-    """Cycles that HBM takes for so many bytes: the larger each copy, the nearer to what it can."""
-    copies: dict[tuple[int, bool], float] = {}
+def memory_cycles(target: AscendTarget, cores: list[CoreTime], total: float, stored: float) -> float:
+    """Cycles that HBM takes for so many bytes, to which that part of the stores comes: large copies are faster."""
+    copies: dict[int, float] = {}
     for core in cores:
-        for kind, size in core.copies.items():
-            copies[kind] = copies.get(kind, 0.0) + size
-    all_copies, seconds = sum(copies.values()), 0.0
-    for (each, streams), size in copies.items():
-        most = target.stream_bytes_per_second if streams else target.hbm_bytes_per_second
-        seconds += total * size / all_copies / (most * each / (each + _HALF))
+        for (each, way), size in core.copies.items():
+            copies[each] = copies.get(each, 0.0) + size * (stored if way == "written" else 1.0)
+    everything = sum(copies.values())
+    rates = {each: target.hbm_bytes_per_second * each / (each + _HALF) for each in copies}
+    seconds = sum(total * size / everything / rates[each] for each, size in copies.items() if everything)
     return seconds * target.mhz * 1e6

@@ -42,7 +42,7 @@ struct Vector {
     int64_t repeat = 0;
     int64_t count = -1;  // elements in all, where the call gives a count; then `mask` and `repeat` are not used
     double scalar = 0;
-    int64_t integer = 0;  // scalar of integer instructions, offset of Gather
+    int64_t integer = 0;  // scalar of integer instructions, bits of other ones, offset of Gather
     int mode = 0;         // RoundMode, CMPMODE, SELMODE or ReduceOrder
     int line = 0;
 };

@@ -77,6 +77,7 @@ template <typename T>
 void set_scalar(Vector& v, T scalar) {
     v.scalar = static_cast<double>(scalar);
     if constexpr (std::is_integral_v<T>) v.integer = static_cast<int64_t>(scalar);
+    else std::memcpy(&v.integer, &scalar, sizeof scalar);
 }
 
 inline void strides(Vector& v, const BinaryRepeatParams& p) {

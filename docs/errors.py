@@ -1,0 +1,45 @@
+"""Writes the list of diagnostics from their classes: ``docs/errors.md``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from pypto.debug.codes import Code, codes
+
+PAGE: Final = Path(__file__).with_name("errors.md")
+HEAD: Final = """# Errors
+
+Every error that a kernel or a launch can meet, by the code that it shows. In braces stands what depends on the place.
+`pypto explain CODE` says the same in a terminal, and [Debugging](debugging.md) what to do.
+
+Written by `python -m docs.errors` from the classes of the errors.
+
+| code | error | says | help |
+|---|---|---|---|
+"""
+
+
+def row(code: Code) -> str:
+    kind = f"`{code.name}`{f', a `{code.builtin}`' if code.builtin else ''}"
+    way = "" if code.hint == "{way}" else code.hint
+    return f"| {code.code} | {kind} | {cell(code.message)} | {cell(way)} |"
+
+
+def cell(text: str) -> str:
+    """Text in a table: what stands outside of spans of code is meant as it stands."""
+    parts = text.replace("|", "\\|").replace("\n", " ").split("`")
+    return "`".join(part if n % 2 else re.sub(r"([*\[\]])", r"\\\1", part) for n, part in enumerate(parts))
+
+
+def page() -> str:
+    return HEAD + "\n".join(row(code) for code in codes().values()) + "\n"
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

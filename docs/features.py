@@ -1,0 +1,76 @@
+"""Writes the comparison with other kernel languages, ``docs/features.md``, from ``docs/features.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+HERE: Final = Path(__file__).parent
+TABLE: Final = HERE / "features.toml"
+PAGE: Final = HERE / "features.md"
+OURS: Final = "pypto"
+HEAD: Final = """# Features beside other kernel languages
+
+What this and other languages for kernels in Python offer, row by row; also where we say no. Behind each yes of ours
+stands a test of this repository, which the list at the end names. Each word about another tool leads to the public
+source that says so, as it stood in {read} or shortly before; links into a repository name the commit. A dot says that
+we found no word of it, which is not a no. The sources for Triton are those of its CPU fork, which carries upstream's
+files.
+
+Written by `python -m docs.features` from `docs/features.toml`: a row that is wrong or out of date is mended there.
+"""
+
+
+def table() -> dict[str, Any]:
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def url(source: str, tools: dict[str, Any]) -> str:
+    """A source in full: a line of a tool's repository, or an address as it is."""
+    tool, _, rest = source.partition(":")
+    return tools[tool]["source"] + rest if tool in tools else source
+
+
+def word(cell: dict[str, str] | None, tools: dict[str, Any]) -> str:
+    if cell is None:
+        return "·"
+    return f"[{cell['is']}]({url(cell['source'], tools)})" if "source" in cell else cell["is"]
+
+
+def lines(part: str, data: dict[str, Any]) -> Iterator[str]:
+    """The table of one part, and what its cells have to add."""
+    tools = data["tools"]
+    names = [OURS, *tools]
+    rows = [row for row in data["row"] if row["part"] == part]
+    yield f"\n## {part}\n"
+    yield f"| | {OURS} | {' | '.join(tool['name'] for tool in tools.values())} |"
+    yield f"|---|{'---|' * len(names)}"
+    for row in rows:
+        yield f"| {row['feature']} | {' | '.join(word(row.get(name), tools) for name in names)} |"
+    yield ""
+    for row in rows:
+        found = [f"{tools.get(n, {'name': OURS})['name']}: {row[n]['note']}" for n in names if "note" in row.get(n, {})]
+        if found:
+            yield f"- *{row['feature']}.* {'; '.join(found)}."
+
+
+def shown_tests(cell: dict[str, str]) -> str:
+    return ", ".join(f"`{test}`" for test in cell["test"].split(", "))
+
+
+def page() -> str:
+    data = table()
+    parts = [line for part in dict.fromkeys(row["part"] for row in data["row"]) for line in lines(part, data)]
+    tests = [f"| {row['feature']} | {shown_tests(row[OURS])} |" for row in data["row"] if "test" in row[OURS]]
+    shown = ["\n## The tests behind our column\n", "| | |", "|---|---|", *tests]
+    return "\n".join([HEAD.format(read=data["read"]), *parts, *shown]) + "\n"
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Numbers that no round of a loop changes are computed before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pypto.backends.ascend.blockir import Assign, BlockKernel, Expr, If, Item, Let, Loop, Read, Scalar, While
+from pypto.backends.ascend.facts import items_of, names_in
+
+_COUNTS = frozenset(("blocks", "grid_x", "grid_y", "grid_z"))  # 1 or more
+
+
+def hoisted(kernel: BlockKernel) -> BlockKernel:
+    """The kernel with its loops' invariant numbers in front of them."""
+    return replace(kernel, body=_sequence(kernel.body), cube_body=_sequence(kernel.cube_body))
+
+
+def _sequence(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    return tuple(done for item in items for done in _item(item))
+
+
+def _item(item: Item) -> tuple[Item, ...]:
+    match item:
+        case Loop():
+            body = _sequence(item.body)
+            free, rest = _parted(body, {item.name, *_defined(body)})
+            return (*free, replace(item, body=rest))
+        case While():
+            return (replace(item, test=_sequence(item.test), body=_sequence(item.body)),)
+        case If():
+            return (replace(item, body=_sequence(item.body), orelse=_sequence(item.orelse)),)
+    return (item,)
+
+
+def _defined(items: tuple[Item, ...]) -> set[str]:
+    """Names that get a value somewhere in a loop."""
+    return {item.name for item in items_of(items) if isinstance(item, Let | Assign | Loop)}
+
+
+def _parted(body: tuple[Item, ...], inside: set[str]) -> tuple[list[Item], tuple[Item, ...]]:
+    """The numbers that need nothing from inside of the loop, and all else."""
+    assigned = {item.name for item in items_of(body) if isinstance(item, Assign)}
+    free: list[Item] = []
+    rest: list[Item] = []
+    for item in body:
+        moves = isinstance(item, Let) and item.name not in assigned and _is_free(item.value, inside)
+        (free if moves else rest).append(item)
+        if moves and isinstance(item, Let):
+            inside.discard(item.name)
+    return free, tuple(rest)
+
+
+def _is_free(value: Scalar, inside: set[str]) -> bool:
+    """Whether a number can be computed at any time: it is no constant, which costs nothing where it is."""
+    return isinstance(value, Expr) and inside.isdisjoint(names_in(value)) and _is_harmless(value)
+
+
+def _is_harmless(value: Scalar) -> bool:
+    if isinstance(value, Read):
+        return False
+    if not isinstance(value, Expr):
+        return True
+    by = value.args[-1]
+    divides = value.op not in ("//", "%") or (isinstance(by, int) and by > 0) or by in _COUNTS
+    return divides and all(map(_is_harmless, value.args))

@@ -1,0 +1,39 @@
+"""`pto.interpret`: a kernel that the interpreter runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+
+def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[Any, ...] = ()) -> Any:
+    """The same kernel, run by the interpreter: slow, and with every access checked.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel.
+    uninitialized : tuple of str
+        Names of arrays that hold nothing before the launch; reading what no program wrote is then an error.
+    memory : tuple of arrays
+        Arrays that are no arguments, but that the kernel reaches through addresses which are.
+
+    Returns
+    -------
+    Kernel
+        Launched like the kernel itself.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto as pto
+    >>> @pto.jit
+    ... def total(x, out):
+    ...     out[0] = pto.sum(x[:], axis=0)
+    >>> x, out = np.ones(4, np.float32), np.zeros(1, np.float32)
+    >>> pto.interpret(total, uninitialized=("out",))[1](x, out)
+    >>> out
+    array([4.], dtype=float32)
+    """
+    made = type(kernel)(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
+    made.uninitialized, made.memory = uninitialized, memory
+    return made

@@ -1,0 +1,121 @@
+"""Many kernels in few runs of the compiler: what is launched first is only collected, then compiled together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pypto as pto
+from pypto.backends.ascend.backend import AscendBackend
+from pypto.backends.ascend.doubles import parts
+from pypto.backends.ascend.target import ascend_target
+from pypto.backends.ascend.toolchain import Toolchain
+from pypto.runtime.devices import Device
+
+TOP: Final = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
+EACH: Final = 24  # kernels of a unit
+
+
+def joined(texts: list[str]) -> str:
+    """One source of several, whose kernels have names of their own; what they share stands there once."""
+    helpers: dict[str, None] = {}
+    kernels = []
+    for text in texts:
+        head, begin, kernel = text.removeprefix(TOP).partition('extern "C"')
+        helpers |= dict.fromkeys(piece.strip("\n") for piece in head.split("\n\n") if piece.strip())
+        kernels.append(begin + kernel)
+    order = [part.text for part in parts().values()]
+    ordered = sorted(helpers, key=lambda text: order.index(text) if text in order else -1)
+    return "\n\n".join([TOP.rstrip("\n"), *ordered, *kernels])
+
+
+Key = tuple[str, str]  # a kernel's name, and which of its versions
+
+
+@dataclass
+class Function:
+    """A kernel that a unit will have."""
+
+    key: Key
+    owner: Any
+
+
+@dataclass
+class Unit:
+    """What a binary of the backend's stands for."""
+
+    version: str
+
+    def function(self, symbol: str, owner: Any) -> Function:
+        return Function((symbol, self.version), owner)
+
+
+@dataclass
+class Units:
+    """A toolchain and a device at once: compiles nothing and runs nothing until `build`."""
+
+    place: Any
+    texts: dict[Key, str] = field(default_factory=dict)
+    functions: dict[Key, Any] = field(default_factory=dict)
+    built: bool = False
+
+    # --- as a toolchain
+
+    def key_parts(self) -> tuple[tuple[str, str], ...]:
+        return (("form", f"units of {id(self)}"),)
+
+    def compile(self, text: str, kernel: str, kind: str, arch: str, file: str = "") -> bytes:
+        name = text.split("__aicore__ void ", 1)[1].partition("(")[0]
+        version = hashlib.sha256(text.encode()).hexdigest()
+        self.texts[name, version] = text
+        return version.encode()
+
+    def build(self) -> None:
+        """Compile all that is known and not compiled yet."""
+        self.built = True
+        left = [key for key in self.texts if key not in self.functions]
+        chunks = []
+        while left:  # of a kernel with several versions, a unit has one
+            first = {name: (name, version) for name, version in reversed(left)}
+            chunks.append([key for key in left if key in first.values()][:EACH])
+            left = [key for key in left if key not in chunks[-1]]
+        with ThreadPoolExecutor(2) as pool:
+            for chunk, binary in zip(chunks, pool.map(self.compiled, chunks), strict=True):
+                loaded = self.place.acl.load(binary)
+                self.functions |= {key: loaded.function(key[0]) for key in chunk}
+
+    def compiled(self, keys: list[Key]) -> bytes:
+        chain: Toolchain = self.place.backend.toolchain
+        return chain.compile(joined([self.texts[key] for key in keys]), "unit", "vector", "dav-2201")
+
+    # --- as a device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.place.acl, name)
+
+    def load(self, binary: bytes, kind: str) -> Unit:
+        return Unit(binary.decode())
+
+    def launch(self, function: Function, blocks: int, arguments: bytes) -> None:
+        if not self.built:
+            return
+        if function.key not in self.functions:
+            self.build()
+        made = self.functions[function.key]
+        made = type(made)(made.binary, made.handle, made.name, function.owner)
+        self.place.acl.launch(made, blocks, arguments)
+
+
+@contextmanager
+def units() -> Iterator[tuple[Units, Device]]:
+    """The simulated device twice: what is launched on the second one runs only after the first one's `build`."""
+    place = pto.device("ascend-sim")
+    made = Units(place)
+    backend = AscendBackend(ascend_target("ascend910b2"), Path, lambda: made)
+    backend.found.append(made)  # type: ignore[arg-type]  # it stands for a toolchain
+    yield made, Device("ascend-sim", place.acl, backend, pto.device)

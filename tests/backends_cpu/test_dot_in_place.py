@@ -1,0 +1,129 @@
+"""Dots that read rows of A where they lie, and store C themselves: the same numbers at every edge, never too soon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.backends.cpu.loopir import Nest
+from pypto.backends.cpu.timing import walk
+from pypto.compile import Session
+from tests.backends_cpu.lowering import lowered
+from tests.conformance.cases import Launch
+from tests.conformance.fences import Fences
+
+Array = np.ndarray[Any, Any]
+
+
+@pto.jit
+def product(a, b, c, ACC: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), ACC)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = pto.cast(acc, c.dtype)
+
+
+@pto.jit
+def single(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """All of K at once: the result can go straight to memory."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    c[i : i + BM, j : j + BN] = pto.dot(a[i : i + BM, 0:BK], b[0:BK, j : j + BN])
+
+
+@pto.jit
+def twice(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """The result is read once more."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.dot(a[i : i + BM, 0:BK], b[0:BK, j : j + BN])
+    c[i : i + BM, j : j + BN] = acc
+    c[i : i + BM, j : j + BN] = acc + 1
+
+
+@pto.jit
+def biased(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    c[i : i + BM, j : j + BN] = pto.dot(a[i : i + BM, 0:BK], b[0:BK, j : j + BN]) + 1
+
+
+@pto.jit
+def turned(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    c[j : j + BN, i : i + BM] = pto.trans(pto.dot(a[i : i + BM, 0:BK], b[0:BK, j : j + BN]))
+
+
+@pto.jit
+def over_itself(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """The whole of A is multiplied before any of it is overwritten."""
+    a[0:BM, 0:BN] = pto.dot(a[0:BM, 0:BK], b[0:BK, 0:BN])
+
+
+def numbers(dtype: Any, *shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(dtype)
+
+
+def by_itself(kernel: Any, **arguments: Any) -> bool:
+    """Whether a dot may store what it has made."""
+    items = walk(lowered(Launch(kernel, (2, 2), arguments, {})).schedule.items)
+    return any(isinstance(item, Nest) and item.spare is not None for item in items)
+
+
+KERNELS = [(single, True), (twice, False), (biased, False), (turned, False)]
+SHAPES = [(64, 64, 48), (70, 90, 48), (32, 33, 48), (20, 20, 41), (1, 64, 48)]
+
+
+@pytest.mark.parametrize(("kernel", "direct"), KERNELS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_stores(shape: tuple[int, int, int], kernel: Any, direct: bool, level: str) -> None:
+    m, n, k = shape
+    blocks = {"BM": 32, "BN": 32, "BK": 48}
+    wanted = numbers(np.float32, m, k) @ numbers(np.float32, k, n) + (kernel in (twice, biased))
+    with Fences() as fences:
+        a, b = fences.around(numbers(np.float32, m, k)), fences.around(numbers(np.float32, k, n))
+        c = fences.around(np.zeros((n, m) if kernel is turned else (m, n), np.float32))
+        pto.jit(level=level)(kernel.function)[-(-m // 32), -(-n // 32)](a, b, c, **blocks)
+        np.testing.assert_array_equal(c, wanted.T if kernel is turned else wanted)
+    assert by_itself(kernel, a=a, b=b, c=c, **blocks) == direct
+
+
+def test_what_is_still_multiplied_is_not_overwritten(level: str) -> None:
+    a, b = numbers(np.float32, 32, 32), numbers(np.float32, 32, 32)
+    blocks, wanted = {"BM": 32, "BN": 32, "BK": 32}, a @ b
+    assert not by_itself(over_itself, a=a, b=b, c=b, **blocks)
+    pto.jit(level=level)(over_itself.function)[1](a, b, b, **blocks)
+    np.testing.assert_array_equal(a, wanted)
+
+
+def test_one_array_under_two_names(level: str) -> None:
+    a, b = numbers(np.float32, 32, 32), numbers(np.float32, 32, 32)
+    blocks, wanted = {"BM": 32, "BN": 32, "BK": 32}, a @ b
+    pto.jit(level=level)(single.function)[1, 1](a, b, a, **blocks)
+    np.testing.assert_array_equal(a, wanted)
+
+
+def test_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dot and the nest in its place may be in different functions."""
+    a, b, c = numbers(np.float32, 64, 48), numbers(np.float32, 48, 64), np.zeros((64, 64), np.float32)
+    for where, size in (("lower.LARGE", -1), ("lower.PART", 0), ("outline.PART", 1)):
+        monkeypatch.setattr(f"pypto.backends.cpu.{where}", size)
+    monkeypatch.setattr(Session, "through_cache", lambda self, parts, make: make())
+    pto.jit(single.function)[2, 2](a, b, c, BM=32, BN=32, BK=48)
+    np.testing.assert_array_equal(c, a @ b)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int8, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("m", "k", "apart"), [(40, 96, 96), (37, 95, 100), (33, 1024, 1024), (48, 70, 1024)])
+def test_rows_of_a(m: int, k: int, apart: int, dtype: Any, level: str) -> None:
+    """Rows at all distances, such among them as push one another out of the cache, and at odd addresses."""
+    acc, out = (pto.int32, np.int32) if np.dtype(dtype).kind == "i" else (pto.float32, np.float32)
+    acc, out = (pto.float64, np.float64) if dtype == np.float64 else (acc, out)
+    b = numbers(dtype, k, 64)
+    with Fences() as fences:
+        a = fences.around(numbers(dtype, m, apart))[:, apart - k :]
+        c = fences.around(np.zeros((m, 64), out))
+        pto.jit(level=level)(product.function)[-(-m // 32), 2](a, b, c, acc, 32, 32, 64)
+        np.testing.assert_array_equal(c, (a.astype(float) @ b.astype(float)).astype(out))

@@ -1,0 +1,110 @@
+"""The guides: every block of code runs and prints what the page shows, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from docs import site
+from docs.blocks import LANGUAGES, blocks, check, commands, run_page
+
+ROOT = site.ROOT
+GUIDES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = [*site.sources(), ROOT / "README.md"]
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to work in; what a page sets is put back."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    threads = pto.get_num_threads()
+    with np.printoptions():
+        yield tmp_path
+    pto.set_num_threads(threads)
+
+
+def has_code(path: Path) -> bool:
+    return any(b.language in ("python", "console") for b in blocks(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", [p for p in GUIDES if has_code(p)], ids=lambda p: p.stem)
+def test_blocks_run(path: Path, alone: Path) -> None:
+    assert run_page(path, alone) > 0
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.stem)
+def test_code_is_in_blocks(path: Path) -> None:
+    """What is indented is neither run nor coloured."""
+    text = path.read_text(encoding="utf-8")
+    assert {b.language for b in blocks(text)} <= set(LANGUAGES)
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert not re.search(r"\n\n {4,}\S", outside)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_links_lead_somewhere(path: Path) -> None:
+    for target, anchor in site.links(prose(path)):
+        file = (path.parent / target).resolve() if target else path
+        assert file.exists(), f"{target} in {path.name}"
+        if anchor:
+            assert anchor[1:] in anchors(file), f"{target}{anchor} in {path.name}"
+
+
+def prose(path: Path) -> str:
+    """A page without code: of a tutorial, its comments."""
+    text = path.read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"^#.*$", text, re.MULTILINE)) if path.suffix == ".py" else text
+
+
+def anchors(path: Path) -> set[str]:
+    """Names of a page's headings, as hosts of repositories and MyST make them."""
+    titles = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", t.lower().replace("`", "")).strip().replace(" ", "-") for t in titles}
+
+
+def test_every_page_is_in_the_sidebar() -> None:
+    shown = site.contents({ROOT / "docs" / f"{name}.md": f"{name}.md" for name in ("index", "new", "language")})
+    named = re.findall(r"^([\w/-]+)$", shown, re.MULTILINE)
+    assert named == ["tutorials/index", "language", "new"]
+
+
+def test_links_of_the_site() -> None:
+    pages = {ROOT / "docs" / "index.md": "index.md", ROOT / "ARCHITECTURE.md": "architecture.md"}
+    rest = "[web](https://example.org/a#b) `a[0](b)` ``a[0](b)``\n```text\na[0](b)\n```\n"
+    text = f"[how](../ARCHITECTURE.md#rooms) [who](../LICENSE) {rest}"
+    assert site.relinked(text, ROOT / "docs" / "index.md", pages) == f"[how](architecture.md#rooms) who {rest}"
+
+
+def test_the_source_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pages are there, and every name in the sidebar is one."""
+    monkeypatch.setattr(site, "notebook", lambda path, executed: "{}")
+    (tmp_path / "old.md").write_text("gone", encoding="utf-8")
+    site.assemble(tmp_path)
+    there = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.*") if p.is_file()}
+    assert there == {*site.sources().values(), "tutorials/index.md"}
+    index = (tmp_path / "index.md").read_text(encoding="utf-8")
+    named = re.findall(r"^([\w/-]+)$", index.split("{toctree}", 1)[1], re.MULTILINE)
+    assert named
+    assert {f"{name}.md" for name in named} <= there
+
+
+def test_a_page_is_held_to_what_it_shows(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    first, second = "```python\nx = 2\nprint(x)  # 2\n```\n", "```python\nprint(x + 1)\n```\n\n```text\n4\n```\n"
+    page.write_text(f"{first}\n{second}", encoding="utf-8")
+    with pytest.raises(AssertionError, match="line 6 prints"):
+        run_page(page, tmp_path)
+    page.write_text(page.read_text(encoding="utf-8").replace("4", "…3"), encoding="utf-8")
+    assert run_page(page, tmp_path) == 2
+
+
+def test_commands_of_a_page() -> None:
+    assert commands("$ pypto a \\\n  b\nsaid\nmore\n$ pypto c\n") == [("pypto a    b", "said\nmore\n"), ("pypto c", "")]
+    with pytest.raises(AssertionError):
+        check("one\ntwo", "one\n…\nthree", "here", True)

@@ -1,0 +1,171 @@
+"""Further faults that the simulated device finds: capacities, alignments and parameters of every memory and unit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pytest
+
+from pypto.runtime.acl import AclError
+from tests.sim.device import LOAD, STORE, launched, needs_compiler, vector_kernel
+
+pytestmark = needs_compiler
+N: Final = 512
+
+CUBE: Final = """
+extern "C" __global__ __cube__ __aicore__ void k(GM_ADDR x, GM_ADDR y, int32_t n) {{
+    GlobalTensor<half> gx;
+    GlobalTensor<float> gy;
+    gx.SetGlobalBuffer((__gm__ half*)x, n);
+    gy.SetGlobalBuffer((__gm__ float*)y, n);
+    LocalTensor<half> a1(TPosition::A1, 0, 1024), a2(TPosition::A2, 0, 1024), b2(TPosition::B2, 0, 1024);
+    LocalTensor<float> c(TPosition::CO1, 0, 1024);
+    {body}
+}}
+"""
+MIXED: Final = """
+extern "C" __global__ __mix__(1, 2) __aicore__ void k(GM_ADDR x, GM_ADDR y, int32_t n) {{
+    (void)x, (void)y, (void)n;
+    {body}
+}}
+"""
+PRODUCT: Final = "MmadParams p; p.m = {m}, p.n = {n}, p.k = {k}; Mmad(c, a2, b2, p);"
+READY: Final = "SetFlag<HardEvent::MTE1_M>(0); WaitFlag<HardEvent::MTE1_M>(0);"
+FILL: Final = "InitConstValue(a2, {1, 4, 0, half(1.0f)}); InitConstValue(b2, {1, 4, 0, half(1.0f)});" + READY
+SQUARE: Final = "MmadParams p; p.m = 16, p.n = 16, p.k = 16;"
+M_FIX: Final = "SetFlag<HardEvent::M_FIX>(0); WaitFlag<HardEvent::M_FIX>(0);"
+FIXPIPE: Final = "FixpipeParamsV220 f; f.nSize = {n}, f.mSize = 16, f.srcStride = 16, f.dstStride = 16; " \
+    "Fixpipe<float, float, CFG_ROW_MAJOR>(gy, c, f);"  # fmt: skip
+
+# What is wrong, the body of a kernel for one cube core, and what is said of it.
+ON_CUBE: Final = {
+    "more than L1 has": ("LocalTensor<half> t(TPosition::A1, 524288, 16);", "L1 has 524032 bytes for programs"),
+    "more than L0A has": ("LocalTensor<half> t(TPosition::A2, 65536, 256);", "L0A has 65536 bytes for programs"),
+    "more than L0B has": ("LocalTensor<half> t(TPosition::B2, 65024, 512);", "L0B has 65536 bytes for programs"),
+    "more than L0C has": ("LocalTensor<float> t(TPosition::CO1, 131072, 256);", "L0C has 131072 bytes for programs"),
+    "more than the bias table has": ("LocalTensor<float> t(TPosition::C2, 1024, 16);", "BT has 1024 bytes for"),
+    "L1 that is not aligned": (
+        "LocalTensor<half> t(TPosition::A1, 16, 512); DataCopy(t, gx, 16);", "byte 16 of L1.*multiple of 32"),
+    "L0A that is not aligned": (
+        "LocalTensor<half> t(TPosition::A2, 32, 512);" + FILL + SQUARE + "Mmad(c, t, b2, p);",
+        "multiple of 512"),
+    "L0C that is not aligned": (
+        FILL + "LocalTensor<float> t(TPosition::CO1, 32, 256);" + SQUARE + "Mmad(t, a2, b2, p);",
+        "multiple of (64|1024)"),
+    "a product of too many rows": (FILL + PRODUCT.format(m=4096, n=16, k=16), "at most 4095, one is 4096"),
+    "a product of one row": (FILL + PRODUCT.format(m=1, n=16, k=16), "m = 1 switches to another layout"),
+    "operands in the wrong place": (
+        FILL + SQUARE + "Mmad(c, b2, b2, p);", "lies in L0A, not in L0B"),
+    "a product of what nobody loaded": (
+        SQUARE + "Mmad(c, a2, b2, p);" + M_FIX + FIXPIPE.format(n=16), "of L0C, which nothing has written"),
+    "a product before its operands are there": (
+        FILL.removesuffix(READY) + PRODUCT.format(m=16, n=16, k=16), "read after write in L0[AB].*MTE1_M is missing"),
+    "a result that leaves before it is there": (
+        FILL + PRODUCT.format(m=16, n=16, k=16) + FIXPIPE.format(n=16), "read after write in L0C.*M_FIX is missing"),
+    "a result of too many columns": (
+        FILL + PRODUCT.format(m=16, n=16, k=16) + M_FIX
+        + FIXPIPE.format(n=4096), "nSize or mSize is out of its range"),
+    "a copy that no unit makes": (
+        FILL + "SetFlag<HardEvent::MTE1_MTE3>(0); WaitFlag<HardEvent::MTE1_MTE3>(0); DataCopy(gx, a2, 16);",
+        "nothing moves data from L0A to GM"),
+    "vector instructions on a cube core": (
+        "LocalTensor<float> u(TPosition::VECCALC, 0, 64); Duplicate(u, 1.0f, 64);", "this core has no"),
+    "events of a loader that are set twice": (
+        "SetFlag<HardEvent::MTE2_MTE1>(1); SetFlag<HardEvent::MTE2_MTE1>(1);", "event MTE2_MTE1 1 is set already"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ON_CUBE)
+def test_faults_of_cube_cores_are_found(what: str) -> None:
+    body, message = ON_CUBE[what]
+    with pytest.raises(AclError, match=message):
+        launched(CUBE.format(body=body), [np.ones(N, np.float16), np.zeros(N, np.float32)], N)
+
+
+ON_VECTOR: Final = {
+    "a block as long as 2 MiB": (
+        "DataCopyPad(a, gx, {1, 2097152, 0, 0, 0}, {false, 0, 0, 0});", "must be shorter than 2 MiB"),
+    "padding of more than a block": (
+        "DataCopyPad(a, gx, {1, 4, 0, 0, 0}, {true, 0, 9, 0.0f});", "padding is at most 32 bytes"),
+    "a mask of no lanes": (LOAD + "Exp(b, a, 0, 2, {1, 1, 8, 8});", "the mask must be between 1"),
+    "an offset that is not aligned": (LOAD + "Exp(b[4], a, 64);", "byte 16400 of UB, which is no multiple of 32"),
+    "two loads into one place": (
+        "for (int i = 0; i < 2; ++i) DataCopyPad(a, gx, {1, 64, 0, 0, 0}, {false, 0, 0, 0});",
+        r"write after write in UB.*PipeBarrier<PIPE_MTE2>\(\) is missing"),
+    "two stores to one place": (
+        LOAD + "Exp(b, a, n);" + STORE + "DataCopyPad(gy, b, {1, 64, 0, 0, 0});",
+        r"write after .* in GM.*PipeBarrier<PIPE_MTE3>\(\) is missing"),
+    "a number written over a result that is not there yet": (
+        "Duplicate(a, 2.0f, 64); a.SetValue(0, 1.0f);", "write after write in UB.*V_S is missing"),
+    "a number that is read before it is written": (
+        "a.SetValue(0, 1.0f); Adds(b, a, 1.0f, 1);", "read after write in UB.*S_V is missing"),
+    "a number that is stored before it is written": (
+        "b.SetValue(0, 1.0f); DataCopyPad(gy, b, {1, 4, 0, 0, 0});", "read after write in UB.*S_MTE3 is missing"),
+    "a comparison of integers": (
+        "LocalTensor<int32_t> i(TPosition::VECCALC, 65536, 64); Duplicate(i, 1, 64); PipeBarrier<PIPE_V>();"
+        "Compare(bits, i, i, CMPMODE::LT, 64);", "EQ of int32_t"),
+    "memory of an array that was not copied in": (
+        "DataCopyPad(a, gx, {1, 16, 0, 0, 0}, {false, 0, 0, 0}); SetFlag<HardEvent::MTE2_V>(0);"
+        "WaitFlag<HardEvent::MTE2_V>(0); Exp(b, a, 16);", "which nothing has written"),
+    "a flag between cores with a number too high": ("CrossCoreSetFlag<0x0, PIPE_MTE3>(11);", "between 0 and 10"),
+    "a flag for the other kind of cores": ("CrossCoreSetFlag<0x2, PIPE_MTE3>(0);", "needs a kernel that is __mix__"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ON_VECTOR)
+def test_faults_of_vector_cores_are_found(what: str) -> None:
+    body, message = ON_VECTOR[what]
+    with pytest.raises(AclError, match=message):
+        launched(vector_kernel(body), [np.ones(N, np.float32), np.zeros(N, np.float32)], N)
+
+
+BETWEEN: Final = {
+    "more than 15 signals at one flag": (
+        "if ASCEND_IS_AIC { for (int i = 0; i < 16; ++i) CrossCoreSetFlag<0x2, PIPE_FIX>(3); }",
+        "more than 15 signals"),
+    "a flag that nobody sets": ("if ASCEND_IS_AIV { CrossCoreWaitFlag(3); }", "waits for another one"),
+}
+
+
+@pytest.mark.parametrize("what", BETWEEN)
+def test_faults_between_cores_are_found(what: str) -> None:
+    body, message = BETWEEN[what]
+    with pytest.raises(AclError, match=message):
+        launched(MIXED.format(body=body), [np.ones(N, np.float32), np.zeros(N, np.float32)], N)
+
+
+def test_padding_is_the_first_element_unless_it_is_said() -> None:
+    body = """
+    Duplicate(a, 5.0f, 64);
+    SetFlag<HardEvent::V_MTE2>(0); WaitFlag<HardEvent::V_MTE2>(0);
+    DataCopyPad(a, gx, {1, 12, 0, 0, 0}, {false, 0, 0, 9.0f});
+    """ + "SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0); Adds(b, a, 0.0f, 8);" + """
+    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    DataCopyPad(gy, b, {1, 32, 0, 0, 0});
+    """
+    x, y = np.arange(1, N + 1, dtype=np.float32), np.zeros(N, np.float32)
+    launched(vector_kernel(body), [x, y], N)
+    np.testing.assert_array_equal(y[:8], [1, 2, 3, 1, 1, 1, 1, 1])
+
+
+def test_the_order_of_cores_follows_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that depends on it is found by another seed: each core keeps the number of whoever was before it."""
+    body = """
+    Duplicate(b, 1.0f, 8);
+    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    SetAtomicAdd<float>();
+    DataCopyPad(gy, b, {1, 4, 0, 0, 0});
+    SetAtomicNone();
+    PipeBarrier<PIPE_ALL>();
+    DataCopyPad(a, gy, {1, 4, 0, 0, 0}, {false, 0, 0, 0});
+    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
+    DataCopyPad(gy[8 + GetBlockIdx() * 8], a, {1, 4, 0, 0, 0});
+    """
+    orders = set()
+    for seed in ("1", "2", "3", "4"):
+        monkeypatch.setenv("ASCSIM_SEED", seed)
+        y = np.zeros(N, np.float32)
+        launched(vector_kernel(body), [np.ones(N, np.float32), y], N, blocks=8)
+        orders.add(tuple(y[8 : 8 + 64 : 8]))
+    assert len(orders) > 1
