@@ -5,20 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks import compare
 from benchmarks.growth import run_growth
-from benchmarks.limits import measure
+from benchmarks.limits import compile_loops, measure
 from benchmarks.peak import peaks
 from benchmarks.peers import VARIABLE, cores, imported, limited_threads, load
 from benchmarks.plot import draw
 from benchmarks.report import Report, to_json
 from benchmarks.runner import Missing, Pace, Probed, Result, Row, Suite, run_probe, run_row
 from benchmarks.steady import become_steady
+from benchmarks.streams import memory_streams
 from benchmarks.suites import SUITES
 from benchmarks.tables import tables
 
@@ -68,8 +70,10 @@ def measure_suite(suite: Suite, rows: Sequence[Row], only: str, pace: Pace, memo
     growths = [g for g in suite.growths if only in f"{g.name} {g.what}"]
     with Progress(transient=True) as progress:
         task = progress.add_task("the machine's limits", total=1 + len(rows) + len(probes) + len(growths))
-        limits = measure(counts)
-        results = [result for row in rows for result in run_threads(suite, row, pace, memory, progress, task)]
+        machine = compile_loops()
+        limits, streams = measure(machine, counts), partial(memory_streams, machine)
+        run = partial(run_row, limit_threads=limited_threads, pace=pace, streams=streams)
+        results = [result for row in rows for result in run_threads(suite, row, run, memory, progress, task)]
         probed: list[Probed] = []
         for probe in probes:
             progress.update(task, advance=1, description=probe.name)
@@ -87,14 +91,14 @@ def is_there(library: str) -> bool:
 
 
 def run_threads(
-    suite: Suite, row: Row, pace: Pace, memory: bool, progress: Progress, task: TaskID
+    suite: Suite, row: Row, run: Callable[..., Result], memory: bool, progress: Progress, task: TaskID
 ) -> list[Result]:  # fmt: skip
     """A row with each of its numbers of threads."""
     progress.update(task, advance=1, description=row.title)
     results = []
     for n in dict.fromkeys(n or cores() for n in row.threads):
         found = peaks(suite.name, row, n) if memory else {}
-        results.append(run_row(row, n, limited_threads, pace, found))
+        results.append(run(row, n, peaks=found))
         if not progress.console.is_terminal:  # where the bar cannot be seen, a long run says how far it is
             progress.console.print(one_line(results[-1]), highlight=False)
     return results

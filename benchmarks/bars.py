@@ -91,7 +91,9 @@ def measured(result: Result, against: str, limits: Limits) -> float | None:
 def fraction(result: Result, name: str, limits: Limits) -> float | None:
     """An implementation's rate as a fraction of what the machine can do; None where no limit bounds the work."""
     row = result.row
-    return result.rate(name) / limits.rate(row.limit, result.threads) if row.limit else None
+    if not row.limit:
+        return None
+    return result.rate(name) / (result.memory or limits.rate(row.limit, result.threads))
 
 
 def memory_ratio(peaks: Mapping[str, float]) -> float | None:

@@ -88,9 +88,8 @@ def compile_loops() -> Machine:
     return Machine(width, products(on), {name: signature(linked[name]) for name in names}, (jit, linked))
 
 
-def measure(threads: Sequence[int]) -> Limits:
+def measure(machine: Machine, threads: Sequence[int]) -> Limits:
     """Measure every limit with each number of threads; takes a few seconds."""
-    machine = compile_loops()
     rates: dict[str, dict[int, float]] = {}
     for n in threads:
         for product in PRODUCTS:

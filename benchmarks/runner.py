@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from benchmarks.growth import Growth
 
 OURS: Final = "ours"
+LONGER: Final = 3  # times as many rounds where memory sets the pace, so that everybody meets it at its best
 COMPILED: Final = ("torch.compile", "numba", "jax")
 Impl = Callable[[], Any]
 Threads = Callable[[int], AbstractContextManager[None]]
+Streams = Callable[["Row", int], Mapping[str, Impl]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a row gave with one number of threads."""
+    """What a row gave with one number of threads.
+
+    `memory` is the rate of memory, in bytes per second, found in turns with the row; 0 where it was not measured.
+    """
 
     row: Row
     threads: int
@@ -215,8 +220,8 @@ class Result:
     errors: Mapping[str, float]
     missing: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
-
     peaks: Mapping[str, float] = field(default_factory=dict)
+    memory: float = 0.0
 
     @property
     def title(self) -> str:
@@ -250,18 +255,27 @@ class Result:
         return OURS in self.timings and not self.failed
 
 
+def no_streams(_row: Row, _threads: int) -> Mapping[str, Impl]:
+    """Memory is not measured."""
+    return {}
+
+
 def run_row(
-    row: Row, threads: int, limit_threads: Threads, pace: Pace, peaks: Mapping[str, float] | None = None
-) -> Result:
-    """Check and time one row with a number of threads; peaks of memory come from elsewhere."""
+    row: Row, threads: int, limit_threads: Threads, pace: Pace, peaks: Mapping[str, float] | None = None,
+    streams: Streams = no_streams,
+) -> Result:  # fmt: skip
+    """Check and time one row with a number of threads, in turns with streams; peaks of memory come from elsewhere."""
     with limit_threads(threads):
         case = row.build()
         candidates = {OURS: case.ours, **case.peers}
         missing = {name: impl.reason for name, impl in candidates.items() if isinstance(impl, Missing)}
         present = {name: impl for name, impl in candidates.items() if not isinstance(impl, Missing)}
         errors, failed = check(case, present, row.tolerance)
-        timings = interleave({name: impl for name, impl in present.items() if name not in failed}, pace)
-    return Result(row, threads, timings, errors, missing, failed, peaks or {})
+        right = {name: impl for name, impl in present.items() if name not in failed}
+        beside = streams(row, threads)
+        timings = interleave({**right, **beside}, replace(pace, rounds=LONGER * pace.rounds) if beside else pace)
+    memory = max((row.work / timings.pop(name).minimum for name in beside), default=0.0)
+    return Result(row, threads, timings, errors, missing, failed, peaks or {}, memory)
 
 
 def run_probe(probe: Probe) -> Probed:

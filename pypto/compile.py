@@ -25,7 +25,7 @@ from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings
 from pypto.passes import optimize, prepare
-from pypto.passes.pointers import pointer_roots
+from pypto.passes.carried import pointer_roots
 from pypto.runtime.launch import Scratch
 from pypto.runtime.owners import OwnerStore
 from pypto.runtime.signature import IGNORED
@@ -168,9 +168,8 @@ def without_collection() -> Iterator[None]:
 
 
 @without_collection()
-def to_ir(
-    source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, options: KernelOptions, timings: dict[str, float]
-) -> Built:
+def to_ir(source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, options: KernelOptions,
+          timings: dict[str, float]) -> Built:
     """Tile IR of a kernel, verified."""
     with timed(timings, "frontend"):
         built = build(source, specs, facts, METHODS, options.max_ops)

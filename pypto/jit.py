@@ -52,13 +52,13 @@ class Kernel:
     array([0., 2., 4., 6.], dtype=float32)
     """
 
-    def __init__(
-        self, function: Callable[..., Any], options: KernelOptions, do_not_specialize: Iterable[str | int] = ()
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], options: KernelOptions,
+                 do_not_specialize: Iterable[str | int] = ()) -> None:
         functools.update_wrapper(self, function)
         self.function: Any = function
         self.fn = function
         self.options = options
+        self.kind = type(self)
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self.post_run_hooks: list[Callable[..., Any]] = []
         self.signature = Signature.of(function if isinstance(function, FunctionType) else self.kernel_source.function)
@@ -92,7 +92,7 @@ class Kernel:
     @functools.cached_property
     def profiled(self) -> Kernel:
         """The kernel whose statements note their times, for `pto.profile`."""
-        made = type(self)(self.function, replace(self.options, profile=True), self.opaque)
+        made = self.kind(self.function, replace(self.options, profile=True), self.opaque)
         made.add_pre_run_hook(only_profiled)
         return made
 
@@ -106,7 +106,7 @@ class Kernel:
     def checked(self) -> Kernel:
         """The kernel as `pto.checked` runs it."""
         options = replace(self.options, checked=True)
-        return self if options == self.options else type(self)(self.function, options, self.opaque)
+        return self if options == self.options else self.kind(self.function, options, self.opaque)
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
         return self._subscript(grid)
@@ -118,6 +118,8 @@ class Kernel:
                 self.table = launcher.table(self, self.through_python, MODE, PLAIN)
             python = functools.partial(functools.partial, self.through_python)
             self._subscript = self.table.subscript if self.table else python
+            if self.table:
+                self.__class__ = straight(self.kind, self.table.subscript)
         return self._subscript(grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -326,9 +328,8 @@ class Kernel:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made
 
-    def _build(
-        self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any, timings: dict[str, float]
-    ) -> tuple[Any, FactRecorder]:
+    def _build(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any,
+               timings: dict[str, float]) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
         facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque)
         return self.compiler.to_ir(self.kernel_source, specs, facts, self.options, timings), facts
@@ -353,6 +354,12 @@ class Kernel:
         kernel, more = self.signature.kernel, enumerate(self.memory)
         others: dict[str, Any] = {f"memory[{n}]": array_info(x, kernel, f"memory[{n}]") for n, x in more}
         run(function, [infos[v.hint] for v in function.args], sizes, self.uninitialized, others, on_store)
+
+
+def straight(kind: type[Kernel], subscript: Callable[[Grid], Callable[..., None]]) -> type[Kernel]:
+    """The class of one kernel, of which `kernel[grid]` is native code, with no Python function before it."""
+    told = {"__doc__": kind.__doc__, "__module__": kind.__module__}
+    return type(kind.__name__, (kind,), {**told, "__getitem__": subscript})
 
 
 @overload

@@ -50,5 +50,10 @@ class Loc:
             return self
         return self.call_site.user
 
+    @property
+    def chain(self) -> list[Loc]:
+        """This place and the calls that led there, innermost first."""
+        return [self, *(self.call_site.chain if self.call_site else ())]
+
 
 UNKNOWN = Loc("<unknown>", 0)

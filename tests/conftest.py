@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     config.stash[_CACHE] = tempfile.TemporaryDirectory(prefix="pypto-tests-")
     os.environ["PYPTO_CACHE_DIR"] = os.path.join(config.stash[_CACHE].name, "cache")
+    os.environ["ASCSIM_WARNINGS"] = "error"  # of a kernel's C++; the headers are the system's
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

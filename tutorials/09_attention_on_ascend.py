@@ -161,10 +161,12 @@ if __name__ == "__main__":
 
 # %% [markdown]
 # The cube has little to do: 4096 multiplications in a cycle, while a vector core takes 64 numbers of float32 in one,
-# and half of that for `exp`. So attention is a matter of its vector side. But V is not busy all of the time either: the
-# rest are copies and waiting for flags. What is written is nearly all workspace (the result has 1 MB): the scores, `p`,
-# and the product with the values. Of larger blocks of keys there are fewer, so fewer products with values change sides,
-# and flags are fewer. The cycles of a line are those of all units together, its copies too.
+# and half of that for `exp`. So attention is a matter of its vector side. But V is not busy all of the time either:
+# the rest are copies and waiting for flags. The busiest unit is FIX, which takes scores and products out of the cube
+# core's L0C: as float32, and through memory, since the cores share no other. What is written is nearly all workspace
+# (the result has 1 MB): the scores, `p`, and the product with the values. Of larger blocks of keys there are fewer,
+# so fewer products with values change sides, and flags are fewer. The cycles of a line are those of all units
+# together, its copies too.
 #
 # ## Exercises
 #

@@ -9,7 +9,8 @@ import math
 import pypto as pto
 
 BLOCK = 4096
-ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
+LINEAR = -2 * math.sqrt(2 / math.pi)  # 0.5 t (1 + tanh u) is t / (1 + exp(-2u)), with -2u = t (LINEAR + CUBIC t²)
+CUBIC = 0.044715 * LINEAR
 
 
 @pto.jit
@@ -27,8 +28,7 @@ def add(x, y, out, block=BLOCK):
 def gelu_kernel(x, out, BLOCK: pto.constexpr):
     i = pto.program_id(0) * BLOCK
     t = x[i : i + BLOCK]
-    u = ROOT_2_OVER_PI * (t + 0.044715 * t * t * t)
-    out[i : i + BLOCK] = t / (1 + pto.exp(-2 * u))  # 0.5 t (1 + tanh u), as tanh u is 2 / (1 + exp(-2u)) - 1
+    out[i : i + BLOCK] = t / (1 + pto.exp(t * (LINEAR + CUBIC * (t * t))))
 
 
 def gelu(x, out, block=BLOCK):

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final, Protocol
 
 from pypto.backends.sites import Check, Site
@@ -65,10 +65,8 @@ class Artifact:
 
     def to_bytes(self) -> bytes:
         """A JSON header and the code, to be read back by `from_bytes`."""
-        fields = {"name": self.name, "scratch": self.scratch_bytes, "cost": self.cost, "bounded": self.bounded,
-                  "group": self.group, "abi": [{**asdict(s), "dtype": s.dtype.name} for s in self.abi],
-                  **({"sites": [asdict(s) for s in self.sites]} if self.sites else {}),
-                  **({"checks": [asdict(c) for c in self.checks]} if self.checks else {})}
+        fields = asdict(replace(self, abi=(), code=b""))
+        fields |= {"abi": [{**asdict(s), "dtype": s.dtype.name} for s in self.abi], "code": ""}
         header = json.dumps(fields, sort_keys=True).encode()
         return len(header).to_bytes(8, "little") + header + self.code
 
@@ -76,11 +74,9 @@ class Artifact:
     def from_bytes(data: bytes) -> Artifact:
         end = 8 + int.from_bytes(data[:8], "little")
         fields = json.loads(data[8:end])
-        abi = tuple(Slot(s["kind"], s["arg"], s["dim"], DTYPE_BY_NAME[s["dtype"]]) for s in fields["abi"])
-        sites = tuple(map(Site.of, fields.get("sites", ())))
-        checks = tuple(map(Check.of, fields.get("checks", ())))
-        return Artifact(fields["name"], abi, fields["scratch"], fields["cost"], data[end:], fields["bounded"],
-            sites, fields["group"], checks)
+        abi = tuple(Slot(**{**slot, "dtype": DTYPE_BY_NAME[slot["dtype"]]}) for slot in fields["abi"])
+        sites, checks = tuple(map(Site.of, fields["sites"])), tuple(map(Check.of, fields["checks"]))
+        return Artifact(**{**fields, "abi": abi, "code": data[end:], "sites": sites, "checks": checks})
 
 
 class Executable(Protocol):

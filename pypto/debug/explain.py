@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.backends.cpu.fuse import Fuser
+from pypto.backends.cpu.fuse import Fuser, writes
 from pypto.backends.cpu.legalize import legalize
 from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt
 from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, needs_whole
@@ -281,7 +281,7 @@ def refusal(fuser: Fuser, nest: Nest, scalars: list[Op], stmt: Stmt) -> str:
             shared = store.op is not None and any(may_alias(fuser.plan.function, op, store.op)
                 for op, _ in fuser.reads[stmt if store is other else other].loads)  # fmt: skip
             return "one stores to memory that the other may touch" + (" (arrays that may overlap)" if shared else "")
-    met = [o for o in nest.stmts if fuser.touches(o, stmt) or fuser.touches(stmt, o)]
+    met = [o for o in nest.stmts if writes(o, fuser.used(stmt)) or writes(stmt, fuser.used(o))]
     return next((why for why in (unlike(fuser, other, stmt) for other in met) if why), "")
 
 
@@ -289,7 +289,7 @@ def unlike(fuser: Fuser, a: Stmt, b: Stmt) -> str:
     """Why two statements share no loop; empty where they could."""
     if fuser.common_outer(a, b) > 0:
         return ""
-    if a.reduced and fuser.depends(a, b):
+    if a.reduced and writes(a, fuser.reads[b].buffers):
         return "it needs the whole of a reduction"
     if "scan" in (a.kind, b.kind):
         return "a scan runs in a nest of its own"

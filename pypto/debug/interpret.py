@@ -34,6 +34,6 @@ def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[An
     >>> out
     array([4.], dtype=float32)
     """
-    made = type(kernel)(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
+    made = kernel.kind(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
     made.uninitialized, made.memory = uninitialized, memory
     return made

@@ -63,10 +63,7 @@ class Diagnostic(PyptoError):
         """What IPython shows in place of a traceback."""
         from pypto.errors.notebook import rendered
 
-        site, locs = self.loc, [loc for _, loc in self.others]
-        while site is not None:
-            locs.append(site)
-            site = site.call_site
+        locs = [*(loc for _, loc in self.others), *(self.loc.chain if self.loc else ())]
         return rendered(str(self), locs, self)
 
     def render(self) -> str:
@@ -97,9 +94,6 @@ def snippet(loc: Loc) -> list[str]:
 
 def call_sites(loc: Loc) -> list[str]:
     """One line per inlined call, innermost first."""
-    lines = []
-    site = loc.call_site
-    while site is not None:
-        lines.append(f"  called from {site}" + (f", in {site.function}" if site.function else ""))
-        site = site.call_site
+    sites = loc.chain[1:]
+    lines = [f"  called from {site}" + (f", in {site.function}" if site.function else "") for site in sites]
     return lines if len(lines) <= 8 else [*lines[:3], f"  … {len(lines) - 6} more calls", *lines[-3:]]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pypto.errors import frontend as errors
 from pypto.frontend.scope import Scope
-from pypto.frontend.values import Dims, Number, array_type, describe, is_index, is_number, tile_type
+from pypto.frontend.values import Dims, array_type, describe, is_index, is_number, tile_type
 from pypto.ir.core import Op, Value
 from pypto.ir.types import ArrayType, int64
-from pypto.ops.build import OpBuilder, merge_shapes
+from pypto.ops.build import Number, OpBuilder, merge_shapes
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 
@@ -148,13 +148,10 @@ def operands(scope: Scope, node: ast.AST, where: Access) -> list[Value]:
     b, array = scope.at(node), where.array
     name, dims, session = array.hint, range(len(where.offsets)), scope.session
     offsets = [b.cast(b.value(x, int64), int64) for x in where.offsets]
-    strides = known_or_read(b, array, "array_stride", (session.facts.stride(name, d) for d in dims))
-    extents = known_or_read(b, array, "array_shape", (session.shapes.get((name, d)) for d in dims))
+    strides = [b.value(dimension(scope, Dims(array, True), d), int64) for d in dims]
+    sizes = [session.shapes.get((name, d)) for d in dims]
+    extents = [b.emit("array_shape", array, dim=d) if n is None else b.constant(n, int64) for d, n in enumerate(sizes)]
     return [b.emit("array_ptr", array), *offsets, *strides, *extents]
-
-
-def known_or_read(b: OpBuilder, array: Value, op: str, entries: Iterable[int | None]) -> list[Value]:
-    return [b.emit(op, array, dim=d) if x is None else b.constant(x, int64) for d, x in enumerate(entries)]
 
 
 def array_load(scope: Scope, node: ast.AST, where: Access, pad: Number) -> Value:

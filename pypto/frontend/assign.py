@@ -13,6 +13,7 @@ from pypto.frontend.scope import Binding, Poison, Scope
 from pypto.frontend.source import FunctionNode
 from pypto.frontend.tuples import remade
 from pypto.frontend.values import Dims, Inlined, Method, Range, constant, describe, has_values, is_array
+from pypto.ir.builder import temporarily
 from pypto.ir.core import Value
 
 LIMIT = 10_000
@@ -122,11 +123,8 @@ def run_comprehension(scope: Scope, node: ast.ListComp | ast.GeneratorExp) -> tu
             tests = [constant(scope.eval(test), "the `if` of a comprehension", scope.loc(test)) for test in part.ifs]
             yield from results(depth + 1) if all(tests) else ()
 
-    outer, scope.vars = scope.vars, dict(scope.vars)
-    try:
+    with temporarily(scope, vars=dict(scope.vars)):
         return tuple(results(0))
-    finally:
-        scope.vars = outer
 
 
 def run_expression(scope: Scope, node: ast.Expr) -> None:

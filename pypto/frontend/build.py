@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from pypto.errors.frontend import TooDeep, UnknownSyntax
 from pypto.frontend import assign, calls, expressions, flow, loops, operators
-from pypto.frontend.outside import captured
-from pypto.frontend.scope import Binding, Handler, LimitedBuilder, Scope, Session
+from pypto.frontend.scope import Binding, Handler, LimitedBuilder, Scope, Session, captured
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import ArgSpec, Built, ConstSpec, Facts
 from pypto.frontend.tuples import remade
@@ -69,9 +68,8 @@ def argument(scope: Scope, name: str, spec: ArgSpec) -> Any:
     return scope.session.arguments[-1]
 
 
-def build(
-    fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any], max_ops: int
-) -> Built:
+def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any],
+          max_ops: int) -> Built:
     """Build a kernel for the given kinds of arguments.
 
     Parameters

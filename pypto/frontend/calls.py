@@ -14,8 +14,7 @@ from pypto.frontend.bind import Arguments, Signature, bind, checked_arguments, i
 from pypto.frontend.flow import block
 from pypto.frontend.intrinsics import INTRINSICS, on_constants
 from pypto.frontend.operators import constant_result, run_row
-from pypto.frontend.outside import captured
-from pypto.frontend.scope import RETURN, VALUE, Binding, Poison, Scope
+from pypto.frontend.scope import RETURN, VALUE, Binding, Poison, Scope, captured
 from pypto.frontend.source import KernelSource
 from pypto.frontend.tuples import is_named
 from pypto.frontend.values import Inlined, Method, array_type, describe, is_array, is_index
@@ -57,7 +56,9 @@ def call(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwargs: A
     if is_named(function):
         return construct(scope, node, function, args, kwargs)
     code = inlined(scope, node, function)
-    return call_host(scope, node, function, args, kwargs) if code is None else inline(scope, node, code, args, kwargs)
+    if code is None:
+        return call_host(scope, node, function, args, kwargs)
+    return returned(run_body(scope, node, code, args, kwargs), scope.loc(node), code.name)
 
 
 def inlined(scope: Scope, node: ast.AST, function: Any) -> Inlined | None:
@@ -157,13 +158,8 @@ def native_store(scope: Scope, node: ast.Call, args: list[Any], kwargs: Argument
 # --- functions --------------------------------------------------------------------------------------------------------
 
 
-def inline(scope: Scope, node: ast.Call, function: Inlined, args: list[Any], kwargs: Arguments) -> Any:
-    """Build the function's body here, in variables of its own; gives what it returns."""
-    return returned(run_body(scope, node, function, args, kwargs), scope.loc(node), function.name)
-
-
 def run_body(scope: Scope, node: ast.Call, function: Inlined, args: list[Any], kwargs: Arguments) -> Scope:
-    """The variables of a function at its end."""
+    """Build a function's body here, in variables of its own: what they are at its end."""
     loc, spec = scope.loc(node), function.node.args
     if scope.depth >= DEPTH:
         raise errors.TooDeep(loc, limit=DEPTH, function=function.name)

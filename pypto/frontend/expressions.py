@@ -12,8 +12,7 @@ from pypto.errors.frontend import BadIndex, NoAttribute, RuntimeFormat
 from pypto.frontend.arrays import access, array_load, dimension, fill, index_nodes, not_empty, shaped
 from pypto.frontend.calls import call
 from pypto.frontend.operators import constant_result, run_row
-from pypto.frontend.outside import captured, has_plain_fields
-from pypto.frontend.scope import Binding, Scope
+from pypto.frontend.scope import Binding, Scope, captured, has_plain_fields
 from pypto.frontend.tuples import is_named, leaves
 from pypto.frontend.values import Dims, Method, constant, describe, has_values, is_array, is_index, is_number
 from pypto.ir.asked import YES

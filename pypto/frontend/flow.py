@@ -12,6 +12,7 @@ from pypto.errors.frontend import AssertionFailed, ReturnInKernel, TileCondition
 from pypto.frontend.merge import RESULT, Merge, Path
 from pypto.frontend.scope import EXITS, SKIP, VALUE, Binding, Scope, Step
 from pypto.frontend.values import constant, describe, has_values, is_array, tile_type
+from pypto.ir.builder import temporarily
 from pypto.ir.core import Region, Value
 from pypto.ir.types import int1
 
@@ -25,8 +26,7 @@ class Label:
 
 def block(scope: Scope, steps: list[Step]) -> None:
     """Run steps in order. After one that may leave the block, what remains is built under a guard."""
-    outer, scope.rest = scope.rest, deque(steps)
-    try:
+    with temporarily(scope, rest=deque(steps)):
         while scope.rest:
             skipped = scope.vars.get(SKIP)
             if skipped is None:
@@ -35,8 +35,6 @@ def block(scope: Scope, steps: list[Step]) -> None:
                 break
             else:
                 guard(scope, skipped.value)
-    finally:
-        scope.rest = outer
 
 
 def guard(scope: Scope, left: Value) -> None:
@@ -130,11 +128,8 @@ def run_with(scope: Scope, node: ast.With) -> None:
     outer, names = scope.session.label, [scope.eval(item.context_expr) for item in node.items]
     if not all(isinstance(name, Label) for name in names) or any(item.optional_vars for item in node.items):
         raise UnknownSyntax(scope.loc(node), what="`with`", way="only `with pto.label(name):` has a meaning here")
-    scope.session.label = "/".join(filter(None, [outer, *(name.text for name in names)]))
-    try:
+    with temporarily(scope.session, label="/".join(filter(None, [outer, *(name.text for name in names)]))):
         block(scope, scope.steps(node.body))
-    finally:
-        scope.session.label = outer
 
 
 def run_assert(scope: Scope, node: ast.Assert) -> None:

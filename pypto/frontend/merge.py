@@ -10,10 +10,10 @@ from typing import Any, Final
 from pypto.errors.frontend import MaybeUnassigned, TypeClash
 from pypto.frontend.scope import BREAK, RETURN, SKIP, VALUE, Binding, Poison
 from pypto.frontend.tuples import alike, leaves, rebuild, same
-from pypto.frontend.values import Number, array_type, as_pointer, describe, is_array, is_number, tile_type
+from pypto.frontend.values import array_type, as_pointer, describe, is_array, is_number, tile_type
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import PtrType, TileType, scalar
-from pypto.ops.build import OpBuilder, join_dtypes, merge_shapes, rank, weak_dtype
+from pypto.ops.build import Number, OpBuilder, join_dtypes, merge_shapes, rank, weak_dtype
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 

@@ -1,9 +1,13 @@
-"""What the front end knows while it reads a function: variables, the place, and the build that it is part of."""
+"""What the front end knows while it reads a function: variables, the place, and the build that it is part of.
+
+Values from outside of a kernel become what they are in it; what may change after it is compiled is refused.
+"""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import enum
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,14 +15,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from pypto.errors import Diagnostic
-from pypto.errors.frontend import MaybeUnassigned, TooManyOps, UndefinedName, UnknownSyntax
-from pypto.frontend.outside import captured
+from pypto.errors.frontend import MaybeUnassigned, TooManyOps, UndefinedName, UnknownSyntax, UnsupportedGlobal
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import GONE, Capture, Facts, Owner, reader
+from pypto.frontend.tuples import remade
+from pypto.ir.builder import temporarily
 from pypto.ir.core import Op, Region, Value
+from pypto.ir.types import DType, PtrType, from_numpy
 from pypto.loc import Loc
 from pypto.ops.build import OpBuilder
+from pypto.ops.public import constexpr
 from pypto.options import suggestion
 
 Step = Callable[[], Any]
@@ -27,6 +36,12 @@ Handler = Callable[["Scope", Any], Any]
 EXITS = SKIP, BREAK, RETURN = (".continue", ".break", ".return")
 VALUE: Final = ".value"
 YOU_MEAN: Final = "did you mean `{}`?"
+_ARRAY = "pass it to the kernel as an argument, and load from it; one number may be a Python number instead"
+_OUTSIDE = (
+    (list, "a list", "a list may change after the kernel is compiled; use a tuple"),
+    (dict, "a dict", "a dict may change after the kernel is compiled; use a tuple, a frozen dataclass or an enum"),
+    (set, "a set", "use a tuple"),
+)
 
 
 @dataclass(slots=True)
@@ -139,12 +154,8 @@ class Scope:
     @contextmanager
     def inside(self, region: Region, variables: dict[str, Binding]) -> Iterator[dict[str, Binding]]:
         """Build into a region with variables of its own for the length of a `with` block."""
-        outer, self.vars = self.vars, variables
-        try:
-            with self.builder.inside(region):
-                yield variables
-        finally:
-            self.vars = outer
+        with temporarily(self, vars=variables), self.builder.inside(region):
+            yield variables
 
     def lookup(self, node: ast.Name) -> Any:
         """The value of a name: variable, variable of an enclosing function, closure, global or builtin."""
@@ -166,3 +177,31 @@ class Scope:
         if hasattr(builtins, name):
             return getattr(builtins, name)
         raise UndefinedName(self.loc(node), name=name, way=suggestion(name, [*self.vars, *cells, *variables], YOU_MEAN))
+
+
+def captured(name: str, value: Any, loc: Loc) -> Any:
+    """What an outside value is in a kernel."""
+    if isinstance(value, constexpr):
+        return captured(name, value.value, loc)
+    if isinstance(value, tuple):
+        return remade(value, [captured(name, x, loc) for x in value])
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return from_numpy(value) or value
+    for kind, what, way in _OUTSIDE:
+        if isinstance(value, kind):
+            raise UnsupportedGlobal(loc, name=name, what=what, way=way)
+    if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
+        raise UnsupportedGlobal(loc, name=name, what="an array", way=_ARRAY)
+    return value
+
+
+def has_plain_fields(x: Any) -> bool:
+    """Whether attributes of a constant cannot change: enums, dtypes, frozen dataclasses."""
+    if isinstance(x, enum.Enum | DType | PtrType):
+        return True
+    if isinstance(x, type):
+        return issubclass(x, enum.Enum)
+    params: Any = getattr(x, "__dataclass_params__", None)
+    return params is not None and bool(params.frozen)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pypto.frontend.scope import Scope
     from pypto.ops.build import OpBuilder
 
-Number = bool | int | float
-
 
 @dataclass(frozen=True, slots=True)
 class Method:

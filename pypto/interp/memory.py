@@ -142,9 +142,8 @@ class Memory:
                 segment.filled[index] = True
             segment.write(at, value[chosen])
 
-    def resolve(
-        self, pointers: Array, mask: Array, item: int, what: str, loc: Loc
-    ) -> list[tuple[Segment, Array, Array, Array]]:
+    def resolve(self, pointers: Array, mask: Array, item: int, what: str,
+                loc: Loc) -> list[tuple[Segment, Array, Array, Array]]:
         """(segment, distances in bytes, numbers of elements, which lanes) for the pointers of each array."""
         found = []
         owners = pointers >> _SEGMENT
@@ -181,8 +180,7 @@ class Memory:
 
     def fail(self, kind: type[Any], segment: Segment, element: Any, loc: Loc, **fields: Any) -> None:
         index = index_text(segment.arg, int(element) + segment.low // segment.arg.dtype.itemsize)
-        raise kind(loc, array=segment.name, index=index,
-            program=self.program_text(self.program), **fields)
+        raise kind(loc, array=segment.name, index=index, program=self.program_text(self.program), **fields)
 
     def program_text(self, program: int) -> str:
         return program_text(program, self.grid)

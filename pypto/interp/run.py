@@ -46,7 +46,8 @@ class Machine:
             meaning = TABLE[op.name].meaning
             assert meaning is not None, f"{op.name} has neither a meaning nor a handler"
             outcome = meaning(op, *self.get(*op.operands))
-        for v, result in zip(op.results, outcome if isinstance(outcome, tuple) else (outcome,), strict=True):
+        results = outcome if isinstance(outcome, tuple) else (outcome,) if op.results else ()
+        for v, result in zip(op.results, results, strict=True):
             self.values[v] = settle(result, v.tile)
 
 
@@ -118,10 +119,9 @@ def load(m: Machine, op: Op) -> Array:
     return m.memory.load(pointers, rest[0] if rest else everywhere(pointers), other, op.loc)
 
 
-def store(m: Machine, op: Op) -> tuple[()]:
+def store(m: Machine, op: Op) -> None:
     pointers, value, *rest = m.get(*op.operands)
     m.memory.store(pointers, rest[0] if rest else everywhere(pointers), value, op.loc)
-    return ()
 
 
 def everywhere(pointers: Array) -> Array:
@@ -148,11 +148,10 @@ def tile_load(m: Machine, op: Op) -> Array:
     return m.memory.load(pointers, exists, other, op.loc)
 
 
-def tile_store(m: Machine, op: Op) -> tuple[()]:
+def tile_store(m: Machine, op: Op) -> None:
     access = Access.of(op)
     assert access.value is not None
     m.memory.store(*access_pointers(m, access), m.values[access.value], op.loc)
-    return ()
 
 
 def atomic(m: Machine, op: Op) -> Array:
@@ -202,14 +201,13 @@ def while_loop(m: Machine, op: Op) -> tuple[Any, ...]:
     return tuple(state)
 
 
-def check(m: Machine, op: Op) -> tuple[()]:
+def check(m: Machine, op: Op) -> None:
     if not np.all(m.values[op.operands[0]]):
         message = f": {op.attrs['message']}" if op.attrs["message"] else ""
         raise KernelAssertion(op.loc, program=m.memory.program_text(m.memory.program), message=message)
-    return ()
 
 
-def show(m: Machine, op: Op) -> tuple[()]:
+def show(m: Machine, op: Op) -> None:
     where = m.memory.program_text(m.memory.program)
     parts = [str(op.attrs["prefix"])] if op.attrs["prefix"] else []
     values = m.get(*op.operands)
@@ -217,19 +215,17 @@ def show(m: Machine, op: Op) -> tuple[()]:
         as_hex: Any = {"int": lambda x: hex(int(x) & (1 << 8 * x.nbytes) - 1)}
         values = [np.array2string(x, formatter=as_hex) for x in values]
     print(f"program {where}:", *parts, *values)
-    return ()
 
 
-def stop(m: Machine, op: Op) -> tuple[()]:
+def stop(m: Machine, op: Op) -> None:
     """Hand over to the debugger; `tiles` holds the kernel's variables by name."""
     tiles = {v.hint: value for v, value in m.values.items() if v.hint}
     program = m.program
     breakpoint()  # the kernel's author asked for it
     del tiles, program
-    return ()
 
 
-# What an op gives: its result, or a tuple of all of them.
+# What an op gives: its result, a tuple of all of them, or None.
 HANDLERS: Final[Mapping[str, Callable[[Machine, Op], Any]]] = MappingProxyType({
     "program_id": lambda m, op: m.program[op.attrs["axis"]], "num_programs": lambda m, op: m.grid[op.attrs["axis"]],
     "array_ptr": lambda m, op: m.arrays[op.operands[0]][1],

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pypto.ir.core import Attr, Op, Region, Value, make_op
 from pypto.ir.types import Type
 from pypto.loc import UNKNOWN, Loc
+
+
+@contextmanager
+def temporarily(owner: Any, **attributes: Any) -> Iterator[None]:
+    """Set attributes of an object for the length of a `with` block."""
+    before = {name: getattr(owner, name) for name in attributes}
+    try:
+        for name, value in attributes.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)
 
 
 class Builder:
@@ -29,17 +43,11 @@ class Builder:
     @contextmanager
     def inside(self, region: Region) -> Iterator[Region]:
         """Build into another region for the length of a `with` block."""
-        outer, self.region = self.region, region
-        try:
+        with temporarily(self, region=region):
             yield region
-        finally:
-            self.region = outer
 
     @contextmanager
     def at(self, loc: Loc) -> Iterator[None]:
         """Stamp another location for the length of a `with` block."""
-        outer, self.loc = self.loc, loc
-        try:
+        with temporarily(self, loc=loc):
             yield
-        finally:
-            self.loc = outer

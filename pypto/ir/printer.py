@@ -69,11 +69,9 @@ def attrs_text(attrs: Mapping[str, Attr]) -> str:
 def loc_text(loc: Loc) -> str:
     """A span and the calls that led there, innermost first."""
     spans = []
-    site: Loc | None = loc
-    while site is not None:
+    for site in loc.chain:
         place = f"{json.dumps(site.file)}:{site.line}:{site.col}-{site.end_line}:{site.end_col}"
         spans.append(place + (f" in {_word(site.function)}" if site.function else ""))
-        site = site.call_site
     label = f"label {json.dumps(loc.label)} " if loc.label else ""
     return f"loc({label}{' at '.join(spans)})"
 

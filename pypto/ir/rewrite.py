@@ -41,11 +41,15 @@ class Rewriter(Generic[B]):
     def region(self, old: Region) -> Region:
         """A copy of a region, with fresh arguments."""
         new = Region([Value(self.types.get(a, a.type), a.hint) for a in old.args])
+        self.fill(new, old)
+        return new
+
+    def fill(self, new: Region, old: Region) -> None:
+        """Copy the ops of a region into one whose arguments stand for those of the old."""
         self.mapping.update(zip(old.args, new.args, strict=True))
         with self.builder.inside(new):
             for op in old.ops:
                 self.visit(op)
-        return new
 
     def visit(self, op: Op) -> None:
         outer, self.builder.loc = self.builder.loc, op.loc

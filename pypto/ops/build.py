@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from pypto.errors.language import ConstantOutOfRange, NoBroadcast, OpTypeError
 from pypto.ir.builder import Builder
 from pypto.ir.core import Attr, Op, Value
@@ -98,14 +100,8 @@ def common_dtype(operands: list[Operand]) -> DType:
     """Promotion: kind, then width, then float16 over bfloat16, then unsigned over signed. Python numbers are weak."""
     dtypes = [float16 if x.dtype.kind == "bits" else x.dtype for x in operands if isinstance(x, Value)]
     numbers = [x for x in operands if not isinstance(x, Value)]
-    result = dtypes[0] if dtypes else weak_dtype(numbers[0])
-    for dtype in dtypes[1:]:
-        result = join_dtypes(result, dtype)
-    for number in numbers:
-        weak = weak_dtype(number)
-        if rank(weak)[0] > rank(result)[0]:
-            result = weak
-    return result
+    result = functools.reduce(join_dtypes, dtypes) if dtypes else weak_dtype(numbers[0])
+    return max([result, *map(weak_dtype, numbers)], key=lambda dtype: rank(dtype)[0])
 
 
 def rank(dtype: DType) -> tuple[int, int, bool, bool]:

@@ -24,7 +24,7 @@ from pypto.ir.types import (
     uint16,
     uint32,
 )
-from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param, Shared
+from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param, Shared, Unsupported
 from pypto.ops.rules import Prepared, tile
 
 if TYPE_CHECKING:
@@ -221,6 +221,10 @@ _CAST = (
 )
 _ELEMENTWISE = frozenset({"elementwise"})
 
+_NO_ADDRESSES = (
+    "an array's memory has one type there, and an address is no number; give the kernel the array in the type that is "
+    "wanted, as `x.view(dtype)` of numpy and torch does"
+)
 ROWS = (
     OpRow("cast", _CAST, infer_cast, cast_meaning, lambda e, op, a: e.convert(a, op.attrs["dtype"]),
           Shared("*"), prepare_cast, traits=_ELEMENTWISE, attrs=("dtype",),
@@ -230,7 +234,8 @@ ROWS = (
     OpRow("bitcast", (_X, _TO), infer_bitcast, bitcast_meaning, lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
           Shared("*"), prepare_bitcast, traits=_ELEMENTWISE,
           doc="The same bits under another element type of the same size.", example="bitcast(x, pto.int32)"),
-    OpRow("ptr_cast", (_X, Param("dtype", "elem")), infer_ptr_cast, None, STRUCTURAL, STRUCTURAL, public=False,
+    OpRow("ptr_cast", (_X, Param("dtype", "elem")), infer_ptr_cast, None, STRUCTURAL,
+          Unsupported(_NO_ADDRESSES), public=False,
           doc="Pointers from addresses or of another element type, and addresses from pointers."),
 )
 __all__ = ["ROWS", "cast_value", "convert"]

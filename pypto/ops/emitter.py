@@ -68,6 +68,9 @@ class Emitter(Protocol):
     def ldexp(self, a: Lanes, n: Lanes) -> Lanes:
         """a * 2**n for integral n (a float of a's dtype), right for subnormal results too."""
 
+    def saturates(self, a: Lanes) -> bool:
+        """Whether `ldexp` of such lanes takes any n, infinite ones too: those give infinity or 0, even of NaN."""
+
     def two_product(self, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
         """The rounded product of two float64, and what rounding took from it."""
 

@@ -53,7 +53,10 @@ def exp_reduced(r: Term) -> Term:
 
 
 def exp(x: Term) -> Term:
-    n, r = reduce_exp(clamp(x, -150.0, 130.0) if x.dtype == float32 else clamp(x, -800.0, 800.0))
+    if x.dtype == float32 and x.saturates:  # far up, r may be any number or NaN, and its polynomial is above 0 or NaN
+        n, r = reduce_exp(where(x < -150.0, -150.0, x))
+    else:
+        n, r = reduce_exp(clamp(x, -150.0, 130.0) if x.dtype == float32 else clamp(x, -800.0, 800.0))
     return exp_reduced(r).scaled(n)
 
 
@@ -66,7 +69,8 @@ def exp2_reduced(x: Term) -> Term:
 
 
 def exp2(x: Term) -> Term:
-    x = clamp(x, -200.0, 200.0) if x.dtype == float32 else clamp(x, -1200.0, 1200.0)
+    if not x.saturates:
+        x = clamp(x, -200.0, 200.0) if x.dtype == float32 else clamp(x, -1200.0, 1200.0)
     n = x.round()
     return exp2_reduced(x - n).scaled(n)
 
@@ -125,7 +129,8 @@ def expm1(x: Term) -> Term:
 
 def sigmoid_short(x: Term) -> Term:
     """1 / (1 + e) for x from 0, else e / (1 + e), with e = exp(-|x|) in two parts, and a quotient that is mended once."""
-    n, r = reduce_exp(clamp(-abs(x), -150.0, 0.0))
+    least = -abs(x)
+    n, r = reduce_exp(where(least < -150.0, -150.0, least))
     q = muladd(r * r, polynomial(r, _EXP_SHORT), r)
     high = q + 1.0
     low, power = q - (high - 1.0), x.number(1.0).scaled(n)

@@ -86,6 +86,11 @@ class Term:
         """Times 2**n."""
         return self.new(self.e.ldexp(self.lanes, n.lanes))
 
+    @property
+    def saturates(self) -> bool:
+        """True when `scaled` takes any exponent."""
+        return self.e.saturates(self.lanes)
+
     def to(self, dtype: DType) -> Term:
         return self.new(self.e.convert(self.lanes, dtype))
 

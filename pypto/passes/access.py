@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
+from pypto.ir.builder import temporarily
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import int64
@@ -22,10 +23,9 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.passes.affine import Affine, Forms, all_of, lesser
 from pypto.passes.canonicalize import Simplifier
-from pypto.passes.pattern import constant_of
+from pypto.passes.pattern import MOVES, constant_of
 
 UNBOUNDED: Final = 2**62  # extent of a dimension in which every element exists
-_MOVES: Final = ("broadcast_to", "reshape", "permute")
 _COMPARES: Final = {"lt": (0, 1, 0), "le": (0, 1, 1), "gt": (1, 0, 0), "ge": (1, 0, 1)}  # less, greater, slack
 
 
@@ -40,12 +40,9 @@ class _Raiser(Rewriter[OpBuilder]):
     forms: Forms = field(kw_only=True)
     near: Forms = field(kw_only=True)
 
-    def region(self, old: Region) -> Region:
-        outer = self.forms, self.near
-        self.forms, self.near = (forms.inside() for forms in outer)
-        new = super().region(old)
-        self.forms, self.near = outer
-        return new
+    def fill(self, new: Region, old: Region) -> None:
+        with temporarily(self, forms=self.forms.inside(), near=self.near.inside()):
+            super().fill(new, old)
 
 
 def _rule(rewriter: _Raiser, op: Op) -> Sequence[Value] | None:
@@ -100,7 +97,7 @@ def parts(forms: Forms, mask: Value) -> list[Condition]:
     op = mask.op
     if op is None or not mask.shape:
         return [Condition(mask)]
-    if op.name in _MOVES:
+    if op.name in MOVES:
         inner = [moved(forms, c, op) for c in conditions(forms, op.operands[0])]
         known = [c for c in inner if c is not None]
         return known if len(known) == len(inner) else [Condition(mask)]

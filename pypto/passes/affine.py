@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from pypto.ir.core import Op, Value
 from pypto.ir.types import PtrType, int64
@@ -165,14 +165,13 @@ class Forms:
         if [a.shape[d] for d in old] != [shape[d] for d in new]:
             return None
         source = dict(zip(new, old, strict=True))
-        strides = tuple(a.strides[source[d]] if d in source else self.number(0) for d in range(len(shape)))
 
-        def again(v: Value) -> Value:
-            sizes = tuple(v.shape[source[d]] if d in source else 1 for d in range(len(shape)))
-            return self.b.emit("reshape", v, shape=sizes)
+        def taken(values: Sequence[Any], other: Any) -> tuple[Any, ...]:
+            return tuple(values[source[d]] if d in source else other for d in range(len(shape)))
 
-        limits = tuple(a.limits[source[d]] if d in source else None for d in range(len(shape))) if a.limits else ()
-        return loose(replace(a, shape=shape, strides=strides, limits=limits), again)
+        limits = taken(a.limits, None) if a.limits else ()
+        moved = replace(a, shape=shape, strides=taken(a.strides, self.number(0)), limits=limits)
+        return loose(moved, lambda v: self.b.emit("reshape", v, shape=taken(v.shape, 1)))
 
     def permuted(self, a: Affine, op: Op) -> Affine:
         dims = op.attrs["dims"]

@@ -1,16 +1,25 @@
-"""What the results of `if`, `for` and `while` are tied to: initial values, region arguments and yields."""
+"""What the results of `if`, `for` and `while` are tied to: initial values, region arguments and yields.
+
+Through them, and through all other ops, pointers lead back to the arrays that they may come from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, product
 from types import MappingProxyType
 from typing import Final
 
-from pypto.ir.core import Op, Region, Value, make_op
+from pypto.ir.core import Function, Op, Region, Value, make_op
 from pypto.ir.rewrite import Rewriter
+from pypto.ir.types import TileType, Type
 from pypto.ops.build import OpBuilder
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+
+Enter = Callable[[list[Value], list[Value]], Sequence[Value]]
+Leave = Callable[[list[Value], list[Value]], Iterable[Value]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,31 @@ def flows(op: Op) -> Iterator[tuple[Value, Value]]:
             yield from zip(carried(op, region), ends, strict=False)
 
 
+def pointer_roots(function: Function) -> dict[Value, frozenset[str]]:
+    """The array arguments that each pointer may come from, through loops and branches too."""
+    roots: dict[Value, frozenset[str]] = {}
+    before, addresses = -1, any(op.name == "ptr_cast" for op in function.walk())  # then integers may be pointers, too
+    while before != (before := sum(map(len, roots.values()))):
+        for op in function.walk():
+            if op.name == "array_ptr":
+                roots[op.result] = frozenset({op.operands[0].hint})
+            for v, source in sources(op):
+                if not (isinstance(v.type, TileType) and (v.type.is_ptr or addresses)) or holds_data(op):
+                    continue
+                roots[v] = roots.get(v, frozenset()) | roots.get(source, frozenset())
+    return roots
+
+
+def holds_data(op: Op) -> bool:
+    """Whether an op gives what was in memory, not addresses made of its operands."""
+    return TABLE[op.name].effect in (Effect.READ, Effect.ATOMIC)
+
+
+def sources(op: Op) -> Iterator[tuple[Value, Value]]:
+    """Pairs of values, the second of which the first may be or be made from."""
+    return flows(op) if op.name in LAYOUTS else product(op.results, op.operands)
+
+
 def inline(rewriter: Rewriter[OpBuilder], region: Region, args: Sequence[Value]) -> list[Value]:
     """Put the ops of a region where the rewriter stands; gives what the region yields."""
     rewriter.mapping.update(zip(region.args, args, strict=True))
@@ -56,25 +90,39 @@ def inline(rewriter: Rewriter[OpBuilder], region: Region, args: Sequence[Value])
     return [rewriter.value(v) for v in region.terminator.operands]
 
 
+def remade(rewriter: Rewriter[OpBuilder], op: Op, types: Sequence[Type | None], starts: Iterable[Value],
+           enter: Enter, leave: Leave) -> tuple[Value, ...]:
+    """Copy control flow with results of other types, None for those that go; gives the new ones.
+
+    `starts` is what a loop begins with, `enter` gives the old arguments from the new ones, which go to `leave` with
+    what the old region yields.
+    """
+    b, layout, rest = rewriter.builder, LAYOUTS[op.name], tuple(t for t in types if t is not None)
+
+    def region(number: int, old: Region) -> Region:
+        lead = [Value(a.type, a.hint) for a in old.args[: layout.args]]
+        args = [Value(t, a.hint) for t, a in zip(types, carried(op, old), strict=False) if t is not None]
+        new = Region([*lead, *args])
+        with b.inside(new):
+            values = inline(rewriter, old, [*lead, *enter(args, carried(op, old))])
+            yielded = leave(args, values) if number in layout.yielding else values
+            with b.at(old.terminator.loc):
+                b.create(old.terminator.name, tuple(yielded))
+        return new
+
+    regions = tuple(region(number, old) for number, old in enumerate(op.regions))
+    new = make_op(op.name, (*rewriter.operands(op)[: layout.operands], *starts), op.attrs, rest, regions, op.loc)
+    b.region.ops.append(new)
+    return new.results
+
+
 def narrow(rewriter: Rewriter[OpBuilder], op: Op, keep: Sequence[bool]) -> list[Value]:
     """Copy control flow without some of its results. In their place stand the old results, which nothing may use."""
-    lead = LAYOUTS[op.name].operands
-    operands = rewriter.operands(op)
-    regions = tuple(_narrow_region(rewriter, op, number, keep) for number in range(len(op.regions)))
-    types = tuple(v.type for v in compress(op.results, keep))
-    new = make_op(op.name, (*operands[:lead], *compress(operands[lead:], keep)), op.attrs, types, regions, op.loc)
-    rewriter.builder.region.ops.append(new)
-    results = iter(new.results)
-    return [next(results) if kept else old for kept, old in zip(keep, op.results, strict=True)]
 
+    def complete(values: Iterable[Value], old: Iterable[Value]) -> list[Value]:
+        left = iter(values)
+        return [next(left) if kept else rewriter.value(v) for kept, v in zip(keep, old, strict=False)]
 
-def _narrow_region(rewriter: Rewriter[OpBuilder], op: Op, number: int, keep: Sequence[bool]) -> Region:
-    old, layout = op.regions[number], LAYOUTS[op.name]
-    args = [*old.args[: layout.args], *compress(old.args[layout.args :], keep)]
-    new = Region([Value(a.type, a.hint) for a in args])
-    with rewriter.builder.inside(new):
-        values = inline(rewriter, Region(args, old.ops), new.args)
-        kept = tuple(compress(values, keep)) if number in layout.yielding else tuple(values)
-        with rewriter.builder.at(old.terminator.loc):
-            rewriter.builder.create(old.terminator.name, kept)
-    return new
+    types = [v.type if kept else None for kept, v in zip(keep, op.results, strict=True)]
+    starts = compress(map(rewriter.value, initial(op)), keep)
+    return complete(remade(rewriter, op, types, starts, complete, lambda _, values: compress(values, keep)), op.results)

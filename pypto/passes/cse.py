@@ -26,12 +26,11 @@ def cse(function: Function) -> Function:
 class _Cse(Rewriter[OpBuilder]):
     known: dict[Hashable, tuple[Value, ...]] = field(default_factory=dict)
 
-    def region(self, old: Region) -> Region:
+    def fill(self, new: Region, old: Region) -> None:
         before = len(self.known)
-        new = super().region(old)
+        super().fill(new, old)
         while len(self.known) > before:
             self.known.popitem()  # the newest: a dict keeps the order of insertion
-        return new
 
 
 def _rule(rewriter: _Cse, op: Op) -> Sequence[Value] | None:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pypto.ir.core import Function, Op, Region, Value, make_op
+from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ir.types import DType, PtrType, int64, scalar
+from pypto.ir.types import DType, PtrType, int64
 from pypto.ops.build import OpBuilder
 from pypto.passes.canonicalize import Simplifier
-from pypto.passes.carried import LAYOUTS, carried, initial, inline, yields
+from pypto.passes.carried import carried, initial, remade, yields
 from pypto.passes.pattern import constant_of
 
 _STEPS: Final = ("addptr", "add", "sub")
@@ -64,32 +64,16 @@ def is_uniform(v: Value) -> bool:
 
 def move(rewriter: Rewriter[OpBuilder], op: Op, motions: Sequence[Motion | None]) -> list[Value]:
     """Copy a loop; where there is a motion it carries the distance."""
-    b, layout = rewriter.builder, LAYOUTS[op.name]
-    before = rewriter.operands(op)[: layout.operands]
-    start = [rewriter.value(v) for v in initial(op)]
+    b, start = rewriter.builder, [rewriter.value(v) for v in initial(op)]
+
+    def tiles(distances: Sequence[Value], _: object = None) -> list[Value]:
+        return [moved(b, v, d) if m else d for m, v, d in zip(motions, start, distances, strict=True)]
+
+    def after(before: list[Value], values: list[Value]) -> list[Value]:
+        return [distance(rewriter, m, d) if m else v for m, d, v in zip(motions, before, values, strict=True)]
+
     distances = [b.constant(0, m.elem) if m else v for m, v in zip(motions, start, strict=True)]
-    regions = tuple(_region(rewriter, op, n, motions, start) for n in range(len(op.regions)))
-    types = tuple(scalar(m.elem) if m else v.type for m, v in zip(motions, start, strict=True))
-    new = make_op(op.name, (*before, *distances), op.attrs, types, regions, op.loc)
-    b.region.ops.append(new)
-    return [moved(b, v, r) if m else r for m, v, r in zip(motions, start, new.results, strict=True)]
-
-
-def _region(
-    rewriter: Rewriter[OpBuilder], op: Op, n: int, motions: Sequence[Motion | None], start: Sequence[Value]
-) -> Region:
-    old, layout, b = op.regions[n], LAYOUTS[op.name], rewriter.builder
-    lead = [Value(a.type, a.hint) for a in old.args[: layout.args]]
-    args = [Value(scalar(m.elem) if m else a.type, a.hint) for m, a in zip(motions, carried(op, old), strict=True)]
-    new = Region([*lead, *args])
-    with b.inside(new):
-        tiles = [moved(b, v, a) if m else a for m, v, a in zip(motions, start, args, strict=True)]
-        values = inline(rewriter, old, [*lead, *tiles])
-        if n in layout.yielding:
-            values = [distance(rewriter, m, a) if m else v for m, a, v in zip(motions, args, values, strict=True)]
-        with b.at(old.terminator.loc):
-            b.create(old.terminator.name, tuple(values))
-    return new
+    return tiles(remade(rewriter, op, [d.type for d in distances], distances, tiles, after))
 
 
 def moved(b: OpBuilder, tile: Value, distance: Value) -> Value:

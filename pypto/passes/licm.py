@@ -18,7 +18,7 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ops.build import OpBuilder
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
-from pypto.passes.pattern import constant_range
+from pypto.passes.pattern import constant_range, root
 
 FREE: Final = ("constant", "undef", "arange", "broadcast_to")
 
@@ -26,14 +26,6 @@ FREE: Final = ("constant", "undef", "arange", "broadcast_to")
 def licm(function: Function) -> Function:
     """Move invariant ops out of loops."""
     return _Hoister(OpBuilder(Region()), _rule, noalias=bool(function.attrs.get("noalias"))).function(function)
-
-
-def root(pointer: Value) -> Value | None:
-    """The array argument that a pointer, or every pointer of a tile, points into; None when that is not known."""
-    op = pointer.op
-    while op is not None and op.name in ("addptr", "broadcast_to", "reshape", "permute", "ptr_cast"):
-        op = op.operands[0].op
-    return op.operands[0] if op is not None and op.name == "array_ptr" else None
 
 
 @dataclass(slots=True)
@@ -63,16 +55,11 @@ class _Hoister(Rewriter[OpBuilder]):
         self.note(new.results, here, here)
         return new
 
-    def region(self, old: Region) -> Region:
-        new = Region([Value(a.type, a.hint) for a in old.args])
-        self.mapping.update(zip(old.args, new.args, strict=True))
+    def fill(self, new: Region, old: Region) -> None:
         self.note(new.args, len(self.frames), len(self.frames))
         self.frames.append(self.frame(new))
-        with self.builder.inside(new):
-            for op in old.ops:
-                self.visit(op)
+        super().fill(new, old)
         self.frames.pop()
-        return new
 
     def frame(self, region: Region) -> _Frame:
         loop = self.parent if self.parent is not None and self.parent.name in ("for", "while") else None
@@ -133,14 +120,10 @@ def _writes(op: Op) -> bool:
     return TABLE[op.name].effect not in (Effect.PURE, Effect.READ)
 
 
-def _is_free(op: Op) -> bool:
-    return op.name in FREE and op.result.shape != ()
-
-
 def _rule(rewriter: _Hoister, op: Op) -> Sequence[Value] | None:
     if op.regions or _writes(op) or "terminator" in TABLE[op.name].traits:
         return None
     operands = rewriter.operands(op)
     target = rewriter.target(op, operands)
-    here = len(rewriter.frames) - 1
-    return rewriter.place(op, operands, here if _is_free(op) else target, target).results
+    is_free = op.name in FREE and op.result.shape != ()
+    return rewriter.place(op, operands, len(rewriter.frames) - 1 if is_free else target, target).results

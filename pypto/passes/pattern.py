@@ -12,6 +12,7 @@ from pypto.ir.types import PtrType
 from pypto.ops.build import Number, OpBuilder
 
 Env = dict[str, Value]
+MOVES: Final = ("broadcast_to", "reshape", "permute")
 
 
 def _operator(op: str) -> Callable[..., Apply]:
@@ -44,7 +45,7 @@ class Apply(Pattern):
     args: tuple[Term, ...]
 
 
-Term = Pattern | Number
+Term = Variable | Apply | Number
 
 
 def apply(op: str, *args: Term) -> Apply:
@@ -79,8 +80,7 @@ def constant_of(v: Value) -> Number | None:
     """The number in every element of `v`, where it is known."""
     if v.op is None or v.op.name != "constant":
         return None
-    number = v.op.attrs["value"]
-    assert isinstance(number, bool | int | float)
+    number: Number = v.op.attrs["value"]
     return number
 
 
@@ -88,6 +88,14 @@ def constant_range(bounds: Iterable[Value]) -> range | None:
     """What a loop with this start, stop and step counts through, where it is known."""
     numbers = [constant_of(v) for v in bounds]
     return None if None in numbers or 0 in numbers[2:] else range(*(int(n or 0) for n in numbers))
+
+
+def root(pointer: Value) -> Value | None:
+    """The array argument that a pointer, or every pointer of a tile, points into; None when that is not known."""
+    op = pointer.op
+    while op is not None and op.name in ("addptr", "ptr_cast", *MOVES):
+        op = op.operands[0].op
+    return op.operands[0] if op is not None and op.name == "array_ptr" else None
 
 
 def match_all(terms: Iterable[Term], values: Iterable[Value], env: Env) -> bool:
@@ -101,7 +109,7 @@ def match(term: Term, v: Value, env: Env) -> bool:
     if isinstance(term, Apply):
         return v.op is not None and v.op.name == term.op and match_all(term.args, v.op.operands, env)
     number = constant_of(v)
-    return number is not None and number == term and math.copysign(1, number) == math.copysign(1, _number(term))
+    return number is not None and number == term and math.copysign(1, number) == math.copysign(1, term)
 
 
 def build(term: Term, env: Env, b: OpBuilder, like: Value) -> Value:
@@ -110,12 +118,7 @@ def build(term: Term, env: Env, b: OpBuilder, like: Value) -> Value:
         return env[term.name]
     if isinstance(term, Apply):
         return b.emit(term.op, *(build(t, env, b, like) for t in term.args))
-    return b.constant(_number(term), like.dtype, like.shape)
-
-
-def _number(term: Term) -> Number:
-    assert isinstance(term, bool | int | float)
-    return term
+    return b.constant(term, like.dtype, like.shape)
 
 
 X: Final = Variable("x")

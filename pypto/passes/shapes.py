@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType
@@ -13,23 +13,17 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.table import ROWS
 from pypto.passes.pattern import constant_of
 
-# Bits of the significand with its leading one, and of the exponent.
-_FLOATS: Final = MappingProxyType({"f16": (11, 5), "bf16": (8, 8), "f32": (24, 8), "f64": (53, 11)})
-
 
 def exact(source: DType, target: DType) -> bool:
     """Whether every value of one dtype is a value of the other."""
     if source == target or source.is_bool:
         return True
-    if source.is_float and source.bits == 8:
-        return target.is_float and target.bits > 8
     if source.is_float:
-        pairs = zip(_FLOATS.get(source.name, (99,)), _FLOATS.get(target.name, (0,)), strict=False)
-        return all(a <= b for a, b in pairs)
+        return target.is_float and target.bits > source.bits
     low, high = source.integer_range
     if target.is_float:
-        # A significand of p bits holds every integer up to 2**p, and then the exponent suffices as well.
-        return high < 1 << _FLOATS.get(target.name, (0,))[0]
+        # A fraction of p bits holds every integer below 2**(p + 1), and then the exponent suffices as well.
+        return high < 2 << target.format[0]
     return target.is_int and target.integer_range[0] <= low and high <= target.integer_range[1]
 
 
@@ -69,9 +63,7 @@ def permute(b: OpBuilder, op: Op) -> Value | None:
     inner = defined_by(op.operands[0], "permute")
     if inner is None:
         return None
-    first: Any = inner.attrs["dims"]
-    second: Any = op.attrs["dims"]
-    return b.emit("permute", inner.operands[0], dims=tuple(first[d] for d in second))
+    return b.emit("permute", inner.operands[0], dims=tuple(inner.attrs["dims"][d] for d in op.attrs["dims"]))
 
 
 def cast(b: OpBuilder, op: Op) -> Value | None:
@@ -102,9 +94,7 @@ def bitcast(b: OpBuilder, op: Op) -> Value | None:
 
 def arange(b: OpBuilder, op: Op) -> Value | None:
     """A range of one element is a constant."""
-    start = op.attrs["start"]
-    assert isinstance(start, int)
-    return b.constant(start, op.result.dtype, (1,)) if op.result.shape == (1,) else None
+    return b.constant(op.attrs["start"], op.result.dtype, (1,)) if op.result.shape == (1,) else None
 
 
 def divide(b: OpBuilder, op: Op) -> Value | None:
@@ -113,8 +103,7 @@ def divide(b: OpBuilder, op: Op) -> Value | None:
     number = constant_of(y)
     if number is None or math.frexp(number)[0] not in (0.5, -0.5):
         return None
-    least = 2 ** (_FLOATS.get(x.dtype.name, (0, 5))[1] - 1) - 2
-    if abs(math.frexp(number)[1] - 1) > least:
+    if abs(math.frexp(number)[1] - 1) >= x.dtype.format[1]:
         return None
     return b.emit("mul", x, b.constant(1 / number, x.dtype, x.shape))
 

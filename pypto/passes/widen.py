@@ -7,8 +7,9 @@ becomes an address or is compared in a mask, its sums and products are made of t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from pypto.ir.core import Function, Op, Region, Value
@@ -17,9 +18,9 @@ from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.passes.carried import LAYOUTS, flows
+from pypto.passes.pattern import MOVES
 
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
-_MOVES: Final = frozenset({"broadcast_to", "reshape", "permute"})
 _COMPARES: Final = frozenset({"lt", "le", "gt", "ge"})
 _LOGIC: Final = frozenset({"and_", "or_", "not_", "xor"})
 
@@ -43,30 +44,26 @@ class _Widener(Rewriter[OpBuilder]):
 
 def addressing(function: Function) -> set[Op]:
     """The casts and comparisons that addresses and masks are made of."""
-    found: set[Op] = set()
-    work, sources = [v for op in function.walk() for v in roots(op)], origins(function)
-    while work:
-        v = work.pop()
-        work += sources.pop(v, ())
-        op = v.op
-        if op is None or op in found or op.name not in _ARITHMETIC | _MOVES | _COMPARES | _LOGIC | {"cast"}:
-            continue
-        found.add(op)
-        if op.name not in _COMPARES:
-            work += op.operands
-    return found
+    names = _ARITHMETIC | _COMPARES | _LOGIC | {"cast", *MOVES}
+    return behind([v for op in function.walk() for v in roots(op)], lambda op: op.name in names, origins(function))
 
 
 def exact(function: Function, chosen: set[Op]) -> set[Op]:
     """The int32 arithmetic behind offsets, and behind the casts and comparisons that were chosen."""
-    found: set[Op] = set()
-    work = [v for op in function.walk() if op.name == "addptr" or op in chosen for v in op.operands]
+    names, used = _ARITHMETIC | {*MOVES}, (op for op in function.walk() if op.name == "addptr" or op in chosen)
+    return behind([v for op in used for v in op.operands], lambda op: op.name in names and op.result.tile.elem == int32)
+
+
+def behind(work: list[Value], is_meant: Callable[[Op], bool],
+           sources: Mapping[Value, list[Value]] = MappingProxyType({})) -> set[Op]:
+    """The ops that lead to some values, as far as they are meant; comparisons are the last ones."""
+    found, left = set[Op](), dict(sources)
     while work:
-        op = work.pop().op
-        if op is None or op in found or op.name not in _ARITHMETIC | _MOVES or op.result.tile.elem != int32:
-            continue
-        found.add(op)
-        work += op.operands
+        v = work.pop()
+        work += left.pop(v, ())
+        if v.op is not None and v.op not in found and is_meant(v.op):
+            found.add(v.op)
+            work += v.op.operands if v.op.name not in _COMPARES else ()
     return found
 
 

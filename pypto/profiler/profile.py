@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pypto.jit import Kernel
-from pypto.runtime.launch import Values
-from pypto.runtime.mode import MODE, Sizes, mode
+from pypto.runtime.launch import Sizes, Values
+from pypto.runtime.mode import MODE, mode
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -14,6 +14,7 @@ import numpy as np
 from pypto.errors.launch import TooLarge, UnsupportedArgument
 from pypto.ir import types
 from pypto.ir.types import ArrayType, DType, Elem, PtrType, from_numpy
+from pypto.ops.build import weak_dtype
 
 # Scales and packed pairs of microscaling formats are bytes to a kernel; see `dot_scaled`.
 _BYTES: Final = ("float8_e8m0fnu", "float4_e2m1fn_x2")
@@ -179,15 +180,9 @@ def own_dtype(value: Any, kernel: str, arg: str) -> DType | None:
     """That of a numpy scalar, else the least of int32, int64, uint64; float32; bool."""
     if isinstance(value, np.generic):
         return from_numpy(value.dtype)
-    if isinstance(value, bool):
-        return types.int1
-    if not isinstance(value, int):
-        return types.float32 if isinstance(value, float) else None
-    for dtype in (types.int32, types.int64, types.uint64):
-        low, high = dtype.integer_range
-        if low <= value <= high:
-            return dtype
-    raise TooLarge(kernel=kernel, arg=arg, value=value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise TooLarge(kernel=kernel, arg=arg, value=value)
+    return weak_dtype(value) if isinstance(value, int | float) else None
 
 
 def scalar_bits(value: Any, dtype: DType) -> int:

@@ -14,8 +14,8 @@ from pypto.runtime.acl import AclError
 from pypto.runtime.acl import Device as AclDevice
 from pypto.runtime.arrays import ArrayInfo, array_info
 from pypto.runtime.device_arrays import DeviceArray, host_view
-from pypto.runtime.launch import Values
-from pypto.runtime.mode import MODE, Sizes
+from pypto.runtime.launch import Sizes, Values
+from pypto.runtime.mode import MODE
 from pypto.runtime.staging import Staging
 
 _NAME: Final = re.compile(r"cpu|ascend(:\d+)?|ascend-sim(:(0|ascend\w+))?")

@@ -23,6 +23,7 @@ from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import Specialization
 
 Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
+Sizes = tuple[int, int, int]
 Values = tuple[Any, ...]
 Pairs = list[tuple[int, int, int, int]]
 _MOST: Final = 2**31 - 1  # programs per axis: program_id is an int32
@@ -31,7 +32,7 @@ _DATA: Final = data_offset()
 _POINTER: Final = ctypes.c_int64.from_address
 
 
-def check_grid(grid: Any, signature: Signature, values: tuple[Any, ...]) -> tuple[int, int, int]:
+def check_grid(grid: Any, signature: Signature, values: Values) -> Sizes:
     """A grid as three sizes; a function of the arguments gives them.
 
     Raises
@@ -182,7 +183,7 @@ class Plan:
                 plan.slots[i] = info.shape[slot.dim] if slot.kind == "shape" else info.strides[slot.dim]
         return plan
 
-    def fits(self, values: tuple[Any, ...]) -> bool:
+    def fits(self, values: Values) -> bool:
         """What no key can tell: that written arrays can be written, and captured variables are unchanged."""
         fits = True
         for i in self.written:
@@ -191,9 +192,7 @@ class Plan:
             fits = fits and capture.read() is capture.value
         return fits
 
-    def run(
-        self, grid: tuple[int, int, int], values: tuple[Any, ...], addresses: list[int], scratch: int, threads: int
-    ) -> None:
+    def run(self, grid: Sizes, values: Values, addresses: list[int], scratch: int, threads: int) -> None:
         """Fill an argument block and run all programs."""
         slots = [*grid, scratch, *self.slots[4:]]
         for i, n in self.pointers:

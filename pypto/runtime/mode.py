@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pypto.runtime.launch import Values
-
-Sizes = tuple[int, int, int]
+from pypto.runtime.launch import Sizes, Values
 
 
 @dataclass(frozen=True, slots=True)

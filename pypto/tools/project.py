@@ -31,6 +31,9 @@ _FILES: Final = (
 )  # fmt: skip
 _TYPES: Final = MappingProxyType(
     {"f32": "float", "f64": "double", "f16": "half_bits", "bf16": "bfloat_bits", "i1": "bool"})  # fmt: skip
+_TORCH: Final = MappingProxyType(
+    {"f32": "Float", "f64": "Double", "f16": "Half", "bf16": "BFloat16", "i1": "Bool", "i8": "Char", "i16": "Short",
+     "i32": "Int", "i64": "Long", "u8": "Byte"})  # fmt: skip
 _TOLERANCES: Final = MappingProxyType({"f32": 1e-4, "f16": 5e-3, "bf16": 4e-2})
 
 
@@ -120,8 +123,8 @@ def write_project(
         files.append(write(folder, f"test/data/{field.name}.bin", field.value.tobytes()))
         if field.slot.arg in version.program.written:
             files.append(write(folder, f"test/data/{field.name}.expected.bin", expected[field.slot.arg].tobytes()))
-    texts = {**facts, **host_texts(fields), **test_texts(fields, infos, version.program.written), **torch_texts(fields),
-             **readme_texts(arguments, fields)}  # fmt: skip
+    texts = {**facts, **host_texts(fields), **test_texts(fields, infos, version.program.written)}
+    texts |= {**torch_texts(fields, infos, version.guard), **readme_texts(arguments, fields)}
     for source, target in _FILES:
         text = Template((_TEMPLATES / source).read_text(encoding="utf-8")).substitute(texts)
         files.append(write(folder, Template(target).substitute(texts), text.encode()))
@@ -183,16 +186,34 @@ def comparison(field: Field, dtype: DType) -> str:
     )
 
 
-def torch_texts(fields: list[Field]) -> dict[str, str]:
+def torch_texts(fields: list[Field], infos: Mapping[str, Any], guard: Mapping[Any, Any]) -> dict[str, str]:
     wide = {f.name: "double" if f.slot.dtype.is_float else "int64_t" for f in fields}
     taken = [f for f in fields if f.slot.kind in ("ptr", "scalar")]
     parameters = (f"const at::Tensor& {f.name}" if f.slot.kind == "ptr" else f"{wide[f.name]} {f.name}" for f in taken)
-    check = '    TORCH_CHECK({0}.device().type() == c10::DeviceType::PrivateUse1, "{0} is not on an NPU");'
+    checks = [line for f in fields if f.slot.kind == "ptr" for line in tensor_checks(f, infos[f.slot.arg])]
     return {
         "parameters": ", ".join(parameters),
-        "checks": "\n".join(check.format(f.name) for f in fields if f.slot.kind == "ptr"),
+        "checks": "\n".join([*checks, *guard_checks({f.slot.arg for f in fields if f.slot.kind == "ptr"}, guard)]),
         "tensors": ", ".join(tensor_fields(fields)),
     }
+
+
+def tensor_checks(field: Field, info: ArrayInfo) -> Iterator[str]:
+    """That a tensor is one that the kernel was compiled for, as far as its type says."""
+    x, dtype, rank = field.name, info.dtype, len(info.shape)
+    kind = _TORCH.get(dtype.name)
+    same = f"{x}.scalar_type() == at::k{kind}" if kind else f"{x}.element_size() == {dtype.itemsize}"
+    yield f'    TORCH_CHECK({x}.device().type() == c10::DeviceType::PrivateUse1, "{x} is not on an NPU");'
+    yield f'    TORCH_CHECK({same} && {x}.dim() == {rank}, "{x} is no tensor of {dtype!r} with {rank} dimensions");'
+
+
+def guard_checks(arrays: set[str], guard: Mapping[Any, Any]) -> Iterator[str]:
+    """That what is a constant in the kernel's text is so in a launch."""
+    for (kind, arg, d), value in guard.items():
+        x = arg.replace(".", "_")
+        held = f"{x}.size({d}) == {value}" if kind == "shape" else f"{x}.size({d}) == 1 || {x}.stride({d}) == {value}"
+        if kind in ("shape", "stride") and arg in arrays and value is not None:
+            yield f'    TORCH_CHECK({held}, "the kernel was compiled for {held}");'
 
 
 def tensor_fields(fields: list[Field]) -> Iterator[str]:

@@ -39,6 +39,31 @@ def test_any_name(name: str, device: Place) -> None:
     np.testing.assert_array_equal(y, (x + 3) * 2)
 
 
+PRODUCT = """
+def kernel({a}, {b}, {c}, {n}):
+    acc = pto.zeros((16, 16), pto.float32)
+    for k in range(0, {n}, 16):
+        acc += pto.dot({a}[0:16, k : k + 16], {b}[k : k + 16, 0:16])
+    more = pto.dot({a}[0:16, 0:16], {b}[16:32, 0:16])
+    {c}[0:16, :] = acc{beside}
+    {c}[16:32, :] = more
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("beside", ["", " + 1.0"])
+@pytest.mark.parametrize("names", [
+    ("a1", "b1", "sums", "step"), ("b2", "a2", "sums_2", "part"), ("a1_2", "b1_1", "c", "n"),
+])  # fmt: skip
+def test_arrays_may_be_called_as_buffers_of_products_are(names: tuple[str, ...], beside: str, device: Place) -> None:
+    kernel = define(PRODUCT.format(**dict(zip("abcn", names, strict=True)), beside=beside))
+    a, b = (np.random.default_rng(i).integers(-3, 3, (32, 32)).astype(np.float16) for i in range(2))
+    c = np.zeros((32, 16), np.float32)
+    kernel[1](a, b, c, 32)
+    np.testing.assert_array_equal(c[:16], a[:16].astype(np.float32) @ b[:, :16] + bool(beside))
+    np.testing.assert_array_equal(c[16:], a[:16, :16].astype(np.float32) @ b[16:, :16])
+
+
 @pytest.mark.parametrize(("name", "made"), [("softmax", "softmax"), ("exp", "exp_"), ("expf", "expf_"), ("not", "not_"),
                                             ("__x", "v__x"), ("x1", "x1"), ("_X", "v_X"), ("_x", "_x")])  # fmt: skip
 def test_names_change_only_where_they_must(name: str, made: str) -> None:

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.ascend.blockir import Expr, Instr, Loop, Word
 from pypto.backends.ascend.cube.forms import placed
-from tests.backends_ascend.simulated import run
+from pypto.backends.ascend.facts import items_of
+from pypto.backends.ascend.sync import sync
+from pypto.backends.ascend.target import ascend_target
+from pypto.backends.ascend.walk import races
+from tests.backends_ascend.simulated import function_of, run
 from tests.conformance.networks import matmul_wrapped
 from tests.sim.device import needs_compiler
 
@@ -144,12 +149,15 @@ def test_an_operand_that_stays_in_l1(m: int, n: int, k: int) -> None:
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("n", [100, 500])
-def test_attention_in_columns_of_scores_and_parts_of_rows(n: int) -> None:
-    """Blocks whose scores fit neither twice in L0C nor at once in UB, in fewer and in more steps than are under way."""
+@pytest.mark.parametrize(("n", "BN"), [(100, 256), (500, 256), (1100, 512)])
+def test_attention_in_columns_of_scores_and_parts_of_rows(n: int, BN: int) -> None:
+    """Blocks whose scores fit neither twice in L0C nor at once in UB, in fewer and in more steps than are under way.
+
+    With so many columns, products with values are woven in.
+    """
     q, k, v = (RNG.standard_normal((1, n, 128)).astype(np.float16) for _ in range(3))
     out = np.full_like(q, 7)
-    run(attention, (1, -(-n // 128)), placed, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=False, BM=128, BN=256)
+    run(attention, (1, -(-n // 128)), placed, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=False, BM=128, BN=BN)
     s = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) / math.sqrt(128)
     p = np.exp(s - s.max(-1, keepdims=True))
     wanted = p / p.sum(-1, keepdims=True) @ v.astype(np.float64)
@@ -171,3 +179,31 @@ def test_two_sides_that_have_nothing_to_say_to_each_other_need_no_workspace() ->
         side_by_side[1](a, b, c, x, y)
     np.testing.assert_array_equal(c, 96)
     np.testing.assert_array_equal(y, x + 1)
+
+
+def test_scores_and_products_with_values_take_turns_in_one_loop() -> None:
+    """Panels of both are copied to two places each, by events of their own, although a step may have no scores."""
+    q, k, v, out = (np.empty((1, 4096, 128), np.float16) for _ in range(4))
+    target = ascend_target("ascend910b2")
+    arguments = {"q": q, "k": k, "v": v, "out": out, "CAUSAL": False, "BM": 128, "BN": 512}
+    made = sync(placed(function_of(attention, arguments), target), target)
+    assert races(made, target) == []
+    columns = [x for x in items_of(made.cube_body) if isinstance(x, Loop) and x.name.startswith("column")]
+    (inside,) = [list(items_of(x.body)) for x in columns]
+    assert sum(isinstance(x, Instr) and x.name == "Mmad" for x in inside) >= 2
+    ready = [x for x in inside if isinstance(x, Instr) and x.name == "SetFlag" and x.args[0] == Word("MTE1_MTE2")]
+    assert len(ready) == 2
+    assert all(isinstance(x.args[1], Expr) for x in ready)
+
+
+def test_operands_that_may_be_missing_are_zeros() -> None:
+    """Keys and values have one head fewer than queries: scores are 0 then, and so is the mean of no values."""
+    n, d = 100, 32
+    q, (k, v) = RNG.standard_normal((2, n, d)).astype(np.float16), RNG.standard_normal((2, 1, n, d)).astype(np.float16)
+    out = np.full_like(q, 7)
+    run(attention, (2, 4), placed, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=False, BM=32, BN=32)
+    s = q[0].astype(np.float64) @ k[0].astype(np.float64).T / math.sqrt(d)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    wanted = p / p.sum(-1, keepdims=True) @ v[0].astype(np.float64)
+    np.testing.assert_allclose(out[0].astype(np.float64), wanted, rtol=4e-3, atol=4e-3)
+    assert not out[1].any()

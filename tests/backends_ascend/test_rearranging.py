@@ -83,6 +83,23 @@ def test_slices_at_blocks_and_elsewhere() -> None:
 
 
 @pto.jit
+def alone(x, j, out):
+    """Elements of a column, which lies as a row does, and of a row."""
+    column, row = x[:, j : j + 1] * 2, x[1:2, :] * 2
+    for k in pto.static_range(5):
+        out[k] = column[k, 0] + 1
+    out[5] = row[0, 8] + row[0, 7]
+
+
+@needs_compiler
+def test_slices_of_one_element() -> None:
+    x, out = numbers(np.int32, 5, 12), np.zeros(6, np.int32)
+    with pto.device("ascend-sim"):
+        alone[1](x, 3, out)
+    np.testing.assert_array_equal(out, [*(x[:, 3] * 2 + 1), np.sum(x[1, 7:9] * 2, dtype=np.int32)])
+
+
+@pto.jit
 def turned(x, out, every, cube):
     t = x[:, :]
     out[:, :] = t.T + t.T

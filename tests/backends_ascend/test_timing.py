@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.ascend.blockir import Buffer, Instr, Param, Record, View, Word
 from pypto.backends.ascend.target import ascend_target
 from pypto.backends.ascend.timing.core import CoreTime
+from pypto.backends.ascend.timing.costs import RATES, cost_of
 from pypto.backends.ascend.timing.prediction import predict
 from pypto.errors import OptionError
+from pypto.ir.types import DType, float16, float32
 from tests.backends_ascend.ladder import LADDER, Rung, predicted, tile_add
 
 
@@ -107,3 +110,29 @@ def test_repeated_rounds_are_taken_for_what_they_add(stages: int, monkeypatch: p
     assert abs(short.cycles / whole.cycles - 1) < 1e-3
     assert short.levels == whole.levels
     assert short.lines == pytest.approx(whole.lines, rel=1e-3)
+
+
+def test_sums_leave_l0c_at_the_slowest_rate_that_published_attention_allows() -> None:
+    """256 keys more of 128 queries on one core: scores, and at least half of a product, taken away without a pause."""
+    cycles = (74.54e-6 - 43.80e-6) * 1850e6 / ((8192 - 4096) / 256)
+    least = (128 * 256 * 4 + 128 * 128 * 4 / 2) / cycles
+    assert 0.99 * least < RATES["L0C", "GM"] <= least
+
+
+@pytest.mark.parametrize("dtype", [float16, float32])
+def test_sums_are_taken_at_one_rate_whatever_they_become(dtype: DType) -> None:
+    sums, out = Buffer("sums", "L0C", float32, 128 * 128), Param("out", dtype, True)
+    taken = Instr("Fixpipe", (View(out), View(sums), Record((128, 128, 128, 128, Word("NoQuant"), False, 1, 0, 0, 0))))
+    cost = cost_of(taken, ((0, 0), (0, 0), (128, 128, 128, 128, None, 0, 1, 0, 0, 0)))
+    assert cost.busy == pytest.approx(128 * 128 * 4 / RATES["L0C", "GM"])
+    assert cost.bytes == 128 * 128 * dtype.itemsize
+
+
+def test_l2_reads_and_writes_side_by_side() -> None:
+    """What published attention over 32768 keys must move is more than what is read from L2 alone could be."""
+    target, n, seconds = ascend_target("ascend910b2"), 32768, 3262.6e-6
+    scores, weights, products, operands = 4 * n * n, 2 * n * n, n * n // 2, n // 128 * n * 128 * 2 * 2
+    each_way = scores + weights + products
+    assert 2 * each_way + operands > target.l2_bytes_per_second * seconds
+    assert each_way + operands < target.l2_bytes_per_second * seconds
+    assert each_way < target.l2_written_per_second * seconds

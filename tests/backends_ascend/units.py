@@ -104,6 +104,8 @@ class Units:
     def launch(self, function: Function, blocks: int, arguments: bytes) -> None:
         if not self.built:
             return
+        if self.functions and next(iter(self.functions.values())).binary.epoch != self.place.acl.epoch:
+            self.functions.clear()  # a fault of another kernel has reset the device
         if function.key not in self.functions:
             self.build()
         made = self.functions[function.key]

@@ -58,7 +58,7 @@ def can_emulate() -> bool:
 class CrossEngine(Engine):
     """Compiles for another machine; nothing can be loaded."""
 
-    def ready(self, compiling: bool) -> Any:
+    def ready(self) -> Any:
         import llvmlite.binding as llvm
 
         if self.machine is None:

@@ -62,6 +62,40 @@ def over_itself(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
     a[0:BM, 0:BN] = pto.dot(a[0:BM, 0:BK], b[0:BK, 0:BN])
 
 
+@pto.jit
+def part_of_k(a, b, c, first, last, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """The last step of the loop stores the sum, if there is one."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(first, last, BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def moved(a, b, c, first, last, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """The loop counts how far to the right the sum goes, from where its last step is done."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc, right = pto.zeros((BM, BN), pto.float32), pto.int64(0)
+    for k in range(first, last, BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+        right += 1
+    c[i : i + BM, right : right + BN] = acc
+
+
+@pto.jit
+def from_ones(a, b, c, first, last, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """One sum follows another, and both are stored."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.full((BM, BN), 1, pto.float32)
+    for k in range(first, last, BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+    for k in range(first, last, BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, BN + j : j + 2 * BN] = acc
+
+
 def numbers(dtype: Any, *shape: int) -> Array:
     return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(dtype)
 
@@ -87,7 +121,37 @@ def test_stores(shape: tuple[int, int, int], kernel: Any, direct: bool, level: s
         c = fences.around(np.zeros((n, m) if kernel is turned else (m, n), np.float32))
         pto.jit(level=level)(kernel.function)[-(-m // 32), -(-n // 32)](a, b, c, **blocks)
         np.testing.assert_array_equal(c, wanted.T if kernel is turned else wanted)
+    direct |= kernel is turned and m == 1  # C has one column: they are rows, too
     assert by_itself(kernel, a=a, b=b, c=c, **blocks) == direct
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 96), (0, 40), (16, 80), (0, 0), (48, 32)])
+@pytest.mark.parametrize(("m", "n"), [(64, 64), (40, 70), (5, 32)])
+def test_loops_store(m: int, n: int, first: int, last: int, level: str) -> None:
+    blocks = {"BM": 32, "BN": 32, "BK": 16}
+    with Fences() as fences:
+        a, b = fences.around(numbers(np.float32, m, 96)), fences.around(numbers(np.float32, 96, n))
+        c = fences.around(np.full((m, n), 7, np.float32))
+        pto.jit(level=level)(part_of_k.function)[-(-m // 32), -(-n // 32)](a, b, c, first, last, **blocks)
+        end = max(first, -(-(last - first) // 16) * 16 + first)
+        np.testing.assert_array_equal(c, a[:, first:end] @ b[first:end])
+    assert by_itself(part_of_k, a=a, b=b, c=c, first=first, last=last, **blocks)
+
+
+def test_scalars_of_a_loop_come_before_the_store(level: str) -> None:
+    a, b, c = numbers(np.float32, 32, 64), numbers(np.float32, 64, 32), np.zeros((32, 40), np.float32)
+    arguments = {"a": a, "b": b, "c": c, "first": 0, "last": 64, "BM": 32, "BN": 32, "BK": 32}
+    assert not by_itself(moved, **arguments)
+    interpreted = np.zeros_like(c)
+    pto.interpret(moved)[1](**arguments | {"c": interpreted})
+    pto.jit(level=level)(moved.function)[1](**arguments)
+    np.testing.assert_array_equal(c, interpreted)
+
+
+def test_sums_that_go_on(level: str) -> None:
+    a, b, c = numbers(np.float32, 32, 64), numbers(np.float32, 64, 32), np.zeros((32, 64), np.float32)
+    pto.jit(level=level)(from_ones.function)[1, 1](a, b, c, 0, 64, BM=32, BN=32, BK=16)
+    np.testing.assert_array_equal(c, np.concatenate((a @ b + 1, a @ b * 2 + 1), axis=1))
 
 
 def test_what_is_still_multiplied_is_not_overwritten(level: str) -> None:

@@ -113,3 +113,19 @@ def test_loops_end_at_run_time() -> None:
     x = np.zeros(512, np.float32)
     text = lowered(Launch(softmax, 1, {"x": x, "y": x.copy(), "out": x.copy(), "n": 5, "m": 5, "B": 512}, {})).text
     assert "%stop" in text
+
+
+@pto.jit
+def softmax_rows(x, y, rows, B: pto.constexpr):
+    """Whether a row exists is known at run time; the elements of one that does all exist."""
+    row = pto.program_id(0)
+    t = x[row, :]
+    e = pto.exp(t - pto.max(t, axis=0))
+    y[row, :] = e / pto.sum(e, axis=0)
+
+
+def test_a_loop_of_which_all_elements_exist_has_no_end_at_run_time() -> None:
+    x = np.zeros((4, 512), np.float32)
+    text = lowered(Launch(softmax_rows, 4, {"x": x, "y": x.copy(), "rows": 4, "B": 512}, {})).text
+    assert "%stop" not in text
+    assert "sub i64 512" not in text

@@ -13,6 +13,7 @@ import pypto as pto
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.listing import print_schedule
+from pypto.backends.cpu.writer import Writer
 from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance import kernels, networks
@@ -142,3 +143,13 @@ def test_what_lies_inside_of_an_array_is_not_gathered(monkeypatch: pytest.Monkey
     inner = loops(text)
     assert any("masked.gather" in loop for loop in inner)
     assert any("load <" in loop and "gather" not in loop and "masked" not in loop for loop in inner)
+
+
+def test_no_frame_computes_the_same_twice() -> None:
+    writer = Writer()
+    first = writer.raw("mul i64 %a, %b")
+    with writer.frame() as inner:
+        again, loaded = writer.raw("mul i64 %a, %b", 0), [writer.raw("load i64, ptr %p") for _ in range(2)]
+    assert again == first
+    assert len(set(loaded)) == len(inner.lines) == 2
+    assert len(writer.frames[0].lines) == 1

@@ -51,6 +51,18 @@ def deep(x, weight, out, BW: pto.constexpr, K: pto.constexpr):
 
 
 @pto.jit
+def biased(x, weight, bias, out, BW: pto.constexpr):
+    """The sum starts from numbers, and is read once on the way."""
+    n, w = pto.program_id(0), pto.program_id(1) * BW
+    acc = pto.zeros((BW, weight.shape[2]), x.dtype) + bias[:]
+    acc = pto.dot(pto.trans(x[n, :, w - 1 : w - 1 + BW]), weight[0, :, :], acc)
+    acc = pto.dot(pto.trans(x[n, :, w : w + BW]), weight[1, :, :], acc)
+    more = pto.dot(pto.trans(x[n, :, w + 1 : w + 1 + BW]), weight[2, :, :], acc)
+    more = pto.dot(pto.trans(x[n, :, w + 2 : w + 2 + BW]), weight[3, :, :], more)
+    out[n, :, w : w + BW] = pto.trans(more + acc)
+
+
+@pto.jit
 def own(x, weight, out, BW: pto.constexpr):
     """The left side is another one for every program."""
     n, w = pto.program_id(0), pto.program_id(1) * BW
@@ -78,7 +90,10 @@ def turned(kernel: Any, **arguments: Any) -> set[bool]:
     return {isinstance(item.a, Direct) and item.a.turned for item in dots}
 
 
-SIZES = [(2, 64, 7, 56, 48, 64), (1, 32, 3, 17, 40, 32), (3, 40, 2, 70, 33, 32), (1, 64, 1, 5, 20, 48)]
+SIZES = [
+    *((2, 32, 4, 70, 64, 32), (1, 64, 2, 5, 32, 32)),  # of whole panels
+    *((2, 64, 7, 56, 48, 64), (1, 32, 3, 17, 40, 32), (3, 40, 2, 70, 33, 32), (1, 64, 1, 5, 20, 48)),
+]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
@@ -91,6 +106,32 @@ def test_convolutions(sizes: tuple[int, ...], dtype: Any, level: str) -> None:
         kernel = pto.jit(level=level)(convolution.function)
         kernel[n, height, -(-width // block)](fences.around(x), fences.around(weight), out, block)
         np.testing.assert_array_equal(out, expected(x, weight))
+
+
+def chains(kernel: Any, **arguments: Any) -> list[tuple[int, bool]]:
+    """How many products are added up in registers, and whether their sum is stored from there."""
+    items = walk(lowered(Launch(kernel, (1, 1, 1), arguments, {}), WIDE).schedule.items)
+    return [(len(item.chain), item.store is not None) for item in items if isinstance(item, Matmul)]
+
+
+def test_sums_in_registers() -> None:
+    arrays = {"x": numbers(1, 64, 3, 20), "weight": numbers(3, 3, 48, 64), "out": numbers(1, 48, 3, 20)}
+    assert chains(convolution, **arrays, BW=32) == [(9, False)]  # not whole panels
+    arrays |= {"weight": numbers(3, 3, 64, 64), "out": numbers(1, 64, 3, 20)}
+    assert chains(convolution, **arrays, BW=32) == [(9, True)]
+
+
+@pytest.mark.parametrize(("width", "block"), [(70, 32), (5, 32), (64, 64)])
+def test_sums_that_start_from_numbers(width: int, block: int, level: str) -> None:
+    with Fences() as fences:
+        x, weight, bias = (fences.around(numbers(*shape)) for shape in ((2, 40, width), (4, 40, 32), (32,)))
+        out = fences.around(np.zeros((2, 32, width), np.float32))
+        arguments = {"x": x, "weight": weight, "bias": bias, "BW": block}
+        assert chains(biased, **arguments, out=out) == [(2, False), (2, False)]
+        pto.jit(level=level)(biased.function)[2, -(-width // block)](**arguments, out=out)
+        wide = np.pad(x, ((0, 0), (0, 0), (1, 2)))
+        parts = [np.einsum("ncw,co->now", wide[:, :, s : s + width], weight[s]) for s in range(4)]
+        np.testing.assert_array_equal(out, 2 * (bias[:, None] + parts[0] + parts[1]) + parts[2] + parts[3])
 
 
 def test_threads_and_strides() -> None:

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.limits import Limits, Machine, buffers, call, compile_loops, fastest, product_rate, vector_width
+from benchmarks import streams
+from benchmarks.limits import MOVED, Limits, Machine, buffers, call, compile_loops, fastest, product_rate, vector_width
 from benchmarks.limits_ir import CHAINS, PRODUCTS, STREAMS, module, products
+from benchmarks.runner import Case, Row
+from benchmarks.streams import memory_streams
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +97,26 @@ def test_ir_is_valid(width: int, features: frozenset[str]) -> None:
 def test_an_unmeasured_rate_is_an_error() -> None:
     with pytest.raises(KeyError):
         Limits({"fma": {1: 1.0}}).rate("fma", 2)
+
+
+def bounded(limit: str, work: float = 24 * 1024 * 16) -> Row:
+    return Row("anything", "n", work, "B", limit, 0.0, lambda: Case(lambda: None, {}, lambda: None))
+
+
+@pytest.mark.parametrize("kind", ["read", "copy", "add"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_streams_move_what_a_row_moves(machine: Machine, kind: str, threads: int, monkeypatch: Any) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(streams, "buffers", lambda n, k: made.extend(buffers(n, k)) or made)
+    found = memory_streams(machine, bounded(f"{kind} DRAM"), threads)
+    assert set(found) == {name for name in STREAMS if name.startswith(kind)}
+    for loop in found.values():
+        loop()
+    dst, a, b = made
+    assert a.nbytes * MOVED[kind] == 24 * 1024 * 16
+    if kind != "read":
+        assert np.array_equal(dst, a + b if kind == "add" else a)
+
+
+def test_rows_within_caches_have_no_streams(machine: Machine) -> None:
+    assert memory_streams(machine, bounded("copy L3"), 1) == memory_streams(machine, bounded("fma"), 1) == {}

@@ -157,6 +157,15 @@ def test_fraction_of_the_limit_is_at_the_same_threads() -> None:
     assert fraction(result(ours=2.0), OURS, LIMITS) == 0.5
 
 
+def test_memory_is_measured_in_turns_with_a_row() -> None:
+    calls: list[str] = []
+    streams = {"copy": lambda: calls.append("copy"), "copy_nt": lambda: calls.append("copy_nt")}
+    got = run_row(doubling(right), 1, as_it_is, QUICK, streams=lambda row, threads: streams)
+    assert set(got.timings) == {OURS}
+    assert len(calls) > 2 and got.memory > 0
+    assert fraction(got, OURS, LIMITS) == got.rate(OURS) / got.memory
+
+
 def test_bars_that_are_not_reached() -> None:
     slow = Report(SOME, 0.0, LIMITS, [result(ours=10.0, numpy=2.0)], [])
     assert slow.below_bar == [

@@ -20,6 +20,7 @@ import pypto as pto
 from pypto.backends.cpu.launcher import native
 from pypto.compile import session
 from pypto.errors.frontend import UndefinedName
+from pypto.errors.interp import OutOfBounds
 from pypto.errors.launch import ReadOnlyArgument
 from pypto.runtime.mode import mode
 from tests.jit import counting
@@ -212,6 +213,31 @@ def test_kernels_can_be_forgotten(kernel: Counted) -> None:
     del made
     gc.collect()
     assert gone() is None
+
+
+def test_the_grid_goes_straight_to_native_code(path: str) -> None:
+    made, other = pto.jit(add), pto.jit(add)
+    x, out = arrays()
+    made[2](x, out)
+    other[2](x, out)
+    assert type(made).__getitem__ is made.table.subscript is not other.table.subscript
+    assert isinstance(made, type(other).__mro__[1]) and not isinstance(made, type(other))
+    assert repr(type(made)) == repr(type(pto.jit(add)))
+
+
+def test_kernels_made_of_a_launched_one_are_their_own(path: str) -> None:
+    made = pto.jit(add)
+    x, out = arrays()
+    made[2](x, out)
+    checked = made.checked
+    assert checked is not made
+    assert type(checked) is type(pto.jit(add))
+    checked[2](x, out)
+    assert made.specializations != checked.specializations
+    interpreted = pto.interpret(made)
+    assert type(interpreted) is made.kind
+    with pytest.raises(OutOfBounds):
+        interpreted[2](x[:3], out, 8)
 
 
 def test_launches_outlive_the_name_of_the_kernel(path: str) -> None:

@@ -50,6 +50,21 @@ def sorts(x, up, down, most):
     most[:, :] = pto.topk(t, most.shape[1])
 
 
+@pto.jit
+def sorts_up(x, up):
+    up[:, :] = pto.sort(x[:, :])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize("size", [8, 16, 32, 128, 1024, 2000, 5000])
+def test_sort_of_any_length(dtype: Any, size: int, level: str) -> None:
+    """Networks differ by the power of two above the length."""
+    x = np.random.default_rng(size).integers(-size, size, (2, size)).astype(dtype)
+    up = np.empty_like(x)
+    pto.jit(level=level)(sorts_up.function)[(1,)](x, up)
+    assert np.array_equal(up, np.sort(x, 1))
+
+
 @pytest.mark.parametrize("dtype", [*NUMBERS, np.bool_])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (5, 37), (2, 300)])
 def test_sort(dtype: Any, shape: tuple[int, int], level: str) -> None:

@@ -201,6 +201,28 @@ def test_arguments_next_to_multiples_of_half_pi() -> None:
     np.testing.assert_allclose(run("sin", x[1:3]), [1.2246467991473532e-16, -0.8522008497671888], rtol=3e-16)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 16, 100])
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exponentials_far_out(dtype: Any, name: str, size: int) -> None:
+    """Scalars and a few lanes are scaled in another way than whole registers."""
+    f = named(name)
+
+    @pto.jit
+    def kernel(x, out):
+        out[:size] = f(x[:size])
+
+    most = float(np.finfo(dtype).max)
+    for x in (1.1e3, 1e7, 16777217.0, 1e9, 1e20, most / 3, most, np.inf):
+        up, down = np.zeros((2, size), dtype)
+        kernel[1,](np.full(size, x, dtype), up)
+        kernel[1,](np.full(size, -x, dtype), down)
+        assert np.isposinf(up).all(), f"{name}({x}) is {up}"
+        assert_equal(down, np.zeros(size, dtype), f"{name}(-{x})")
+    kernel[1,](np.full(size, np.nan, dtype), up)
+    assert np.isnan(up).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ldexp_rounds_once(dtype: Any) -> None:
     rng, info = np.random.default_rng(3), np.finfo(dtype)

@@ -3,7 +3,7 @@
 import random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pypto import interp
@@ -38,6 +38,7 @@ def result(function, seed):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
+@example(13591)  # a loop with several results, two of which are compared
 def test_every_pass_keeps_the_result(seed):
     function = Maker(seed).function()
     expected = result(function, seed)

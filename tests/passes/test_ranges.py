@@ -60,3 +60,17 @@ def test_sums_that_may_wrap_around(becomes):
         }
     """
     becomes(decided, text, text)
+
+
+def test_results_of_loops_with_several(becomes):
+    """What a loop leaves is not known, also where it carries more than one."""
+    text = f"""
+        {START}
+        %p: i32, %q: i32 = for %lo, %hi, %st, %lo, %hi {{ (%j: i32, %sum: i32, %old: i32)
+          %1: i32 = add %sum, %j
+          yield %1, %sum
+        }}
+        %2: i1 = gt %p, %q
+        print_ %2 {{hex = false, prefix = ""}}
+    """
+    becomes(decided, text, text)

@@ -37,6 +37,8 @@ SQUARE: Final = "MmadParams p; p.m = 16, p.n = 16, p.k = 16;"
 M_FIX: Final = "SetFlag<HardEvent::M_FIX>(0); WaitFlag<HardEvent::M_FIX>(0);"
 FIXPIPE: Final = "FixpipeParamsV220 f; f.nSize = {n}, f.mSize = 16, f.srcStride = 16, f.dstStride = 16; " \
     "Fixpipe<float, float, CFG_ROW_MAJOR>(gy, c, f);"  # fmt: skip
+LOAD_3D: Final = "LoadData3DParamsV2<half> l; l.l1H = 1, l.l1W = 16, l.channelSize = 16, l.kExtension = 16, " \
+    "l.mExtension = 16; {} LoadData(a2, a1, l);"  # fmt: skip
 
 # What is wrong, the body of a kernel for one cube core, and what is said of it.
 ON_CUBE: Final = {
@@ -71,6 +73,42 @@ ON_CUBE: Final = {
         "nothing moves data from L0A to GM"),
     "vector instructions on a cube core": (
         "LocalTensor<float> u(TPosition::VECCALC, 0, 64); Duplicate(u, 1.0f, 64);", "this core has no"),
+    "L0B that is not aligned": (
+        FILL + "LocalTensor<half> t(TPosition::B2, 32, 512);" + SQUARE + "Mmad(c, a2, t, p);", "multiple of 512"),
+    "operands of two dtypes": (
+        FILL + "LocalTensor<bfloat16_t> t(TPosition::B2, 0, 512);" + SQUARE + "Mmad(c, a2, t, p);", "have one dtype"),
+    "sums in half": (
+        FILL + "LocalTensor<half> t(TPosition::CO1, 0, 256);" + SQUARE + "Mmad(t, a2, b2, p);", "the result is float"),
+    "a product over one that has not left": (
+        FILL + SQUARE + "p.unitFlag = 3; Mmad(c, a2, b2, p); Mmad(c, a2, b2, p);", "is full .* waits for ever"),
+    "a result whose products do not end": (
+        FILL + SQUARE + "p.unitFlag = 2; Mmad(c, a2, b2, p);"
+        + FIXPIPE.format(n=16).replace("Fixpipe<", "f.unitFlag = 3; Fixpipe<"), "was not filled .* waits for ever"),
+    "a result that is not turned into half": (
+        FILL + SQUARE + "Mmad(c, a2, b2, p);" + M_FIX
+        + FIXPIPE.format(n=16).replace("<float,", "<half,").replace("gy", "gx"), "does not turn float into half"),
+    "a result in fractals": (
+        FILL + SQUARE + "Mmad(c, a2, b2, p);" + M_FIX + FIXPIPE.format(n=16).replace("ROW_MAJOR", "NZ"), "writes rows"),
+    "a load of rows that are not there": (LOAD_3D.format("l.mStartPt = 16;"), "mExtension goes past the image"),
+    "a load of columns that are not there": (LOAD_3D.format("l.kExtension = 32;"), "kExtension goes past channelSize"),
+    "a load of a part of a fractal's rows": (LOAD_3D.format("l.mExtension = 8;"), "are multiples of 16"),
+    "a load of a part of a fractal's columns": (LOAD_3D.format("l.kExtension = 8;"), "of a fractal's columns"),
+    "a load of an image without rows": (LOAD_3D.format("l.l1H = 0;"), "l1H or l1W is out of its range"),
+    "a load with padding": (LOAD_3D.format("l.padList[0] = 1;"), "filters of one pixel, without padding"),
+    "a load of turned fractals into L0A": (LOAD_3D.format("l.enTranspose = true;"), "loads without enTranspose"),
+    "a load of plain fractals into L0B": (LOAD_3D.format("").replace("(a2,", "(b2,"), "loads with enTranspose"),
+    "a load that ends in L1": (
+        "LoadData2DParams l; LoadData(a1, a1, l);", "the destination lies in L0A or L0B"),
+    "turned fractals of 32 bits": (
+        "LocalTensor<float> s(TPosition::A1, 0, 512), t(TPosition::A2, 0, 512);"
+        "LoadData2DParams l; l.ifTranspose = true; LoadData(t, s, l);", "use LoadDataWithTranspose"),
+    "too many rows to fractals": (
+        "DataCopy(a1, gx, Nd2NzParams{1, 16385, 16, 0, 16, 16, 1, 0});", "a parameter is out of its range"),
+    "rows to fractals in L0A": (
+        "DataCopy(a2, gx, Nd2NzParams{1, 16, 16, 0, 16, 16, 1, 0});", "it goes from GM to L1"),
+    "too many fractals of a constant": (
+        "InitConstValue(a2, {40000, 4, 0, half(1.0f)});", "a parameter is out of its range"),
+    "a constant in L0C": ("InitConstValue(c, {1, 4, 0, 1.0f});", "the destination lies in L1, L0A or L0B"),
     "events of a loader that are set twice": (
         "SetFlag<HardEvent::MTE2_MTE1>(1); SetFlag<HardEvent::MTE2_MTE1>(1);", "event MTE2_MTE1 1 is set already"),
 }  # fmt: skip
@@ -108,6 +146,26 @@ ON_VECTOR: Final = {
     "memory of an array that was not copied in": (
         "DataCopyPad(a, gx, {1, 16, 0, 0, 0}, {false, 0, 0, 0}); SetFlag<HardEvent::MTE2_V>(0);"
         "WaitFlag<HardEvent::MTE2_V>(0); Exp(b, a, 16);", "which nothing has written"),
+    "a selection in the mode of another one": (
+        LOAD + "CompareScalar(bits, a, 0.0f, CMPMODE::LT, 64); PipeBarrier<PIPE_V>();"
+        "Select(b, bits, a, a, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);", "the mode does not fit"),
+    "an offset that is none of an element": (
+        LOAD + "LocalTensor<uint32_t> o(TPosition::VECCALC, 65536, 64); Duplicate(o, 2u, 64); PipeBarrier<PIPE_V>();"
+        "Gather(b, a, o, 0, 64);", "no multiple of the element's size"),
+    "an offset past the tensor": (
+        LOAD + "LocalTensor<uint32_t> o(TPosition::VECCALC, 65536, 64); Duplicate(o, 16384u, 64);"
+        "PipeBarrier<PIPE_V>(); Gather(b, a, o, 0, 64);", "bytes 16384 to 16388 of a tensor in UB that has 16384"),
+    "a reduction of too many repeats": (
+        LOAD + "WholeReduceSum(b, a, 64, 300, 1, 1, 8);", "repeatTime must be between 0 and 255, it is 300"),
+    "a reduction with too long a stride": (
+        LOAD + "WholeReduceSum(b, a, 64, 1, 70000, 1, 8);", "a stride is out of its range"),
+    "a local tensor in GM": ("LocalTensor<float> g(TPosition::GM, 0, 64);", "a local tensor does not lie in GM"),
+    "a queue without buffers": ("TQue<TPosition::VECIN, 2> q; q.AllocTensor<float>();", "has no buffers yet"),
+    "a queue of too many buffers": (
+        "TPipe pipe; TQue<TPosition::VECIN, 2> q; pipe.InitBuffer(q, 17, 32);", "a queue has 1 to 16 buffers"),
+    "a buffer that is given back before it was taken": (
+        "TPipe pipe; TQue<TPosition::VECIN, 2> q; pipe.InitBuffer(q, 2, 64);"
+        "auto t = q.AllocTensor<float>(); q.EnQue(t); q.FreeTensor(t);", "the buffer is queued"),
     "a flag between cores with a number too high": ("CrossCoreSetFlag<0x0, PIPE_MTE3>(11);", "between 0 and 10"),
     "a flag for the other kind of cores": ("CrossCoreSetFlag<0x2, PIPE_MTE3>(0);", "needs a kernel that is __mix__"),
 }  # fmt: skip

@@ -107,3 +107,11 @@ def test_many_cores_share_the_work() -> None:
     )
     launched(source, [x, y], count, blocks=48)
     np.testing.assert_array_equal(y, x + np.float32(1))
+
+
+def test_a_kernel_may_have_much_on_its_stack() -> None:
+    """As one of thousands of lines does, where every tensor is a variable."""
+    body = "volatile char all[4 << 20]; for (auto& c : all) c = 0;" + LOAD + "Adds(b, a, 1.0f + all[n], n);" + STORE
+    x, y = RNG.standard_normal(N).astype(np.float32), np.zeros(N, np.float32)
+    launched(vector_kernel(body), [x, y], N)
+    np.testing.assert_array_equal(y, x + np.float32(1))

@@ -60,6 +60,51 @@ def test_a_project_builds_and_passes_its_test(tmp_path: Path, out: type) -> None
     assert done.stdout.startswith("out[3] is ")
 
 
+STREAM = """
+#include "acl/acl.h"
+namespace c10_npu {
+struct NPUStream { aclrtStream stream(bool) const { return nullptr; } };
+inline NPUStream getCurrentNPUStream() { return {}; }
+}
+"""
+
+
+@pto.jit
+def row_sums(x, y, step):
+    pto.store(y + pto.program_id(0) * step, pto.sum(x[pto.program_id(0), :]))
+
+
+def test_the_torch_extension_takes_only_what_the_kernel_was_compiled_for(tmp_path: Path) -> None:
+    arguments = {"x": np.ones((4, 33), np.float16), "y": np.zeros(4, np.float16), "step": 1}
+    write_project(tmp_path / "made", row_sums, (4,), "ascend910b2", arguments)
+    text = (tmp_path / "made" / "torch" / "row_sums.cpp").read_text(encoding="utf-8")
+    types = "x.scalar_type() == at::kHalf && x.dim() == 2", "y.scalar_type() == at::kHalf && y.dim() == 1"
+    for check in (*types, "x.size(1) == 33", "x.size(1) == 1 || x.stride(1) == 1"):
+        assert f"TORCH_CHECK({check}, " in text
+    assert "x.size(0) ==" not in text
+
+
+@pytest.mark.slow
+@needs_cmake
+def test_the_torch_extension_compiles(tmp_path: Path) -> None:
+    """Against torch's own headers, and the one of torch_npu's that it needs, in short."""
+    pytest.importorskip("torch")
+    import sysconfig
+
+    from torch.utils.cpp_extension import include_paths
+
+    arguments = {"x": np.ones((4, 33), np.float16), "y": np.zeros(4, np.float16), "step": 1}
+    write_project(tmp_path / "made", row_sums, (4,), "ascend910b2", arguments)
+    stub = tmp_path / "torch_npu" / "csrc" / "core" / "npu" / "NPUStream.h"
+    stub.parent.mkdir(parents=True)
+    stub.write_text(STREAM, encoding="utf-8")
+    folders = (tmp_path / "made" / "host", toolkit() / "include", tmp_path)
+    system = [f"-isystem{path}" for path in (*include_paths(), sysconfig.get_paths()["include"])]
+    done = run("g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DTORCH_EXTENSION_NAME=made",
+               *system, *(f"-I{path}" for path in folders), tmp_path / "made" / "torch" / "row_sums.cpp")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_project_from_the_command_line(tmp_path: Path) -> None:
     words = ("x=f32[100]", "y=f32[100]", "out=f32[100]", "BLOCK=64", "--grid", "2", "--target", "ascend910b2")
     command = ("compile", f"{kernels(tmp_path)}:add", *words, "--emit", "project", "-o", tmp_path / "made")

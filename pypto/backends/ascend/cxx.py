@@ -26,6 +26,7 @@ _LEVELS: Final = (("?:",), ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="
                   ("+", "-"), ("*", "/", "//", "%"))  # fmt: skip
 LEVEL: Final = MappingProxyType({op: level for level, ops in enumerate(_LEVELS) for op in ops})
 CHOICE, LOGIC, COMPARED, SUM, PRODUCT, UNARY, ATOM = 0, 2, 7, 9, 10, 11, 12
+_BITWISE: Final = frozenset(("|", "^", "&", "<<", ">>"))
 _COMPARES: Final = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
@@ -248,12 +249,59 @@ def _binary(op: str, args: tuple[Scalar, ...], names: Names) -> Code:
     second = args[1]
     if op in ("+", "-") and isinstance(second, int) and second < 0:
         op, args = "-" if op == "+" else "+", (args[0], -second)
+    if op in ("<<", ">>") and type(args[0]) is int and type(second) is int and second > 31:
+        return _shifted(op, args[0], second)  # C++ would shift in 32 bits
+    if (known := _settled(op, args, names)) is not None:
+        return Code("true" if known else "false", int1)
     a, b = _alike(*_plain(args, names))
+    if op in ("&&", "||") and {a.text, b.text} & {"true", "false"}:
+        return _without_words(op, a, b)
     text = f"{_around(op, a, args[0], False)} {'/' if op == '//' else op} {_around(op, b, args[1], True)}"
     if LEVEL[op] <= LOGIC or op in _COMPARES:
         return Code(text, int1, LEVEL[op])
     wide = a.dtype.is_bool or a.dtype.bits >= 32
     return Code(text, a.dtype, LEVEL[op]) if wide else convert(Code(text, int32, LEVEL[op]), a.dtype)
+
+
+def _shifted(op: str, a: int, b: int) -> Code:
+    """A shift of constants, in 64 bits."""
+    value = (a >> b if op == ">>" else a << b) & (1 << 64) - 1
+    return scalar(value - (1 << 64) * (value >> 63), Names())
+
+
+def _settled(op: str, args: tuple[Scalar, ...], names: Names) -> bool | None:
+    """What comes out of a comparison with a constant where an integer's type says it; compilers warn of these."""
+    value, b = args
+    if op not in _COMPARES or type(b) is not int or isinstance(value, int | float):
+        return None
+    dtype = _narrowest(value, names)
+    if not dtype.is_int or dtype.is_bool:
+        return None
+    least, greatest = dtype.integer_range
+    always, never = {
+        "<": (greatest < b, least >= b), "<=": (greatest <= b, least > b), ">": (least > b, greatest <= b),
+        ">=": (least >= b, greatest < b), "==": (False, not least <= b <= greatest),
+        "!=": (not least <= b <= greatest, False),
+    }[op]  # fmt: skip
+    return True if always else False if never else None
+
+
+def _narrowest(value: Scalar, names: Names) -> DType:
+    """The type of an integer before it was widened."""
+    dtype = scalar(value, names).dtype
+    if not isinstance(value, Expr) or named(value.op) is None or not dtype.is_int or dtype.is_bool:
+        return dtype
+    inner = _narrowest(value.args[0], names)
+    if not inner.is_int or inner.is_bool:
+        return dtype
+    (least, greatest), (low, high) = inner.integer_range, dtype.integer_range
+    return inner if low <= least and greatest <= high else dtype
+
+
+def _without_words(op: str, a: Code, b: Code) -> Code:
+    """A conjunction or disjunction one side of which is known."""
+    word, other = (a, b) if a.text in ("true", "false") else (b, a)
+    return other if (word.text == "true") == (op == "&&") else word
 
 
 def _plain(args: tuple[Scalar, ...], names: Names) -> list[Code]:
@@ -280,7 +328,7 @@ def _around(op: str, code: Code, value: Scalar, right: bool) -> str:
     """An operand, in parentheses where C++ needs them or a reader would."""
     level = LEVEL[op]
     if not isinstance(value, Expr) or value.op not in LEVEL or code.level == ATOM:
-        return code.inside(level + 1)
+        return code.inside(UNARY if op in _BITWISE else level + 1)
     if value.op == op and op in ("+", "*", "&&", "||", "&", "|", "^") and not (right and code.dtype.is_float):
         return code.inside(level)
     return f"({code.text})" if _misread(op, value.op) else code.inside(level + (1 if right else 0))
@@ -288,7 +336,7 @@ def _around(op: str, code: Code, value: Scalar, right: bool) -> str:
 
 def _misread(op: str, inner: str) -> bool:
     """Whether people take an operator inside of another for the outer one; compilers warn of most of these."""
-    if op in ("|", "^", "&", "<<", ">>"):
+    if op in _BITWISE:
         return inner != op
     if op in _COMPARES:
         return LEVEL[inner] < SUM

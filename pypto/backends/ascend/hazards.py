@@ -15,8 +15,9 @@ from typing import Final
 
 from pypto.backends.ascend.blockir import Buffer, Loop, Param, Scalar
 from pypto.backends.ascend.instructions import EVENTS, EVENTS_EACH, PIPES
+from pypto.backends.ascend.linear import Linear
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.touches import Meeting, Touch
+from pypto.backends.ascend.touches import Meeting, Touch, phase
 
 IN_ORDER: Final = ("S", "M", "FIX")  # units whose instructions see what the ones before them wrote
 ALL: Final = "ALL"
@@ -210,15 +211,27 @@ def edge_for(need: Need, wait: int, unit: str, run: Run) -> Edge:
     stages = a.of.stages if isinstance(a.of, Buffer) and a.of.name == b.of.name else 1
     # Also where nothing repeats: a loop around it may, and a unit may be so many iterations ahead of another.
     turns = stages > 1 and _has_turn(a) and _has_turn(b)
-    if turns and (distance == stages or (distance == 0 and a.stage == b.stage)):
+    if turns and (distance == stages or (distance == 0 and a.stage == b.stage) or _is_fixed(need, run)):
         return Edge(need.of, unit, need.set, wait, distance, stages, a.place, b.place)
     return Edge(need.of, unit, need.set, wait, min(distance, 1))
 
 
+def _is_fixed(need: Need, run: Run) -> bool:
+    """Whether a need is about one stage of a buffer, and a loop around this one goes through the stages."""
+    a, b = need.first, need.second
+    return need.distance == 1 and a.stage is not None and a.stage == b.stage and not _turns_in(a, run.loop)
+
+
 def keeps_turns(run: Run) -> bool:
     """Whether events may live on from one run of a loop to the next: all that takes turns in it does so together."""
-    turns = {t.stage for touches in run.touches for t in touches if t.stage is not None and _turns_in(t, run.loop)}
-    return run.loop is not None and len(turns) <= 1
+    turns = [t.stage for touches in run.touches for t in touches if t.stage is not None and _turns_in(t, run.loop)]
+    return run.loop is not None and all(_together(turns[0], turn) for turn in turns[1:])
+
+
+def _together(a: Linear, b: Linear) -> bool:
+    """Whether two stages are always the same, or always the two of a pair: what meets in a pair does so next time."""
+    (ours, n), (theirs, m) = phase(a), phase(b)
+    return a == b or (n == m == 2 and not ours.plus(theirs, -1).terms)
 
 
 def _turns_in(touch: Touch, loop: Loop | None) -> bool:
@@ -237,6 +250,12 @@ def _turns(run: Run, stages: int) -> Iterator[int]:
     lengths = [2 * stages + 2, *range(stages, 0, -1), 1, 2 * stages] if run.restarts else [2 * stages + 2]
     for length in lengths:
         yield from (i % max(1, stages) for i in range(length))
+
+
+def _tells(edge: Edge, need: Need, unit: str) -> bool:
+    """Whether a wait for one stage, while a loop around goes through them, is what a need asks for."""
+    same = (edge.of, edge.to, edge.distance, edge.set_stage) == (need.of, unit, 1, need.first.place)
+    return need.distance == 1 and same and need.first.stage == need.second.stage and need.set <= edge.set
 
 
 @dataclass
@@ -307,7 +326,7 @@ class _Walk:
             self._pass(edge, k)
         fenced = unit in self.run.fenced.get(j, frozenset())
         needs = [n for n in self.needs.get((j, unit), ()) if not (fenced and n.of == unit)]
-        while missing := [n for n in needs if not self._met(n, k, unit)]:
+        while missing := [n for n in needs if not self._met(n, k, j, unit)]:
             if not self.adds:
                 return False
             latest = max(missing, key=lambda n: (n.set - n.distance * size, n.of))
@@ -316,8 +335,10 @@ class _Walk:
             self._pass(edge, k)
         return True
 
-    def _met(self, need: Need, k: int, unit: str) -> bool:
+    def _met(self, need: Need, k: int, at: int, unit: str) -> bool:
         earlier = self._earlier(k, need.distance)
+        if any(e.stages > 1 and e.wait <= at and _tells(e, need, unit) for e in self.edges):
+            return True
         return earlier is None or self.known[unit].knows(need.of, earlier * len(self.run.touches) + need.set)
 
     def _earlier(self, k: int, distance: int) -> int | None:
@@ -338,6 +359,8 @@ class _Walk:
         elif edge.adjacent:
             clock.join(self.known[edge.of])
             clock.learn(edge.of, now - 1)
+        elif edge.distance == 1 and edge.stages > 1:
+            return  # it tells what was done in this stage, not what else was done before the last iteration
         elif (earlier := self._earlier(k, edge.distance)) is not None:
             at = earlier * size + edge.set
             clock.join(self.snapshots[at, edge.of])

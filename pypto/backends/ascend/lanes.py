@@ -53,7 +53,7 @@ def elementwise(op: Op, operands: Sequence[Lanes], sink: Sink) -> list[Lanes]:
 def refused(op: Op, reason: str) -> NotOnAscend:
     problem, _, way = reason.partition("; ")
     way = way or "compute it on the host, or on the CPU"
-    dtypes = " and ".join(dict.fromkeys(str(v.dtype) for v in op.operands))
+    dtypes = " and ".join(dict.fromkeys(str(v.tile.elem) for v in op.operands))
     return NotOnAscend(op.loc, op=op.name, dtype=dtypes, reason=problem, way=way)
 
 

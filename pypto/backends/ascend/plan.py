@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from pypto.backends.ascend.banks import REGION, Neighbours, neighbours
-from pypto.backends.ascend.blockir import BlockKernel, Buffer, Scalar, View
+from pypto.backends.ascend.blockir import BlockKernel, Buffer, Instr, Item, Loop, Scalar, View, While, parts
 from pypto.backends.ascend.facts import all_views, items_of, memory_reads, scalars
 from pypto.backends.ascend.liveness import Life, from_before, lives
 from pypto.backends.ascend.rewrite import mapped, with_buffers, without_dead
@@ -24,7 +24,8 @@ ROW: Final = 512  # bytes that all banks of a region hold side by side
 class Room:
     """A memory that buffers are placed in.
 
-    Those `apart` share it with none: the scalar unit, which reads them, would wait for the others, too.
+    Those `apart` share it with none: the scalar unit, which reads them, would wait for the others, too. So would, of
+    those that are `copied` to or from arrays in the innermost loops, the vector unit for the copy.
     """
 
     space: str
@@ -33,6 +34,7 @@ class Room:
     lives: Mapping[str, Life]
     neighbours: Neighbours
     apart: frozenset[str] = frozenset()
+    copied: frozenset[str] = frozenset()
 
 
 def plan(kernel: BlockKernel, target: AscendTarget) -> BlockKernel:
@@ -59,11 +61,28 @@ def _rooms(kernel: BlockKernel, target: AscendTarget) -> Iterator[tuple[Room, li
     alive = lives(kernel.body) | lives(kernel.cube_body)
     near = neighbours(kernel)
     apart = frozenset(view.of.name for item in items_of(kernel.body) for x in scalars(item) for view in memory_reads(x))
+    copied = frozenset(_copied(kernel.body))
     for space in sorted({b.space for b in kernel.buffers}):
         memory = target.memories[space]
         alignment = max(memory.alignment, ALIGNMENT.get(space, 0))
         mine = [b for b in kernel.buffers if b.space == space]
-        yield Room(space, memory.bytes, alignment, alive, near, apart), mine
+        yield Room(space, memory.bytes, alignment, alive, near, apart, copied), mine
+
+
+def _copied(items: tuple[Item, ...]) -> list[str]:
+    """The buffers that the innermost loops of all that copy from or to arrays do that with."""
+    found: list[tuple[int, str]] = []
+
+    def note(items: tuple[Item, ...], depth: int) -> None:
+        for item in items:
+            views = all_views(item) if isinstance(item, Instr) and item.name.startswith("DataCopy") else ()
+            if any(view.space == "GM" for view in views):
+                found.extend((depth, view.of.name) for view in views if view.space == "UB")
+            for side in parts(item):
+                note(side, depth + isinstance(item, Loop | While))
+
+    note(items, 0)
+    return [name for depth, name in found if depth == max(d for d, _ in found)]
 
 
 def _all_placed(kernel: BlockKernel, target: AscendTarget) -> dict[str, int] | None:
@@ -82,7 +101,8 @@ def _placed(room: Room, buffers: list[Buffer]) -> dict[str, int] | None:
     by_begin = sorted(buffers, key=lambda b: room.lives[b.name].first)
     attempts = ((by_size, False, True), (by_size, True, True), (by_size, True, False), (by_begin, True, False))
     for order, shares, in_banks in attempts:
-        for some in (room, replace(room, apart=frozenset[str]())) if shares and room.apart else (room,):
+        fewer = (room.apart | room.copied, room.apart, frozenset[str]()) if shares else (room.apart,)
+        for some in (replace(room, apart=apart) for apart in dict.fromkeys(fewer)):
             named = _first(order, some.apart if shares else frozenset())
             places = _in_order(some, named, shares, in_banks and room.space == "UB")
             if places is not None:

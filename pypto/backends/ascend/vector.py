@@ -166,6 +166,9 @@ class VectorEmitter:
             return pairs.round(self, a, mode)
         return self.run("Cast", float32, self.view(a), Word(_ROUND[mode]))
 
+    def saturates(self, a: Lanes) -> bool:
+        return False
+
     def ldexp(self, a: Lanes, n: Lanes) -> Lanes:
         return pairs.scaled(self, a, n)
 

@@ -30,8 +30,8 @@ from pypto.ops.atomic import takes_turns
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
+from pypto.passes.carried import pointer_roots
 from pypto.passes.pattern import constant_of
-from pypto.passes.pointers import pointer_roots
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.access import AccessEmitter

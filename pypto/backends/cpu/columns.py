@@ -1,17 +1,24 @@
 """Products whose left side lies with its columns side by side: a block's numbers are neighbours for each step of K.
 
 They are broadcast from where they lie. Where some do not exist, the block is copied, with zeros in their place; a block
-of which none exists adds nothing.
+of which none exists adds nothing. Products that are added up, one after the other, are added in registers; these can
+leave as columns, for a result that is stored turned.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pypto.backends.cpu.kernel import most_rows
-from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.crosswise import transposed
+from pypto.backends.cpu.kernel import Block, KernelEmitter, Part, Slots, fixed, most_rows
+from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type
+from pypto.backends.cpu.operands import Landing
+from pypto.backends.cpu.prefetch import fetch
+from pypto.ir.types import int1, int64
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.dot import DotEmitter, Sides
@@ -24,36 +31,143 @@ def blocks(rows: int, most: int) -> list[tuple[int, int, int]]:
     return [(first, size, count) for first, size, count in found if size and count]
 
 
-def multiply(dots: DotEmitter, sides: Sides) -> None:
-    """All blocks of the result."""
-    item, m, e, w = sides.item, sides.left, dots.e, dots.w
-    most = most_rows(dots.target, item.b.panel // dots.lanes(item))
-    for first, rows, count in blocks(item.c.shape[-2], most):
+class SumEmitter(KernelEmitter):
+    """Emits kernels that add up products, out of a table, and store the columns of the sum where there is room."""
+
+    arguments = "ptr noalias %parts, ptr noalias %c, i64 %stop"
+
+    def multiply(self, block: Block, slots: Slots) -> None:
+        with self.w.loop("0", str(block.parts), "1") as n:
+            if block.lands:
+                self.ask(block, n)
+            start = self.w.raw(f"getelementptr [4 x i64], ptr %parts, i64 {n.text}")
+            places = [self.w.raw(f"getelementptr i64, ptr {start}, i64 {i}") for i in range(4)]
+            b, a, pitch, depth = map(self.load, ("ptr", "ptr", "i64", "i64"), places)
+            self.product(block, slots, Part(a, b, pitch, depth))
+
+    def ask(self, block: Block, n: Lanes) -> None:
+        """Have some of the rows fetched that the result will go to: they are written all at once, and late."""
+        columns = block.vectors * block.lanes
+        some = -(-columns // block.parts)
+        for i in range(some):
+            column = self.e.add(self.e.mul(n, self.e.const(some, int64)), self.e.const(i, int64))
+            down = self.e.mul(self.e.minimum(column, self.e.const(columns - 1, int64)), Lanes("%apart", int64, 1, 0))
+            start = self.w.raw(f"getelementptr i8, ptr %into, i64 {down.text}")
+            for place in (0, block.rows - 1):
+                fetch(self.w, self.at(start, place, block), 3, writes=True)
+
+    def leave(self, block: Block, slots: Slots, rows: Sequence[str]) -> list[Lanes]:
+        stay = functools.partial(super().leave, replace(block, lands=False), slots, rows)
+        if not block.lands:
+            return stay()
+        return self.w.branch(self.w.raw("icmp ne ptr %into, null"), [functools.partial(self.turn, block, slots), stay])
+
+    def turn(self, block: Block, slots: Slots) -> list[Lanes]:
+        """Store the columns of the block, as far down as there is room for them."""
+        kind, lanes = llvm_type(block.result, block.lanes), block.lanes
+        mask = self.e.cmp("lt", self.e.iota(lanes, int64), self.e.splat(Lanes("%stop", int64, 1, 0), lanes))
+        rows = [self.e.splat(self.e.const(0, block.result), lanes)] * lanes
+        name = f"llvm.masked.store.{intrinsic_suffix(block.result, lanes)}.p0"
+        for v in range(block.vectors):
+            for r in range(block.rows):
+                rows[r] = Lanes(self.load(kind, slots[r, v], 64), block.result, lanes, self.w.depth)
+            for n, column in enumerate(transposed(self.e, rows)):
+                down = self.w.raw(f"mul i64 %apart, {v * lanes + n}")
+                place = self.w.raw(f"getelementptr i8, ptr %into, i64 {down}")
+                self.w.call("void", name, ((kind, column.text), ("ptr", place), ("i32", "4"), (mask.type, mask.text)))
+        return []
+
+
+def multiply(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None) -> None:
+    """All blocks of a result that is the sum of some products."""
+    item, e, w = parts[-1].item, dots.e, dots.w
+    table = w.slot(f"[{4 * len(parts)} x i64]")
+    for first, rows, count in blocks(item.c.shape[-2], most_rows(dots.target, item.b.panel // dots.lanes(item))):
         with w.loop(str(first), str(first + rows * count), str(rows)) as i:
-            end = e.add(i, dots.number(rows - 1))
-            some = e.and_(e.cmp("ge", end, m.columns.start), e.cmp("lt", i, m.columns.stop))
-            some = e.and_(some, e.cmp("gt", m.rows.stop, m.rows.start))
-            if item.fresh:
-                some = e.or_(some, e.cmp("eq", i, i))
-            w.branch(some.text, [functools.partial(block, dots, sides, i, rows), list])
+            some = functools.reduce(e.or_, (exists(dots, sides, i, rows) for sides in parts))
+            if parts[0].item.fresh:
+                some = e.const(True, int1) if landing is None else wanted(dots, landing, i)
+            w.branch(some.text, [functools.partial(block, dots, parts, landing, table, i, rows), list])
 
 
-def block(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> list[Lanes]:
-    m, e, size = sides.left, dots.e, dots.number(dots.word(sides.item))
-    last = e.add(i, dots.number(rows - 1))
-    inside = e.and_(dots.packs.within(m.rows, dots.number(0), e.sub(sides.depth, dots.number(1))),
-        dots.packs.within(m.columns, i, last))
-    direct = [e.add(m.address, e.mul(i, size)), e.binary("udiv", m.pitch, size)]
-    a, pitch = dots.w.branch(inside.text, [lambda: direct, lambda: copied(dots, sides, i)])
-    dots.panelwise(sides, i, replace(dots.block(sides.item, rows), across=True), a, a, pitch)
+def wanted(dots: DotEmitter, landing: Landing, i: Lanes) -> Lanes:
+    """True when something is to be done for rows from `i` on."""
+    exists = dots.e.cmp("lt", i, landing.place.columns.stop)
+    return dots.e.or_(exists, dots.e.xor(landing.done, dots.e.const(True, int1)))
+
+
+def exists(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> Lanes:
+    """True when there is something to multiply in a block."""
+    m, e = sides.left, dots.e
+    some = e.and_(e.cmp("ge", last(dots, i, rows), m.columns.start), e.cmp("lt", i, m.columns.stop))
+    return e.and_(some, e.cmp("gt", m.rows.stop, m.rows.start))
+
+
+def last(dots: DotEmitter, i: Lanes, rows: int) -> Lanes:
+    return dots.e.add(i, dots.number(rows - 1))
+
+
+def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, table: str, i: Lanes,
+          rows: int) -> list[Lanes]:
+    sides, e, w = parts[-1], dots.e, dots.w
+
+    def note(n: int, m: int, number: Lanes) -> None:
+        w.line(f"store {number.typed}, ptr {w.raw(f'getelementptr i64, ptr {table}, i64 {4 * n + m}')}")
+
+    for n, x in enumerate(parts):
+        for m, number in enumerate(left(dots, x, i, rows)):
+            note(n, m + 1, number)
+
+    def multiply(shape: Block, j: Lanes, c: Lanes) -> None:
+        for n, x in enumerate(parts):
+            note(n, 0, dots.panel(x, j))
+        stop, there = dots.number(0), ""
+        if landing is not None:
+            into = dots.landed(landing, dots.column(sides, j), i)
+            apart = e.select(landing.done, landing.place.pitch, dots.number(0))
+            stop = e.minimum(e.sub(landing.place.columns.stop, i), dots.number(rows))
+            there = f", ptr {dots.packs.at(into)}, {apart.typed}"
+        dots.sums.kernel(shape)
+        fresh = "true" if parts[0].item.fresh else "false"
+        numbers = f"{stop.typed}, {sides.down.typed}, i1 {fresh}"
+        w.line(f"call void @{shape.name}(ptr {table}, ptr {dots.packs.at(c)}, {numbers}{there})")
+
+    lands = landing is not None
+    shape = replace(dots.block(sides.item, rows), parts=len(parts), down=fixed(sides.down), lands=lands)
+    dots.panelwise(sides, i, shape, multiply)
     return []
 
 
+def left(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> list[Lanes]:
+    """Address of a block's columns, how far they lie apart, and how many there are."""
+    m, e, size = sides.left, dots.e, dots.number(dots.word(sides.item))
+    inside = e.and_(dots.packs.within(m.rows, dots.number(0), e.sub(sides.depth, dots.number(1))),
+        dots.packs.within(m.columns, i, last(dots, i, rows)))
+    here = [e.add(m.address, e.mul(i, size)), e.binary("udiv", m.pitch, size), sides.depth]
+
+    def copy() -> list[Lanes]:
+        return dots.w.branch(exists(dots, sides, i, rows).text,
+            [lambda: copied(dots, sides, i), lambda: [*here[:2], dots.number(0)]])
+
+    return dots.w.branch(inside.text, [lambda: here, copy])
+
+
 def copied(dots: DotEmitter, sides: Sides, i: Lanes) -> list[Lanes]:
-    item, m, e = sides.item, sides.left, dots.e
+    item, m, e, w = sides.item, sides.left, dots.e, dots.w
     assert item.block is not None
-    base, lanes = sides.base_of[item.block.id], item.block.pitch
-    with dots.w.loop("0", sides.depth.text, "1") as k:
-        place = e.add(base, e.mul(k, dots.number(lanes * m.dtype.itemsize)))
-        dots.packs.store(dots.packs.masked(m, k, i, lanes), dots.packs.at(place), m.dtype.itemsize)
-    return [base, dots.number(lanes)]
+    base, lanes, size = sides.base_of[item.block.id], item.block.pitch, m.dtype.itemsize
+    start, stop = (e.splat(e.sub(x, i), lanes) for x in (m.columns.start, m.columns.stop))
+    place = e.iota(lanes, int64)
+    mask = e.and_(e.cmp("ge", place, start), e.cmp("lt", place, stop))
+    first, kind = e.add(m.address, e.mul(i, dots.number(size))), Lanes("zeroinitializer", m.dtype, lanes, 0)
+    ends = dots.number(0), m.rows.start, e.minimum(m.rows.stop, sides.depth), sides.depth
+    for (begin, finish), there in zip(itertools.pairwise(ends), (False, True, False), strict=True):
+        with w.loop(begin.text, finish.text, "1") as k:
+            loaded = kind
+            if there:
+                pointer = dots.packs.at(e.add(first, e.mul(k, m.pitch)))
+                args = ("ptr", pointer), ("i32", str(size)), (mask.type, mask.text), (kind.type, kind.text)
+                name = f"llvm.masked.load.{intrinsic_suffix(m.dtype, lanes)}.p0"
+                loaded = e.call(name, m.dtype, lanes, w.depth, *args)
+            dots.packs.store(loaded, dots.packs.at(e.add(base, e.mul(k, dots.number(lanes * size)))), size)
+    return [base, dots.number(lanes), sides.depth]

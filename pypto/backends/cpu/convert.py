@@ -76,7 +76,7 @@ def round_to(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
     if dtype == float16:
         return e.formula(formats.half_value, e.formula(formats.half_bits, plain)).as_dtype(float16)
     bits = e.add(e.formula(formats.bfloat_bits, plain), e.const(0, uint32))
-    return e.raw_bitcast(e.shl(bits, e.const(16, uint32)), float32).as_dtype(bfloat16)
+    return e.change("bitcast", e.shl(bits, e.const(16, uint32)), float32).as_dtype(bfloat16)
 
 
 def float8_from_bits(e: LaneEmitter, code: Lanes, dtype: DType) -> Lanes:
@@ -94,7 +94,7 @@ def to_memory(e: LaneEmitter, a: Lanes) -> Lanes:
     if a.dtype.is_bool:
         return e.change("zext", a, int8)
     if a.dtype == bfloat16:
-        return int_to_int(e, e.shr(e.raw_bitcast(a, uint32), e.const(16, uint32)), uint16)
+        return int_to_int(e, e.shr(e.change("bitcast", a, uint32), e.const(16, uint32)), uint16)
     if a.dtype == float16 and e.target.has_f16c:
         return e.change("bitcast", e.change("fptrunc", a, HALF), uint16)
     if a.dtype == float16:
@@ -109,12 +109,12 @@ def from_memory(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
     if dtype.is_narrow and dtype.bits == 8:
         return float8_from_bits(e, e.change("zext", a, int32), dtype)
     if dtype == bfloat16:
-        return e.raw_bitcast(e.shl(e.change("zext", a, uint32), e.const(16, uint32)), float32).as_dtype(bfloat16)
+        return e.change("bitcast", e.shl(e.change("zext", a, uint32), e.const(16, uint32)), float32).as_dtype(bfloat16)
     if dtype == float16 and e.target.has_f16c:
         return e.change("fpext", e.change("bitcast", a, HALF), float16)
     if dtype == float16:
         return e.formula(formats.half_value, e.change("zext", a, uint32)).as_dtype(float16)
-    return a.as_dtype(dtype) if a.type == llvm_type(dtype, a.width) else e.raw_bitcast(a, dtype)
+    return a.as_dtype(dtype) if a.type == llvm_type(dtype, a.width) else e.change("bitcast", a, dtype)
 
 
 def int_div(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:

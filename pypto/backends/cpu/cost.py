@@ -27,8 +27,8 @@ def region(body: Region, lanes: int) -> float:
 
 def instructions(op: Op, lanes: int) -> float:
     if op.regions:
-        inside = sum(region(r, lanes) for r in op.regions)
-        return inside * trips(op)
+        known = trips(op)
+        return sum(region(r, lanes) for r in op.regions) * (_UNKNOWN_TRIPS if known is None else known)
     sizes = [v.tile.size for v in (*op.results, *op.operands) if not isinstance(v.type, ArrayType)]
     if op.name == "dot":
         return math.prod(op.operands[0].shape) * op.operands[1].shape[-1] / lanes
@@ -47,16 +47,10 @@ def traffic(op: Op) -> int:
 
 def is_bounded(function: Function) -> bool:
     """Whether the estimate can be trusted to be near: no loop has a number of iterations that only a launch knows."""
-    return None not in [known_trips(op) for op in function.walk() if op.name in ("for", "while")]
+    return None not in [trips(op) for op in function.walk() if op.regions]
 
 
-def known_trips(op: Op) -> int | None:
-    """Iterations of a loop over constants."""
-    steps = constant_range(op.operands[:3]) if op.name == "for" else None
+def trips(op: Op) -> int | None:
+    """Iterations of a loop over constants, and the one of a branch."""
+    steps = constant_range(op.operands[:3]) if op.name == "for" else range(1) if op.name == "if" else None
     return None if steps is None else len(steps)
-
-
-def trips(op: Op) -> int:
-    """Iterations of a loop; a guess where they are not known."""
-    known = 1 if op.name == "if" else known_trips(op)
-    return _UNKNOWN_TRIPS if known is None else known

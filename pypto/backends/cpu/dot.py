@@ -6,20 +6,19 @@ panels of B go by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from pypto.backends.cpu import columns
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.kernel import Block, KernelEmitter, function, most_rows, row_blocks
+from pypto.backends.cpu.kernel import Block, KernelEmitter, fixed, function, most_rows, row_blocks
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, CellItem
 from pypto.backends.cpu.matmul import Matmul, Stay
 from pypto.backends.cpu.memory import scratch_dtype
-from pypto.backends.cpu.operands import Direct, Matrix, Span, dot_dtype, is_streamed
+from pypto.backends.cpu.operands import Direct, Landing, Matrix, Span, dot_dtype, is_streamed
 from pypto.backends.cpu.packing import PackEmitter, matrix
 from pypto.backends.cpu.streaming import Stream, StreamEmitter
 from pypto.backends.cpu.target import CpuTarget
@@ -27,8 +26,6 @@ from pypto.backends.cpu.thin import fetched_lines, is_thin, thin_blocks
 from pypto.ir.core import Op
 from pypto.ir.types import DType, int1, int32, int64
 from pypto.ops.memory import Access
-
-_ALIASED: Final = 4096  # bytes between rows that push one another out of the first-level cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +41,7 @@ class Sides:
     base_of: dict[int, Lanes]
     down: Lanes  # bytes from row to row of the result, and of the left side
     apart: Lanes
+    landing: Landing | None = None
 
 
 class DotEmitter:
@@ -59,7 +57,7 @@ class DotEmitter:
         self.several = e.const(True, int1)  # programs along the first axis
         self.filled: dict[Matmul, str] = {}  # where it stands how many steps have their panels
         self.made: set[str] = set()  # functions that turn
-        self.kernels, self.streams = KernelEmitter(e), StreamEmitter(e)
+        self.kernels, self.sums, self.streams = KernelEmitter(e), columns.SumEmitter(e), StreamEmitter(e)
         self.packs = PackEmitter(e, target)
 
     def number(self, n: int) -> Lanes:
@@ -74,30 +72,57 @@ class DotEmitter:
             self.one(item, base_of, i)
 
     def one(self, item: Matmul, base_of: dict[int, Lanes], i: Lanes) -> None:
-        left = self.operand(item.a, base_of, i)
-        right = self.operand(item.source, base_of, i) if item.source is not None else None
-        depth, size = self.depth(item, left, right), self.word(item)
-        panels, result = (self.nth(x, base_of, i, size) for x in (item.b, item.c))
-        down = self.number(item.c.pitch * size)
-        if item.store is not None:
-            result, down = self.into(item, item.store, result, down)
-        sides = Sides(item, left, panels, result, self.packs.words(depth, max(1, item.words)), depth, base_of, down,
-            left.pitch)
+        if item.is_across:
+            parts = [self.filled_sides(*self.sides(x, base_of, i)) for x in item.chain]
+            columns.multiply(self, parts, parts[-1].landing)
+            return
+        sides, right = self.sides(item, base_of, i)
         if right is None or not is_thin(item, self.target):
-            self.packed(sides, right)
+            self.stack(self.filled_sides(sides, right))
             return
         few = self.streamed if is_streamed(item.op, self.target) else self.thin
         direct = self.is_whole(right, sides)
         if item.stay is not None:  # panels that other programs need, too, are worth their packing
             direct = self.e.and_(direct, self.e.xor(self.several, self.e.const(True, int1)))
-        self.w.branch(direct.text, [lambda: few(sides, right), lambda: self.packed(sides, right)])
 
-    def into(self, item: Matmul, store: Op, result: Lanes, down: Lanes) -> tuple[Lanes, Lanes]:
-        """Where the result goes, and how far its rows lie apart: where it is stored, if all of the tile exists."""
-        there, access = self.matrix(Direct(store, 0, 1, False)), Access.of(store)
-        allowed = self.may_store and not is_thin(item, self.target)
-        self.done[item] = done = (self.interior(access) if allowed else None) or self.e.const(allowed, int1)
-        return self.e.select(done, there.address, result), self.e.select(done, there.pitch, down)
+        def packed() -> list[Lanes]:
+            self.stack(self.filled_sides(sides, right))
+            return []
+
+        self.w.branch(direct.text, [lambda: few(sides, right), packed])
+
+    def sides(self, item: Matmul, base_of: dict[int, Lanes], i: Lanes) -> tuple[Sides, Matrix | None]:
+        left = self.operand(item.a, base_of, i)
+        right = self.operand(item.source, base_of, i) if item.source is not None else None
+        depth, size = self.depth(item, left, right), self.word(item)
+        panels, result = (self.nth(x, base_of, i, size) for x in (item.b, item.c))
+        down = self.number(item.c.pitch * size)
+        words = self.packs.words(depth, max(1, item.words))
+        landing = self.landing(item, item.store) if item.store is not None else None
+        return Sides(item, left, panels, result, words, depth, base_of, down, left.pitch, landing), right
+
+    def landing(self, item: Matmul, store: Direct) -> Landing | None:
+        """Where the result goes: where it is stored, if all of the tile exists; if turned, all of its columns."""
+        e, there, zero, last = self.e, self.matrix(store), self.number(0), self.e.const(True, int1)
+        if not self.may_store or is_thin(item, self.target):
+            self.done[item] = e.const(False, int1)
+            return None
+        if item.is_across:
+            done = self.packs.within(there.rows, zero, self.number(item.c.shape[-1] - 1))
+            done = e.and_(done, e.cmp("eq", there.columns.start, zero))
+        else:
+            done = self.interior(Access.of(store.load)) or last
+        if item.loop is not None:
+            index, start, stop, step = map(self.scalar, (item.loop.regions[0].args[0], *item.loop.operands[:3]))
+            done, last = e.and_(done, e.cmp("lt", start, stop)), e.cmp("le", e.sub(stop, index), step)
+        self.done[item] = done
+        return Landing(there, e.and_(done, last))
+
+    def landed(self, landing: Landing, row: Lanes, column: Lanes) -> Lanes:
+        """Address of an element where the result goes; 0 where it goes elsewhere."""
+        along = self.e.mul(column, self.number(landing.place.dtype.itemsize))
+        place = self.e.add(self.e.add(landing.place.address, self.e.mul(row, landing.place.pitch)), along)
+        return self.e.select(landing.done, place, self.number(0))
 
     def is_whole(self, right: Matrix, sides: Sides) -> Lanes:
         """True when all of the right side exists that is multiplied; a stream may end before its last column."""
@@ -107,18 +132,14 @@ class DotEmitter:
             return self.e.and_(rows, self.e.cmp("eq", right.columns.start, zero))
         return self.e.and_(rows, self.packs.within(right.columns, zero, last))
 
-    def packed(self, sides: Sides, right: Matrix | None) -> list[Lanes]:
-        """Panels, filled where they are not yet, and all blocks of the result."""
+    def filled_sides(self, sides: Sides, right: Matrix | None) -> Sides:
+        """With panels, filled where they are not yet."""
         item = sides.item
         if item.stay is not None and right is not None:
-            sides = replace(sides, panels=self.once(item, item.stay, right, sides.panels))
-        elif right is not None:
+            return replace(sides, panels=self.once(item, item.stay, right, sides.panels))
+        if right is not None:
             self.pack(item, right, sides.panels, sides.depth)
-        if isinstance(item.a, Direct) and item.a.turned:
-            columns.multiply(self, sides)
-        else:
-            self.stack(sides)
-        return []
+        return sides
 
     def thin(self, sides: Sides, right: Matrix) -> list[Lanes]:
         """Few rows: the right side is read where it lies, and once only from far away."""
@@ -234,10 +255,26 @@ class DotEmitter:
             coming = -(-rows * item.b.panel // item.b.shape[-1]) if isinstance(item.a, Direct) else 0
             with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
                 a, apart = self.rows(sides, i, rows)
-                block = replace(self.block(item, rows), coming=min(coming, rows))
-                later = self.later(sides, self.e.add(i, self.number(rows)))
-                self.panelwise(replace(sides, apart=apart), i, block, a, later, sides.left.pitch)
+                block = replace(self.block(item, rows), coming=min(coming, rows), lands=sides.landing is not None)
+                places = a, self.later(sides, self.e.add(i, self.number(rows))), i
+                self.panelwise(sides, i, block, partial(self.panel_times, replace(sides, apart=apart), places))
             row += rows * count
+
+    def panel_times(self, sides: Sides, places: tuple[Lanes, ...], block: Block, j: Lanes, c: Lanes) -> None:
+        """Rows of A times a panel; those that a later block will copy are asked for."""
+        (a, later, i), pitch = places, sides.left.pitch
+        later = self.e.add(later, self.e.mul(self.e.mul(j, self.number(block.coming)), pitch))
+        into = [] if sides.landing is None else [self.landed(sides.landing, i, self.column(sides, j))]
+        self.call(block, sides, (a, self.panel(sides, j), c, later, *into), pitch)
+
+    def column(self, sides: Sides, j: Lanes) -> Lanes:
+        """The first column of a panel."""
+        return self.e.mul(j, self.number(sides.item.b.panel))
+
+    def panel(self, sides: Sides, j: Lanes) -> Lanes:
+        """Address of a panel."""
+        b = sides.item.b
+        return self.e.add(sides.panels, self.e.mul(j, self.number(b.panel * b.rows * self.word(sides.item))))
 
     def lanes(self, item: Matmul) -> int:
         return self.target.vector_bytes // self.word(item)
@@ -248,8 +285,8 @@ class DotEmitter:
         sizes = rows, item.b.panel // lanes, lanes, item.b.panel
         return Block(*sizes, self.multiplied(item), item.words, below)
 
-    def panelwise(self, sides: Sides, i: Lanes, block: Block, a: Lanes, later: Lanes, pitch: Lanes) -> None:
-        """Rows of the result, panel by panel; the last panel may be narrower. `later` rows will be copied next."""
+    def panelwise(self, sides: Sides, i: Lanes, block: Block, multiply: Callable[[Block, Lanes, Lanes], None]) -> None:
+        """Rows of the result, panel by panel; the last panel may be narrower."""
         item, size = sides.item, self.word(sides.item)
         out = self.e.add(sides.result, self.e.mul(i, sides.down))
         whole, rest = divmod(-(-item.b.shape[-1] // block.lanes), block.vectors)
@@ -257,19 +294,19 @@ class DotEmitter:
             if first == last or not vectors:
                 continue
             with self.w.loop(str(first), str(last), "1") as j:
-                b = self.e.add(sides.panels, self.e.mul(j, self.number(item.b.panel * item.b.rows * size)))
-                c = self.e.add(out, self.e.mul(j, self.number(item.b.panel * size)))
-                there = self.e.add(later, self.e.mul(self.e.mul(j, self.number(block.coming)), pitch))
-                self.call(replace(block, vectors=vectors), sides, (a, b, c, there), pitch)
+                along = self.e.mul(j, self.number(item.b.panel * size))
+                multiply(replace(block, vectors=vectors), j, self.e.add(out, along))
 
     def call(self, block: Block, sides: Sides, places: tuple[Lanes, ...], pitch: Lanes) -> None:
         block = replace(block, apart=fixed(sides.apart), down=fixed(sides.down))
         self.kernels.kernel(block)
-        pointers = ", ".join(f"ptr {self.packs.at(x)}" for x in places)
+        pointers, into = [f"ptr {self.packs.at(x)}" for x in places], ""
+        if sides.landing is not None and block.lands:
+            into = f", {pointers.pop()}, {sides.landing.place.pitch.typed}"
         fresh = "true" if sides.item.fresh else "false"
-        numbers = f"i64 {pitch.text}, i64 {sides.down.text}, i64 {sides.words.text}, i1 {fresh}"
+        numbers = f"i64 {pitch.text}, i64 {sides.words.text}, i64 {sides.down.text}, i1 {fresh}{into}"
         aparts = "".join(f", {self.e.mul(sides.apart, self.number(n)).typed}" for n in block.multiples)
-        self.w.line(f"call void @{block.name}({pointers}, {numbers}{aparts})")
+        self.w.line(f"call void @{block.name}({', '.join(pointers)}, {numbers}{aparts})")
 
     def later(self, sides: Sides, row: Lanes) -> Lanes:
         """Address of the rows that are copied after those that are multiplied: here, or further along K."""
@@ -299,8 +336,7 @@ class DotEmitter:
         if not isinstance(item.a, Direct) or item.words == 4:
             return copied()
         last, zero = e.sub(sides.depth, self.number(1)), self.number(0)
-        stays = e.cmp("ne", e.and_(m.pitch, self.number(_ALIASED - 1)), zero)
-        stays = e.and_(stays, e.cmp("eq", e.and_(sides.depth, self.number(max(1, item.words) - 1)), zero))
+        stays = e.cmp("eq", e.and_(sides.depth, self.number(max(1, item.words) - 1)), zero)
         stays = e.and_(stays, self.packs.within(m.rows, i, e.add(i, self.number(rows - 1))))
         stays = e.and_(stays, self.packs.within(m.columns, zero, last))
         here = [e.add(m.address, e.mul(i, m.pitch)), m.pitch]
@@ -309,8 +345,3 @@ class DotEmitter:
     def multiplied(self, item: Matmul) -> DType:
         """Type of an element of the panels."""
         return int32 if item.words else dot_dtype(item.op.operands[0].dtype)
-
-
-def fixed(n: Lanes) -> int:
-    """A number that is known now; 0 where it is not."""
-    return 0 if "%" in n.text else int(n.text)

@@ -20,7 +20,6 @@ from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Nest, Scalar, Schedule, Stmt
 from pypto.backends.cpu.memory import all_of
 from pypto.backends.cpu.parts import lanes_of
-from pypto.backends.cpu.plan import root
 from pypto.backends.cpu.prefetch import ROOM
 from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.reductions import joining
@@ -31,6 +30,7 @@ from pypto.ir.types import int1, int32, int64
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
+from pypto.passes.pattern import root
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.lower import FunctionEmitter

@@ -51,15 +51,10 @@ class LaneEmitter:
             return a
         if not a.text.startswith("%"):
             return Lanes(f"splat ({a.typed})", a.dtype, width, 0)
-        level = max(a.level, self.w.base)
-        memo = self.w.frames[level].memo
-        key = ("splat", a.text, width)
-        if key not in memo:
-            kind = llvm_type(a.dtype, width)
-            first = self.w.raw(f"insertelement {kind} poison, {a.typed}, i32 0", level)
-            memo[key] = self.w.instr(f"shufflevector {kind} {first}, {kind} poison, <{width} x i32> zeroinitializer",
-                a.dtype, width, level)
-        return memo[key]
+        kind = llvm_type(a.dtype, width)
+        first = self.w.raw(f"insertelement {kind} poison, {a.typed}, i32 0", a.level)
+        text = f"shufflevector {kind} {first}, {kind} poison, <{width} x i32> zeroinitializer"
+        return self.w.instr(text, a.dtype, width, a.level)
 
     def hidden(self, a: Lanes) -> Lanes:
         """A constant of which LLVM does not know that it is one: the last program's number is never 0."""
@@ -215,16 +210,15 @@ class LaneEmitter:
         bits = convert.to_memory(self, a)
         return convert.from_memory(self, bits, dtype)
 
-    def raw_bitcast(self, a: Lanes, dtype: DType) -> Lanes:
-        """Between register types of one size."""
-        return self.change("bitcast", a, dtype)
+    def saturates(self, a: Lanes) -> bool:
+        lanes = min(a.width, self.target.vector_bytes // a.dtype.itemsize)
+        return self.target.has_scale and lanes * a.dtype.bits in (128, 256, 512) and a.width % lanes == 0
 
     def ldexp(self, a: Lanes, n: Lanes) -> Lanes:
         a, n = self.unify(a, n)
-        lanes = min(a.width, self.target.vector_bytes * 8 // a.dtype.bits)
-        whole = lanes * a.dtype.bits in (128, 256, 512) and a.width % lanes == 0
-        if not (self.target.has_scale and whole):
+        if not self.saturates(a):
             return self.formula(soft.scaled_twice, a, n)
+        lanes = min(a.width, self.target.vector_bytes // a.dtype.itemsize)
         parts = [self.scaled(self.part(a, i, lanes), self.part(n, i, lanes)) for i in range(0, a.width, lanes)]
         return self.joined(parts)
 

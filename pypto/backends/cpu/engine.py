@@ -12,7 +12,9 @@ from pypto.backends.base import timed
 from pypto.backends.cpu.target import CpuTarget
 from pypto.errors import CompilerBug
 
-_PASSES: Final = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "new_gvn", "dead_code_elimination",
+# No value numbering: of a frame's instructions none gives what another one has given (see `Writer.raw`), and LLVM's own
+# took longer than all of these without a shorter loop.
+_PASSES: Final = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "dead_code_elimination",
     "simplify_cfg")  # fmt: skip
 
 _EMPTY: Final = "define void @empty() {\n  ret void\n}\n"
@@ -43,25 +45,29 @@ class Engine:
     machine: Any = None
     jit: Any = None
 
-    def ready(self, compiling: bool) -> Any:
-        """LLVM's binding, initialised as far as is needed: loading an object needs no target machine of ours."""
+    def ready(self) -> Any:
+        """LLVM's binding, with a target machine and a linker."""
         import llvmlite.binding as llvm
 
         if self.jit is None:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
-            self.jit = llvm.create_lljit_compiler(self.new_machine(llvm))
-        if compiling and self.machine is None:
             self.machine = self.new_machine(llvm)
+            self.jit = llvm.create_lljit_compiler(self.machine)
         return llvm
 
     @contextmanager
     def warming(self) -> Iterator[None]:
-        """Beside what runs inside, LLVM compiles its first module: that takes it milliseconds, whatever is in it."""
+        """Beside what runs inside, LLVM compiles its first module: that takes it milliseconds, whatever is in it.
+
+        That is one call, since a thread that comes back to Python waits there until the other one makes room for it.
+        """
         if self.machine is not None:
             yield
             return
-        thread = threading.Thread(target=self.compile, args=(_EMPTY,))
+        with self.lock:
+            library = self.ready().JITLibraryBuilder().add_ir(_EMPTY).export_symbol("empty")
+        thread = threading.Thread(target=library.link, args=(self.jit, "warming"))
         thread.start()
         try:
             yield
@@ -76,7 +82,7 @@ class Engine:
 
     def module(self, text: str, timings: dict[str, float]) -> Any:
         """Parsed, verified and optimised."""
-        llvm = self.ready(compiling=True)
+        llvm = self.ready()
         try:
             with timed(timings, "llvm_parse"):
                 module = llvm.parse_assembly(text)
@@ -110,7 +116,8 @@ class Engine:
 
     def assembly(self, text: str) -> str:
         with self.lock:
-            listing: str = self.machine.emit_assembly(self.module(text, {})) if self.ready(True) else ""
+            module = self.module(text, {})
+            listing: str = self.machine.emit_assembly(module)
             return listing
 
     def load(self, code: bytes, *symbols: str) -> Loaded:
@@ -122,7 +129,7 @@ class Engine:
             When the object is broken or wants symbols that the process does not have.
         """
         with self.lock:
-            llvm = self.ready(compiling=False)
+            llvm = self.ready()
             self.count += 1
             try:
                 library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()

@@ -9,22 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.cpu.loopir import Buffer, CellItem, Item, Nest, Scalar, Stmt
+from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Stmt
 from pypto.backends.cpu.plan import Plan, may_alias, same_place
-from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, Leaf, is_tile, pulled, pulled_operands
+from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, Leaf, is_tile, pulled, read_by
 from pypto.backends.cpu.storage import Storage
 from pypto.ir.core import Op, Value
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 
 MOST: Final = 128  # statements in open nests: each new one is compared with all of them
+Uses = list[tuple[Buffer, IndexMap]]
 
 
 @dataclass
 class Reads:
     """What a statement reads: buffers with the loop positions that index them, memory, and scalars."""
 
-    buffers: list[tuple[Buffer, IndexMap]] = field(default_factory=list)
+    buffers: Uses = field(default_factory=list)
     loads: list[tuple[Op, IndexMap]] = field(default_factory=list)
     scalars: set[Value] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
@@ -50,15 +51,21 @@ class Fuser:
 
     def store(self, stmt: Stmt) -> None:
         """A store right after a cell that may do it itself; else like every other statement."""
-        n = next((n for n, item in reversed([*enumerate(self.items)]) if not is_pure(item)), -1)
-        cell = self.items[n] if n >= 0 and not self.nests else None
-        if not isinstance(cell, CellItem) or not cell.stores(stmt, self.plan):
-            self.add(stmt)
-            return
-        self.items.append(self.items.pop(n))  # the scalars between are of the store
+        last = self.last()
+        within = last.regions[-1] if isinstance(last, Control) else [last] if last is not None else []
+        cell = next((item for item in reversed(within) if not is_pure(item)), None)
         self.add(stmt)
-        self.nests[-1].spare = cell
-        self.close()
+        if last is not None and isinstance(cell, CellItem) and cell.stores(stmt, self.plan, last.op):
+            self.items.append(self.items.pop(self.items.index(last)))  # the scalars between are of the store
+            self.nests[-1].spare = cell
+            self.close()
+
+    def last(self) -> CellItem | Control | None:
+        """What came before some pure scalars, if nothing else did, and none of them is its own."""
+        last = next((item for item in reversed([] if self.nests else self.items) if not is_pure(item)), None)
+        after = self.items[self.items.index(last) + 1 :] if last is not None else []
+        read = {v for item in after if isinstance(item, Scalar) for v in item.op.operands}
+        return last if isinstance(last, CellItem | Control) and read.isdisjoint(last.op.results) else None
 
     def scalar(self, op: Op) -> None:
         """A scalar op goes before the open nests, unless it waits for one (it may read a tile of one element)."""
@@ -81,7 +88,7 @@ class Fuser:
                 break
             if self.join(nest, stmt):
                 return
-            if any(self.touches(a, b) for o in nest.stmts for a, b in ((o, stmt), (stmt, o))):
+            if any(writes(a, self.used(b)) for o in nest.stmts for a, b in ((o, stmt), (stmt, o))):
                 break
         self.nests.append(Nest([[stmt]], len(stmt.loops)))
 
@@ -89,11 +96,7 @@ class Fuser:
         """True when the statement needs the nest to have run, or may not run within it or before it."""
         return self.makes(nest, self.reads[stmt].scalars) or any(self.conflict(o, stmt) for o in nest.stmts)
 
-    def touches(self, a: Stmt, b: Stmt) -> bool:
-        """True when `b` reads or writes what `a` writes."""
-        return a.buffer is not None and any(a.buffer.memory is buffer.memory for buffer, _ in self.used(b))
-
-    def used(self, stmt: Stmt) -> list[tuple[Buffer, IndexMap]]:
+    def used(self, stmt: Stmt) -> Uses:
         """Buffers that the statement reads or writes, with the loop positions that index them."""
         return self.reads[stmt].buffers + ([(stmt.buffer, stmt.written)] if stmt.buffer is not None else [])
 
@@ -110,7 +113,8 @@ class Fuser:
         last, earlier = nest.bodies[-1], [s for body in nest.bodies[:-1] for s in body]
         if last[0].signature == stmt.signature and last[0].kind != "scan":
             whole = len(stmt.loops)
-            fits = all(self.common(o, stmt) >= whole and not (o.reduced and self.depends(o, stmt)) for o in last)
+            read = self.reads[stmt].buffers
+            fits = all(self.common(o, stmt) >= whole and not (o.reduced and writes(o, read)) for o in last)
             fits = fits and not (earlier and set(stmt.loops[: nest.shared]) & set(stmt.reduced))
             if fits and all(self.common(o, stmt) >= nest.shared for o in earlier):
                 last.append(stmt)
@@ -142,9 +146,6 @@ class Fuser:
                     limit = min(limit, agreement(writer.written, index) if buffer is writer.buffer else 0)
         return limit
 
-    def depends(self, a: Stmt, b: Stmt) -> bool:
-        return a.buffer is not None and any(a.buffer.memory is buffer.memory for buffer, _ in self.reads[b].buffers)
-
     def conflict(self, a: Stmt, b: Stmt) -> bool:
         """True when one writes memory that the other may touch elsewhere."""
         for x, y in ((a, b), (b, a)):
@@ -173,8 +174,7 @@ class Fuser:
             own = stmt.value if self.storage.of.get(stmt.value) is stmt.buffer else None
         elif stmt.op is not None:
             reads.scalars.update(v for v in stmt.op.operands if not is_tile(v))
-            leaves = [(v, tuple(None if n == 1 else i for n, i in zip(v.shape, index, strict=True)))
-                      for v in pulled_operands(stmt.op)]
+            leaves = read_by(stmt.op, index)
         for v, at in pulled(leaves, lambda v: v in self.storage.of and v is not own):
             if v in self.storage.of and v is not own:
                 reads.buffers.append((self.storage.of[v], at))
@@ -214,6 +214,11 @@ class Fuser:
             return False  # other elements of it are read, from memory
         views = any(b.view_of is stmt.buffer for b in self.storage.buffers)
         return not views and all(r in ops for r in self.plan.readers[v])
+
+
+def writes(stmt: Stmt, used: Uses) -> bool:
+    """True when a statement writes some of the memory that is used."""
+    return stmt.buffer is not None and any(stmt.buffer.memory is buffer.memory for buffer, _ in used)
 
 
 def is_pure(item: Item) -> bool:

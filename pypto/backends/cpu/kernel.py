@@ -6,8 +6,8 @@ Each element of A is broadcast, each row of B is read as whole registers: out of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
 
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
@@ -15,6 +15,8 @@ from pypto.backends.cpu.prefetch import LINE, fetch
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Frame, Writer
 from pypto.ir.types import DType, float32, int1, int32
+
+Slots = dict[tuple[int, int], str]  # where registers of a block are, by row and place in the row
 
 _UNROLL: Final = 4
 _AHEAD: Final = 16  # rows of B that are asked for before they are read
@@ -26,10 +28,11 @@ class Block:
 
     With `words`, so many numbers are multiplied at once; `below` is the row of a panel that has the sums of bytes.
     Without a `panel`, the caller says how far apart the rows of B lie, and `fetch` lines of a later one are asked for.
-    With a panel, `coming` rows of the left side are asked for, that a later block will copy. `across` says that the
-    numbers of A for one step of K are neighbours, and that the pitch is that of A; else rows of A lie `apart` bytes
-    apart, and those of C `down`. Where these are 0, callers give them: of A odd multiples, so that all of its rows are
-    addressed from one pointer, and no register is spilled.
+    With a panel, `coming` rows of the left side are asked for, that a later block will copy. With `parts`, so
+    many products are added up, each with a pitch of A, and the numbers of A for one step of K are neighbours; else rows
+    of A lie `apart` bytes apart, and those of C `down`. Where these are 0, callers give them: of A odd multiples, so
+    that all of its rows are addressed from one pointer, and no register is spilled. A block that `lands` may be stored
+    elsewhere than where it was loaded from.
     """
 
     rows: int
@@ -41,24 +44,40 @@ class Block:
     below: int = 0
     fetch: int = 0
     coming: int = 0
-    across: bool = False
+    parts: int = 0
     apart: int = 0
     down: int = 0
+    lands: bool = False
 
     @property
     def name(self) -> str:
         sizes = self.rows, self.vectors * self.lanes, self.panel, self.words, self.below
-        more = self.fetch, self.coming, self.apart, self.down
-        return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more))) + "_across" * self.across
+        more = self.fetch, self.coming, self.parts, self.apart, self.down, int(self.lands)
+        return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more)))
 
     @property
     def multiples(self) -> list[int]:
-        return [] if self.across or self.apart else list(range(1, self.rows, 2))
+        return [] if self.parts or self.apart else list(range(1, self.rows, 2))
 
     @property
     def result(self) -> DType:
         """Type of the accumulators."""
         return float32 if self.words == 2 else self.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One product of those that a register kernel adds up, by name: pointers, the pitch where it varies, the depth."""
+
+    a: str
+    b: str
+    pitch: str
+    depth: str
+
+
+def fixed(n: Lanes) -> int:
+    """A number that is known now; 0 where it is not."""
+    return 0 if "%" in n.text else int(n.text)
 
 
 def most_rows(target: CpuTarget, vectors: int) -> int:
@@ -76,6 +95,8 @@ def row_blocks(rows: int, most: int) -> list[tuple[int, int]]:
 class KernelEmitter:
     """Emits register kernels as functions, once for each shape."""
 
+    arguments: ClassVar = "ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr %later, i64 %pitch, i64 %depth"
+
     def __init__(self, e: LaneEmitter) -> None:
         self.e = e
         self.w = e.w
@@ -85,8 +106,8 @@ class KernelEmitter:
         if block.name in self.made:
             return
         self.made.add(block.name)
-        args = "ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr %later, i64 %pitch, i64 %down, i64 %depth"
-        args += ", i1 %fresh" + "".join(f", i64 %apart{n}" for n in block.multiples)
+        args = f"{self.arguments}, i64 %down, i1 %fresh" + ", ptr %into, i64 %apart" * block.lands
+        args += "".join(f", i64 %apart{n}" for n in block.multiples)
         with function(self.w, f"internal void @{block.name}({args}) noinline nounwind"):
             kind = llvm_type(block.result, block.lanes)
             cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
@@ -97,55 +118,74 @@ class KernelEmitter:
                 place = self.at(rows[r], v * block.lanes, block)
                 old = Lanes(self.load(kind, place), block.result, block.lanes, self.w.depth)
                 self.w.line(f"store {self.begun(block, old, v).typed}, ptr {slots[r, v]}")
-            whole = self.w.raw(f"and i64 %depth, {-_UNROLL}")
-            downs = [self.w.raw(f"mul i64 %pitch, {r}") for r in range(block.coming)]
-            later = [self.w.raw(f"getelementptr i8, ptr %later, i64 {down}") for down in downs]
-            self.steps(block, slots, "0", whole, _UNROLL, later)
-            self.steps(block, slots, whole, "%depth", 1)
-            for r, v in cells:
-                total = self.w.raw(f"load {kind}, ptr {slots[r, v]}")
-                self.w.line(f"store {kind} {total}, ptr {self.at(rows[r], v * block.lanes, block)}, align 4")
+            self.multiply(block, slots)
+            self.leave(block, slots, rows)
 
-    def steps(self, block: Block, slots: dict[tuple[int, int], str], first: str, last: str, unroll: int,
+    def multiply(self, block: Block, slots: Slots) -> None:
+        self.product(block, slots, Part("%a", "%b", "%pitch", "%depth"))
+
+    def leave(self, block: Block, slots: Slots, rows: Sequence[str]) -> list[Lanes]:
+        """Store the block."""
+        kind = llvm_type(block.result, block.lanes)
+        if block.lands:
+            lands = self.w.raw("icmp ne ptr %into, null")
+            start = self.w.raw(f"select i1 {lands}, ptr %into, ptr %c")
+            down = self.w.raw(f"select i1 {lands}, i64 %apart, i64 {block.down or '%down'}")
+            downs = [self.w.raw(f"mul i64 {down}, {r}") for r in range(block.rows)]
+            rows = [self.w.raw(f"getelementptr i8, ptr {start}, i64 {down}") for down in downs]
+        for (r, v), slot in slots.items():
+            total = self.load(kind, slot, 64)
+            self.w.line(f"store {kind} {total}, ptr {self.at(rows[r], v * block.lanes, block)}, align 4")
+        return []
+
+    def product(self, block: Block, slots: Slots, part: Part) -> None:
+        """Add a product to the block."""
+        whole = self.w.raw(f"and i64 {part.depth}, {-_UNROLL}")
+        downs = [self.w.raw(f"mul i64 {part.pitch}, {r}") for r in range(block.coming)]
+        later = [self.w.raw(f"getelementptr i8, ptr %later, i64 {down}") for down in downs]
+        self.steps(block, slots, part, ("0", whole, _UNROLL), later)
+        self.steps(block, slots, part, (whole, part.depth, 1))
+
+    def steps(self, block: Block, slots: Slots, part: Part, over: tuple[str, str, int],
               later: Sequence[str] = ()) -> None:
+        first, last, unroll = over
         with self.w.loop(first, last, str(unroll)) as k:
-            after = self.w.raw(f"mul i64 {k.text}, %pitch") if block.across else k.text
-            left = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %a, i64 {after}")
-            down = self.w.raw(f"mul i64 {k.text}, {block.panel or '%pitch'}")
-            right = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr %b, i64 {down}")
+            after = self.w.raw(f"mul i64 {k.text}, {part.pitch}") if block.parts else k.text
+            left = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.a}, i64 {after}")
+            down = self.w.raw(f"mul i64 {k.text}, {block.panel or part.pitch}")
+            right = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.b}, i64 {down}")
             for u in range(unroll):
                 for row in later[u::unroll]:
                     line = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {row}, i64 {k.text}")
                     fetch(self.w, line, 2)
-                self.step(block, slots, left, right, u)
+                self.step(block, slots, replace(part, a=left, b=right), u)
 
-    def step(self, block: Block, slots: dict[tuple[int, int], str], left: str, right: str, k: int) -> None:
+    def step(self, block: Block, slots: Slots, part: Part, k: int) -> None:
         """One row of the panel times one column of the block."""
         kind = llvm_type(block.dtype, block.lanes)
-        if not block.panel:
-            right = self.row(block, right, k)
+        right = part.b if block.panel else self.row(block, part.b, k)
         start = k * block.panel
         places = [self.at(right, start + v * block.lanes, block) for v in range(block.vectors)]
         align = self.align(block) if block.panel else block.dtype.itemsize
         row = [Lanes(self.load(kind, p, align), block.dtype, block.lanes, self.w.depth) for p in places]
         for r in range(block.rows):
             align = block.dtype.itemsize // max(1, block.words)
-            element = self.load(llvm_type(block.dtype, 1), self.element(block, left, r, k), align)
+            element = self.load(llvm_type(block.dtype, 1), self.element(block, part, r, k), align)
             factor = self.e.splat(Lanes(element, block.dtype, 1, self.w.depth), block.lanes)
             for v, b in enumerate(row):
                 result = llvm_type(block.result, block.lanes)
                 old = Lanes(self.w.raw(f"load {result}, ptr {slots[r, v]}"), block.result, block.lanes, self.w.depth)
                 self.w.line(f"store {self.join(block, factor, b, old).typed}, ptr {slots[r, v]}")
 
-    def element(self, block: Block, left: str, r: int, k: int) -> str:
+    def element(self, block: Block, part: Part, r: int, k: int) -> str:
         """A number of A, some rows down and some steps on."""
-        if not block.across:
+        if not block.parts:
             times = max(1, r & -r)
             odd = block.apart * (r // times) or f"%apart{r // times}"
             down = self.w.raw(f"mul i64 {odd}, {times}") if r else "0"
-            return self.at(self.w.raw(f"getelementptr i8, ptr {left}, i64 {down}"), k, block)
-        after = self.w.raw(f"mul i64 %pitch, {k}")
-        return self.at(self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {left}, i64 {after}"), r, block)
+            return self.at(self.w.raw(f"getelementptr i8, ptr {part.a}, i64 {down}"), k, block)
+        after = self.w.raw(f"mul i64 {part.pitch}, {k}")
+        return self.at(self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.a}, i64 {after}"), r, block)
 
     def row(self, block: Block, right: str, k: int) -> str:
         """A row of the matrix; one further down is on its way."""

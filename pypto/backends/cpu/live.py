@@ -52,6 +52,8 @@ class Live:
             if ends is None:
                 return None
             found |= ends
+        if any(reaches(end, body[0].sizes[position]) for end in found):
+            return None
         lengths = [self.e.sub(extent, offset) for offset, extent in sorted(found, key=str)]
         return functools.reduce(self.e.maximum, lengths) if lengths else None
 
@@ -146,6 +148,12 @@ class Live:
             assert isinstance(number, int)
             return self.e.const(number, int64)
         return None
+
+
+def reaches(end: End, size: int) -> bool:
+    """Whether constants tell that all elements of a loop exist."""
+    offset, extent = (x.text for x in end)
+    return "%" not in offset + extent and int(extent) - int(offset) >= size
 
 
 def same(e: LaneEmitter, a: Partial, b: Partial) -> Lanes:

@@ -146,8 +146,8 @@ class CellItem:
 
     op: Op
 
-    def stores(self, stmt: Stmt, plan: Any) -> bool:
-        """Whether it can store its result itself, as the statement of a plan would."""
+    def stores(self, stmt: Stmt, plan: Any, last: Op) -> bool:
+        """Whether it can store its result, or that of the `last` op, which it ends, as the statement would."""
         return False
 
     @property

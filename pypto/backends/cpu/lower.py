@@ -153,9 +153,9 @@ class FunctionEmitter:
         shared = any(isinstance(item, CellItem) and item.is_shared for item in walk(self.schedule.items))
         return 0 if shared else self.merged.most
 
-    def slot_at(self, index: int) -> Lanes:
+    def slot_at(self, index: int, dtype: DType = int64) -> Lanes:
         pointer = self.writer.raw(f"getelementptr i64, ptr %args, i64 {index}", 0)
-        return self.writer.instr(f"load i64, ptr {pointer}", int64, 1, 0)
+        return self.writer.instr(f"load {memory_type(dtype)}, ptr {pointer}", dtype, 1, 0)
 
     def argument(self, kind: str, arg: Value, dim: int = 0, dtype: DType = int64) -> Lanes:
         """A slot of the argument block, loaded once at the entry."""
@@ -164,8 +164,7 @@ class FunctionEmitter:
     def slot_of(self, slot: Slot) -> Lanes:
         dtype = slot.dtype
         if slot not in self.slots:
-            pointer = self.writer.raw(f"getelementptr i64, ptr %args, i64 {FIXED_SLOTS + len(self.slots)}", 0)
-            loaded = self.writer.instr(f"load {memory_type(dtype)}, ptr {pointer}", dtype, 1, 0)
+            loaded = self.slot_at(FIXED_SLOTS + len(self.slots), dtype)
             self.slots[slot] = from_memory(self.e, loaded.as_dtype(memory_dtype(dtype)), dtype)
         return self.slots[slot]
 

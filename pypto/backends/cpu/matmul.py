@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from pypto.backends.cpu.loopir import Buffer, CellItem, Stmt
 from pypto.backends.cpu.memory import memory_dtype
-from pypto.backends.cpu.operands import Direct
+from pypto.backends.cpu.operands import Direct, origin
 from pypto.backends.cpu.plan import Plan, may_alias
 from pypto.backends.cpu.pull import is_tile
-from pypto.ir.core import Op
+from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
 
@@ -31,7 +31,8 @@ class Stay:
 class Matmul(CellItem):
     """A dot; `c` is read and written, or only written where it is `fresh`.
 
-    Rows of `a` are copied into `block`, a few at a time, unless that is None. The panels `b` are filled from `source`
+    With `before`, the sum of that product and those before it is what is added to, in the same registers. Rows of `a`
+    are copied into `block`, a few at a time, unless that is None. The panels `b` are filled from `source`
     (`turned`: with its rows as columns), unless that is None. With `words`, so many numbers are multiplied at once.
     """
 
@@ -44,21 +45,59 @@ class Matmul(CellItem):
     turned: bool = False
     fresh: bool = False
     stay: Stay | None = None  # where the panels outlast a program
-    store: Op | None = None  # that it does itself where all of the tile exists
+    before: Matmul | None = None
+    loop: Op | None = None  # at the end of which it does so
+    store: Direct | None = None  # what it stores itself, where all of the tile exists; turned, where all columns do
 
-    def stores(self, stmt: Stmt, plan: Plan) -> bool:
+    def stores(self, stmt: Stmt, plan: Plan, last: Op) -> bool:
         """True for a plain store of whole panels, which writes nothing that is multiplied and needs no checks."""
         if plan.function.attrs.get("checked"):
             return False
-        access, value = Access.of(stmt.does), self.op.results[0]
-        plain = access.value is value and access.mask is None and not is_tile(access.base) and len(value.shape) == 2
-        if not plain or not self.fresh or len(plan.uses[value]) > 1 or value.shape[-1] % self.b.panel:
+        access, loop = Access.of(stmt.does), last if last is not self.op else None
+        value = self.op.results[0] if loop is None else self.summed(loop, plan)
+        assert access.value is not None
+        scalars = (v for v in stmt.does.operands if not is_tile(v))
+        if value is None or (loop is None and not self.chain[0].fresh) or any(v in last.results for v in scalars):
             return False
-        sides = [side for side in (self.a, self.source) if isinstance(side, Direct)]
-        apart = not any(side.turned or may_alias(plan.function, side.load, stmt.does) for side in sides)
-        if apart and constant_of(access.strides[-1]) == 1 and memory_dtype(value.dtype) == self.c.elem:
-            self.store = stmt.does
+        source, dims, way = origin(access.value)
+        plain = source is value and access.mask is None and not is_tile(access.base) and len(value.shape) == 2
+        read = any(len(plan.uses[v]) > 1 for v in (*way, value))
+        if not plain or read or value.shape[-1] % self.b.panel or not {0, 1} <= {*dims}:
+            return False
+        rows, columns = map(dims.index, (1, 0) if self.is_across else (0, 1))
+        sides = [side for item in self.chain for side in (item.a, item.source) if isinstance(side, Direct)]
+        apart = not any(may_alias(plan.function, side.load, stmt.does) for side in sides)
+        if apart and constant_of(access.strides[columns]) == 1 and memory_dtype(value.dtype) == self.c.elem:
+            self.store, self.loop = Direct(stmt.does, rows, columns, self.is_across), loop
         return self.store is not None
+
+    def summed(self, loop: Op, plan: Plan) -> Value | None:
+        """What comes of a loop that does nothing with the sum but adding this product to it."""
+        step = constant_of(loop.operands[2]) if loop.name == "for" else None
+        body, value = loop.regions[0], self.op.results[0]
+        if self.is_across or step is None or step <= 0 or value not in body.terminator.operands:
+            return None
+        n = body.terminator.operands.index(value)
+        arg = body.args[1 + n]
+        alone = self.op.operands[2:] == (arg,) and len(plan.uses[arg]) == 1 and len(plan.uses[value]) == 1
+        return loop.results[n] if alone else None
+
+    @property
+    def chain(self) -> list[Matmul]:
+        """The products that are added up in registers, the first of them first."""
+        return [*(self.before.chain if self.before is not None else ()), self]
+
+    @property
+    def is_across(self) -> bool:
+        """True where the left side is read column by column."""
+        return isinstance(self.a, Direct) and self.a.turned
+
+    def follows(self, other: Matmul, plan: Plan) -> bool:
+        """True for a product that is added to the other's, alone, in the same way, with panels that stay."""
+        value = other.op.results[0]
+        alike = self.is_across and other.is_across and self.stay is not None and other.stay is not None
+        added = self.c is other.c and self.op.operands[2:] == (value,) and plan.uses[value] == [self.op]
+        return alike and added
 
     @property
     def is_shared(self) -> bool:
@@ -69,7 +108,8 @@ class Matmul(CellItem):
         block = f" by b{self.block.id}" if self.block is not None else ""
         source = f" from {side(self.source)}{' turned' * self.turned}" if self.source is not None else ""
         into = f"->{' fresh' * self.fresh} b{self.c.id}"
-        return f"matmul{words} {side(self.a)}{block}, b{self.b.id}{source} {into}"
+        before = f"{self.before} + " if self.before is not None else ""
+        return f"{before}matmul{words} {side(self.a)}{block}, b{self.b.id}{source} {into}"
 
 
 def side(operand: Buffer | Direct) -> str:

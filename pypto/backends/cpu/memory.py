@@ -64,10 +64,7 @@ class MemoryEmitter:
     def pointer(self, base: Lanes, offset: Lanes, elem: DType | PtrType) -> tuple[str, int]:
         """Pointer text to an element, and the frame from which on it is known."""
         level = max(base.level, self.w.base)
-        memo = self.w.frames[level].memo
-        if ("ptr", base.text) not in memo:
-            memo["ptr", base.text] = Lanes(self.w.raw(f"inttoptr i64 {base.text} to ptr", level), int64, 1, level)
-        text = memo["ptr", base.text].text
+        text = self.w.raw(f"inttoptr i64 {base.text} to ptr", level)
         if offset.text == "0":
             return text, level
         level = max(level, offset.level)

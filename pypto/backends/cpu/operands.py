@@ -39,6 +39,12 @@ def words_of(op: Op, target: CpuTarget) -> int:
     return per if per > 1 and depth >= 16 and depth % per == 0 else 0  # less is not worth the packing
 
 
+def panel_width(v: Value, target: CpuTarget) -> int:
+    """Columns of the panels of a dot's right side."""
+    lanes = target.vector_bytes // dot_dtype(v.dtype).itemsize
+    return lanes * (2 if v.shape[-1] > lanes else 1)
+
+
 def is_streamed(dot: Op, target: CpuTarget) -> bool:
     """True when so few rows are multiplied, number by number, that B is read row by row."""
     (a, b), (*stack, rows, _) = dot.operands[:2], dot.results[0].shape
@@ -88,19 +94,17 @@ class Matrix:
     dtype: DType
 
 
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where a result goes, if it is `done` there; of a loop, at its `last` step."""
+
+    place: Matrix
+    done: Lanes
+
+
 def direct_of(v: Value) -> tuple[Direct, tuple[Value, ...]] | None:
     """The matrix behind a dot's operand, with the values on the way to it; None where a dot cannot read it itself."""
-    dims: list[int | None] = list(range(len(v.shape)))
-    way = [v]
-    while v.op is not None and v.op.name in ("reshape", "permute"):
-        op, v = v.op, v.op.operands[0]
-        way.append(v)
-        if op.name == "permute":
-            dims = [None if d is None else op.attrs["dims"][d] for d in dims]
-        elif plain_reshape(op):
-            dims = [matching(v.shape, op.results[0].shape, d) for d in dims]
-        else:
-            return None
+    v, dims, way = origin(v)
     if v.op is None or v.op.name != "tile_load" or len(dims) != 2:
         return None
     access = Access.of(v.op)
@@ -109,8 +113,22 @@ def direct_of(v: Value) -> tuple[Direct, tuple[Value, ...]] | None:
     down, along = dims
     for rows, columns, turned in ((down, along, False), (along, down, True)):
         if columns is not None and constant_of(access.strides[columns]) == 1:
-            return Direct(v.op, rows, columns, turned), tuple(way)
+            return Direct(v.op, rows, columns, turned), (*way, v)
     return None
+
+
+def origin(v: Value) -> tuple[Value, list[int | None], list[Value]]:
+    """The value whose numbers another one has in other places; which of its dimensions are where; what lies between."""
+    dims: list[int | None] = list(range(len(v.shape)))
+    way: list[Value] = []
+    while v.op is not None and (v.op.name == "permute" or (v.op.name == "reshape" and plain_reshape(v.op))):
+        way.append(v)
+        op, v = v.op, v.op.operands[0]
+        if op.name == "permute":
+            dims = [None if d is None else op.attrs["dims"][d] for d in dims]
+        else:
+            dims = [matching(v.shape, op.results[0].shape, d) for d in dims]
+    return v, dims, way
 
 
 def matching(shape: tuple[int, ...], other: tuple[int, ...], d: int | None) -> int | None:
@@ -144,10 +162,10 @@ def is_common(function: Function, side: Direct) -> bool:
 def reads_columns(function: Function, dot: Op, target: CpuTarget) -> bool:
     """True when a dot reads its left side column by column, where it lies."""
     left, right = direct_of(dot.operands[0]), direct_of(dot.operands[1])
-    if left is None or right is None or not left[0].turned or not is_narrow(dot, target):
+    if left is None or not left[0].turned or not is_narrow(dot, target):
         return False
     rows, depth = dot.operands[0].shape[-2:]
-    return rows > FEW and depth <= DEEP and is_common(function, right[0])
+    return rows > FEW and depth <= DEEP and (right is None or is_common(function, right[0]))
 
 
 def read_by_dot(plan: Plan, dot: Op, target: CpuTarget) -> Iterator[Value]:

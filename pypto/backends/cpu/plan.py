@@ -17,6 +17,7 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import ROWS, TABLE
+from pypto.passes.pattern import root
 
 REDUCTIONS = (*(row.name for row in ROWS if "reduction" in row.traits), "argmax", "argmin")
 SCANS = tuple(row.name for row in ROWS if "scan" in row.traits)
@@ -134,20 +135,16 @@ def decide(plan: Plan, op: Op, v: Value, cost: int) -> None:
     pulled = [u.results[0] for u in plan.uses[v] if u.results and u.results[0] in plan.height]
     plan.height[v] = 1 + max((plan.height[r] for r in pulled if r not in plan.kept), default=0)
     long = plan.height[v] % _LONGEST_CHAIN == 0
-    whole = v not in plan.direct and is_needed_whole(plan, v)
+    whole = v not in plan.direct and any(needs_whole(user, v) for user in plan.uses[v])
     if dear or long or whole or not can_pull(op) or is_changed(plan, op, v):
         plan.kept.add(v)
 
 
-def is_needed_whole(plan: Plan, v: Value) -> bool:
+def needs_whole(user: Op, v: Value) -> bool:
     """True for a dot's left side and accumulator, and for what is read in another order than it is made in.
 
     The right side of a dot is computed straight into its panels.
     """
-    return any(needs_whole(user, v) for user in plan.uses[v])
-
-
-def needs_whole(user: Op, v: Value) -> bool:
     if user.name in (*PICKS, "dot") and v is user.operands[0]:
         return True
     if user.name == "reshape":
@@ -193,22 +190,9 @@ def is_straight(plan: Plan, v: Value) -> bool:
     return True
 
 
-def root(v: Value) -> Value | None:
-    """The array argument behind a pointer, or None when it cannot be told."""
-    while v.op is not None:
-        if v.op.name == "array_ptr":
-            return v.op.operands[0]
-        if v.op.name not in ("addptr", "broadcast_to", "reshape", "permute", "ptr_cast"):
-            return None
-        v = v.op.operands[0]
-    return None
-
-
 def may_alias(function: Function, a: Op, b: Op) -> bool:
     x, y = root(a.operands[0]), root(b.operands[0])
-    if x is None or y is None:
-        return True
-    return x is y or not function.attrs.get("noalias", False)
+    return x is y or None in (x, y) or not function.attrs.get("noalias", False)
 
 
 def same_place(load: Op, store: Op) -> bool:

@@ -28,9 +28,9 @@ ROOM: Final = 20 << 10  # bytes that a program may keep and ask for in a first l
 Terms = list[tuple[Value | None, int]]  # a sum of scalars (None is 1), each times a number
 
 
-def fetch(w: Writer, line: str, near: int) -> None:
+def fetch(w: Writer, line: str, near: int, writes: bool = False) -> None:
     """Have a cache line fetched to a level, whether it exists or not."""
-    w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", "0"), ("i32", str(near)), ("i32", "1")))
+    w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", str(int(writes))), ("i32", str(near)), ("i32", "1")))
 
 
 def slope(v: Value) -> Terms | None:

@@ -10,7 +10,7 @@ from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, CellItem
 from pypto.backends.cpu.lower import FunctionEmitter
 from pypto.backends.cpu.matmul import Matmul, Stay
-from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, is_streamed, words_of
+from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, is_streamed, panel_width, words_of
 from pypto.backends.cpu.orient import oriented
 from pypto.backends.cpu.plan import Plan
 from pypto.backends.cpu.restep import restep
@@ -19,6 +19,7 @@ from pypto.backends.cpu.sharing import stay
 from pypto.backends.cpu.storage import Storage, item_bytes, padded
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import walk
+from pypto.backends.cpu.turning import turned_loops
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int32, int64
@@ -37,7 +38,8 @@ def legalize(function: Function, target: CpuTarget) -> Function:
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         return widened(rewriter, op) if op.name == "dot" and not words_of(op, target) else None
 
-    return rewrite(restep(oriented(accumulated(function), target), target), rule, OpBuilder)
+    turned = turned_loops(accumulated(function), target)
+    return rewrite(restep(oriented(turned, target), target), rule, OpBuilder)
 
 
 def widened(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
@@ -57,14 +59,21 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
         fuser.add(scheduler.compute(op.operands[2], c, position))
     left = direct(plan, a) or storage.of[a]
     block = None
-    source, turned, panels = right(b, per, scheduler, fuser, position)
+    source, turned, panels = right(op, b, per, scheduler, fuser)
     if isinstance(left, Direct) or per == 4:  # of bytes, the signs are flipped on the way
         shape = storage.target.registers, a.shape[-1]
         if isinstance(left, Direct) and left.turned:
             shape = a.shape[-1], storage.lanes(a.tile.elem)
         block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
-    fuser.barrier(Matmul(op, left, panels, c, per, block, source, turned, fresh,
-        keep(plan, op, source, panels, storage.target)))
+    stays = keep(plan, op, source, panels, storage.target)
+    item, before = Matmul(op, left, panels, c, per, block, source, turned, fresh, stays), fuser.last()
+    if isinstance(before, Matmul) and item.follows(before, plan):
+        fuser.items.remove(before)
+        item.before = before
+        for x in before.chain:
+            if x.block is not None:
+                x.block.end = position
+    fuser.barrier(item)
 
 
 def keep(plan: Plan, op: Op, source: Buffer | Direct | None, panels: Buffer, target: CpuTarget) -> Stay | None:
@@ -84,20 +93,27 @@ def direct(plan: Plan, v: Value) -> Direct | None:
     return found[0] if found is not None and plan.kept.isdisjoint(found[1]) else None
 
 
-def right(b: Value, per: int, scheduler: Scheduler, fuser: Fuser,
-          position: int) -> tuple[Buffer | Direct | None, bool, Buffer]:
+def right(op: Op, b: Value, per: int, scheduler: Scheduler,
+          fuser: Fuser) -> tuple[Buffer | Direct | None, bool, Buffer]:
     """What the panels of the right operand are filled from, whether its rows are their columns, and the panels."""
-    storage = scheduler.storage
+    storage, plan, position = scheduler.storage, scheduler.plan, scheduler.plan.position[op]
     filled = panels(storage, b, per, position)
-    read = direct(scheduler.plan, b)
+    read = direct(plan, b)
     if read is not None:
         return read, read.turned, filled
+    loop = next((loop for loop in plan.loops[op] if loop not in plan.enclosing(b)), None)
+    if loop is not None and not per:  # the same in every step
+        filled.start, filled.end = plan.position[loop], plan.end[loop]
+        scheduler.before[loop].add(scheduler.compute(b, filled, plan.position[loop]))
+        return None, False, filled
     if is_transposed(b) and b.op is not None and (per or is_held_as_is(b)):
         source = storage.of[b.op.operands[0]]
         if not source.dense and source.view_of is None:
             return source, True, filled
     if not per:
-        fuser.add(scheduler.compute(b, filled, position))
+        stmt = scheduler.compute(b, filled, position)
+        stmt.source = storage.of.get(b)
+        fuser.add(stmt)
         return None, False, filled
     source = storage.new(b.tile.elem, b.shape, position, position, whole_rows=True, compact=True)
     fuser.add(scheduler.compute(b, source, position))
@@ -108,9 +124,8 @@ def panels(storage: Storage, b: Value, per: int, position: int) -> Buffer:
     """Memory for the right operand; below the words of bytes stands what the signs of the left one add."""
     *stack, rows, columns = b.shape
     lanes = storage.lanes(dot_dtype(b.dtype))
-    width = lanes * (2 if columns > lanes else 1)
     elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
-    filled = storage.new(elem, (*stack, words, columns), position, position, width)
+    filled = storage.new(elem, (*stack, words, columns), position, position, panel_width(b, storage.target))
     filled.sizes[-2] = padded(words, lanes) + (per == 4)
     return filled
 
@@ -137,7 +152,7 @@ class Products:
     def begin(self, program: Lanes, ids: Sequence[Lanes], grid: Sequence[Lanes]) -> None:
         """Panels that stay are there from the second program of a row of the grid on."""
         e, dots, known = self.function.e, self.dots, self.function.outliner.known
-        items = [item for item in walk(self.function.schedule.items) if isinstance(item, Matmul)]
+        items = [x for item in walk(self.function.schedule.items) if isinstance(item, Matmul) for x in item.chain]
         dots.several = e.cmp("gt", grid[0], e.const(1, int64))
         begins = e.cmp("eq", program, Lanes("%first", int64, 1, 0))
         dots.begin(items, begins, e.or_(e.cmp("eq", ids[0], e.const(0, int64)), begins))

@@ -48,9 +48,7 @@ def operand_map(op: Op, operand: Value, index: IndexMap) -> IndexMap:
         kept = iter([i for i, n in zip(index, op.results[0].shape, strict=True) if n > 1])
         return tuple(next(kept) if n > 1 else None for n in operand.shape)
     if op.name == "permute":
-        dims = op.attrs["dims"]
-        assert isinstance(dims, tuple)
-        placed = dict(zip(dims, index, strict=True))
+        placed = dict(zip(op.attrs["dims"], index, strict=True))
         return tuple(placed[d] for d in range(len(index)))
     return tuple(None if n == 1 else i for n, i in zip(operand.shape, index, strict=True))
 
@@ -63,6 +61,12 @@ def pulled_operands(op: Op) -> tuple[Value, ...]:
     return tuple(v for v in op.operands if is_tile(v))
 
 
+def read_by(op: Op, index: IndexMap | None = None) -> list[Leaf]:
+    """What an op reads per element, at the maps that follow from that of its result, or of each of its elements."""
+    own = tuple(range(len(op.results[0].shape))) if index is None else index
+    return [(v, operand_map(op, v, own)) for v in pulled_operands(op)]
+
+
 def pulled(leaves: list[Leaf], stop: Callable[[Value], bool]) -> Iterator[Leaf]:
     """Values at index maps, and all that computing them reads, once each, down to where `stop` holds."""
     work, seen = leaves[::-1], set[Leaf]()
@@ -73,4 +77,4 @@ def pulled(leaves: list[Leaf], stop: Callable[[Value], bool]) -> Iterator[Leaf]:
         seen.add(leaf)
         yield leaf
         if v.op is not None and not stop(v):
-            work += [(x, operand_map(v.op, x, index)) for x in reversed(pulled_operands(v.op))]
+            work += reversed(read_by(v.op, index))

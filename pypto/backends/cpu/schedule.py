@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from pypto.backends.cpu.cells import CELLS, ONE_BY_ONE
 from pypto.backends.cpu.fuse import Fuser
 from pypto.backends.cpu.loopir import Buffer, Control, Item, Nest, Schedule, Stmt
 from pypto.backends.cpu.plan import REDUCTIONS, SCANS, Plan, make_plan
-from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map, pulled, pulled_operands
+from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, pulled, read_by
 from pypto.backends.cpu.storage import Storage, is_view, make_storage, maps_to, place
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
@@ -34,6 +33,7 @@ class Scheduler:
 
     plan: Plan
     storage: Storage
+    before: dict[Op, Fuser] = field(default_factory=dict)  # what takes statements that come before a loop
 
     def region(self, region: Region, targets: list[tuple[Value, Buffer | None]] | None = None) -> list[Item]:
         """Items of a region; `targets` pair what it yields with the buffers that take it."""
@@ -80,11 +80,10 @@ class Scheduler:
         fuser.barrier(Nest([[stmt]], 0))
 
     def reduction(self, op: Op) -> Stmt:
-        axes: Any = op.attrs["axes"]
         kind, buffer = "arg" if op.name.startswith("arg") else "reduce", self.storage.of.get(op.results[0])
         shape = op.operands[0].shape
         lanes = self.orientation(op, shape)
-        return nest_stmt(kind, op, None, shape, self.plan.position[op], buffer, axes, lanes)
+        return nest_stmt(kind, op, None, shape, self.plan.position[op], buffer, op.attrs["axes"], lanes)
 
     def orientation(self, op: Op, shape: tuple[int, ...]) -> int:
         """Dimension for the lanes: that in which a store's elements are neighbours, or most of what is read."""
@@ -93,8 +92,7 @@ class Scheduler:
         if op.name == "tile_store":
             found.update(d for d, s in enumerate(Access.of(op).strides) if constant_of(s) == 1 and shape[d] > 1)
         if not found:
-            identity = tuple(range(len(shape)))
-            sources = [(v, operand_map(op, v, identity)) for v in pulled_operands(op)]
+            sources = read_by(op, tuple(range(len(shape))))
             found.update(d for v, index in pulled(sources, self.is_read) for d in self.neighbours(v, index))
         best = max(range(len(shape)), key=lambda d: found[d], default=usual)
         return best if found[best] > found[usual] and shape[best] >= min(_ENOUGH, shape[usual]) else usual
@@ -113,9 +111,8 @@ class Scheduler:
         return [p for p, s, n in zip(index, strides, v.shape, strict=True) if constant_of(s) == 1 and n > 1]
 
     def scan(self, op: Op) -> Stmt:
-        axis: Any = op.attrs["axis"]
-        buffer, position = self.storage.of[op.results[0]], self.plan.position[op]
-        stmt = nest_stmt("scan", op, None, op.operands[0].shape, position, buffer, (axis,))
+        axis, buffer = op.attrs["axis"], self.storage.of[op.results[0]]
+        stmt = nest_stmt("scan", op, None, op.operands[0].shape, self.plan.position[op], buffer, (axis,))
         stmt.reduced = (axis,)
         if op.attrs["reverse"] or axis != stmt.lanes:
             kept = [d for d in stmt.loops if d != axis]
@@ -123,7 +120,7 @@ class Scheduler:
         return stmt
 
     def control(self, op: Op, fuser: Fuser) -> None:
-        results = [self.storage.of.get(v) for v in op.results]
+        results, self.before[op] = [self.storage.of.get(v) for v in op.results], fuser
         if op.name == "if":
             regions = [self.region(r, list(zip(r.terminator.operands, results, strict=True))) for r in op.regions]
             fuser.barrier(Control(op, regions))

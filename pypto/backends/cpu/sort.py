@@ -4,8 +4,9 @@ A row is padded to a power of two with the greatest key, and seen as a matrix wh
 registers. First all columns are sorted at once, which takes minima and maxima of registers and nothing else: short runs
 by Batcher's network, longer ones out of two, where the first step exchanges each key with its mirror image, so that all
 runs go upwards, and the others exchange it with the one at half the distance of the step before. Then two, four, …
-columns are merged into one run; of that only the first steps go from one lane to another. At last the matrix is
-transposed in place.
+columns are merged into one run; of that only the first steps go from one lane to another: the very first one between
+mirror images, each other one when shuffles have made two registers of lanes that differ in a bit. At last the matrix is
+transposed in place by such shuffles.
 
 Each sweep over the row does several steps on a group of registers, whose numbers differ in a few bits. So that the last
 one can work in place, the low bits of a register's number are the high bits of its place in memory.
@@ -60,16 +61,10 @@ class SortEmitter:
     function: FunctionEmitter
     made: set[str] = field(default_factory=set)
     dtype: DType = int64  # of the keys at hand
+    lanes: int = 0  # of a register of them
     bits: int = 0  # of the numbers of a row's registers
-
-    @property
-    def lanes(self) -> int:
-        return self.e.target.vector_bytes // self.dtype.itemsize
-
-    @property
-    def turned(self) -> int:
-        """How many bits of a register's number become bits of a lane's."""
-        return min(self.bits, log2(self.lanes))
+    turned: int = 0  # so many of those become bits of a lane's number
+    order: list[int] = field(default_factory=list)  # where bits of a lane's number are, then those of a register's
 
     def __post_init__(self) -> None:
         self.e = self.function.e
@@ -79,66 +74,63 @@ class SortEmitter:
 
     def emit(self, item: CellItem) -> None:
         """Pad and sort every row of a buffer."""
-        assert isinstance(item, Sort)
+        assert isinstance(item, Sort) and isinstance(item.buffer.elem, DType)
         w, buffer, base = self.e.w, item.buffer, self.function.base(item.buffer)
-        assert isinstance(buffer.elem, DType)
-        size, self.dtype = buffer.pitch, buffer.elem
+        size, self.dtype = buffer.pitch, item.buffer.elem
+        self.lanes = self.e.target.vector_bytes // self.dtype.itemsize
         self.bits = log2(size // self.lanes)
+        self.turned = min(self.bits, log2(self.lanes))
         name = f"sort_{self.dtype}_{size}"
         if name not in self.made:
             self.made.add(name)
             with function(w, f"internal void @{name}(ptr noalias %row) noinline nounwind"):
                 self.network(4 if self.e.target.registers > 16 else 3)
-        rows = buffer.elements // size
-        with w.loop("0", str(rows), "1") as i:
+        with w.loop("0", str(buffer.elements // size), "1") as i:
             start = self.e.add(base, self.e.mul(i, self.e.const(size * self.dtype.itemsize, int64)))
             row = w.raw(f"inttoptr i64 {start.text} to ptr")
-            if size > buffer.shape[-1]:
-                with w.loop(str(buffer.shape[-1]), str(size), "1") as k:
-                    place = w.raw(f"getelementptr i{self.dtype.bits}, ptr {row}, i64 {k.text}")
-                    w.line(f"store i{self.dtype.bits} {self.dtype.integer_range[1]}, ptr {place}")
+            with w.loop(str(buffer.shape[-1]), str(size), "1") as k:
+                place = w.raw(f"getelementptr i{self.dtype.bits}, ptr {row}, i64 {k.text}")
+                w.line(f"store i{self.dtype.bits} {self.dtype.integer_range[1]}, ptr {place}")
             w.line(f"call void @{name}(ptr {row})")
 
     def network(self, most: int) -> None:
-        """All sweeps; a group has 2 to the power of `most` registers."""
-        short = min(most, self.bits)
+        """All sweeps; a group has 2 to the power of `most` registers, in the first one twice as many."""
+        short, runs = min(most + 1, self.bits), log2(self.lanes)
         self.sweep(range(short), partial(self.exchanged, batcher(1 << short)))
         for length in range(short + 1, self.bits + 1):
             first = range(length - most + 1, length)
             self.sweep(first, partial(self.exchanged, mirrored(1 << most)), True)
             self.halve(first.start, most)
-        for run in range(1, log2(self.lanes) + 1):
+        self.order = list(range(runs + max(1, self.turned)))
+        for run in range(1, runs + 1):
             first = range(self.bits - most + 1 if self.bits > most else 0, self.bits)
             self.sweep(first, partial(self.met, run, len(first)), True)
-            self.halve(first.start, most)
-        self.sweep(range(self.turned), self.transposed)
+            self.halve(first.start, most, run == runs)
 
-    def halve(self, stop: int, most: int) -> None:
-        """The steps at distances below 2 to the power of `stop`."""
-        for end in range(stop, 0, -most):
-            bits = range(max(0, end - most), end)
-            self.sweep(bits, partial(self.exchanged, halvings(1 << len(bits), len(bits))))
+    def halve(self, stop: int, most: int, last: bool = False) -> None:
+        """The steps at distances below 2 to the power of `stop`; with the last ones of all, the row is transposed."""
+        while stop > 0:
+            start = (stop - 1) // most * most
+            self.sweep(range(start, start + most), partial(self.halved, stop - start, last and start == 0))
+            stop = start
 
     # --- a sweep over the row --------------------------------------------------------------------------------------
 
     def sweep(self, bits: range, work: Work, mirror: bool = False) -> None:
         """Work on all groups of registers whose numbers differ in some bits, mirror images by groups in pairs."""
-        e, kind, pairs = self.e, llvm_type(self.dtype, self.lanes), mirror and bits.start > 0
+        e, kind, unit, pairs = self.e, llvm_type(self.dtype, self.lanes), self.dtype.itemsize, mirror and bits.start > 0
         with ExitStack() as loops:
             high, low = self.loops(range(bits.stop, self.bits), loops), self.loops(range(bits.start - pairs), loops)
             starts = [e.add(high, low)]
             if pairs:
                 starts.append(e.sub(e.add(high, e.const(self.place(range(bits.start), -1), int64)), low))
-            places = []
-            for start in starts:
-                base = e.w.raw(f"getelementptr {kind}, ptr %row, i64 {start.text}")
-                for number in range(1 << len(bits)):
-                    places.append(e.w.raw(f"getelementptr {kind}, ptr {base}, i64 {self.place(bits, number)}"))
-            align = f"align {self.dtype.itemsize}"
-            loaded = [e.w.raw(f"load {kind}, ptr {place}, {align}") for place in places]
-            keys = work([Lanes(text, self.dtype, self.lanes, e.w.depth) for text in loaded])
+            texts = [e.w.raw(f"getelementptr {kind}, ptr %row, i64 {start.text}") for start in starts]
+            steps = [f"i64 {self.place(bits, number)}" for number in range(1 << len(bits))]
+            places = [e.w.raw(f"getelementptr {kind}, ptr {text}, {step}") for text in texts for step in steps]
+            loads = [f"load {kind}, ptr {place}, align {unit}" for place in places]
+            keys = work([e.w.instr(load, self.dtype, self.lanes, e.w.depth) for load in loads])
             for key, place in zip(keys, places, strict=True):
-                e.w.line(f"store {key.typed}, ptr {place}, {align}")
+                e.w.line(f"store {key.typed}, ptr {place}, align {unit}")
 
     def place(self, bits: range, number: int) -> int:
         """Where a register lies whose number has those bits of another number, of which the lowest is bit 0."""
@@ -160,42 +152,65 @@ class SortEmitter:
         """Bring pairs of registers in order, lane by lane."""
         found = list(keys)
         for i, j in pairs:
-            found[i], found[j] = self.least(found[i], found[j]), self.most(found[i], found[j])
+            found[i], found[j] = self.ordered(found[i], found[j])
         return found
 
+    def ordered(self, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+        return self.e.intrinsic("smin", self.dtype, a, b), self.e.intrinsic("smax", self.dtype, a, b)
+
+    def halved(self, count: int, last: bool, keys: Sequence[Lanes]) -> list[Lanes]:
+        """So many steps of a merge between registers of a group."""
+        found = self.exchanged(halvings(len(keys), count), keys)
+        return self.transposed(found) if last else found
+
     def met(self, run: int, count: int, keys: Sequence[Lanes]) -> list[Lanes]:
-        """The first steps that merge two runs of 2^run / 2 lanes each: from lane to lane, then `count` others."""
-        found = [self.across(a, b, (1 << run) - 1, 1 << run - 1) for a, b in zip(keys, keys[::-1], strict=True)]
-        for distance in (1 << k for k in reversed(range(run - 1))):
-            found = [self.across(key, key, distance, distance) for key in found]
-        return self.exchanged(halvings(len(keys), count), found)
+        """The first steps that merge two runs of 2^run / 2 lanes each: from lane to lane, then `count` others.
 
-    def across(self, key: Lanes, other: Lanes, flip: int, bit: int) -> Lanes:
-        """The lesser of lanes whose numbers differ by `flip`, or the greater in those lanes whose number has `bit`."""
-        e, lanes = self.e, range(self.lanes)
-        other = e.shuffle(other, other, [lane ^ flip for lane in lanes])
-        upper = e.mask([bool(lane & bit) for lane in lanes])
-        return e.select(upper, self.most(key, other), self.least(key, other))
+        In the first one lanes meet their mirror images. For each other one, the bit in which their numbers differ
+        changes places with the lowest one of the registers' numbers, which comes back at the end.
+        """
+        flip, order = sum(1 << place for place, bit in enumerate(self.order) if bit < run), self.order
+        found = [self.across(a, b, flip, order.index(run - 1)) for a, b in zip(keys, keys[::-1], strict=True)]
+        for bit in reversed(range(run - 1)):
+            if self.bits:
+                found = self.exchanged(halvings(len(keys), 1), self.drawn(found, 0, order.index(bit)))
+            else:
+                found = [self.across(found[0], found[0], 1 << bit, bit)]
+        if run > 1 and self.bits:
+            found = self.drawn(found, 0, order.index(log2(self.lanes)))
+        return self.halved(count, 1 << run == self.lanes and count == self.bits, found)
 
-    def least(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.e.intrinsic("smin", self.dtype, a, b)
+    def across(self, key: Lanes, other: Lanes, flip: int, place: int) -> Lanes:
+        """The lesser of lanes whose numbers differ by `flip`, or the greater in those that have the bit at a place."""
+        low, high = self.ordered(key, self.e.shuffle(other, other, [lane ^ flip for lane in range(self.lanes)]))
+        return self.e.select(self.e.mask([bool(lane >> place & 1) for lane in range(self.lanes)]), high, low)
 
-    def most(self, a: Lanes, b: Lanes) -> Lanes:
-        return self.e.intrinsic("smax", self.dtype, a, b)
+    def drawn(self, keys: Sequence[Lanes], k: int, place: int) -> list[Lanes]:
+        """Bit k of the registers' numbers goes to the lanes', of which the one at a place comes for it.
 
-    def transposed(self, keys: Sequence[Lanes]) -> list[Lanes]:
-        """Each bit of the registers' numbers changes places with one of the lanes', whose others move up."""
-        found, lanes, rest = list(keys), range(self.lanes), log2(self.lanes) - self.turned
-        for i, j in halvings(len(keys), self.turned):
-            bit = (j - i) << rest
-            low = [lane if not lane & bit else self.lanes + lane - bit for lane in lanes]
-            high = [lane + bit if not lane & bit else self.lanes + lane for lane in lanes]
-            a, b = found[i], found[j]
-            found[i], found[j] = self.e.shuffle(a, b, low), self.e.shuffle(a, b, high)
-        if not 0 < rest < log2(self.lanes):
-            return found
-        picks = [(lane % len(keys) << rest) + lane // len(keys) for lane in lanes]
-        return [self.e.shuffle(key, key, picks) for key in found]
+        One instruction for each register does that when it takes every other part of two registers: of their units of
+        128 bits, or whole ones. Bits above that place move down, and the one that comes is the highest there.
+        """
+        found, n, order = list(keys), log2(self.lanes), self.order
+        stop = next(end for end in (log2(16 // self.dtype.itemsize), n) if end > place)
+        places = [*range(place), *range(place + 1, stop), n, *range(stop, n)]
+        order[:n], order[n + k] = [order[p + k * (p == n)] for p in places], order[place]
+        for i, j in ((i, i + (1 << k)) for i in range(len(keys)) if not i >> k & 1):
+            for to, bit in (i, 0), (j, 1 << place):
+                found[to] = self.e.shuffle(keys[i], keys[j], [pick + bit for pick in self.picks(places)])
+        return found
+
+    def picks(self, places: list[int]) -> list[int]:
+        """The lanes whose numbers have the bits of 0, 1, 2, … at these places."""
+        return [sum((lane >> j & 1) << place for j, place in enumerate(places)) for lane in range(self.lanes)]
+
+    def transposed(self, keys: list[Lanes]) -> list[Lanes]:
+        """The lowest bits of the registers' numbers change places with the highest of the lanes', others move up."""
+        rest, n = log2(self.lanes) - self.turned, log2(self.lanes)
+        for k in range(self.turned):
+            keys = self.drawn(keys, k, self.order.index(k + rest))
+        places = [self.order.index(bit) for bit in (*range(n, n + self.turned), *range(rest))]
+        return [self.e.shuffle(key, key, self.picks(places)) for key in keys]
 
 
 emitter = SortEmitter
@@ -220,12 +235,8 @@ def mirrored(count: int) -> Pairs:
 
 def batcher(count: int) -> Pairs:
     """Pairs that sort a power of two of numbers: the odd-even merge sort of Batcher (1968)."""
-    runs = [1 << k for k in range(log2(count))]
+    steps = [(1 << run, 1 << step) for run in range(log2(count)) for step in reversed(range(run + 1))]
     return [
-        (i, i + distance)
-        for run in runs
-        for distance in (d for d in reversed(runs) if d <= run)
-        for block in range(distance % run, count - distance, 2 * distance)
-        for i in range(block, min(block + distance, count - distance))
-        if i // (2 * run) == (i + distance) // (2 * run)
+        (i, i + far) for run, far in steps for i in range(far % run, count - far)
+        if (i - far % run) // far % 2 == 0 and i // (2 * run) == (i + far) // (2 * run)
     ]

@@ -9,7 +9,7 @@ from typing import Final
 from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.operands import is_joined
 from pypto.backends.cpu.plan import Plan
-from pypto.backends.cpu.pull import IndexMap, can_pull, operand_map, plain_reshape, pulled, pulled_operands
+from pypto.backends.cpu.pull import IndexMap, can_pull, plain_reshape, pulled, read_by
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import DType, PtrType
@@ -108,16 +108,11 @@ def add_view(storage: Storage, v: Value) -> None:
     """A reshape that regroups elements: the source's memory, packed without padding, under another shape."""
     assert v.op is not None
     source = storage.of[v.op.operands[0]].memory
-    make_dense(source)
     view = Buffer(len(storage.buffers), source.elem, v.shape, [], view_of=source, start=source.start, end=source.end)
-    make_dense(view)
+    for buffer in (source, view):
+        buffer.dense, buffer.sizes = True, list(buffer.shape)
     storage.buffers.append(view)
     storage.of[v] = view
-
-
-def make_dense(buffer: Buffer) -> None:
-    buffer.dense = True
-    buffer.sizes = list(buffer.shape)
 
 
 def preferences(region: Region) -> list[tuple[Value, Value]]:
@@ -182,9 +177,7 @@ def in_place(plan: Plan, op: Op, old: Value) -> bool:
 
 def maps_to(plan: Plan, op: Op, leaf: Value) -> list[IndexMap]:
     """Index maps with which computing `op` reads `leaf`."""
-    identity = tuple(range(len(op.results[0].shape)))
-    operands = [(v, operand_map(op, v, identity)) for v in pulled_operands(op)]
-    return [index for v, index in pulled(operands, lambda v: v in plan.kept or v is leaf) if v is leaf]
+    return [index for v, index in pulled(read_by(op), lambda v: v in plan.kept or v is leaf) if v is leaf]
 
 
 def place(buffers: list[Buffer]) -> int:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.memory import STREAM_ALIGN, all_of, memory_dtype
-from pypto.backends.cpu.plan import root
 from pypto.backends.cpu.prefetch import LINE, slope
 from pypto.backends.cpu.pull import is_tile
 from pypto.ir.core import Function, Value
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
-from pypto.passes.pattern import constant_of
+from pypto.passes.pattern import constant_of, root
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.access import AccessEmitter

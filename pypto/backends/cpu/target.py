@@ -64,9 +64,10 @@ def plain_target(level: str | None) -> CpuTarget:
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()
-    present = {name for name, on in llvm.get_host_cpu_features().items() if on}
+    features = llvm.get_host_cpu_features()
+    present = {name for name, on in features.items() if on}
     if level in (None, "", "host"):
-        return describe(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), "host", triple, present)
+        return describe(llvm.get_host_cpu_name(), features.flatten(), "host", triple, present)
     if level not in _LEVELS or platform.machine().lower() not in ("x86_64", "amd64"):
         known = f"known are host, {', '.join(_LEVELS)}"
         raise OptionError(f"unknown feature level {level!r} on {platform.machine()}; {known}")
@@ -96,5 +97,6 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
 
 def last_level_bytes() -> int:
     """Size of the largest cache, as Linux tells it; a typical one elsewhere."""
-    sizes = [file.read_text(encoding="ascii").strip() for file in sorted(Path(_CACHES).glob("index*/size"))]
+    files = [Path(_CACHES, f"index{n}", "size") for n in range(4)]
+    sizes = [file.read_text(encoding="ascii").strip() for file in files if file.exists()]
     return max((int(s[:-1]) << 10 for s in sizes if s.endswith("K")), default=32 << 20)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.checks import Unchecked
@@ -15,7 +14,7 @@ from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.memory import Chunk, register_dtype
 from pypto.backends.cpu.plan import may_alias
 from pypto.backends.cpu.prefetch import FAR, prefetch
-from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map, pulled_operands
+from pypto.backends.cpu.pull import PICKS, IndexMap, is_tile, operand_map, read_by
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import PtrType, float32, int64
@@ -86,16 +85,14 @@ class ValueEmitter:
             return buffer is not None and buffer.memory in self.memory.written
         if any(may_alias(self.function, v.op, store) for store in self.stores):
             return True
-        index = tuple(range(len(v.shape)))  # its pointers and its mask may come from memory, too
-        operands = [(x, operand_map(v.op, x, index)) for x in pulled_operands(v.op)]
-        return any(self.changes(leaf) for x, i in operands for leaf, _ in self.crossing.leaves(x, i, set()))
+        # Its pointers and its mask may come from memory, too.
+        return any(self.changes(leaf) for source in read_by(v.op) for leaf, _ in self.crossing.leaves(*source, set()))
 
     def computed(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
         if op.name in ("broadcast_to", "reshape", "permute", "ptr_cast"):  # an address is the pointer itself
             return self.operand(op.operands[0], op, index, at)
         if op.name == "constant":
-            value: Any = op.attrs["value"]
-            return self.e.const(value, op.results[0].dtype)
+            return self.e.const(op.attrs["value"], op.results[0].dtype)
         if op.name == "undef":
             return self.e.const(0, register_dtype(op.results[0].tile.elem))
         if op.name == "arange":
@@ -140,8 +137,7 @@ class ValueEmitter:
 
     def arange(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
         dtype, p = op.results[0].dtype, index[0]
-        start: Any = op.attrs["start"]
-        first = self.e.add(self.e.convert(at.at(p), dtype), self.e.const(start, dtype))
+        first = self.e.add(self.e.convert(at.at(p), dtype), self.e.const(op.attrs["start"], dtype))
         return first if p is None or p != at.lanes or at.width == 1 else self.e.add(first, self.e.iota(at.width, dtype))
 
 

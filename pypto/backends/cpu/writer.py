@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from pypto.backends.cpu.lanes import Lanes
+from pypto.ir.builder import temporarily
 from pypto.ir.types import DType, int64
+
+_FRESH: Final = ("load", "call", "atomicrmw", "cmpxchg", "phi")  # what gives something else each time
 
 
 @dataclass(slots=True)
 class Frame:
-    """A straight stretch of code, and what is already computed in it.
+    """A straight stretch of code, and what is already computed in it: values, and results of instructions.
 
     Every loop opens a frame. An instruction goes to the outermost frame that knows all its operands: that is the
     whole of loop-invariant code motion here.
@@ -21,6 +24,7 @@ class Frame:
 
     lines: list[str]
     memo: dict[Any, Lanes] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -57,10 +61,12 @@ class Writer:
         self.frames[self.depth if level is None else max(level, self.base)].lines.append(f"  {text}")
 
     def raw(self, text: str, level: int | None = None) -> str:
-        """An instruction with a result; gives its name."""
-        name = "%" + self.name()
-        self.line(f"{name} = {text}", level)
-        return name
+        """An instruction with a result; gives its name. A frame has no second one that gives the same."""
+        frame = self.frames[self.depth if level is None else max(level, self.base)]
+        if text not in frame.made or text.startswith(_FRESH):
+            frame.made[text] = "%" + self.name()
+            self.line(f"{frame.made[text]} = {text}", level)
+        return frame.made[text]
 
     def instr(self, text: str, dtype: DType, width: int, level: int) -> Lanes:
         level = max(level, self.base)
@@ -150,11 +156,8 @@ class Writer:
     @contextmanager
     def based(self) -> Iterator[None]:
         """Code inside is hoisted no further than the frame that is open now."""
-        outer, self.base = self.base, self.depth
-        try:
+        with temporarily(self, base=self.depth):
             yield
-        finally:
-            self.base = outer
 
     def branch(self, condition: str, sides: Sequence[Callable[[], Sequence[Lanes]]]) -> list[Lanes]:
         """An if with two sides; gives a phi for each pair of values that the sides return."""

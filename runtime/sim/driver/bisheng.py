@@ -19,6 +19,7 @@ KERNEL = re.compile(
 )
 KINDS = {"__cube__": 0, "__vector__": 1}
 WARNINGS = ("-Werror=overflow", "-Werror=narrowing", "-Werror=return-type")
+ALL_WARNINGS = ("-Wall", "-Wextra", "-Woverflow", "-Wconversion", "-Werror")  # with ASCSIM_WARNINGS=error
 TAKES_VALUE = ("-x", "-o", "-include", "-mllvm", "-I", "-L", "-D", "-l", "-Xhost-start", "-Xhost-end")
 
 HEAD = """#include "kernel_operator.h"
@@ -123,8 +124,9 @@ def main(arguments: list[str]) -> int:
         compiler = os.environ.get("ASCSIM_CXX") or file.read()
     with open(command.source, encoding="utf-8") as file:
         unit = HEAD.format(source=os.path.abspath(command.source)) + entries(file.read())
-    run = [compiler, command.standard, command.optimize, "-shared", "-fPIC", *WARNINGS,
-           f"-D__NPU_ARCH__={ARCHITECTURES[command.architecture]}", f"-I{os.path.join(folder, 'include')}",
+    warnings = ALL_WARNINGS if os.environ.get("ASCSIM_WARNINGS") == "error" else WARNINGS
+    run = [compiler, command.standard, command.optimize, "-shared", "-fPIC", *warnings,
+           f"-D__NPU_ARCH__={ARCHITECTURES[command.architecture]}", "-isystem", os.path.join(folder, "include"),
            *command.passed, "-x", "c++", "-", "-o", command.output]  # fmt: skip
     give(unit)
     os.execvp(compiler, run)  # which takes less time than to start a process and to wait

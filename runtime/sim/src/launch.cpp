@@ -1,5 +1,7 @@
 // A launch: every core is a fiber. They run in a random order that a seed fixes, and change where one waits for another.
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -9,13 +11,23 @@ namespace ascsim {
 
 namespace {
 
-constexpr size_t kStack = 512 * 1024;
+constexpr size_t kStack = 16 << 20, kGuard = 4096;  // a kernel of thousands of lines has as many tensors on its stack
 constexpr int kMostFlags = 15, kFlagNumbers = 11;
 
 ucontext_t the_scheduler;
 Launch* the_launch = nullptr;
 
 }  // namespace
+
+// Memory that is there once it is touched, with a page below that never is.
+Stack::Stack() : data(mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    if (data == MAP_FAILED) data = nullptr;
+    if (data != nullptr) mprotect(data, kGuard, PROT_NONE);
+}
+
+Stack::~Stack() {
+    if (data != nullptr) munmap(data, kStack);
+}
 
 Launch::Launch(const Entry& kernel, int64_t count, int number, uint64_t seed)
     : entry(kernel), arch(arch_of(number)), blocks(count), state_(seed * 2 + 1) {
@@ -64,9 +76,9 @@ std::string Launch::run(const void* args) {
     std::vector<int> order;
     for (size_t i = 0; i < cores.size(); ++i) {
         auto fiber = std::make_unique<Fiber>();
-        fiber->stack.resize(kStack);
+        if (fiber->stack.data == nullptr) return std::string(entry.name) + ": the machine has no memory for the stacks of so many cores";
         getcontext(&fiber->context);
-        fiber->context.uc_stack.ss_sp = fiber->stack.data(), fiber->context.uc_stack.ss_size = kStack;
+        fiber->context.uc_stack.ss_sp = fiber->stack.data, fiber->context.uc_stack.ss_size = kStack;
         const auto self = reinterpret_cast<uint64_t>(this);
         makecontext(&fiber->context, reinterpret_cast<void (*)()>(start), 2, static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
         fibers_.push_back(std::move(fiber));

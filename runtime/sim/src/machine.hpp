@@ -139,6 +139,14 @@ struct Allocation {
 };
 
 // One launch: its cores, the flags between them, and whose turn it is.
+struct Stack {
+    Stack();
+    Stack(const Stack&) = delete;
+    Stack& operator=(const Stack&) = delete;
+    ~Stack();
+    void* data;
+};
+
 class Launch {
 public:
     Launch(const Entry& entry, int64_t blocks, int arch, uint64_t seed);
@@ -160,7 +168,7 @@ private:
     const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
     struct Fiber {
         ucontext_t context;
-        std::vector<uint8_t> stack;
+        Stack stack;
         bool done = false;
     };
     struct Message {

@@ -15,6 +15,7 @@ from pypto.backends.ascend.lower.dims import families
 from pypto.backends.ascend.lower.fit import fitted
 from pypto.backends.ascend.lower.groups import grouped
 from pypto.backends.ascend.lower.inplace import in_place
+from pypto.backends.ascend.lower.interleave import interleaved
 from pypto.backends.ascend.lower.ranges import decided
 from pypto.backends.ascend.lower.split import all_sizes, may_part, parted
 from pypto.backends.ascend.lower.stages import in_turns
@@ -89,7 +90,7 @@ def in_parts(function: Function, target: AscendTarget) -> BlockKernel:
     plain: BlockKernel | None = None
     for parts, turns in FORMS:
         try:
-            kernel = in_place(coalesced(lower_mixed(function, target, parts)))
+            kernel = interleaved(in_place(coalesced(lower_mixed(function, target, parts))))
             kernel = plan(in_turns(kernel, turns == "loads") if turns else kernel, target)
         except NotCube:
             if first is None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from pypto.backends.ascend.blockir import BlockKernel, Expr, Loop, Scalar, View, Word, fold
 from pypto.backends.ascend.cube.blocking import blocking_of
-from pypto.backends.ascend.cube.layout import at
+from pypto.backends.ascend.cube.layout import at, room
 from pypto.backends.ascend.cube.moves import MOST_PITCH, MOST_STEP, Pitch, fetch, fill, multiply, take
 from pypto.backends.ascend.cube.operands import (
     Operand,
@@ -24,7 +24,7 @@ from pypto.backends.ascend.cube.operands import (
 )
 from pypto.backends.ascend.cube.order import place, swizzles
 from pypto.backends.ascend.cube.parts import Parts, Source, carried, foreign, handled_ops, parts_of
-from pypto.backends.ascend.cube.product import NAMES, Product, both
+from pypto.backends.ascend.cube.product import NAMES, Product, both, suffix
 from pypto.backends.ascend.cube.resident import Residents, residents_of
 from pypto.backends.ascend.cube.restep import restep
 from pypto.backends.ascend.lower import control, grain_of, kernel_of, lower_op, programs
@@ -141,7 +141,8 @@ def lower_load(low: CubeLowering, op: Op) -> None:
     operand = operand_of(low, source, is_left, None)
     buffer, panel = low.residents.place(op, low.turns[-1], low.name("kept"))
     low.buffers.append(buffer)
-    with low.when(compared("<", operand.outer, panel.outer)):
+    few = (compared("<", operand.outer, panel.outer), compared("<=", operand.depth, 0))
+    with low.when(few[0] if few[1] is False else True if True in few else Expr("||", few)):
         low.items.append(fill(panel.view, buffer.elements, low.line))
     with low.when(conjunction(compared(">", operand.depth, 0), compared(">", operand.outer, 0))):
         low.items += fetch(panel, operand.view(0), operand.outer, operand.depth, operand.pitch, low.line)
@@ -158,9 +159,8 @@ def begin(low: CubeLowering, dot: Op) -> Sums:
     blocking = blocking_of(sides[0], sides[1], m, n, k, len(low.parts.dots), low.target, low.residents.bytes)
     if blocking is None:
         raise TooLarge.at(dot, f"sums of {m} by {n} do not fit in L0C")
-    number = sum(b.space == "L0C" for b in low.buffers) + 1
     twice = 2 * m * n * 4 * len(low.parts.dots) <= low.target.memories["L0C"].bytes  # one is stored while one is made
-    product = Product.of(sides[0], sides[1], blocking, f"_{number}" if number > 1 else "", 2 if twice else 1)
+    product = Product.of(sides[0], sides[1], blocking, suffix(low.buffers, low.taken), 2 if twice else 1)
     low.buffers += product.buffers
     for i, source in enumerate(sources):
         known_pitch(low, source, i if not sides[i].k_down else 1 - i)
@@ -309,9 +309,10 @@ def lower_dot(low: CubeLowering, op: Op) -> None:
             low.assign(sums.fresh, False)
     elif isinstance(some, bool) or operands[0].size > sums.product.blocking.depth:
         panels(low, sums, operands, depth)
-    else:  # a loop, which lets copies go on into what comes next
-        with low.loop("once", Expr("i32", (some,)), dtype=int32):
-            panels(low, sums, operands, depth)
+    else:  # what nothing exists of is multiplied as zeros: a branch around it would keep copies from going on
+        least = low.let("depth", int32, fold("max", depth, 1))
+        panel(low, sums, operands, 0, least, sums.first, low.turns[-1], some)
+        alone = False
     with rarely(low, compared("<=", depth, 0) if alone and not has_terms(low, op, loop) else False):
         nothing_added(low, sums)
     sums.first = False
@@ -344,13 +345,19 @@ def panel(
     depth: Scalar,
     first: Scalar,
     turn: Scalar,
+    exists: Scalar = True,
 ) -> None:
-    """From GM to L1, and through L0 to the sums."""
+    """From GM to L1, and through L0 to the sums; zeros where nothing `exists`."""
     one, two = sums.product.panels(fold("%", turn, 2))
     pair = operands[0].panel or one, operands[1].panel or two
-    for to, x in zip(pair, operands, strict=True):
-        if x.panel is None:
+    new = [(to, x) for to, x in zip(pair, operands, strict=True) if x.panel is None]
+    with low.when(exists):
+        for to, x in new:
             low.items += fetch(to, x.view(k), x.outer, depth, x.pitch, low.line)
+    with rarely(low, False if exists is True else Expr("not", (exists,))):
+        for to, _ in new:
+            rows, cols = room(to.side, to.outer, to.depth)
+            low.items.append(fill(to.view, rows * cols, low.line))
     low.items += sums.product.items(pair, (*sums.size, depth), first, None, turn, low.line, sums.view)
 
 

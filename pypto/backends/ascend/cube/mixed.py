@@ -8,7 +8,7 @@ tiles sets the second one in advance, and who makes them takes back at the end w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pypto.backends.ascend.blockir import (
     BlockKernel,
@@ -22,6 +22,7 @@ from pypto.backends.ascend.blockir import (
     Word,
     fold,
 )  # fmt: skip
+from pypto.backends.ascend.cube.again import only_where_written, read_again, takes_results
 from pypto.backends.ascend.cube.ahead import AHEAD, ahead
 from pypto.backends.ascend.cube.columns import in_columns
 from pypto.backends.ascend.cube.halves import SUB_BLOCK, Chunk, halved
@@ -33,6 +34,7 @@ from pypto.backends.ascend.cube.restep import restep
 from pypto.backends.ascend.cube.sides import NoSides, Sides, Site, apart
 from pypto.backends.ascend.cube.stagger import Staggered
 from pypto.backends.ascend.cube.steps import Steps
+from pypto.backends.ascend.cube.woven import woven
 from pypto.backends.ascend.lower import grain_of, kernel_of, lower_op, programs
 from pypto.backends.ascend.lower.lowering import Lowering
 from pypto.backends.ascend.lower.scalars import compared
@@ -129,9 +131,12 @@ def lower_mixed(function: Function, target: AscendTarget, parts: int = 1) -> Blo
         sides = apart(restep(function, target))
     except NoSides as error:
         raise NotCube(str(error)) from None
+    if not only_where_written(function) or takes_results(sides.cube, function):
+        raise NotCube("it reads memory that it writes, in another place or under another name")
     places, size = workspace(sides)
     cube = cube_side(sides, places, target)
     cube_body = programs(cube)
+    cube_body = replace(cube_body, body=woven(cube_body.body))
     vector = vector_side(sides, places, target, cube, parts)
     body = programs(vector)
     made = kernel_of(vector, "mix", body)
@@ -264,6 +269,8 @@ def vector_side(sides: Sides, places: list[Param], target: AscendTarget, cube: C
     half = halved(sides, parts)
     if parts > 1 and half is None:
         raise NotCube("the vector cores cannot go through their rows in parts")
+    if half is None and read_again(sides.vector):
+        raise NotCube("it reads memory that it writes, and the vector cores cannot share its rows")
     function = half.function if half else sides.vector
     low = VectorSide(function, target, grain_of(function), params=cube.params, dispatch=vector_op)
     low.taken = cube.taken
@@ -284,7 +291,8 @@ def vector_op(low: Lowering, op: Op) -> None:
         with low.when(low.at_end(last=False)):
             crossing.before(low, site)
     if low.chunk and low.steps and op.name == "for" and op.regions[0].args[0] is low.chunk.part:
-        Staggered(low, low.chunk, low.steps, low.steps.fetched(crossing.sides)).write()
+        loads = (low.steps.only_load(half, crossing.sides) for half in (low.steps.first, low.steps.second))
+        Staggered(low, low.chunk, low.steps, *loads).write()
         return
     writes = TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)
     with low.when(is_first() if writes and not low.shares_rows else True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -12,8 +13,9 @@ from pypto.backends.ascend.cube.moves import LAST, MORE, load, multiply
 from pypto.backends.ascend.cube.moves import NAMES as MOVES
 from pypto.ir.types import int32
 
-NAMES: Final = (*MOVES, "step", "part")  # of numbers that products have; nothing else has these
-_STEP, _PART = NAMES[-2:]
+_STEP, _PART = "step", "part"
+BUFFERS: Final = ("a1", "b1", "a2", "b2", "sums")
+NAMES: Final = (*MOVES, _STEP, _PART, *BUFFERS)  # of what products have; nothing else has these
 STAGES: Final = 2  # of L1, L0A and L0B: one is filled while the other is in use
 
 
@@ -135,3 +137,13 @@ def both(a: Scalar, b: Scalar) -> Scalar:
     if b is True:
         return a
     return False if a is False or b is False else Expr("&&", (a, b))
+
+
+def suffix(buffers: list[Buffer], taken: Counter[str]) -> str:
+    """What tells the buffers of a product from those of the ones before it, and from all else."""
+    number = sum(b.space == "L0C" for b in buffers) + 1
+    while number > 1 and any(f"{name}_{number}" in taken for name in BUFFERS):
+        number += 1
+    made = f"_{number}" if number > 1 else ""
+    taken.update(f"{name}{made}" for name in BUFFERS)
+    return made

@@ -1,4 +1,8 @@
-"""The vector cores' loop in two halves of a step (`steps`), each over parts of their rows: how it is written."""
+"""The vector cores' loop in two halves of a step (`steps`), part of their rows by part: how it is written.
+
+For each part, what its second half receives is copied while its first half computes, and so is what the next part's
+first half receives, to the other one of two places.
+"""
 
 from __future__ import annotations
 
@@ -16,33 +20,40 @@ from pypto.backends.ascend.lower.lowering import Lowering, moved
 from pypto.backends.ascend.lower.scalars import compared
 from pypto.backends.ascend.lower.values import Tile
 from pypto.ir.core import Op, Value
-from pypto.ir.types import int64
+from pypto.ir.types import int32, int64
+from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 
 KEPT: Final = AHEAD + 1  # of each tile that the second half of a step needs
+TURNS: Final = 2  # places for what the first half receives
 
 
 @dataclass
 class Staggered:
     """A lowering of such a loop. `homes` are what it carries and `kept` what waits for its second half, of all rows.
 
-    What the first half receives is `fetched` for the next part as soon as nothing needs this part's any more.
+    What the first half receives is `fetched` a part ahead; what the second one receives, `returned`, while the first
+    one runs.
     """
 
     low: Lowering
     chunk: Chunk
     steps: Steps
     fetched: Op | None = None
+    returned: Op | None = None
 
     def __post_init__(self) -> None:
-        if self.fetched is not None:
-            tile = self.low.new(self.fetched.result.shape, self.fetched.result.dtype, self.fetched.result.hint)
-            assert isinstance(tile.view.of, Buffer)
-            self.low.buffers[-1] = replace(tile.view.of, ahead=True)
-            self.place = replace(tile, view=View(self.low.buffers[-1]))
+        self.places = {op: self.place(op, n) for op, n in ((self.fetched, TURNS), (self.returned, 1)) if op is not None}
         self.homes = [self.room(v, 1) for v in self.steps.args]
         self.kept = [self.room(v, KEPT) for v in self.steps.kept]
+
+    def place(self, load: Op, stages: int) -> Tile:
+        """Memory for what a load brings, which is copied ahead of its use."""
+        tile = self.low.new(load.result.shape, load.result.dtype, load.result.hint)
+        assert isinstance(tile.view.of, Buffer)
+        self.low.buffers[-1] = replace(tile.view.of, ahead=True, stages=stages)
+        return replace(tile, view=View(self.low.buffers[-1]))
 
     @property
     def parts(self) -> int:
@@ -67,15 +78,16 @@ class Staggered:
             low.dispatch(low, op)
         steps.before = [op for op in steps.before if op not in shared]
         start, stop = (low.number(v) for v in steps.loop.operands[:2])
-        with self.rows(True):
+        with self.rows():
             for op in steps.before:
                 low.dispatch(low, op)
             for home, init in zip(self.homes, steps.loop.operands[3:], strict=True):
                 control.write(low, self.mine(home), low.held(init))
         low.loc = loc
-        self.fetch(0, compared("<", start, stop))
+        if self.fetched is not None:
+            self.fetch(self.fetched, 0, 0, compared("<", start, stop))
         self.loop(start, stop)
-        with self.rows(True):
+        with self.rows():
             self.again(steps.after)
             low.env.update(zip(steps.loop.results, map(self.mine, self.homes), strict=True))
             for op in steps.after:
@@ -99,74 +111,93 @@ class Staggered:
         stop = low.let("stop", op.operands[1].dtype, stop)
         with low.block() as items:
             index = low.name(index_of.hint or "i")
-            low.env[index_of] = index
-            with self.rows(compared("<", index, stop)):
-                goes_on = compared("<", fold("+", index, step), stop)
-                self.half(self.steps.first, fold("//", fold("-", index, start), step), goes_on)
             before = low.let("before", op.operands[0].dtype, fold("-", index, AHEAD * step))
-            low.env[index_of] = before
-            with self.rows(compared(">=", before, start)):
-                self.half(self.steps.second, fold("//", fold("-", before, start), step))
+            turns = [fold("//", fold("-", x, start), step) for x in (index, before)]
+            begins, ends = compared("<", index, stop), compared(">=", before, start)
+            with self.rows():
+                low.env[index_of] = before
+                if self.returned is not None:
+                    self.fetch(self.returned, low.number(self.chunk.part), 0, ends)
+                low.env[index_of] = index
+                with self.once(begins):
+                    self.fetch_next(turns[0], compared("<", fold("+", index, step), stop))
+                    self.half(self.steps.first, turns[0], True)
+                low.env[index_of] = before
+                with self.once(ends):
+                    self.half(self.steps.second, turns[1], False)
         end = fold("+", stop, AHEAD * step)
         low.items.append(Loop(index, start, end, step, tuple(items), low.line, op.operands[0].dtype))
 
-    def half(self, ops: list[Op], turn: Scalar, goes_on: Scalar | None = None) -> None:
-        """One of the halves; the first one is told whether another step follows."""
-        low, steps, is_first = self.low, self.steps, goes_on is not None
+    def half(self, ops: list[Op], turn: Scalar, is_first: bool) -> None:
+        """One of the halves."""
+        low, steps = self.low, self.steps
         self.again(ops)
         low.env.update(zip(steps.args, map(self.mine, self.homes), strict=True))
         if self.kept:
             turn = low.let("turn", int64, Expr("%", (turn, KEPT)))
-        kept = [self.mine(tile, turn) for tile in self.kept]
+        kept = dict(zip(steps.kept, (self.mine(tile, turn) for tile in self.kept), strict=True))
         if is_first:
-            for v, tile in zip(steps.kept, kept, strict=True):
-                if v in steps.args:
-                    control.write(low, tile, low.held(v))
+            self.keep({v: tile for v, tile in kept.items() if v in steps.args})
         else:
-            low.env.update(zip(steps.kept, kept, strict=True))
-        self.work(ops, goes_on)
-        if is_first:
-            for v, tile in zip(steps.kept, kept, strict=True):
-                if v not in steps.args:
-                    control.write(low, tile, low.held(v))
-        ends = steps.loop.regions[0].terminator.operands
-        mine = [i for i in range(len(ends)) if (i in steps.late) != is_first]
-        control.carry(low, [self.mine(self.homes[i]) for i in mine], [ends[i] for i in mine])
-
-    def work(self, ops: list[Op], goes_on: Scalar | None) -> None:
-        """The ops of a half, and what the next part needs once the last of them has read this part's."""
-        low = self.low
-        if self.fetched is None or goes_on is None:
-            for op in ops:
-                low.dispatch(low, op)
-            return
-        low.env[self.fetched.result] = self.place
-        last = last_reader(self.fetched, ops)
+            low.env.update(kept)
+        sends = [op for op in ops if not op.results]
         for op in ops:
-            if op is not self.fetched:
+            if op not in self.places and op not in sends:
                 low.dispatch(low, op)
-            if op is last:
-                part = self.chunk.part
-                following = fold("%", fold("+", low.number(part), self.chunk.size), self.chunk.rows)
-                after = 0 if self.parts == 1 else low.let("next_part", int64, following)
-                self.fetch(after, goes_on if self.parts == 1 else Expr("||", (compared("!=", after, 0), goes_on)))
+        if is_first:
+            self.keep({v: tile for v, tile in kept.items() if v not in steps.args})
+        self.carry(sends, is_first)
 
-    def fetch(self, part: Scalar, exists: Scalar) -> None:
-        """Receive a part of the rows, where there is one."""
+    def keep(self, kept: dict[Value, Tile]) -> None:
+        for v, tile in kept.items():
+            control.write(self.low, tile, self.low.held(v))
+
+    def carry(self, sends: list[Op], is_first: bool) -> None:
+        """What the loop carries on, before a half sends what is made by then: no unit waits in between."""
+        low = self.low
+        for op in sends:
+            if (sent := Access.of(op).value) is not None:
+                low.made(low.held(sent))
+        ends = self.steps.loop.regions[0].terminator.operands
+        mine = [i for i in range(len(ends)) if (i in self.steps.late) != is_first]
+        control.carry(low, [self.mine(self.homes[i]) for i in mine], [ends[i] for i in mine])
+        for op in sends:
+            low.dispatch(low, op)
+
+    def fetch_next(self, turn: Scalar, goes_on: Scalar) -> None:
+        """What the next part needs, where there is one: of this step, or of the next one if that exists."""
         if self.fetched is None:
             return
+        low, part = self.low, self.low.number(self.chunk.part)
+        turn = turn if self.parts == 1 else fold("//", part, self.chunk.size)
+        following = fold("%", fold("+", part, self.chunk.size), self.chunk.rows)
+        after = 0 if self.parts == 1 else low.let("next_part", int64, following)
+        exists = goes_on if self.parts == 1 else Expr("||", (compared("!=", after, 0), goes_on))
+        self.fetch(self.fetched, after, fold("+", turn, 1), exists)
+        low.env[self.fetched.result] = self.staged(self.fetched, turn)
+
+    def fetch(self, load: Op, part: Scalar, turn: Scalar, exists: Scalar) -> None:
+        """Receive a part of the rows, where there is one."""
         low, (body,) = self.low, self.steps.loop.regions
         makers = {v: op for op in body.body for v in op.results}
-        cone = behind(self.fetched, makers)
+        cone, to = behind(load, makers), self.staged(load, turn)
         before = dict(low.env)
         with low.when(exists):
-            low.env[self.chunk.part], low.into[self.fetched.result] = part, self.place
+            low.env[self.chunk.part], low.into[load.result] = part, to
             ops = [op for op in body.body if op in cone]
             self.again(ops)
             for op in ops:
                 low.dispatch(low, op)
-        del low.into[self.fetched.result]
+        del low.into[load.result]
         low.env = before
+        low.env[load.result] = to
+
+    def staged(self, load: Op, turn: Scalar) -> Tile:
+        """The place for what a load brings in a turn."""
+        tile = self.places[load]
+        buffer = tile.view.of
+        assert isinstance(buffer, Buffer)
+        return replace(tile, view=replace(tile.view, stage=fold("%", turn, TURNS) if buffer.stages > 1 else 0))
 
     def again(self, ops: Sequence[Op]) -> None:
         """What some ops need of what comes before the loop, where each part has its own."""
@@ -179,28 +210,22 @@ class Staggered:
                 self.low.dispatch(self.low, op)
 
     @contextmanager
-    def rows(self, exists: Scalar) -> Iterator[None]:
-        """The parts of the rows one after the other, or none of them."""
+    def rows(self) -> Iterator[None]:
+        """The parts of the rows one after the other."""
         low, chunk = self.low, self.chunk
-        if exists is True and self.parts == 1:
+        if self.parts == 1:
             low.env[chunk.part] = 0
             yield
             return
-        name = low.name("part")
-        low.env[chunk.part] = name if self.parts > 1 else 0
+        low.env[chunk.part] = name = low.name("part")
         with low.block() as items:
             yield
-        stop = chunk.rows if exists is True else Expr("?:", (exists, chunk.rows, 0))
-        low.items.append(Loop(name, 0, stop, chunk.size, tuple(items), low.line))
+        low.items.append(Loop(name, 0, chunk.rows, chunk.size, tuple(items), low.line))
 
-
-
-def last_reader(load: Op, ops: list[Op]) -> Op:
-    """The last op that reads what was loaded, also under another shape."""
-    same, last = {load.result}, load
-    for op in ops:
-        if same & set(op.operands):
-            last = op
-            if not TABLE[op.name].elementwise and "reduction" not in TABLE[op.name].traits:
-                same.update(op.results)
-    return last
+    @contextmanager
+    def once(self, exists: Scalar) -> Iterator[None]:
+        """A half that has work only in some steps: a loop, since events are kept from one run of it to the next."""
+        name = self.low.name("once")
+        with self.low.block() as items:
+            yield
+        self.low.items.append(Loop(name, 0, Expr("i32", (exists,)), 1, tuple(items), self.low.line, int32))

@@ -36,12 +36,12 @@ class Steps:
     kept: list[Value] = field(default_factory=list)
     late: set[int] = field(default_factory=set)
 
-    def fetched(self, sides: Sides) -> Op | None:
-        """The only tile that the first half receives, if nothing needs it when a step has ended."""
-        found = [op for op in self.first if op in sides.marks and op.name == "tile_load"]
+    def only_load(self, half: list[Op], sides: Sides) -> Op | None:
+        """The only tile that a half receives, if nothing needs it when the half has ended."""
+        found = [op for op in half if op in sides.marks and op.name == "tile_load"]
         ends = {*self.kept, *self.loop.regions[0].terminator.operands}
         shapes = {"reshape", "permute", "broadcast_to", "slice"}
-        alike = {v for op in self.first if op.name in shapes for v in op.results} | {op.result for op in found}
+        alike = {v for op in half if op.name in shapes for v in op.results} | {op.result for op in found}
         return found[0] if len(found) == 1 and not alike & ends else None
 
     @property

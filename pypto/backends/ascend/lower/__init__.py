@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.ascend.blockir import BlockKernel, Expr, Item, Loop, Param, Scalar, fold
+from pypto.backends.ascend.lanes import refused
 from pypto.backends.ascend.lower import accesses, atomics, control, dot, extremes, movement, reduce, scan, shape, sort
 from pypto.backends.ascend.lower.early import same_for_all
 from pypto.backends.ascend.lower.either import choice, each_way, either_of
@@ -20,7 +21,7 @@ from pypto.backends.ascend.lower.values import BLOCK, Grain
 from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.core import Function, Op
 from pypto.ir.types import TileType, int32, int64
-from pypto.ops.row import Effect
+from pypto.ops.row import Effect, Unsupported
 from pypto.ops.table import ROWS, TABLE
 
 LANES: Final = 128  # of the narrowest instructions, so that whatever runs over a tile fills whole repeats
@@ -103,10 +104,10 @@ def lower_op(low: Lowering, op: Op) -> None:
     if TABLE[op.name].elementwise:
         lower_elementwise(low, op)
         return
-    handler = HANDLERS.get(op.name)
-    if handler is None:
-        raise low.refused(f"`{op.name}`", "has no form on the vector cores yet", "run the kernel on the CPU")
-    handler(low, op)
+    cell = TABLE[op.name].ascend
+    if isinstance(cell, Unsupported):
+        raise refused(op, cell.reason)
+    HANDLERS[op.name](low, op)
 
 
 def program_id(low: Lowering, op: Op) -> None:

@@ -135,7 +135,9 @@ def renamed(items: tuple[Item, ...], source: Buffer, target: View) -> tuple[Item
     """Items in which the source begins where the target does."""
 
     def change(view: View) -> View:
-        return replace(view, of=target.of, offset=fold("+", target.offset, view.offset)) if view.of == source else view
+        if view.of != source:
+            return view
+        return replace(view, of=target.of, offset=fold("+", target.offset, view.offset), stage=target.stage)
 
     return mapped(items, change)
 

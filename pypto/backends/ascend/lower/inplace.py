@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from pypto.backends.ascend.blockir import BlockKernel, Buffer, If, Instr, Item, Loop, View, While
+from pypto.backends.ascend.facts import all_views, items_of
 from pypto.backends.ascend.lower.coalesce import IN_PLACE, may_share, moves_alike, names_in, renamed
 from pypto.backends.ascend.lower.stages import moved_by
 
@@ -59,6 +60,9 @@ class InPlace:
             return False
         if not self.begins_here(items, at, made) or (made.name in self.moving and whole.name in self.moving):
             return False
+        if whole.ahead:  # what else touches it fills the other stage, or this one before
+            last = max(i for i, item in enumerate(items) if touches_stage(item, source))
+            return shared_until(items, at, last + 1, source, made)
         counts = [Counter(names_in(item)) for item in items]
         if sum(c[whole.name] for c in counts) != self.touches[whole.name] or not begins(items, whole):
             return False
@@ -90,6 +94,11 @@ def shared_until(items: tuple[Item, ...], at: int, stop: int, source: View, made
     return all(may_share(item, source, made) for item in items[at:stop] if names & set(names_in(item)))
 
 
+def touches_stage(item: Item, stage: View) -> bool:
+    """Whether an item touches this stage of a buffer."""
+    return any((view.of, view.stage) == (stage.of, stage.stage) for x in items_of((item,)) for view in all_views(x))
+
+
 def pairs(item: Item) -> list[tuple[View, Buffer]]:
     """Operands of an instruction, each with the result, where they are of the same dtype in UB."""
     views = [a for a in item.args if isinstance(a, View)] if isinstance(item, Instr) else []
@@ -98,7 +107,8 @@ def pairs(item: Item) -> list[tuple[View, Buffer]]:
     made, *others = views
     return [(view, made.of) for view in dict.fromkeys(others)
             if isinstance(made.of, Buffer) and isinstance(view.of, Buffer) and view.of != made.of and made.offset == 0
-            and (view.of.stages, made.of.stages, view.of.dtype) == (1, 1, made.of.dtype)]  # fmt: skip
+            and (view.of.stages == 1 or view.of.ahead) and (made.of.stages, made.of.dtype) == (1, view.of.dtype)
+            ]  # fmt: skip
 
 
 def begins(items: tuple[Item, ...], buffer: Buffer) -> bool:

@@ -33,9 +33,9 @@ def slice_of(low: Lowering, op: Op) -> None:
 
 def by_blocks(low: Lowering, tile: Tile, made: Tile, starts: Index, steps: Index) -> bool:
     """Rows that begin at whole blocks of others are copied as they are; whether that is so."""
-    last, size = last_of(made.shape), tile.dtype.itemsize
+    last, size = last_of(tile.shape), tile.dtype.itemsize
     begin = starts[last]
-    plain = steps == (1,) * len(steps) and tile.shape[last + 1 :] == made.shape[last + 1 :]
+    plain = steps == (1,) * len(steps) and (last_of(made.shape) == last or set(made.shape) <= {1})
     if not plain or tile.dtype.is_bool or not isinstance(begin, int) or begin * size % BLOCK:
         return False
     ensure(low, made)

@@ -59,16 +59,15 @@ def outcome(op: Op, known: dict[Value, Range | None]) -> bool | None:
 def range_of(v: Value, known: dict[Value, Range | None]) -> Range | None:
     """The least and the greatest number that an integer can be; None where that is not known."""
     if v not in known:
-        found = None if not v.dtype.is_int or v.op is None else computed(v.op, known)
+        found = computed(v.op, known) if v.dtype.is_int and v.op and len(v.op.results) == 1 else None
         low, high = v.dtype.integer_range
         known[v] = found if found is not None and low <= found[0] and found[1] <= high else None
     return known[v]
 
 
 def computed(op: Op, known: dict[Value, Range | None]) -> Range | None:
-    number = constant_of(op.result)
-    if isinstance(number, int):
-        return number, number
+    if op.name == "constant" and isinstance(op.attrs["value"], int):
+        return op.attrs["value"], op.attrs["value"]
     if op.name == "arange":
         return op.attrs["start"], op.attrs["end"] - 1
     if op.name in _SAME or op.name == "cast":

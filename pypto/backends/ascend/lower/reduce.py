@@ -244,19 +244,25 @@ def fold_rows(work: Halving, made: Strip, source: Strip, cols: int, lanes: int) 
 
 
 def side_by_side(low: Lowering, kind: str, made: View, tile: Tile, lanes: int) -> None:
-    """All rows at once, a repeat of each at a time."""
+    """All rows at once, a repeat of each at a time; several sums in turns, so that one need not wait for another."""
     rows, cols, pitch = tile.layout.rows, tile.layout.cols, tile.layout.pitch
-    step = pitch * tile.dtype.itemsize // BLOCK
+    step, several = pitch * tile.dtype.itemsize // BLOCK, next(n for n in (4, 2, 1) if cols >= 2 * n * lanes or n == 1)
+    sums = [made, *(low.new((rows * lanes,), tile.dtype, "folded").view for _ in range(several - 1))]
     for first in range(0, rows, _REPEATS):
         count = min(_REPEATS, rows - first)
-        to, source = moved(made, first * lanes), moved(tile.view, first * pitch)
+        to, source = [moved(x, first * lanes) for x in sums], moved(tile.view, first * pitch)
         if cols < 2 * lanes:
-            low.instr("Copy", to, source, lanes, count, Record((1, 1, 8, step)))
-        else:
-            low.instr(FOLDS[kind], to, source, moved(source, lanes), lanes, count, Record((1, 1, 1, 8, step, step)))
-        for c in range(2 * lanes if cols >= 2 * lanes else lanes, cols, lanes):
-            width = min(lanes, cols - c)
-            low.instr(FOLDS[kind], to, to, moved(source, c), width, count, Record((1, 1, 1, 8, 8, step)))
+            low.instr("Copy", to[0], source, lanes, count, Record((1, 1, 8, step)))
+        for c in range(0, several * lanes if cols >= 2 * lanes else 0, lanes):
+            pair = moved(source, 2 * c), moved(source, 2 * c + lanes)  # neighbours are in different banks
+            low.instr(FOLDS[kind], to[c // lanes], *pair, lanes, count, Record((1, 1, 1, 8, step, step)))
+        for c in range(2 * several * lanes if cols >= 2 * lanes else lanes, cols, lanes):
+            here, width = to[c // lanes % several], min(lanes, cols - c)
+            low.instr(FOLDS[kind], here, here, moved(source, c), width, count, Record((1, 1, 1, 8, 8, step)))
+        while len(to) > 1:
+            to, others = to[: len(to) // 2], to[len(to) // 2 :]
+            for here, other in zip(to, others, strict=True):
+                low.instr(FOLDS[kind], here, here, other, lanes, count, Record((1, 1, 1, 8, 8, 8)))
 
 
 def with_sums_by_numbers(low: Lowering, op: Op, tile: Tile) -> Tile:

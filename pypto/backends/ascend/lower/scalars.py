@@ -128,6 +128,9 @@ class ScalarEmitter:
     def round(self, a: Number, mode: str) -> Number:
         return self.double("IntegralDouble" if a.dtype == float64 else lacking("round"), a.value, _MODES[mode])
 
+    def saturates(self, a: Number) -> bool:
+        return False
+
     def ldexp(self, a: Number, n: Number) -> Number:
         by = self.convert(n, int64).value
         return self.double("ScaleDouble" if a.dtype == float64 else lacking("ldexp"), a.value, by)

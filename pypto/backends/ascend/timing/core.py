@@ -162,17 +162,20 @@ class CoreTime:
         step = self.number(item.step, item.line, 1) or 1
         rounds, history, at = range(start, stop, step), [], 0
         meets = len(rounds) >= _LONG and self.flags.has(item)
+        watched = meets or (len(rounds) >= 2 * _SAME and not self.flags.set_at)
         numbers: list[dict[str, int | None]] = []
         while at < len(rounds):
             self.values[item.name] = rounds[at]
-            before, outer = self.snapshot(), self.trace
+            before, outer = self.snapshot() if watched else {}, self.trace
             self.trace = []
             self.scalar(BRANCH)
             yield from self.items(item.body)
-            history.append((self.change(before), tuple(self.trace)))
-            outer.append(history[-1][1])
+            outer.append(tuple(self.trace))
             self.trace = outer
             at += 1
+            if not watched:
+                continue
+            history.append((self.change(before), outer[-1]))
             if meets:
                 numbers.append(dict(self.values))
                 self.rounds = here = Rounds(len(rounds) - at, history, numbers)

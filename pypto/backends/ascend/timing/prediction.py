@@ -171,7 +171,9 @@ def assembled(
     kept = min(written, target.l2_bytes) if any(way == "streamed" for core in cores for _, way in core.copies) else 0.0
     from_hbm = max(0.0, read + written - again - kept)
     memory = memory_cycles(target, cores, from_hbm, 1 - kept / written if kept else 1.0)
-    memory += again / target.l2_bytes_per_second * target.mhz * 1e6
+    rates = target.l2_bytes_per_second, target.l2_written_per_second
+    held = again / max(1.0, read + written)
+    memory += max(held * size / rate for size, rate in zip((read, written), rates, strict=True)) * target.mhz * 1e6
     total = max(cycles, memory) + LAUNCH
     used = {pipe: max(core.busy[pipe] for core in cores) / total for pipe in PIPES}
     limit = "memory" if memory > cycles else max(used, key=lambda pipe: used[pipe])
