@@ -47,17 +47,19 @@ def without_dead(kernel: BlockKernel) -> BlockKernel:
 
 
 def _living(items: tuple[Item, ...], live: frozenset[str]) -> tuple[Item, ...]:
-    return tuple(_within(x, live) for x in items if not (isinstance(x, Let | Assign) and x.name not in live))
+    needed = (x for x in items if not (isinstance(x, Let | Assign) and x.name not in live))
+    return tuple(inside(x, lambda within: _living(within, live)) for x in needed)
 
 
-def _within(item: Item, live: frozenset[str]) -> Item:
+def inside(item: Item, change: Callable[[tuple[Item, ...]], tuple[Item, ...]]) -> Item:
+    """An item, with every sequence of items right inside of it changed."""
     match item:
         case Loop():
-            return replace(item, body=_living(item.body, live))
+            return replace(item, body=change(item.body))
         case While():
-            return replace(item, test=_living(item.test, live), body=_living(item.body, live))
+            return replace(item, test=change(item.test), body=change(item.body))
         case If():
-            return replace(item, body=_living(item.body, live), orelse=_living(item.orelse, live))
+            return replace(item, body=change(item.body), orelse=change(item.orelse))
     return item
 
 

@@ -11,17 +11,15 @@ from pypto.backends.ascend.blockir import (
     Assign,
     BlockKernel,
     Expr,
-    If,
     Instr,
     Item,
     Let,
     Loop,
     Scalar,
     View,
-    While,
 )
 from pypto.backends.ascend.facts import all_views, assigned, items_of, names_in
-from pypto.backends.ascend.rewrite import mapped
+from pypto.backends.ascend.rewrite import inside, mapped
 from pypto.ir.types import uint32
 
 EVENTS = ("SetFlag", "WaitFlag")
@@ -49,14 +47,7 @@ class Turns:
         return tuple(map(self.item, items))
 
     def item(self, item: Item) -> Item:
-        match item:
-            case Loop():
-                return self.loop(item)
-            case While():
-                return replace(item, test=self.items(item.test), body=self.items(item.body))
-            case If():
-                return replace(item, body=self.items(item.body), orelse=self.items(item.orelse))
-        return item
+        return self.loop(item) if isinstance(item, Loop) else inside(item, self.items)
 
     def loop(self, loop: Loop) -> Loop:
         body, lets = loop.body, []
@@ -113,15 +104,4 @@ def _turn(number: Argument) -> Argument:
 
 
 def _everywhere(items: tuple[Item, ...], change: Callable[[Item], Item]) -> tuple[Item, ...]:
-    return tuple(change(_within(item, change)) for item in items)
-
-
-def _within(item: Item, change: Callable[[Item], Item]) -> Item:
-    match item:
-        case Loop():
-            return replace(item, body=_everywhere(item.body, change))
-        case While():
-            return replace(item, test=_everywhere(item.test, change), body=_everywhere(item.body, change))
-        case If():
-            return replace(item, body=_everywhere(item.body, change), orelse=_everywhere(item.orelse, change))
-    return item
+    return tuple(change(inside(item, lambda within: _everywhere(within, change))) for item in items)

@@ -22,7 +22,7 @@ from pypto.ops.memory import Access
 from pypto.passes.dce import dce
 
 _DEEP: Final = 256  # a sum so deep pays for turning C
-_TURN: Final = (1, 0)
+TURN: Final = (1, 0)
 
 
 def oriented(function: Function, target: CpuTarget) -> Function:
@@ -95,7 +95,7 @@ class Orient:
         sides = [turn(rewriter, b), turn(rewriter, a)]
         for old in op.operands[2:]:
             sides.append(self.turned.get(old) or constant(rewriter, old))
-        kind = TileType(op.results[0].shape[::-1], op.results[0].tile.elem)
+        kind = turned_type(op.results[0])
         new = rewriter.builder.create("dot", tuple(sides), op.attrs, (kind,)).result
         self.turned[op.results[0]] = new
         return (turn(rewriter, new),)
@@ -111,14 +111,17 @@ class Orient:
         return b.create(op.name, tuple(operands), op.attrs, (op.results[0].type,)).results
 
 
+def turned_type(v: Value) -> TileType:
+    return v.tile.with_shape(v.shape[::-1])
+
+
 def turn(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
-    kind = TileType(v.shape[::-1], v.tile.elem)
-    return rewriter.builder.create("permute", (v,), {"dims": _TURN}, (kind,)).result
+    return rewriter.builder.create("permute", (v,), {"dims": TURN}, (turned_type(v),)).result
 
 
 def constant(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
     assert v.op is not None
-    return rewriter.builder.create("constant", (), v.op.attrs, (TileType(v.shape[::-1], v.tile.elem),)).result
+    return rewriter.builder.create("constant", (), v.op.attrs, (turned_type(v),)).result
 
 
 def again(rewriter: Rewriter[OpBuilder], v: Value) -> Value:

@@ -13,17 +13,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pypto.backends.cpu.operands import is_narrow, words_of
+from pypto.backends.cpu.orient import TURN, turn, turned_type
 from pypto.backends.cpu.plan import REDUCTIONS
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ir.types import TileType
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
 from pypto.passes.carried import carried
 from pypto.passes.dce import dce
 
-_TURN: Final = (1, 0)
 _LEAST: Final = 32  # rows that fill two registers
 
 Uses = defaultdict[Value, list[Op]]
@@ -59,7 +58,7 @@ def pays(dot: Op, region: Region, target: CpuTarget) -> bool:
 
 
 def is_turn(v: Value) -> bool:
-    return v.op is not None and v.op.name == "permute" and v.op.attrs["dims"] == _TURN
+    return v.op is not None and v.op.name == "permute" and v.op.attrs["dims"] == TURN
 
 
 @dataclass(eq=False)
@@ -179,14 +178,6 @@ class Turning:
             parts = (self.of(rewriter, x) for x in op.operands)
         attrs = {**op.attrs, "shape": v.shape[::-1]} if "shape" in op.attrs else op.attrs
         return make(op.name, tuple(parts), attrs, (turned_type(v),)).result
-
-
-def turned_type(v: Value) -> TileType:
-    return v.tile.with_shape(v.shape[::-1])
-
-
-def turn(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
-    return rewriter.builder.create("permute", (v,), {"dims": _TURN}, (turned_type(v),)).result
 
 
 def reshaped(rewriter: Rewriter[OpBuilder], v: Value) -> Value:

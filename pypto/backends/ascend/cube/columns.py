@@ -27,7 +27,8 @@ def in_columns(function: Function, sides: Sides, target: AscendTarget) -> Functi
     parts, widths = parts_of(function), dict[Op, int]()
     homes = {op: region for region in parts.regions() for op in region.ops}
     for op in function.walk():
-        dot = Access.of(op).value.op if op in sides.marks and op.name == "tile_store" else None  # type: ignore[union-attr]
+        stored = Access.of(op).value if op in sides.marks and op.name == "tile_store" else None
+        dot = stored.op if stored is not None else None
         if dot is None or dot not in parts.dots or dot.operands[2:] or parts.users[dot.result] != [op]:
             continue
         left = parts.sources[dot.operands[0]].load

@@ -10,20 +10,17 @@ from pypto.backends.ascend.blockir import (
     Assign,
     BlockKernel,
     Buffer,
-    If,
     Instr,
     Item,
     Let,
-    Loop,
     Record,
     View,
-    While,
     fold,
     parts,
 )
 from pypto.backends.ascend.facts import all_views, items_of
 from pypto.backends.ascend.facts import names_in as names_of
-from pypto.backends.ascend.rewrite import mapped
+from pypto.backends.ascend.rewrite import inside, mapped
 
 # Instructions whose result may take the place of an operand.
 IN_PLACE = frozenset((
@@ -55,7 +52,7 @@ class Coalescing:
 
     def sequence(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
         done: list[Item] = []
-        for item in map(self.inside, items):
+        for item in (inside(x, self.sequence) for x in items):
             pair = copied(item)
             start = None if pair is None else self.first(done, *pair)
             if pair is None or start is None:
@@ -67,16 +64,6 @@ class Coalescing:
             self.touches[target.of.name] += self.touches.pop(source.name) - 2
             self.gone.add(source.name)
         return tuple(done)
-
-    def inside(self, item: Item) -> Item:
-        match item:
-            case Loop():
-                return replace(item, body=self.sequence(item.body))
-            case While():
-                return replace(item, test=self.sequence(item.test), body=self.sequence(item.body))
-            case If():
-                return replace(item, body=self.sequence(item.body), orelse=self.sequence(item.orelse))
-        return item
 
     def first(self, done: list[Item], target: View, source: Buffer) -> int | None:
         """Where the source is first written, if all that touches it from there on could touch the target instead."""

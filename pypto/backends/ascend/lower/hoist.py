@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pypto.backends.ascend.blockir import Assign, BlockKernel, Expr, If, Item, Let, Loop, Read, Scalar, While
+from pypto.backends.ascend.blockir import Assign, BlockKernel, Expr, Item, Let, Loop, Read, Scalar
 from pypto.backends.ascend.facts import items_of, names_in
+from pypto.backends.ascend.rewrite import inside
 
 _COUNTS = frozenset(("blocks", "grid_x", "grid_y", "grid_z"))  # 1 or more
 
@@ -20,16 +21,11 @@ def _sequence(items: tuple[Item, ...]) -> tuple[Item, ...]:
 
 
 def _item(item: Item) -> tuple[Item, ...]:
-    match item:
-        case Loop():
-            body = _sequence(item.body)
-            free, rest = _parted(body, {item.name, *_defined(body)})
-            return (*free, replace(item, body=rest))
-        case While():
-            return (replace(item, test=_sequence(item.test), body=_sequence(item.body)),)
-        case If():
-            return (replace(item, body=_sequence(item.body), orelse=_sequence(item.orelse)),)
-    return (item,)
+    made = inside(item, _sequence)
+    if not isinstance(made, Loop):
+        return (made,)
+    free, rest = _parted(made.body, {made.name, *_defined(made.body)})
+    return (*free, replace(made, body=rest))
 
 
 def _defined(items: tuple[Item, ...]) -> set[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from pypto.backends.ascend.blockir import BlockKernel, Buffer, If, Instr, Item, Loop, View, While
+from pypto.backends.ascend.blockir import BlockKernel, Buffer, Instr, Item, View
 from pypto.backends.ascend.facts import all_views, items_of
 from pypto.backends.ascend.lower.coalesce import IN_PLACE, may_share, moves_alike, names_in, renamed
 from pypto.backends.ascend.lower.stages import moved_by
+from pypto.backends.ascend.rewrite import inside
 
 
 def in_place(kernel: BlockKernel, is_tight: bool = False) -> BlockKernel:
@@ -30,7 +31,7 @@ class InPlace:
         self.touches, self.moving, self.gone = touches, moving, set[str]()
 
     def sequence(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
-        items = tuple(map(self.inside, items))
+        items = tuple(inside(item, self.sequence) for item in items)
         at = 0
         while at < len(items):
             for source, made in pairs(items[at]):
@@ -42,16 +43,6 @@ class InPlace:
                     break
             at += 1
         return items
-
-    def inside(self, item: Item) -> Item:
-        match item:
-            case Loop():
-                return replace(item, body=self.sequence(item.body))
-            case While():
-                return replace(item, test=self.sequence(item.test), body=self.sequence(item.body))
-            case If():
-                return replace(item, body=self.sequence(item.body), orelse=self.sequence(item.orelse))
-        return item
 
     def fits(self, items: tuple[Item, ...], at: int, source: View, made: Buffer) -> bool:
         """Whether the operand's life ends in a run of instructions that begins the result's, each in its own place."""

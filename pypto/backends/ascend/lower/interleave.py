@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from pypto.backends.ascend.blockir import Assign, BlockKernel, Buffer, If, Instr, Item, Let, Loop, View, While
+from pypto.backends.ascend.blockir import Assign, BlockKernel, Buffer, Instr, Item, Let, Loop, View
 from pypto.backends.ascend.facts import items_of, pipe_of, reads, views, writes
 from pypto.backends.ascend.lower.coalesce import names_in, renamed
+from pypto.backends.ascend.rewrite import inside
 from pypto.backends.ascend.touches import Meeting, Reader, Touch
 
 SMALL: Final = 1024  # bytes
@@ -49,18 +50,8 @@ class Interleave:
         for _, group in groupby(items, lambda item: isinstance(item, Instr) and pipe_of(item) == "V"):
             run = list(group)
             instrs = [item for item in run if isinstance(item, Instr) and pipe_of(item) == "V"]
-            found += self.in_groups(self.apart(instrs)) if instrs else map(self.inside, run)
+            found += self.in_groups(self.apart(instrs)) if instrs else (inside(item, self.sequence) for item in run)
         return tuple(found)
-
-    def inside(self, item: Item) -> Item:
-        match item:
-            case Loop():
-                return replace(item, body=self.sequence(item.body))
-            case While():
-                return replace(item, test=self.sequence(item.test), body=self.sequence(item.body))
-            case If():
-                return replace(item, body=self.sequence(item.body), orelse=self.sequence(item.orelse))
-        return item
 
     def apart(self, run: list[Instr]) -> list[Item]:
         """A run in which small buffers that nothing else touches are filled once each."""
