@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 from benchmarks import compare
 from benchmarks.growth import run_growth
 from benchmarks.limits import compile_loops, measure
+from benchmarks.loops import beside
 from benchmarks.peak import peaks
 from benchmarks.peers import VARIABLE, cores, imported, limited_threads, load
 from benchmarks.plot import draw
 from benchmarks.report import Report, to_json
 from benchmarks.runner import Missing, Pace, Probed, Result, Row, Suite, run_probe, run_row
 from benchmarks.steady import become_steady
-from benchmarks.streams import memory_streams
 from benchmarks.suites import SUITES
 from benchmarks.tables import tables
 
@@ -71,8 +71,8 @@ def measure_suite(suite: Suite, rows: Sequence[Row], only: str, pace: Pace, memo
     with Progress(transient=True) as progress:
         task = progress.add_task("the machine's limits", total=1 + len(rows) + len(probes) + len(growths))
         machine = compile_loops()
-        limits, streams = measure(machine, counts), partial(memory_streams, machine)
-        run = partial(run_row, limit_threads=limited_threads, pace=pace, streams=streams)
+        limits, loops = measure(machine, counts), partial(beside, machine)
+        run = partial(run_row, limit_threads=limited_threads, pace=pace, loops=loops)
         results = [result for row in rows for result in run_threads(suite, row, run, memory, progress, task)]
         probed: list[Probed] = []
         for probe in probes:

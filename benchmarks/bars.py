@@ -93,7 +93,9 @@ def fraction(result: Result, name: str, limits: Limits) -> float | None:
     row = result.row
     if not row.limit:
         return None
-    return result.rate(name) / (result.memory or limits.rate(row.limit, result.threads))
+    if result.loops:
+        return min(map(result.timings[name].faster_than, result.loops.values()))
+    return result.rate(name) / limits.rate(row.limit, result.threads)
 
 
 def memory_ratio(peaks: Mapping[str, float]) -> float | None:

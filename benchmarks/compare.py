@@ -47,9 +47,13 @@ def load(path: Path) -> Data:
         If the file holds no run.
     """
     data = json.loads(path.read_text("utf-8"))
-    if not isinstance(data, dict) or not {"suite", "rows", "limits"} <= data.keys():
-        raise ValueError(f"{path} holds no run; write one with: python -m benchmarks SUITE --json FILE")
+    if not isinstance(data, dict) or not {"suite", "rows", "limits"} <= data.keys() or not _has_ratios(data):
+        raise ValueError(f"{path} holds no run of this version; write one with: python -m benchmarks SUITE --json FILE")
     return data
+
+
+def _has_ratios(data: Data) -> bool:
+    return all("ours_is" in one for row in data["rows"] for one in row["implementations"].values())
 
 
 def changes(old: Data, new: Data) -> list[Change]:
@@ -92,8 +96,7 @@ def _compared(what: str, before: Data, after: Data) -> Change | None:
 
 
 def _ratio(implementations: Data, peers: Iterable[str]) -> float:
-    least: float = min(implementations[peer]["minimum_s"] for peer in peers)
-    return least / float(implementations[OURS]["minimum_s"])
+    return float(min(implementations[peer]["ours_is"] for peer in peers))
 
 
 def _probes(old: Data, new: Data) -> Iterator[Change]:

@@ -112,7 +112,12 @@ def product_rate(machine: Machine, name: str, threads: int) -> float:
     """Multiply-adds on vectors, in operations per second over all threads."""
     arrays = [buffers(64, machine.width) for _ in range(threads)]
     calls = [call(machine, name, 1, FMA_ROUNDS, own) for own in arrays]
-    return PRODUCTS[name].flops * CHAINS * machine.width * FMA_ROUNDS * threads / fastest(calls)
+    return per_round(machine, name) * FMA_ROUNDS * threads / fastest(calls)
+
+
+def per_round(machine: Machine, name: str) -> float:
+    """Operations of one round of a loop of multiply-adds."""
+    return PRODUCTS[name].flops * CHAINS * machine.width
 
 
 def stream_rates(machine: Machine, level: str, threads: int) -> dict[str, float]:

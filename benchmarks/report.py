@@ -115,7 +115,7 @@ def _row_json(result: Result, report: Report) -> dict[str, Any]:
     row = result.row
     implementations = {
         name: {"minimum_s": t.minimum, "median_s": t.median, "rate": result.rate(name), "error": result.errors[name],
-               "of_limit": fraction(result, name, report.limits)}
+               "of_limit": fraction(result, name, report.limits), "ours_is": result.times_as_fast(name)}
         for name, t in result.timings.items()
     }  # fmt: skip
     held = [v for v in of_row(result, report.limits, report.suite.floor) if v.kind == LEAST]
@@ -123,7 +123,8 @@ def _row_json(result: Result, report: Report) -> dict[str, Any]:
         "name": row.name, "shape": row.shape, "threads": result.threads, "work": row.work, "unit": row.unit,
         "family": row.of_family, "intensity": row.intensity, "peak_bytes": dict(result.peaks),
         "most_s": None if math.isinf(row.most) else row.most,
-        "limit": row.limit, "memory_rate": result.memory or None,
+        "limit": row.limit, "loops": {name: {"minimum_s": t.minimum, "median_s": t.median}
+                                      for name, t in result.loops.items()},
         "tolerance": row.tolerance, "implementations": implementations,
         "best_peer": result.best_peer, "ratio_to_best_peer": result.ratio(),
         "bars": [{"against": v.against, "least": v.bar, "value": v.value, "reached": v.reached} for v in held],

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from benchmarks.growth import Growth
 
 OURS: Final = "ours"
-LONGER: Final = 3  # times as many rounds where memory sets the pace, so that everybody meets it at its best
+LONGER: Final = 3  # times as much of a row's time where memory sets the pace, which changes within seconds
+FINER: Final = 3  # times as many rounds of it, each so much shorter: in a round everybody meets the same memory
 COMPILED: Final = ("torch.compile", "numba", "jax")
 Impl = Callable[[], Any]
 Threads = Callable[[int], AbstractContextManager[None]]
-Streams = Callable[["Row", int], Mapping[str, Impl]]
+Loops = Callable[["Row", int], Mapping[str, Impl]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +145,31 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of one call."""
+    """Seconds of one call: the least and the median of all samples, and the least of each round."""
 
     minimum: float
     median: float
+    rounds: tuple[float, ...]
 
     @staticmethod
-    def of(samples: Sequence[float]) -> Timing:
-        return Timing(min(samples), float(np.median(samples)))
+    def of(rounds: Sequence[Sequence[float]]) -> Timing:
+        every = [sample for samples in rounds for sample in samples]
+        return Timing(min(every), float(np.median(every)), tuple(map(min, rounds)))
+
+    def faster_than(self, other: Timing) -> float:
+        """How many times as fast, in the median round that both were in.
+
+        A machine that many share is at times twice as fast as a second before. The least times of a run may then come
+        from different states of it; those of a round, which takes a moment, do not.
+
+        Examples
+        --------
+        >>> ours, theirs = Timing.of([[2.0], [1.0], [2.0]]), Timing.of([[3.0], [3.0], [1.5]])
+        >>> ours.faster_than(theirs)
+        1.5
+        """
+        both = zip(self.rounds, other.rounds, strict=False)
+        return float(np.median([theirs / ours for ours, theirs in both]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +229,7 @@ class Pace:
 class Result:
     """What a row gave with one number of threads.
 
-    `memory` is the rate of memory, in bytes per second, found in turns with the row; 0 where it was not measured.
+    `loops` are plain loops that did the row's work and nothing else, timed in turns with it; the machine's limit.
     """
 
     row: Row
@@ -221,7 +239,7 @@ class Result:
     missing: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     peaks: Mapping[str, float] = field(default_factory=dict)
-    memory: float = 0.0
+    loops: Mapping[str, Timing] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -234,16 +252,19 @@ class Result:
 
     @property
     def best_peer(self) -> str | None:
-        """Name of the fastest peer."""
-        peers = self.peers()
-        return min(peers, key=lambda name: peers[name].minimum, default=None)
+        """Name of the fastest peer: the one that comes nearest to ours, where ours is there."""
+        ours, peers = self.timings.get(OURS), self.peers()
+        return min(peers, key=lambda name: ours.faster_than(peers[name]) if ours else peers[name].minimum, default=None)
 
     def ratio(self, against: str = "") -> float | None:
         """How many times as fast ours is as the fastest peer of a kind."""
-        peers = self.peers(against).values()
-        if OURS not in self.timings or not peers:
-            return None
-        return min(t.minimum for t in peers) / self.timings[OURS].minimum
+        ours, peers = self.timings.get(OURS), self.peers(against).values()
+        return min(map(ours.faster_than, peers)) if ours and peers else None
+
+    def times_as_fast(self, name: str) -> float | None:
+        """How many times as fast ours is as an implementation."""
+        ours = self.timings.get(OURS)
+        return ours.faster_than(self.timings[name]) if ours else None
 
     def rate(self, name: str) -> float:
         """Work per second, at the least time."""
@@ -255,16 +276,16 @@ class Result:
         return OURS in self.timings and not self.failed
 
 
-def no_streams(_row: Row, _threads: int) -> Mapping[str, Impl]:
-    """Memory is not measured."""
+def no_loops(_row: Row, _threads: int) -> Mapping[str, Impl]:
+    """The machine is not measured."""
     return {}
 
 
 def run_row(
     row: Row, threads: int, limit_threads: Threads, pace: Pace, peaks: Mapping[str, float] | None = None,
-    streams: Streams = no_streams,
+    loops: Loops = no_loops,
 ) -> Result:  # fmt: skip
-    """Check and time one row with a number of threads, in turns with streams; peaks of memory come from elsewhere."""
+    """Check and time one row with a number of threads, in turns with plain loops; peaks of memory are given."""
     with limit_threads(threads):
         case = row.build()
         candidates = {OURS: case.ours, **case.peers}
@@ -272,10 +293,15 @@ def run_row(
         present = {name: impl for name, impl in candidates.items() if not isinstance(impl, Missing)}
         errors, failed = check(case, present, row.tolerance)
         right = {name: impl for name, impl in present.items() if name not in failed}
-        beside = streams(row, threads)
-        timings = interleave({**right, **beside}, replace(pace, rounds=LONGER * pace.rounds) if beside else pace)
-    memory = max((row.work / timings.pop(name).minimum for name in beside), default=0.0)
-    return Result(row, threads, timings, errors, missing, failed, peaks or {}, memory)
+        beside = loops(row, threads)
+        timings = interleave({**right, **beside}, finer(pace) if row.limit.endswith("DRAM") else pace)
+    limits = {name: timings.pop(name) for name in beside}
+    return Result(row, threads, timings, errors, missing, failed, peaks or {}, limits)
+
+
+def finer(pace: Pace) -> Pace:
+    """More time, in more and shorter rounds."""
+    return replace(pace, rounds=LONGER * FINER * pace.rounds, seconds=pace.seconds / FINER)
 
 
 def run_probe(probe: Probe) -> Probed:
@@ -286,7 +312,7 @@ def run_probe(probe: Probe) -> Probed:
         return Probed(probe, None, f"{type(problem).__name__}: {problem}")
     if isinstance(samples, Missing):
         return Probed(probe, None, samples.reason)
-    return Probed(probe, Timing.of(samples))
+    return Probed(probe, Timing.of([samples]))
 
 
 def check(case: Case, impls: Mapping[str, Impl], tolerance: float) -> tuple[dict[str, float], dict[str, str]]:
@@ -338,16 +364,16 @@ def largest_difference(actual: Any, expected: Any) -> float:
 def interleave(impls: Mapping[str, Impl], pace: Pace) -> dict[str, Timing]:
     """Time implementations by turns, so that a noisy neighbour disturbs all of them alike."""
     counts = {name: _calls(impl, pace.seconds) for name, impl in impls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in impls}
+    samples: dict[str, list[list[float]]] = {name: [] for name in impls}
     for number in range(pace.rounds):
         for name, impl in impls.items():
-            if 3 * number > pace.rounds and sum(samples[name]) > pace.most:
+            if 3 * number > pace.rounds and sum(map(sum, samples[name])) > pace.most:
                 continue
             time.sleep(pace.gap)  # lets the threads of the one before stop spinning
             if counts[name] > 1:  # a long call has no need of warm caches
                 impl()
-            samples[name] += _sample(impl, counts[name])
-    return {name: Timing.of(times) for name, times in samples.items()}
+            samples[name].append(_sample(impl, counts[name]))
+    return {name: Timing.of(rounds) for name, rounds in samples.items()}
 
 
 def _calls(impl: Impl, seconds: float) -> int:

@@ -67,7 +67,7 @@ def _cells(result: Result, name: str, limits: Limits) -> tuple[str, ...]:
     if name not in result.timings:
         return ("wrong" if name in result.failed else "missing",)
     timing, part = result.timings[name], fraction(result, name, limits)
-    ratio = result.ratio(name) if name != OURS else result.ratio()
+    ratio = result.ratio() if name == OURS else result.times_as_fast(name)
     shown = f"{ratio:.2f}x {'best peer' if name == OURS else ''}".rstrip() if ratio else ""
     return (
         duration(timing.minimum), duration(timing.median), rate(result.rate(name), result.row.unit),

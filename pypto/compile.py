@@ -102,13 +102,10 @@ class Session:
 
     def stored(self, level: str, name: str, make: Callable[[], bytes]) -> bytes:
         """Code of ours that is no kernel, kept on disk like one."""
-        backend = self.backend(KernelOptions(level=level))
-        return self.through_cache((("part", name), *backend.key_parts()), make)
+        return self.through_cache(lambda: (("part", name), *self.backend(KernelOptions(level=level)).key_parts()), make)
 
-    def through_cache(self, parts: tuple[tuple[str, str], ...], make: Callable[[], bytes]) -> bytes:
-        if self.settings.cache == "off":
-            return make()
-        data: bytes = self.cache.get_or_make(self.key(parts), make)
+    def through_cache(self, parts: Callable[[], tuple[tuple[str, str], ...]], make: Callable[[], bytes]) -> bytes:
+        data: bytes = make() if self.settings.cache == "off" else self.cache.get_or_make(self.key(parts()), make)
         return data
 
     def key(self, parts: tuple[tuple[str, str], ...]) -> Any:
@@ -201,7 +198,7 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
 
     before = sum(timings.values())
     with timed(timings, "cache"):
-        data = shared.through_cache(key_parts(function, options, backend), make)
+        data = shared.through_cache(functools.partial(key_parts, function, options, backend), make)
     timings["cache"] -= sum(timings.values()) - timings["cache"] - before
     with timed(timings, "load"):
         program.artifact = Artifact.from_bytes(data)

@@ -19,7 +19,7 @@ import pytest
 from pypto import checked
 from pypto.errors import Diagnostic, OptionError
 
-BACKENDS = ("cpu", "ascend-sim")
+BACKENDS = ("cpu", "ascend-sim", "ascend-sim:ascend950")  # the last one: another chip
 REFUSED = "refused: "
 LAUNCHES = "launches on the device"
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")

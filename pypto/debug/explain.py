@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.backends.cpu.cost import minor
 from pypto.backends.cpu.fuse import Fuser, writes
 from pypto.backends.cpu.legalize import legalize
 from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt
@@ -22,6 +23,7 @@ from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.schedule import Scheduler
 from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage, place
 from pypto.backends.cpu.stream import moved_bytes, never_streams, reads, stream_alignment
+from pypto.backends.cpu.target import CpuTarget
 from pypto.errors.notebook import cell_name
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
@@ -103,7 +105,7 @@ def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
     needed = place(storage.buffers)
     found = [
         *accesses(function),
-        *streams(function, items, target.last_level_bytes),
+        *streams(function, items, target),
         *fusion(Fuser(plan, storage), items),
         *memory(plan, storage),
         *versions(kernel, function.loc),
@@ -209,15 +211,17 @@ def told(op: Op) -> str:
 # --- stores past the caches ----------------------------------------------------------------------------------------
 
 
-def streams(function: Function, items: list[Item], last_level: int) -> Iterator[Finding]:
+def streams(function: Function, items: list[Item], target: CpuTarget) -> Iterator[Finding]:
     """When stores go past the caches, or why they never do."""
+    last_level, few = target.last_level_bytes, minor(items, target.vector_bytes // 4)
+    quick = {s.op for nest in few for s in nest.stmts}
     mates = {s.op: [o.op for o in nest.stmts if o.kind == "store" and o.op] for nest in items if isinstance(nest, Nest)
              for s in nest.stmts}  # fmt: skip
     _, loaded = reads(function)
     for op in function.walk():
         if op.name != "tile_store" or Access.of(op).shape == (1,) * len(Access.of(op).shape):
             continue
-        reason = cached(op, mates.get(op))
+        reason = "it takes next to no time beside a loop or product" if op in quick else cached(op, mates.get(op))
         if reason:
             yield Finding("stream", op.loc, f"the store goes through the caches: {reason}")
             continue

@@ -108,10 +108,11 @@ def parse(code: CodeType, file: str, lines: tuple[str, ...]) -> FunctionNode | N
     """
     for text in (own_lines(code.co_firstlineno - 1, lines), "".join(lines)):
         with suppress(SyntaxError):
-            nodes = ast.walk(parse_file(text))
-            found = [n for n in nodes if isinstance(n, FunctionNode) and is_of(n, code)]
-            if found:
-                return found[-1]  # of lambdas in lambdas the innermost: outer nodes come first
+            tree = parse_file(text)
+            for nodes in (tree.body, ast.walk(tree)):  # at the top level most are found at once
+                found = [n for n in nodes if isinstance(n, FunctionNode) and is_of(n, code)]
+                if found:
+                    return found[-1]  # of lambdas in lambdas the innermost: outer nodes come first
     return None
 
 

@@ -181,12 +181,6 @@ def _nans(dtype: Any) -> int:
     return 0x7F if dtype == bfloat16 else 0x3FF if dtype.bits == 16 else 0x7FFFFF if dtype.bits == 32 else 2**52 - 1
 
 
-def _integer_keys(x: Tile, descending: bool) -> Tile:
-    """int64 with the order of integers of up to 32 bits."""
-    wide = ops.cast(x, int64)
-    return -wide - 1 if descending else wide
-
-
 def _order(x: Tile, descending: bool, count: int) -> Tile:
     """Positions along the last dimension of the first elements in order; int64."""
     last = len(x.shape) - 1
@@ -195,7 +189,7 @@ def _order(x: Tile, descending: bool, count: int) -> Tile:
         if x.dtype.is_float:
             keys = _float_keys(ops.cast(x, float32), descending)
         else:
-            keys = _integer_keys(ops.cast(x, int64) - 0x80000000 if x.dtype == uint32 else x, descending)
+            keys = ops.cast(_keys(x, descending), int64)
         return part(_sort_keys((keys << 32) | index), last, 0, count) & 0xFFFFFFFF
     # By the lower halves of the keys, then, as equal ones keep their order, by the upper halves.
     keys = _wide_keys(x, descending)

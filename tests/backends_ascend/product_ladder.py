@@ -39,7 +39,7 @@ from pypto.ir.types import float16, float32, int32
 N = 8192
 CHIP = ascend_target("ascend910b1")
 A, B, C = (Param(name, float16, True) for name in "abc")
-LEFT, RIGHT = Side(float16, True, False), Side(float16, False, True)
+LEFT, RIGHT = Side(float16, True, False, CHIP), Side(float16, False, True, CHIP)
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,13 @@ class Memories:
     def of(v: Version) -> Memories:
         m, n, k = v.base
         size = m * k * v.steps[0], n * k * v.steps[1]
-        a1 = Buffer("a1", "L1", float16, size[0], v.stages, 0)
-        b1 = Buffer("b1", "L1", float16, size[1], v.stages, 2 * v.stages * size[0])
-        a2, b2 = (Buffer(t, f"L0{t[0].upper()}", float16, x * k, 2, 0) for t, x in (("a2", m), ("b2", n)))
-        return Memories(a1, b1, a2, b2, Buffer("sums", "L0C", float32, m * n, 1, 0))
+        a1 = Buffer("a1", "L1", float16, size[0], v.stages, 0, layout="NZ")
+        b1 = Buffer("b1", "L1", float16, size[1], v.stages, 2 * v.stages * size[0], layout="NZ")
+        a2, b2 = (
+            Buffer(t, space, float16, x * k, 2, 0, layout=CHIP.layout(space))
+            for t, space, x in (("a2", "L0A", m), ("b2", "L0B", n))
+        )
+        return Memories(a1, b1, a2, b2, Buffer("sums", "L0C", float32, m * n, 1, 0, layout="NZ"))
 
     @property
     def all(self) -> tuple[Buffer, ...]:

@@ -11,7 +11,7 @@ from pypto.backends.ascend.cube.moves import LAST, Pitch, fetch, take
 from pypto.backends.ascend.cube.product import Blocking, Product
 from pypto.backends.ascend.plan import plan
 from pypto.backends.ascend.sync import sync
-from pypto.backends.ascend.target import ascend_target
+from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.ir.types import DType, int32, int64
 
 B2 = ascend_target("ascend910b2")
@@ -30,11 +30,13 @@ class Matmul:
     turned_a: bool = False
     turned_b: bool = False
     unit_flag: bool = False
+    target: AscendTarget = B2
 
     def kernel(self) -> BlockKernel:
         b = self.blocking
         a, other, c = Param("a", self.dtype, True), Param("b", self.dtype, True), Param("c", self.out, True)
-        product = Product.of(Side(self.dtype, True, self.turned_a), Side(self.dtype, False, not self.turned_b), b)
+        product = Product.of(*(Side(self.dtype, left, turned, self.target) for left, turned in
+                               ((True, self.turned_a), (False, not self.turned_b))), b)  # fmt: skip
         across = -(-self.n // b.n)
         body = tuple(self.tile(product, a, other, c))
         i, j = fold("*", fold("//", "pid", across), b.m), fold("*", fold("%", "pid", across), b.n)
@@ -70,6 +72,6 @@ class Matmul:
                    LAST if self.unit_flag else 0, 3)  # fmt: skip
 
 
-def whole(kernel: BlockKernel) -> BlockKernel:
+def whole(kernel: BlockKernel, target: AscendTarget = B2) -> BlockKernel:
     """With addresses, events and barriers."""
-    return sync(plan(kernel, B2), B2)
+    return sync(plan(kernel, target), target)

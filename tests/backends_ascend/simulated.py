@@ -12,6 +12,7 @@ from pypto.backends.ascend.blockir import BlockKernel
 from pypto.backends.ascend.emit import emit
 from pypto.backends.ascend.sync import sync
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.verify import verify
 from pypto.backends.base import Slot
 from pypto.ir.core import Function
 from pypto.passes import optimize
@@ -35,12 +36,22 @@ def value_of(slot: Slot, arguments: dict[str, Any], memory: dict[str, Memory]) -
     return x.shape[slot.dim] if slot.kind == "shape" else x.strides[slot.dim] // x.itemsize
 
 
-def run(kernel: Any, grid: tuple[int, ...], lower: Lower, blocks: int = 3, kind: str = "", **arguments: Any) -> None:
+def run(
+    kernel: Any,
+    grid: tuple[int, ...],
+    lower: Lower,
+    blocks: int = 3,
+    kind: str = "",
+    chip: AscendTarget = B2,
+    **arguments: Any,
+) -> None:
     """Launch on the simulated device, in place of a launch on the CPU."""
-    made = lower(function_of(kernel, arguments), B2)
+    made = lower(function_of(kernel, arguments), chip)
     assert kind in ("", made.kind)
     placed = bool(made.buffers) and made.buffers[0].address is not None
-    text = emit(sync(made, B2) if placed else whole(made), B2)
+    ready = sync(made, chip) if placed else whole(made, chip)
+    verify(ready, chip)
+    text = emit(ready, chip)
     device = opened(built() / "lib64" / "libascendcl.so")  # the one that `pto.device` has, too
     arrays = {name: x for name, x in arguments.items() if isinstance(x, np.ndarray)}
     try:
@@ -58,8 +69,8 @@ def run(kernel: Any, grid: tuple[int, ...], lower: Lower, blocks: int = 3, kind:
             memory["workspace"] = device.empty(made.workspace * blocks)
             layout += "x" * (-struct.calcsize(layout) % 8) + "Q"
             values.append(memory["workspace"].address)
-        device.launch(device.load(compiled(text.split("using namespace AscendC;\n", 1)[1])).function(made.name), blocks,
-                      struct.pack(layout, *values))  # fmt: skip
+        binary = compiled(text.split("using namespace AscendC;\n", 1)[1], arch=chip.flag)
+        device.launch(device.load(binary).function(made.name), blocks, struct.pack(layout, *values))
         device.synchronize()
         for name, x in arrays.items():
             memory[name].read(x)

@@ -21,7 +21,8 @@ def {kernel}({x}, {y}, n):
 """
 # Functions of C and of C++, keywords of C++, macros, and names of the headers.
 KERNELS = ("remainder", "exp", "y0", "memcpy", "index", "main", "delete", "AscendC", "LocalTensor", "AddDouble", "Add",
-           "GM_ADDR", "INFINITY", "int32_t", "PIPE_V", "_Complex", "__gm__", "block", "größe")  # fmt: skip
+           "GM_ADDR", "INFINITY", "int32_t", "PIPE_V", "_Complex", "__gm__", "block", "größe", "args", "run",
+           "take", "place")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

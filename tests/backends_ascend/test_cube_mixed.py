@@ -103,6 +103,15 @@ def test_single_numbers_stay_where_they_are() -> None:
     np.testing.assert_allclose(c, np.maximum(a @ b + bias, 0), rtol=1e-5, atol=1e-5)
 
 
+def test_columns_of_results_stay_where_they_are() -> None:
+    """The scalar unit would take them one by one, and no flag between cores orders what that reads."""
+    a, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((57, 24), (24, 3)))
+    bias, c = RNG.standard_normal(3).astype(np.float32), np.full((57, 3), 7, np.float32)
+    run(with_epilogue, (4, 3), placed, kind="vector", a=a, b=b, bias=bias, c=c, BM=16, BN=1, BK=24)
+    wanted = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
+    np.testing.assert_allclose(c, wanted, rtol=1e-3, atol=1e-3)
+
+
 def test_operands_that_are_gathered() -> None:
     a, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((40, 70), (70, 30)))
     c = np.full((40, 30), 7, np.float16)
@@ -149,7 +158,7 @@ def test_an_operand_that_stays_in_l1(m: int, n: int, k: int) -> None:
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize(("n", "BN"), [(100, 256), (500, 256), (1100, 512)])
+@pytest.mark.parametrize(("n", "BN"), [(100, 256), (500, 256), pytest.param(1100, 512, marks=pytest.mark.slow)])
 def test_attention_in_columns_of_scores_and_parts_of_rows(n: int, BN: int) -> None:
     """Blocks whose scores fit neither twice in L0C nor at once in UB, in fewer and in more steps than are under way.
 

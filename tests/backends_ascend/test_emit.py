@@ -38,11 +38,11 @@ INCLUDE = Path(__file__).parents[2] / "runtime" / "sim" / "include"
 B2 = ascend_target("ascend910b2")
 
 
-def complaints(text: str, folder: Path) -> str:
+def complaints(text: str, folder: Path, arch: int = 2201) -> str:
     """What a compiler that is told to complain of everything says of a kernel."""
     file = folder / "kernel.cpp"
     file.write_text(text, encoding="utf-8")
-    flags = ["-Wall", "-Wextra", "-Woverflow", "-Wconversion", "-fsyntax-only", "-D__NPU_ARCH__=2201"]
+    flags = ["-Wall", "-Wextra", "-Woverflow", "-Wconversion", "-fsyntax-only", f"-D__NPU_ARCH__={arch}"]
     command = ["g++", "-std=c++17", "-isystem", str(INCLUDE), *flags, str(file)]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60).stderr
 

@@ -1,6 +1,6 @@
 """A kernel for each op of the table and some of its dtypes: the simulated device gives what the interpreter gives.
 
-Kernels are compiled many at a time (`units`); most are tried with the slow tests, once in CI. Which dtypes beside
+Kernels are compiled many at a time (`units`), and tried with the slow tests, once in CI. Which dtypes beside
 float32 and int32 an op is tried with goes round.
 """
 
@@ -102,7 +102,8 @@ def bound(row: OpRow, dtype: DType) -> float:
     return max(here, row.ascend.ulp if isinstance(row.ascend, Direct) and dtype == float32 else 0.0)
 
 
-@pytest.mark.parametrize("group", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, GROUPS))])
+@pytest.mark.slow
+@pytest.mark.parametrize("group", range(GROUPS))
 def test_agrees_with_the_interpreter(group: int) -> None:
     mine = [case for case in CASES[group::GROUPS] if str(case) not in REFUSED]
     with units() as (unit, device), device:

@@ -15,6 +15,7 @@ import pytest
 from pypto.backends.ascend.lower import HANDLERS
 from pypto.backends.ascend.pipeline import lowered
 from pypto.backends.ascend.target import ascend_target
+from pypto.backends.ascend.verify import of_instructions
 from pypto.debug.simulate import function_of
 from pypto.errors.ascend import NoForm, NotOnAscend
 from pypto.ir.types import DTYPES, DType, bfloat16, float16, float32, int8
@@ -73,12 +74,14 @@ OLD_VALUES: Final = tuple(name for name in BODIES if name.startswith("atomic_") 
 
 
 def outcome(text: str, arguments: list[Any], *ops: str) -> str:
-    """Ascend C, or a refusal that says why and what to write."""
+    """Ascend C that breaks no rule of an instruction, or a refusal that says why and what to write."""
     kernel = define(text)
     function = function_of(kernel, kernel.signature.bind(tuple(arguments), {}))
     assert {op.name for op in function.walk()} >= set(ops)
     try:
-        return lowered(function, B2)[1]
+        made, written = lowered(function, B2)
+        assert list(of_instructions(made, B2)) == []
+        return written
     except (NotOnAscend, NoForm) as refused:
         reason = refused.fields["reason" if isinstance(refused, NotOnAscend) else "problem"]
         assert refused.loc is not None and refused.loc.user.line > 1

@@ -18,13 +18,13 @@ from pypto.backends.ascend.blockir import BlockKernel
 from pypto.backends.ascend.listing import listing
 from pypto.backends.ascend.parse import parse
 from pypto.backends.ascend.pipeline import lowered
-from pypto.backends.ascend.target import ascend_target
+from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.debug.simulate import function_of
 from tests.backends_ascend.test_emit import complaints
 from tests.sim.device import needs_compiler
 
 GOLDEN = Path(__file__).with_name("golden")
-B2 = ascend_target("ascend910b2")
+B2, A5 = ascend_target("ascend910b2"), ascend_target("ascend950")
 
 
 def f32(*shape: int) -> Any:
@@ -60,6 +60,8 @@ PRODUCTS: dict[str, Case] = {
                lambda: (f32(300, 200), f32(200, 500), f32(300, 500)), {"BM": 128, "BN": 128, "BK": 64}),
     "matmul_on_the_cube": ("08_matmul_on_the_cube", "matmul",
                            lambda: (f16(300, 200), f16(200, 500), f16(300, 500)), {"BM": 128, "BN": 256, "BK": 64}),
+    "matmul_on_ascend950": ("08_matmul_on_the_cube", "matmul",
+                            lambda: (f16(300, 200), f16(200, 500), f16(300, 500)), {"BM": 128, "BN": 256, "BK": 64}),
     "flash_attention": ("05_flash_attention", "attention", lambda: tuple(f32(2, 200, 64) for _ in range(4)),
                         {"CAUSAL": True, "BM": 64, "BN": 64}),
     "attention": ("09_attention_on_ascend", "attention",
@@ -67,10 +69,14 @@ PRODUCTS: dict[str, Case] = {
 }  # fmt: skip
 
 
-def made(name: str) -> tuple[BlockKernel, str]:
+def chip_of(name: str) -> AscendTarget:
+    return A5 if name.endswith(A5.name) else B2
+
+
+def made(name: str, target: AscendTarget | None = None) -> tuple[BlockKernel, str]:
     tutorial, function, args, constants = (CASES | PRODUCTS)[name]
     kernel = getattr(load_tutorial(tutorial), function)
-    block, text = lowered(function_of(kernel, kernel.signature.bind(args(), constants)), B2)
+    block, text = lowered(function_of(kernel, kernel.signature.bind(args(), constants)), target or chip_of(name))
     return replace(block, file=f"{tutorial}.py"), text
 
 
@@ -87,7 +93,7 @@ def test_golden_kernels(name: str, update_golden: bool) -> None:
 @needs_compiler
 @pytest.mark.parametrize("name", CASES | PRODUCTS)
 def test_golden_kernels_compile_without_a_warning(name: str, tmp_path: Path) -> None:
-    assert complaints((GOLDEN / f"{name}.asc").read_text(encoding="utf-8"), tmp_path) == ""
+    assert complaints((GOLDEN / f"{name}.asc").read_text(encoding="utf-8"), tmp_path, chip_of(name).arch) == ""
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

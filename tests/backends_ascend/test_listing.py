@@ -20,9 +20,9 @@ B2 = ascend_target("ascend910b2")
 
 SCALED = """\
 @kernel(file='/home/user/scaled.py')
-def scaled(x: GM[float32], y: GM[float32], n: int32) -> vector:
-    a = UB(float32, 2048, stages=2)
-    b = UB(float32, 2048, stages=2)
+def scaled(x: GM[float32, ND], y: GM[float32, ND], n: int32) -> vector:
+    a = UB(float32, ND, 2048, stages=2)
+    b = UB(float32, ND, 2048, stages=2)
     for i in range(block, (n + 2047) // 2048, blocks):
         count: int64 = min(2048, n - i * 2048)
         DataCopyPad(a[i // blocks % 2, 0], x[i * 2048], (1, count * 4, 0, 0, 0), (False, 0, 0, 0.0))  # 7
@@ -90,6 +90,8 @@ WRONG = {
     "def k(n: string) -> vector:\n    pass\n": "`string` is no element type",
     "def k(n) -> vector:\n    pass\n": "`n` is no parameter with a type",
     "def k() -> vector:\n    s: int32 = [1]\n": r"line 2: `\[1\]` is no number of Block IR",
+    "def k() -> vector:\n    a = UB(float32, 64)\n": "no buffer with a type, a layout and a number of elements",
+    "def k(x: GM[float32]) -> vector:\n    pass\n": r"`GM\[float32\]` is no element type",
     "x = 1\n": "`x = 1` is no kernel",
     "": "a listing is one kernel, not 0",
 }

@@ -16,7 +16,8 @@ from tests.sim.device import needs_compiler
 pytestmark = needs_compiler
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 4))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
 def test_random_kernels(seed: int) -> None:
     cases = drawn(25, seed)
     failed = differing(cases)

@@ -49,7 +49,7 @@ def run(kernel: BlockKernel, arrays: list[Array], *numbers: int, blocks: int = 1
 def calls(kernel: BlockKernel) -> str:
     """The calls of a kernel's text, without arguments that say little."""
     text = text_of(kernel)
-    body = text[text.index("InitSocState") :]
+    body = text[text.index("InitSocState") : text.rindex("PipeBarrier<PIPE_ALL>")]
     found = re.findall(
         r"(?:SetFlag|WaitFlag)<HardEvent::\w+>\([^;]*\)|PipeBarrier<\w+>|\b[A-Z]\w+(?=\()|for|if|while|}", body
     )

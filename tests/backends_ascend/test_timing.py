@@ -121,7 +121,7 @@ def test_sums_leave_l0c_at_the_slowest_rate_that_published_attention_allows() ->
 
 @pytest.mark.parametrize("dtype", [float16, float32])
 def test_sums_are_taken_at_one_rate_whatever_they_become(dtype: DType) -> None:
-    sums, out = Buffer("sums", "L0C", float32, 128 * 128), Param("out", dtype, True)
+    sums, out = Buffer("sums", "L0C", float32, 128 * 128, layout="NZ"), Param("out", dtype, True)
     taken = Instr("Fixpipe", (View(out), View(sums), Record((128, 128, 128, 128, Word("NoQuant"), False, 1, 0, 0, 0))))
     cost = cost_of(taken, ((0, 0), (0, 0), (128, 128, 128, 128, None, 0, 1, 0, 0, 0)))
     assert cost.busy == pytest.approx(128 * 128 * 4 / RATES["L0C", "GM"])

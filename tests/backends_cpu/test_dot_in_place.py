@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -12,11 +14,12 @@ import pypto as pto
 from pypto.backends.cpu.loopir import Nest
 from pypto.backends.cpu.timing import walk
 from pypto.compile import Session
-from tests.backends_cpu.lowering import lowered
+from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
 
 Array = np.ndarray[Any, Any]
+WIDE = replace(fixed_target(), vector_bytes=64, registers=32)
 
 
 @pto.jit
@@ -54,6 +57,13 @@ def biased(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
 def turned(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
     i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
     c[j : j + BN, i : i + BM] = pto.trans(pto.dot(a[i : i + BM, 0:BK], b[0:BK, j : j + BN]))
+
+
+@pto.jit
+def scaled(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """Rows of the left side are made, and lie side by side in scratch."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    c[i : i + BM, j : j + BN] = pto.dot(a[i : i + BM, 0:BK] * 2, b[0:BK, j : j + BN])
 
 
 @pto.jit
@@ -191,3 +201,11 @@ def test_rows_of_a(m: int, k: int, apart: int, dtype: Any, level: str) -> None:
         c = fences.around(np.zeros((m, 64), out))
         pto.jit(level=level)(product.function)[-(-m // 32), 2](a, b, c, acc, 32, 32, 64)
         np.testing.assert_array_equal(c, (a.astype(float) @ b.astype(float)).astype(out))
+
+
+@pytest.mark.parametrize(("kernel", "most"), [(single, 8), (scaled, 13)])
+def test_few_rows_where_they_may_push_one_another_out(kernel: Any, most: int) -> None:
+    a, b, c = numbers(np.float32, 256, 1024), numbers(np.float32, 1024, 256), np.zeros((256, 256), np.float32)
+    launch = Launch(kernel, (2, 2), {"a": a, "b": b, "c": c, "BM": 128, "BN": 128, "BK": 64}, {})
+    rows = re.findall(r"define internal void @dot_f32_(\d+)_", lowered(launch, WIDE).text)
+    assert max(map(int, rows)) == most

@@ -36,8 +36,8 @@ WHOLE_REGISTERS = {
     "softmax_native": {"fmla.4s": 40, "fdiv.4s": 4, "frintn.4s": 4},
     "calls_gelu": {"fmla.4s": 40, "fmul.4s": 20},
     "matmul_native": {"fmla.4s": 150},
-    "batched_dot_f64": {"fmla.2d": 100},
-    "batched_dot_i8": {"mla.4s": 64},
+    "batched_dot_f64": {"fmla.2d": 80},
+    "batched_dot_i8": {"mla.4s": 48},
     "attention_causal": {"fmla.4s": 200},
 }
 

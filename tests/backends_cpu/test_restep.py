@@ -92,7 +92,7 @@ def test_known_sums_leave_no_rest(k: int, step: int) -> None:
     assert any(op.name == "for" for op in function.walk()) == (k > step)
 
 
-@pytest.mark.parametrize("k", [100, 128, 256])
+@pytest.mark.parametrize("k", [100, 128, 256, 500, 512])
 def test_what_runs_once_is_no_loop(k: int, level: str) -> None:
     a, b, c = numbers(16, k), numbers(k, 32), numbers(16, 32)
     launch = Launch(pto.jit(whole.function), 1, {"a": a, "b": b, "c": c, "STEP": 128}, {})

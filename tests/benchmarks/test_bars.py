@@ -21,7 +21,7 @@ LIMITS = Limits({"fma": {2: 4.0}})
 def result(ours: float | None, numpy: float, *held: Bar, **more: Any) -> Result:
     gone = Case(Missing(""), {}, lambda: 0)
     row = Row("a", "8", 4.0, "flop", "fma", 0.0, lambda: gone, held, **more)
-    timings = {"numpy": Timing(numpy, numpy)} | ({OURS: Timing(ours, ours)} if ours else {})
+    timings = {"numpy": Timing.of([[numpy]])} | ({OURS: Timing.of([[ours]])} if ours else {})
     return Result(row, 2, timings, dict.fromkeys(timings, 0.0))
 
 
@@ -56,7 +56,7 @@ def test_a_bar_without_a_figure_is_not_measured() -> None:
 
 
 def test_only_probes_with_a_bar_are_held() -> None:
-    probes = [Probed(Probe("p", "x", most, list), Timing(1.0, 1.0)) for most in (0.5, math.inf)]
+    probes = [Probed(Probe("p", "x", most, list), Timing.of([[1.0]])) for most in (0.5, math.inf)]
     assert [v.line for v in bars.of_probes(probes)] == ["p: x: 1.00 s, the bar is 500.00 ms"]
 
 

@@ -7,11 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import streams
-from benchmarks.limits import MOVED, Limits, Machine, buffers, call, compile_loops, fastest, product_rate, vector_width
+from benchmarks import loops
+from benchmarks.limits import (
+    MOVED,
+    Limits,
+    Machine,
+    buffers,
+    call,
+    compile_loops,
+    fastest,
+    per_round,
+    product_rate,
+    vector_width,
+)
 from benchmarks.limits_ir import CHAINS, PRODUCTS, STREAMS, module, products
+from benchmarks.loops import beside
 from benchmarks.runner import Case, Row
-from benchmarks.streams import memory_streams
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +118,8 @@ def bounded(limit: str, work: float = 24 * 1024 * 16) -> Row:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_streams_move_what_a_row_moves(machine: Machine, kind: str, threads: int, monkeypatch: Any) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(streams, "buffers", lambda n, k: made.extend(buffers(n, k)) or made)
-    found = memory_streams(machine, bounded(f"{kind} DRAM"), threads)
+    monkeypatch.setattr(loops, "buffers", lambda n, k: made.extend(buffers(n, k)) or made)
+    found = beside(machine, bounded(f"{kind} DRAM"), threads)
     assert set(found) == {name for name in STREAMS if name.startswith(kind)}
     for loop in found.values():
         loop()
@@ -118,5 +129,18 @@ def test_streams_move_what_a_row_moves(machine: Machine, kind: str, threads: int
         assert np.array_equal(dst, a + b if kind == "add" else a)
 
 
-def test_rows_within_caches_have_no_streams(machine: Machine) -> None:
-    assert memory_streams(machine, bounded("copy L3"), 1) == memory_streams(machine, bounded("fma"), 1) == {}
+def test_rows_within_caches_and_short_ones_have_no_loops(machine: Machine) -> None:
+    assert beside(machine, bounded("copy L3"), 1) == beside(machine, bounded("fma"), 1) == {}
+
+
+@pytest.mark.parametrize("kind", ["fma", "bf16", "int8"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_do_as_many_operations_as_a_row(machine: Machine, kind: str, threads: int, monkeypatch: Any) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(loops, "call", lambda m, name, repeats, n, arrays: lambda: asked.append(repeats * n))
+    work = 2.0 * 1024**3
+    ((name, loop),) = beside(machine, bounded(kind, work), threads).items()
+    loop()
+    assert name == (kind if kind in machine.products else "fma")
+    assert len(asked) == threads
+    assert sum(asked) * per_round(machine, name) == pytest.approx(work, rel=1e-4)

@@ -26,7 +26,7 @@ LIMITS = Limits({name: {1: 1e9, 2: 2e9} for name in RATES})
 def result(name: str, family: str, ours: float, numpy: float, **more: Any) -> Result:
     gone = Case(Missing(""), {}, lambda: 0)
     row = Row(name, "8", 1e6, "flop", "fma", 0.0, lambda: gone, family=family, intensity=2.0)
-    timings = {OURS: Timing(ours, ours), "numpy": Timing(numpy, numpy)}
+    timings = {OURS: Timing.of([[ours]]), "numpy": Timing.of([[numpy]])}
     return Result(replace(row, **more), 2, timings, dict.fromkeys(timings, 0.0))
 
 

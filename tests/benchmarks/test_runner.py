@@ -85,7 +85,7 @@ def broken(x: Any, out: Any) -> Any:
 
 
 def result(**seconds: float) -> Result:
-    timings = {name: Timing(s, s) for name, s in seconds.items()}
+    timings = {name: Timing.of([[s]]) for name, s in seconds.items()}
     return Result(doubling(right), 2, timings, dict.fromkeys(timings, 0.0))
 
 
@@ -157,13 +157,20 @@ def test_fraction_of_the_limit_is_at_the_same_threads() -> None:
     assert fraction(result(ours=2.0), OURS, LIMITS) == 0.5
 
 
-def test_memory_is_measured_in_turns_with_a_row() -> None:
+def test_the_machine_is_measured_in_turns_with_a_row() -> None:
     calls: list[str] = []
-    streams = {"copy": lambda: calls.append("copy"), "copy_nt": lambda: calls.append("copy_nt")}
-    got = run_row(doubling(right), 1, as_it_is, QUICK, streams=lambda row, threads: streams)
+    loops = {"copy": lambda: calls.append("copy"), "copy_nt": lambda: calls.append("copy_nt")}
+    got = run_row(doubling(right), 1, as_it_is, QUICK, loops=lambda row, threads: loops)
     assert set(got.timings) == {OURS}
-    assert len(calls) > 2 and got.memory > 0
-    assert fraction(got, OURS, LIMITS) == got.rate(OURS) / got.memory
+    assert len(calls) > 2 and set(got.loops) == {"copy", "copy_nt"}
+    assert fraction(got, OURS, LIMITS) == min(map(got.timings[OURS].faster_than, got.loops.values()))
+
+
+def test_rows_that_memory_bounds_take_shorter_rounds_and_more_of_them() -> None:
+    bounded = replace(doubling(right, numpy=right), limit="copy DRAM")
+    results = [run_row(row, 1, as_it_is, QUICK) for row in (bounded, doubling(right))]
+    rounds = {got.row.limit: len(got.timings[OURS].rounds) for got in results}
+    assert rounds == {"copy DRAM": 9 * QUICK.rounds, "fma": QUICK.rounds}
 
 
 def test_bars_that_are_not_reached() -> None:
@@ -182,10 +189,19 @@ def test_probes() -> None:
     ok, gone, bad = (
         run_probe(Probe("launch", "x", 2.0, measure)) for measure in (lambda: [3.0, 5.0], lambda: Missing("gone"), fail)
     )
-    assert ok.timing == Timing(3.0, 4.0)
+    assert ok.timing == Timing(3.0, 4.0, (3.0,))
     report = Report(SOME, 0.0, LIMITS, [], [ok, gone, bad])
     assert report.complaints == ["launch: gone", "launch: RuntimeError: no cache"]
     assert report.below_bar == ["launch: x: 3.00 s, the bar is 2.00 s"]
+
+
+def test_a_ratio_is_that_of_the_rounds() -> None:
+    """A burst of fast memory that meets one implementation alone decides nothing."""
+    ours, theirs = Timing.of([[2.0, 3.0], [2.0], [4.0]]), Timing.of([[4.0], [0.5], [8.0, 9.0]])
+    got = Result(doubling(right), 1, {OURS: ours, "numpy": theirs, "numba": Timing.of([[6.0], [6.0]])}, {})
+    assert got.ratio() == got.times_as_fast("numpy") == 2.0
+    assert got.times_as_fast("numba") == 3.0  # it took too long for a third round
+    assert got.best_peer == "numpy"
 
 
 def test_interleaving_takes_turns() -> None:

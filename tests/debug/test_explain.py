@@ -74,6 +74,14 @@ def turned(x, y):
     y[:, :] = pto.trans(t) + t
 
 
+@pto.jit
+def product(x, y, z):
+    total = pto.zeros((16, 16), pto.float32)
+    for i in range(0, x.shape[1], 16):
+        total += pto.dot(x[:16, i : i + 16], y[i : i + 16, :16])
+    z[:16, :16] = total + 1
+
+
 def said(topic: str, kernel: Any, *args: Any, **given: Any) -> str:
     return "\n".join(f"{f.text}; {f.way}" for f in explain(kernel, *args, **given).about(topic))
 
@@ -96,6 +104,8 @@ def test_stores_past_the_caches() -> None:
     assert "in a loop or a branch" in said("stream", looped, M, M.copy())
     assert "rows of 400 bytes" in said("stream", normed, np.ones((4, 100), np.float32), np.ones((4, 100), np.float32))
     assert "multiples of 64 bytes" in said("stream", normed, M, M.copy())
+    wide = np.ones((16, 4096), np.float32)
+    assert "next to no time" in said("stream", product, wide, wide.T.copy(), M.copy())
 
 
 def test_a_store_follows_the_others_in_its_loop() -> None:

@@ -33,7 +33,12 @@ def has_code(path: Path) -> bool:
     return any(b.language in ("python", "console") for b in blocks(path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("path", [p for p in GUIDES if has_code(p)], ids=lambda p: p.stem)
+def cost(path: Path) -> list[pytest.MarkDecorator]:
+    """What runs commands starts a process for each."""
+    return [pytest.mark.slow] if path.stem == "command-line" else []
+
+
+@pytest.mark.parametrize("path", [pytest.param(p, id=p.stem, marks=cost(p)) for p in GUIDES if has_code(p)])
 def test_blocks_run(path: Path, alone: Path) -> None:
     assert run_page(path, alone) > 0
 

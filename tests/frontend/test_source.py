@@ -93,13 +93,14 @@ def test_lambdas_on_one_line_are_told_apart() -> None:
         built(broken, x=ARRAY, n=1)
 
 
-def test_exec_with_linecache_and_without() -> None:
+def test_exec_with_linecache_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = "<a cell that no other test has>"
     text = "def kernel(n):\n    unknown\n"
     names: dict[str, Any] = {}
-    exec(compile(text, "<cell 1>", "exec"), names)
+    exec(compile(text, file, "exec"), names)
     with pytest.raises(NoSource, match="cannot be had"):
         KernelSource.of(names["kernel"])
-    linecache.cache["<cell 1>"] = (len(text), None, text.splitlines(keepends=True), "<cell 1>")
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
     assert position(names["kernel"], n=1) == (1, 4, 11)
 
 

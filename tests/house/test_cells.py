@@ -1,4 +1,7 @@
-"""What is counted as a cell is one: only a table of cells leads to it, and only kernels with its ops need it."""
+"""What is counted as a cell is one: only a table of cells leads to it, and only kernels with its ops need it.
+
+What is counted as a technique is one: without all of them every kernel is right.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,18 @@ from pypto.backends.cpu import cells
 from pypto.ops.row import STRUCTURAL
 from pypto.ops.table import TABLE
 from tests.house.measure import ROOT, imports, module_name, python_files, relative
-from tests.house.test_sizes import CELLS, CORE, TEXTS
+from tests.house.test_sizes import CELLS, CORE, NAMES, TEXTS
 
 TABLES = {"pypto/backends/cpu/cells.py", "pypto/frontend/intrinsics.py"}
+# What modules of techniques keep for the machinery: facts about operands, and what says that there is nothing to do.
+HELPERS = {
+    *("crosswise.Crossing.__init__", "crosswise.Crossing.leaves", "crosswise.steps", "crosswise.stored"),
+    *("crosswise.transposed", "live.Live.__init__", "operands.dot_dtype", "operands.is_joined"),
+    *("operands.joined_bytes", "operands.origin", "operands.panel_width", "operands.words_of"),
+    *("outline.statements", "outline.weight"),
+    *("prefetch.fetch", "prefetch.level", "prefetch.grown", "prefetch.slope", "prefetch.times"),
+    *("stream.reads", "streaming.StreamEmitter.__init__"),
+}
 MODULES = frozenset(map(module_name, python_files("pypto")))
 
 
@@ -53,3 +65,12 @@ def test_all_else_compiles_without_cells() -> None:
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     outcomes = Counter(line.partition(": ")[2] for line in result.stdout.splitlines())
     assert outcomes.keys() == {"compiled", "needs a cell"}, result.stdout
+
+
+@pytest.mark.slow
+def test_everything_is_right_without_techniques() -> None:
+    command = [sys.executable, "-m", "tests.house.without_techniques", *NAMES]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    *outcomes, called = result.stdout.splitlines()
+    assert len(outcomes) > 60 and {line.partition(": ")[2] for line in outcomes} == {"right"}
+    assert {*called.split()[1:]} <= HELPERS

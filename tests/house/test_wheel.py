@@ -111,6 +111,7 @@ def test_wheel_holds_the_simulated_device(wheel: Path) -> None:
     assert {f"pypto/_runtime_sources/{p.relative_to(ROOT / 'runtime').as_posix()}" for p in sources} <= names
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_clean_environment_runs_the_first_kernel_on_the_simulated_device(clean_python: Path, tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")

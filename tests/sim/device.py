@@ -33,7 +33,7 @@ def built() -> Path:
     return toolkit(Path(os.environ["PYPTO_CACHE_DIR"]))  # which all workers of a run share, and `pto.device` finds
 
 
-def compiled(source: str, *flags: str, driver: str = "bisheng") -> bytes:
+def compiled(source: str, *flags: str, driver: str = "bisheng", arch: str = "dav-2201") -> bytes:
     """The binary that the toolkit's compiler makes.
 
     Raises
@@ -44,7 +44,7 @@ def compiled(source: str, *flags: str, driver: str = "bisheng") -> bytes:
     with tempfile.TemporaryDirectory(dir=folder().name) as place:
         file, out = Path(place) / "kernel.asc", Path(place) / "kernel.so"
         file.write_text(HEAD + source, encoding="utf-8")
-        flags = flags or ("-x", "asc", "--npu-arch=dav-2201", "-O1", "-std=c++17", "-fwrapv", "-shared", "-fPIC")
+        flags = flags or ("-x", "asc", f"--npu-arch={arch}", "-O1", "-std=c++17", "-fwrapv", "-shared", "-fPIC")
         command = [str(built() / "bin" / driver), *flags, str(file), "-o", str(out)]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
         return out.read_bytes()
@@ -59,7 +59,9 @@ extern "C" __global__ __vector__ __aicore__ void k({parameters}) {{
     gy.SetGlobalBuffer((__gm__ float*)y, n);
     LocalTensor<float> a(TPosition::VECCALC, 0, 4096), b(TPosition::VECCALC, 16384, 4096);
     LocalTensor<uint8_t> bits(TPosition::VECCALC, 32768, 4096);
+    InitSocState();
     {body}
+    PipeBarrier<PIPE_ALL>();
 }}
 """
 
@@ -76,7 +78,14 @@ STORE = """
 """
 
 
-def launched(source: str, arrays: list[Array], *numbers: int, blocks: int = 1, binary: bytes | None = None) -> None:
+def launched(
+    source: str,
+    arrays: list[Array],
+    *numbers: int,
+    blocks: int = 1,
+    binary: bytes | None = None,
+    arch: str = "dav-2201",
+) -> None:
     """Run kernel `k` over copies of arrays on the device, and copy them back.
 
     Raises
@@ -87,7 +96,7 @@ def launched(source: str, arrays: list[Array], *numbers: int, blocks: int = 1, b
     device = opened(built() / "lib64" / "libascendcl.so")
     try:
         memory = [device.copied(x) for x in arrays]
-        function = device.load(binary or compiled(source)).function("k")
+        function = device.load(binary or compiled(source, arch=arch)).function("k")
         arguments = struct.pack(f"{len(arrays)}Q{len(numbers)}i", *(m.address for m in memory), *numbers)
         device.launch(function, blocks, arguments)
         device.synchronize()

@@ -20,6 +20,22 @@ QUEUE = """
     TQue<TPosition::VECIN, 2> queue;
     pipe.InitBuffer(queue, 2, 2048);
 """
+SCORES = "LocalTensor<uint32_t> c(TPosition::VECCALC, 65536, 4096);" + LOAD + """
+    Duplicate(c, static_cast<uint32_t>(7), 512);
+    PipeBarrier<PIPE_V>();
+"""
+SORTED = SCORES + """
+    Duplicate(a[32], 3.0f, 32);
+    PipeBarrier<PIPE_V>();
+    Sort32(b, a, c, 4);
+    PipeBarrier<PIPE_V>();
+    MrgSortSrcList<float> lists(b, b[64], b[128], b[192]);
+    MrgSort4Info m;
+    m.validBit = 3, m.elementLengths[0] = m.elementLengths[1] = 32;
+"""
+
+WIDE = "LocalTensor<int64_t> w(TPosition::VECCALC, 65536, 64); GlobalTensor<int64_t> gw; " \
+    "gw.SetGlobalBuffer((__gm__ int64_t*)x, 64);"  # fmt: skip
 
 # What is wrong, the kernel's body, and what is said of it.
 FAULTS = {
@@ -60,6 +76,10 @@ FAULTS = {
     "a cast in one step that takes two": (
         "LocalTensor<int8_t> c(TPosition::VECCALC, 65536, 64);" + LOAD + "Cast(c, a, RoundMode::CAST_RINT, 64);",
         "no cast from float to int8_t in one step"),
+    "a cast with a mode that it has not": (
+        "LocalTensor<int32_t> c(TPosition::VECCALC, 65536, 64); LocalTensor<int16_t> d(TPosition::VECCALC, 66560, 64);"
+        "Duplicate(c, 1, 64); PipeBarrier<PIPE_V>(); Cast(d, c, RoundMode::CAST_RINT, 64);",
+        "a cast from int32_t to int16_t does nothing with this mode"),
     "a comparison of part of a repeat": (
         LOAD + "CompareScalar(bits, a, 0.0f, CMPMODE::LT, 100);", "whole repeats of 256 bytes"),
     "operands that overlap partly": (LOAD + "Exp(a[8], a, 64);", "overlap partly"),
@@ -68,18 +88,66 @@ FAULTS = {
     "more buffers than a queue has": (
         QUEUE + "queue.AllocTensor<float>(); queue.AllocTensor<float>(); queue.AllocTensor<float>();",
         "every buffer of the queue is in use"),
+    "a result of rows where they lie": (
+        LOAD + "WholeReduceSum(a, a, 64, 8, 1, 1, 8);", "the result lies where the instruction reads"),
+    "blocks of what they are made of": (LOAD + "Brcb(a, a, 1, {1, 8});", "the result lies where the instruction reads"),
+    "elements gathered in place": (
+        LOAD + "LocalTensor<uint32_t> o(TPosition::VECCALC, 65536, 64); Duplicate(o, uint32_t{0}, 64);"
+        "PipeBarrier<PIPE_V>(); Gather(a, a, o, 0, 64);", "the result lies where the instruction reads"),
+    "a repeat that reads what the one before it wrote": (
+        LOAD + "Add(a, a, a[64], 64, 4, {1, 1, 1, 0, 0, 8});", "a repeat reads what the one before it wrote"),
+    "a row repeated over itself": (
+        LOAD + "Sub(a, a[64], a, 64, 4, {1, 1, 1, 8, 16, 0}); Exp(a, a, 64, 4, {1, 1, 8, 0});",
+        "a repeat reads what the one before it wrote|overlap partly"),
+    "an index vector without a pipe": ("CreateVecIndex(a, 0.0f, 64);", "takes an event of a TPipe"),
+    "padding that the engine chooses": (
+        "DataCopyPad(a, gx, {1, 20, 0, 0, 0}, {false, 0, 3, 0});" + MTE2_V + "Exp(b, a, 8);",
+        "reads byte 20 of UB, which nothing has written"),
+    "padding of 64 bits": (
+        WIDE + "DataCopyPad(w, gw, {1, 8, 0, 0, 0}, {true, 0, 3, 1});", "64 bits are padded with 0 alone"),
     "a queue that is empty": (QUEUE + "queue.DeQue<float>();", "nothing was queued"),
     "a queued buffer that is queued again": (
         QUEUE + "auto t = queue.AllocTensor<float>(); queue.EnQue(t); queue.EnQue(t);", "the buffer is queued"),
     "products on a vector core": (
         "LocalTensor<half> l(TPosition::A2, 0, 256); LocalTensor<float> c(TPosition::CO1, 0, 256); Mmad(c, l, l, {});",
         "this core has no unit M"),
+    **{f"Sort32 with {what}": (f"{SCORES} Sort32({call});", message) for what, call, message in (
+        ("a result between 256 bytes", "b[16], a, c, 1", "the result begins at byte 16448.*multiple of 256"),
+        ("scores between 128 bytes", "b, a[8], c, 1", "the scores begins at byte 32.*multiple of 128"),
+        ("indices between 128 bytes", "b, a, c[8], 1", "the indices begins at byte 65568.*multiple of 128"),
+        ("a result over its scores", "a, a, c, 1", "lies where the instruction reads"),
+        ("more repeats than a byte holds", "b, a, c, 256", "between 0 and 255, it is 256"))},
+    "a score that is no number": (SCORES + "Duplicate(a, NAN, 32); PipeBarrier<PIPE_V>(); Sort32(b, a, c, 1);",
+                                  "a score is NaN, whose order is not documented"),
+    **{f"MrgSort with {what}": (SORTED + f"{change} MrgSort({to}, lists, m);", message)
+       for what, change, to, message in (
+        ("one list", "m.validBit = 1;", "a", "validBit must be 3, 7 or 15, it is 1"),
+        ("an end where a list ends", "m.ifExhaustedSuspension = true;", "a", "does not stop where a list ends"),
+        ("a list that is too long", "m.elementLengths[0] = 4096;", "a", "at most 4095 pairs, not 4096"),
+        ("a list between pairs", "lists.src2 = b[63];", "a", "a list begins at byte 16636.*multiple of 8"),
+        ("a result between blocks", "", "a[4]", "the result begins at byte 16 of UB.*multiple of 32"),
+        ("a result over its lists", "", "b[64]", "lies where the instruction reads"),
+        ("repeats of two lists", "m.repeatTimes = 2;", "a", "repeats take four lists of one length"),
+        ("a list that is not in order", "m.elementLengths[0] = 64;", "a", "list 1 is not in order at pair 32"))},
+    "a pattern of GatherMask that there is not": (
+        "uint64_t kept; GatherMask(b, a, 8, false, 0, {1, 1, 8, 0}, kept);", "pattern of GatherMask must be between 1"),
     "an atomic mode that stays on": ("SetAtomicAdd<float>();", "SetAtomicNone is missing"),
     "a scalar read before the vector unit is done": (
         LOAD + "Exp(b, a, n); if (b.GetValue(0) > 1.0f) PipeBarrier<PIPE_V>();", "V_S is missing"),
     "scalars between cores without a flag": (
         "CrossCoreWaitFlag(0);", "every core that is left waits for another one"),
 }  # fmt: skip
+
+
+def test_no_repeats_are_a_fault_where_they_are_not_said_to_do_nothing() -> None:
+    """On 3510 chips, these instructions are functions over registers."""
+    x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
+    flags = ("-x", "asc", "--npu-arch=dav-3510", "-O1", "-std=c++17", "-fwrapv", "-shared", "-fPIC")
+    merge = "MrgSort4Info m; m.validBit = 3, m.repeatTimes = 0; MrgSort(b, {a, a, a, a}, m);"
+    for call in ("Sort32(b, a, c, 0);", merge):
+        launched(vector_kernel(SCORES + call), [x, y], N)
+        with pytest.raises(AclError, match="a count or repeatTime of 0 need not be no operation"):
+            launched("", [x, y], N, binary=compiled(vector_kernel(SCORES + call), *flags))
 
 
 @pytest.mark.parametrize("what", FAULTS)
@@ -90,6 +158,54 @@ def test_faults_are_found(what: str) -> None:
         launched(vector_kernel(body), [x, y], N)
     assert caught.value.code in (507035, 507015)
     assert re.search(r"k, core AIV \d+, line \d+: |waits for another", str(caught.value))
+
+
+# What only one of the architectures forgives: the body of a kernel, and what is said of it on the other one.
+ON_950: dict[str, tuple[str, str]] = {
+    "a count of 0": (LOAD + "Exp(b, a, n - 512);" + "Exp(b, a, n);", "a count or repeatTime of 0 need not be"),
+    "a repeat of 0": (LOAD + "Exp(b, a, 64, static_cast<uint8_t>(n - 512), {1, 1, 8, 8}); Exp(b, a, n);",
+                      "a count or repeatTime of 0 need not be"),
+    "a mode of casts": (
+        LOAD + "LocalTensor<half> h(TPosition::VECCALC, 65536, 512); Cast(h, a, RoundMode::CAST_NONE, n);"
+        "PipeBarrier<PIPE_V>(); Cast(bits, h, RoundMode::CAST_NONE, n);", "from half to uint8_t does nothing with"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ON_950)
+def test_what_one_architecture_does_not_forgive(what: str) -> None:
+    body, message = ON_950[what]
+    x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
+    launched(vector_kernel(body), [x, y], N)
+    with pytest.raises(AclError, match=message):
+        launched(vector_kernel(body), [x, y], N, arch="dav-3510")
+
+
+def test_a_result_may_lie_behind_the_last_element_that_a_mask_leaves() -> None:
+    """Five rows of 23 in 24 elements end at 480 bytes; a repeat's eight blocks would reach 640."""
+    best = "WholeReduceMax(a[128], a, 23, 5, 1, 1, 3, ReduceOrder::ORDER_ONLY_VALUE); PipeBarrier<PIPE_V>();"
+    body = LOAD + best + "Duplicate(b, 0.0f, 128); PipeBarrier<PIPE_V>(); Adds(b, a[128], 0.0f, 5);" + STORE
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    launched(vector_kernel(body), [x, y], 128)
+    np.testing.assert_array_equal(y[:6], [22, 46, 70, 94, 118, 0])
+
+
+@pytest.mark.parametrize(("arch", "left"), [("dav-2201", 7.0), ("dav-3510", 0.0)])
+def test_blocks_that_a_mask_leaves_nothing_of(arch: str, left: float) -> None:
+    """Sums of four blocks of a repeat: newer chips write all eight."""
+    body = LOAD + "Duplicate(b, 7.0f, 64); PipeBarrier<PIPE_V>(); BlockReduceSum(b, a, 1, 32, 1, 1, 8);" + STORE
+    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+    launched(vector_kernel(body), [x, y], 64, arch=arch)
+    np.testing.assert_array_equal(y[:9], [8.0] * 4 + [left] * 4 + [7.0])
+
+
+@pytest.mark.parametrize("line", ["InitSocState();", "PipeBarrier<PIPE_ALL>();\n}"])
+def test_a_kernel_begins_and_ends_as_it_must(line: str) -> None:
+    whole = vector_kernel(LOAD + "Exp(b, a, n);" + STORE)
+    broken = whole.replace(line, "}" if "}" in line else "")
+    x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
+    launched(whole, [x, y], N)
+    with pytest.raises(AclError, match=re.escape(line.partition("\n")[0].rstrip(";")) + " is missing"):
+        launched(broken, [x, y], N)
 
 
 def test_a_kernel_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

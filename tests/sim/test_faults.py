@@ -21,13 +21,17 @@ extern "C" __global__ __cube__ __aicore__ void k(GM_ADDR x, GM_ADDR y, int32_t n
     gy.SetGlobalBuffer((__gm__ float*)y, n);
     LocalTensor<half> a1(TPosition::A1, 0, 1024), a2(TPosition::A2, 0, 1024), b2(TPosition::B2, 0, 1024);
     LocalTensor<float> c(TPosition::CO1, 0, 1024);
+    InitSocState();
     {body}
+    PipeBarrier<PIPE_ALL>();
 }}
 """
 MIXED: Final = """
 extern "C" __global__ __mix__(1, 2) __aicore__ void k(GM_ADDR x, GM_ADDR y, int32_t n) {{
     (void)x, (void)y, (void)n;
+    InitSocState();
     {body}
+    PipeBarrier<PIPE_ALL>();
 }}
 """
 PRODUCT: Final = "MmadParams p; p.m = {m}, p.n = {n}, p.k = {k}; Mmad(c, a2, b2, p);"
@@ -119,6 +123,43 @@ def test_faults_of_cube_cores_are_found(what: str) -> None:
     body, message = ON_CUBE[what]
     with pytest.raises(AclError, match=message):
         launched(CUBE.format(body=body), [np.ones(N, np.float16), np.zeros(N, np.float32)], N)
+
+
+WORDS: Final = "LocalTensor<float> s(TPosition::A1, 0, 512), t(TPosition::A2, 0, 512), r(TPosition::B2, 0, 512);"
+BYTES: Final = "LocalTensor<int8_t> s(TPosition::A1, 0, 1024), t(TPosition::A2, 0, 1024);"
+LOAD_V2: Final = "LoadData2DParamsV2 l; l.mStep = 1, l.kStep = 1, l.srcStride = 1, l.dstStride = 1; {}"
+# The same for one cube core of 3510, and of 2201 where it has nothing of the like.
+ON_3510: Final = {
+    "fractals turned one by one": (
+        "LoadData2DParams l; l.ifTranspose = true; LoadData(a2, a1, l);", "turns fractals by LoadData2DParamsV2"),
+    "fractals apart": ("LoadData2DParams l; l.dstGap = 1; LoadData(a2, a1, l);", "dstGap has no effect"),
+    "squares turned into L0A": (
+        WORDS + "LoadDataWithTranspose(t, s, LoadData2dTransposeParams(0, 1, 1, 0, 0));", "goes to L0B only"),
+    "a constant in L0A": ("InitConstValue(a2, {1, 1, 0, half(1.0f)});", "nothing fills L0A or L0B"),
+    "whole squares of words along K": (
+        WORDS + "MmadParams p; p.m = 16, p.n = 16, p.k = 8, p.kDirectionAlign = true; Mmad(c, t, r, p);",
+        "kDirectionAlign is always false"),
+    "a product of one row": (PRODUCT.format(m=1, n=16, k=16), "m = 1 switches to another layout"),
+    "half a square of words": (
+        WORDS + LOAD_V2.format("l.ifTranspose = true; LoadData(t, s, l);"), "kStep must be even"),
+    "half a square of bytes": (
+        BYTES + LOAD_V2.format("l.ifTranspose = true; LoadData(t, s, l);"), "mStep must be even"),
+    "more fractals than a load has": (
+        LOAD_V2.format("l.mStep = 256; LoadData(a2, a1, l);"), "mStep, kStep or srcStride"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ON_3510)
+def test_faults_of_cube_cores_of_3510_are_found(what: str) -> None:
+    body, message = ON_3510[what]
+    with pytest.raises(AclError, match=message):
+        launched(CUBE.format(body=body), [np.ones(N, np.float16), np.zeros(N, np.float32)], N, arch="dav-3510")
+
+
+def test_loads_of_whole_panels_are_of_3510() -> None:
+    body = CUBE.format(body=LOAD_V2.format("LoadData(a2, a1, l);"))
+    with pytest.raises(AclError, match="LoadData2DParamsV2 is of dav-3510"):
+        launched(body, [np.ones(N, np.float16), np.zeros(N, np.float32)], N)
 
 
 ON_VECTOR: Final = {

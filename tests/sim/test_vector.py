@@ -52,6 +52,35 @@ def test_rows_are_reduced_and_spread() -> None:
     np.testing.assert_array_equal(y.reshape(8, 64), rows - rows.max(1, keepdims=True))
 
 
+def test_pairs_are_put_in_order_and_merged() -> None:
+    """Lists of 64, 32 and 32 scores; of equal scores, the one that was first stays so."""
+    x, y = (RNG.integers(0, 9, 128) * 1.0).astype(np.float32), np.zeros(256, np.float32)
+    body = """
+    LocalTensor<uint32_t> index(TPosition::VECCALC, 65536, 512);
+    LocalTensor<float> c(TPosition::VECCALC, 131072, 1024);
+    TPipe pipe;
+    CreateVecIndex(index.ReinterpretCast<int32_t>(), 0, 128);
+    PipeBarrier<PIPE_V>();
+    Sort32(b, a, index, 4);
+    PipeBarrier<PIPE_V>();
+    MrgSort4Info m;
+    m.validBit = 3, m.elementLengths[0] = m.elementLengths[1] = 32;
+    MrgSort(c, MrgSortSrcList<float>(b, b[64], b[64], b[64]), m);
+    PipeBarrier<PIPE_V>();
+    m.validBit = 7, m.elementLengths[0] = 64, m.elementLengths[2] = 32;
+    MrgSort(a, MrgSortSrcList<float>(c, b[128], b[192], b), m);
+    PipeBarrier<PIPE_V>();
+    uint64_t kept = 0;
+    GatherMask(b, a, 1, false, 0, {1, 4, 8, 0}, kept);
+    GatherMask(index, a.ReinterpretCast<uint32_t>(), 2, false, 0, {1, 4, 8, 0}, kept);
+    PipeBarrier<PIPE_V>();
+    Cast(b[128], index.ReinterpretCast<int32_t>(), RoundMode::CAST_RINT, 128);
+    """
+    launched(vector_kernel(LOAD.replace("static_cast<uint32_t>(n)", "128u") + body + STORE), [x, y], 256)
+    order = np.argsort(-x, kind="stable")
+    np.testing.assert_array_equal(y, np.concatenate([x[order], order.astype(np.float32)]))
+
+
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 999])
 def test_tails_are_copied_to_the_byte(count: int) -> None:
     x, y = RNG.standard_normal(count).astype(np.float32), np.zeros(count, np.float32)

@@ -1,9 +1,9 @@
-"""Block IR: what one core does. Instructions on buffers with a place, an address and a unit that works on them.
+"""Block IR: what one core does. Instructions on buffers with a place, a layout and an address, which a unit runs.
 
 Its text is a listing in Python's syntax, one instruction a line, which `listing` prints and reads:
 
-    def add(x: GM[float32], y: GM[float32], n: int32) -> vector:
-        a = UB(float32, 2048, at=0, stages=2)
+    def add(x: GM[float32, ND], y: GM[float32, ND], n: int32) -> vector:
+        a = UB(float32, ND, 2048, at=0, stages=2)
         for i in range(block, tiles, blocks):
             count: int64 = min(2048, n - i * 2048)
             WaitFlag('V_MTE2', i % 2)
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from pypto.backends.ascend.target import PLAIN
 from pypto.backends.base import Slot
 from pypto.ir.types import DType, int64
 
@@ -50,8 +51,9 @@ Scalar = int | float | bool | str | Expr | Read
 class Buffer:
     """Memory of a core: `elements` of a dtype, `stages` times one after the other.
 
-    `address` is in bytes, and None as long as nothing has planned it. What is filled `ahead`, for the next round while
-    this one goes on, takes no turns with another one.
+    `layout` is one of those that a chip's record has for the `space`. `address` is in bytes, and None as long as
+    nothing has planned it. What is filled `ahead`, for the next round while this one goes on, takes no turns with
+    another one.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Buffer:
     stages: int = 1
     address: int | None = None
     ahead: bool = False
+    layout: str = PLAIN
 
     @property
     def stage_bytes(self) -> int:
@@ -101,6 +104,10 @@ class View:
     @property
     def space(self) -> str:
         return self.of.space if isinstance(self.of, Buffer) else "GM"
+
+    @property
+    def layout(self) -> str:
+        return self.of.layout if isinstance(self.of, Buffer) else PLAIN
 
     @property
     def elem(self) -> DType:

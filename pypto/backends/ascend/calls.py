@@ -30,6 +30,8 @@ def call(instr: Instr, names: Names) -> list[str]:
             written.append(text)
         else:
             written.append(_argument(kind, value, instr, names))
+    if instr.name == "MrgSort":
+        written[1:5] = [f"MrgSortSrcList<{tensor_type(views(instr)[0].elem)}>({', '.join(written[1:5])})"]
     angle = f"<{', '.join(template)}>" if template else ""
     return [*before, f"{instr.name}{angle}({', '.join(written)});"]
 
@@ -117,7 +119,7 @@ def _field(ctype: str, value: Scalar | Word, instr: Instr, names: Names) -> str:
 def _by_name(kind: RecordType, value: Record, instr: Instr, names: Names) -> tuple[list[str], str]:
     """Only the fields that differ from what they are by themselves."""
     stem = "load" if kind.name.startswith("Load") else kind.name.partition("Params")[0].lower()
-    name = names.fresh(f"{stem}Params")
+    name = names.fresh("mergeInfo" if kind.name == "MrgSort4Info" else f"{stem}Params")
     written = kind.name.replace("<T>", f"<{tensor_type(views(instr)[0].elem)}>")
     lines = [f"{written} {name};"]
     for field, x in zip(kind.fields, value.fields, strict=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pypto.backends.ascend import integers, pairs
 from pypto.backends.ascend.blockir import View, Word
 from pypto.backends.ascend.chunk import Lacking, Lanes, as_dtype, as_int32, as_uint32
+from pypto.backends.ascend.instructions import CASTS
 from pypto.ir.types import (
     DType,
     float16,
@@ -78,9 +79,9 @@ def stored(e: VectorEmitter, a: Lanes) -> Lanes:
 
 
 def cast(e: VectorEmitter, dtype: DType, source: View, mode: str = "CAST_RINT") -> View:
-    """The instruction, which takes no mode where all numbers of one type are of the other, too."""
-    exact = source.elem.bits < dtype.bits and dtype.is_float >= source.elem.is_float
-    target = e.run("Cast", dtype, source, Word("CAST_NONE" if exact else mode), unit=dtype).at
+    """The instruction, which takes no mode where all numbers of one type are of the other, and where it cuts bits."""
+    rounds = mode in CASTS.get((source.elem.public, dtype.public), ())
+    target = e.run("Cast", dtype, source, Word(mode if rounds else "CAST_NONE"), unit=dtype).at
     assert isinstance(target, View)
     return target
 

@@ -100,6 +100,8 @@ def emit(kernel: BlockKernel, target: AscendTarget) -> str:
         _branch(writer, "ASCEND_IS_AIV", kernel.body)
     else:
         _core(writer, kernel.cube_body if kernel.kind == "cube" and kernel.cube_body else kernel.body)
+    writer.blank()
+    writer.put("PipeBarrier<PIPE_ALL>();")
     signs = {"Lesser": "<", "Greater": ">"}
     helpers = [HELPER.format(name=name, sign=signs[name]) for name in sorted(signs) if name in writer.names.helpers]
     helpers += [f"\n{text}" for text in texts_of(writer.names.helpers - signs.keys())]
@@ -200,8 +202,8 @@ def _tensor(writer: Writer, buffer: Buffer) -> None:
 def _identity(writer: Writer, items: tuple[Item, ...]) -> None:
     """What a core knows of itself, as far as it is asked; a vector core of a mixed kernel counts by blocks."""
     by_block = writer.kernel.kind == "mix" and items is writer.kernel.body
-    calls = {"block": "GetBlockIdx() / GetTaskRation()" if by_block else "GetBlockIdx()", "blocks": "GetBlockNum()",
-             "sub_block": "GetSubBlockIdx()"}  # fmt: skip
+    ratio = f" / {writer.target.ratio}" if by_block else ""
+    calls = {"block": f"GetBlockIdx(){ratio}", "blocks": "GetBlockNum()", "sub_block": "GetSubBlockIdx()"}
     mine = live_names(items)
     for name in (x for x in calls if x in mine):
         writer.names.text[name] = name

@@ -138,7 +138,14 @@ def items_of(items: tuple[Item, ...]) -> Iterator[Item]:
 
 def assigned(items: tuple[Item, ...]) -> frozenset[str]:
     """Names that get another value somewhere."""
-    return frozenset(item.name for item in items_of(items) if isinstance(item, Assign))
+    return frozenset(name for item in items_of(items) for name in _changed(item))
+
+
+def _changed(item: Item) -> Iterator[str]:
+    if isinstance(item, Assign):
+        yield item.name
+    elif isinstance(item, Instr) and item.name == "GatherMask":  # its last argument becomes the number of what it took
+        yield from (x for x in item.args[-1:] if isinstance(x, str))
 
 
 def live_names(items: tuple[Item, ...]) -> frozenset[str]:

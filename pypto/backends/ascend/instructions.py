@@ -7,16 +7,16 @@ from types import MappingProxyType
 from typing import Final
 
 PIPES: Final = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
-EVENTS: Final = frozenset(
+EVENTS: Final = frozenset(  # for other pairs there are barriers
     f"{of}_{to}"
     for of, targets in {
-        "S": "V MTE2 MTE3 M FIX",
+        "S": "V MTE2 MTE3",
         "V": "S V M MTE1 MTE2 MTE3",
         "M": "S V MTE1 MTE2 FIX",
         "MTE1": "V M MTE2 MTE3 FIX",
         "MTE2": "S V M MTE1 MTE3 FIX",
-        "MTE3": "S V MTE1 MTE2 FIX",
-        "FIX": "S V M MTE1 MTE2 MTE3 FIX",
+        "MTE3": "S V MTE1 MTE2",
+        "FIX": "S M MTE1 MTE2 MTE3 FIX",
     }.items()
     for to in targets.split()
 )
@@ -37,12 +37,14 @@ class RecordType:
 
     `by_name` are those that are set field by field, since the API's headers list the fields in another order than its
     documentation does; `spelled` are those whose type is written at a call, where overloads would be ambiguous.
+    `limits` are the greatest values of the fields, in their order, where their types hold more than chips take.
     """
 
     name: str
     fields: tuple[Field, ...]
     by_name: bool = False
     spelled: bool = False
+    limits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,10 @@ class Instruction:
 
     `forms` are the ways to call it, a word for each argument: ``v`` a view, ``w`` a word, the name of a record, or the
     C++ type of a number, where ``T`` is the element type of the first view and ``S`` that of the second.
+    `aligned` are the bytes that views begin at multiples of, where that is not a block of 32 for all of them.
     `pipe` is empty where the operands' places decide it. The first `writes` views are written, the others read; with
-    `accumulates`, what is written is read as well. `dtypes` are those of the 2201 chips. `limits` are the largest
-    values of numbers and of fields of records among the arguments, in their order.
+    `accumulates`, what is written is read as well. `dtypes` are those that every chip has. `places` say for each form
+    where its views may lie, and how, way after way; where nothing is said, all of them are plain.
     """
 
     name: str
@@ -71,54 +74,66 @@ class Instruction:
     accumulates: bool = False
     dtypes: str = ""
     cost: Cost = Cost(24, 1)
-    limits: tuple[int, ...] = ()
+    places: tuple[str, ...] = ()
+    aligned: tuple[int, ...] = ()
 
 
-def record(name: str, fields: str, by_name: bool = False, spelled: bool = False) -> RecordType:
+def record(
+    name: str, fields: str, by_name: bool = False, spelled: bool = False, limits: tuple[int, ...] = ()
+) -> RecordType:
     """From ``name:type`` or ``name:type=default`` for each field."""
     made = []
     for text in fields.split():
         field, _, rest = text.partition(":")
         ctype, _, default = rest.partition("=")
         made.append(Field(field, ctype, int(default or 0)))
-    return RecordType(name, tuple(made), by_name, spelled)
+    return RecordType(name, tuple(made), by_name, spelled, limits)
 
 
+_BLOCKS, _BYTES, _MOST = 4095, (1 << 21) - 1, 65535
 _RECORDS: Final = (
     record("BinaryRepeatParams", "dstBlkStride:uint8_t src0BlkStride:uint8_t src1BlkStride:uint8_t"
         " dstRepStride:uint8_t src0RepStride:uint8_t src1RepStride:uint8_t"),
     record("UnaryRepeatParams", "dstBlkStride:uint16_t srcBlkStride:uint16_t"
         " dstRepStride:uint8_t srcRepStride:uint8_t"),
-    record("CopyRepeatParams", "dstStride:uint16_t srcStride:uint16_t dstRepeatSize:uint16_t srcRepeatSize:uint16_t"),
+    record("CopyRepeatParams", "dstStride:uint16_t srcStride:uint16_t dstRepeatSize:uint16_t srcRepeatSize:uint16_t",
+        limits=(_MOST, _MOST, _BLOCKS, _BLOCKS)),
     record("BrcbRepeatParams", "dstBlkStride:uint16_t dstRepStride:uint16_t"),
     record("GatherMaskParams", "src0BlockStride:uint8_t repeatTimes:uint16_t src0RepeatStride:uint16_t"
         " src1RepeatStride:uint8_t"),
-    record("DataCopyParams", "blockCount:uint16_t blockLen:uint16_t srcGap:uint16_t dstGap:uint16_t", spelled=True),
+    record("DataCopyParams", "blockCount:uint16_t blockLen:uint16_t srcGap:uint16_t dstGap:uint16_t", spelled=True,
+        limits=(_BLOCKS,)),
     record("DataCopyExtParams", "blockCount:uint16_t blockLen:uint32_t srcStride:uint32_t dstStride:uint32_t"
-        " rsv:uint32_t", spelled=True),
+        " rsv:uint32_t", spelled=True, limits=(_BLOCKS, _BYTES)),
     record("DataCopyPadExtParams<T>", "isPad:bool leftPadding:uint8_t rightPadding:uint8_t paddingValue:T",
         spelled=True),
-    record("Nd2NzParams", "ndNum:uint16_t nValue:uint16_t dValue:uint16_t srcNdMatrixStride:uint32_t"
-        " srcDValue:uint32_t dstNzC0Stride:uint16_t dstNzNStride:uint16_t dstNzMatrixStride:uint16_t", spelled=True),
-    record("LoadData2DParams", "startIndex:uint16_t repeatTimes:uint8_t=1 srcStride:uint16_t dstGap:uint16_t"
+    record("Nd2NzParams", "ndNum:uint16_t nValue:uint16_t dValue:uint16_t srcNdMatrixStride:uint16_t"
+        " srcDValue:uint16_t dstNzC0Stride:uint16_t dstNzNStride:uint16_t dstNzMatrixStride:uint16_t", spelled=True,
+        limits=(_BLOCKS, 1 << 14, _MOST, _MOST, _MOST, 1 << 14, 1 << 14, 1 << 14)),
+    record("LoadData2DParams", "startIndex:uint16_t repeatTimes:uint8_t srcStride:uint16_t dstGap:uint16_t"
         " ifTranspose:bool", by_name=True),
+    record("LoadData2DParamsV2", "mStartPosition:uint32_t kStartPosition:uint32_t mStep:uint16_t kStep:uint16_t"
+        " srcStride:int32_t dstStride:uint16_t ifTranspose:bool sid:uint8_t", by_name=True),
     record("LoadData3DParamsV2<T>", "l1H:uint16_t l1W:uint16_t channelSize:uint16_t kExtension:uint16_t"
         " mExtension:uint16_t mStartPt:uint16_t enTranspose:bool", by_name=True),
     record("LoadData2dTransposeParams", "startIndex:uint16_t repeatTimes:uint8_t srcStride:uint16_t dstGap:uint16_t"
         " dstFracGap:uint16_t", by_name=True),
     record("InitConstValueParams<T>", "repeatTimes:uint16_t blockNum:uint16_t dstGap:uint16_t initValue:T",
-        spelled=True),
-    record("MmadParams", "m:uint16_t n:uint16_t k:uint16_t unitFlag:int8_t cmatrixInitVal:bool=1 cmatrixSource:bool"
-        " kDirectionAlign:bool", by_name=True),
+        spelled=True, limits=((1 << 15) - 1,) * 3),
+    record("MmadParams", "m:uint16_t n:uint16_t k:uint16_t unitFlag:uint8_t cmatrixInitVal:bool=1 cmatrixSource:bool"
+        " kDirectionAlign:bool", by_name=True, limits=(4095, 4095, 4095)),
     record("FixpipeParamsV220", "nSize:uint16_t mSize:uint16_t srcStride:uint16_t dstStride:uint32_t"
         " quantPre:QuantMode_t reluEn:bool ndNum:uint16_t=1 srcNdStride:uint16_t dstNdStride:uint16_t"
-        " unitFlag:uint8_t", by_name=True),
+        " unitFlag:uint8_t", by_name=True, limits=(4095, 8192)),
+    record("MrgSort4Info", "elementLengths[0]:uint16_t elementLengths[1]:uint16_t elementLengths[2]:uint16_t"
+        " elementLengths[3]:uint16_t ifExhaustedSuspension:bool validBit:uint16_t repeatTimes:uint8_t=1", by_name=True,
+        limits=(4095,) * 4),
 )  # fmt: skip
 RECORDS: Final = MappingProxyType({row.name: row for row in _RECORDS})
 
 _ARITHMETIC, _FLOATS, _BITS = "int16 float16 int32 float32", "float16 float32", "int16 uint16"
 _SHIFTED = "int16 uint16 int32 uint32"
-_REPEAT, _STRIDE, _BLOCKS, _BYTES, _WORD = 255, 255, 4095, (1 << 21) - 1, (1 << 32) - 1
+_MOVED = "int16 uint16 float16 bfloat16 int32 uint32 float32"
 _BINARY = ("v v v int32_t", "v v v uint64_t uint8_t BinaryRepeatParams")
 _UNARY = ("v v int32_t", "v v uint64_t uint8_t UnaryRepeatParams")
 _SCALAR = ("v v S int32_t", "v v S uint64_t uint8_t UnaryRepeatParams")
@@ -154,9 +169,8 @@ _ROWS: Final = (
     *vector("Exp Ln", _UNARY, _FLOATS, 31, 2),
     *vector("Sqrt Rsqrt Reciprocal Abs", _UNARY, _FLOATS, 28, 1),
     *vector("Relu", _UNARY, "float16 float32 int32", 24, 1),
-    *vector("Duplicate", _FILL, "", 24, 1),
-    *vector("CreateVecIndex", ("v T uint32_t",), "int16 float16 int32 float32", 24, 1),
-    *vector("Copy", ("v v uint64_t uint8_t CopyRepeatParams",), "", 24, 1),
+    *vector("Duplicate", _FILL, _MOVED, 24, 1),
+    *vector("Copy", ("v v uint64_t uint8_t CopyRepeatParams",), _MOVED, 24, 1),
     *vector("Cast", _CAST, "", 27, 0.9),
     *vector("Compare", ("v v v w uint32_t",), "", 26, 1),
     *vector("CompareScalar", ("v v S w uint32_t",), "", 26, 1),
@@ -164,20 +178,30 @@ _ROWS: Final = (
     *vector("WholeReduceSum", _REDUCE, _FLOATS, 46, 7),
     *vector("WholeReduceMax WholeReduceMin", (f"{_REDUCE[0]} w",), _FLOATS, 46, 7),
     *vector("BlockReduceSum BlockReduceMax BlockReduceMin PairReduceSum", _REDUCE, _FLOATS, 38, 1),
-    *vector("Brcb", ("v v uint8_t BrcbRepeatParams",), "", 18, 1),
-    *vector("Gather", ("v v v uint32_t uint32_t",), "", 26, 13),
-    *vector("GatherMask", ("v v v bool uint32_t GatherMaskParams uint64_t&",), "", 26, 1),
-    *vector("Transpose", ("v v",), "", 26, 1),
-    *vector("Sort32", ("v v v int32_t",), _FLOATS, 20, 16),
-    Instruction("DataCopyPad", ("v v DataCopyExtParams DataCopyPadExtParams<T>", "v v DataCopyExtParams"), "",
-        limits=(_BLOCKS, _BYTES, _WORD, _WORD)),
+    *vector("Brcb", ("v v uint8_t BrcbRepeatParams",), _MOVED, 18, 1),
+    *vector("Gather", ("v v v uint32_t uint32_t",), _MOVED, 26, 13),
+    *vector("GatherMask", ("v v v bool uint32_t GatherMaskParams uint64_t&",
+        "v v uint8_t bool uint32_t GatherMaskParams uint64_t&"), "", 26, 1),
+    *vector("Transpose", ("v v",), "int16 uint16 float16", 26, 1),
+    # A repeat of Sort32 is 32 pairs, one of MrgSort 128 of what it merges, however long the lists are.
+    Instruction("Sort32", ("v v v int32_t",), "V", dtypes=f"{_FLOATS} uint32", cost=Cost(20, 16),
+        aligned=(256, 128, 128)),
+    Instruction("MrgSort", ("v v v v v MrgSort4Info",), "V", dtypes=_FLOATS, cost=Cost(20, 78),
+        aligned=(32, 8, 8, 8, 8)),
+    Instruction("DataCopyPad", ("v v DataCopyExtParams DataCopyPadExtParams<T>", "v v DataCopyExtParams"), ""),
     Instruction("DataCopy", ("v v uint32_t", "v v DataCopyParams", "v v Nd2NzParams"), "",
-        limits=(_BLOCKS, 65535, 65535, 65535)),
-    Instruction("LoadData", ("v v LoadData2DParams", "v v LoadData3DParamsV2<T>"), "MTE1"),
-    Instruction("LoadDataWithTranspose", ("v v LoadData2dTransposeParams",), "MTE1"),
-    Instruction("InitConstValue", ("v InitConstValueParams<T>",), ""),
-    Instruction("Mmad", ("v v v MmadParams", "v v v v MmadParams"), "M", accumulates=True, limits=(4095, 4095, 4095)),
-    Instruction("Fixpipe", ("v v FixpipeParamsV220",), "FIX"),
+        places=("", "", "L1.NZ GM.ND | L1.ZZ GM.ND")),
+    Instruction("LoadData", ("v v LoadData2DParams", "v v LoadData3DParamsV2<T>", "v v LoadData2DParamsV2"), "MTE1",
+        places=("L0A.ZZ L1.NZ | L0B.ZN L1.NZ", "L0A.ZZ L1.NZ | L0A.NZ L1.NZ | L0B.ZN L1.NZ",
+                "L0A.NZ L1.NZ | L0B.ZN L1.NZ")),
+    Instruction("LoadDataWithTranspose", ("v v LoadData2dTransposeParams",), "MTE1",
+        places=("L0A.ZZ L1.NZ | L0A.ZZ L1.ZZ | L0B.ZN L1.NZ | L0B.ZN L1.ZZ",)),
+    Instruction("InitConstValue", ("v InitConstValueParams<T>",), "",
+        places=("L1.NZ | L1.ZZ | L0A.ZZ | L0B.ZN",)),
+    Instruction("Mmad", ("v v v MmadParams", "v v v v MmadParams"), "M", accumulates=True,
+        places=("L0C.NZ L0A.ZZ L0B.ZN | L0C.NZ L0A.NZ L0B.ZN",
+                "L0C.NZ L0A.ZZ L0B.ZN BT.ND | L0C.NZ L0A.NZ L0B.ZN BT.ND")),
+    Instruction("Fixpipe", ("v v FixpipeParamsV220",), "FIX", places=("GM.ND L0C.NZ",)),
     Instruction("SetValue", ("v T",), "S"),
     *scalar("SetFlag WaitFlag", "event int32_t"),
     *scalar("PipeBarrier", "pipe"),
@@ -188,4 +212,21 @@ _ROWS: Final = (
     *scalar("SyncAll", ""),
 )  # fmt: skip
 INSTRUCTIONS: Final = MappingProxyType({row.name: row for row in _ROWS})
+# What one Cast brings together, and how it may round, on every chip: with any other mode the instruction does nothing.
+_ROUNDS: Final = "CAST_RINT CAST_FLOOR CAST_CEIL CAST_ROUND CAST_TRUNC"
+_CASTS: Final = (
+    ("int8 uint8", "float16", "CAST_NONE"),
+    ("int16", "float16", _ROUNDS),
+    ("int16 float16 bfloat16", "float32", "CAST_NONE"),
+    ("int32", "int16 int64", "CAST_NONE"),
+    ("int64", "int32", "CAST_NONE"),
+    ("int32 int64 float32", "float32", _ROUNDS),
+    ("float16", "int8 uint8 int16 int32", _ROUNDS),
+    ("bfloat16", "int32", _ROUNDS),
+    ("float32", "int16 int32 int64 bfloat16", _ROUNDS),
+    ("float32", "float16", f"CAST_NONE CAST_ODD {_ROUNDS}"),
+)
+CASTS: Final = MappingProxyType({
+    (a, b): tuple(modes.split()) for of, to, modes in _CASTS for a in of.split() for b in to.split()
+})  # fmt: skip
 EVENTS_EACH: Final = 6  # of the eight events between two units, the last two are the system's

@@ -34,6 +34,7 @@ from pypto.backends.ascend.blockir import (
     Word,
 )
 from pypto.backends.ascend.facts import all_views, items_of
+from pypto.backends.ascend.target import PLAIN
 from pypto.ir.types import int64
 
 BINARY: Final = MappingProxyType({
@@ -48,12 +49,11 @@ LOGIC: Final = MappingProxyType({"&&": ast.And, "||": ast.Or})
 
 def listing(kernel: BlockKernel) -> str:
     """The text of a kernel, which `parse` reads back."""
-    params = ", ".join(
-        f"{spelled(p.name)}: {f'GM[{p.dtype.public}]' if p.is_array else p.dtype.public}" for p in kernel.params
-    )
+    types = (f"GM[{p.dtype.public}, {PLAIN}]" if p.is_array else p.dtype.public for p in kernel.params)
+    params = ", ".join(f"{spelled(p.name)}: {kind}" for p, kind in zip(kernel.params, types, strict=True))
     lines = [*_facts(kernel), f"def {kernel.name}({params}) -> {kernel.kind}:"]
     lines += [f"    {_buffer(b)}" for b in kernel.buffers]
-    lines += [f"    {spelled(p.name)} = GM({p.dtype.public}, at={p.place})" for p in _shared(kernel)]
+    lines += [f"    {spelled(p.name)} = GM({p.dtype.public}, {PLAIN}, at={p.place})" for p in _shared(kernel)]
     if kernel.cube_body:
         lines += ["    with cube:", *_block(kernel.cube_body, 2), "    with vector:", *_block(kernel.body, 2)]
     else:
@@ -84,7 +84,7 @@ def _facts(kernel: BlockKernel) -> Iterator[str]:
 def _buffer(b: Buffer) -> str:
     place = "" if b.address is None else f", at={b.address}"
     stages = f", stages={b.stages}" if b.stages != 1 else ""
-    return f"{spelled(b.name)} = {b.space}({b.dtype.public}, {b.elements}{place}{stages})"
+    return f"{spelled(b.name)} = {b.space}({b.dtype.public}, {b.layout}, {b.elements}{place}{stages})"
 
 
 def _shared(kernel: BlockKernel) -> list[Param]:

@@ -31,7 +31,7 @@ from pypto.backends.ascend.blockir import (
     Word,
 )
 from pypto.backends.ascend.listing import BINARY, COMPARE, LOGIC
-from pypto.backends.ascend.target import TARGETS
+from pypto.backends.ascend.target import PLAIN, TARGETS
 from pypto.backends.base import Slot
 from pypto.errors import PyptoError
 from pypto.ir.types import DType, int64, named
@@ -182,7 +182,7 @@ class Parser:
 
     def param(self, arg: ast.arg) -> Param:
         match arg.annotation:
-            case ast.Subscript(ast.Name("GM"), dtype):
+            case ast.Subscript(ast.Name("GM"), ast.Tuple([dtype, ast.Name(layout)])) if layout == PLAIN:
                 return Param(meant(arg.arg), self.dtype(dtype), True)
             case ast.expr() as dtype:
                 return Param(meant(arg.arg), self.dtype(dtype), False)
@@ -190,17 +190,22 @@ class Parser:
 
     def buffer(self, node: ast.stmt) -> Buffer | None:
         match node:
-            case ast.Assign([ast.Name(name)], ast.Call(ast.Name(space), [dtype, ast.Constant(int(size))], more)):
-                if space not in SPACES:
-                    return None
-                facts = {x.arg: ast.literal_eval(x.value) for x in more}
-                return Buffer(meant(name), space, self.dtype(dtype), size, facts.get("stages", 1), facts.get("at"))
+            case ast.Assign([ast.Name(name)], ast.Call(ast.Name(space), args, more)) if space in SPACES:
+                match args:
+                    case [dtype, ast.Name(layout), ast.Constant(int(size))]:
+                        facts = {x.arg: ast.literal_eval(x.value) for x in more}
+                        return Buffer(meant(name), space, self.dtype(dtype), size, facts.get("stages", 1),
+                                      facts.get("at"), layout=layout)  # fmt: skip
+                raise self.wrong(node, "buffer with a type, a layout and a number of elements")
         return None
 
     def shared(self, node: ast.stmt) -> Param | None:
         """An array in the workspace."""
         match node:
-            case ast.Assign([ast.Name(name)], ast.Call(ast.Name("GM"), [dtype], [ast.keyword("at", ast.Constant(at))])):
+            case ast.Assign(
+                [ast.Name(name)],
+                ast.Call(ast.Name("GM"), [dtype, ast.Name(layout)], [ast.keyword("at", ast.Constant(at))]),
+            ) if layout == PLAIN:
                 return Param(meant(name), self.dtype(dtype), True, int(str(at)))
         return None
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
 from pypto.backends.ascend.banks import REGION, Neighbours, neighbours
 from pypto.backends.ascend.blockir import BlockKernel, Buffer, Instr, Item, Loop, Scalar, View, While, parts
-from pypto.backends.ascend.facts import all_views, items_of, memory_reads, scalars
+from pypto.backends.ascend.facts import all_views, items_of, memory_reads, row_of, scalars, views
 from pypto.backends.ascend.liveness import Life, from_before, lives
 from pypto.backends.ascend.rewrite import mapped, with_buffers, without_dead
 from pypto.backends.ascend.target import AscendTarget
@@ -25,7 +25,8 @@ class Room:
     """A memory that buffers are placed in.
 
     Those `apart` share it with none: the scalar unit, which reads them, would wait for the others, too. So would, of
-    those that are `copied` to or from arrays in the innermost loops, the vector unit for the copy.
+    those that are `copied` to or from arrays in the innermost loops, the vector unit for the copy. What is in `aligned`
+    begins at multiples of more bytes than the others.
     """
 
     space: str
@@ -35,6 +36,7 @@ class Room:
     neighbours: Neighbours
     apart: frozenset[str] = frozenset()
     copied: frozenset[str] = frozenset()
+    aligned: Mapping[str, int] = field(default_factory=dict)
 
 
 def plan(kernel: BlockKernel, target: AscendTarget) -> BlockKernel:
@@ -66,7 +68,16 @@ def _rooms(kernel: BlockKernel, target: AscendTarget) -> Iterator[tuple[Room, li
         memory = target.memories[space]
         alignment = max(memory.alignment, ALIGNMENT.get(space, 0))
         mine = [b for b in kernel.buffers if b.space == space]
-        yield Room(space, memory.bytes, alignment, alive, near, apart, copied), mine
+        yield Room(space, memory.bytes, alignment, alive, near, apart, copied, aligned(kernel)), mine
+
+
+def aligned(kernel: BlockKernel) -> dict[str, int]:
+    """What instructions ask of the begins of buffers beyond what a memory asks for."""
+    found: dict[str, int] = {}
+    for instr in kernel.instructions():
+        for view, size in zip(views(instr), row_of(instr).aligned, strict=False):
+            found[view.of.name] = max(size, found.get(view.of.name, 1))
+    return found
 
 
 def _copied(items: tuple[Item, ...]) -> list[str]:
@@ -124,10 +135,11 @@ def _in_order(room: Room, order: list[Buffer], shares: bool, in_banks: bool) -> 
         taken = [(places[n], places[n] + sizes[n]) for n in places
                  if alone or n in room.apart or room.lives[n].meets(life)]  # fmt: skip
         gaps = list(_gaps(taken, room.bytes))
+        alignment = max(room.alignment, room.aligned.get(buffer.name, 1))
         fits = [
             (room.neighbours.conflicts(buffer.name, at, places) if in_banks else 0, end - start if shares else 0, at)
             for start, end in gaps
-            for at in _candidates(start, end, buffer.bytes, room.alignment, in_banks)
+            for at in _candidates(start, end, buffer.bytes, alignment, in_banks)
         ]
         if not fits:
             return None

@@ -18,7 +18,7 @@ _WORDS: Final = """
  main min max block blocks sub_block Lesser Greater
  AscendC AscendCUtils std ascsim sim GM_ADDR ASCEND_IS_AIC ASCEND_IS_AIV LocalTensor GlobalTensor TPosition HardEvent
  TEventID RoundMode CMPMODE SELMODE ReduceOrder CacheMode QuantMode_t pipe_t QuePosition TPipe TQue TBuf InitSocState
- GetBlockIdx GetBlockNum GetSubBlockIdx GetTaskRation ToFloat ToBfloat16 CFG_ROW_MAJOR CFG_NZ NoQuant F322F16 F322BF16
+ GetBlockIdx GetBlockNum GetSubBlockIdx GetTaskRatio ToFloat ToBfloat16 CFG_ROW_MAJOR CFG_NZ NoQuant F322F16 F322BF16
  PIPE_S PIPE_V PIPE_M PIPE_MTE1 PIPE_MTE2 PIPE_MTE3 PIPE_FIX PIPE_ALL
 """
 _MATH: Final = """

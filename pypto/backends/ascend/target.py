@@ -10,22 +10,30 @@ from typing import Final
 from pypto.errors import OptionError
 
 KB: Final = 1024
+PLAIN: Final = "ND"  # row after row: of arrays in GM, and of all that is not made of fractals
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory of a core: bytes a program may use, and the alignment of addresses in it."""
+    """A memory of a core: bytes a program may use, the alignment of addresses in it, and how matrices may lie there.
+
+    A layout is `PLAIN`, or two letters for a matrix of fractals (`cube.layout`): the first one is the order of
+    fractals, the second one that of the elements of a fractal, Z along rows and N along columns.
+    """
 
     bytes: int
     alignment: int
+    layouts: tuple[str, ...] = (PLAIN,)
 
 
 @dataclass(frozen=True, slots=True)
 class AscendTarget:
     """Facts about a chip.
 
-    `memories` are those of one core; the vector cores have UB, the cube cores the others. Bandwidths are in bytes for
-    each cycle of one core (`per_core`) or in bytes per second of the whole chip.
+    `memories` are those of one core; the vector cores have UB, the cube cores the others. A chip that `loads_panels`
+    brings all of an operand from L1 to L0 at once, turned or not (LoadData2DParamsV2); it lacks some of the older
+    loads, and nothing fills L0A or L0B there. Bandwidths are in bytes for each cycle of one core (`per_core`) or in
+    bytes per second of the whole chip.
     """
 
     name: str
@@ -40,6 +48,7 @@ class AscendTarget:
     l2_bytes_per_second: float
     l2_written_per_second: float
     orders_vector: bool
+    loads_panels: bool
     has_bf16_arithmetic: bool
 
     @property
@@ -47,16 +56,24 @@ class AscendTarget:
         """Vector cores to a cube core."""
         return self.vector_cores // self.cube_cores
 
+    def layout(self, space: str) -> str:
+        """How matrices lie in a memory that has one layout only."""
+        (only,) = self.memories[space].layouts
+        return only
+
     def seconds(self, cycles: float) -> float:
         return cycles / (self.mhz * 1e6)
 
 
+# Words that loads of 2201 turn lie as ZZ in L1: what is turned together are neighbours then.
 _MEMORIES_2201: Final = MappingProxyType({
-    "UB": Memory(192 * KB - 256 - 8 * KB, 32), "L1": Memory(512 * KB - 256, 32), "L0A": Memory(64 * KB, 512),
-    "L0B": Memory(64 * KB, 512), "L0C": Memory(128 * KB, 64), "BT": Memory(1 * KB, 64), "FB": Memory(7 * KB, 64),
+    "UB": Memory(192 * KB - 256 - 8 * KB, 32), "L1": Memory(512 * KB - 256, 32, ("NZ", "ZZ")),
+    "L0A": Memory(64 * KB, 512, ("ZZ",)), "L0B": Memory(64 * KB, 512, ("ZN",)), "L0C": Memory(128 * KB, 64, ("NZ",)),
+    "BT": Memory(1 * KB, 64), "FB": Memory(2 * KB, 128),
 })  # fmt: skip
 _MEMORIES_3510: Final = MappingProxyType({
-    **_MEMORIES_2201, "UB": Memory(248 * KB, 32), "L1": Memory(512 * KB, 32), "L0C": Memory(256 * KB, 64),
+    **_MEMORIES_2201, "UB": Memory(248 * KB, 32), "L1": Memory(512 * KB, 32, ("NZ",)),
+    "L0A": Memory(64 * KB, 512, ("NZ",)), "L0C": Memory(256 * KB, 64, ("NZ",)),
     "BT": Memory(4 * KB, 64), "FB": Memory(4 * KB, 64),
 })  # fmt: skip
 
@@ -67,7 +84,7 @@ _READ: Final = 0.75 / (1 / 3.4e12 - 0.25 / 1.6e12)
 _B1: Final = AscendTarget(
     "ascend910b1", 2201, "dav-2201", 24, 48, 1850, _MEMORIES_2201, hbm_bytes_per_second=1.6e12,
     l2_bytes=192 << 20, l2_bytes_per_second=_READ, l2_written_per_second=_READ * 86 / 110, orders_vector=False,
-    has_bf16_arithmetic=False)  # fmt: skip
+    loads_panels=False, has_bf16_arithmetic=False)  # fmt: skip
 
 TARGETS: Final = MappingProxyType({target.name: target for target in (
     _B1,
@@ -76,7 +93,7 @@ TARGETS: Final = MappingProxyType({target.name: target for target in (
     replace(_B1, name="ascend910b4", mhz=1500, cube_cores=20, vector_cores=40, hbm_bytes_per_second=0.8e12),
     replace(_B1, name="ascend910c"),
     replace(_B1, name="ascend950", arch=3510, flag="dav-3510", mhz=1650, cube_cores=32, vector_cores=64,
-        memories=_MEMORIES_3510, l2_bytes=128 << 20, orders_vector=True),
+        memories=_MEMORIES_3510, l2_bytes=128 << 20, orders_vector=True, loads_panels=True),
 )})  # fmt: skip
 
 

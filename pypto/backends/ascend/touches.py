@@ -41,7 +41,7 @@ MEANING = 48  # parts of an expression that a name stands for; a longer one is a
 ATOMIC = ("SetAtomicAdd", "SetAtomicMax", "SetAtomicMin")
 _BY_COUNT = (
     " Add Sub Max Min Mul Div And Or Not MulAddDst Axpy Adds Muls Maxs Mins LeakyRelu ShiftLeft ShiftRight Exp Ln Sqrt"
-    " Rsqrt Reciprocal Abs Relu Duplicate CreateVecIndex Cast Gather "
+    " Rsqrt Reciprocal Abs Relu Duplicate Cast Gather "
 )
 _REPEATED = ("BinaryRepeatParams", "UnaryRepeatParams", "CopyRepeatParams")
 
@@ -196,10 +196,25 @@ def extent(instr: Instr, number: int, reader: Reader) -> int | None:
         return _copied(instr, view, reader)
     if instr.name == "Gather" and number == 1:
         return None
+    if instr.name in ("Sort32", "MrgSort"):
+        return _pairs(instr, number)
     if f" {instr.name} " in _BY_COUNT and form_of(instr)[-1] in ("int32_t", "uint32_t"):
         count = most(reader.meaning(_scalar(instr.args[-1])))
         return None if count is None else count * view.elem.itemsize
     return _strided(instr, number, reader)
+
+
+def _pairs(instr: Instr, number: int) -> int | None:
+    """Of what puts pairs of 8 bytes in order, 32 in a repeat or as many as its lists have."""
+    how = instr.args[-1]
+    if not isinstance(how, Record):
+        each = 8 if number == 0 else views(instr)[number].elem.itemsize
+        return 32 * each * how if isinstance(how, int) else None
+    *lengths, _, _, repeats = how.fields
+    if not isinstance(repeats, int) or not all(isinstance(x, int) for x in lengths):
+        return None
+    sizes = [8 * x for x in lengths if isinstance(x, int)]
+    return sum(sizes) * repeats if number == 0 else sum(sizes) * (repeats - 1) + sizes[number - 1]
 
 
 def _strided(instr: Instr, number: int, reader: Reader) -> int | None:

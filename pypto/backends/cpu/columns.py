@@ -134,7 +134,7 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
 
     lands = landing is not None
     shape = replace(dots.block(sides.item, rows), parts=len(parts), down=fixed(sides.down), lands=lands)
-    dots.panelwise(sides, i, shape, multiply)
+    dots.panelwise(sides, i, shape.over(*(x.depth for x in parts)), multiply)
     return []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar
 from pypto.backends.cpu.plan import own_cost
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region
@@ -13,6 +14,7 @@ from pypto.passes.pattern import constant_range
 
 _UNKNOWN_TRIPS = 16
 _INSTRUCTIONS_PER_NS = 4.0
+_MINOR = 1024  # instructions on single elements, in a loop or product, for one element of a minor nest beside it
 _BYTES_PER_INSTRUCTION = 25.0  # what the second-level cache gives one thread in that time
 
 
@@ -33,6 +35,14 @@ def instructions(op: Op, lanes: int) -> float:
     if op.name == "dot":
         return math.prod(op.operands[0].shape) * op.operands[1].shape[-1] / lanes
     return own_cost(op) * max(sizes, default=1) / lanes + traffic(op) / _BYTES_PER_INSTRUCTION
+
+
+def minor(items: list[Item], lanes: int) -> set[Nest]:
+    """Nests that take next to nothing of the time of a loop or product beside them; a branch may never be taken."""
+    beside = [item for item in items if not isinstance(item, Nest | Scalar)]
+    most = max((instructions(x.op, lanes) for x in beside if x.op.name != "if"), default=0.0) * lanes / _MINOR
+    own = {n for n in items if isinstance(n, Nest) and sum(math.prod(s.domain) for s in n.stmts) < most}
+    return own.union(*(minor(r, lanes) for item in beside if isinstance(item, Control) for r in item.regions))
 
 
 def traffic(op: Op) -> int:

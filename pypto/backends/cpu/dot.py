@@ -251,7 +251,9 @@ class DotEmitter:
     def stack(self, sides: Sides) -> None:
         """All blocks of the result, row by row."""
         item, row = sides.item, 0
-        for rows, count in row_blocks(item.c.shape[-2], most_rows(self.target, item.b.panel // self.lanes(item))):
+        in_place = isinstance(item.a, Direct) and item.words != 4
+        most = most_rows(self.target, item.b.panel // self.lanes(item), in_place)
+        for rows, count in row_blocks(item.c.shape[-2], most):
             coming = -(-rows * item.b.panel // item.b.shape[-1]) if isinstance(item.a, Direct) else 0
             with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
                 a, apart = self.rows(sides, i, rows)
@@ -298,7 +300,7 @@ class DotEmitter:
                 multiply(replace(block, vectors=vectors), j, self.e.add(out, along))
 
     def call(self, block: Block, sides: Sides, places: tuple[Lanes, ...], pitch: Lanes) -> None:
-        block = replace(block, apart=fixed(sides.apart), down=fixed(sides.down))
+        block = replace(block, apart=fixed(sides.apart), down=fixed(sides.down)).over(sides.words)
         self.kernels.kernel(block)
         pointers, into = [f"ptr {self.packs.at(x)}" for x in places], ""
         if sides.landing is not None and block.lands:
@@ -337,8 +339,7 @@ class DotEmitter:
             return copied()
         last, zero = e.sub(sides.depth, self.number(1)), self.number(0)
         stays = e.cmp("eq", e.and_(sides.depth, self.number(max(1, item.words) - 1)), zero)
-        stays = e.and_(stays, self.packs.within(m.rows, i, e.add(i, self.number(rows - 1))))
-        stays = e.and_(stays, self.packs.within(m.columns, zero, last))
+        stays = e.and_(stays, self.packs.inside(m, (i, zero), (e.add(i, self.number(rows - 1)), last)))
         here = [e.add(m.address, e.mul(i, m.pitch)), m.pitch]
         return self.w.branch(stays.text, [lambda: here, copied])
 

@@ -5,7 +5,8 @@ Each element of A is broadcast, each row of B is read as whole registers: out of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -18,8 +19,10 @@ from pypto.ir.types import DType, float32, int1, int32
 
 Slots = dict[tuple[int, int], str]  # where registers of a block are, by row and place in the row
 
-_UNROLL: Final = 4
+_UNROLL: Final = 4  # most steps of K in one round of the loop
+_ROUND: Final = 32  # multiply-adds that hide what a round costs beside them: more would only take longer to compile
 _AHEAD: Final = 16  # rows of B that are asked for before they are read
+_IN_PLACE: Final = 16  # accumulators of a block whose rows of A lie far apart, often in one set of a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Block:
     many products are added up, each with a pitch of A, and the numbers of A for one step of K are neighbours; else rows
     of A lie `apart` bytes apart, and those of C `down`. Where these are 0, callers give them: of A odd multiples, so
     that all of its rows are addressed from one pointer, and no register is spilled. A block that `lands` may be stored
-    elsewhere than where it was loaded from.
+    elsewhere than where it was loaded from. K is `even` where all rounds are whole ones.
     """
 
     rows: int
@@ -48,16 +51,27 @@ class Block:
     apart: int = 0
     down: int = 0
     lands: bool = False
+    even: bool = False
 
     @property
     def name(self) -> str:
         sizes = self.rows, self.vectors * self.lanes, self.panel, self.words, self.below
-        more = self.fetch, self.coming, self.parts, self.apart, self.down, int(self.lands)
+        more = self.fetch, self.coming, self.parts, self.apart, self.down, int(self.lands), int(self.even)
         return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more)))
 
     @property
     def multiples(self) -> list[int]:
         return [] if self.parts or self.apart else list(range(1, self.rows, 2))
+
+    @property
+    def unroll(self) -> int:
+        """Steps of K in one round."""
+        needed = -(-_ROUND // (self.rows * self.vectors)) if self.panel and self.parts < 2 else _UNROLL
+        return min(_UNROLL, 1 << (needed - 1).bit_length())
+
+    def over(self, *depths: Lanes) -> Block:
+        """The same for products of these depths."""
+        return replace(self, even=all(fixed(n) and not fixed(n) % _UNROLL for n in depths))
 
     @property
     def result(self) -> DType:
@@ -80,9 +94,13 @@ def fixed(n: Lanes) -> int:
     return 0 if "%" in n.text else int(n.text)
 
 
-def most_rows(target: CpuTarget, vectors: int) -> int:
-    """Rows whose accumulators fit into the registers, beside a panel row and a broadcast."""
-    return max(1, (target.registers - vectors - (1 if target.registers > 16 else 2)) // vectors)
+def most_rows(target: CpuTarget, vectors: int, in_place: bool = False) -> int:
+    """Rows whose accumulators fit into the registers, beside a panel row and a broadcast; fewer where A stays in place.
+
+    Eight rows that lie a multiple of 4 KB apart find room in a set of twelve lines, beside what else goes by.
+    """
+    fit = target.registers - vectors - (1 if target.registers > 16 else 2)
+    return max(1, (min(fit, _IN_PLACE) if in_place else fit) // vectors)
 
 
 def row_blocks(rows: int, most: int) -> list[tuple[int, int]]:
@@ -110,14 +128,13 @@ class KernelEmitter:
         args += "".join(f", i64 %apart{n}" for n in block.multiples)
         with function(self.w, f"internal void @{block.name}({args}) noinline nounwind"):
             kind = llvm_type(block.result, block.lanes)
-            cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
-            slots = {cell: self.w.slot(kind) for cell in cells}
+            slots = {(r, v): self.w.slot(kind) for r in range(block.rows) for v in range(block.vectors)}
             downs = [self.w.raw(f"mul i64 {block.down or '%down'}, {r}") for r in range(block.rows)]
             rows = [self.w.raw(f"getelementptr i8, ptr %c, i64 {down}") for down in downs]
-            for r, v in cells:
+            for (r, v), slot in slots.items():
                 place = self.at(rows[r], v * block.lanes, block)
                 old = Lanes(self.load(kind, place), block.result, block.lanes, self.w.depth)
-                self.w.line(f"store {self.begun(block, old, v).typed}, ptr {slots[r, v]}")
+                self.w.line(f"store {self.begun(block, old, v).typed}, ptr {slot}")
             self.multiply(block, slots)
             self.leave(block, slots, rows)
 
@@ -140,11 +157,12 @@ class KernelEmitter:
 
     def product(self, block: Block, slots: Slots, part: Part) -> None:
         """Add a product to the block."""
-        whole = self.w.raw(f"and i64 {part.depth}, {-_UNROLL}")
+        whole = part.depth if block.even else self.w.raw(f"and i64 {part.depth}, {-block.unroll}")
         downs = [self.w.raw(f"mul i64 {part.pitch}, {r}") for r in range(block.coming)]
         later = [self.w.raw(f"getelementptr i8, ptr %later, i64 {down}") for down in downs]
-        self.steps(block, slots, part, ("0", whole, _UNROLL), later)
-        self.steps(block, slots, part, (whole, part.depth, 1))
+        self.steps(block, slots, part, ("0", whole, block.unroll), later)
+        if not block.even:
+            self.steps(block, slots, part, (whole, part.depth, 1))
 
     def steps(self, block: Block, slots: Slots, part: Part, over: tuple[str, str, int],
               later: Sequence[str] = ()) -> None:
@@ -241,19 +259,12 @@ class KernelEmitter:
         return min(64, block.lanes * block.dtype.itemsize)
 
 
-class function:  # reads as a statement: `with function(writer, header):`
+@contextmanager
+def function(w: Writer, header: str) -> Iterator[None]:
     """Write another function beside the one that is under way."""
-
-    def __init__(self, writer: Writer, header: str) -> None:
-        self.w = writer
-        self.header = header
-
-    def __enter__(self) -> None:
-        self.outer = self.w.frames, self.w.slots, self.w.page, self.w.base
-        self.w.frames, self.w.slots, self.w.page, self.w.base = [Frame([])], [], "", 0
-
-    def __exit__(self, *error: object) -> None:
-        self.w.line("ret void")
-        lines = self.w.frames[0].lines
-        self.w.finish_function(self.header, lines)
-        self.w.frames, self.w.slots, self.w.page, self.w.base = self.outer
+    outer = w.frames, w.slots, w.page, w.base
+    w.frames, w.slots, w.page, w.base = [Frame([])], [], "", 0
+    yield
+    w.line("ret void")
+    w.finish_function(header, w.frames[0].lines)
+    w.frames, w.slots, w.page, w.base = outer

@@ -12,6 +12,7 @@ from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.cells import atomics, used
 from pypto.backends.cpu.checks import checks_of, guarded
 from pypto.backends.cpu.convert import from_memory
+from pypto.backends.cpu.cost import minor
 from pypto.backends.cpu.early import find
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
@@ -81,6 +82,7 @@ class FunctionEmitter:
     def __post_init__(self) -> None:
         self.e = LaneEmitter(self.writer, self.target)
         self.nests = self.nest_emitter(self.e, self.function, self.env, self.schedule.of, self.base)
+        self.nests.minor = minor(self.schedule.items, self.target.vector_bytes // 4)
         self.memory = AccessEmitter(self.e, self.env.__getitem__)
         self.cells = {name: cell.emitter(self) for name, cell in used(self.function).items()}
         if self.function.attrs.get("profile"):

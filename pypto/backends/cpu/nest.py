@@ -48,40 +48,44 @@ class NestEmitter(ValueEmitter):
         self.running: dict[Stmt, list[Accumulator]] = {}
         self.done: list[Lanes] = []
         self.joining = joining  # how the running version joins partial results
+        self.minor: set[Nest] = set()  # that take next to no time
         self.most: dict[Stmt, int] = {}  # registers per chunk of the bodies that begin with these
         self.rough = False  # tiles of the nest may exist in part, not only as a whole
 
     def emit(self, nest: Nest, once: bool = False) -> list[Lanes]:
         """All versions of a nest: with masks at the edges, without inside, streaming for outputs beyond the caches.
 
+        One that takes next to no time has masks everywhere, and small chunks: LLVM is done with it sooner.
         `once` says that a program runs the nest once, so that its stores and the grid tell how much it writes.
         """
-        stmts = nest.stmts
+        stmts, is_minor = nest.stmts, nest in self.minor
         self.ahead = {op for op, asking in self.asking.items() if once and asking is nest}
         accesses = [Access.of(op) for s in stmts for op in self.ops(s) if op.name in ("tile_load", "tile_store")]
         self.memory.written = {s.buffer.memory for s in stmts if s.buffer is not None}
         self.stores = [s.does for s in stmts if s.kind == "store"]
         with self.w.based():
             inside = all_of(self.e, map(self.memory.interior, accesses))
-            self.streaming = past_caches(self) if once else None
+            self.streaming = past_caches(self) if once and not is_minor else None
         known = [(n, self.memory.known(a, d)) for a in accesses for d, n in enumerate(a.shape)]
-        self.rough = any(n > 1 and not whole for n, whole in known)
-        if inside is None or any(whole is False for _, whole in known):
-            results = self.version(nest, inside is not None)
+        self.rough = any(n > 1 and not whole for n, whole in known) and not is_minor
+        if inside is None or is_minor or any(whole is False for _, whole in known):
+            results = self.version(nest, is_minor or inside is not None)
         elif can_trust(nest):
             results = trusted(self, nest, inside)
         else:
-            results = self.w.branch(inside.text, [lambda: self.version(nest, False), lambda: self.version(nest, True)])
+            is_store = not self.rough and len(accesses) == len(stmts) == len(self.stores) == 1  # all of it, or nothing
+            sides = [lambda: self.version(nest, False), list if is_store else lambda: self.version(nest, True)]
+            results = self.w.branch(inside.text, sides)
         finals = [s.does.results[0] for s in stmts if s.kind in ("reduce", "arg") and s.buffer is None]
         self.env.update(zip(finals, results, strict=True))
         return []
 
-    def versions(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
-        """The body; where it may store past the caches, both ways."""
+    def versions(self, body: list[Stmt], at: Chunk, emit: Callable[[list[Stmt], Chunk], list[Lanes]]) -> list[Lanes]:
+        """The body, or what its loops run; where it may store past the caches, both ways."""
         if self.streaming is None or at.masked or not any(s.kind == "store" for s in body):
-            return self.body(body, at)
+            return emit(body, at)
         self.streams = True
-        sides = [lambda: self.body(body, replace(at, streaming=True)), lambda: self.body(body, at)]
+        sides = [lambda: emit(body, replace(at, streaming=True)), lambda: emit(body, at)]
         return self.w.branch(self.streaming.text, sides)
 
     def ops(self, stmt: Stmt) -> list[Op]:
@@ -120,21 +124,27 @@ class NestEmitter(ValueEmitter):
         for body in nest.bodies:
             self.own = {s.value for s in body if s.value is not None and self.buffers.get(s.value) is s.buffer}
             with self.timer.body(nest, body):
-                results += self.versions(body, at)
+                results += self.body(body, at)
 
     # --- one body -----------------------------------------------------------------------------------------------
 
     def body(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
-        """All remaining loops around the statements; gives the scalars that reductions end in."""
-        first = body[0]
-        lanes = first.loops.index(first.lanes) if first.lanes in first.loops else -1
+        """All remaining loops around the statements; gives the scalars that reductions end in.
+
+        Squares are loaded and transposed once, whichever way they are stored.
+        """
+        lanes = body[0].loops.index(body[0].lanes) if body[0].lanes in body[0].loops else -1
         self.side = lanes_of(self.e.target, body) if lanes >= 0 else 1
         across = self.crossing.loop(body) if self.side >= LEAST_SIDE else -1
-        registers = self.registers(body) if across < 0 and (self.rough or not at.masked) else 1
-        self.parts = lane_parts(body, self.side, registers) if lanes >= 0 else []
+        at = replace(at, lanes=lanes, across=across)
+        return self.within(body, at) if across >= 0 else self.versions(body, at, self.within)
+
+    def within(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
+        registers = self.registers(body) if at.across < 0 and (self.rough or not at.masked) else 1
+        self.parts = lane_parts(body, self.side, registers) if at.lanes >= 0 else []
         self.running, self.done = {}, []
-        self.end = self.live.end(body, lanes) if at.masked and lanes >= 0 else None
-        self.loops(body, replace(at, lanes=lanes, across=across))
+        self.end = self.live.end(body, at.lanes) if at.masked and at.lanes >= 0 else None
+        self.loops(body, at)
         return self.done
 
     def registers(self, body: list[Stmt]) -> int:
@@ -157,8 +167,7 @@ class NestEmitter(ValueEmitter):
             widths = sorted({p.width for p in self.parts}) if stmt.lanes in stmt.reduced else [at.width]
             self.running[stmt] = [Accumulator.begin(self.e, self.joining(stmt.does), w) for w in widths]
         if position == len(body[0].loops):
-            for step in steps(self.e, at):
-                self.statements(body, step)
+            self.versions(body, at, self.chunk) if at.across >= 0 else self.chunk(body, at)
         elif position == at.across:
             for part in block_parts(body[0].sizes[position], self.side // 2):
                 self.chunks(body, replace(at, height=part.tail or part.width), part)
@@ -209,6 +218,11 @@ class NestEmitter(ValueEmitter):
             self.memory.write(total, stmt.buffer, self.base(stmt.buffer), stmt.written, at)
 
     # --- one chunk ----------------------------------------------------------------------------------------------
+
+    def chunk(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
+        for step in steps(self.e, at):
+            self.statements(body, step)
+        return []
 
     def statements(self, body: list[Stmt], at: Chunk) -> None:
         self.load_first(body, at)

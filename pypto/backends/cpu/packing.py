@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from pypto.backends.cpu.access import AccessEmitter
@@ -26,6 +27,8 @@ from pypto.ops.memory import Access
 
 _AHEAD: Final = 16  # rows that are asked for before they are copied
 _SIGN = -128  # what makes a signed byte an unsigned one
+Place = tuple[Lanes, Lanes]  # row and column
+Get = Callable[[Matrix, Lanes, Lanes, int], Lanes]
 
 
 def matrix(memory: AccessEmitter, source: Direct) -> Matrix:
@@ -52,6 +55,11 @@ def span(memory: AccessEmitter, access: Access, d: int | None) -> Span:
     offset, extent = memory.scalar(access.offsets[d]), memory.scalar(access.extents[d])
     start, stop = e.neg(offset), e.sub(extent, offset)
     return Span(*(e.minimum(e.maximum(x, zero), size) for x in (start, stop)))
+
+
+def each(get: Get, m: Matrix, places: list[Place], width: int) -> list[Lanes]:
+    """Pieces of rows, one by one."""
+    return [get(m, *place, width) for place in places]
 
 
 class PackEmitter:
@@ -100,16 +108,14 @@ class PackEmitter:
     def within(self, span: Span, first: Lanes, last: Lanes) -> Lanes:
         return self.e.and_(self.e.cmp("ge", first, span.start), self.e.cmp("lt", last, span.stop))
 
-    def read(self, m: Matrix, places: list[tuple[Lanes, Lanes]], width: int) -> list[Lanes]:
+    def inside(self, m: Matrix, first: Place, last: Place) -> Lanes:
+        """True when a matrix has both numbers, and so all between them."""
+        return self.e.and_(self.within(m.rows, first[0], last[0]), self.within(m.columns, first[1], last[1]))
+
+    def read(self, m: Matrix, places: list[Place], width: int) -> list[Lanes]:
         """Pieces of rows, the first and last of which say whether all of them exist."""
-        (row, column), (last, end) = places[0], places[-1]
-        inside = self.e.and_(self.within(m.rows, row, last),
-                             self.within(m.columns, column, self.e.add(end, self.number(width - 1))))
-        sides: list[Callable[[], list[Lanes]]] = [
-            lambda: [self.whole(m, *place, width) for place in places],
-            lambda: [self.masked(m, *place, width) for place in places],
-        ]
-        return self.w.branch(inside.text, sides)
+        inside = self.inside(m, places[0], (places[-1][0], self.plus(places[-1][1], width - 1)))
+        return self.w.branch(inside.text, [partial(each, get, m, places, width) for get in (self.whole, self.masked)])
 
     def store(self, value: Lanes, pointer: str, align: int) -> None:
         self.w.line(f"store {value.typed}, ptr {pointer}, align {align}")
@@ -117,18 +123,28 @@ class PackEmitter:
     # --- the right operand --------------------------------------------------------------------------------------
 
     def panels(self, m: Matrix, target: Buffer, base: Lanes, depth: Lanes, per: int) -> None:
-        """Rows of K; `depth` numbers of it are wanted."""
-        width = min(target.panel, self.bytes // m.dtype.itemsize)
-        lanes = self.bytes // (m.dtype.itemsize * per)
-        with self.w.loop("0", self.words(depth, per).text, "1") as g, self.w.loop("0", self.count(target), "1") as p:
-            first, row = self.e.mul(p, self.number(target.panel)), self.e.mul(g, self.number(per))
-            for t, c in itertools.product(range(per), range(0, target.panel, LINE // m.dtype.itemsize)):
+        """Rows of K; `depth` numbers of it are wanted. What exists in all panels is not looked at in each."""
+        end = self.number(int(self.count(target)) * target.panel - 1)
+        with self.w.loop("0", self.words(depth, per).text, "1") as g:
+            row = self.e.mul(g, self.number(per))
+            whole = self.inside(m, (row, self.number(0)), (self.plus(row, per - 1), end))
+            copy = partial(self.across, m, target, base, g, per)
+            self.w.branch(whole.text, [partial(copy, partial(each, self.whole)), partial(copy, self.read)])
+
+    def across(self, m: Matrix, target: Buffer, base: Lanes, g: Lanes, per: int,
+               get: Callable[[Matrix, list[Place], int], list[Lanes]]) -> list[Lanes]:
+        """A row of words in every panel."""
+        row, size = self.e.mul(g, self.number(per)), m.dtype.itemsize
+        with self.w.loop("0", self.count(target), "1") as p:
+            first = self.e.mul(p, self.number(target.panel))
+            for t, c in itertools.product(range(per), range(0, target.panel, LINE // size)):
                 fetch(self.w, self.pointer(m, self.plus(row, _AHEAD + t), self.plus(first, c)), 3)
-            columns = [self.plus(first, c) for c in range(0, target.panel, width)]
-            pieces = self.read(m, [(self.plus(row, t), column) for t in range(per) for column in columns], width)
-            start = self.place(target, base, p, g, m.dtype.itemsize * per)
-            for i, words in enumerate(pieces if per == 1 else self.join(pieces, per, lanes)):
+            width, start = min(target.panel, self.bytes // size), self.place(target, base, p, g, size * per)
+            steps = itertools.product(range(per), range(0, target.panel, width))
+            pieces = get(m, [(self.plus(row, t), self.plus(first, c)) for t, c in steps], width)
+            for i, words in enumerate(pieces if per == 1 else self.join(pieces, per, self.bytes // (size * per))):
                 self.store(words, self.step(start, i * self.bytes), self.bytes)
+        return []
 
     def join(self, rows: list[Lanes], per: int, lanes: int) -> list[Lanes]:
         """Registers of words, from as many rows as a word has numbers."""
@@ -189,7 +205,7 @@ class PackEmitter:
         with self.w.loop("0", str(count), "1") as r:
             row, out = self.e.add(first, r), self.e.add(base, self.e.mul(r, pitch))
 
-            def copy(get: Callable[[Matrix, Lanes, Lanes, int], Lanes]) -> list[Lanes]:
+            def copy(get: Get) -> list[Lanes]:
                 with self.w.loop("0", depth.text, str(width)) as k:
                     piece = get(m, row, k, width)
                     if flip:
@@ -200,8 +216,7 @@ class PackEmitter:
 
             reach = self.e.add(depth, self.number(width - 1))
             reach = self.e.and_(reach, self.number(-width))
-            inside = self.e.and_(self.within(m.rows, row, row), self.within(m.columns, self.number(0),
-                self.e.sub(reach, self.number(1))))
+            inside = self.inside(m, (row, self.number(0)), (row, self.e.sub(reach, self.number(1))))
             self.w.branch(inside.text, [lambda: copy(self.whole), lambda: copy(self.masked)])
 
     # --- places -------------------------------------------------------------------------------------------------

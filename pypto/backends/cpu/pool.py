@@ -63,9 +63,9 @@ def quota(folder: Path) -> Iterator[int]:
     """CPUs that a control group grants, rounded up; nothing where it sets no limit."""
     try:
         if (folder / "cpu.max").exists():
-            time, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+            time, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
         else:
-            time, period = ((folder / f"cpu.cfs_{name}_us").read_text(encoding="ascii") for name in ("quota", "period"))
+            time, period = ((folder / f"cpu.cfs_{name}_us").read_text(encoding="utf-8") for name in ("quota", "period"))
         if time.strip() != "max" and int(time) > 0:
             yield -(-int(time) // int(period))
     except (OSError, ValueError, ZeroDivisionError):

@@ -26,6 +26,7 @@ from pypto.passes.pattern import constant_of
 
 _ROW_BYTES: Final = 1024  # of a step along K: a panel of two registers' columns then fits into the first-level cache
 _TILES_BYTES: Final = 512 << 10  # both operands' tiles, in half of a second-level cache
+_ALONE: Final = 2  # times as deep a step that is the only one: it finds no sum to load, and leaves none
 _UNIT: Final = 16  # steps are multiples of it: of what kernels unroll, and of the numbers in a word
 _KEEPS_ZERO: Final = frozenset({"cast", "neg", "abs", "permute", "reshape", "broadcast_to", "tile_load", "bitcast"})
 
@@ -164,16 +165,17 @@ def best_step(found: Sum, target: CpuTarget) -> int:
         extents = [found.extent(load, d) for load, d in found.loads]
         known = [n for n in extents if n is not None]
         needed = min(found.reach, max(known)) if known and len(known) == len(extents) else found.reach
-        count = max(1, -(-needed // most))
+        alone = min(most_depth(dot, target, _ALONE * _ROW_BYTES) for dot in found.dots)
+        count = 1 if needed <= alone else -(-needed // most)
         return max(_UNIT, -(-needed // (count * _UNIT)) * _UNIT)
     trips = found.reach // found.step
     return found.step * next((n for n in range(min(most // found.step, trips), 0, -1) if trips % n == 0), 1)
 
 
-def most_depth(dot: Op, target: CpuTarget) -> int:
+def most_depth(dot: Op, target: CpuTarget, row: int = _ROW_BYTES) -> int:
     a, b = dot.operands[:2]
     size = joined_bytes(a, b, target)
-    return max(_UNIT, min(_ROW_BYTES, _TILES_BYTES // (a.shape[-2] + b.shape[-1])) // size // _UNIT * _UNIT)
+    return max(_UNIT, min(row, _TILES_BYTES // (a.shape[-2] + b.shape[-1])) // size // _UNIT * _UNIT)
 
 
 @dataclass

@@ -98,5 +98,5 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
 def last_level_bytes() -> int:
     """Size of the largest cache, as Linux tells it; a typical one elsewhere."""
     files = [Path(_CACHES, f"index{n}", "size") for n in range(4)]
-    sizes = [file.read_text(encoding="ascii").strip() for file in files if file.exists()]
+    sizes = [file.read_text(encoding="utf-8").strip() for file in files if file.exists()]
     return max((int(s[:-1]) << 10 for s in sizes if s.endswith("K")), default=32 << 20)

@@ -27,7 +27,7 @@ HEAD = """#include "kernel_operator.h"
 #include <tuple>
 #include "{source}"
 extern "C" const int ascsim_arch_number = __NPU_ARCH__;
-namespace {{
+namespace ascsim_call {{  // where no kernel of a source is, whatever its name
 template <typename T>
 constexpr size_t place = sizeof(T) < 4 ? 4 : alignof(T);  // pointers and 64-bit numbers at 8, others at 4
 template <typename T>
@@ -94,12 +94,15 @@ def entries(text: str) -> str:
     rows, calls = [], []
     for kind, ratio, name in found:
         number = KINDS.get(kind, 2 if kind else 1)
-        calls.append(f"static void call_{name}(const void* args) {{ run(&{name}, args); }}")
-        rows.append(f'    {{"{name}", {number}, {ratio or 1}, bytes_of(&{name}), &call_{name}}},')
+        calls.append(f"static void call_{name}(const void* args) {{ run(&::{name}, args); }}")
+        size = f"ascsim_call::bytes_of(&::{name})"
+        rows.append(f'    {{"{name}", {number}, {ratio or 1}, {size}, &ascsim_call::call_{name}}},')
     table = "\n".join(rows)
     return "\n".join(
         [
+            "namespace ascsim_call {",
             *calls,
+            "}",
             f'extern "C" const ascsim::Entry ascsim_entries[] = {{\n{table}\n}};',
             f'extern "C" const int ascsim_entry_count = {len(rows)};',
             "",

@@ -52,22 +52,23 @@ void move(Core& core, const Copy& c, uint64_t to, uint64_t from) {
     else std::memmove(d, s, bytes);
 }
 
-// What follows a block up to whole 32 bytes: zeros of the caller's choice, or the block's first element.
+// What stands beside a block up to whole 32 bytes: the caller's number, else whatever the engine has, or the block's
+// first element where nobody asked for padding.
 void pad(Core& core, const Copy& c, uint64_t row) {
     const uint64_t size = size_of(c.dst.dtype), left = static_cast<uint64_t>(c.left) * size;
-    const uint64_t end = left + static_cast<uint64_t>(c.block_bytes), whole = (end + kBlock - 1) / kBlock * kBlock;
-    const auto fill = [&](uint64_t from, uint64_t to, const uint8_t* element) {
-        core.touch_write(c.dst, row + from, to - from);
-        for (uint64_t at = from; at + size <= to; at += size) std::memcpy(core.bytes_at(c.dst, row + at, size), element, size);
-    };
+    const uint64_t end = left + static_cast<uint64_t>(c.block_bytes), padded = end + static_cast<uint64_t>(c.right) * size;
+    const bool asked = c.left != 0 || c.right != 0;
     uint8_t first[8] = {}, chosen[8] = {};
     std::memcpy(first, core.bytes_at(c.dst, row + left, size), size);
     if (is_float(c.dst.dtype)) store_float(c.dst.dtype, chosen, c.value);
     else store_integer(c.dst.dtype, chosen, static_cast<int64_t>(c.value));
-    if (left != 0) fill(0, left, c.pads_value ? chosen : first);
-    const uint64_t padded = c.pads_value ? end + static_cast<uint64_t>(c.right) * size : end;
-    if (padded > end) fill(end, padded, chosen);
-    if (whole > padded) fill(padded, whole, first);
+    const auto fill = [&](uint64_t from, uint64_t to) {
+        if (from == to) return;
+        core.touch_write(c.dst, row + from, to - from);
+        for (uint64_t at = from; at + size <= to; at += size) std::memcpy(core.bytes_at(c.dst, row + at, size), asked ? chosen : first, size);
+        if (asked && !c.pads_value) std::memset(core.defined_at(c.dst, row + from), 0, to - from);
+    };
+    fill(0, left), fill(end, (padded + kBlock - 1) / kBlock * kBlock);
 }
 
 }  // namespace
@@ -86,10 +87,11 @@ void ascsim_copy(const ascsim::Copy& c) {
     const uint64_t size = size_of(c.dst.dtype);
     if ((static_cast<uint64_t>(c.left) + static_cast<uint64_t>(c.right)) * size > 2 * kBlock || static_cast<uint64_t>(c.left) * size > kBlock || static_cast<uint64_t>(c.right) * size > kBlock)
         core.fail("padding is at most 32 bytes on either side");
+    if (c.pads_value && size == 8 && c.value != 0) core.fail("elements of 64 bits are padded with 0 alone");
     const bool into_local = c.dst.space != Space::GM;
     const auto bytes = static_cast<uint64_t>(c.block_bytes), left = static_cast<uint64_t>(c.left) * size;
     const auto rounded_up = [&](uint64_t n) { return (n + kBlock - 1) / kBlock * kBlock; };
-    const uint64_t right = c.pads_value ? static_cast<uint64_t>(c.right) * size : 0;
+    const uint64_t right = static_cast<uint64_t>(c.right) * size;
     const uint64_t row = into_local && c.pads ? rounded_up(left + bytes + right) : bytes;
     const uint64_t src_row = !into_local && c.pads ? rounded_up(bytes) : bytes;
     for (uint64_t i = 0; i < static_cast<uint64_t>(c.blocks); ++i) {

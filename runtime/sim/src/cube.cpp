@@ -47,31 +47,34 @@ Operand operand(Core& core, const Ref& ref, int64_t outer, int64_t k, uint64_t o
 }
 
 // Moves carry what was not written: it is a fault where it would become a result.
-void copy_fractal(Core& core, const Load2D& c, uint64_t to, uint64_t from) {
-    core.touch_read(c.src, from, kFractal, false);
-    core.touch_write(c.dst, to, kFractal);
-    std::memcpy(core.bytes_at(c.dst, to, kFractal), core.bytes_at(c.src, from, kFractal), kFractal);
-    std::memcpy(core.defined_at(c.dst, to), core.defined_at(c.src, from), kFractal);
+void copy_fractal(Core& core, const Ref& dst, const Ref& src, uint64_t to, uint64_t from) {
+    core.touch_read(src, from, kFractal, false);
+    core.touch_write(dst, to, kFractal);
+    std::memcpy(core.bytes_at(dst, to, kFractal), core.bytes_at(src, from, kFractal), kFractal);
+    std::memcpy(core.defined_at(dst, to), core.defined_at(src, from), kFractal);
 }
 
 // A square of one fractal, or of two: below each other where elements are bytes, side by side where they are words.
-void turn_square(Core& core, const Load2D& c, uint64_t to, uint64_t second, uint64_t from) {
-    const uint64_t size = size_of(c.dst.dtype), wide = kBlock / size, side = std::max(kSide, wide);
+// `to` and `from` are where the fractals begin.
+using Pair = std::array<uint64_t, 2>;
+
+void turn_square(Core& core, const Ref& dst, const Ref& src, const Pair& to, const Pair& from) {
+    const uint64_t size = size_of(dst.dtype), wide = kBlock / size, side = std::max(kSide, wide);
     const auto place = [&](uint64_t row, uint64_t col) {  // which of the two fractals, and where in it
         const uint64_t fractal = size == 1 ? row / kSide : col / wide;
         return std::pair{fractal, row % kSide * kBlock + col % wide * size};
     };
-    const uint64_t fractals = side * side * size / kFractal;
-    core.touch_read(c.src, from, fractals * kFractal, false);
-    core.touch_write(c.dst, to, kFractal);
-    if (fractals == 2) core.touch_write(c.dst, second, kFractal);
+    for (uint64_t i = 0; i < side * side * size / kFractal; ++i) {
+        core.touch_read(src, from[i], kFractal, false);
+        core.touch_write(dst, to[i], kFractal);
+    }
     for (uint64_t row = 0; row < side; ++row)
         for (uint64_t col = 0; col < side; ++col) {
             const auto [a, in_a] = place(row, col);
             const auto [b, in_b] = place(col, row);
-            const uint64_t s = from + a * kFractal + in_a, d = (b == 0 ? to : second) + in_b;
-            std::memcpy(core.bytes_at(c.dst, d, size), core.bytes_at(c.src, s, size), size);
-            std::memcpy(core.defined_at(c.dst, d), core.defined_at(c.src, s), size);
+            const uint64_t s = from[a] + in_a, d = to[b] + in_b;
+            std::memcpy(core.bytes_at(dst, d, size), core.bytes_at(src, s, size), size);
+            std::memcpy(core.defined_at(dst, d), core.defined_at(src, s), size);
         }
 }
 
@@ -81,10 +84,25 @@ void check_mmad(const Core& core, const Mmad& m) {
     check_aligned(core, m.c, Space::L0C, "the result");
     for (const int64_t n : {m.m, m.n, m.k})
         if (n < 0 || n > kMost) core.fail("m, n and k are at most 4095, one is " + std::to_string(n));
-    if (m.m == 1 && core.arch.number == 2201) core.fail("m = 1 switches to another layout of the left operand: use 16 rows");
+    if (m.whole_squares && !core.arch.loads_fractals_zz) core.fail("kDirectionAlign is always false on this chip");
+    if (m.m == 1) core.fail("m = 1 switches to another layout of the left operand: use 16 rows");
     if (m.a.dtype != m.b.dtype) core.fail("both operands have one dtype");
     const bool integers = m.a.dtype == DType::I8;
     if (m.c.dtype != (integers ? DType::I32 : DType::F32)) core.fail("the result is float, and int32_t of int8_t operands");
+}
+
+void check_load(const Core& core, const Ref& dst, const Ref& src) {
+    check_aligned(core, src, Space::L1, "the source");
+    if (dst.space != Space::L0A && dst.space != Space::L0B) core.fail("the destination lies in L0A or L0B");
+    check_aligned(core, dst, dst.space, "the destination");
+}
+
+// What loads of 2201 are not where L0A holds its fractals as L1 does.
+void check_old_load(const Core& core, const Load2D& c) {
+    if (core.arch.loads_fractals_zz) return;
+    if (c.pairs && c.dst.space == Space::L0A) core.fail("on this chip LoadDataWithTranspose goes to L0B only; use LoadData2DParamsV2");
+    if (!c.pairs && c.transpose) core.fail("on this chip the simulated device turns fractals by LoadData2DParamsV2");
+    if (!c.pairs && c.dst_gap != 0) core.fail("dstGap has no effect on this chip; use LoadData2DParamsV2");
 }
 
 }  // namespace
@@ -96,17 +114,45 @@ void ascsim_load2d(const ascsim::Load2D& c) {
     Core& core = current();
     core.issue(Pipe::MTE1, c.line, c.pairs ? "LoadDataWithTranspose" : "LoadData");
     core.check_unit(Pipe::MTE1, true);
-    check_aligned(core, c.src, Space::L1, "the source");
-    if (c.dst.space != Space::L0A && c.dst.space != Space::L0B) core.fail("the destination lies in L0A or L0B");
-    check_aligned(core, c.dst, c.dst.space, "the destination");
+    check_load(core, c.dst, c.src);
+    check_old_load(core, c);
     const bool two = c.pairs && size_of(c.dst.dtype) != 2;
     if (c.transpose && !c.pairs && size_of(c.dst.dtype) != 2) core.fail("only fractals of 16-bit elements are transposed; use LoadDataWithTranspose");
     for (int64_t i = 0; i < c.repeat; ++i) {
         const uint64_t from = static_cast<uint64_t>(c.start + i * c.src_stride) * kFractal * (two ? 2 : 1);
         const uint64_t to = static_cast<uint64_t>(i * (1 + c.dst_gap)) * kFractal;
-        if (c.transpose) turn_square(core, c, to, to + static_cast<uint64_t>(1 + c.fractal_gap) * kFractal, from);
-        else copy_fractal(core, c, to, from);
+        const uint64_t second = to + static_cast<uint64_t>(1 + c.fractal_gap) * kFractal;
+        if (c.transpose) turn_square(core, c.dst, c.src, {to, second}, {from, from + kFractal});
+        else copy_fractal(core, c.dst, c.src, to, from);
     }
+}
+
+// Fractals of a matrix in NZ, `m_step` of them down its columns and `k_step` across, as NZ again or, turned, as NZ of the
+// transposed matrix: `dst_stride` is from one column of fractals to the next one there. What is NZ of rows of B is ZN of B.
+void ascsim_load2d_v2(const ascsim::Load2DV2& c) {
+    using namespace ascsim;
+    Core& core = current();
+    core.issue(Pipe::MTE1, c.line, "LoadData (2D V2)");
+    core.check_unit(Pipe::MTE1, true);
+    if (core.arch.loads_fractals_zz) core.fail("LoadData2DParamsV2 is of dav-3510");
+    check_load(core, c.dst, c.src);
+    if (c.m_step > 255 || c.k_step > 255 || c.src_stride < 0) core.fail("mStep, kStep or srcStride is out of its range");
+    const uint64_t size = size_of(c.dst.dtype), down = c.transpose && size == 1 ? 2 : 1, across = c.transpose && size == 4 ? 2 : 1;
+    const auto rows = static_cast<uint64_t>(c.m_step), cols = static_cast<uint64_t>(c.k_step);
+    if (rows % down != 0) core.fail("turned fractals of bytes go two by two: mStep must be even");
+    if (cols % across != 0) core.fail("turned fractals of words go two by two: kStep must be even");
+    const auto source = [&](uint64_t i, uint64_t j) {
+        return ((static_cast<uint64_t>(c.k_start) + j) * static_cast<uint64_t>(c.src_stride) + static_cast<uint64_t>(c.m_start) + i) * kFractal;
+    };
+    const auto target = [&](uint64_t i, uint64_t j) { return (j * static_cast<uint64_t>(c.dst_stride) + i) * kFractal; };
+    for (uint64_t i = 0; i < rows; i += down)
+        for (uint64_t j = 0; j < cols; j += across) {
+            const uint64_t a = i / down * across, b = j / across * down;  // where the square goes: column of fractals, row
+            const Pair to{target(b, a), target(b + down - 1, a + across - 1)};
+            const Pair from{source(i, j), source(i + down - 1, j + across - 1)};
+            if (c.transpose) turn_square(core, c.dst, c.src, to, from);
+            else copy_fractal(core, c.dst, c.src, target(i, j), from[0]);
+        }
 }
 
 // Rows are pixels of an image, columns its channels: as a matrix of fractals, those along the columns first.
@@ -115,9 +161,7 @@ void ascsim_load3d(const ascsim::Load3D& c) {
     Core& core = current();
     core.issue(Pipe::MTE1, c.line, "LoadData (3D)");
     core.check_unit(Pipe::MTE1, true);
-    check_aligned(core, c.src, Space::L1, "the source");
-    if (c.dst.space != Space::L0A && c.dst.space != Space::L0B) core.fail("the destination lies in L0A or L0B");
-    check_aligned(core, c.dst, c.dst.space, "the destination");
+    check_load(core, c.dst, c.src);
     if (!c.plain) core.fail("the simulated device has filters of one pixel, without padding");
     const uint64_t size = size_of(c.dst.dtype), c0 = kBlock / size, rows = static_cast<uint64_t>(c.height * c.width);
     if (c.height < 1 || c.height > 32767 || c.width < 1 || c.width > 32767) core.fail("l1H or l1W is out of its range");
@@ -127,16 +171,15 @@ void ascsim_load3d(const ascsim::Load3D& c) {
     if (c.transpose && size != 2) core.fail("only fractals of 16-bit elements are transposed; use LoadDataWithTranspose");
     if (c.dst.space == Space::L0B && !c.transpose) core.fail("into L0B, the simulated device loads with enTranspose");
     if (c.dst.space == Space::L0A && c.transpose) core.fail("into L0A, the simulated device loads without enTranspose");
-    const uint64_t across = static_cast<uint64_t>(c.k) / c0;
-    for (uint64_t i = 0; i < static_cast<uint64_t>(c.m) / kSide; ++i)
+    const uint64_t across = static_cast<uint64_t>(c.k) / c0, down = static_cast<uint64_t>(c.m) / kSide;
+    const bool nz = c.dst.space == Space::L0A && !core.arch.loads_fractals_zz;
+    for (uint64_t i = 0; i < down; ++i)
         for (uint64_t j = 0; j < across; ++j) {
             const uint64_t row = static_cast<uint64_t>(c.m_start) + i * kSide, col = static_cast<uint64_t>(c.k_start) / c0 + j;
             if (row + kSide > rows) core.fail("mExtension goes past the image");
-            const uint64_t from = (col * rows + row) * kBlock, to = (i * across + j) * kFractal;
-            Load2D one;
-            one.dst = c.dst, one.src = c.src;
-            if (c.transpose) turn_square(core, one, to, to, from);
-            else copy_fractal(core, one, to, from);
+            const uint64_t from = (col * rows + row) * kBlock, to = (nz ? j * down + i : i * across + j) * kFractal;
+            if (c.transpose) turn_square(core, c.dst, c.src, {to, to}, {from, from});
+            else copy_fractal(core, c.dst, c.src, to, from);
         }
 }
 
@@ -146,6 +189,7 @@ void ascsim_fill(const ascsim::Fill& c) {
     const bool into_l1 = c.dst.space == Space::L1;
     core.issue(into_l1 ? Pipe::MTE2 : Pipe::MTE1, c.line, "InitConstValue");
     if (!into_l1 && c.dst.space != Space::L0A && c.dst.space != Space::L0B) core.fail("the destination lies in L1, L0A or L0B");
+    if (!into_l1 && !core.arch.loads_fractals_zz) core.fail("nothing fills L0A or L0B on this chip; fill L1 and load that");
     check_aligned(core, c.dst, c.dst.space, "the destination");
     if (c.repeat > 32767 || c.blocks > 32767 || c.gap > 32767) core.fail("a parameter is out of its range");
     const uint64_t unit = into_l1 ? kBlock : kFractal, size = size_of(c.dst.dtype);

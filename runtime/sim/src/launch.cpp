@@ -225,6 +225,11 @@ uint64_t ascsim_allocate(ascsim::Space space, uint64_t bytes, int line) {
     return at;
 }
 
+void ascsim_begin(int has_pipe) {
+    auto& core = current();
+    core.begun = true, core.has_pipe = core.has_pipe || has_pipe != 0;
+}
+
 void ascsim_reset_allocation() { current().allocated = {}; }
 
 void ascsim_queue(uint64_t queue, int event, uint64_t addr, int depth, int position, int line) {

@@ -11,8 +11,8 @@ constexpr uint64_t KB = 1024;
 
 // Capacities of ascend C's documentation less what the compiler keeps for itself, in the order of `Space`.
 constexpr Arch kArch2201{2201,
-    {UINT64_MAX, 192 * KB - 256 - 8 * KB, 512 * KB - 256, 64 * KB, 64 * KB, 128 * KB, 1 * KB, 7 * KB},
-    {1, 32, 32, 512, 512, 64, 64, 64}, false, true};
+    {UINT64_MAX, 192 * KB - 256 - 8 * KB, 512 * KB - 256, 64 * KB, 64 * KB, 128 * KB, 1 * KB, 2 * KB},
+    {1, 32, 32, 512, 512, 64, 64, 128}, false, true};
 constexpr Arch kArch3510{3510,
     {UINT64_MAX, 248 * KB, 512 * KB, 64 * KB, 64 * KB, 256 * KB, 4 * KB, 4 * KB},
     {1, 32, 32, 512, 512, 64, 64, 64}, true, false};
@@ -97,6 +97,8 @@ void Core::check_unit(Pipe pipe, bool cube_unit) const {
 
 uint32_t Core::issue(Pipe pipe, int at, const char* what) {
     pipe_ = pipe, line = at, doing = what;
+    if (!begun) fail("the state of the core is not known: InitSocState() is missing");
+    drained_ = drained_ && pipe == Pipe::S;
     const int p = static_cast<int>(pipe);
     const auto& scalar = known[static_cast<int>(Pipe::S)];  // of what it wrote itself, it knows what events have told
     for (int q = 0; q < kPipes; ++q) known[p][q] = std::max(known[p][q], scalar[q]);
@@ -222,6 +224,7 @@ void Core::touch_global(const Ref& ref, uint64_t from, uint64_t bytes, bool writ
 
 void Core::barrier(Pipe pipe) {
     if (pipe == Pipe::ALL) {
+        drained_ = true;
         for (auto& clock : known) clock = issued;
         return;
     }
@@ -260,6 +263,7 @@ void Core::finish() {
         for (const auto& [at, stage] : queue.stages)
             if (stage != Stage::Free) fail("a tensor of a queue was not given back: FreeTensor is missing");
     if (atomic != 0) fail("SetAtomicNone is missing");
+    if (!drained_ && !has_pipe) fail("instructions may still be under way: PipeBarrier<PIPE_ALL>() is missing");
 }
 
 namespace {

@@ -111,6 +111,8 @@ public:
     const int64_t block, sub_block;
     int line = 0;
     const char* doing = "";
+    bool begun = false;     // the registers that kernels share are as they begin with
+    bool has_pipe = false;  // a TPipe, which has events for instructions that need some, and ends a kernel by itself
     double deq_scale = 1.0;
     int atomic = 0;
     DType atomic_dtype = DType::F32;
@@ -127,6 +129,7 @@ private:
     Launch& launch_;
     Pipe pipe_ = Pipe::S;
     uint32_t seq_ = 0;
+    bool drained_ = true;  // nothing was issued since all units were waited for
     std::map<std::array<int, 3>, Event> events_;
     std::map<uint64_t, Queue> queues_;
     std::map<uint64_t, Unit> units_;

@@ -38,6 +38,9 @@ Extreme extreme(const std::vector<double>& values, const std::vector<uint32_t>& 
 bool is_sum(Op op) { return op == Op::WholeSum || op == Op::BlockSum || op == Op::PairSum; }
 bool is_max(Op op) { return op == Op::WholeMax || op == Op::BlockMax; }
 
+// What newer chips write for a block or a pair that the mask leaves nothing of; older ones leave what is there.
+double of_nothing(Op op) { return is_sum(op) ? 0.0 : is_max(op) ? -INFINITY : INFINITY; }
+
 struct Group {
     std::vector<double> values;
     std::vector<uint32_t> lanes;
@@ -86,18 +89,37 @@ void put_extreme(Core& core, const Vector& v, uint64_t repeat, const Extreme& be
     }
 }
 
+// Blocks of a repeat that a mask leaves some lane of, from the first one.
+int64_t blocks_read(const Vector& v, uint64_t size) {
+    for (int64_t lane = kRepeatBytes / static_cast<int64_t>(size); lane-- > 0;)
+        if (v.mask[lane / 64] >> (lane % 64) & 1) return lane * static_cast<int64_t>(size) / kBlock + 1;
+    return 0;
+}
+
+void check_result(const Core& core, const Vector& v, uint64_t size) {
+    const int64_t last = v.repeat - 1, blocks = blocks_read(v, size);
+    if (blocks == 0) return;
+    const int64_t each = v.op <= Op::WholeMin ? 1 : v.op == Op::PairSum ? kRepeatBytes / static_cast<int64_t>(2 * size) : kBlocksPerRepeat;
+    const auto written = static_cast<uint64_t>((last * v.dst_walk.repeat + 1) * each) * size;
+    check_apart(core, v.dst, written, v.a, static_cast<uint64_t>(last * v.a_walk.repeat + (blocks - 1) * v.a_walk.block + 1) * kBlock);
+}
+
 }  // namespace
 
 void reduce(Core& core, const Vector& v) {
     if (v.a.space != Space::UB) core.fail("operands lie in UB");
     if (v.a.dtype != v.dst.dtype) core.fail("source and destination have one dtype");
     const uint64_t size = size_of(v.dst.dtype);
+    if (v.repeat > 0) check_result(core, v, size);
     for (uint64_t r = 0; r < static_cast<uint64_t>(v.repeat); ++r) {
         const auto groups = groups_of(core, v, r);
         const uint64_t row = r * static_cast<uint64_t>(v.dst_walk.repeat);
         for (uint64_t g = 0; g < groups.size(); ++g) {
             const auto& [values, lanes] = groups[g];
-            if (values.empty()) continue;
+            if (values.empty()) {
+                if (core.arch.number == 3510) put(core, v, (row * groups.size() + g) * size, of_nothing(v.op));
+                continue;
+            }
             const bool whole_extreme = v.op == Op::WholeMax || v.op == Op::WholeMin;
             if (whole_extreme) put_extreme(core, v, r, extreme(values, lanes, is_max(v.op)));
             else put(core, v, (row * (v.op == Op::WholeSum ? 1 : groups.size()) + g) * size,

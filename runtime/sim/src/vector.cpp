@@ -103,6 +103,10 @@ Operands operands_of(Op op) {
 }
 
 void check_parameters(const Core& core, const Vector& v) {
+    if (core.arch.number == 3510 && v.op != Op::GatherMask && (v.count < 0 ? v.repeat : v.count) == 0)
+        core.fail("on this chip a count or repeatTime of 0 need not be no operation");
+    if (v.op == Op::VecIndex && core.arch.number == 2201 && !core.has_pipe)
+        core.fail("on this chip it takes an event of a TPipe, which the kernel has not");
     if (v.count >= 0) return;
     if (v.repeat < 0 || v.repeat > 255) core.fail("repeatTime must be between 0 and 255, it is " + std::to_string(v.repeat));
     if (v.dst_walk.block == 0) core.fail("dstBlkStride must not be 0");
@@ -131,6 +135,21 @@ void check_overlap(const Core& core, const Vector& v, const Ref& src, const std:
         for (const auto& [to, size] : writes)
             if (src.addr + from < v.dst.addr + to + size && v.dst.addr + to < src.addr + from + bytes && src.addr != v.dst.addr)
                 core.fail("source and destination overlap partly within one instruction");
+}
+
+// Whether a later repeat reads what an earlier one wrote: the hardware may have read it before. Only sums and extremes
+// into their second operand are made for that.
+void check_repeats(const Core& core, const Vector& v, const Ref& src, const Walk& walk, bool second) {
+    if (v.count >= 0 || v.repeat < 2 || src.addr != v.dst.addr) return;
+    const bool same_walk = walk.block == v.dst_walk.block && walk.repeat == v.dst_walk.repeat;
+    const uint64_t per_block = kBlock / size_of(v.dst.dtype);
+    uint64_t lanes = 0;
+    for (uint64_t i = 0; i < 128; ++i) lanes = v.mask[i / 64] >> (i % 64) & 1 ? i + 1 : lanes;
+    const auto blocks = static_cast<int64_t>((lanes + per_block - 1) / per_block);
+    if (same_walk && walk.repeat > (blocks - 1) * walk.block) return;
+    const bool carries = second && (walk.repeat == 0 || v.dst_walk.repeat == 0) && v.dst.dtype != DType::I16 &&
+                         (v.op == Op::Add || v.op == Op::Sub || v.op == Op::Mul || v.op == Op::Max || v.op == Op::Min);
+    if (!carries) core.fail("a repeat reads what the one before it wrote");
 }
 
 bool same(const Walk& a, const Walk& b) { return a.block == b.block && a.repeat == b.repeat; }
@@ -162,6 +181,8 @@ void elementwise(Core& core, const Vector& v) {
     const Spread s = spread(v, size, a_size, size);
     if (has_a) touch(core, v.a, s.a, false), check_overlap(core, v, v.a, s.a, s.dst, v.count >= 0 || same(v.a_walk, v.dst_walk));
     if (has_b) touch(core, v.b, s.b, false), check_overlap(core, v, v.b, s.b, s.dst, v.count >= 0 || same(v.b_walk, v.dst_walk));
+    if (has_a) check_repeats(core, v, v.a, v.a_walk, false);
+    if (has_b) check_repeats(core, v, v.b, v.b_walk, true);
     if (reads_dst) touch(core, v.dst, s.dst, false);
     touch(core, v.dst, s.dst, true);
     uint8_t* d = core.bytes_at(v.dst, 0, 0);
@@ -185,24 +206,39 @@ void elementwise(Core& core, const Vector& v) {
     });
 }
 
-// Pairs of dtypes that one Cast converts on 2201.
-bool casts(DType from, DType to) {
+// How one Cast may round from one dtype to another, a bit for each mode; with any other mode the hardware does nothing.
+constexpr uint32_t rounds(AscendC::RoundMode mode) { return 1u << static_cast<int>(mode); }
+constexpr uint32_t kNone = rounds(AscendC::RoundMode::CAST_NONE), kOdd = rounds(AscendC::RoundMode::CAST_ODD);
+constexpr uint32_t kRounds = rounds(AscendC::RoundMode::CAST_RINT) | rounds(AscendC::RoundMode::CAST_FLOOR) |
+                             rounds(AscendC::RoundMode::CAST_CEIL) | rounds(AscendC::RoundMode::CAST_ROUND) |
+                             rounds(AscendC::RoundMode::CAST_TRUNC);
+
+uint32_t modes_of(const Arch& arch, DType from, DType to) {
     using D = DType;
+    const uint32_t plain = arch.number == 2201 ? kNone : 0;  // modes that the newer chips took away
     switch (from) {
-        case D::I8: case D::U8: return to == D::F16;
-        case D::I16: return to == D::F16 || to == D::F32;
-        case D::I32: return to == D::F32 || to == D::I16 || to == D::I64 || to == D::F16;
-        case D::I64: return to == D::I32 || to == D::F32;
-        case D::F16: return to == D::F32 || to == D::I8 || to == D::U8 || to == D::I16 || to == D::I32;
-        case D::BF16: return to == D::F32 || to == D::I32;
-        case D::F32: return to == D::F32 || to == D::F16 || to == D::BF16 || to == D::I16 || to == D::I32 || to == D::I64;
-        default: return false;
+        case D::I8: case D::U8: return to == D::F16 ? kNone : 0;
+        case D::I16: return to == D::F16 ? kRounds | plain : to == D::F32 ? kNone : 0;
+        case D::I32:
+            if (to == D::I16 || to == D::I64) return kNone;
+            return to == D::F32 ? kRounds | plain : to == D::F16 ? kRounds | kNone : 0;
+        case D::I64: return to == D::I32 ? kNone : to == D::F32 ? kRounds : 0;
+        case D::F16:
+            if (to == D::I8 || to == D::U8) return kRounds | plain;
+            return to == D::F32 ? kNone : to == D::I16 || to == D::I32 ? kRounds : 0;
+        case D::BF16: return to == D::F32 ? kNone : to == D::I32 ? kRounds : 0;
+        case D::F32:
+            if (to == D::F16) return kRounds | kNone | kOdd;
+            return to == D::F32 || to == D::BF16 || to == D::I16 || to == D::I32 || to == D::I64 ? kRounds : 0;
+        default: return 0;
     }
 }
 
 void cast(Core& core, const Vector& v) {
     const DType from = v.a.dtype, to = v.dst.dtype;
-    if (!casts(from, to)) core.fail(std::string("there is no cast from ") + name_of(from) + " to " + name_of(to) + " in one step");
+    const uint32_t modes = modes_of(core.arch, from, to);
+    if (modes == 0) core.fail(std::string("there is no cast from ") + name_of(from) + " to " + name_of(to) + " in one step");
+    if (!(modes & 1u << v.mode)) core.fail(std::string("a cast from ") + name_of(from) + " to " + name_of(to) + " does nothing with this mode");
     check_places(core, v.a);
     const uint64_t d_size = size_of(to), a_size = size_of(from);
     const Spread s = spread(v, d_size, a_size, d_size);

@@ -2,11 +2,11 @@
 
 All of it is made of fractals: 16 rows of 32 bytes, one after the other. In L1 fractals go down the rows first (NZ). An
 operand whose rows have K down them (the right one as a matrix product has it, or a transposed left one) is brought into
-order by loads that turn its fractals.
+order by loads that turn its fractals: on 3510 one load for all of them, on 2201 loads of strips of 16 rows or columns.
 
 | memory | rows of a fractal | order of fractals |
 |---|---|---|
-| L0A (ZZ) | M | along K, then M |
+| L0A (ZZ, of 3510: NZ) | M | along K, then M; of 3510: along M, then K |
 | L0B (ZN) | N | along N, then K |
 | L0C (NZ) | M | along M, then N |
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pypto.backends.ascend.blockir import Expr, Scalar, View, fold
+from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.types import DType, bfloat16, float16, float32, int8, int32
 
 SIDE: Final = 16  # rows of a fractal
@@ -70,6 +71,7 @@ class Side:
     dtype: DType
     is_left: bool
     k_down: bool
+    target: AscendTarget
 
     @property
     def fractal(self) -> int:
@@ -87,9 +89,14 @@ class Side:
         return square(self.dtype) if self.k_down else lanes(self.dtype)
 
     @property
+    def layout(self) -> str:
+        """Of the rows that GM has, in L1."""
+        return "ZZ" if self.in_strips else "NZ"
+
+    @property
     def in_strips(self) -> bool:
         """Whether it lies in L1 in strips of 16 rows: fractals that are turned together are neighbours then."""
-        return self.k_down and self.dtype.itemsize == 4
+        return self.k_down and self.dtype.itemsize == 4 and not self.target.loads_panels
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final
 from pypto.backends.ascend.blockir import BlockKernel, Expr, Loop, Scalar, View, Word, fold
 from pypto.backends.ascend.cube.blocking import blocking_of
 from pypto.backends.ascend.cube.layout import at, room
-from pypto.backends.ascend.cube.moves import MOST_PITCH, MOST_STEP, Pitch, fetch, fill, multiply, take
+from pypto.backends.ascend.cube.moves import PITCH, STEP, Pitch, fetch, fill, take
 from pypto.backends.ascend.cube.operands import (
     Operand,
     Span,
@@ -135,10 +135,10 @@ def lower_cube_op(low: Lowering, op: Op) -> None:
 
 def lower_load(low: CubeLowering, op: Op) -> None:
     """An operand that stays in L1 for the loops inside of this one, with zeros for rows or columns that are missing."""
-    source, is_left = low.residents.sources[op]
+    source, side = low.residents.sources[op]
     if not starts_inside(low, source):
         raise NotCube.at(op, "an operand may begin before its array")
-    operand = operand_of(low, source, is_left, None)
+    operand = operand_of(low, source, side.is_left, None)
     buffer, panel = low.residents.place(op, low.turns[-1], low.name("kept"))
     low.buffers.append(buffer)
     few = (compared("<", operand.outer, panel.outer), compared("<=", operand.depth, 0))
@@ -154,7 +154,7 @@ def lower_load(low: CubeLowering, op: Op) -> None:
 def begin(low: CubeLowering, dot: Op) -> Sums:
     """Room for the sums of a product and of those that are added to it."""
     sources = [low.parts.sources[v] for v in dot.operands[:2]]
-    sides = [side_of(source, i == 0) for i, source in enumerate(sources)]
+    sides = [side_of(source, i == 0, low.target) for i, source in enumerate(sources)]
     (m, k), n = dot.operands[0].shape[-2:], dot.operands[1].shape[-1]
     blocking = blocking_of(sides[0], sides[1], m, n, k, len(low.parts.dots), low.target, low.residents.bytes)
     if blocking is None:
@@ -186,7 +186,7 @@ def known_pitch(low: CubeLowering, source: Source, i: int) -> None:
     """Ask here whether rows fit a copy, and not in every step of a loop."""
     d = source.dims[i]
     if d is not None and source.access.strides[d] in low.env:
-        Pitch.of(low.number(source.access.strides[d]), MOST_PITCH, low.let)
+        Pitch.of(low.number(source.access.strides[d]), PITCH, low.let)
 
 
 def first_dot(op: Op, sums: Value) -> Op:
@@ -277,11 +277,7 @@ def rarely(low: CubeLowering, condition: Scalar) -> Iterator[None]:
 
 def nothing_added(low: CubeLowering, sums: Sums) -> None:
     """Sums of no products are zeros: nothing else than a product writes to L0C."""
-    product = sums.product
-    (m, n), deep = sums.size, max(product.left.depth_unit, product.right.depth_unit)
-    left, right = View(product.left_l0), View(product.right_l0)
-    low.items += [fill(left, m * deep, low.line), fill(right, n * deep, low.line),
-                  multiply(sums.view, left, right, (m, n, deep), True, 0, False, low.line)]  # fmt: skip
+    low.items += sums.product.zeros(sums.view, sums.size, low.line)
 
 
 # --- products and stores ----------------------------------------------------------------------------------------------
@@ -374,7 +370,7 @@ def lower_store(low: CubeLowering, op: Op) -> None:
     rows, cols = (next(wide) if n != 1 else None for n in value.shape[-2:])
     to = View(area.base.array, low.let("at", int64, fold("+", area.base.offset, area.first)))
     size = existing(low, access, rows, None, "rows"), existing(low, access, cols, None, "cols")
-    pitch = Pitch.of(max(1, value.shape[-1]) if rows is None else area.dims[rows].stride, MOST_STEP, low.let)
+    pitch = Pitch.of(max(1, value.shape[-1]) if rows is None else area.dims[rows].stride, STEP, low.let)
     with low.when(area.exists):
         store(low, sums, to, size, pitch)
 

@@ -35,6 +35,7 @@ from pypto.backends.ascend.cube.sides import NoSides, Sides, Site, apart
 from pypto.backends.ascend.cube.stagger import Staggered
 from pypto.backends.ascend.cube.steps import Steps
 from pypto.backends.ascend.cube.woven import woven
+from pypto.backends.ascend.facts import items_of, memory_reads, scalars
 from pypto.backends.ascend.lower import grain_of, kernel_of, lower_op, programs
 from pypto.backends.ascend.lower.lowering import Lowering
 from pypto.backends.ascend.lower.scalars import compared
@@ -139,6 +140,8 @@ def lower_mixed(function: Function, target: AscendTarget, parts: int = 1) -> Blo
     cube_body = replace(cube_body, body=woven(cube_body.body))
     vector = vector_side(sides, places, target, cube, parts)
     body = programs(vector)
+    if any(view.of in places for item in items_of((body,)) for x in scalars(item) for view in memory_reads(x)):
+        raise NotCube("results would be taken one by one, which no flag between cores orders")
     made = kernel_of(vector, "mix", body)
     hidden = {SUB_BLOCK, *(p.name for p in places)}
     slots = tuple(slot for slot in made.slots if slot.arg not in hidden)
@@ -146,12 +149,12 @@ def lower_mixed(function: Function, target: AscendTarget, parts: int = 1) -> Blo
     shared = [Param("workspace", uint8, True)] if size else []  # two sides may have nothing to say to each other
     return BlockKernel(
         made.name, "mix", (*params, *shared), (*cube.buffers, *vector.buffers),
-        around(vector.crossing, body), around(cube.crossing, cube_body), slots, size, made.file, made.noalias,
+        around(vector, body), around(cube, cube_body), slots, size, made.file, made.noalias,
     )  # fmt: skip
 
 
-def around(crossing: Crossing, body: Loop) -> tuple[Item, ...]:
-    return (*crossing.opening(), body, *crossing.closing())
+def around(low: CubeSide | VectorSide, body: Loop) -> tuple[Item, ...]:
+    return (*low.crossing.opening(), *low.front, body, *low.crossing.closing())
 
 
 def workspace(sides: Sides) -> tuple[list[Param], int]:

@@ -8,11 +8,21 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.ascend.blockir import Expr, If, Instr, Item, Loop, Record, Scalar, View, Word, fold
-from pypto.backends.ascend.cube.layout import BLOCK_BYTES, FRACTAL_BYTES, SIDE, Panel, at, lanes, square, times
-from pypto.ir.types import DType, bfloat16, float16, int1, int8, int32, uint32
+from pypto.backends.ascend.cube.layout import (
+    BLOCK_BYTES,
+    FRACTAL_BYTES,
+    SIDE,
+    Panel,
+    at,
+    ceil_div,
+    lanes,
+    square,
+    times,
+)
+from pypto.ir.types import DType, bfloat16, float16, int1, int8, int32, uint16, uint32
 
-MOST_PITCH: Final = 65535  # elements from row to row in GM, as far as one copy can step
-MOST_STEP: Final = (1 << 32) - 1  # the same for a result
+PITCH: Final = uint16  # elements from row to row in GM, as far as one copy can step
+STEP: Final = uint32  # the same for a result
 MORE, LAST = 2, 3  # of `unitFlag`: the fixpipe follows these products, unit by unit, once the last of them ran
 _QUANT: Final = MappingProxyType({float16: "F322F16", bfloat16: "F322BF16"})
 NAMES: Final = ("row", "strip")  # of the loops here; nothing else has these
@@ -28,12 +38,13 @@ class Pitch:
     fits: Scalar = True
 
     @staticmethod
-    def of(stride: Scalar, most: int, let: Callable[[str, DType, Scalar], Scalar]) -> Pitch:
-        """A pitch may be too large, or negative."""
+    def of(stride: Scalar, dtype: DType, let: Callable[[str, DType, Scalar], Scalar]) -> Pitch:
+        """A pitch may be negative, or too large for the `dtype` of the parameter."""
+        most = dtype.integer_range[1]
         if isinstance(stride, int):
             return Pitch(stride, stride) if 0 < stride <= most else Pitch(stride, 1, False)
         fits = let("fits", int1, Expr("&&", (Expr(">", (stride, 0)), Expr("<=", (stride, most)))))
-        return Pitch(stride, let("pitch", uint32, Expr("u32", (Expr("?:", (fits, stride, 1)),))), fits)
+        return Pitch(stride, let("pitch", dtype, Expr(dtype.name, (Expr("?:", (fits, stride, 1)),))), fits)
 
 
 def by_rows(
@@ -70,7 +81,12 @@ def _nd2nz(to: View, source: View, rows: Scalar, cols: Scalar, pitch: Scalar, he
 def load(panel: Panel, to: View, k: Scalar, outer: Scalar, depth: Scalar, line: int) -> Iterator[Item]:
     """L1 to L0: depth `k` and what follows, `outer` by `depth` of it, which are whole fractals."""
     side = panel.side
-    if side.k_down and side.dtype.itemsize != 2:
+    if side.target.loads_panels:
+        rows, cols = (depth, outer) if side.k_down else (outer, depth)
+        yield Instr("LoadData", (to, panel.step(k), Record((
+            0, 0, ceil_div(rows, SIDE), ceil_div(cols, lanes(side.dtype)), panel.rows // SIDE, ceil_div(outer, SIDE),
+            side.k_down, 0))), line)  # fmt: skip
+    elif side.k_down and side.dtype.itemsize != 2:
         yield from _turn_pairs(panel, panel.step(k), to, outer, depth, line)
     elif side.k_down and side.is_left:
         strips = fold("//", outer, SIDE)

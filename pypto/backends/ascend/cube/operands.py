@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pypto.backends.ascend.blockir import Expr, Scalar, View, fold
 from pypto.backends.ascend.cube.layout import Panel, Side
 from pypto.backends.ascend.cube.linear import ONE, Linear, combined, linear
-from pypto.backends.ascend.cube.moves import MOST_PITCH, Pitch
+from pypto.backends.ascend.cube.moves import PITCH, Pitch
 from pypto.backends.ascend.cube.parts import Source
 from pypto.backends.ascend.lower.lowering import Lowering
 from pypto.backends.ascend.lower.region import area_of, is_natural
 from pypto.backends.ascend.lower.values import Pointer
+from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.core import Op, Value
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
@@ -52,16 +53,16 @@ class Operand:
         return View(self.start.of, fold("+", self.start.offset, fold("*", k, self.along)))
 
 
-def side_of(source: Source, is_left: bool) -> Side:
+def side_of(source: Source, is_left: bool, target: AscendTarget) -> Side:
     """Which way round an operand lies: along rows of memory runs K, unless its neighbours along K lie apart."""
     access, d = source.access, source.dims[1 if is_left else 0]
     apart = d is not None and access.shape[d] != 1 and constant_of(access.strides[d]) != 1
-    return Side(source.load.result.dtype, is_left, apart)
+    return Side(source.load.result.dtype, is_left, apart, target)
 
 
 def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None) -> Operand:
     """An operand as it lies in memory, inside of a loop or of none."""
-    access, side = source.access, side_of(source, is_left)
+    access, side = source.access, side_of(source, is_left, low.target)
     area = area_of(low, access)
     assert isinstance(area.base, Pointer)
     start = low.let("at", int64, fold("+", area.base.offset, area.first))
@@ -71,7 +72,7 @@ def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None) 
               ((outer, "rows" if is_left else "cols"), (depth, "depth"))]  # fmt: skip
     if area.exists is not True:
         counts = [low.let("count", int32, Expr("?:", (area.exists, count, 0))) for count in counts]
-    pitch = Pitch.of(strides[1 if side.k_down else 0], MOST_PITCH, low.let)
+    pitch = Pitch.of(strides[1 if side.k_down else 0], PITCH, low.let)
     return Operand(
         side,
         View(area.base.array, start),

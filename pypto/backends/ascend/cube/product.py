@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pypto.backends.ascend.blockir import Buffer, Expr, Item, Let, Loop, Scalar, View, fold
-from pypto.backends.ascend.cube.layout import Panel, Side, room, round_up, sum_type
-from pypto.backends.ascend.cube.moves import LAST, MORE, load, multiply
+from pypto.backends.ascend.cube.layout import Panel, Side, lanes, room, round_up, sum_type
+from pypto.backends.ascend.cube.moves import LAST, MORE, fill, load, multiply
 from pypto.backends.ascend.cube.moves import NAMES as MOVES
 from pypto.ir.types import int32
 
@@ -53,14 +53,17 @@ class Product:
 
         def l1(side: Side, outer: int, title: str) -> Buffer:
             rows, cols = room(side, outer, b.depth)
-            return Buffer(f"{title}1{name}", "L1", dtype, rows * cols, STAGES)
+            return Buffer(f"{title}1{name}", "L1", dtype, rows * cols, STAGES, layout=side.layout)
 
         def l0(side: Side, outer: int, title: str) -> Buffer:
             depth = -(-b.k // side.depth_unit) * side.depth_unit
-            return Buffer(f"{title}2{name}", f"L0{title.upper()}", dtype, outer * depth, STAGES)
+            space = f"L0{title.upper()}"
+            return Buffer(f"{title}2{name}", space, dtype, outer * depth, STAGES, layout=side.target.layout(space))
 
-        return Product(left, right, b, l1(left, b.m, "a"), l1(right, b.n, "b"), l0(left, m, "a"), l0(right, n, "b"),
-                       Buffer(f"sums{name}", "L0C", sum_type(dtype), m * n, stages))  # fmt: skip
+        sums = Buffer(f"sums{name}", "L0C", sum_type(dtype), m * n, stages, layout=left.target.layout("L0C"))
+        return Product(
+            left, right, b, l1(left, b.m, "a"), l1(right, b.n, "b"), l0(left, m, "a"), l0(right, n, "b"), sums
+        )
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -102,6 +105,18 @@ class Product:
         )
         body = tuple(self.step(panels, size, step, ends, fold("%", fold("+", before, step), STAGES), to, line))
         yield Loop(step, 0, count, 1, body, line, int32)
+
+    def zeros(self, to: View, size: tuple[int, int], line: int) -> Iterator[Item]:
+        """Sums of no products, where M and N are computed: a product of zeros."""
+        left, right = View(self.left_l0), View(self.right_l0)
+        deep = lanes(self.left.dtype)
+        for panel, l0, outer in zip(self.panels(0), (left, right), size, strict=True):
+            if panel.side.target.loads_panels:  # nothing fills L0 there
+                yield fill(panel.view, panel.rows * panel.cols, line)
+                yield from load(panel, l0, 0, outer, panel.side.depth_unit, line)
+            else:
+                yield fill(l0, outer * deep, line)
+        yield multiply(to, left, right, (*size, deep), True, 0, False, line)
 
     def step(
         self,

@@ -21,19 +21,20 @@ STAGES: Final = 1  # events between units are few, and the loop inside hides the
 class Residents:
     """The loads of such operands, and where they are once they have been loaded."""
 
-    sources: dict[Op, tuple[Source, bool]] = field(default_factory=dict)  # with whether it is a left operand
+    sources: dict[Op, tuple[Source, Side]] = field(default_factory=dict)
     panels: dict[Op, Panel] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
         """Of L1, for all of them."""
-        return sum(STAGES * size_of(source, is_left) for source, is_left in self.sources.values())
+        return sum(STAGES * size_of(source, side) for source, side in self.sources.values())
 
     def place(self, load: Op, turn: Scalar, name: str) -> tuple[Buffer, Panel]:
         """Memory for an operand, whose stage is that of a turn."""
-        source, is_left = self.sources[load]
-        side, (outer, depth) = side_of(source, is_left), extent(source, is_left)
-        buffer = Buffer(name, "L1", side.dtype, size_of(source, is_left) // side.dtype.itemsize, STAGES)
+        source, side = self.sources[load]
+        outer, depth = extent(source, side.is_left)
+        rows, cols = room(side, outer, depth)
+        buffer = Buffer(name, "L1", side.dtype, rows * cols, STAGES, layout=side.layout)
         made = self.panels[load] = Panel(side, View(buffer, stage=fold("%", turn, STAGES)), outer, depth)
         return buffer, made
 
@@ -53,7 +54,7 @@ def residents_of(parts: Parts, target: AscendTarget) -> Residents:
         alike = all((x.dims, left) == (source.dims, is_left) for _, x, left in uses)
         deep = all(deepest.get(dot, 0) >= extent(source, is_left)[1] for dot in dots)
         if alike and deep and all(homes[dot] is not homes[load] for dot in dots) and only(parts, load, dots):
-            found.sources[load] = source, is_left
+            found.sources[load] = source, side_of(source, is_left, target)
             if found.bytes * SHARE > target.memories["L1"].bytes:
                 del found.sources[load]
     return found
@@ -65,7 +66,7 @@ def depths(parts: Parts, target: AscendTarget) -> dict[Op, int]:
     for dot in parts.dots:
         if all(v in parts.sources for v in dot.operands[:2]):
             (m, k), n = dot.operands[0].shape[-2:], dot.operands[1].shape[-1]
-            left, right = (side_of(parts.sources[v], i == 0) for i, v in enumerate(dot.operands[:2]))
+            left, right = (side_of(parts.sources[v], i == 0, target) for i, v in enumerate(dot.operands[:2]))
             blocking = blocking_of(left, right, m, n, k, len(parts.dots), target, target.memories["L1"].bytes // SHARE)
             found[dot] = blocking.depth if blocking else 0
     return found
@@ -89,8 +90,7 @@ def extent(source: Source, is_left: bool) -> tuple[int, int]:
     return (sizes[0], sizes[1]) if is_left else (sizes[1], sizes[0])
 
 
-def size_of(source: Source, is_left: bool) -> int:
+def size_of(source: Source, side: Side) -> int:
     """Bytes of an operand in L1."""
-    side: Side = side_of(source, is_left)
-    rows, cols = room(side, *extent(source, is_left))
+    rows, cols = room(side, *extent(source, side.is_left))
     return rows * cols * side.dtype.itemsize

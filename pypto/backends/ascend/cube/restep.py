@@ -159,7 +159,7 @@ def mark(found: Sum, v: Value, d: int) -> None:
 
 def factor_of(parts: Parts, found: Sum, dot: Op, target: AscendTarget) -> int:
     """How many steps become one."""
-    left, right = (side_of(parts.sources[v], i == 0) for i, v in enumerate(dot.operands[:2]))
+    left, right = (side_of(parts.sources[v], i == 0, target) for i, v in enumerate(dot.operands[:2]))
     (m, k), n = dot.operands[0].shape[-2:], dot.operands[1].shape[-1]
     best = blocking_of(left, right, m, n, 1 << 20, len(parts.dots), target)
     start, stop, step = (constant_of(v) for v in found.loop.operands[:3])

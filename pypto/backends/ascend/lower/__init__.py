@@ -71,7 +71,7 @@ def kernel_of(low: Lowering, kind: str, body: Loop) -> BlockKernel:
     slots = tuple(sorted(low.params, key=lambda slot: slot.kind != "ptr"))
     params = (*(low.params[slot] for slot in slots), *(Param(name, int32, False) for name in _AXES))
     noalias = bool(low.function.attrs.get("noalias", False))
-    return BlockKernel(low.function.name, kind, params, tuple(low.buffers), (*low.items, body), slots=slots,
+    return BlockKernel(low.function.name, kind, params, tuple(low.buffers), (*low.front, *low.items, body), slots=slots,
         file=low.function.loc.user.file, noalias=noalias, one_core=atomics.needs_one_core(low.function))  # fmt: skip
 
 

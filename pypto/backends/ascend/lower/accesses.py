@@ -121,6 +121,7 @@ def fetch(low: Lowering, tile: Tile, area: Area, mask: AnyTile | None, other: Va
     inner = contiguous(area)
     if mask is None and inner is not None and inner == last(area):
         value = default.value if isinstance(default, Splat) else None if default else zero(tile.dtype)
+        value = None if tile.dtype.bits == 64 and value != 0 else value  # the engines pad 64 bits with 0
         if value is not None or area.is_ragged is False:
             fetch_rows(low, tile, area, inner, value, default)
             return

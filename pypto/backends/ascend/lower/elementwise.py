@@ -16,6 +16,7 @@ from pypto.backends.ascend.lower.naming import wish
 from pypto.backends.ascend.lower.scalars import NotScalar, apply
 from pypto.backends.ascend.lower.shape import ensure
 from pypto.backends.ascend.lower.values import AnyTile, Deferred, Splat, Tile
+from pypto.backends.ascend.lower.words import lower_words
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
 from pypto.ir.types import DType, TileType, float16, float64
@@ -56,9 +57,12 @@ class TileSink:
 
 def lower_elementwise(low: Lowering, op: Op) -> None:
     shape = op.result.shape
-    if shape:
+    if shape and (found := lower_words(low, op)) is not None:
+        low.env[op.result] = found
+    elif shape:
         held = tuple(low.held(v) for v in op.operands)
         low.env[op.result] = Deferred(shape, op, held) if may_wait(low, op, held) else computed(low, op, held, shape)
+    if shape:
         return
     try:
         value = apply(low, op, [low.number(v) for v in op.operands])

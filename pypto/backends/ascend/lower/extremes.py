@@ -8,7 +8,7 @@ from pypto.backends.ascend.blockir import Expr, Word
 from pypto.backends.ascend.lower.lowering import Lowering
 from pypto.backends.ascend.lower.reduce import axis_by_axis, in_float32, numbers_of
 from pypto.backends.ascend.lower.scalars import Number, ScalarEmitter
-from pypto.backends.ascend.lower.shape import ensure
+from pypto.backends.ascend.lower.shape import ensure, numbers
 from pypto.backends.ascend.lower.values import Spread, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import float32, float64, int1, int32
@@ -45,8 +45,9 @@ def by_vectors(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
 
 def index_along(low: Lowering, shape: tuple[int, ...], axis: int) -> Tile:
     """Each element's index along an axis, as float32."""
-    line = low.new(tuple(n if d == axis else 1 for d, n in enumerate(shape)), float32)
-    low.instr("CreateVecIndex", line.view, 0.0, line.layout.count)
+    along = tuple(n if d == axis else 1 for d, n in enumerate(shape))
+    layout = low.grain.layout(along)
+    line = Tile(along, float32, numbers(low, 0, layout.count, float32), layout)
     return line if line.shape == shape else low.made(Spread(shape, line))
 
 

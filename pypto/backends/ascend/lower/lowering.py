@@ -64,6 +64,8 @@ class Lowering:
     env: dict[Value, Held] = field(default_factory=dict)
     into: dict[Value, Tile] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
+    front: list[Item] = field(default_factory=list)  # what is done once, before all else
+    counted: dict[tuple[int, int, DType], View] = field(default_factory=dict)
     loc: Loc = UNKNOWN
     group: Scalar = 1  # programs that are done at once
     hint: str = "t"  # what is made now is called so, unless something else is said

@@ -33,5 +33,5 @@ def to_bytes(low: Lowering, held: AnyTile) -> Tile:
     """Bytes of 0 or 1, as arrays have them."""
     halves = as_numbers(low, low.made(held), float16)
     made = low.new(held.shape, uint8)
-    low.instr("Cast", made.view, halves.view, Word("CAST_NONE"), halves.layout.count)
+    low.instr("Cast", made.view, halves.view, Word("CAST_RINT"), halves.layout.count)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pypto.backends.ascend.blockir import Expr, Read, Record, View, fold
 from pypto.backends.ascend.lower.lowering import Index, Lowering, moved
 from pypto.backends.ascend.lower.scalars import compared, conjunction
-from pypto.backends.ascend.lower.shape import ensure, fill, last_of, rearrange
+from pypto.backends.ascend.lower.shape import ensure, fill, last_of, numbers, rearrange
 from pypto.backends.ascend.lower.values import BLOCK, Splat, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import int32, int64, uint32
@@ -76,8 +76,7 @@ def gather_rows(low: Lowering, tile: Tile, where: Tile, made: Tile, axis: int) -
     low.instr("Muls", offsets.view, offsets.view, strides[axis] * size, count)
     if axis != last:
         columns = low.new((n,), int32, "columns").view
-        low.instr("CreateVecIndex", columns, 0, n)
-        low.instr("Muls", columns, columns, strides[last] * size, n)
+        low.instr("Muls", columns, numbers(low, 0, n, int32), strides[last] * size, n)
     ensure(low, made)
     with low.each(tuple(1 if d == last else m for d, m in enumerate(made.shape))) as index:
         row = moved(offsets.view, low.place(offsets, index))

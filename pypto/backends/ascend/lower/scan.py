@@ -7,7 +7,7 @@ from pypto.backends.ascend.doubles import number
 from pypto.backends.ascend.lower.lowering import Index, Lowering, moved
 from pypto.backends.ascend.lower.reduce import FOLDS, in_float32
 from pypto.backends.ascend.lower.scalars import Number, ScalarEmitter
-from pypto.backends.ascend.lower.shape import ensure, last_of
+from pypto.backends.ascend.lower.shape import ensure, last_of, numbers
 from pypto.backends.ascend.lower.values import BLOCK, Tile, rounded
 from pypto.ir.core import Op
 from pypto.ir.types import bfloat16, float16, float32, float64, int32, uint32
@@ -55,8 +55,7 @@ def in_steps(low: Lowering, op: Op, tile: Tile, made: Tile) -> None:
                               ((2 * room, dtype, "running"), (n, dtype, "shifted"), (n, int32, "offsets")))  # fmt: skip
     mine = sums if reverse else moved(sums, room)
     ensure(low, made)
-    low.instr("CreateVecIndex", offsets, 0, n)
-    low.instr("Muls", offsets, offsets, dtype.itemsize, n)
+    low.instr("Muls", offsets, numbers(low, 0, n, int32), dtype.itemsize, n)
     low.instr("Duplicate", sums, float(nothing) if dtype.is_float else nothing, 2 * room)
     with low.each(tuple(1 if d == last else m for d, m in enumerate(tile.shape))) as row:
         same_bits(low, mine, moved(tile.view, low.place(tile, row)), n)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pypto.backends.ascend.blockir import Expr, Scalar, View, fold
+from pypto.backends.ascend.blockir import Expr, Scalar, View, Word, fold
 from pypto.backends.ascend.doubles import number, zero
 from pypto.backends.ascend.lower.lowering import Index, Lowering, moved
 from pypto.backends.ascend.lower.masks import as_numbers, nonzero
-from pypto.backends.ascend.lower.values import AnyTile, Deferred, Pointer, Pointers, Splat, Spread, Tile
+from pypto.backends.ascend.lower.values import BLOCK, AnyTile, Deferred, Pointer, Pointers, Splat, Spread, Tile
 from pypto.ir.core import Op
-from pypto.ir.types import float16, int16, int32, int64, uint16, uint32
+from pypto.ir.types import DType, float16, int16, int32, int64, uint8, uint16, uint32
 
 REPEAT: Final = 256  # bytes that a repeat works on
 MOST: Final = 255  # repeats of an instruction
+FEW: Final = 2 << 10  # bytes of numbers that stay in memory for all programs
 _SIGNED: Final = {8: int16, 16: int16, 32: int32}
 
 
@@ -65,13 +66,50 @@ def fill_wide(low: Lowering, view: View, value: Scalar, count: Scalar) -> None:
 
 
 def arange(low: Lowering, op: Op) -> None:
-    tile = low.result(op.result)
-    if tile.dtype == int64:
-        with low.each((tile.layout.count,)) as (i,):
-            low.instr("SetValue", moved(tile.view, i), fold("+", i, op.attrs["start"]))
+    v, start = op.result, op.attrs["start"]
+    assert isinstance(start, int)
+    layout = low.grain.layout(v.shape)
+    if v.dtype == int64:
+        made = low.result(v)
+        with low.each((layout.count,)) as (i,):
+            low.instr("SetValue", moved(made.view, i), fold("+", i, start))
+    elif v in low.into:
+        made = low.into[v]
+        count_up(low, made.view, start, layout.count)
     else:
-        low.instr("CreateVecIndex", tile.view, op.attrs["start"], tile.layout.count)
-    low.env[op.result] = tile
+        made = Tile(v.shape, v.dtype, numbers(low, start, layout.count, v.dtype), layout)
+    low.env[v] = made
+
+
+def numbers(low: Lowering, first: int, count: int, dtype: DType) -> View:
+    """The numbers from `first` on, to be read alone: few are made once, before the first program."""
+    key = first, count, dtype
+    if key in low.counted:
+        return low.counted[key]
+    made = low.buffer("indices", dtype, count)
+    if count * dtype.itemsize > FEW:
+        count_up(low, made, first, count)
+        return made
+    low.counted[key] = made
+    items, low.items = low.items, low.front
+    count_up(low, made, first, count)
+    low.items = items
+    return made
+
+
+def count_up(low: Lowering, view: View, first: int, count: int) -> None:
+    """Bytes of a block widened, then doubled: `CreateVecIndex` takes an event of a `TPipe` on 2201."""
+    each, dtype = BLOCK // view.elem.itemsize, view.elem
+    codes, halves = low.buffer("codes", int32, BLOCK // 4), low.buffer("halves", float16, BLOCK // 2)
+    for k in reversed(range(each // 4)):  # four bytes to a word, the last words first
+        low.instr("Duplicate", codes, sum(4 * k + i << 8 * i for i in range(4)), k + 1)
+    low.instr("Cast", halves, View(codes.of, 0, 0, uint8), Word("CAST_NONE"), each)
+    low.instr("Cast", view, halves, Word("CAST_NONE" if dtype.is_float else "CAST_RINT"), each)
+    if first:
+        low.instr("Adds", view, view, float(first) if dtype.is_float else first, each)
+    while each < count:
+        low.instr("Adds", moved(view, each), view, float(each) if dtype.is_float else each, min(each, count - each))
+        each *= 2
 
 
 def broadcast(low: Lowering, op: Op) -> None:
@@ -195,8 +233,7 @@ def rearrange(low: Lowering, made: Tile, tile: Tile, source: Any, is_straight: b
             low.put(made, index, low.element(tile, source(index)))
         return
     offsets = low.new((n,), int32, "offsets").view
-    low.instr("CreateVecIndex", offsets, 0, n)
-    low.instr("Muls", offsets, offsets, (second - first) * size, n)
+    low.instr("Muls", offsets, numbers(low, 0, n, int32), (second - first) * size, n)
     with low.each(tuple(1 if d == last else m for d, m in enumerate(made.shape))) as index:
         to, begin = moved(made.view, low.place(made, index)), fold("*", low.place(tile, source(index)), size)
         low.instr("Gather", to, tile.view, View(offsets.of, 0, 0, uint32), begin, n)

@@ -63,13 +63,16 @@ def cost_of(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
 def vector(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
     row = row_of(instr)
     repeats = repeats_of(instr, numbers)
-    each = row.cost.repeat * (2 if in_the_way(instr, numbers) else 1)
+    slow = instr.name in ("Sort32", "MrgSort")  # two pairs a cycle, however the banks lie
+    each = row.cost.repeat * (2 if not slow and in_the_way(instr, numbers) else 1)
     return Cost(max(1.0, each * repeats), row.cost.head + each * repeats)
 
 
 def repeats_of(instr: Instr, numbers: tuple[Any, ...]) -> float:
     """How many times 256 bytes an instruction works on: as it says, or by its count."""
     found = [n for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)]
+    if instr.name in ("Sort32", "MrgSort", "GatherMask"):
+        return counted(instr, numbers)
     kinds = next(form.split() for form in row_of(instr).forms if len(form.split()) == len(instr.args))
     if "uint8_t" in kinds and not isinstance(numbers[kinds.index("uint8_t")], tuple):
         return max(1, int(numbers[kinds.index("uint8_t")] or 1))
@@ -80,6 +83,14 @@ def repeats_of(instr: Instr, numbers: tuple[Any, ...]) -> float:
     wide = max(view.elem.itemsize for view in of)
     count = found[-1] if found else REPEAT // wide
     return max(1, math.ceil(float(count) * wide / REPEAT))
+
+
+def counted(instr: Instr, numbers: tuple[Any, ...]) -> float:
+    """Repeats of an instruction that says them itself; of one that merges lists, 128 pairs each."""
+    if instr.name == "Sort32":
+        return float(numbers[-1])
+    how = next(n for n, x in zip(numbers, instr.args, strict=True) if isinstance(x, Record))
+    return float(how[1]) if instr.name == "GatherMask" else sum(how[:4]) * how[-1] / 128
 
 
 def in_the_way(instr: Instr, numbers: tuple[Any, ...]) -> bool:
@@ -128,14 +139,19 @@ def shape_of(instr: Instr, numbers: tuple[Any, ...]) -> tuple[float, float]:
     if instr.name == "Fixpipe":
         return max(1, fields[1]), fields[0] * size
     if instr.name == "LoadData":
-        record = instr.args[position]
-        assert isinstance(record, Record)
-        return (1, fields[3] * fields[4] * size) if len(record.fields) == 7 else (1, max(1, fields[1]) * 512)
+        return 1, loaded(fields, size)
     if instr.name == "LoadDataWithTranspose":
         return 1, max(1, fields[1]) * 512
     if len(fields) == 8:  # rows and columns, to fractals
         return max(1, fields[1]), fields[2] * size
     return max(1, fields[0]), fields[1] * 32
+
+
+def loaded(fields: list[Any], size: int) -> float:
+    """Bytes of a load into L0: of an image, of fractals down and across, or of a strip of them."""
+    if len(fields) == 7:
+        return float(fields[3] * fields[4] * size)
+    return float(fields[2] * fields[3] if len(fields) == 8 else max(1, fields[1])) * 512
 
 
 def mmad(instr: Instr, numbers: tuple[Any, ...]) -> Cost:

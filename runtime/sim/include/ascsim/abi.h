@@ -47,6 +47,15 @@ struct Vector {
     int line = 0;
 };
 
+// Up to four lists of pairs, the greatest scores first, that become one.
+struct Merge {
+    Ref dst, lists[4];
+    int64_t lengths[4] = {0, 0, 0, 0};  // in pairs of 8 bytes
+    int64_t valid = 0, repeat = 1;
+    bool stops_early = false;
+    int line = 0;
+};
+
 struct Copy {
     Ref dst, src;
     int64_t blocks = 1, block_bytes = 0;
@@ -69,6 +78,13 @@ struct Load2D {
     bool transpose = false;
     bool pairs = false;        // LoadDataWithTranspose: `start` and `src_stride` count squares, not fractals
     int64_t fractal_gap = 0;   // between the two fractals of a square
+    int line = 0;
+};
+
+struct Load2DV2 {
+    Ref dst, src;
+    int64_t m_start = 0, k_start = 0, m_step = 0, k_step = 0, src_stride = 0, dst_stride = 0;
+    bool transpose = false;
     int line = 0;
 };
 
@@ -118,9 +134,11 @@ struct Entry {
 
 extern "C" {
 void ascsim_vector(const ascsim::Vector&);
+void ascsim_merge(const ascsim::Merge&);
 void ascsim_copy(const ascsim::Copy&);
 void ascsim_nd2nz(const ascsim::Nd2Nz&);
 void ascsim_load2d(const ascsim::Load2D&);
+void ascsim_load2d_v2(const ascsim::Load2DV2&);
 void ascsim_load3d(const ascsim::Load3D&);
 void ascsim_fill(const ascsim::Fill&);
 void ascsim_mmad(const ascsim::Mmad&);
@@ -138,6 +156,7 @@ void ascsim_deq_scale(double);
 void ascsim_mask(int counter, uint64_t high, uint64_t low);
 void ascsim_check_tensor(const ascsim::Ref&, uint64_t capacity_used, int line);
 uint64_t ascsim_allocate(ascsim::Space, uint64_t bytes, int line);
+void ascsim_begin(int has_pipe);  // InitSocState, or a TPipe, which does more
 void ascsim_reset_allocation();
 void ascsim_queue(uint64_t queue, int event, uint64_t addr, int depth, int position, int line);
 void ascsim_fail(const char* what, int line);

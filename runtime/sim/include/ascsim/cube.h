@@ -6,13 +6,22 @@
 namespace AscendC {
 
 struct LoadData2DParams {
-    uint16_t startIndex = 0;
-    uint8_t repeatTimes = 1;
-    uint16_t srcStride = 0;
-    uint8_t sid = 0;
-    uint16_t dstGap = 0;
+    uint16_t startIndex = 0, dstGap = 0, srcStride = 0;
     bool ifTranspose = false;
-    uint8_t addrMode = 0;
+    uint8_t repeatTimes = 0, sid = 0, addrMode = 0;
+    LoadData2DParams() = default;
+    LoadData2DParams(uint16_t start, uint8_t repeat, uint16_t stride, uint8_t id, uint16_t gap, bool turns, uint8_t mode)
+        : startIndex(start), dstGap(gap), srcStride(stride), ifTranspose(turns), repeatTimes(repeat), sid(id),
+          addrMode(mode) {}
+};
+
+struct LoadData2DParamsV2 {
+    uint32_t mStartPosition = 0, kStartPosition = 0;
+    uint16_t mStep = 0, kStep = 0;
+    int32_t srcStride = 0;
+    uint16_t dstStride = 0;
+    bool ifTranspose = false;
+    uint8_t sid = 0;
 };
 
 template <typename T>
@@ -49,8 +58,11 @@ struct MmadParams {
     bool isBias = false;
     int32_t fmOffset = 0;
     bool enSsparse = false, enWinogradA = false, enWinogradB = false;
-    int8_t unitFlag = 0;
+    uint8_t unitFlag = 0;
     bool kDirectionAlign = false, cmatrixSource = false, cmatrixInitVal = true;
+    MmadParams() = default;
+    MmadParams(uint16_t rows, uint16_t cols, uint16_t depth, uint8_t flag, bool fromBias, bool fromZero)
+        : m(rows), n(cols), k(depth), unitFlag(flag), cmatrixSource(fromBias), cmatrixInitVal(fromZero) {}
 };
 
 enum class CO2Layout : uint8_t { NZ, ROW_MAJOR };
@@ -74,7 +86,7 @@ struct FixpipeParamsV220 {
 };
 
 template <typename T>
-void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& p, int line = __builtin_LINE()) {
+void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& p, ASCSIM_LINE) {
     ascsim::Load2D c;
     c.dst = dst.ref(), c.src = src.ref(), c.line = line;
     c.start = p.startIndex, c.repeat = p.repeatTimes, c.src_stride = p.srcStride, c.dst_gap = p.dstGap;
@@ -83,8 +95,17 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
 }
 
 template <typename T>
+void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParamsV2& p, ASCSIM_LINE) {
+    ascsim::Load2DV2 c;
+    c.dst = dst.ref(), c.src = src.ref(), c.line = line;
+    c.m_start = p.mStartPosition, c.k_start = p.kStartPosition, c.m_step = p.mStep, c.k_step = p.kStep;
+    c.src_stride = p.srcStride, c.dst_stride = p.dstStride, c.transpose = p.ifTranspose;
+    ascsim_load2d_v2(c);
+}
+
+template <typename T>
 void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<T>& p,
-              int line = __builtin_LINE()) {
+              ASCSIM_LINE) {
     ascsim::Load3D c;
     c.dst = dst.ref(), c.src = src.ref(), c.line = line;
     c.height = p.l1H, c.width = p.l1W, c.channels = p.channelSize, c.k = p.kExtension, c.m = p.mExtension;
@@ -96,7 +117,7 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
 
 template <typename T>
 void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2dTransposeParams& p,
-                           int line = __builtin_LINE()) {
+                           ASCSIM_LINE) {
     ascsim::Load2D c;
     c.dst = dst.ref(), c.src = src.ref(), c.line = line;
     c.start = p.startIndex, c.repeat = p.repeatTimes, c.src_stride = p.srcStride, c.dst_gap = p.dstGap;
@@ -105,16 +126,16 @@ void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 }
 
 template <typename T>
-void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& p, int line = __builtin_LINE()) {
+void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& p, ASCSIM_LINE) {
     ascsim::Fill c;
     c.dst = dst.ref(), c.line = line;
-    c.repeat = p.repeatTimes, c.blocks = p.blockNum, c.gap = p.dstGap, c.value = static_cast<double>(p.initValue);
+    c.repeat = p.repeatTimes, c.blocks = p.blockNum, c.gap = p.dstGap, c.value = ascsim::number_of(p.initValue);
     ascsim_fill(c);
 }
 
 template <typename C, typename A, typename B>
 void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>& b, const MmadParams& p,
-          int line = __builtin_LINE()) {
+          ASCSIM_LINE) {
     ascsim::Mmad m;
     m.c = c.ref(), m.a = a.ref(), m.b = b.ref(), m.line = line;
     m.m = p.m, m.n = p.n, m.k = p.k, m.starts_from_zero = p.cmatrixInitVal, m.unit_flag = p.unitFlag;
@@ -124,7 +145,7 @@ void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>
 
 template <typename C, typename A, typename B, typename Bias>
 void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>& b, const LocalTensor<Bias>& bias,
-          const MmadParams& p, int line = __builtin_LINE()) {
+          const MmadParams& p, ASCSIM_LINE) {
     ascsim::Mmad m;
     m.c = c.ref(), m.a = a.ref(), m.b = b.ref(), m.bias = bias.ref(), m.has_bias = true, m.line = line;
     m.m = p.m, m.n = p.n, m.k = p.k, m.starts_from_zero = p.cmatrixInitVal, m.unit_flag = p.unitFlag;
@@ -133,7 +154,7 @@ void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>
 }
 
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
-void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& p, int line = __builtin_LINE()) {
+void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& p, ASCSIM_LINE) {
     ascsim::Fixpipe f;
     f.dst = dst.ref(), f.src = src.ref(), f.line = line;
     f.n = p.nSize, f.m = p.mSize, f.src_stride = p.srcStride, f.dst_stride = p.dstStride;

@@ -12,11 +12,23 @@ struct DataCopyParams {
         : blockCount(count), blockLen(length), srcGap(src), dstGap(dst) {}
 };
 
+#if __NPU_ARCH__ == 3510
+using GmStride = int64_t;
+using Nd2NzStride = uint64_t;
+using Nd2NzSize = uint32_t;
+#else
+using GmStride = uint32_t;
+using Nd2NzStride = uint16_t;
+using Nd2NzSize = uint16_t;
+#endif
+
 struct DataCopyExtParams {
     uint16_t blockCount = 1;
-    uint32_t blockLen = 0, srcStride = 0, dstStride = 0, rsv = 0;
+    uint32_t blockLen = 0;
+    GmStride srcStride = 0, dstStride = 0;
+    uint32_t rsv = 0;
     DataCopyExtParams() = default;
-    DataCopyExtParams(uint16_t count, uint32_t length, uint32_t src, uint32_t dst, uint32_t reserved)
+    DataCopyExtParams(uint16_t count, uint32_t length, GmStride src, GmStride dst, uint32_t reserved)
         : blockCount(count), blockLen(length), srcStride(src), dstStride(dst), rsv(reserved) {}
 };
 
@@ -31,12 +43,14 @@ struct DataCopyPadExtParams {
 };
 
 struct Nd2NzParams {
-    uint16_t ndNum = 1, nValue = 0, dValue = 0;
-    uint32_t srcNdMatrixStride = 0, srcDValue = 0;
-    uint16_t dstNzC0Stride = 0, dstNzNStride = 1, dstNzMatrixStride = 0;
+    uint16_t ndNum = 0, nValue = 0;
+    Nd2NzSize dValue = 0;
+    Nd2NzStride srcNdMatrixStride = 0, srcDValue = 0;
+    uint16_t dstNzC0Stride = 0, dstNzNStride = 0;
+    Nd2NzSize dstNzMatrixStride = 0;
     Nd2NzParams() = default;
-    Nd2NzParams(uint16_t matrices, uint16_t rows, uint16_t cols, uint32_t srcMatrix, uint32_t srcPitch, uint16_t c0,
-                uint16_t n, uint16_t dstMatrix)
+    Nd2NzParams(uint16_t matrices, uint16_t rows, Nd2NzSize cols, Nd2NzStride srcMatrix, Nd2NzStride srcPitch,
+                uint16_t c0, uint16_t n, Nd2NzSize dstMatrix)
         : ndNum(matrices), nValue(rows), dValue(cols), srcNdMatrixStride(srcMatrix), srcDValue(srcPitch),
           dstNzC0Stride(c0), dstNzNStride(n), dstNzMatrixStride(dstMatrix) {}
 };
@@ -65,11 +79,11 @@ void blocks(const Dst& dst, const Src& src, const DataCopyParams& p, int line) {
 
 #define ASCSIM_COPY(DST, SRC)                                                                                          \
     template <typename T>                                                                                              \
-    void DataCopy(const DST<T>& dst, const SRC<T>& src, uint32_t count, int line = __builtin_LINE()) {                  \
+    void DataCopy(const DST<T>& dst, const SRC<T>& src, uint32_t count, ASCSIM_LINE) {                                 \
         sim::whole(dst, src, uint64_t{count} * sizeof(T), line);                                                       \
     }                                                                                                                  \
     template <typename T>                                                                                              \
-    void DataCopy(const DST<T>& dst, const SRC<T>& src, const DataCopyParams& params, int line = __builtin_LINE()) {    \
+    void DataCopy(const DST<T>& dst, const SRC<T>& src, const DataCopyParams& params, ASCSIM_LINE) {                   \
         sim::blocks(dst, src, params, line);                                                                           \
     }
 ASCSIM_COPY(LocalTensor, GlobalTensor)
@@ -79,47 +93,48 @@ ASCSIM_COPY(LocalTensor, LocalTensor)
 
 template <typename T>
 void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& params,
-                 const DataCopyPadExtParams<T>& pad, int line = __builtin_LINE()) {
+                 const DataCopyPadExtParams<T>& pad, ASCSIM_LINE) {
     ascsim::Copy c;
     c.dst = dst.ref(), c.src = src.ref(), c.line = line, c.pads = true;
     c.blocks = params.blockCount, c.block_bytes = params.blockLen;
-    c.src_gap = params.srcStride, c.dst_gap = int64_t{params.dstStride} * sim::kBlock;
+    c.src_gap = params.srcStride, c.dst_gap = static_cast<int64_t>(params.dstStride) * sim::kBlock;
     c.pads_value = pad.isPad, c.left = pad.leftPadding, c.right = pad.rightPadding;
-    c.value = static_cast<double>(pad.paddingValue);
+    c.value = ascsim::number_of(pad.paddingValue);
     ascsim_copy(c);
 }
 
 template <typename T>
 void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& params,
-                 int line = __builtin_LINE()) {
+                 ASCSIM_LINE) {
     ascsim::Copy c;
     c.dst = dst.ref(), c.src = src.ref(), c.line = line, c.pads = true;
     c.blocks = params.blockCount, c.block_bytes = params.blockLen;
-    c.src_gap = int64_t{params.srcStride} * sim::kBlock, c.dst_gap = params.dstStride;
+    c.src_gap = static_cast<int64_t>(params.srcStride) * sim::kBlock, c.dst_gap = params.dstStride;
     ascsim_copy(c);
 }
 
 template <typename T>
-void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& p, int line = __builtin_LINE()) {
+void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& p, ASCSIM_LINE) {
     ascsim::Nd2Nz c;
     c.dst = dst.ref(), c.src = src.ref(), c.line = line;
-    c.matrices = p.ndNum, c.rows = p.nValue, c.cols = p.dValue, c.src_matrix = p.srcNdMatrixStride;
-    c.src_pitch = p.srcDValue, c.dst_c0 = p.dstNzC0Stride, c.dst_n = p.dstNzNStride, c.dst_matrix = p.dstNzMatrixStride;
+    c.matrices = p.ndNum, c.rows = p.nValue, c.cols = p.dValue;
+    c.src_matrix = static_cast<int64_t>(p.srcNdMatrixStride), c.src_pitch = static_cast<int64_t>(p.srcDValue);
+    c.dst_c0 = p.dstNzC0Stride, c.dst_n = p.dstNzNStride, c.dst_matrix = p.dstNzMatrixStride;
     ascsim_nd2nz(c);
 }
 
 template <typename T>
-void SetAtomicAdd(int line = __builtin_LINE()) {
+void SetAtomicAdd(ASCSIM_LINE) {
     ascsim_atomic(1, ascsim::dtype_of<T>(), line);
 }
 template <typename T>
-void SetAtomicMax(int line = __builtin_LINE()) {
+void SetAtomicMax(ASCSIM_LINE) {
     ascsim_atomic(2, ascsim::dtype_of<T>(), line);
 }
 template <typename T>
-void SetAtomicMin(int line = __builtin_LINE()) {
+void SetAtomicMin(ASCSIM_LINE) {
     ascsim_atomic(3, ascsim::dtype_of<T>(), line);
 }
-inline void SetAtomicNone(int line = __builtin_LINE()) { ascsim_atomic(0, ascsim::DType::F32, line); }
+inline void SetAtomicNone(ASCSIM_LINE) { ascsim_atomic(0, ascsim::DType::F32, line); }
 
 }  // namespace AscendC

@@ -20,7 +20,7 @@ template <TPosition position, int32_t depth>
 class TQue {
 public:
     template <typename T>
-    LocalTensor<T> AllocTensor(int line = __builtin_LINE()) {
+    LocalTensor<T> AllocTensor(ASCSIM_LINE) {
         if (buffers_.count == 0) ascsim_fail("AllocTensor: the queue has no buffers yet: call InitBuffer", line);
         const uint64_t at = buffers_.address[buffers_.next];
         buffers_.next = (buffers_.next + 1) % buffers_.count;
@@ -30,13 +30,13 @@ public:
         return tensor;
     }
     template <typename T>
-    bool EnQue(const LocalTensor<T>& tensor, int line = __builtin_LINE()) {
+    bool EnQue(const LocalTensor<T>& tensor, ASCSIM_LINE) {
         ascsim_queue(id(), QUEUE_ENQUE, tensor.GetPhyAddr(), depth, static_cast<int>(position), line);
         waiting_[tail_++ % Buffers::kMost] = tensor.GetPhyAddr();
         return true;
     }
     template <typename T>
-    LocalTensor<T> DeQue(int line = __builtin_LINE()) {
+    LocalTensor<T> DeQue(ASCSIM_LINE) {
         if (head_ == tail_) ascsim_fail("DeQue: nothing was queued", line);
         const uint64_t at = waiting_[head_++ % Buffers::kMost];
         ascsim_queue(id(), QUEUE_DEQUE, at, depth, static_cast<int>(position), line);
@@ -45,7 +45,7 @@ public:
         return tensor;
     }
     template <typename T>
-    void FreeTensor(const LocalTensor<T>& tensor, int line = __builtin_LINE()) {
+    void FreeTensor(const LocalTensor<T>& tensor, ASCSIM_LINE) {
         ascsim_queue(id(), QUEUE_FREE, tensor.GetPhyAddr(), depth, static_cast<int>(position), line);
     }
     Buffers& buffers() { return buffers_; }
@@ -82,15 +82,15 @@ private:
 
 class TPipe {
 public:
-    TPipe() { ascsim_reset_allocation(); }
+    TPipe() { ascsim_begin(1), ascsim_reset_allocation(); }
     template <TPosition position, int32_t depth>
-    bool InitBuffer(TQue<position, depth>& queue, uint8_t count, uint32_t bytes, int line = __builtin_LINE()) {
+    bool InitBuffer(TQue<position, depth>& queue, uint8_t count, uint32_t bytes, ASCSIM_LINE) {
         take(queue.buffers(), space_of(position), count, bytes, line);
         ascsim_queue(queue.id(), QUEUE_INIT, 0, count, static_cast<int>(position), line);
         return true;
     }
     template <TPosition position>
-    bool InitBuffer(TBuf<position>& buffer, uint32_t bytes, int line = __builtin_LINE()) {
+    bool InitBuffer(TBuf<position>& buffer, uint32_t bytes, ASCSIM_LINE) {
         take(buffer.buffers(), space_of(position), 1, bytes, line);
         return true;
     }
@@ -119,7 +119,7 @@ template <Hardware hardware>
 class LocalMemAllocator {
 public:
     template <TPosition position, typename T>
-    LocalTensor<T> Alloc(uint32_t elements, int line = __builtin_LINE()) {
+    LocalTensor<T> Alloc(uint32_t elements, ASCSIM_LINE) {
         const uint64_t bytes = (uint64_t{elements} * sizeof(T) + 31) / 32 * 32;
         const uint64_t at = used_;
         used_ += bytes;

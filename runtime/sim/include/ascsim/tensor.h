@@ -26,12 +26,12 @@ public:
         return other;
     }
     void SetL2CacheHint(CacheMode) {}
-    T GetValue(uint64_t offset, int line = __builtin_LINE()) const {
+    T GetValue(uint64_t offset, ASCSIM_LINE) const {
         T value;
         ascsim_scalar_read((*this)[offset].ref(), &value, line);
         return value;
     }
-    void SetValue(uint64_t offset, T value, int line = __builtin_LINE()) const {
+    void SetValue(uint64_t offset, T value, ASCSIM_LINE) const {
         ascsim_scalar_write((*this)[offset].ref(), &value, line);
     }
     ascsim::Ref ref() const {
@@ -51,7 +51,7 @@ class LocalTensor {
 public:
     using PrimType = T;
     LocalTensor() = default;
-    LocalTensor(TPosition position, uint32_t address, uint32_t elements, int line = __builtin_LINE())
+    LocalTensor(TPosition position, uint32_t address, uint32_t elements, ASCSIM_LINE)
         : LocalTensor(space_of(position), address, uint64_t{elements} * sizeof(T), line) {}
     LocalTensor(ascsim::Space space, uint64_t address, uint64_t bytes, int line)
         : space_(space), address_(address), bytes_(bytes) {
@@ -72,13 +72,13 @@ public:
     }
     uint32_t GetSize() const { return static_cast<uint32_t>(bytes_ / sizeof(T)); }
     uint64_t GetPhyAddr() const { return address_; }
-    T GetValue(uint32_t offset, int line = __builtin_LINE()) const {
+    T GetValue(uint32_t offset, ASCSIM_LINE) const {
         T value;
         ascsim_scalar_read((*this)[offset].ref(), &value, line);
         return value;
     }
     T operator()(uint32_t offset) const { return GetValue(offset); }
-    void SetValue(uint32_t offset, T value, int line = __builtin_LINE()) const {
+    void SetValue(uint32_t offset, T value, ASCSIM_LINE) const {
         ascsim_scalar_write((*this)[offset].ref(), &value, line);
     }
     void SetSize(uint32_t elements) { bytes_ = uint64_t{elements} * sizeof(T); }

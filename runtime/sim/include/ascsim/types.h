@@ -66,14 +66,21 @@ struct half {
     operator float() const { return ascsim::widen_half(bits); }
 };
 
+// No number by itself: ToFloat and ToBfloat16 convert it. It has whole constants.
 struct bfloat16_t {
     uint16_t bits = 0;
     bfloat16_t() = default;
-    bfloat16_t(float value) : bits(ascsim::narrow_bfloat(value)) {}
-    operator float() const { return ascsim::widen_bfloat(bits); }
+    template <typename T, typename = std::enable_if_t<std::is_same_v<T, int>>>
+    bfloat16_t(T value) : bits(ascsim::narrow_bfloat(static_cast<float>(value))) {}
 };
 
 namespace ascsim {
+
+template <typename T>
+double number_of(T value) {
+    if constexpr (std::is_same_v<T, bfloat16_t>) return static_cast<double>(widen_bfloat(value.bits));
+    else return static_cast<double>(value);
+}
 
 template <typename T>
 constexpr DType dtype_of() {
@@ -99,13 +106,28 @@ enum QuantMode_t { NoQuant, F322F16, F322BF16, DEQF16, VDEQF16, QF322B8_PRE, VQF
 
 namespace AscendC {
 
-using TEventID = int32_t;
+using TEventID = int8_t;
 
 // The scalar unit computes with no bfloat16.
-inline float ToFloat(const bfloat16_t& value) { return value; }
-inline bfloat16_t ToBfloat16(const float& value) { return value; }
+inline float ToFloat(const bfloat16_t& value) { return ascsim::widen_bfloat(value.bits); }
+inline bfloat16_t ToBfloat16(const float& value) {
+    bfloat16_t made;
+    made.bits = ascsim::narrow_bfloat(value);
+    return made;
+}
 
-enum class TPosition : uint8_t { GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM, C2PIPE2GM };
+// The line of a call, which no argument of it is taken for.
+#define ASCSIM_LINE Line line = Line(__builtin_LINE())
+
+struct Line {
+    int number;
+    explicit constexpr Line(int at) : number(at) {}
+    constexpr operator int() const { return number; }
+};
+
+enum class TPosition : uint8_t {
+    GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM = VECCALC, SPM, SHM = SPM, TSCM, C2PIPE2GM
+};
 using QuePosition = TPosition;
 
 enum class Hardware : uint8_t { GM, UB, L1, L0A, L0B, L0C, BIAS, FIXBUF };
@@ -123,7 +145,7 @@ enum class CacheMode : uint8_t { CACHE_MODE_DISABLE, CACHE_MODE_NORMAL };
 enum class HardEvent : uint8_t {
     MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, MTE2_V, V_MTE2, MTE3_V, V_MTE3, M_V, V_M, V_V, MTE3_MTE1, MTE1_MTE3,
     MTE1_V, MTE2_M, M_MTE2, V_MTE1, M_FIX, FIX_M, MTE3_MTE2, MTE2_MTE3, S_V, V_S, S_MTE2, MTE2_S, S_MTE3, MTE3_S,
-    MTE2_FIX, FIX_MTE2, FIX_S, M_S, FIX_MTE3, MTE1_FIX, FIX_MTE1, FIX_FIX, S_M, S_FIX, FIX_V, MTE3_FIX
+    MTE2_FIX, FIX_MTE2, FIX_S, M_S, FIX_MTE3, MTE1_FIX, FIX_MTE1, FIX_FIX
 };
 
 constexpr ascsim::Space space_of(TPosition position) {

@@ -7,40 +7,56 @@ namespace AscendC {
 
 struct BinaryRepeatParams {
     uint8_t dstBlkStride = 1, src0BlkStride = 1, src1BlkStride = 1, dstRepStride = 8, src0RepStride = 8, src1RepStride = 8;
+    BinaryRepeatParams() = default;
+    BinaryRepeatParams(uint8_t dstBlk, uint8_t src0Blk, uint8_t src1Blk, uint8_t dstRep, uint8_t src0Rep, uint8_t src1Rep)
+        : dstBlkStride(dstBlk), src0BlkStride(src0Blk), src1BlkStride(src1Blk), dstRepStride(dstRep),
+          src0RepStride(src0Rep), src1RepStride(src1Rep) {}
 };
 
 struct UnaryRepeatParams {
     uint16_t dstBlkStride = 1, srcBlkStride = 1;
     uint8_t dstRepStride = 8, srcRepStride = 8;
+    UnaryRepeatParams() = default;
+    UnaryRepeatParams(uint16_t dstBlk, uint16_t srcBlk, uint8_t dstRep, uint8_t srcRep)
+        : dstBlkStride(dstBlk), srcBlkStride(srcBlk), dstRepStride(dstRep), srcRepStride(srcRep) {}
 };
 
 struct BrcbRepeatParams {
     uint16_t dstBlkStride = 1, dstRepStride = 8;
+    BrcbRepeatParams() = default;
+    BrcbRepeatParams(uint16_t blk, uint16_t rep) : dstBlkStride(blk), dstRepStride(rep) {}
 };
 
 struct CopyRepeatParams {
-    uint16_t dstStride = 1, srcStride = 1, dstRepeatSize = 8, srcRepeatSize = 8;
-};
-
-struct GatherRepeatParams {
-    uint8_t dstBlkStride = 1, dstRepStride = 8;
+    uint16_t dstStride = 0, srcStride = 0, dstRepeatSize = 8, srcRepeatSize = 8;
+    CopyRepeatParams() = default;
+    CopyRepeatParams(uint16_t dst, uint16_t src, uint16_t dstRepeat, uint16_t srcRepeat)
+        : dstStride(dst), srcStride(src), dstRepeatSize(dstRepeat), srcRepeatSize(srcRepeat) {}
 };
 
 struct GatherMaskParams {
     uint8_t src0BlockStride = 1;
-    uint16_t repeatTimes = 1, src0RepeatStride = 8;
+    uint16_t repeatTimes = 0, src0RepeatStride = 8;
     uint8_t src1RepeatStride = 8;
+    GatherMaskParams() = default;
+    GatherMaskParams(uint8_t block, uint16_t repeat, uint16_t stride, uint8_t patternStride)
+        : src0BlockStride(block), repeatTimes(repeat), src0RepeatStride(stride), src1RepeatStride(patternStride) {}
 };
 
 struct MrgSort4Info {
+    MrgSort4Info() {}
     uint16_t elementLengths[4] = {0, 0, 0, 0};
     bool ifExhaustedSuspension = false;
-    uint16_t validBit = 0, repeatTimes = 1;
+    uint16_t validBit = 0;
+    uint8_t repeatTimes = 1;
 };
 
 template <typename T>
 struct MrgSortSrcList {
     LocalTensor<T> src1, src2, src3, src4;
+    MrgSortSrcList() = default;
+    MrgSortSrcList(const LocalTensor<T>& first, const LocalTensor<T>& second, const LocalTensor<T>& third, const LocalTensor<T>& fourth)
+        : src1(first), src2(second), src3(third), src4(fourth) {}
 };
 
 namespace sim {
@@ -75,7 +91,7 @@ Vector with_repeat(Op op, const LocalTensor<T>& dst, Mask mask, uint8_t repeat, 
 
 template <typename T>
 void set_scalar(Vector& v, T scalar) {
-    v.scalar = static_cast<double>(scalar);
+    v.scalar = ascsim::number_of(scalar);
     if constexpr (std::is_integral_v<T>) v.integer = static_cast<int64_t>(scalar);
     else std::memcpy(&v.integer, &scalar, sizeof scalar);
 }
@@ -93,15 +109,15 @@ inline void strides(Vector& v, const UnaryRepeatParams& p) {
 
 #define ASCSIM_BINARY(NAME)                                                                                            \
     template <typename T>                                                                                              \
-    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, int32_t count,         \
-              int line = __builtin_LINE()) {                                                                           \
+    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, int32_t count,        \
+              ASCSIM_LINE) {                                                                                           \
         auto v = sim::with_count(sim::Op::NAME, dst, count, line);                                                     \
         v.a = src0.ref(), v.b = src1.ref();                                                                            \
         ascsim_vector(v);                                                                                              \
     }                                                                                                                  \
     template <typename T, typename Mask>                                                                               \
-    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, Mask mask,             \
-              uint8_t repeatTime, const BinaryRepeatParams& params, int line = __builtin_LINE()) {                     \
+    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, Mask mask,            \
+              uint8_t repeatTime, const BinaryRepeatParams& params, ASCSIM_LINE) {                                     \
         auto v = sim::with_repeat(sim::Op::NAME, dst, mask, repeatTime, line);                                         \
         v.a = src0.ref(), v.b = src1.ref();                                                                            \
         sim::strides(v, params);                                                                                       \
@@ -122,16 +138,16 @@ ASCSIM_BINARY(SubRelu)
 
 #define ASCSIM_SCALAR(NAME)                                                                                            \
     template <typename T>                                                                                              \
-    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, int32_t count,                     \
-              int line = __builtin_LINE()) {                                                                           \
+    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, int32_t count,                    \
+              ASCSIM_LINE) {                                                                                           \
         auto v = sim::with_count(sim::Op::NAME, dst, count, line);                                                     \
         v.a = src.ref();                                                                                               \
         sim::set_scalar(v, scalar);                                                                                    \
         ascsim_vector(v);                                                                                              \
     }                                                                                                                  \
     template <typename T, typename Mask>                                                                               \
-    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, Mask mask, uint8_t repeatTime,     \
-              const UnaryRepeatParams& params, int line = __builtin_LINE()) {                                          \
+    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, Mask mask, uint8_t repeatTime,    \
+              const UnaryRepeatParams& params, ASCSIM_LINE) {                                                          \
         auto v = sim::with_repeat(sim::Op::NAME, dst, mask, repeatTime, line);                                         \
         v.a = src.ref();                                                                                               \
         sim::set_scalar(v, scalar);                                                                                    \
@@ -150,14 +166,14 @@ ASCSIM_SCALAR(ShiftRight)
 
 #define ASCSIM_UNARY(NAME)                                                                                             \
     template <typename T>                                                                                              \
-    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t count, int line = __builtin_LINE()) {       \
+    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t count, ASCSIM_LINE) {                      \
         auto v = sim::with_count(sim::Op::NAME, dst, count, line);                                                     \
         v.a = src.ref();                                                                                               \
         ascsim_vector(v);                                                                                              \
     }                                                                                                                  \
     template <typename T, typename Mask>                                                                               \
-    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, Mask mask, uint8_t repeatTime,                      \
-              const UnaryRepeatParams& params, int line = __builtin_LINE()) {                                          \
+    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, Mask mask, uint8_t repeatTime,                     \
+              const UnaryRepeatParams& params, ASCSIM_LINE) {                                                          \
         auto v = sim::with_repeat(sim::Op::NAME, dst, mask, repeatTime, line);                                         \
         v.a = src.ref();                                                                                               \
         sim::strides(v, params);                                                                                       \
@@ -175,7 +191,7 @@ ASCSIM_UNARY(Not)
 
 template <typename T, typename U>
 void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& mode, uint32_t count,
-          int line = __builtin_LINE()) {
+          ASCSIM_LINE) {
     auto v = sim::with_count(sim::Op::Cast, dst, count, line);
     v.a = src.ref(), v.mode = static_cast<int>(mode);
     ascsim_vector(v);
@@ -183,7 +199,7 @@ void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode&
 
 template <typename T, typename U, typename Mask>
 void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& mode, Mask mask, uint8_t repeatTime,
-          const UnaryRepeatParams& params, int line = __builtin_LINE()) {
+          const UnaryRepeatParams& params, ASCSIM_LINE) {
     auto v = sim::with_repeat(sim::Op::Cast, dst, mask, repeatTime, line);
     v.a = src.ref(), v.mode = static_cast<int>(mode);
     sim::strides(v, params);
@@ -192,7 +208,8 @@ void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode&
 
 template <typename T, typename U>
 void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE mode,
-             uint32_t count, int line = __builtin_LINE()) {
+             uint32_t count, ASCSIM_LINE) {
+    static_assert(sizeof(U) == 1, "a comparison gives a bit for each element, in bytes");
     auto v = sim::with_count(sim::Op::Compare, dst, count, line);
     v.a = src0.ref(), v.b = src1.ref(), v.mode = static_cast<int>(mode);
     ascsim_vector(v);
@@ -200,7 +217,8 @@ void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalT
 
 template <typename T, typename U>
 void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T& scalar, CMPMODE mode, uint32_t count,
-                   int line = __builtin_LINE()) {
+                   ASCSIM_LINE) {
+    static_assert(sizeof(U) == 1, "a comparison gives a bit for each element, in bytes");
     auto v = sim::with_count(sim::Op::Compares, dst, count, line);
     v.a = src0.ref(), v.mode = static_cast<int>(mode);
     sim::set_scalar(v, scalar);
@@ -209,13 +227,13 @@ void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const 
 
 template <typename T, typename U>
 void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T& scalar, CMPMODE mode, uint32_t count,
-              int line = __builtin_LINE()) {
+              ASCSIM_LINE) {
     CompareScalar(dst, src0, scalar, mode, count, line);
 }
 
 template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& mask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
-            SELMODE mode, uint32_t count, int line = __builtin_LINE()) {
+            SELMODE mode, uint32_t count, ASCSIM_LINE) {
     auto v = sim::with_count(sim::Op::Select, dst, count, line);
     v.a = src0.ref(), v.b = src1.ref(), v.mode = static_cast<int>(mode);
     v.integer = static_cast<int64_t>(mask.GetPhyAddr());
@@ -225,17 +243,17 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& mask, const LocalTe
 
 template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& mask, const LocalTensor<T>& src0, T scalar, SELMODE mode,
-            uint32_t count, int line = __builtin_LINE()) {
+            uint32_t count, ASCSIM_LINE) {
     auto v = sim::with_count(sim::Op::Selects, dst, count, line);
     v.a = src0.ref(), v.mode = static_cast<int>(mode);
     v.integer = static_cast<int64_t>(mask.GetPhyAddr());
     v.repeat = static_cast<int64_t>(mask.ref().bytes);
-    v.scalar = static_cast<double>(scalar);
+    v.scalar = ascsim::number_of(scalar);
     ascsim_vector(v);
 }
 
 template <typename T>
-void Duplicate(const LocalTensor<T>& dst, const T& scalar, int32_t count, int line = __builtin_LINE()) {
+void Duplicate(const LocalTensor<T>& dst, const T& scalar, int32_t count, ASCSIM_LINE) {
     auto v = sim::with_count(sim::Op::Duplicate, dst, count, line);
     sim::set_scalar(v, scalar);
     ascsim_vector(v);
@@ -243,7 +261,7 @@ void Duplicate(const LocalTensor<T>& dst, const T& scalar, int32_t count, int li
 
 template <typename T, typename Mask>
 void Duplicate(const LocalTensor<T>& dst, const T& scalar, Mask mask, uint8_t repeatTime, uint16_t dstBlockStride,
-               uint8_t dstRepeatStride, int line = __builtin_LINE()) {
+               uint8_t dstRepeatStride, ASCSIM_LINE) {
     auto v = sim::with_repeat(sim::Op::Duplicate, dst, mask, repeatTime, line);
     sim::set_scalar(v, scalar);
     v.dst_walk = {dstBlockStride, dstRepeatStride};
@@ -251,7 +269,7 @@ void Duplicate(const LocalTensor<T>& dst, const T& scalar, Mask mask, uint8_t re
 }
 
 template <typename T>
-void CreateVecIndex(const LocalTensor<T>& dst, const T& first, uint32_t count, int line = __builtin_LINE()) {
+void CreateVecIndex(const LocalTensor<T>& dst, const T& first, uint32_t count, ASCSIM_LINE) {
     auto v = sim::with_count(sim::Op::VecIndex, dst, count, line);
     sim::set_scalar(v, first);
     ascsim_vector(v);
@@ -259,7 +277,7 @@ void CreateVecIndex(const LocalTensor<T>& dst, const T& first, uint32_t count, i
 
 template <typename T>
 void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint8_t repeatTime, const BrcbRepeatParams& params,
-          int line = __builtin_LINE()) {
+          ASCSIM_LINE) {
     auto v = sim::with_repeat(sim::Op::Brcb, dst, uint64_t{64}, repeatTime, line);
     v.a = src.ref();
     v.dst_walk = {params.dstBlkStride, params.dstRepStride};
@@ -268,7 +286,7 @@ void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint8_t repeatTi
 
 template <typename T, typename Mask>
 void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, Mask mask, uint8_t repeatTime,
-          const CopyRepeatParams& params, int line = __builtin_LINE()) {
+          const CopyRepeatParams& params, ASCSIM_LINE) {
     auto v = sim::with_repeat(sim::Op::Copy, dst, mask, repeatTime, line);
     v.a = src.ref();
     v.dst_walk = {params.dstStride, params.dstRepeatSize}, v.a_walk = {params.srcStride, params.srcRepeatSize};
@@ -277,9 +295,9 @@ void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, Mask mask, uint8
 
 #define ASCSIM_REDUCE(NAME, OP)                                                                                        \
     template <typename T, typename Mask>                                                                               \
-    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, Mask mask, int32_t repeatTime, int32_t dstRepStride, \
+    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, Mask mask, int32_t repeatTime, int32_t dstRepStride,\
               int32_t srcBlkStride, int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,          \
-              int line = __builtin_LINE()) {                                                                           \
+              ASCSIM_LINE) {                                                                                           \
         auto v = sim::with_repeat(sim::Op::OP, dst, mask, 0, line);                                                    \
         v.repeat = repeatTime, v.a = src.ref(), v.mode = static_cast<int>(order);                                      \
         v.dst_walk = {1, dstRepStride}, v.a_walk = {srcBlkStride, srcRepStride};                                       \
@@ -291,10 +309,10 @@ ASCSIM_REDUCE(WholeReduceMin, WholeMin)
 
 #define ASCSIM_REDUCE(NAME, OP, REPEAT_FIRST)                                                                          \
     template <typename T, typename Mask>                                                                               \
-    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, Mask first, int32_t second, int32_t dstRepStride,    \
-              int32_t srcBlkStride, int32_t srcRepStride, int line = __builtin_LINE()) {                               \
+    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, Mask first, int32_t second, int32_t dstRepStride,  \
+              int32_t srcBlkStride, int32_t srcRepStride, ASCSIM_LINE) {                                               \
         auto v = sim::with_repeat(sim::Op::OP, dst, uint64_t{1}, 0, line);                                             \
-        if constexpr (REPEAT_FIRST) sim::set_mask(v, static_cast<uint64_t>(second)), v.repeat = static_cast<int64_t>(first); \
+        if constexpr (REPEAT_FIRST) sim::set_mask(v, static_cast<uint64_t>(second)), v.repeat = static_cast<int64_t>(first);\
         else sim::set_mask(v, first), v.repeat = second;                                                               \
         v.a = src.ref();                                                                                               \
         v.dst_walk = {1, dstRepStride}, v.a_walk = {srcBlkStride, srcRepStride};                                       \
@@ -309,7 +327,7 @@ ASCSIM_REDUCE(BlockReduceMin, BlockMin, true)
 
 template <typename T>
 void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offsets, uint32_t base,
-            uint32_t count, int line = __builtin_LINE()) {
+            uint32_t count, ASCSIM_LINE) {
     auto v = sim::with_count(sim::Op::Gather, dst, count, line);
     v.a = src.ref(), v.b = offsets.ref(), v.integer = base;
     ascsim_vector(v);
@@ -317,7 +335,7 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
 
 template <typename T, typename U>
 void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<U>& pattern, bool reduceMode,
-                uint32_t mask, const GatherMaskParams& params, uint64_t& kept, int line = __builtin_LINE()) {
+                uint32_t mask, const GatherMaskParams& params, uint64_t& kept, ASCSIM_LINE) {
     auto v = sim::with_repeat(sim::Op::GatherMask, dst, uint64_t{1}, 0, line);
     v.a = src.ref(), v.b = pattern.ref(), v.mode = reduceMode ? 1 : 0, v.count = mask;
     v.repeat = params.repeatTimes;
@@ -326,16 +344,39 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Loca
     ascsim_vector(v);
 }
 
+// A pattern that every repeat has: 1 takes elements of even numbers, 2 those of odd ones, 3 to 6 one of four, 7 all.
+template <typename T>
+void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint8_t pattern, bool reduceMode, uint32_t mask,
+                const GatherMaskParams& params, uint64_t& kept, ASCSIM_LINE) {
+    auto v = sim::with_repeat(sim::Op::GatherMask, dst, uint64_t{1}, 0, line);
+    if (pattern < 1 || pattern > 7) ascsim_fail("the pattern of GatherMask must be between 1 and 7", line);
+    v.a = src.ref(), v.scalar = pattern, v.mode = reduceMode ? 1 : 0, v.count = mask;
+    v.repeat = params.repeatTimes;
+    v.a_walk = {params.src0BlockStride, params.src0RepeatStride};
+    v.integer = reinterpret_cast<int64_t>(&kept);
+    ascsim_vector(v);
+}
+
+template <typename T>
+void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& params, ASCSIM_LINE) {
+    ascsim::Merge m;
+    m.dst = dst.ref(), m.line = line;
+    m.lists[0] = src.src1.ref(), m.lists[1] = src.src2.ref(), m.lists[2] = src.src3.ref(), m.lists[3] = src.src4.ref();
+    for (int i = 0; i < 4; ++i) m.lengths[i] = params.elementLengths[i];
+    m.valid = params.validBit, m.repeat = params.repeatTimes, m.stops_early = params.ifExhaustedSuspension;
+    ascsim_merge(m);
+}
+
 template <typename T>
 void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& index, int32_t repeatTime,
-            int line = __builtin_LINE()) {
+            ASCSIM_LINE) {
     auto v = sim::with_repeat(sim::Op::Sort32, dst, uint64_t{32}, 0, line);
     v.repeat = repeatTime, v.a = src.ref(), v.b = index.ref();
     ascsim_vector(v);
 }
 
 template <typename T>
-void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, int line = __builtin_LINE()) {
+void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, ASCSIM_LINE) {
     auto v = sim::with_count(sim::Op::Transpose, dst, 256, line);
     v.a = src.ref();
     ascsim_vector(v);

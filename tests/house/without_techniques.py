@@ -1,0 +1,104 @@
+"""Runs the conformance kernels while every technique is refused; prints what came of each, and who was called.
+
+`python -m tests.house.without_techniques MODULE …`
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+import pypto as pto
+from pypto.backends.cpu import (
+    crosswise,
+    early,
+    extremes,
+    live,
+    lower,
+    merging,
+    plan,
+    prefetch,
+    products,
+    stream,
+    strides,
+    thin,
+)  # fmt: skip
+from tests.conformance.running import ALL, assert_close, make_launch, run
+
+CPU: Final = "pypto.backends.cpu."
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """The answer of a technique that finds nothing to do."""
+
+
+def no(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def as_it_is(function: Any, *_: Any) -> Any:
+    return function
+
+
+# Where the machinery asks a technique, and what it hears instead; who is not asked here is found by who is called.
+REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
+    (crosswise.Crossing, "loop", lambda *_: -1),
+    (early, "find", nothing),
+    (extremes, "can_trust", no),
+    (live.Live, "end", nothing),
+    (live.Live, "read_by", nothing),
+    (merging, "merge", lambda function, target: merging.Merged(function)),
+    (plan, "read_by_dot", lambda *_: iter(())),
+    (products, "oriented", as_it_is),
+    (products, "turned_loops", as_it_is),
+    (products, "restep", as_it_is),
+    (products, "stay", nothing),
+    (lower, "LARGE", sys.maxsize),
+    (prefetch, "asking", lambda *_: {}),
+    (stream, "past_caches", nothing),
+    (strides, "STEPS", ()),
+    (thin, "is_thin", no),
+)
+
+
+def refuse() -> None:
+    """Put every answer in its place, under all the names by which modules of the backend know the question."""
+    for owner, name, answer in REFUSED:
+        asked = getattr(owner, name)
+        setattr(owner, name, answer)
+        for module in [m for key, m in sys.modules.items() if key.startswith(CPU)]:
+            if vars(module).get(name) is asked:
+                setattr(module, name, answer)
+
+
+class Called:
+    """The functions of some modules of the backend that are called while it is on."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = frozenset(names)
+        self.found: set[str] = set()
+
+    def __call__(self, frame: Any, event: str, _: Any) -> None:
+        code: CodeType = frame.f_code
+        stem = Path(code.co_filename).stem
+        if event == "call" and stem in self.names and Path(code.co_filename).parent.name == "cpu":
+            self.found.add(f"{stem}.{code.co_qualname.partition('.<locals>')[0]}")
+
+
+def outcome(name: str) -> str:
+    launch = make_launch(name)
+    found = run(pto.jit(launch.kernel.function), launch)
+    assert_close(found, launch.expected, launch.tolerance, name)
+    return "right"
+
+
+if __name__ == "__main__":
+    refuse()
+    called = Called(sys.argv[1:])
+    sys.setprofile(called)
+    for name in ALL:
+        print(f"{name}: {outcome(name)}")
+    sys.setprofile(None)
+    print("called:", *sorted(called.found))
