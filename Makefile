@@ -10,13 +10,14 @@ PY      := $(VENV)/bin/python
 PIP     := $(PY) -m pip --disable-pip-version-check
 TUTORIALS := $(sort $(wildcard tutorials/0[1-5]_*.py))
 
-.PHONY: help demo test ascend slow lint bench docs notebooks model clean
+.PHONY: help demo test ascend slow exhaustive lint bench docs notebooks model clean
 
 help:
 	@echo "make demo   set up $(VENV) and run the sentence encoder (tutorials 01 to 05 without its weights)"
 	@echo "make test   set up $(VENV) and run the tests, without the slow ones"
 	@echo "make ascend run the tests of the language on the simulated Ascend device"
 	@echo "make slow   run the slow tests"
+	@echo "make exhaustive  try the functions of float32 on all numbers there are"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  measure SUITE=$(SUITE) against the peers that are installed, and write $(BENCH) and its picture"
 	@echo "make docs   write the generated pages anew, and build the site: docs/_build/html/index.html"
@@ -40,7 +41,10 @@ ascend: $(VENV)/.installed
 	    tests/conformance tests/language
 
 slow: $(VENV)/.installed model
-	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m slow
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "slow and not exhaustive"
+
+exhaustive: $(VENV)/.installed
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m exhaustive tests/ops
 
 lint: $(VENV)/.dev
 	$(PY) -m ruff check .

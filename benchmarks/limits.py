@@ -44,9 +44,9 @@ class Limits:
     """Measured rates by name and number of threads.
 
     "fma", "fma64", "bf16" and "int8" in operations per second, the rate of "fma" in place of the latter two where the
-    machine has no instruction for them; "read", "copy" and "add" at "L1", "L2", "L3" and "DRAM" in bytes moved per
-    second, stores past the caches included where they are faster; "call" in calls from Python of a C function that
-    does next to nothing, on one thread.
+    machine has no instruction for them, or a slow one; "read", "copy" and "add" at "L1", "L2", "L3" and "DRAM" in bytes
+    moved per second, stores past the caches included where they are faster; "call" in calls from Python of a C function
+    that does next to nothing, on one thread.
     """
 
     rates: Mapping[str, Mapping[int, float]]
@@ -92,9 +92,10 @@ def measure(machine: Machine, threads: Sequence[int]) -> Limits:
     """Measure every limit with each number of threads; takes a few seconds."""
     rates: dict[str, dict[int, float]] = {}
     for n in threads:
+        found = {name: product_rate(machine, name, n) for name in machine.products}
         for product in PRODUCTS:
-            name = product if product in machine.products else "fma"
-            rates.setdefault(product, {})[n] = product_rate(machine, name, n)
+            instead = found["fma"] if product in ("bf16", "int8") else 0.0
+            rates.setdefault(product, {})[n] = max(found.get(product, 0.0), instead)
         for level in (*OWN, *SHARED):
             for name, rate in stream_rates(machine, level, n).items():
                 rates.setdefault(f"{name} {level}", {})[n] = rate

@@ -146,15 +146,17 @@ def limited_threads(count: int) -> Iterator[None]:
 
             stack.enter_context(threadpool_limits(count))
         torch, numba = imported("torch"), imported("numba")
+        if not isinstance(numba, Missing):  # before torch: as it starts, it sets the threads of an OpenMP that both use
+            before = numba.get_num_threads()
+            numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+            stack.callback(numba.set_num_threads, before)
         if not isinstance(torch, Missing):
             before = torch.get_num_threads()
             torch.set_num_threads(count)
             stack.callback(torch.set_num_threads, before)
             stack.enter_context(torch.inference_mode())
-        if not isinstance(numba, Missing):
-            before = numba.get_num_threads()
-            numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
-            stack.callback(numba.set_num_threads, before)
+            if torch.get_num_threads() != count:
+                raise RuntimeError(f"torch runs on {torch.get_num_threads()} threads, not on {count}")
         stack.enter_context(_pypto_threads(count))
         yield
 

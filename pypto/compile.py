@@ -167,30 +167,37 @@ def without_collection() -> Iterator[None]:
 @without_collection()
 def to_ir(source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, options: KernelOptions,
           timings: dict[str, float]) -> Built:
-    """Tile IR of a kernel, verified."""
+    """Tile IR of a kernel."""
     with timed(timings, "frontend"):
-        built = build(source, specs, facts, METHODS, options.max_ops)
-    with timed(timings, "verify"):
-        verify(built.function, TABLE)
-    return built
+        return build(source, specs, facts, METHODS, options.max_ops)
 
 
 def prepared(function: Function, timings: dict[str, float]) -> Function:
+    """Tile IR that is ready for an interpreter or backend, verified."""
     with timed(timings, "prepare"):
-        return prepare(function)
+        made = prepare(function)
+    return verified(made, timings)
+
+
+def verified(function: Function, timings: dict[str, float]) -> Function:
+    with timed(timings, "verify"):
+        verify(function, TABLE)
+    return function
 
 
 @without_collection()
 def compile_program(built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float],
                     backend: Any) -> Program:
-    """A backend's code of a kernel, from the disk cache when it is there."""
+    """A backend's code of a kernel, from the disk cache when it is there: then this IR was verified before."""
     shared = session()
-    function = prepared(built.function, timings)
+    with timed(timings, "prepare"):
+        function = prepare(built.function)
     function.attrs["noalias"] = noalias
     function.attrs |= {name: True for name in ("profile", "checked") if getattr(options, name)}
     program = Program(built, function, written_arrays(function), timings, backend)
 
     def make() -> bytes:
+        verified(function, timings)
         with timed(timings, "optimize"):
             optimized = optimize(function)
         artifact: Artifact = backend.compile(optimized, timings)

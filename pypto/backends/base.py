@@ -6,8 +6,8 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Final, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, Final, Protocol
 
 from pypto.backends.sites import Check, Site
 from pypto.ir.core import Function
@@ -65,18 +65,21 @@ class Artifact:
 
     def to_bytes(self) -> bytes:
         """A JSON header and the code, to be read back by `from_bytes`."""
-        fields = asdict(replace(self, abi=(), code=b""))
-        fields |= {"abi": [{**asdict(s), "dtype": s.dtype.name} for s in self.abi], "code": ""}
-        header = json.dumps(fields, sort_keys=True).encode()
+        header = json.dumps({**plain(self), "code": ""}, sort_keys=True, default=plain).encode()
         return len(header).to_bytes(8, "little") + header + self.code
 
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
         end = 8 + int.from_bytes(data[:8], "little")
-        fields = json.loads(data[8:end])
-        abi = tuple(Slot(**{**slot, "dtype": DTYPE_BY_NAME[slot["dtype"]]}) for slot in fields["abi"])
-        sites, checks = tuple(map(Site.of, fields["sites"])), tuple(map(Check.of, fields["checks"]))
-        return Artifact(**{**fields, "abi": abi, "code": data[end:], "sites": sites, "checks": checks})
+        found = json.loads(data[8:end])
+        abi = tuple(Slot(**{**slot, "dtype": DTYPE_BY_NAME[slot["dtype"]]}) for slot in found["abi"])
+        sites, checks = tuple(map(Site.of, found["sites"])), tuple(map(Check.of, found["checks"]))
+        return Artifact(**{**found, "abi": abi, "code": data[end:], "sites": sites, "checks": checks})
+
+
+def plain(held: Any) -> Any:
+    """What stands for a part of an artifact in JSON."""
+    return held.name if isinstance(held, DType) else {f.name: getattr(held, f.name) for f in fields(held)}
 
 
 class Executable(Protocol):

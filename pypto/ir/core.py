@@ -106,5 +106,5 @@ def make_op(name: str, operands: tuple[Value, ...], attrs: dict[str, Attr], type
             regions: tuple[Region, ...] = (), loc: Loc = UNKNOWN) -> Op:
     """An op with fresh results of the given types."""
     op = Op(name, operands, attrs, (), regions, loc)
-    op.results = tuple(Value(t, op=op) for t in types)
+    op.results = tuple([Value(t, "", op) for t in types])
     return op

@@ -33,7 +33,7 @@ class Rewriter(Generic[B]):
         return self.mapping.get(old, old)
 
     def operands(self, op: Op) -> tuple[Value, ...]:
-        return tuple(self.value(v) for v in op.operands)
+        return tuple([self.mapping.get(v, v) for v in op.operands])
 
     def function(self, old: Function) -> Function:
         return Function(old.name, self.region(old.body), dict(old.attrs), old.loc)
@@ -63,8 +63,8 @@ class Rewriter(Generic[B]):
 
     def copy(self, op: Op) -> Op:
         """The same op on the new operands."""
-        regions = tuple(self.region(r) for r in op.regions)
-        types = tuple(self.types.get(r, r.type) for r in op.results)
+        regions = tuple([self.region(r) for r in op.regions])
+        types = tuple([self.types.get(r, r.type) for r in op.results])
         new = make_op(op.name, self.operands(op), op.attrs, types, regions, op.loc)
         self.builder.region.ops.append(new)
         return new

@@ -89,10 +89,10 @@ class Specialization:
     reason : str
         Why it was compiled.
     timings : dict
-        Seconds of each stage of the compilation: `frontend` (source to Tile IR), `verify`, the passes `prepare` and
-        `optimize`, `codegen` (Tile IR to LLVM IR), `llvm_parse`, `llvm_optimize`, `llvm_emit` (to machine code),
-        `cache` (the disk cache and its key) and `load`. What came from the disk cache has no stages from `optimize`
-        to `llvm_emit`.
+        Seconds of each stage of the compilation: `frontend` (source to Tile IR), the passes `prepare`, `verify`, the
+        passes `optimize`, `codegen` (Tile IR to LLVM IR), `llvm_parse`, `llvm_optimize`, `llvm_emit` (to machine code),
+        `cache` (the disk cache and its key) and `load`. What came from the disk cache has no stages from `verify` to
+        `llvm_emit`.
     """
 
     types: tuple[tuple[str, str], ...]

@@ -29,7 +29,7 @@ from pypto.backends.ascend.cxx import Names, argument, scalar
 from pypto.backends.ascend.emit import emit
 from pypto.backends.ascend.target import ascend_target
 from pypto.errors import CompilerBug
-from pypto.ir.types import bfloat16, float16, float32, int1, int8, int32, int64, uint8, uint16, uint32
+from pypto.ir.types import DType, bfloat16, float16, float32, int1, int8, int32, int64, uint8, uint16, uint32
 from tests.backends_ascend.kernels import X, Y, scaled, summed, ub, with_addresses
 from tests.sim.device import needs_compiler
 
@@ -119,7 +119,10 @@ TEXTS: dict[str, Scalar] = {
     "s < 32767": Expr("<", ("s", 32767)),
     "true": Expr("||", ("p", Expr("!=", ("u", -1)))),
     "(a & 1) == 0": Expr("==", (Expr("&", ("a", 1)), 0)),
-    "!(a < b)": Expr("not", (Expr("<", ("a", "b")),)),
+    "a >= b": Expr("not", (Expr("<", ("a", "b")),)),
+    "!(f < g)": Expr("not", (Expr("<", ("f", "g")),)),
+    "!p": Expr("not", ("p",)),
+    "~a": Expr("not", ("a",)),
     "a < b ? a : b": Expr("min", ("a", "b")),
     "Greater<int32_t>(a, b - 1)": Expr("max", ("a", Expr("-", ("b", 1)))),
     "p ? a : 3": Expr("?:", ("p", "a", 3)),
@@ -140,6 +143,27 @@ def test_expressions(text: str) -> None:
                         "u": uint32, "w": int64}.items():  # fmt: skip
         names.add(name, dtype)
     assert scalar(TEXTS[text], names).text == text
+
+
+@pytest.mark.parametrize(("reads", "head"), [
+    (0, "if (m > 3) {"), ("i", "for (int32_t i = 0; i < static_cast<int32_t>(m > 3); ++i) {"),
+])  # fmt: skip
+def test_a_loop_that_stands_for_a_condition_is_one(reads: Scalar, head: str) -> None:
+    a = ub("a", 64)
+    fill = Instr("Duplicate", (View(a, reads), 0.0, 32))
+    loop = Loop("i", 0, Expr("i32", (Expr(">", ("m", 3)),)), 1, (fill,), dtype=int32)
+    kernel = BlockKernel("k", "vector", (Param("m", int32, False),), (a,), (loop,), file="k.py")
+    assert f"    {head}\n" in emit(with_addresses(kernel), B2)
+
+
+@pytest.mark.parametrize(("dtype", "line"), [(int32, "++n;"), (float32, "n = n + 1.0f;"), (int8, "n = static_cast")])
+def test_counting(dtype: DType, line: str) -> None:
+    """As a person writes it; narrow numbers and those with fractions are added up."""
+    a = ub("a", 64)
+    fill = Instr("Duplicate", (View(a), Expr("float32", ("n",)), 32))
+    body = (Let("n", dtype, 0), Assign("n", Expr("+", ("n", 1))), fill)
+    kernel = BlockKernel("k", "vector", (), (a,), body, file="k.py")
+    assert f"    {line}" in emit(with_addresses(kernel), B2)
 
 
 def test_numbers_that_do_not_fit_are_a_bug_of_ours() -> None:

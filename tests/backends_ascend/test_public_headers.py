@@ -167,7 +167,7 @@ def test_the_table_of_records_is_what_the_headers_say(tmp_path: Path) -> None:
     for name, (kind, default) in found.items():
         assert kind == BITS[wanted[name].ctype], name
         record = RECORDS[name.rpartition(".")[0]]
-        assert not record.by_name or int(default) == wanted[name].default, name
+        assert not record.variable or int(default) == wanted[name].default, name
 
 
 @needs_compiler

@@ -92,6 +92,12 @@ def test_lists_are_merged_by_fours_and_none_is_left_alone() -> None:
     assert list(merged((128, 128, 128, 128, 32))) == [(0, (128,) * 3, 1), (384, (128, 32), 1)]
 
 
+def test_lists_of_unequal_lengths_are_not_merged_in_one_instruction_of_repeats() -> None:
+    block, text = made(numbers(np.float32, 4, 2000), rows=2)  # which the verifier has read
+    assert parse(listing(block)) == block
+    assert text.count("mergeInfo.repeatTimes") > 0
+
+
 def test_sorting_by_pairs_is_many_times_as_fast_as_a_network() -> None:
     """A network exchanges 1024 numbers 55 times, in 300 cycles at least for each; each merge takes 78 for 128."""
     x = np.zeros((48, 1024), np.float32)

@@ -28,6 +28,15 @@ define void @add(i64 %a, i64 %b, i64 %t, ptr %out) {{
   ret void
 }}
 """
+SQUARES = """
+define i64 @squares(i64 %n, ptr %x) {{
+  %v = load <16 x {lanes}>, ptr %x
+  %square = {opcode} <16 x {lanes}> %v, %v
+  store <16 x {lanes}> %square, ptr %x
+  %same = add i64 %n, 0
+  ret i64 %same
+}}
+"""
 CALLS_LIBM = """
 declare float @expf(float)
 define float @f(float %x) {
@@ -60,21 +69,10 @@ def test_code_outlives_its_engine() -> None:
     assert call(loaded, 1) == 3
 
 
-def test_the_first_compilation_gets_llvm_ready_beside_python(engine: Engine) -> None:
-    before = threading.active_count()
-    for _ in range(2):
-        with engine.warming():
-            started = engine.machine is not None
-        assert engine.machine is not None
-        assert threading.active_count() == before
-    assert started
-
-
-def test_what_fails_beside_the_first_compilation_leaves_no_thread(engine: Engine) -> None:
-    before = threading.active_count()
-    with pytest.raises(ZeroDivisionError), engine.warming():
-        raise ZeroDivisionError
-    assert threading.active_count() == before
+@pytest.mark.parametrize(("lanes", "combined"), [("float", False), ("i32", True)])
+def test_whole_registers_of_floats_need_no_combining(engine: Engine, lanes: str, combined: bool) -> None:
+    module = engine.module(SQUARES.format(lanes=lanes, opcode="fmul" if lanes == "float" else "mul"), {})
+    assert ("add i64 %n, 0" not in str(module)) is combined
 
 
 def test_equal_names_do_not_meet(engine: Engine) -> None:

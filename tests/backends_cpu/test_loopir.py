@@ -132,9 +132,9 @@ def test_what_lies_inside_of_an_array_is_not_gathered(monkeypatch: pytest.Monkey
     asked: list[Access] = []
     interior = AccessEmitter.interior
 
-    def ask(self: AccessEmitter, access: Access) -> Lanes | None:
-        asked.append(access)
-        return interior(self, access)
+    def ask(self: AccessEmitter, *accesses: Access) -> Lanes | None:
+        asked.extend(accesses)
+        return interior(self, *accesses)
 
     monkeypatch.setattr(AccessEmitter, "interior", ask)
     x = np.zeros(512, np.float32)

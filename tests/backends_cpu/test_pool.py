@@ -196,7 +196,22 @@ def test_native_threads_run_every_program_once(five: NativePool, programs: int, 
         assert {thread for *_, thread in seen} <= set(range(threads))
         sizes = [last - first for first, last, _ in sorted(seen)]
         assert max(sizes) <= max(1, programs // (8 * threads))
-        assert sizes[-2:-1] <= sizes[:1], "small chunks come last"
+        assert sizes[len(sizes) // 2] <= min(sizes[0], sizes[-1]) or len(sizes) < 3, "small chunks lie in the middle"
+
+
+@pytest.mark.parametrize("group", [1, 7])
+def test_two_threads_meet_in_the_middle(five: NativePool, group: int) -> None:
+    """Each has the same end of the grid in every launch, and finds in its own caches what it left there."""
+    seen: list[tuple[int, int]] = []
+    callback = KERNEL(lambda first, last, thread, args: seen.append((thread, first)))
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    for programs in (2, 9, 100, 1000):
+        for _ in range(20):
+            seen.clear()
+            five.run(address, 0, programs, 2, 1, group)
+            near, far = ([first for thread, first in seen if thread == n] for n in (0, 1))
+            assert max(near, default=-1) < min(far, default=programs)
+            assert near == sorted(near) and far == sorted(far, reverse=True)
 
 
 @pytest.mark.parametrize("programs", [1, 2, 7, 24, 32, 33, 64, 96, 1000])

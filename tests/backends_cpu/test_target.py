@@ -56,6 +56,24 @@ def test_levels_of_wide_machines() -> None:
     assert (arm.vector_bytes, arm.registers, arm.has_fma) == (16, 32, True)
 
 
+def test_products_of_bfloat16_pairs_where_they_are_faster() -> None:
+    present = {"avx512f", "avx512bw", "avx512bf16", "fma"}
+    assert describe("znver4", "", "host", "x86_64-linux", present).has_bf16_dot
+    assert not describe("emeraldrapids", "", "host", "x86_64-linux", present).has_bf16_dot
+    assert not describe("znver4", "", "host", "x86_64-linux", present - {"avx512bf16"}).has_bf16_dot
+
+
+def test_a_virtual_machine_has_its_share_of_the_last_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "_CACHES", str(tmp_path))
+    for n, size in enumerate(("48K", "32K", "2048K", "266240K")):
+        (tmp_path / f"index{n}").mkdir()
+        (tmp_path / f"index{n}" / "size").write_text(f"{size}\n", encoding="utf-8")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert targets.last_level_bytes() == 32 << 20
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    assert targets.last_level_bytes() == 260 << 20
+
+
 @pytest.mark.parametrize("level", ["x86-64-v9", "avx2", "x86-64-V3", "native; rm"])
 def test_unknown_levels_are_errors(level: str) -> None:
     """LLVM would end the process over a name that it does not know."""

@@ -171,7 +171,7 @@ def test_programs_that_follow_a_failure_do_not_run() -> None:
     out = np.zeros(100_000, np.float32)
     with pytest.raises(KernelAssertion):
         grows[len(out)](out, 100)
-    assert out[:100].sum() >= 1 and out.sum() < len(out) / 2
+    assert 1 <= out.sum() < len(out) / 2
 
 
 def test_launches_side_by_side_have_owners_of_their_own() -> None:

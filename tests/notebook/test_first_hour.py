@@ -69,7 +69,7 @@ def test_a_new_process_finds_everything_in_the_cache(notebook: Any) -> None:
     assert "tuning of rms_norm" in said(notebook, "import sys")
     text = said(notebook, "!{sys.executable} again.py")
     assert "what earlier processes found needs no search" in text
-    assert "stages: frontend verify prepare cache load" in text
+    assert "stages: frontend prepare cache load" in text
 
 
 @pytest.mark.skipif(not BROWSER, reason="no browser to look at the page with")

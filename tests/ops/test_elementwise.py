@@ -15,7 +15,7 @@ from pypto.ops.row import OpRow
 from tests.conformance.sources import define
 from tests.conftest import ALL_LEVELS
 from tests.ops.rows import ELEMENTWISE, SIZE, Call, at_levels, calls, takes
-from tests.ops.samples import Array, assert_same, between, operands, ulp_errors, wide
+from tests.ops.samples import Array, assert_same, between, enough, operands, ulp_errors, wide
 
 ZEROS_OPEN = ("maximum", "minimum")  # which of 0.0 and -0.0 is the greater one
 MANY = 20_001  # operands of functions of one real number
@@ -89,8 +89,9 @@ def test_cpu_without_newer_instructions(row: OpRow, dtype: DType, level: str) ->
 @at_levels(FUNCTIONS)
 def test_floats_lie_within_the_stated_ulp(row: OpRow, dtype: DType, level: str) -> None:
     tried = calls(row, dtype)
-    arrays = operands(len(row.name), dtype, len(tried[0].types), MANY, row.domain)
-    (found,) = made = outputs(tried, MANY)
+    many = enough(row.name, dtype, MANY)
+    arrays = operands(len(row.name), dtype, len(tried[0].types), many, row.domain)
+    (found,) = made = outputs(tried, many)
     define(kernel_text(tried, False), level)[1](*arrays, *made)
     with np.errstate(all="ignore"):
         reference = np.asarray(row.meaning(tried[0].op, *arrays), np.float64)

@@ -20,6 +20,7 @@ from pypto.ops.row import OpRow
 from pypto.ops.rules import tile
 from pypto.ops.table import TABLE
 from tests.conftest import ALL_LEVELS
+from tests.ops.samples import enough
 
 Array = np.ndarray[Any, Any]
 BLOCK = 4096
@@ -124,7 +125,7 @@ def ulp_errors(found: Array, right: Array, scale: float = 0.0) -> Array:
 @functools.cache
 def sample(name: str, dtype: DType) -> tuple[list[Array], Array]:
     """Operands and what is right for them."""
-    arrays = numbers(TABLE[name], dtype, 16_000)
+    arrays = numbers(TABLE[name], dtype, enough(name, dtype, 16_000))
     return arrays, reference(TABLE[name], arrays)
 
 

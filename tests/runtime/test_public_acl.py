@@ -96,7 +96,8 @@ def test_a_project_compiles(folder: Path, tmp_path: Path) -> None:
 
 
 def test_ctypes_has_the_same_parameters() -> None:
-    texts = {re.search(r"(\w+)\(", text)[1]: text.partition("(")[2] for text in PROTOTYPES}  # type: ignore[index]
+    calls = (text.partition("(") for text in PROTOTYPES)
+    texts = {before.split()[-1].lstrip("*"): parameters for before, _, parameters in calls}
     for name, parameters in CALLED.items():
         wanted = [] if texts[name].startswith("void)") else texts[name].removesuffix(");").split(",")
         assert len(wanted) == len(parameters), name

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pypto.backends.ascend.blockir import BlockKernel
-from pypto.backends.ascend.cxx import symbol
 from pypto.backends.ascend.pipeline import lowered
+from pypto.backends.ascend.reserved import symbol
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.toolchain import Toolchain, user_place, whole_line
 from pypto.backends.base import FIXED_SLOTS, Artifact, Slot, timed

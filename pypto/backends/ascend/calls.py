@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pypto.backends.ascend.blockir import Argument, Expr, Instr, Read, Record, Scalar, View, Word
 from pypto.backends.ascend.cxx import CTYPES, Names, argument, place, scalar, tensor, tensor_type
 from pypto.backends.ascend.facts import form_of, views
-from pypto.backends.ascend.instructions import RECORDS, RecordType
+from pypto.backends.ascend.instructions import INSTRUCTIONS, RECORDS, RecordType
 from pypto.errors import CompilerBug
 from pypto.ir.types import named
 
@@ -30,8 +30,9 @@ def call(instr: Instr, names: Names) -> list[str]:
             written.append(text)
         else:
             written.append(_argument(kind, value, instr, names))
-    if instr.name == "MrgSort":
-        written[1:5] = [f"MrgSortSrcList<{tensor_type(views(instr)[0].elem)}>({', '.join(written[1:5])})"]
+    if together := INSTRUCTIONS[instr.name].sources:
+        first, last = INSTRUCTIONS[instr.name].writes, len(views(instr))
+        written[first:last] = [f"{together}<{tensor_type(views(instr)[0].elem)}>({', '.join(written[first:last])})"]
     angle = f"<{', '.join(template)}>" if template else ""
     return [*before, f"{instr.name}{angle}({', '.join(written)});"]
 
@@ -101,7 +102,7 @@ def _ctype(kind: str, instr: Instr) -> str:
 def _record(kind: RecordType, value: Record, instr: Instr, names: Names) -> tuple[list[str], str]:
     """What stands before the call, and the argument."""
     element = tensor_type(views(instr)[0].elem)
-    if kind.by_name:
+    if kind.variable:
         return _by_name(kind, value, instr, names)
     fields = zip(kind.fields, value.fields, strict=True)
     texts = ", ".join(_field(f.ctype, x, instr, names) for f, x in fields)
@@ -118,8 +119,7 @@ def _field(ctype: str, value: Scalar | Word, instr: Instr, names: Names) -> str:
 
 def _by_name(kind: RecordType, value: Record, instr: Instr, names: Names) -> tuple[list[str], str]:
     """Only the fields that differ from what they are by themselves."""
-    stem = "load" if kind.name.startswith("Load") else kind.name.partition("Params")[0].lower()
-    name = names.fresh("mergeInfo" if kind.name == "MrgSort4Info" else f"{stem}Params")
+    name = names.fresh(kind.variable)
     written = kind.name.replace("<T>", f"<{tensor_type(views(instr)[0].elem)}>")
     lines = [f"{written} {name};"]
     for field, x in zip(kind.fields, value.fields, strict=True):

@@ -9,8 +9,8 @@ from typing import Final
 
 from pypto.backends.ascend.blockir import Buffer, Expr, Read, Scalar, View, fold
 from pypto.backends.ascend.doubles import parts
-from pypto.backends.ascend.instructions import INSTRUCTIONS
-from pypto.backends.ascend.reserved import LIBRARY, WORDS
+from pypto.backends.ascend.facts import COMPLEMENTS
+from pypto.backends.ascend.reserved import identifier
 from pypto.errors import CompilerBug
 from pypto.ir.types import FLOAT8, DType, bfloat16, float16, float32, int1, int32, int64, named, uint32, uint64
 
@@ -27,7 +27,6 @@ _LEVELS: Final = (("?:",), ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="
 LEVEL: Final = MappingProxyType({op: level for level, ops in enumerate(_LEVELS) for op in ops})
 CHOICE, LOGIC, COMPARED, SUM, PRODUCT, UNARY, ATOM = 0, 2, 7, 9, 10, 11, 12
 _BITWISE: Final = frozenset(("|", "^", "&", "<<", ">>"))
-_COMPARES: Final = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,6 @@ def tensor_type(dtype: DType) -> str:
     if dtype.name not in CTYPES:
         raise CompilerBug(f"Block IR holds {dtype}, which the chips have not")
     return "uint8_t" if dtype.is_bool else CTYPES[dtype.name]
-
-
-def identifier(name: str) -> str:
-    """A name that C++ and the API have no other meaning for."""
-    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    is_internal = clean.startswith("__") or (clean[:1] == "_" and clean[1:2].isupper())
-    clean = f"v{clean}" if not clean or clean[0].isdigit() or is_internal else clean
-    return f"{clean}_" if clean in WORDS or clean in INSTRUCTIONS or clean in parts() else clean
-
-
-def symbol(name: str) -> str:
-    """The name of a kernel in its text and binary: C's functions and the headers' names are taken."""
-    clean = identifier(name)
-    return f"{clean}_" if clean in LIBRARY else clean
 
 
 @dataclass
@@ -167,12 +152,19 @@ def _expression(value: Expr, names: Names) -> Code:
         a, b = _alike(a, b)
         return Code(f"{condition.inside(LOGIC)} ? {a.inside(LOGIC)} : {b.inside(CHOICE)}", a.dtype, CHOICE)
     if value.op == "not":
-        code = scalar(value.args[0], names)
-        return Code(f"{'!' if code.dtype.is_bool else '~'}{code.inside(UNARY)}", code.dtype, UNARY)
+        return _negated(value.args[0], names)
     dtype = named(value.op)
     if dtype is not None:
         return _converted(value.args[0], dtype, names)
     return _binary(value.op, value.args, names) if value.op in LEVEL else _called(value.op, value.args, names)
+
+
+def _negated(value: Scalar, names: Names) -> Code:
+    compared = value if isinstance(value, Expr) and value.op in COMPLEMENTS else None
+    if compared and not any(scalar(x, names).dtype.is_float for x in compared.args):
+        return _binary(COMPLEMENTS[compared.op], compared.args, names)
+    code = scalar(value, names)
+    return Code(f"{'!' if code.dtype.is_bool else '~'}{code.inside(UNARY)}", code.dtype, UNARY)
 
 
 def _called(name: str, args: tuple[Scalar, ...], names: Names) -> Code:
@@ -257,7 +249,7 @@ def _binary(op: str, args: tuple[Scalar, ...], names: Names) -> Code:
     if op in ("&&", "||") and {a.text, b.text} & {"true", "false"}:
         return _without_words(op, a, b)
     text = f"{_around(op, a, args[0], False)} {'/' if op == '//' else op} {_around(op, b, args[1], True)}"
-    if LEVEL[op] <= LOGIC or op in _COMPARES:
+    if LEVEL[op] <= LOGIC or op in COMPLEMENTS:
         return Code(text, int1, LEVEL[op])
     wide = a.dtype.is_bool or a.dtype.bits >= 32
     return Code(text, a.dtype, LEVEL[op]) if wide else convert(Code(text, int32, LEVEL[op]), a.dtype)
@@ -272,7 +264,7 @@ def _shifted(op: str, a: int, b: int) -> Code:
 def _settled(op: str, args: tuple[Scalar, ...], names: Names) -> bool | None:
     """What comes out of a comparison with a constant where an integer's type says it; compilers warn of these."""
     value, b = args
-    if op not in _COMPARES or type(b) is not int or isinstance(value, int | float):
+    if op not in COMPLEMENTS or type(b) is not int or isinstance(value, int | float):
         return None
     dtype = _narrowest(value, names)
     if not dtype.is_int or dtype.is_bool:
@@ -338,7 +330,7 @@ def _misread(op: str, inner: str) -> bool:
     """Whether people take an operator inside of another for the outer one; compilers warn of most of these."""
     if op in _BITWISE:
         return inner != op
-    if op in _COMPARES:
+    if op in COMPLEMENTS:
         return LEVEL[inner] < SUM
     return (op == "||" and inner == "&&") or (op == "*" and inner == "%")
 

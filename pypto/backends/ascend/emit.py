@@ -24,18 +24,21 @@ from pypto.backends.ascend.blockir import (
     fold,
 )
 from pypto.backends.ascend.calls import call
-from pypto.backends.ascend.cxx import COMPARED, CTYPES, Names, argument, scalar, symbol, tensor_type
+from pypto.backends.ascend.cxx import COMPARED, CTYPES, Names, argument, scalar, tensor_type
 from pypto.backends.ascend.doubles import texts_of
 from pypto.backends.ascend.facts import (
     all_views,
     assigned,
     buffers_in,
+    condition_of,
     items_of,
     live_names,
     memory_reads,
     names_in,
     pipe_of,
+    scalars,
 )
+from pypto.backends.ascend.reserved import symbol
 from pypto.backends.ascend.rewrite import without_dead
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.text import wrapped
@@ -263,8 +266,7 @@ def _item(writer: Writer, item: Item) -> None:
         case Let():
             _let(writer, item)
         case Assign():
-            dtype = writer.names.dtypes[item.name]
-            writer.put(f"{writer.names.text[item.name]} = {_as(item.value, dtype, writer)};", item.line)
+            _assign(writer, item)
         case Loop():
             _loop(writer, item, [])
         case While():
@@ -275,6 +277,13 @@ def _item(writer: Writer, item: Item) -> None:
 
 def _as(value: Scalar, dtype: DType, writer: Writer) -> str:
     return argument(value, CTYPES[dtype.name], writer.names)
+
+
+def _assign(writer: Writer, item: Assign) -> None:
+    name, dtype = writer.names.text[item.name], writer.names.dtypes[item.name]
+    value = _as(item.value, dtype, writer)
+    counts = dtype.is_int and value == f"{name} + 1"
+    writer.put(f"++{name};" if counts else f"{name} = {value};", item.line)
 
 
 def _let(writer: Writer, item: Let) -> None:
@@ -303,6 +312,8 @@ def _loop(writer: Writer, item: Loop, leading: list[Item]) -> None:
 
 
 def _loop_head(writer: Writer, item: Loop) -> str:
+    if (condition := condition_of(item)) is not None and item.name not in _names_read(item.body):
+        return f"if ({writer.text(condition)}) {{"
     ctype, step = CTYPES[item.dtype.name], item.step
     start = _as(item.start, item.dtype, writer)
     stop = _bound(writer, item, item.stop)
@@ -315,6 +326,10 @@ def _loop_head(writer: Writer, item: Loop) -> str:
         test = f"{name} {'<' if step > 0 else '>'} {stop}"
         advance = {1: f"++{name}", -1: f"--{name}"}.get(step, f"{name} {'+' if step > 0 else '-'}= {abs(step)}")
     return f"for ({ctype} {name} = {start}; {test}; {advance}) {{"
+
+
+def _names_read(items: tuple[Item, ...]) -> frozenset[str]:
+    return frozenset(x for item in items_of(items) for value in scalars(item) for x in names_in(value))
 
 
 def _bound(writer: Writer, item: Loop, value: Scalar) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 
 from pypto.backends.ascend.blockir import (
     Argument,
@@ -23,6 +24,8 @@ from pypto.backends.ascend.blockir import (
 from pypto.backends.ascend.instructions import INSTRUCTIONS, RECORDS, Instruction
 from pypto.errors import CompilerBug
 
+# Comparisons, and for each the one that holds where it does not; of floating-point numbers, both may fail.
+COMPLEMENTS = MappingProxyType({"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"})
 SYNC = frozenset(("SetFlag", "WaitFlag", "PipeBarrier", "CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"))
 
 
@@ -134,6 +137,14 @@ def items_of(items: tuple[Item, ...]) -> Iterator[Item]:
         yield item
         for inside in parts(item):
             yield from items_of(inside)
+
+
+def condition_of(loop: Loop) -> Expr | None:
+    """The condition that a loop is there for, if any: it runs once or not at all."""
+    stop = loop.stop
+    if (loop.start, loop.step) != (0, 1) or not isinstance(stop, Expr) or stop.op != "i32":
+        return None
+    return x if isinstance(x := stop.args[0], Expr) and x.op in COMPLEMENTS else None
 
 
 def assigned(items: tuple[Item, ...]) -> frozenset[str]:

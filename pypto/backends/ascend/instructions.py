@@ -35,14 +35,15 @@ class Field:
 class RecordType:
     """A structure of parameters.
 
-    `by_name` are those that are set field by field, since the API's headers list the fields in another order than its
-    documentation does; `spelled` are those whose type is written at a call, where overloads would be ambiguous.
-    `limits` are the greatest values of the fields, in their order, where their types hold more than chips take.
+    `variable` is set for those that are set field by field, since the API's headers list the fields in another order
+    than its documentation does: what a person would call one. `spelled` are those whose type is written at a call,
+    where overloads would be ambiguous. `limits` are the greatest values of the fields, in their order, where their
+    types hold more than chips take.
     """
 
     name: str
     fields: tuple[Field, ...]
-    by_name: bool = False
+    variable: str = ""
     spelled: bool = False
     limits: tuple[int, ...] = ()
 
@@ -64,7 +65,8 @@ class Instruction:
     `aligned` are the bytes that views begin at multiples of, where that is not a block of 32 for all of them.
     `pipe` is empty where the operands' places decide it. The first `writes` views are written, the others read; with
     `accumulates`, what is written is read as well. `dtypes` are those that every chip has. `places` say for each form
-    where its views may lie, and how, way after way; where nothing is said, all of them are plain.
+    where its views may lie, and how, way after way; where nothing is said, all of them are plain. `sources` is the
+    structure that holds the views which are read, where the API takes them so.
     """
 
     name: str
@@ -76,10 +78,11 @@ class Instruction:
     cost: Cost = Cost(24, 1)
     places: tuple[str, ...] = ()
     aligned: tuple[int, ...] = ()
+    sources: str = ""
 
 
 def record(
-    name: str, fields: str, by_name: bool = False, spelled: bool = False, limits: tuple[int, ...] = ()
+    name: str, fields: str, variable: str = "", spelled: bool = False, limits: tuple[int, ...] = ()
 ) -> RecordType:
     """From ``name:type`` or ``name:type=default`` for each field."""
     made = []
@@ -87,7 +90,7 @@ def record(
         field, _, rest = text.partition(":")
         ctype, _, default = rest.partition("=")
         made.append(Field(field, ctype, int(default or 0)))
-    return RecordType(name, tuple(made), by_name, spelled, limits)
+    return RecordType(name, tuple(made), variable, spelled, limits)
 
 
 _BLOCKS, _BYTES, _MOST = 4095, (1 << 21) - 1, 65535
@@ -111,23 +114,23 @@ _RECORDS: Final = (
         " srcDValue:uint16_t dstNzC0Stride:uint16_t dstNzNStride:uint16_t dstNzMatrixStride:uint16_t", spelled=True,
         limits=(_BLOCKS, 1 << 14, _MOST, _MOST, _MOST, 1 << 14, 1 << 14, 1 << 14)),
     record("LoadData2DParams", "startIndex:uint16_t repeatTimes:uint8_t srcStride:uint16_t dstGap:uint16_t"
-        " ifTranspose:bool", by_name=True),
+        " ifTranspose:bool", variable="loadParams"),
     record("LoadData2DParamsV2", "mStartPosition:uint32_t kStartPosition:uint32_t mStep:uint16_t kStep:uint16_t"
-        " srcStride:int32_t dstStride:uint16_t ifTranspose:bool sid:uint8_t", by_name=True),
+        " srcStride:int32_t dstStride:uint16_t ifTranspose:bool sid:uint8_t", variable="loadParams"),
     record("LoadData3DParamsV2<T>", "l1H:uint16_t l1W:uint16_t channelSize:uint16_t kExtension:uint16_t"
-        " mExtension:uint16_t mStartPt:uint16_t enTranspose:bool", by_name=True),
+        " mExtension:uint16_t mStartPt:uint16_t enTranspose:bool", variable="loadParams"),
     record("LoadData2dTransposeParams", "startIndex:uint16_t repeatTimes:uint8_t srcStride:uint16_t dstGap:uint16_t"
-        " dstFracGap:uint16_t", by_name=True),
+        " dstFracGap:uint16_t", variable="loadParams"),
     record("InitConstValueParams<T>", "repeatTimes:uint16_t blockNum:uint16_t dstGap:uint16_t initValue:T",
         spelled=True, limits=((1 << 15) - 1,) * 3),
     record("MmadParams", "m:uint16_t n:uint16_t k:uint16_t unitFlag:uint8_t cmatrixInitVal:bool=1 cmatrixSource:bool"
-        " kDirectionAlign:bool", by_name=True, limits=(4095, 4095, 4095)),
+        " kDirectionAlign:bool", variable="mmadParams", limits=(4095, 4095, 4095)),
     record("FixpipeParamsV220", "nSize:uint16_t mSize:uint16_t srcStride:uint16_t dstStride:uint32_t"
         " quantPre:QuantMode_t reluEn:bool ndNum:uint16_t=1 srcNdStride:uint16_t dstNdStride:uint16_t"
-        " unitFlag:uint8_t", by_name=True, limits=(4095, 8192)),
+        " unitFlag:uint8_t", variable="fixpipeParams", limits=(4095, 8192)),
     record("MrgSort4Info", "elementLengths[0]:uint16_t elementLengths[1]:uint16_t elementLengths[2]:uint16_t"
-        " elementLengths[3]:uint16_t ifExhaustedSuspension:bool validBit:uint16_t repeatTimes:uint8_t=1", by_name=True,
-        limits=(4095,) * 4),
+        " elementLengths[3]:uint16_t ifExhaustedSuspension:bool validBit:uint16_t repeatTimes:uint8_t=1",
+        variable="mergeInfo", limits=(4095,) * 4),
 )  # fmt: skip
 RECORDS: Final = MappingProxyType({row.name: row for row in _RECORDS})
 
@@ -187,7 +190,7 @@ _ROWS: Final = (
     Instruction("Sort32", ("v v v int32_t",), "V", dtypes=f"{_FLOATS} uint32", cost=Cost(20, 16),
         aligned=(256, 128, 128)),
     Instruction("MrgSort", ("v v v v v MrgSort4Info",), "V", dtypes=_FLOATS, cost=Cost(20, 78),
-        aligned=(32, 8, 8, 8, 8)),
+        aligned=(32, 8, 8, 8, 8), sources="MrgSortSrcList"),
     Instruction("DataCopyPad", ("v v DataCopyExtParams DataCopyPadExtParams<T>", "v v DataCopyExtParams"), ""),
     Instruction("DataCopy", ("v v uint32_t", "v v DataCopyParams", "v v Nd2NzParams"), "",
         places=("", "", "L1.NZ GM.ND | L1.ZZ GM.ND")),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pypto.backends.ascend.instructions import RECORDS
+from pypto.backends.ascend.doubles import parts
+from pypto.backends.ascend.instructions import INSTRUCTIONS, RECORDS
 
 _WORDS: Final = """
  alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class co_await
@@ -49,3 +50,17 @@ WORDS: Final = frozenset(_WORDS.split()) | {name.partition("<")[0] for name in R
 # Functions of C's own library are declared by a compiler or its headers: a kernel cannot have their names, but a
 # variable can. Of those of numbers there are three, for three types.
 LIBRARY: Final = frozenset(_LIBRARY.split()) | {f"{name}{end}" for name in _MATH.split() for end in ("", "f", "l")}
+
+
+def identifier(name: str) -> str:
+    """A name that C++ and the API have no other meaning for."""
+    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    is_internal = clean.startswith("__") or (clean[:1] == "_" and clean[1:2].isupper())
+    clean = f"v{clean}" if not clean or clean[0].isdigit() or is_internal else clean
+    return f"{clean}_" if clean in WORDS or clean in INSTRUCTIONS or clean in parts() else clean
+
+
+def symbol(name: str) -> str:
+    """The name of a kernel in its text and binary: C's functions and the headers' names are taken."""
+    clean = identifier(name)
+    return f"{clean}_" if clean in LIBRARY else clean

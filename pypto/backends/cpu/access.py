@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.memory import Chunk, MemoryEmitter, both, memory_dtype
+from pypto.backends.cpu.memory import Chunk, MemoryEmitter, all_of, both, memory_dtype
 from pypto.backends.cpu.pull import IndexMap
 from pypto.backends.cpu.strides import STEPS, load_steps, store_steps
 from pypto.ir.types import DType, int1, int8, int64
@@ -64,17 +65,17 @@ class AccessEmitter(MemoryEmitter):
         before = self.e.xor(self.below(skipped, at.width), self.e.const(True, int1))
         return self.e.and_(self.below(limit, at.width), before)
 
-    def interior(self, access: Access) -> Lanes | None:
+    def interior(self, *accesses: Access) -> Lanes | None:
         """Condition under which every element exists; None when that is known."""
-        result: Lanes | None = None
+        return all_of(self.e, dict.fromkeys(fits for access in accesses for fits in self.bounds(access)))
+
+    def bounds(self, access: Access) -> Iterator[Lanes]:
+        """The parts of that condition."""
         for d, size in enumerate(access.shape):
-            if self.known(access, d):
-                continue
-            offset, extent = self.scalar(access.offsets[d]), self.scalar(access.extents[d])
-            fits = self.e.and_(self.e.cmp("ge", offset, self.e.const(0, int64)),
-                               self.e.cmp("le", offset, self.e.sub(extent, self.e.const(size, int64))))
-            result = both(self.e, result, fits)
-        return result
+            if not self.known(access, d):
+                offset, extent = self.scalar(access.offsets[d]), self.scalar(access.extents[d])
+                yield self.e.cmp("ge", offset, self.e.const(0, int64))
+                yield self.e.cmp("le", offset, self.e.sub(extent, self.e.const(size, int64)))
 
     def place_of(self, access: Access, base: Lanes, index: IndexMap, at: Chunk) -> tuple[Lanes, Lanes]:
         """Offset of the chunk's first element from the base, and the stride along the lanes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from pypto.backends.base import Artifact, timed
@@ -50,8 +49,7 @@ class CpuBackend:
         from pypto.backends.cpu.cost import estimate, is_bounded
         from pypto.backends.cpu.lower import lower
 
-        beside = self.engine.warming() if self.threads > 1 else nullcontext()
-        with beside, timed(timings, "codegen"):
+        with timed(timings, "codegen"):
             lowered, cost = lower(function, self.target), estimate(function, self.target)
         code = self.engine.compile(lowered.text, timings)
         bounded = is_bounded(function)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from pypto.backends.cpu.extremes import has_extreme, trusting
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Nest, Scalar, Schedule, Stmt
-from pypto.backends.cpu.memory import all_of
 from pypto.backends.cpu.parts import lanes_of
 from pypto.backends.cpu.prefetch import ROOM
 from pypto.backends.cpu.pull import can_pull, is_tile
@@ -94,7 +93,7 @@ class Early:
             own = op.name == "program_id"
             f.env[op.results[0]] = e.convert(ids[op.attrs["axis"]], int32) if own else f.scalar_result(op)
         loads = [op for s in self.both.stmts for op in f.nests.ops(s) if op.name == "tile_load"]
-        inside = all_of(e, (f.nests.memory.interior(Access.of(op)) for op in loads))
+        inside = f.nests.memory.interior(*map(Access.of, loads))
         more = e.cmp("lt", after, Lanes("%last", int64, 1, 0))
         return more if inside is None else e.and_(more, inside)
 
@@ -102,7 +101,7 @@ class Early:
         """The results of both, and whether those for the next program are sound: see `extremes`."""
         e, nests, stmts = self.f.e, self.f.nests, self.both.stmts
         nests.ahead = {op for s in stmts[len(self.host.stmts) :] for op in nests.ops(s) if op.name == "tile_load"}
-        nests.stores, nests.streaming, nests.joining = [], None, trusting
+        nests.stores, nests.streaming, nests.joining = [], False, trusting
         nests.memory.written = {s.buffer.memory for s in stmts if s.buffer is not None}
         made = nests.version(self.both, False)
         nests.joining = joining

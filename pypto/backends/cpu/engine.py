@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +15,9 @@ from pypto.errors import CompilerBug
 _PASSES: Final = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "dead_code_elimination",
     "simplify_cfg")  # fmt: skip
 
-_EMPTY: Final = "define void @empty() {\n  ret void\n}\n"
+# What combining instructions is for: masks, integers in lanes, and functions that become part of another one. Kernels
+# of nothing but whole registers of floats are as they should be; it even takes their maxima apart.
+_COMBINED: Final = ("llvm.masked", "define internal", "x i8> %", "x i16> %", "x i32> %", "x i64> %")
 
 
 @dataclass(slots=True)
@@ -56,24 +56,6 @@ class Engine:
             self.jit = llvm.create_lljit_compiler(self.machine)
         return llvm
 
-    @contextmanager
-    def warming(self) -> Iterator[None]:
-        """Beside what runs inside, LLVM compiles its first module: that takes it milliseconds, whatever is in it.
-
-        That is one call, since a thread that comes back to Python waits there until the other one makes room for it.
-        """
-        if self.machine is not None:
-            yield
-            return
-        with self.lock:
-            library = self.ready().JITLibraryBuilder().add_ir(_EMPTY).export_symbol("empty")
-        thread = threading.Thread(target=library.link, args=(self.jit, "warming"))
-        thread.start()
-        try:
-            yield
-        finally:
-            thread.join()
-
     def new_machine(self, llvm: Any) -> Any:
         """For code near its constants: reached by one instruction, they stay in registers through loops."""
         native = llvm.Target.from_triple(self.target.triple)
@@ -93,8 +75,10 @@ class Engine:
             raise CompilerBug(f"the CPU backend wrote LLVM IR that LLVM refuses: {error}") from None
         builder = llvm.create_pass_builder(self.machine, llvm.create_pipeline_tuning_options(1))
         passes = llvm.create_new_module_pass_manager()
+        is_plain = " x float> %" in text and not any(part in text for part in _COMBINED)
         for name in _PASSES:
-            getattr(passes, f"add_{name}_pass")()
+            if not (is_plain and name == "instruction_combine"):
+                getattr(passes, f"add_{name}_pass")()
         with timed(timings, "llvm_optimize"):
             passes.run(module, builder)
         return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from dataclasses import dataclass, replace
@@ -60,6 +61,7 @@ def vector(text: str, width: int) -> str:
     return text if width == 1 else f"<{width} x {text}>"
 
 
+@functools.cache
 def llvm_type(dtype: DType, width: int) -> str:
     return vector(element_type(dtype), width)
 

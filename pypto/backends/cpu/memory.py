@@ -12,6 +12,7 @@ from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, memory_type, vecto
 from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.pull import IndexMap
 from pypto.backends.cpu.storage import item_bytes
+from pypto.backends.cpu.stores import pieces
 from pypto.ir.core import Value
 from pypto.ir.types import DType, PtrType, float32, int1, int64, uint8, uint16
 
@@ -58,6 +59,7 @@ class MemoryEmitter:
         self.w = e.w
         self.scalar = scalar  # a scalar of Tile IR that is already computed
         self.written: set[Buffer] = set()  # scratch that the running nest writes
+        self.sums: dict[str, tuple[Lanes, Lanes]] = {}  # offsets, by what is known further out and what is not
 
     # --- addresses ----------------------------------------------------------------------------------------------
 
@@ -67,6 +69,9 @@ class MemoryEmitter:
         text = self.w.raw(f"inttoptr i64 {base.text} to ptr", level)
         if offset.text == "0":
             return text, level
+        if offset.text in self.sums:
+            outer, offset = self.sums[offset.text]
+            text, level = self.pointer(base, outer, elem)
         level = max(level, offset.level)
         return self.w.raw(f"getelementptr {memory_type(elem)}, ptr {text}, i64 {offset.text}", level), level
 
@@ -83,7 +88,10 @@ class MemoryEmitter:
         return b if a.text == "1" else self.e.mul(a, b)
 
     def sum(self, a: Lanes, b: Lanes) -> Lanes:
-        return b if a.text == "0" else a if b.text == "0" else self.e.add(a, b)
+        total = b if a.text == "0" else a if b.text == "0" else self.e.add(a, b)
+        if a.text != "0" and a.level < b.level:
+            self.sums[total.text] = (a, b)
+        return total
 
     # --- plain memory -------------------------------------------------------------------------------------------
 
@@ -110,7 +118,8 @@ class MemoryEmitter:
                  streaming: bool = False) -> None:
         if mask is None and not tail:
             align = min(STREAM_ALIGN, value.width * value.dtype.itemsize) if streaming else align
-            self.w.line(f"store {value.typed}, ptr {pointer}, align {align}{', !nontemporal !0' * streaming}")
+            for part, place in pieces(self.e, value, pointer, align):
+                self.w.line(f"store {part.typed}, ptr {place}, align {align}{', !nontemporal !0' * streaming}")
             return
         parts = self.registers(pointer, value.dtype, value.width, tail, self.w.depth, mask, value)
         for place, on, part in parts:

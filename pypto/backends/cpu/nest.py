@@ -13,7 +13,7 @@ from pypto.backends.cpu.extremes import can_trust, trusted
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.live import Live, same
 from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
-from pypto.backends.cpu.memory import Chunk, all_of, scratch_dtype
+from pypto.backends.cpu.memory import Chunk, scratch_dtype
 from pypto.backends.cpu.parts import Part, block_parts, lane_parts, lanes_of
 from pypto.backends.cpu.pull import IndexMap, is_tile
 from pypto.backends.cpu.reductions import Accumulator, Partial, finished, joining
@@ -40,7 +40,7 @@ class NestEmitter(ValueEmitter):
         self.end: Lanes | None = None  # of the running body's lanes, where that is known
         self.settled: Lanes | None = None  # whether the chunk that runs has changed nothing, where that matters
         self.programs = e.const(0, int64)  # of the whole grid
-        self.streaming: Lanes | None = None  # condition under which the nest's stores go past the caches
+        self.streaming = False  # the nest's stores may go past the caches
         self.streams = False  # some store of the kernel may
         self.read, self.loaded = reads(function)
         self.asking: dict[Op, Nest] = {}  # where a load asks for what the next program will load
@@ -64,8 +64,8 @@ class NestEmitter(ValueEmitter):
         self.memory.written = {s.buffer.memory for s in stmts if s.buffer is not None}
         self.stores = [s.does for s in stmts if s.kind == "store"]
         with self.w.based():
-            inside = all_of(self.e, map(self.memory.interior, accesses))
-            self.streaming = past_caches(self) if once and not is_minor else None
+            inside = self.memory.interior(*accesses)
+        self.streaming = once and not is_minor
         known = [(n, self.memory.known(a, d)) for a in accesses for d, n in enumerate(a.shape)]
         self.rough = any(n > 1 and not whole for n, whole in known) and not is_minor
         if inside is None or is_minor or any(whole is False for _, whole in known):
@@ -82,11 +82,13 @@ class NestEmitter(ValueEmitter):
 
     def versions(self, body: list[Stmt], at: Chunk, emit: Callable[[list[Stmt], Chunk], list[Lanes]]) -> list[Lanes]:
         """The body, or what its loops run; where it may store past the caches, both ways."""
-        if self.streaming is None or at.masked or not any(s.kind == "store" for s in body):
+        may = self.streaming and not at.masked and any(s.kind == "store" for s in body)
+        streaming = past_caches(self) if may else None
+        if streaming is None:
             return emit(body, at)
         self.streams = True
         sides = [lambda: emit(body, replace(at, streaming=True)), lambda: emit(body, at)]
-        return self.w.branch(self.streaming.text, sides)
+        return self.w.branch(streaming.text, sides)
 
     def ops(self, stmt: Stmt) -> list[Op]:
         """The ops that the statement computes where its loads exist as a whole, and read no `other`."""

@@ -1,12 +1,15 @@
 ; The thread pool. Each launch is a generation: workers wait for the next one, by spinning first and then on a futex,
-; and draw tickets for chunks of programs from a common counter. The chunks of the last quarter are small, so that all
-; threads end together even where the last programs are the longest. pool.py fills in what is in angle brackets.
+; and draw tickets for chunks of programs from a common counter. Every other thread begins at the end of the grid, so
+; that with two of them each finds in its own caches what it had there in the launch before, and long programs are no
+; thread's last ones if they stand at one end. The chunks of the middle quarter are small, so that all threads end
+; together. pool.py fills in what is in angle brackets.
 ;
 ; %pool, one cache line each: 0 generation (futex word) with the job: kernel, arguments, programs, chunk, threads, small
-; chunk; 9 sleepers; 11 next ticket and 12 workers inside (the sign bit: closed); 14 whether a launch uses the pool,
-; whether its workers are started, and memory for those with their number. What is read together lies together, since
-; each line that goes from one core to another costs the launch some fifty nanoseconds.
-%pool = type { i32, i32, ptr, ptr, i64, i64, i64, i64, [8 x i8], i32, [60 x i8], i64, i32, [52 x i8],
+; chunk, programs with those that the last group lacks; 9 sleepers; 11 tickets drawn, at the end of the grid in the
+; upper half, and 12 workers inside (the sign bit: closed); 14 whether a launch uses the pool, whether its workers are
+; started, and memory for those with their number. What is read together lies together, since each line that goes from
+; one core to another costs the launch some fifty nanoseconds.
+%pool = type { i32, i32, ptr, ptr, i64, i64, i64, i64, i64, i32, [60 x i8], i64, i32, [52 x i8],
   i32, i32, ptr, i64 }
 %worker = type { ptr, i64 }
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -23,7 +26,9 @@ entry:
   %ap = getelementptr %pool, ptr %p, i32 0, i32 3
   %a = load ptr, ptr %ap
   %tp = getelementptr %pool, ptr %p, i32 0, i32 4
-  %total = load i64, ptr %tp
+  %there = load i64, ptr %tp
+  %ep = getelementptr %pool, ptr %p, i32 0, i32 8
+  %total = load i64, ptr %ep
   %cp = getelementptr %pool, ptr %p, i32 0, i32 5
   %chunk = load i64, ptr %cp
   %sp = getelementptr %pool, ptr %p, i32 0, i32 7
@@ -31,23 +36,48 @@ entry:
   %np = getelementptr %pool, ptr %p, i32 0, i32 11
   %quarter = lshr i64 %total, 2
   %most = sub i64 %total, %quarter
-  %many = udiv i64 %most, %chunk
+  %both = udiv i64 %most, %chunk
+  %many = lshr i64 %both, 1  ; large chunks at each end
   %large = mul i64 %many, %chunk
+  %begin = sub i64 %total, %large
+  %middle = sub i64 %begin, %large
+  %less = sub i64 %small, 1
+  %up = add i64 %middle, %less
+  %few = udiv i64 %up, %small
+  %ends = shl i64 %many, 1
+  %chunks = add i64 %ends, %few
+  %odd = and i64 %thread, 1
+  %far = icmp ne i64 %odd, 0
+  %draw = select i1 %far, i64 4294967296, i64 1
   br label %take
 take:
-  %ticket = atomicrmw add ptr %np, i64 1 monotonic
-  %late = icmp sge i64 %ticket, %many
-  %beyond = sub i64 %ticket, %many
-  %more = mul i64 %beyond, %small
-  %after = add i64 %large, %more
-  %before = mul i64 %ticket, %chunk
-  %first = select i1 %late, i64 %after, i64 %before
-  %size = select i1 %late, i64 %small, i64 %chunk
-  %some = icmp slt i64 %first, %total
+  %old = atomicrmw add ptr %np, i64 %draw monotonic
+  %near.drawn = and i64 %old, 4294967295
+  %far.drawn = lshr i64 %old, 32
+  %drawn = add i64 %near.drawn, %far.drawn
+  %some = icmp ult i64 %drawn, %chunks
   br i1 %some, label %run, label %done
 run:
+  %left = sub i64 %chunks, %far.drawn
+  %final = sub i64 %left, 1
+  %i = select i1 %far, i64 %final, i64 %near.drawn
+  %rest = sub i64 %chunks, %i
+  %front = icmp ult i64 %i, %many
+  %back = icmp ule i64 %rest, %many
+  %outer = or i1 %front, %back
+  %size = select i1 %outer, i64 %chunk, i64 %small
+  %before = mul i64 %i, %chunk
+  %behind = mul i64 %rest, %chunk
+  %at.back = sub i64 %total, %behind
+  %within = sub i64 %i, %many
+  %smalls = mul i64 %within, %small
+  %at.middle = add i64 %large, %smalls
+  %inner = select i1 %back, i64 %at.back, i64 %at.middle
+  %first = select i1 %front, i64 %before, i64 %inner
+  %limit = select i1 %back, i64 %total, i64 %begin
   %end = add i64 %first, %size
-  %last = call i64 @llvm.umin.i64(i64 %end, i64 %total)
+  %whole = call i64 @llvm.umin.i64(i64 %end, i64 %limit)
+  %last = call i64 @llvm.umin.i64(i64 %whole, i64 %there)
   call void %f(i64 %first, i64 %last, i64 %thread, ptr %a)
   br label %take
 done:
@@ -183,6 +213,9 @@ groupwise:
   %times = udiv i64 %each, <parts>
   %most = call i64 @llvm.umax.i64(i64 %times, i64 1)
   %wide = mul i64 %most, %g
+  %bulk = lshr i64 %groups, 30  ; so that no half of the counter overflows
+  %some = add i64 %bulk, 1
+  %narrow = mul i64 %some, %g
   br label %share
 parted:  ; few groups that leave a rest would keep some threads waiting: parts of one size, with a cut in some group
   %rounds = call i64 @llvm.umax.i64(i64 %each, i64 1)
@@ -193,9 +226,16 @@ parted:  ; few groups that leave a rest would keep some threads waiting: parts o
   br label %share
 share:
   %large = phi i64 [ %chunk, %open ], [ %wide, %groupwise ], [ %piece, %parted ]
-  %last = phi i64 [ %small, %open ], [ %g, %groupwise ], [ %piece, %parted ]
+  %last = phi i64 [ %small, %open ], [ %narrow, %groupwise ], [ %piece, %parted ]
+  %unit = phi i64 [ 1, %open ], [ %g, %groupwise ], [ 1, %parted ]
   %small.p = getelementptr %pool, ptr %p, i32 0, i32 7
   store i64 %last, ptr %small.p
+  %under = sub i64 %unit, 1
+  %above = add i64 %total, %under
+  %units = udiv i64 %above, %unit
+  %ends = mul i64 %units, %unit
+  %ep = getelementptr %pool, ptr %p, i32 0, i32 8
+  store i64 %ends, ptr %ep
   call void @pool_share(ptr %p, ptr %f, ptr %a, i64 %total, i64 %large, i64 %threads)
   store atomic i32 0, ptr %busy release, align 4
   ret void

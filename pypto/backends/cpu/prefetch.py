@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.loopir import Nest, Stmt
 from pypto.backends.cpu.memory import Chunk, memory_dtype
 from pypto.backends.cpu.pull import IndexMap
@@ -111,9 +111,9 @@ def prefetch(memory: AccessEmitter, access: Access, elem: DType, base: Lanes, in
     size, terms = memory_dtype(elem).itemsize, moves(access)
     if terms is None or step.text != "1" or at.masked or at.tail or at.width * size < LINE:
         return
-    for factor, count in terms:
-        by = e.convert(memory.scalar(factor), int64) if factor is not None else e.const(1, int64)
-        first = memory.sum(first, memory.product(by, e.const(count, int64)))
-    pointer, _ = memory.pointer(base, first, elem)
+    one, (pointer, _) = e.const(1, int64), memory.pointer(base, first, elem)
+    factors = [e.convert(memory.scalar(f), int64) if f is not None else one for f, _ in terms]
+    ahead = memory.offset([(f, e.const(count, int64)) for f, (_, count) in zip(factors, terms, strict=True)])
+    pointer = w.raw(f"getelementptr {memory_type(elem)}, ptr {pointer}, i64 {ahead.text}")
     for start in range(0, at.width * size, LINE):
         fetch(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), to)

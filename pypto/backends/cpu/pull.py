@@ -21,7 +21,7 @@ _LEAVES = ("arange", "constant", "undef")
 
 def is_tile(v: Value) -> bool:
     """A value with elements to loop over; scalars are no tiles here."""
-    return hasattr(v.type, "shape") and bool(v.shape)
+    return bool(getattr(v.type, "shape", ()))
 
 
 def can_pull(op: Op) -> bool:

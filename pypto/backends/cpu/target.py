@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,15 +11,13 @@ from typing import Final
 
 from pypto.errors import OptionError
 
-# What each x86-64 level adds, as far as the backend asks for it.
-_LEVELS: Final = MappingProxyType({
-    "x86-64-v2": ("sse4.2", "popcnt", "ssse3"),
-    "x86-64-v3": ("sse4.2", "popcnt", "ssse3", "avx2", "fma", "f16c", "bmi2"),
-    "x86-64-v4": ("sse4.2", "popcnt", "ssse3", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq",
-        "avx512vl", "avx512cd"),
-})
-
+# What each x86-64 level from v2 on adds, as far as the backend asks for it.
+_ADDED: Final = ("sse4.2 popcnt ssse3", "avx2 fma f16c bmi2", "avx512f avx512bw avx512dq avx512vl avx512cd")
+_LEVELS: Final = MappingProxyType({f"x86-64-v{n + 2}": " ".join(_ADDED[: n + 1]).split() for n in range(3)})
 _CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
+_SHARE: Final = 16 << 20  # of the last cache, for each core: few chips have more
+# They take two cycles for the products of a register of bfloat16 pairs, in which four registers of float32 go through.
+_SLOW_BF16_DOT: Final = ("sapphirerapids", "emeraldrapids")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +25,8 @@ class CpuTarget:
     """Facts about a CPU.
 
     `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
+    Stores to unaligned memory are made of `store_bytes`, which may be less than a register has.
+    `has_bf16_dot` is true where products of bfloat16 pairs are faster than those of float32 in their place;
     `last_level_bytes` is what the largest cache holds; `contract` the flag of arithmetic that may become FMA.
     """
 
@@ -34,6 +35,7 @@ class CpuTarget:
     level: str
     triple: str
     vector_bytes: int
+    store_bytes: int
     registers: int
     has_fma: bool
     has_f16c: bool
@@ -56,8 +58,7 @@ def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:
     OptionError
         When the level is unknown or the host lacks some of it.
     """
-    target = plain_target(level)
-    return replace(target, contract=" contract") if fast_math else target
+    return replace(plain_target(level), contract=" contract" * fast_math)
 
 
 def plain_target(level: str | None) -> CpuTarget:
@@ -83,20 +84,22 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
     vector_bytes = 64 if wide else 32 if "avx2" in present else 16
     return CpuTarget(
         cpu, features, level, triple, vector_bytes,
+        store_bytes=32 if wide and not cpu.startswith("znver") else vector_bytes,
         registers=32 if wide or arm else 16,
-        has_fma=arm or "fma" in present,
-        has_f16c=arm or "f16c" in present,
+        has_fma=arm or "fma" in present, has_f16c=arm or "f16c" in present,
         has_round=arm or "sse4.1" in present or "sse4.2" in present,
         has_scale=wide and "avx512vl" in present,
-        has_bf16_dot="avx512bf16" in present,
-        has_int8_dot="avx512vnni" in present,
-        attributes='"prefer-vector-width"="512"' if wide else "",
+        has_bf16_dot="avx512bf16" in present and not cpu.startswith(_SLOW_BF16_DOT),
+        has_int8_dot="avx512vnni" in present, attributes='"prefer-vector-width"="512"' if wide else "",
         last_level_bytes=last_level_bytes(),
     )
 
 
 def last_level_bytes() -> int:
-    """Size of the largest cache, as Linux tells it; a typical one elsewhere."""
-    files = [Path(_CACHES, f"index{n}", "size") for n in range(4)]
-    sizes = [file.read_text(encoding="utf-8").strip() for file in files if file.exists()]
-    return max((int(s[:-1]) << 10 for s in sizes if s.endswith("K")), default=32 << 20)
+    """Size of the largest cache, as Linux tells it; a typical one elsewhere.
+
+    A virtual machine is told of the whole chip's cache, of which its few cores have their share.
+    """
+    sizes = [file.read_text(encoding="utf-8").strip() for file in Path(_CACHES).glob("index*/size")]
+    largest = max((int(s[:-1]) << 10 for s in sizes if s.endswith("K")), default=32 << 20)
+    return min(largest, _SHARE * (os.cpu_count() or 1))

@@ -107,7 +107,7 @@ void ascsim_nd2nz(const ascsim::Nd2Nz& c) {
     core.issue(Pipe::MTE2, c.line, "DataCopy (ND to NZ)");
     check_local(core, c.dst, "the destination");
     if (c.src.space != Space::GM || c.dst.space != Space::L1) core.fail("it goes from GM to L1");
-    if (c.rows > 16384 || c.cols > 65535 || c.src_pitch > 65535 || c.dst_c0 > 16384) core.fail("a parameter is out of its range");
+    if (c.rows > 16384 || c.cols > 65535 || c.src_pitch > 65535 || c.dst_c0 > 16384 || c.dst_n > 16384 || c.matrices > 4095) core.fail("a parameter is out of its range");
     const uint64_t size = size_of(c.dst.dtype), c0 = kBlock / size;
     for (uint64_t m = 0; m < static_cast<uint64_t>(c.matrices); ++m)
         for (uint64_t r = 0; r < static_cast<uint64_t>(c.rows); ++r)
@@ -142,7 +142,10 @@ void ascsim_scalar_write(const ascsim::Ref& ref, const void* value, int line) {
 }
 
 void ascsim_atomic(int mode, ascsim::DType dtype, int line) {
+    using D = ascsim::DType;
     auto& core = ascsim::current();
     core.line = line, core.doing = "SetAtomic";
+    if (mode != 0 && dtype != D::I8 && dtype != D::I16 && dtype != D::I32 && !ascsim::is_float(dtype))
+        core.fail(std::string("stores add up no ") + ascsim::name_of(dtype));
     core.atomic = mode, core.atomic_dtype = dtype;
 }

@@ -86,6 +86,7 @@ void check_mmad(const Core& core, const Mmad& m) {
         if (n < 0 || n > kMost) core.fail("m, n and k are at most 4095, one is " + std::to_string(n));
     if (m.whole_squares && !core.arch.loads_fractals_zz) core.fail("kDirectionAlign is always false on this chip");
     if (m.m == 1) core.fail("m = 1 switches to another layout of the left operand: use 16 rows");
+    if (m.adds_bias) core.fail("the simulated device adds no bias");
     if (m.a.dtype != m.b.dtype) core.fail("both operands have one dtype");
     const bool integers = m.a.dtype == DType::I8;
     if (m.c.dtype != (integers ? DType::I32 : DType::F32)) core.fail("the result is float, and int32_t of int8_t operands");
@@ -113,7 +114,6 @@ void ascsim_load2d(const ascsim::Load2D& c) {
     using namespace ascsim;
     Core& core = current();
     core.issue(Pipe::MTE1, c.line, c.pairs ? "LoadDataWithTranspose" : "LoadData");
-    core.check_unit(Pipe::MTE1, true);
     check_load(core, c.dst, c.src);
     check_old_load(core, c);
     const bool two = c.pairs && size_of(c.dst.dtype) != 2;
@@ -133,7 +133,6 @@ void ascsim_load2d_v2(const ascsim::Load2DV2& c) {
     using namespace ascsim;
     Core& core = current();
     core.issue(Pipe::MTE1, c.line, "LoadData (2D V2)");
-    core.check_unit(Pipe::MTE1, true);
     if (core.arch.loads_fractals_zz) core.fail("LoadData2DParamsV2 is of dav-3510");
     check_load(core, c.dst, c.src);
     if (c.m_step > 255 || c.k_step > 255 || c.src_stride < 0) core.fail("mStep, kStep or srcStride is out of its range");
@@ -160,7 +159,6 @@ void ascsim_load3d(const ascsim::Load3D& c) {
     using namespace ascsim;
     Core& core = current();
     core.issue(Pipe::MTE1, c.line, "LoadData (3D)");
-    core.check_unit(Pipe::MTE1, true);
     check_load(core, c.dst, c.src);
     if (!c.plain) core.fail("the simulated device has filters of one pixel, without padding");
     const uint64_t size = size_of(c.dst.dtype), c0 = kBlock / size, rows = static_cast<uint64_t>(c.height * c.width);
@@ -208,7 +206,6 @@ void ascsim_mmad(const ascsim::Mmad& m) {
     using namespace ascsim;
     Core& core = current();
     core.issue(Pipe::M, m.line, "Mmad");
-    core.check_unit(Pipe::M, true);
     check_mmad(core, m);
     if (m.m == 0 || m.n == 0 || m.k == 0) return;
     const uint64_t k0 = kBlock / size_of(m.a.dtype), m_blocks = up(m.m, kSide), n_blocks = up(m.n, kSide);
@@ -249,9 +246,10 @@ void ascsim_fixpipe(const ascsim::Fixpipe& f) {
     using namespace ascsim;
     Core& core = current();
     core.issue(Pipe::FIX, f.line, "Fixpipe");
-    core.check_unit(Pipe::FIX, true);
     check_aligned(core, f.src, Space::L0C, "the source");
     if (!f.row_major) core.fail("the simulated device writes rows (CFG_ROW_MAJOR)");
+    if (f.matrices != 1) core.fail("the simulated device writes one matrix (ndNum = 1)");
+    if (core.atomic != 0) core.fail("the simulated device adds nothing up on the way out of L0C: SetAtomicNone is missing");
     if (f.n > kMost || f.m > 8192 || f.m < 1 || f.n < 1) core.fail("nSize or mSize is out of its range");
     const uint64_t size = size_of(f.dst.dtype);
     const bool fits = (f.quant == NoQuant && f.src.dtype == f.dst.dtype) || (f.quant == F322F16 && f.dst.dtype == DType::F16 && f.src.dtype == DType::F32) ||

@@ -30,6 +30,11 @@ void for_lanes(const Vector& v, uint64_t dst_size, uint64_t a_size, uint64_t b_s
                 each(place(v.dst_walk, dst_size, r, lane), place(v.a_walk, a_size, r, lane), place(v.b_walk, b_size, r, lane));
 }
 
+inline void check_place(const Core& core, const Ref& ref) {
+    if (ref.space != Space::UB) core.fail(std::string("operands lie in UB, this one in ") + name_of(ref.space));
+    if (ref.addr % kBlock != 0) core.fail("an operand begins at byte " + std::to_string(ref.addr) + " of UB, which is no multiple of 32");
+}
+
 // Of instructions that move elements or join them: what they write must not lie where they read.
 inline void check_apart(const Core& core, const Ref& dst, uint64_t written, const Ref& src, uint64_t read) {
     if (dst.addr < src.addr + read && src.addr < dst.addr + written) core.fail("the result lies where the instruction reads");

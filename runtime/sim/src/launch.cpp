@@ -17,6 +17,11 @@ constexpr int kMostFlags = 15, kFlagNumbers = 11;
 ucontext_t the_scheduler;
 Launch* the_launch = nullptr;
 
+void check_flag(const Core& core, const Entry& entry, int id) {
+    if (id < 0 || id >= kFlagNumbers) core.fail("the number of a flag between cores is between 0 and 10");
+    if (entry.kind != 2) core.fail("a flag between cores needs a kernel that is __mix__");
+}
+
 }  // namespace
 
 // Memory that is there once it is touched, with a page below that never is.
@@ -99,6 +104,9 @@ std::string Launch::run(const void* args) {
             fault_ = std::string(entry.name) + ": every core that is left waits for another one";
     }
     set_current(nullptr);
+    for (const auto& [to, waiting] : flags_)
+        if (fault_.empty() && !waiting.empty())
+            fault_ = std::string(entry.name) + ": flag " + std::to_string(to.second) + " between cores is left over: the next kernel's wait would take it";
     for (Allocation* a : touched_) a->writes.clear(), a->reads.clear();
     return fault_;
 }
@@ -123,8 +131,9 @@ std::vector<Core*> Launch::receivers(const Core& from, int mode) {
 }
 
 void Launch::cross_set(Core& from, int mode, Pipe pipe, int id) {
-    if (id < 0 || id >= kFlagNumbers) from.fail("the number of a flag between cores is between 0 and 10");
-    if (entry.kind != 2 && mode == 2) from.fail("a flag between the two kinds of cores needs a kernel that is __mix__");
+    check_flag(from, entry, id);
+    if (pipe == Pipe::S || pipe == Pipe::ALL) from.fail("a signal comes from one unit, and not from the scalar unit");
+    from.check_unit(pipe);
     Clock clock = from.known[static_cast<int>(pipe)];
     for (int q = 0; q < kPipes; ++q) clock[q] = std::max(clock[q], from.known[0][q]);
     clock[static_cast<int>(pipe)] = from.issued[static_cast<int>(pipe)];
@@ -139,6 +148,7 @@ void Launch::cross_set(Core& from, int mode, Pipe pipe, int id) {
 
 // A wait takes one signal from each core that signals: all vector cores of a block, or the one cube core.
 void Launch::cross_wait(Core& core, int id) {
+    check_flag(core, entry, id);
     auto& waiting = flags_[{core.number, id}];
     const size_t needed = core.cube && entry.kind == 2 ? static_cast<size_t>(entry.ratio) : 1;
     const auto first_of_each = [&] {
@@ -203,8 +213,6 @@ void ascsim_sync_all(int line) {
 }
 
 void ascsim_deq_scale(double scale) { current().deq_scale = scale; }
-
-void ascsim_mask(int, uint64_t, uint64_t) {}
 
 void ascsim_check_tensor(const ascsim::Ref& ref, uint64_t, int line) {
     auto& core = current();

@@ -50,9 +50,9 @@ const char* name_of(Op op) {
     constexpr const char* names[] = {
         "Add", "Sub", "Mul", "Div", "Max", "Min", "And", "Or", "MulAddDst", "AddRelu", "SubRelu", "Adds", "Muls", "Maxs",
         "Mins", "LeakyRelu", "Axpy", "ShiftLeft", "ShiftRight", "Exp", "Ln", "Sqrt", "Rsqrt", "Reciprocal", "Abs", "Relu",
-        "Not", "Neg", "Duplicate", "CreateVecIndex", "Copy", "Cast", "Compare", "CompareScalar", "Select", "Select",
+        "Not", "Duplicate", "CreateVecIndex", "Copy", "Cast", "Compare", "CompareScalar", "Select", "Select",
         "WholeReduceSum", "WholeReduceMax", "WholeReduceMin", "BlockReduceSum", "BlockReduceMax", "BlockReduceMin",
-        "PairReduceSum", "Brcb", "Gather", "Gatherb", "GatherMask", "Sort32", "MrgSort", "Transpose"};
+        "PairReduceSum", "Brcb", "Gather", "GatherMask", "Sort32", "MrgSort", "Transpose"};
     return names[static_cast<int>(op)];
 }
 
@@ -91,12 +91,14 @@ void Core::fail(const std::string& what) const {
     throw Fault(where + what);
 }
 
-void Core::check_unit(Pipe pipe, bool cube_unit) const {
-    if (cube != cube_unit) fail(std::string("this core has no unit ") + name_of(pipe) + " for it");
+void Core::check_unit(Pipe pipe) const {
+    const bool of_cube = pipe == Pipe::M || pipe == Pipe::MTE1 || pipe == Pipe::FIX;
+    if (cube ? pipe == Pipe::V : of_cube) fail(std::string("this core has no unit ") + name_of(pipe));
 }
 
 uint32_t Core::issue(Pipe pipe, int at, const char* what) {
     pipe_ = pipe, line = at, doing = what;
+    check_unit(pipe);
     if (!begun) fail("the state of the core is not known: InitSocState() is missing");
     drained_ = drained_ && pipe == Pipe::S;
     const int p = static_cast<int>(pipe);
@@ -200,18 +202,22 @@ void Core::touch_write(const Ref& ref, uint64_t from, uint64_t bytes) {
 }
 
 void Core::touch_global(const Ref& ref, uint64_t from, uint64_t bytes, bool writes) {
+    if (ref.addr % size_of(ref.dtype) != 0) fail("the array begins between two elements: its address must be a multiple of their size");
+    if (writes && pipe_ == Pipe::S) fail("what the scalar unit writes to GM stays in its cache: store it from UB");
+    const bool adds = writes && atomic != 0;
     Allocation& a = *launch_.find(ref.addr + from);
     const uint64_t first = ref.addr + from - a.address, last = first + bytes;
-    const Touch mine{seq_, 0, static_cast<uint16_t>(number), static_cast<uint8_t>(pipe_)};
+    const Touch mine{seq_, 0, static_cast<uint16_t>(number), static_cast<uint8_t>(pipe_), adds};
     for (uint64_t b = first / kBlock; b * kBlock < last; ++b) {
         const uint32_t mask = block_mask(first, last, b);
+        if (pipe_ == Pipe::S && (a.writes[b].bytes & mask) != 0) fail("the scalar unit's cache may have what was in GM before this kernel wrote it: copy it to UB");
         for (Touch* before : {&a.writes[b], writes ? &a.reads[b] : nullptr}) {
             if (before == nullptr || (before->bytes & mask) == 0) continue;
             const bool own = before->core == number;
             if (own && before == &a.reads[b] && before->pipe == static_cast<uint8_t>(Pipe::S)) continue;
             if (own) {
                 require_known(*before, writes ? "write after an access" : "read after write", "GM", ref.addr + from);
-            } else if (seen[before->core][before->pipe] < before->seq && atomic == 0) {
+            } else if (seen[before->core][before->pipe] < before->seq && !(adds && before->adds)) {
                 fail("two cores use the same bytes of device memory, at least one writes, and nothing orders them");
             }
         }
@@ -223,17 +229,20 @@ void Core::touch_global(const Ref& ref, uint64_t from, uint64_t bytes, bool writ
 }
 
 void Core::barrier(Pipe pipe) {
+    doing = "PipeBarrier";
     if (pipe == Pipe::ALL) {
         drained_ = true;
         for (auto& clock : known) clock = issued;
         return;
     }
+    check_unit(pipe);
     const int p = static_cast<int>(pipe);
     known[p][p] = issued[p];
 }
 
 void Core::set_flag(Pipe from, Pipe to, int id) {
     doing = "SetFlag";
+    check_unit(from), check_unit(to);
     if (id < 0 || id > 5) fail("the number of an event is between 0 and 5; 6 and 7 are the system's");
     Event& event = events_[{static_cast<int>(from), static_cast<int>(to), id}];
     if (event.set) fail(std::string("event ") + name_of(from) + "_" + name_of(to) + " " + std::to_string(id) + " is set already and nothing has waited for it");
@@ -246,6 +255,7 @@ void Core::set_flag(Pipe from, Pipe to, int id) {
 
 void Core::wait_flag(Pipe from, Pipe to, int id) {
     doing = "WaitFlag";
+    check_unit(from), check_unit(to);
     Event& event = events_[{static_cast<int>(from), static_cast<int>(to), id}];
     if (!event.set) fail(std::string("event ") + name_of(from) + "_" + name_of(to) + " " + std::to_string(id) + " was never set: the core waits for ever");
     event.set = false;

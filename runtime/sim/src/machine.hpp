@@ -50,6 +50,7 @@ struct Touch {
     uint32_t bytes = 0;
     uint16_t core = 0;
     uint8_t pipe = 0;
+    bool adds = false;  // to what is there, in whatever order
 };
 
 struct Shadow {
@@ -103,7 +104,7 @@ public:
     void queue_event(uint64_t queue, int event, uint64_t addr, int depth, int position);
     void finish();
     [[noreturn]] void fail(const std::string& what) const;
-    void check_unit(Pipe, bool cube_unit) const;
+    void check_unit(Pipe) const;
 
     const Arch& arch;
     const int number;

@@ -107,8 +107,7 @@ void check_result(const Core& core, const Vector& v, uint64_t size) {
 }  // namespace
 
 void reduce(Core& core, const Vector& v) {
-    if (v.a.space != Space::UB) core.fail("operands lie in UB");
-    if (v.a.dtype != v.dst.dtype) core.fail("source and destination have one dtype");
+    check_place(core, v.a);
     const uint64_t size = size_of(v.dst.dtype);
     if (v.repeat > 0) check_result(core, v, size);
     for (uint64_t r = 0; r < static_cast<uint64_t>(v.repeat); ++r) {

@@ -22,10 +22,10 @@ constexpr uint32_t kDTypes[] = {
     kHalfFloat | bit(DType::I16), kHalfFloat | bit(DType::I16),                                              // AddRelu, SubRelu
     kArithmetic, kArithmetic, kArithmetic, kArithmetic, kHalfFloat, kHalfFloat, kShifted, kShifted,          // … ShiftRight
     kHalfFloat, kHalfFloat, kHalfFloat, kHalfFloat, kHalfFloat, kHalfFloat, kHalfFloat | bit(DType::I32),    // … Relu
-    kShort, kHalfFloat,                                                                                      // Not, Neg
+    kShort,                                                                                                  // Not
     kWords, kArithmetic, kWords, kAny, kAny, kAny, kHalfFloat, kHalfFloat,                                   // … Select
     kHalfFloat, kHalfFloat, kHalfFloat, kHalfFloat, kHalfFloat, kHalfFloat, kHalfFloat,                      // reductions
-    kWords, kWords, kWords, kWords, kHalfFloat, kHalfFloat, kShort | bit(DType::F16)};
+    kWords, kWords, kWords, kHalfFloat, kHalfFloat, kShort | bit(DType::F16)};
 
 double compute(Op op, double a, double b, double d, double s) {
     switch (op) {
@@ -98,7 +98,7 @@ struct Operands {
 
 Operands operands_of(Op op) {
     if (op <= Op::SubRelu) return {true, true, op == Op::MulAddDst};
-    if (op <= Op::Neg) return {true, false, op == Op::Axpy};
+    if (op <= Op::Not) return {true, false, op == Op::Axpy};
     return {op == Op::Copy, false, false};
 }
 
@@ -108,6 +108,7 @@ void check_parameters(const Core& core, const Vector& v) {
     if (v.op == Op::VecIndex && core.arch.number == 2201 && !core.has_pipe)
         core.fail("on this chip it takes an event of a TPipe, which the kernel has not");
     if (v.count >= 0) return;
+    if (v.mask[0] == 0 && v.mask[1] == 0) core.fail("the mask has no lane");
     if (v.repeat < 0 || v.repeat > 255) core.fail("repeatTime must be between 0 and 255, it is " + std::to_string(v.repeat));
     if (v.dst_walk.block == 0) core.fail("dstBlkStride must not be 0");
     const uint64_t lanes = kRepeatBytes / size_of(v.dst.dtype);
@@ -120,11 +121,6 @@ void check_parameters(const Core& core, const Vector& v) {
 void check_dtypes(const Core& core, const Vector& v) {
     if (!(kDTypes[static_cast<int>(v.op)] & bit(v.dst.dtype)))
         core.fail(std::string("the vector unit has no ") + name_of(v.op) + " for " + name_of(v.dst.dtype));
-}
-
-void check_places(const Core& core, const Ref& ref) {
-    if (ref.space != Space::UB) core.fail(std::string("operands lie in UB, this one in ") + name_of(ref.space));
-    if (ref.addr % kBlock != 0) core.fail("an operand begins at byte " + std::to_string(ref.addr) + " of UB, which is no multiple of 32");
 }
 
 // An operand may be exactly the destination; partly over it, one repeat would read what another one wrote.
@@ -176,8 +172,8 @@ void elementwise(Core& core, const Vector& v) {
     const auto [has_a, has_b, reads_dst] = operands_of(v.op);
     const DType dtype = v.dst.dtype;
     const uint64_t size = size_of(dtype), a_size = has_a ? size_of(v.a.dtype) : size;
-    if (has_a) check_places(core, v.a);
-    if (has_b) check_places(core, v.b);
+    if (has_a) check_place(core, v.a);
+    if (has_b) check_place(core, v.b);
     const Spread s = spread(v, size, a_size, size);
     if (has_a) touch(core, v.a, s.a, false), check_overlap(core, v, v.a, s.a, s.dst, v.count >= 0 || same(v.a_walk, v.dst_walk));
     if (has_b) touch(core, v.b, s.b, false), check_overlap(core, v, v.b, s.b, s.dst, v.count >= 0 || same(v.b_walk, v.dst_walk));
@@ -239,7 +235,7 @@ void cast(Core& core, const Vector& v) {
     const uint32_t modes = modes_of(core.arch, from, to);
     if (modes == 0) core.fail(std::string("there is no cast from ") + name_of(from) + " to " + name_of(to) + " in one step");
     if (!(modes & 1u << v.mode)) core.fail(std::string("a cast from ") + name_of(from) + " to " + name_of(to) + " does nothing with this mode");
-    check_places(core, v.a);
+    check_place(core, v.a);
     const uint64_t d_size = size_of(to), a_size = size_of(from);
     const Spread s = spread(v, d_size, a_size, d_size);
     touch(core, v.a, s.a, false);
@@ -267,11 +263,14 @@ void compare(Core& core, const Vector& v) {
     const bool two = v.op == Op::Compare;
     if (!is_float(dtype) && !(dtype == DType::I32 && v.mode == 2))
         core.fail(std::string("comparisons are of half and float, and EQ of int32_t; not of ") + name_of(dtype));
-    check_places(core, v.a);
+    check_place(core, v.a);
+    if (two) check_place(core, v.b);
     const auto count = static_cast<uint64_t>(v.count), size = size_of(dtype);
     if (count * size % kRepeatBytes != 0) core.fail("the count must fill whole repeats of 256 bytes");
     core.touch_read(v.a, 0, count * size);
     if (two) core.touch_read(v.b, 0, count * size);
+    check_apart(core, v.dst, count / 8, v.a, count * size);
+    if (two) check_apart(core, v.dst, count / 8, v.b, count * size);
     core.touch_write(v.dst, 0, count / 8);
     const uint8_t* a = core.bytes_at(v.a, 0, 0);
     const uint8_t* b = two ? core.bytes_at(v.b, 0, 0) : a;
@@ -291,7 +290,9 @@ void select(Core& core, const Vector& v) {
     const bool two = v.op == Op::Select;
     const Ref mask{Space::UB, DType::U8, static_cast<uint64_t>(v.integer), static_cast<uint64_t>(v.repeat)};
     if (v.mode != (two ? 2 : 1)) core.fail("the mode does not fit: VSEL_TENSOR_TENSOR_MODE takes two tensors, VSEL_TENSOR_SCALAR_MODE one and a scalar");
-    check_places(core, v.a);
+    check_place(core, v.a), check_place(core, mask);
+    if (two) check_place(core, v.b);
+    check_apart(core, v.dst, count * size, mask, (count + 7) / 8);
     core.touch_read(mask, 0, (count + 7) / 8);
     core.touch_read(v.a, 0, count * size);
     if (two) core.touch_read(v.b, 0, count * size);
@@ -318,10 +319,9 @@ void ascsim_vector(const ascsim::Vector& v) {
     using namespace ascsim;
     Core& core = current();
     core.issue(Pipe::V, v.line, name_of(v.op));
-    core.check_unit(Pipe::V, false);
     check_parameters(core, v);
     check_dtypes(core, v);
-    if (v.op != Op::GatherMask) check_places(core, v.dst);
+    check_place(core, v.dst);
     if (v.op <= Op::Copy) return elementwise(core, v);
     if (v.op == Op::Cast) return cast(core, v);
     if (v.op == Op::Compare || v.op == Op::Compares) return compare(core, v);

@@ -53,11 +53,16 @@ def times(value: Scalar, factor: Scalar) -> Scalar:
     return fold("*", value, factor)
 
 
-def ceil_div(value: Scalar, unit: int) -> Scalar:
-    """How many units cover a value."""
+def in_units(value: Scalar, unit: int, rest: int = 0) -> Scalar:
+    """How many units a multiple of them is; with a `rest`, how many are in that much more than any value."""
     if isinstance(value, Expr) and value.op == "*" and isinstance(value.args[1], int) and value.args[1] % unit == 0:
         return fold("*", value.args[0], value.args[1] // unit)
-    return value if unit == 1 else fold("//", fold("+", value, unit - 1), unit)
+    return fold("//", fold("+", value, rest), unit)
+
+
+def ceil_div(value: Scalar, unit: int) -> Scalar:
+    """How many units cover a value."""
+    return in_units(value, unit, unit - 1)
 
 
 def round_up(value: Scalar, unit: int) -> Scalar:

@@ -15,6 +15,7 @@ from pypto.backends.ascend.cube.layout import (
     Panel,
     at,
     ceil_div,
+    in_units,
     lanes,
     square,
     times,
@@ -89,8 +90,8 @@ def load(panel: Panel, to: View, k: Scalar, outer: Scalar, depth: Scalar, line: 
     elif side.k_down and side.dtype.itemsize != 2:
         yield from _turn_pairs(panel, panel.step(k), to, outer, depth, line)
     elif side.k_down and side.is_left:
-        strips = fold("//", outer, SIDE)
-        deep = fold("//", depth, lanes(side.dtype))
+        strips = in_units(outer, SIDE)
+        deep = in_units(depth, lanes(side.dtype))
         yield from _each(strips, lambda i: Instr("LoadData", (
             at(to, times(times(deep, side.fractal), i)), at(panel.step(k), times(i, panel.rows * SIDE)),
             Record((0, deep, 1, 0, True))), line), line)  # fmt: skip
@@ -99,7 +100,7 @@ def load(panel: Panel, to: View, k: Scalar, outer: Scalar, depth: Scalar, line: 
         start = (panel.view, k) if side.k_down else (panel.step(k), 0)
         yield Instr("LoadData", (to, start[0], Record((1, panel.rows, cols, cols, rows, start[1], side.k_down))), line)
     else:  # fractals lie in the order that L0B has
-        deep, broad = fold("//", depth, lanes(side.dtype)), fold("//", outer, SIDE)
+        deep, broad = in_units(depth, lanes(side.dtype)), in_units(outer, SIDE)
         together = outer == panel.rows
         yield from _each(1 if together else deep, lambda i: Instr("LoadData", (
             at(to, times(times(broad, side.fractal), i)), at(panel.step(k), times(i, panel.rows * lanes(side.dtype))),
@@ -110,17 +111,17 @@ def _turn_pairs(panel: Panel, source: View, to: View, outer: Scalar, depth: Scal
     """Squares of two fractals, turned: 32 by 32 bytes that lie below each other, or 16 by 16 words side by side."""
     side = panel.side
     unit, fractal = square(side.dtype), side.fractal
-    bytes_, squares = side.dtype == int8, fold("//", depth, unit)
-    along = fold("//", outer, unit)
+    bytes_, squares = side.dtype == int8, in_units(depth, unit)
+    along = in_units(outer, unit)
     # Squares of the source are `down` apart along K and `across` apart along M or N.
     down, across = (1, panel.rows // unit) if bytes_ else (panel.cols // unit, 1)
-    pairs = fold("//", depth, lanes(side.dtype))  # fractals along K in L0
+    pairs = in_units(depth, lanes(side.dtype))  # fractals along K in L0
     if side.is_left:
         # along K for each strip of M; the second of a pair is the next one along M (bytes) or along K (words)
         count, repeat, step, stride = along, squares, across, down
         to_step, gap, between = fold("*", pairs, unit // SIDE), 0 if bytes_ else 1, fold("-", pairs, 1) if bytes_ else 0
     else:
-        broad = fold("//", outer, SIDE)
+        broad = in_units(outer, SIDE)
         count, repeat, step, stride = squares, along, down, across
         to_step = fold("*", broad, unit // lanes(side.dtype))
         gap, between = 1 if bytes_ else 0, 0 if bytes_ else fold("-", broad, 1)

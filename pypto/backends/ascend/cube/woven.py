@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from pypto.backends.ascend.blockir import Expr, If, Instr, Item, Let, Loop, Scalar, fold
-from pypto.backends.ascend.lower.stages import runs_once
+from pypto.backends.ascend.facts import condition_of
 from pypto.ir.types import int32
 
 FEW: Final = 8  # columns; with fewer, each half has a loop of its own
@@ -19,8 +19,8 @@ FEW: Final = 8  # columns; with fewer, each half has a loop of its own
 
 def woven(items: tuple[Item, ...]) -> tuple[Item, ...]:
     """The items with such loops in place of two, wherever they are."""
-    found = tuple(replace(x, body=woven(x.body)) if isinstance(x, Loop) and not runs_once(x) else x for x in items)
-    halves = [i for i, x in enumerate(found) if isinstance(x, Loop) and runs_once(x)]
+    found = tuple(replace(x, body=woven(x.body)) if isinstance(x, Loop) and not condition_of(x) else x for x in items)
+    halves = [i for i, x in enumerate(found) if isinstance(x, Loop) and condition_of(x)]
     if len(halves) != 2:
         return found
     i, j = halves

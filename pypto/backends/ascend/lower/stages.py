@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pypto.backends.ascend.blockir import BlockKernel, Buffer, Expr, Instr, Item, Loop, Param, Scalar, View, fold, parts
-from pypto.backends.ascend.facts import all_views
+from pypto.backends.ascend.facts import all_views, condition_of
 from pypto.backends.ascend.rewrite import mapped
 
 STAGES = 2
-_COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
 
 
 def in_turns(kernel: BlockKernel, loads: bool = False) -> BlockKernel:
@@ -39,20 +38,12 @@ def homes_in(items: tuple[Item, ...], around: Loop | None) -> dict[str, Loop | N
     found: dict[str, Loop | None] = {}
     for item in items:
         here: dict[str, Loop | None] = {}
-        within = item if isinstance(item, Loop) and not runs_once(item) else around
+        within = item if isinstance(item, Loop) and condition_of(item) is None else around
         for part in parts(item):
             join(here, homes_in(part, within), within)
         join(here, {view.of.name: around for view in all_views(item) if isinstance(view.of, Buffer)}, around)
         join(found, here, around)
     return found
-
-
-def runs_once(loop: Loop) -> bool:
-    """Whether a loop is there for a condition: it runs once or not at all."""
-    stop = loop.stop
-    if (loop.start, loop.step) != (0, 1) or not isinstance(stop, Expr) or stop.op != "i32":
-        return False
-    return isinstance(stop.args[0], Expr) and stop.args[0].op in _COMPARISONS
 
 
 def join(found: dict[str, Loop | None], more: dict[str, Loop | None], around: Loop | None) -> None:

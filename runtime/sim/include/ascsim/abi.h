@@ -14,10 +14,10 @@ enum class DType : uint8_t { I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F3
 enum class Op : uint8_t {
     Add, Sub, Mul, Div, Max, Min, And, Or, MulAddDst, AddRelu, SubRelu,
     Adds, Muls, Maxs, Mins, LeakyRelu, Axpy, ShiftLeft, ShiftRight,
-    Exp, Ln, Sqrt, Rsqrt, Reciprocal, Abs, Relu, Not, Neg,
+    Exp, Ln, Sqrt, Rsqrt, Reciprocal, Abs, Relu, Not,
     Duplicate, VecIndex, Copy, Cast, Compare, Compares, Select, Selects,
     WholeSum, WholeMax, WholeMin, BlockSum, BlockMax, BlockMin, PairSum,
-    Brcb, Gather, Gatherb, GatherMask, Sort32, MrgSort, Transpose, COUNT
+    Brcb, Gather, GatherMask, Sort32, MrgSort, Transpose, COUNT
 };
 
 // A tensor as an instruction sees it: bytes from `addr` in a memory, `bytes` of them. In GM, `addr` is a pointer.
@@ -104,16 +104,16 @@ struct Fill {
 };
 
 struct Mmad {
-    Ref c, a, b, bias;
+    Ref c, a, b;
     int64_t m = 0, n = 0, k = 0;
-    bool starts_from_zero = true, has_bias = false, whole_squares = false;
+    bool starts_from_zero = true, adds_bias = false, whole_squares = false;
     int unit_flag = 0;
     int line = 0;
 };
 
 struct Fixpipe {
     Ref dst, src;
-    int64_t n = 0, m = 0, src_stride = 0, dst_stride = 0, matrices = 1, src_matrix = 0, dst_matrix = 0;
+    int64_t n = 0, m = 0, src_stride = 0, dst_stride = 0, matrices = 1;
     bool relu = false, row_major = true;
     int quant = 0;
     uint64_t scale = 0;
@@ -153,7 +153,6 @@ void ascsim_cross_wait(int id, ascsim::Pipe, int line);
 void ascsim_sync_all(int line);
 void ascsim_atomic(int mode, ascsim::DType, int line);
 void ascsim_deq_scale(double);
-void ascsim_mask(int counter, uint64_t high, uint64_t low);
 void ascsim_check_tensor(const ascsim::Ref&, uint64_t capacity_used, int line);
 uint64_t ascsim_allocate(ascsim::Space, uint64_t bytes, int line);
 void ascsim_begin(int has_pipe);  // InitSocState, or a TPipe, which does more

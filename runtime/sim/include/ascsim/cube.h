@@ -139,17 +139,7 @@ void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>
     ascsim::Mmad m;
     m.c = c.ref(), m.a = a.ref(), m.b = b.ref(), m.line = line;
     m.m = p.m, m.n = p.n, m.k = p.k, m.starts_from_zero = p.cmatrixInitVal, m.unit_flag = p.unitFlag;
-    m.whole_squares = p.kDirectionAlign;
-    ascsim_mmad(m);
-}
-
-template <typename C, typename A, typename B, typename Bias>
-void Mmad(const LocalTensor<C>& c, const LocalTensor<A>& a, const LocalTensor<B>& b, const LocalTensor<Bias>& bias,
-          const MmadParams& p, ASCSIM_LINE) {
-    ascsim::Mmad m;
-    m.c = c.ref(), m.a = a.ref(), m.b = b.ref(), m.bias = bias.ref(), m.has_bias = true, m.line = line;
-    m.m = p.m, m.n = p.n, m.k = p.k, m.starts_from_zero = p.cmatrixInitVal, m.unit_flag = p.unitFlag;
-    m.whole_squares = p.kDirectionAlign;
+    m.whole_squares = p.kDirectionAlign, m.adds_bias = p.isBias || p.cmatrixSource;
     ascsim_mmad(m);
 }
 
@@ -158,8 +148,8 @@ void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const Fixpip
     ascsim::Fixpipe f;
     f.dst = dst.ref(), f.src = src.ref(), f.line = line;
     f.n = p.nSize, f.m = p.mSize, f.src_stride = p.srcStride, f.dst_stride = p.dstStride;
-    f.matrices = p.ndNum, f.src_matrix = p.srcNdStride, f.dst_matrix = p.dstNdStride;
-    f.relu = p.reluEn, f.row_major = config.format == CO2Layout::ROW_MAJOR, f.quant = p.quantPre, f.scale = p.deqScalar;
+    f.matrices = p.ndNum;
+    f.relu = p.reluEn, f.row_major = config.format == CO2Layout::ROW_MAJOR && !p.isChannelSplit, f.quant = p.quantPre, f.scale = p.deqScalar;
     f.unit_flag = p.unitFlag;
     ascsim_fixpipe(f);
 }

@@ -65,7 +65,5 @@ inline int64_t GetSubBlockIdx() { return ascsim_sub_block(); }
 inline int64_t GetTaskRatio() { return ascsim_task_ratio(); }
 inline int64_t GetSystemCycle() { return ascsim_cycle(); }
 inline void InitSocState() { ascsim_begin(0); }
-inline void SetMaskCount() { ascsim_mask(1, 0, 0); }
-inline void SetMaskNorm() { ascsim_mask(0, 0, 0); }
 
 }  // namespace AscendC
