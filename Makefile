@@ -23,7 +23,8 @@ help:
 	@echo "make docs   write the generated pages anew, and build the site: docs/_build/html/index.html"
 	@echo "make notebooks  execute the tutorials, so that the site shows what they print"
 	@echo "make clean  remove $(VENV)"
-	@echo "PYTHON=... chooses the interpreter (3.11 or later), WORKERS=... the number of test processes"
+	@echo "PYTHON=... chooses the interpreter (3.11 or later), WORKERS=... the number of test processes,"
+	@echo "CACHE=... a folder where another run of the tests finds kernels of this one"
 
 demo: $(VENV)/.installed model
 	@if [ -e $(VENV)/.model ]; then \
@@ -34,7 +35,7 @@ demo: $(VENV)/.installed model
 	fi
 
 test: $(VENV)/.installed model
-	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not slow"
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not slow" $(if $(CACHE),--kernel-cache=$(CACHE))
 
 ascend: $(VENV)/.installed
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not slow" --backend=ascend-sim \

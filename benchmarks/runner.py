@@ -221,7 +221,7 @@ class Pace:
 
     rounds: int = 9
     seconds: float = 0.06
-    gap: float = 0.004
+    gap: float = 0.01
     most: float = 3.0
 
 
@@ -369,7 +369,7 @@ def interleave(impls: Mapping[str, Impl], pace: Pace) -> dict[str, Timing]:
         for name, impl in impls.items():
             if 3 * number > pace.rounds and sum(map(sum, samples[name])) > pace.most:
                 continue
-            time.sleep(pace.gap)  # lets the threads of the one before stop spinning
+            time.sleep(pace.gap)  # threads of the one before spin for some milliseconds: they would take a core
             if counts[name] > 1:  # a long call has no need of warm caches
                 impl()
             samples[name].append(_sample(impl, counts[name]))

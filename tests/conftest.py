@@ -1,5 +1,6 @@
 """For all rooms: a disk cache for this run alone, the backend under test, and the CPU feature levels.
 
+With ``--kernel-cache=FOLDER``, kernels of tests that look at results alone are kept for another run on the same commit.
 With ``--backend=ascend-sim``, every test runs under that device. A kernel that the compiler refuses for it is skipped
 with the reason, and the end of the run says which part of all that is. With ``--checked``, kernels run with checks.
 """
@@ -20,6 +21,7 @@ from pypto import checked
 from pypto.errors import Diagnostic, OptionError
 
 BACKENDS = ("cpu", "ascend-sim", "ascend-sim:ascend950")  # the last one: another chip
+RESULTS = ("tests/ops/", "tests/conformance/", "tests/language/")  # no test of these looks at the cache
 REFUSED = "refused: "
 LAUNCHES = "launches on the device"
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -32,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", choices=BACKENDS, default="cpu", help="backend that kernels are tested on")
     parser.addoption("--least", type=float, default=0, help="percent of the tests that a backend must not refuse")
     parser.addoption("--checked", action="store_true", help="run the kernels of all tests with checks")
+    parser.addoption("--kernel-cache", default="", help="folder where another run finds kernels of this one again")
     parser.addoption("--update-golden", action="store_true", help="write the texts that tests compare with")
 
 
@@ -50,6 +53,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     folder = config.stash.get(_CACHE, None)
     if folder is not None:
         folder.cleanup()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Let tests that look at nothing but results have a cache that outlives the run, where one is named."""
+    kept, own = item.config.getoption("--kernel-cache"), os.environ["PYPTO_CACHE_DIR"]
+    if kept and item.nodeid.startswith(RESULTS):
+        os.environ["PYPTO_CACHE_DIR"] = os.path.abspath(kept)
+    try:
+        return (yield)
+    finally:
+        os.environ["PYPTO_CACHE_DIR"] = own
 
 
 @pytest.hookimpl(wrapper=True)

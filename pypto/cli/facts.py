@@ -93,7 +93,7 @@ def cpu() -> Iterator[Finding]:
     has = [n for n in ("fma", "f16c", "bf16_dot", "int8_dot") if getattr(target, f"has_{n}")]
     width = f"vectors of {8 * target.vector_bytes} bits"
     yield Finding("cpu", f"{target.cpu}, level {target.level}: {width}; {', '.join(has)}")
-    yield Finding("last cache", f"{target.last_level_bytes >> 20} MiB")
+    yield Finding("caches", ", ".join(f"{size >> 10:,} KiB" for size in target.caches))
     yield Finding("threads", f"{session().most_threads} of {os.cpu_count()}; PYPTO_NUM_THREADS changes it")
     yield Finding("launches", "native code" if session().launcher else "Python",
                   "" if session().launcher else "native launches need CPython on Linux; see the README")  # fmt: skip

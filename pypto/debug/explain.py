@@ -213,7 +213,7 @@ def told(op: Op) -> str:
 
 def streams(function: Function, items: list[Item], target: CpuTarget) -> Iterator[Finding]:
     """When stores go past the caches, or why they never do."""
-    last_level, few = target.last_level_bytes, minor(items, target.vector_bytes // 4)
+    last_level, few = target.caches[-1], minor(items, target.vector_bytes // 4)
     quick = {s.op for nest in few for s in nest.stmts}
     mates = {s.op: [o.op for o in nest.stmts if o.kind == "store" and o.op] for nest in items if isinstance(nest, Nest)
              for s in nest.stmts}  # fmt: skip

@@ -113,10 +113,10 @@ class LinkedFunction(FunctionEmitter):
     """Emits a kernel with the user's lines."""
 
     nest_emitter: ClassVar[type[NestEmitter]] = LinkedNests
+    writer_kind: ClassVar[type[Writer]] = LinkedWriter
     nests: LinkedNests
 
     def __post_init__(self) -> None:
-        self.writer = LinkedWriter()
         super().__post_init__()
         self.nests.file = self.function.loc.file
 

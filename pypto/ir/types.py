@@ -123,6 +123,7 @@ DTYPES = (int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float1
 FLOAT8 = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz)
 ALL_DTYPES = (*DTYPES, *FLOAT8, float8e4b15)
 DTYPE_BY_NAME = {d.name: d for d in ALL_DTYPES}
+_NAMED = {n: d for d in (*ALL_DTYPES, void) for n in (d.name, d.public, d.triton, d.triton.replace("fp", "float"))}
 _FORMATS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({
     "f16": (10, 15), "bf16": (7, 127), "f32": (23, 127), "f64": (52, 1023), "f8e4m3fn": (3, 7), "f8e5m2": (2, 15),
     "f8e4m3fnuz": (3, 8), "f8e5m2fnuz": (2, 16), "f8e4b15": (3, 15),
@@ -131,9 +132,7 @@ _FORMATS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({
 
 def named(name: str) -> DType | None:
     """The element type of a name of ours, numpy's or Triton's, or None."""
-    name = "i1" if name in ("bool", "u1") else name
-    names = ((d, (d.name, d.public, d.triton, d.triton.replace("fp", "float"))) for d in (*ALL_DTYPES, void))
-    return next((d for d, known in names if name in known), None)
+    return _NAMED.get("i1" if name in ("bool", "u1") else name)
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,8 @@ def erfc_root(c: Array) -> Array:
     """The y with erfc(y) = c up to ½: Newton's method on the logarithm."""
     y = np.sqrt(-np.log(c))
     for _ in range(8):
-        y = y + (np.log(erfcx(y) / c) - y * y) * erfcx(y) * np.sqrt(pi(c)) / 2
+        scaled = erfcx(y)
+        y = y + (np.log(scaled / c) - y * y) * scaled * np.sqrt(pi(c)) / 2
     return np.asarray(y)
 
 

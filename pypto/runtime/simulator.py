@@ -27,7 +27,7 @@ _COMPILERS: Final = ("g++", "clang++")
 _FLAGS: Final = ("-std=c++17", "-O2", "-fPIC")
 _DRIVERS: Final = (("bisheng", "bisheng.py"), ("ccec", "bisheng.py"), ("ld.lld", "linker.sh"))
 _ARCHITECTURES: Final = ("2201", "3510")
-_KERNELS: Final = ("-std=c++17", "-O1", "-fPIC", "-fwrapv")  # as kernels are compiled, which such a header must match
+_KERNELS: Final = ("-std=c++17", "-Og", "-fPIC", "-fwrapv")  # as kernels are compiled, which such a header must match
 _TIMEOUT: Final = 600
 
 

@@ -72,9 +72,9 @@ def nothing() -> None:
 
 def eviction() -> Callable[[], None]:
     """A function that fills the caches with other data: it writes twice what the last of them holds."""
-    from pypto.backends.cpu.target import last_level_bytes
+    from pypto.backends.cpu.target import cache_bytes
 
-    other = np.zeros(2 * last_level_bytes(), np.uint8)
+    other = np.zeros(2 * cache_bytes()[-1], np.uint8)
     return partial(np.add, other, np.uint8(1), out=other)
 
 

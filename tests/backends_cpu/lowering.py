@@ -16,7 +16,7 @@ FEATURES = ("sse4.2", "popcnt", "ssse3", "avx2", "fma", "f16c", "bmi2")
 def fixed_target() -> CpuTarget:
     """x86-64-v3 with a cache of 32 MB, whatever the host is."""
     target = describe("x86-64-v3", "", "x86-64-v3", "x86_64-unknown-linux-gnu", set(FEATURES))
-    return replace(target, last_level_bytes=32 << 20)
+    return replace(target, caches=(32 << 10, 1 << 20, 32 << 20))
 
 
 def optimized(launch: Launch) -> Function:

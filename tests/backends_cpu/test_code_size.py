@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from pypto.backends.cpu.kernel import Block
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Control, Nest
 from pypto.ir.types import float32, int64
-from tests.backends_cpu.lowering import lowered
+from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance.cases import Launch
 
 
@@ -43,6 +44,11 @@ def rare(x, y, out):
 def turned(x, out):
     i = pto.program_id(0) * 64
     out[:, i : i + 64] = pto.trans(x[i : i + 64, :])
+
+
+@pto.jit
+def in_order(x, out):
+    out[:] = pto.sort(x[:])
 
 
 def text(kernel: Any, *arrays: Any, **more: Any) -> Any:
@@ -86,3 +92,15 @@ def test_rounds_are_as_long_as_it_pays(rows: int, vectors: int, parts: int, unro
     assert block.over(*depths).even
     assert not block.over(*depths, Lanes("50", int64, 1, 0)).even
     assert not block.over(Lanes("%depth", int64, 1, 0)).even
+
+
+def test_a_sort_makes_maxima_of_minima_where_that_is_one_instruction() -> None:
+    row, found = np.ones(512, np.float32), {}
+    for size in (32, 64):
+        target = replace(fixed_target(), vector_bytes=size, registers=size // 2)
+        code = lowered(Launch(in_order, (1, 1, 1), {"x": row, "out": row.copy()}, {}), target).text
+        names = ("smin.v", "smax.v", "x86.avx512.pternlog.d")
+        found[size] = [code.count(f" = call <{size // 4} x i32> @llvm.{name}") for name in names]
+    assert found[32][0] == found[32][1] > 100 > found[32][2]
+    lesser, greater, bits = found[64]
+    assert bits == lesser - greater > lesser // 2 > 100

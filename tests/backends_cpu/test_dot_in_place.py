@@ -209,3 +209,17 @@ def test_few_rows_where_they_may_push_one_another_out(kernel: Any, most: int) ->
     launch = Launch(kernel, (2, 2), {"a": a, "b": b, "c": c, "BM": 128, "BN": 128, "BK": 64}, {})
     rows = re.findall(r"define internal void @dot_f32_(\d+)_", lowered(launch, WIDE).text)
     assert max(map(int, rows)) == most
+
+
+@pytest.mark.parametrize("more", [(0, 0), (9, 0), (0, 40), (70, 70)])
+@pytest.mark.parametrize("shape", [(64, 64, 32), (65, 33, 20), (7, 129, 40), (130, 1, 3)])
+def test_what_is_stored_is_multiplied(shape: tuple[int, int, int], more: tuple[int, int], level: str) -> None:
+    """Blocks that lie beyond the result are left out; where the result goes beyond both sides, it has their zeros."""
+    m, n, k = shape
+    a, b = numbers(np.float32, m, k), numbers(np.float32, k, n)
+    b[0, 0], a[0, 0] = np.inf, -2.0
+    found, expected = (np.full((m + more[0], n + more[1]), 7, np.float32) for _ in range(2))
+    grid = -(-found.shape[0] // 64), -(-found.shape[1] // 64)
+    pto.jit(level=level)(product.function)[grid](a, b, found, pto.float32, 64, 64, 32)
+    pto.interpret(product)[grid](a, b, expected, pto.float32, 64, 64, 32)
+    np.testing.assert_array_equal(found, expected)

@@ -18,6 +18,7 @@ from pypto.backends.cpu.merging import merge
 from pypto.backends.cpu.pool import KERNEL
 from pypto.backends.cpu.schedule import make_schedule
 from pypto.backends.cpu.target import host_target
+from pypto.backends.cpu.writer import Writer
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.backends_cpu.pages import Pages
 from tests.conformance.cases import Launch
@@ -90,7 +91,8 @@ def arguments(rows: int, columns: int, seed: int = 0) -> dict[str, Any]:
 
 def is_early(kernel: Any, columns: int = 200) -> bool:
     function, target = optimized(Launch(kernel, 4, arguments(4, columns), {})), fixed_target()
-    return FunctionEmitter(function, make_schedule(function, target), target, merge(function, target)).early is not None
+    (merged,), schedule = merge(function, target), make_schedule(function, target)
+    return FunctionEmitter(function, schedule, target, merged, Writer(), {}).early is not None
 
 
 @pytest.mark.parametrize("kernel", [softmax, loss, spread, plane])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import ctypes
 import gc
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -151,6 +153,14 @@ def test_threads_compile_at_once(engine: Engine) -> None:
     for thread in threads:
         thread.join(60)
     assert results == {n: 100 + n for n in range(12)}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it takes address space as Linux gives it")
+def test_code_lies_near_its_constants_in_a_crowded_process() -> None:
+    """One page is free, and the next ones lie 8 GB away: a process that could not bear it would end."""
+    command = [sys.executable, "-m", "tests.backends_cpu.crowded"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (found.returncode, found.stdout) == (0, "5 loaded\n"), found.stderr
 
 
 def test_floating_point_modes_stay_as_they_are() -> None:

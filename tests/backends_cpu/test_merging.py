@@ -141,7 +141,38 @@ def test_programs_that_differ_stay_alone(kernel: Any, merged: bool, level: str) 
 
 def test_merged_functions_are_true() -> None:
     arrays = {"a": numbers(2, 50), "b": numbers(50, 256), "bias": numbers(256), "c": np.zeros((2, 256), np.float32)}
-    found = merge(optimized(Launch(fused, 4, {**arrays, "BN": 64, "BK": 16}, {})), fixed_target())
+    (found,) = merge(optimized(Launch(fused, 4, {**arrays, "BN": 64, "BK": 16}, {})), fixed_target())
     assert (found.axis, found.most) == (0, 16)
     verify(found.function, TABLE)
     assert {op.operands[1].shape[-1] for op in found.function.walk() if op.name == "dot"} == {1024}
+
+
+def test_programs_behind_others_in_the_grid_have_two_functions() -> None:
+    """One for a grid of one row, whose programs are merged; one for more rows, which share panels."""
+    a, b, c = numbers(16, 50), numbers(50, 256), np.zeros((16, 256), np.float32)
+    launch = Launch(product, (1, 4), {"a": a, "b": b, "c": c, "BM": 4, "BN": 64, "BK": 16}, {})
+    merged, apart = merge(optimized(launch), fixed_target())
+    assert (merged.axis, merged.most, apart.most) == (1, 16, 1)
+    found = lowered(launch, fixed_target())
+    assert found.group == -16
+    assert found.text.count("define internal void @stream_") == 1
+    verify(merged.function, TABLE)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("grid", [(1, 5), (3, 5), (5, 1), (1, 1), (1, 33)])
+def test_both_functions_run_the_same_kernel(grid: tuple[int, int], threads: int, level: str) -> None:
+    kernel = pto.jit(level=level, num_threads=threads)(product.function)
+    for rows in (1, 4, 7, 16):
+        m, n = grid[0] * rows - (rows > 4), grid[1] * 32 - 5
+        a, b, c = numbers(m, 70), numbers(70, n), np.zeros((m, n), np.float32)
+        kernel[grid](a, b, c, rows, 32, 32)
+        np.testing.assert_array_equal(c, a @ b)
+
+
+@pytest.mark.parametrize("grid", [(3, 5), (1, 5)])
+def test_profiled_programs_are_not_merged_where_others_lie_between(grid: tuple[int, int]) -> None:
+    a, b, c = numbers(grid[0] * 4, 70), numbers(70, 160), np.zeros((grid[0] * 4, 160), np.float32)
+    with pto.profile():
+        pto.jit(product.function)[grid](a, b, c, 4, 32, 32)
+    np.testing.assert_array_equal(c, a @ b)

@@ -221,9 +221,10 @@ def test_groups_stay_together(five: NativePool, programs: int, group: int) -> No
     seen: list[tuple[int, int]] = []
     callback = KERNEL(lambda first, last, thread, args: seen.append((first, last)))
     address = ctypes.cast(callback, ctypes.c_void_p).value
-    grid = ctypes.c_int64(group)
+    grid, one = ctypes.c_int64(group), ctypes.c_int64(1)
+    groups = (group, 0), *((n, ctypes.addressof(grid)) for n in (0, -3)), (-group, ctypes.addressof(one))
     for threads in (1, 2, 5):
-        for stated, args in ((group, 0), (0, ctypes.addressof(grid))):
+        for stated, args in groups:
             seen.clear()
             five.run(address, args, programs, threads, 1, stated)
             assert [n for first, last in sorted(seen) for n in range(first, last)] == list(range(programs))

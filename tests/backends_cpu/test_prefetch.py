@@ -63,6 +63,12 @@ def shared(x, out):
     out[pto.program_id(0), :] = t - pto.max(t)
 
 
+@pto.jit
+def in_order(x, out):
+    """A cell between the loop that reads and the one that stores."""
+    out[pto.program_id(0), :] = pto.sort(x[pto.program_id(0), :])
+
+
 X = np.ones((64, 1024), np.float32)
 OUT = np.empty_like(X)
 LAUNCHES = {
@@ -72,6 +78,7 @@ LAUNCHES = {
     "picked": Launch(picked, 8, {"x": X, "index": np.arange(64), "out": OUT}, {}),
     "spread": Launch(spread, 8, {"x": X, "out": OUT}, {}),
     "scaled": Launch(scaled, 8, {"x": X, "out": OUT}, {}),
+    "in_order": Launch(in_order, 8, {"x": X, "out": OUT}, {}),
     "shared": Launch(shared, 8, {"x": X, "out": OUT}, {}),
 }
 
@@ -97,6 +104,15 @@ def test_which_loop_over_a_row_asks_for_the_next_one(name: str, early: bool) -> 
     text = lowered(LAUNCHES[name]).text
     assert (text.index("@llvm.prefetch") < text.index("@llvm.sqrt")) == early
     assert text.index("@llvm.prefetch") > text.index("fadd")
+
+
+@pytest.mark.parametrize(("columns", "asked"), [(256, 0), (1024, 8), (600, 5)])
+def test_a_sort_asks_for_a_long_row_while_it_works(columns: int, asked: int) -> None:
+    x = np.zeros((8, columns), np.float32)
+    text = lowered(Launch(in_order, 8, {"x": x, "out": x.copy()}, {})).text
+    network, rest = text.split("\ndefine void", 1)
+    assert network.count("call void @llvm.prefetch") == asked, "of each group of registers, those where the row lies"
+    assert ("call void @llvm.prefetch" in rest) == (not asked)
 
 
 def test_how_far_the_next_row_is() -> None:

@@ -60,7 +60,7 @@ DTYPES = (np.float32, np.float64, np.float16, np.int8)
 
 def streaming_target(level: str) -> CpuTarget:
     """A machine whose caches hold nothing."""
-    return replace(host_target(level), last_level_bytes=0)
+    return replace(host_target(level), caches=(0, 0, 0))
 
 
 def at(phase: int, shape: tuple[int, int], dtype: Any) -> tuple[Array, Array]:

@@ -37,7 +37,7 @@ def test_the_host_describes_itself() -> None:
     assert host == host_target("") == host_target("host")
     assert host.level == "host" and host.cpu and host.triple
     assert host.vector_bytes in (16, 32, 64) and host.registers in (16, 32)
-    assert host.last_level_bytes >= 1 << 18
+    assert 1 << 13 <= host.caches[0] <= host.caches[1] <= host.caches[2]
 
 
 @x86
@@ -69,9 +69,9 @@ def test_a_virtual_machine_has_its_share_of_the_last_cache(tmp_path: Path, monke
         (tmp_path / f"index{n}").mkdir()
         (tmp_path / f"index{n}" / "size").write_text(f"{size}\n", encoding="utf-8")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert targets.last_level_bytes() == 32 << 20
+    assert targets.cache_bytes() == (48 << 10, 2 << 20, 32 << 20)
     monkeypatch.setattr("os.cpu_count", lambda: 64)
-    assert targets.last_level_bytes() == 260 << 20
+    assert targets.cache_bytes() == (48 << 10, 2 << 20, 260 << 20)
 
 
 @pytest.mark.parametrize("level", ["x86-64-v9", "avx2", "x86-64-V3", "native; rm"])

@@ -122,7 +122,7 @@ def test_a_store_follows_the_others_in_its_loop() -> None:
 
 def test_the_number_of_programs_that_stream_is_the_emitters() -> None:
     target = normed.compile(M, M.copy()).program.backend.target
-    assert f"more than {target.last_level_bytes // 512:,} programs" in said("stream", normed, M, M.copy())
+    assert f"more than {target.caches[-1] // 512:,} programs" in said("stream", normed, M, M.copy())
 
 
 def test_why_two_nests_are_two() -> None:

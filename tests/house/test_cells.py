@@ -21,7 +21,7 @@ TABLES = {"pypto/backends/cpu/cells.py", "pypto/frontend/intrinsics.py"}
 # What modules of techniques keep for the machinery: facts about operands, and what says that there is nothing to do.
 HELPERS = {
     *("crosswise.Crossing.__init__", "crosswise.Crossing.leaves", "crosswise.steps", "crosswise.stored"),
-    *("crosswise.transposed", "live.Live.__init__", "operands.dot_dtype", "operands.is_joined"),
+    *("crosswise.transposed", "live.Live.__init__", "merging.choose", "operands.dot_dtype", "operands.is_joined"),
     *("operands.joined_bytes", "operands.origin", "operands.panel_width", "operands.words_of"),
     *("outline.statements", "outline.weight"),
     *("prefetch.fetch", "prefetch.level", "prefetch.grown", "prefetch.slope", "prefetch.times"),

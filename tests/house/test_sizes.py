@@ -36,7 +36,7 @@ ROWS = (
 WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem not in ("__init__", "base"))
 NAMES = (
     *("columns", "crosswise", "early", "extremes", "live", "merging", "operands", "orient", "outline", "prefetch"),
-    *("restep", "sharing", "stores", "stream", "streaming", "strides", "thin", "turning"),
+    *("restep", "sharing", "stores", "stream", "streaming", "strides", "turning"),
 )
 TECHNIQUES = tuple(f"pypto/backends/cpu/{name}.py" for name in NAMES)
 DOT = ("dot", "kernel", "matmul", "packing", "products")

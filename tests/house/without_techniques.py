@@ -23,8 +23,8 @@ from pypto.backends.cpu import (
     products,
     stores,
     stream,
+    streaming,
     strides,
-    thin,
 )  # fmt: skip
 from tests.conformance.running import ALL, assert_close, make_launch, run
 
@@ -50,7 +50,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (extremes, "can_trust", no),
     (live.Live, "end", nothing),
     (live.Live, "read_by", nothing),
-    (merging, "merge", lambda function, target: merging.Merged(function)),
+    (merging, "merge", lambda function, target: [merging.Merged(function)]),
     (plan, "read_by_dot", lambda *_: iter(())),
     (products, "oriented", as_it_is),
     (products, "turned_loops", as_it_is),
@@ -60,8 +60,8 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (prefetch, "asking", lambda *_: {}),
     (stores, "pieces", lambda e, value, pointer, align: [(value, pointer)]),
     (stream, "past_caches", nothing),
+    (streaming, "is_streamed", no),
     (strides, "STEPS", ()),
-    (thin, "is_thin", no),
 )
 
 

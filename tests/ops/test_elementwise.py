@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 from typing import Any
 
@@ -12,6 +13,7 @@ import pypto as pto
 from pypto.ir.types import DTYPES, DType
 from pypto.ops.casts import convert
 from pypto.ops.row import OpRow
+from pypto.ops.table import TABLE
 from tests.conformance.sources import define
 from tests.conftest import ALL_LEVELS
 from tests.ops.rows import ELEMENTWISE, SIZE, Call, at_levels, calls, takes
@@ -64,13 +66,20 @@ def assert_agree(found: Array, wanted: Array, call: Call, what: str) -> None:
     assert errors.max() <= ulp + 0.5, f"{what}: {call} is {errors.max():.2f} ulp off at index {errors.argmax()}"
 
 
-def check_agreement(row: OpRow, dtype: DType, level: str, singles: int = 151) -> None:
-    tried = calls(row, dtype)
-    seed = zlib.crc32(f"{row.name} {dtype}".encode())
-    arrays = operands(seed, dtype, len(tried[0].types), SIZE, row.domain)
-    lanes, scalars, wanted = outputs(tried, SIZE), outputs(tried, singles), outputs(tried, SIZE)
-    define(kernel_text(tried, True), level)[1](*arrays, *lanes, *scalars)
+@functools.lru_cache(8)  # a row's tests on two levels follow each other
+def interpreted(name: str, dtype: DType) -> tuple[list[Call], list[Array], list[Array]]:
+    """Calls of a row, operands, and what the interpreter makes of them, which is the same for every level."""
+    row = TABLE[name]
+    tried, seed = calls(row, dtype), zlib.crc32(f"{row.name} {dtype}".encode())
+    arrays, wanted = operands(seed, dtype, len(tried[0].types), SIZE, row.domain), outputs(tried, SIZE)
     pto.interpret(define(kernel_text(tried, False)))[1](*arrays, *wanted)
+    return tried, arrays, wanted
+
+
+def check_agreement(row: OpRow, dtype: DType, level: str, singles: int = 151) -> None:
+    tried, arrays, wanted = interpreted(row.name, dtype)
+    lanes, scalars = outputs(tried, SIZE), outputs(tried, singles)
+    define(kernel_text(tried, True), level)[1](*arrays, *lanes, *scalars)
     for call, found, single, right in zip(tried, lanes, scalars, wanted, strict=True):
         assert_agree(found, right, call, "CPU against interpreter")
         assert_agree(single, right[:singles], call, "CPU against interpreter, one by one")
@@ -86,15 +95,21 @@ def test_cpu_without_newer_instructions(row: OpRow, dtype: DType, level: str) ->
     check_agreement(row, dtype, level)
 
 
+@functools.lru_cache(8)
+def meant(name: str, dtype: DType) -> tuple[list[Array], Array]:
+    """Many operands of a function of real numbers, and what is right for them, for every level."""
+    row, tried = TABLE[name], calls(TABLE[name], dtype)
+    arrays = operands(len(name), dtype, len(tried[0].types), enough(name, dtype, MANY), row.domain)
+    with np.errstate(all="ignore"):
+        return arrays, np.asarray(row.meaning(tried[0].op, *arrays), np.float64)
+
+
 @at_levels(FUNCTIONS)
 def test_floats_lie_within_the_stated_ulp(row: OpRow, dtype: DType, level: str) -> None:
+    arrays, reference = meant(row.name, dtype)
     tried = calls(row, dtype)
-    many = enough(row.name, dtype, MANY)
-    arrays = operands(len(row.name), dtype, len(tried[0].types), many, row.domain)
-    (found,) = made = outputs(tried, many)
+    (found,) = made = outputs(tried, len(reference))
     define(kernel_text(tried, False), level)[1](*arrays, *made)
-    with np.errstate(all="ignore"):
-        reference = np.asarray(row.meaning(tried[0].op, *arrays), np.float64)
     errors = ulp_errors(found, reference, dtype)
     worst = errors.argmax()
     shown = ", ".join(str(a[worst]) for a in arrays)

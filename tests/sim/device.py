@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def built() -> Path:
     return toolkit(Path(os.environ["PYPTO_CACHE_DIR"]))  # which all workers of a run share, and `pto.device` finds
 
 
+@functools.cache
 def compiled(source: str, *flags: str, driver: str = "bisheng", arch: str = "dav-2201") -> bytes:
     """The binary that the toolkit's compiler makes.
 
@@ -50,10 +52,19 @@ def compiled(source: str, *flags: str, driver: str = "bisheng", arch: str = "dav
         return out.read_bytes()
 
 
-def vector_kernel(body: str, parameters: str = "GM_ADDR x, GM_ADDR y, int32_t n") -> str:
-    """A vector kernel `k` with a float tensor for each of x and y."""
+@functools.cache
+def together(wrap: Callable[[str, str], str], bodies: tuple[str, ...], arch: str = "dav-2201") -> bytes:
+    """One binary with a kernel `k0`, `k1`, … for each body: a compiler's start takes longer than most of them.
+
+    `wrap` makes a kernel of a body and a name.
+    """
+    return compiled("\n".join(wrap(body, f"k{i}") for i, body in enumerate(bodies)), arch=arch)
+
+
+def vector_kernel(body: str, name: str = "k", parameters: str = "GM_ADDR x, GM_ADDR y, int32_t n") -> str:
+    """A vector kernel with a float tensor for each of x and y."""
     return f"""
-extern "C" __global__ __vector__ __aicore__ void k({parameters}) {{
+extern "C" __global__ __vector__ __aicore__ void {name}({parameters}) {{
     GlobalTensor<float> gx, gy;
     gx.SetGlobalBuffer((__gm__ float*)x, n);
     gy.SetGlobalBuffer((__gm__ float*)y, n);
@@ -85,8 +96,9 @@ def launched(
     blocks: int = 1,
     binary: bytes | None = None,
     arch: str = "dav-2201",
+    name: str = "k",
 ) -> None:
-    """Run kernel `k` over copies of arrays on the device, and copy them back.
+    """Run a kernel over copies of arrays on the device, and copy them back.
 
     Raises
     ------
@@ -96,7 +108,7 @@ def launched(
     device = opened(built() / "lib64" / "libascendcl.so")
     try:
         memory = [device.copied(x) for x in arrays]
-        function = device.load(binary or compiled(source, arch=arch)).function("k")
+        function = device.load(binary or compiled(source, arch=arch)).function(name)
         arguments = struct.pack(f"{len(arrays)}Q{len(numbers)}i", *(m.address for m in memory), *numbers)
         device.launch(function, blocks, arguments)
         device.synchronize()

@@ -113,13 +113,6 @@ WRONG: Final[dict[str, tuple[Call, int, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_wrong_calls_are_refused(what: str, acl: Acl) -> None:
-    call, code, words = WRONG[what]
-    assert call(acl) == code
-    assert words in acl.aclGetRecentErrMsg().decode()
-
-
 STAGES: Final[dict[str, tuple[Call, int, str]]] = {
     "before aclInit": (lambda x: x.aclFinalize() or x.aclrtSetDevice(0), 100001, "aclInit was not called"),
     "a stream before aclInit": (
@@ -130,9 +123,8 @@ STAGES: Final[dict[str, tuple[Call, int, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", STAGES)
-def test_calls_come_in_order(what: str, acl: Acl) -> None:
-    call, code, words = STAGES[what]
+@pytest.mark.parametrize("call, code, words", [*WRONG.values(), *STAGES.values()], ids=[*WRONG, *STAGES])
+def test_wrong_calls_and_calls_out_of_order_are_refused(call: Call, code: int, words: str, acl: Acl) -> None:
     assert call(acl) == code
     assert words in acl.aclGetRecentErrMsg().decode()
 

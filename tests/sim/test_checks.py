@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pypto.runtime.acl import AclError, opened
-from tests.sim.device import LOAD, STORE, built, compiled, launched, needs_compiler, vector_kernel
+from tests.sim.device import LOAD, STORE, built, compiled, launched, needs_compiler, together, vector_kernel
 
 pytestmark = needs_compiler
 N = 512
@@ -152,12 +152,12 @@ def test_no_repeats_are_a_fault_where_they_are_not_said_to_do_nothing() -> None:
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_faults_are_found(what: str) -> None:
-    body, message = FAULTS[what]
+    binary, name = together(vector_kernel, tuple(body for body, _ in FAULTS.values())), f"k{list(FAULTS).index(what)}"
     x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
-    with pytest.raises(AclError, match=message) as caught:
-        launched(vector_kernel(body), [x, y], N)
+    with pytest.raises(AclError, match=FAULTS[what][1]) as caught:
+        launched("", [x, y], N, binary=binary, name=name)
     assert caught.value.code in (507035, 507015)
-    assert re.search(r"k, core AIV \d+, line \d+: ", str(caught.value))
+    assert re.search(rf"{name}, core AIV \d+, line \d+: ", str(caught.value))
 
 
 # What only one of the architectures forgives: the body of a kernel, and what is said of it on the other one.

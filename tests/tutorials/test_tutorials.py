@@ -30,7 +30,7 @@ CHECKS: Final = MappingProxyType({
 
 def output(name: str) -> str:
     """What a tutorial prints when it is run as a script."""
-    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "CI": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "CI": "1", "ROUNDS": "1"}
     command = [sys.executable, "-W", "error", str(FOLDER / f"{name}.py")]
     done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ the two writes, that is a race. Every event must be waited for as often as it is
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +35,7 @@ from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.touches import BLOCK, Reader, extent, teeth_of
 from pypto.ir.types import named
 
+Operand = tuple[View, bool, int | None, tuple[int, int] | None]  # whether it is written, its bytes, its teeth
 WAYS: Final = ((3, (True,)), (3, (False,)), (4, (True, False)), (2, (False, True, True)), (1, (True,)), (0, (False,)))
 
 
@@ -75,6 +77,7 @@ class Walk:
     rounds: int
     holds: tuple[bool, ...]
     reader: Reader
+    found: dict[int, tuple[list[View], list[Operand]]]  # of items, by `id`, which stay while a kernel is looked at
     values: dict[str, int | None] = field(default_factory=dict)
     asked: int = 0
     issued: list[int] = field(default_factory=lambda: [0] * len(PIPES))
@@ -90,10 +93,17 @@ class Walk:
 
     def items(self, items: tuple[Item, ...]) -> None:
         for item in items:
-            for value in scalars(item):
-                for view in memory_reads(value):
-                    self.touch(item, view, "S", False, view.elem.itemsize)
+            for view in self.facts(item)[0]:
+                self.touch(item, view, "S", False, view.elem.itemsize)
             self.item(item)
+
+    def facts(self, item: Item) -> tuple[list[View], list[Operand]]:
+        """What the scalar unit reads for an item, and an instruction's operands: the same in each round of a loop."""
+        if (found := self.found.get(id(item))) is None:
+            operands = list(operands_of(item, self.reader)) if isinstance(item, Instr) and views(item) else []
+            found = [view for value in scalars(item) for view in memory_reads(value)], operands
+            self.found[id(item)] = found
+        return found
 
     def item(self, item: Item) -> None:
         match item:
@@ -128,15 +138,13 @@ class Walk:
             self.event(item)
         elif item.name in ("PipeBarrier", "SyncAll"):
             self.barrier(item.args[0].text if item.args and isinstance(item.args[0], Word) else "PIPE_ALL")
-        if not views(item):
+        operands = self.facts(item)[1]
+        if not operands:
             return
         unit = pipe_of(item)
         self.issue(unit)
-        sizes = {id(view): (extent(item, i, self.reader), teeth_of(item, i)) for i, view in enumerate(views(item))}
-        for view in reads(item):
-            self.touch(item, view, unit, False, *sizes[id(view)])
-        for view in writes(item):
-            self.touch(item, view, unit, True, *sizes[id(view)])
+        for view, is_write, size, teeth in operands:
+            self.touch(item, view, unit, is_write, size, teeth)
 
     def issue(self, unit: str) -> None:
         index = PIPES.index(unit)
@@ -184,6 +192,9 @@ class Walk:
         mine = Done(first, last, index, self.issued[index], is_write, item.line, by, placed)
         kept = []
         for done in self.memory.get(where, ()):
+            if done.first >= last or first >= done.last:  # apart, as most are
+                kept.append(done)
+                continue
             if done.meets(mine):
                 self.check(done, mine, where)
             if not (mine.covers(done) and (is_write or (done.unit == index and not done.writes))):
@@ -219,6 +230,14 @@ class Walk:
         of = PIPES[done.unit]
         remedy = f"PipeBarrier<PIPE_{unit}>" if of == unit else f"an event {of}_{unit}"
         self.say(f"a {kind} of {where} after a {after} by line {done.line} needs {remedy}", mine.line)
+
+
+def operands_of(item: Instr, reader: Reader) -> Iterator[Operand]:
+    """The views that an instruction's unit reads, then those that it writes."""
+    sizes = {id(view): (extent(item, i, reader), teeth_of(item, i)) for i, view in enumerate(views(item))}
+    for is_write, touched in ((False, reads(item)), (True, writes(item))):
+        for view in touched:
+            yield view, is_write, *sizes[id(view)]
 
 
 def value_of(value: Scalar, values: dict[str, int | None]) -> int | None:
@@ -257,9 +276,11 @@ def _computed(op: str, a: int, b: int) -> int | None:
 def races(kernel: BlockKernel, target: AscendTarget) -> list[str]:
     """What is wrong with the order of a kernel's units, each thing once."""
     found: dict[str, None] = {}
+    reader = Reader.of(kernel)
+    facts: dict[int, tuple[list[View], list[Operand]]] = {}
     for items in (kernel.body, kernel.cube_body):
         for rounds, holds in WAYS:
-            walk = Walk(kernel, target, rounds, holds, Reader.of(kernel), {"block": 0, "blocks": 1, "sub_block": 0})
+            walk = Walk(kernel, target, rounds, holds, reader, facts, {"block": 0, "blocks": 1, "sub_block": 0})
             walk.values |= {p.name: 1 << 12 for p in kernel.params if not p.is_array and p.dtype.is_int}
             walk.items(items)
             for name, number in walk.events:

@@ -42,8 +42,7 @@ class CpuBackend:
     def key_parts(self) -> tuple[tuple[str, str], ...]:
         import llvmlite
 
-        t = self.target
-        return ("target", repr(t)), ("llvmlite", llvmlite.__version__)
+        return ("target", repr(self.target)), ("llvmlite", llvmlite.__version__)
 
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
         from pypto.backends.cpu.cost import estimate, is_bounded
@@ -52,9 +51,8 @@ class CpuBackend:
         with timed(timings, "codegen"):
             lowered, cost = lower(function, self.target), estimate(function, self.target)
         code = self.engine.compile(lowered.text, timings)
-        bounded = is_bounded(function)
-        return Artifact(lowered.name, lowered.abi, lowered.scratch_bytes, cost, code, bounded, lowered.sites,
-            lowered.group, lowered.checks)
+        return Artifact(lowered.name, lowered.abi, lowered.scratch_bytes, cost, code, is_bounded(function),
+            lowered.sites, lowered.group, lowered.checks)
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)

@@ -13,16 +13,15 @@ from functools import partial
 from pypto.backends.cpu import columns
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.kernel import Block, KernelEmitter, fixed, function, most_rows, row_blocks
+from pypto.backends.cpu.kernel import Block, KernelEmitter, fixed, function, is_new, most_rows, row_blocks
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, CellItem
 from pypto.backends.cpu.matmul import Matmul, Stay
 from pypto.backends.cpu.memory import scratch_dtype
-from pypto.backends.cpu.operands import Direct, Landing, Matrix, Span, dot_dtype, is_streamed
+from pypto.backends.cpu.operands import Direct, Landing, Matrix, Span, dot_dtype
 from pypto.backends.cpu.packing import PackEmitter, matrix
-from pypto.backends.cpu.streaming import Stream, StreamEmitter
+from pypto.backends.cpu.streaming import Stream, StreamEmitter, is_streamed
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.thin import fetched_lines, is_thin, thin_blocks
 from pypto.ir.core import Op
 from pypto.ir.types import DType, int1, int32, int64
 from pypto.ops.memory import Access
@@ -56,7 +55,6 @@ class DotEmitter:
         self.may_store = True
         self.several = e.const(True, int1)  # programs along the first axis
         self.filled: dict[Matmul, str] = {}  # where it stands how many steps have their panels
-        self.made: set[str] = set()  # functions that turn
         self.kernels, self.sums, self.streams = KernelEmitter(e), columns.SumEmitter(e), StreamEmitter(e)
         self.packs = PackEmitter(e, target)
 
@@ -77,10 +75,9 @@ class DotEmitter:
             columns.multiply(self, parts, parts[-1].landing)
             return
         sides, right = self.sides(item, base_of, i)
-        if right is None or not is_thin(item, self.target):
+        if right is None or not is_streamed(item, self.target):
             self.stack(self.filled_sides(sides, right))
             return
-        few = self.streamed if is_streamed(item.op, self.target) else self.thin
         direct = self.is_whole(right, sides)
         if item.stay is not None:  # panels that other programs need, too, are worth their packing
             direct = self.e.and_(direct, self.e.xor(self.several, self.e.const(True, int1)))
@@ -89,7 +86,7 @@ class DotEmitter:
             self.stack(self.filled_sides(sides, right))
             return []
 
-        self.w.branch(direct.text, [lambda: few(sides, right), packed])
+        self.w.branch(direct.text, [lambda: self.streamed(sides, right), packed])
 
     def sides(self, item: Matmul, base_of: dict[int, Lanes], i: Lanes) -> tuple[Sides, Matrix | None]:
         left = self.operand(item.a, base_of, i)
@@ -104,7 +101,7 @@ class DotEmitter:
     def landing(self, item: Matmul, store: Direct) -> Landing | None:
         """Where the result goes: where it is stored, if all of the tile exists; if turned, all of its columns."""
         e, there, zero, last = self.e, self.matrix(store), self.number(0), self.e.const(True, int1)
-        if not self.may_store or is_thin(item, self.target):
+        if not self.may_store or is_streamed(item, self.target):
             self.done[item] = e.const(False, int1)
             return None
         if item.is_across:
@@ -125,12 +122,10 @@ class DotEmitter:
         return self.e.select(landing.done, place, self.number(0))
 
     def is_whole(self, right: Matrix, sides: Sides) -> Lanes:
-        """True when all of the right side exists that is multiplied; a stream may end before its last column."""
-        zero, last = self.number(0), self.number(sides.item.b.shape[-1] - 1)
+        """True when all rows exist of the right side that are multiplied, from the first column on."""
+        zero = self.number(0)
         rows = self.packs.within(right.rows, zero, self.e.sub(sides.depth, self.number(1)))
-        if is_streamed(sides.item.op, self.target):
-            return self.e.and_(rows, self.e.cmp("eq", right.columns.start, zero))
-        return self.e.and_(rows, self.packs.within(right.columns, zero, last))
+        return self.e.and_(rows, self.e.cmp("eq", right.columns.start, zero))
 
     def filled_sides(self, sides: Sides, right: Matrix | None) -> Sides:
         """With panels, filled where they are not yet."""
@@ -141,28 +136,8 @@ class DotEmitter:
             self.pack(item, right, sides.panels, sides.depth)
         return sides
 
-    def thin(self, sides: Sides, right: Matrix) -> list[Lanes]:
-        """Few rows: the right side is read where it lies, and once only from far away."""
-        item, size = sides.item, self.word(sides.item)
-        lanes, row = self.target.vector_bytes // size, 0
-        pitch_b = self.e.binary("udiv", right.pitch, self.number(size))
-        for rows, count, groups in thin_blocks(item, self.target):
-            with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
-                a, apart = self.rows(sides, i, rows)
-                out = self.e.add(sides.result, self.e.mul(i, sides.down))
-                for first, vectors, times in groups:
-                    fetch = fetched_lines(item) if row == 0 and first == 0 else 0
-                    block = Block(rows, vectors, lanes, 0, self.multiplied(item), fetch=fetch)
-                    start, stop, step = (str(n * lanes) for n in (first, first + vectors * times, vectors))
-                    with self.w.loop(start, stop, step) as j:
-                        along = self.e.mul(j, self.number(size))
-                        places = a, self.e.add(right.address, along), self.e.add(out, along), a
-                        self.call(block, replace(sides, apart=apart), places, pitch_b)
-            row += rows * count
-        return []
-
     def streamed(self, sides: Sides, right: Matrix) -> list[Lanes]:
-        """Very few rows: the right side goes by row for row."""
+        """Few rows: the right side goes by row for row."""
         item, size = sides.item, self.word(sides.item)
         rows, lanes = item.c.shape[-2], self.target.vector_bytes // size
         a, pitch = self.left(sides, self.number(0), rows)
@@ -184,8 +159,7 @@ class DotEmitter:
         """Rows that become columns, by a function for each shape: many dots of a kernel often share it."""
         name = f"turn_{m.dtype}_" + "_".join(map(str, (*target.shape, target.panel, target.rows, per)))
         values = m.address, m.pitch, m.rows.start, m.rows.stop, m.columns.start, m.columns.stop, panels, depth
-        if name not in self.made:
-            self.made.add(name)
+        if is_new(self.w, name):
             own = [Lanes(f"%v{n}", int64, 1, 0) for n in range(len(values))]
             source = Matrix(own[0], own[1], Span(*own[2:4]), Span(*own[4:6]), m.dtype)
             with function(self.w, f"internal void @{name}({', '.join(v.typed for v in own)}) noinline nounwind"):
@@ -255,12 +229,21 @@ class DotEmitter:
         most = most_rows(self.target, item.b.panel // self.lanes(item), in_place)
         for rows, count in row_blocks(item.c.shape[-2], most):
             coming = -(-rows * item.b.panel // item.b.shape[-1]) if isinstance(item.a, Direct) else 0
-            with self.w.loop(str(row), str(row + rows * count), str(rows)) as i:
+            with self.w.loop(str(row), self.end(sides, "rows", row + rows * count), str(rows)) as i:
                 a, apart = self.rows(sides, i, rows)
                 block = replace(self.block(item, rows), coming=min(coming, rows), lands=sides.landing is not None)
                 places = a, self.later(sides, self.e.add(i, self.number(rows))), i
                 self.panelwise(sides, i, block, partial(self.panel_times, replace(sides, apart=apart), places))
             row += rows * count
+
+    def end(self, sides: Sides, side: str, most: int, of: int = 1) -> str:
+        """Where rows end, or panels `of` so many columns: where the result is but stored, no further than that."""
+        if sides.landing is None or sides.item.is_across:
+            return str(most)
+        stop = getattr(sides.landing.place, side).stop
+        if of > 1:
+            stop = self.e.binary("udiv", self.e.add(stop, self.number(of - 1)), self.number(of))
+        return self.e.minimum(stop, self.number(most)).text
 
     def panel_times(self, sides: Sides, places: tuple[Lanes, ...], block: Block, j: Lanes, c: Lanes) -> None:
         """Rows of A times a panel; those that a later block will copy are asked for."""
@@ -295,7 +278,7 @@ class DotEmitter:
         for first, last, vectors in ((0, whole, block.vectors), (whole, whole + 1, rest)):
             if first == last or not vectors:
                 continue
-            with self.w.loop(str(first), str(last), "1") as j:
+            with self.w.loop(str(first), self.end(sides, "columns", last, item.b.panel), "1") as j:
                 along = self.e.mul(j, self.number(item.b.panel * size))
                 multiply(replace(block, vectors=vectors), j, self.e.add(out, along))
 

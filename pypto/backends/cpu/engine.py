@@ -46,14 +46,17 @@ class Engine:
     jit: Any = None
 
     def ready(self) -> Any:
-        """LLVM's binding, with a target machine and a linker."""
+        """LLVM's binding, with a target machine and a linker: the one that puts code and its constants side by side.
+
+        The other one asks for memory section by section, and ends the process where these come to lie 2 GB apart.
+        """
         import llvmlite.binding as llvm
 
         if self.jit is None:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
             self.machine = self.new_machine(llvm)
-            self.jit = llvm.create_lljit_compiler(self.machine)
+            self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=True)
         return llvm
 
     def new_machine(self, llvm: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.prefetch import LINE, fetch
+from pypto.backends.cpu.prefetch import fetch
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Frame, Writer
 from pypto.ir.types import DType, float32, int1, int32
@@ -21,7 +21,6 @@ Slots = dict[tuple[int, int], str]  # where registers of a block are, by row and
 
 _UNROLL: Final = 4  # most steps of K in one round of the loop
 _ROUND: Final = 32  # multiply-adds that hide what a round costs beside them: more would only take longer to compile
-_AHEAD: Final = 16  # rows of B that are asked for before they are read
 _IN_PLACE: Final = 16  # accumulators of a block whose rows of A lie far apart, often in one set of a cache
 
 
@@ -30,12 +29,11 @@ class Block:
     """Shape of one register kernel: `rows` of A, `vectors` registers of a panel.
 
     With `words`, so many numbers are multiplied at once; `below` is the row of a panel that has the sums of bytes.
-    Without a `panel`, the caller says how far apart the rows of B lie, and `fetch` lines of a later one are asked for.
-    With a panel, `coming` rows of the left side are asked for, that a later block will copy. With `parts`, so
-    many products are added up, each with a pitch of A, and the numbers of A for one step of K are neighbours; else rows
-    of A lie `apart` bytes apart, and those of C `down`. Where these are 0, callers give them: of A odd multiples, so
-    that all of its rows are addressed from one pointer, and no register is spilled. A block that `lands` may be stored
-    elsewhere than where it was loaded from. K is `even` where all rounds are whole ones.
+    `coming` rows of the left side are asked for, that a later block will copy. With `parts`, so many products are added
+    up, each with a pitch of A, and the numbers of A for one step of K are neighbours; else rows of A lie `apart` bytes
+    apart, and those of C `down`. Where these are 0, callers give them: of A odd multiples, so that all of its rows are
+    addressed from one pointer, and no register is spilled. A block that `lands` may be stored elsewhere than where it
+    was loaded from. K is `even` where all rounds are whole ones.
     """
 
     rows: int
@@ -45,7 +43,6 @@ class Block:
     dtype: DType
     words: int = 0
     below: int = 0
-    fetch: int = 0
     coming: int = 0
     parts: int = 0
     apart: int = 0
@@ -56,7 +53,7 @@ class Block:
     @property
     def name(self) -> str:
         sizes = self.rows, self.vectors * self.lanes, self.panel, self.words, self.below
-        more = self.fetch, self.coming, self.parts, self.apart, self.down, int(self.lands), int(self.even)
+        more = self.coming, self.parts, self.apart, self.down, int(self.lands), int(self.even)
         return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more)))
 
     @property
@@ -66,7 +63,7 @@ class Block:
     @property
     def unroll(self) -> int:
         """Steps of K in one round."""
-        needed = -(-_ROUND // (self.rows * self.vectors)) if self.panel and self.parts < 2 else _UNROLL
+        needed = -(-_ROUND // (self.rows * self.vectors)) if self.parts < 2 else _UNROLL
         return min(_UNROLL, 1 << (needed - 1).bit_length())
 
     def over(self, *depths: Lanes) -> Block:
@@ -118,12 +115,10 @@ class KernelEmitter:
     def __init__(self, e: LaneEmitter) -> None:
         self.e = e
         self.w = e.w
-        self.made: set[str] = set()
 
     def kernel(self, block: Block) -> None:
-        if block.name in self.made:
+        if not is_new(self.w, block.name):
             return
-        self.made.add(block.name)
         args = f"{self.arguments}, i64 %down, i1 %fresh" + ", ptr %into, i64 %apart" * block.lands
         args += "".join(f", i64 %apart{n}" for n in block.multiples)
         with function(self.w, f"internal void @{block.name}({args}) noinline nounwind"):
@@ -170,7 +165,7 @@ class KernelEmitter:
         with self.w.loop(first, last, str(unroll)) as k:
             after = self.w.raw(f"mul i64 {k.text}, {part.pitch}") if block.parts else k.text
             left = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.a}, i64 {after}")
-            down = self.w.raw(f"mul i64 {k.text}, {block.panel or part.pitch}")
+            down = self.w.raw(f"mul i64 {k.text}, {block.panel}")
             right = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.b}, i64 {down}")
             for u in range(unroll):
                 for row in later[u::unroll]:
@@ -181,10 +176,8 @@ class KernelEmitter:
     def step(self, block: Block, slots: Slots, part: Part, k: int) -> None:
         """One row of the panel times one column of the block."""
         kind = llvm_type(block.dtype, block.lanes)
-        right = part.b if block.panel else self.row(block, part.b, k)
-        start = k * block.panel
-        places = [self.at(right, start + v * block.lanes, block) for v in range(block.vectors)]
-        align = self.align(block) if block.panel else block.dtype.itemsize
+        places = [self.at(part.b, k * block.panel + v * block.lanes, block) for v in range(block.vectors)]
+        align = self.align(block)
         row = [Lanes(self.load(kind, p, align), block.dtype, block.lanes, self.w.depth) for p in places]
         for r in range(block.rows):
             align = block.dtype.itemsize // max(1, block.words)
@@ -204,17 +197,6 @@ class KernelEmitter:
             return self.at(self.w.raw(f"getelementptr i8, ptr {part.a}, i64 {down}"), k, block)
         after = self.w.raw(f"mul i64 {part.pitch}, {k}")
         return self.at(self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.a}, i64 {after}"), r, block)
-
-    def row(self, block: Block, right: str, k: int) -> str:
-        """A row of the matrix; one further down is on its way."""
-        kind = llvm_type(block.dtype, 1)
-        if block.fetch:
-            far = self.w.raw(f"mul i64 %pitch, {k + _AHEAD}")
-            coming = self.w.raw(f"getelementptr {kind}, ptr {right}, i64 {far}")
-            for i in range(block.fetch):
-                fetch(self.w, self.w.raw(f"getelementptr i8, ptr {coming}, i64 {i * LINE}"), 3)
-        down = self.w.raw(f"mul i64 %pitch, {k}")
-        return self.w.raw(f"getelementptr {kind}, ptr {right}, i64 {down}")
 
     def begun(self, block: Block, old: Lanes, v: int) -> Lanes:
         """An accumulator's first state; for bytes, without what the flipped signs of the left side will add."""
@@ -257,6 +239,13 @@ class KernelEmitter:
 
     def align(self, block: Block) -> int:
         return min(64, block.lanes * block.dtype.itemsize)
+
+
+def is_new(w: Writer, name: str) -> bool:
+    """True when nobody has asked for a function of that name before."""
+    known = name in w.begun
+    w.begun.add(name)
+    return not known
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.legalize import legalize
 from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Schedule
 from pypto.backends.cpu.memory import Chunk, memory_dtype, register_dtype
-from pypto.backends.cpu.merging import Merged, merge, taken
+from pypto.backends.cpu.merging import Merged, choose, merge, taken
 from pypto.backends.cpu.nest import NestEmitter
 from pypto.backends.cpu.outline import LARGE, PART, Outliner, parts, weight
 from pypto.backends.cpu.plan import REDUCTIONS
@@ -27,7 +27,7 @@ from pypto.backends.cpu.prefetch import asking, level
 from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.timing import Timer, walk
+from pypto.backends.cpu.timing import Timer
 from pypto.backends.cpu.writer import Carried, Writer
 from pypto.backends.sites import Check, Site
 from pypto.ir.core import Function, Op, Region, Value
@@ -58,10 +58,18 @@ class Lowered:
 
 
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
-    merged = merge(function, target)
-    function = guarded(legalize(merged.function, target))
-    schedule = make_schedule(function, target)
-    return (emitter or FunctionEmitter)(function, schedule, target, merged).run()
+    kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
+    writer = kind.writer_kind()
+    for merged in merge(function, target):
+        legal = guarded(legalize(merged.function, target))
+        made.append(kind(legal, make_schedule(legal, target), target, merged, writer, order))
+        made[-1].write()
+    group, last = choose(made, function.name), made[-1]
+    scratch = last.timer.with_area(max(one.schedule.scratch_bytes for one in made))
+    tail = f"attributes #0 = {{ nounwind {target.attributes} }}\n!0 = !{{i32 1}}\n"
+    text = f"{writer.text()}{last.timer.text()}{last.checks.text()}{tail}"
+    return Lowered(text, function.name, tuple(order), scratch, last.schedule, tuple(last.timer.sites), group,
+        last.checks.found)
 
 
 @dataclass
@@ -73,7 +81,9 @@ class FunctionEmitter:
     target: CpuTarget
     merged: Merged
     nest_emitter: ClassVar[type[NestEmitter]] = NestEmitter
-    writer: Writer = field(default_factory=Writer)
+    writer_kind: ClassVar[type[Writer]] = Writer
+    writer: Writer
+    order: dict[Slot, int]  # places in the argument block, behind what is always there
     env: dict[Value, Lanes] = field(default_factory=dict)
     slots: dict[Slot, Lanes] = field(default_factory=dict)
     bases: dict[int, Lanes] = field(default_factory=dict)
@@ -92,11 +102,10 @@ class FunctionEmitter:
         self.outliner = Outliner(self.writer, self.function.name, self.env, {})
         self.is_large = weight(self.schedule.items) > LARGE and not self.function.attrs.get("profile")
         self.early = None if {"profile", "checked"} & self.function.attrs.keys() else find(self)
-        self.here: list[Lanes] = []  # the program's number, and the grid's sizes
-        self.ids: list[Lanes] = []
-        self.counts: list[Lanes] = []
+        # The program's number and the grid's sizes; its place in the grid; how many places there are.
+        self.here, self.ids, self.counts = list[Lanes](), list[Lanes](), list[Lanes]()
 
-    def run(self) -> Lowered:
+    def write(self) -> None:
         w = self.writer
         grid = [self.slot_at(i) for i in range(3)]
         scratch, size = self.slot_at(3), self.slot_at(4)
@@ -132,13 +141,7 @@ class FunctionEmitter:
             w.line("fence seq_cst")
         w.line("ret void")
         self.checks.finish()
-        header = f"void @{self.function.name}(i64 %first, i64 %last, i64 %thread, ptr noalias %args) #0"
-        w.finish_function(header, w.frames[0].lines)
-        tail = f"attributes #0 = {{ nounwind {self.target.attributes} }}\n!0 = !{{i32 1}}\n"
-        needed, sites = self.timer.with_area(self.schedule.scratch_bytes), tuple(self.timer.sites)
-        text = f"{w.text()}{self.timer.text()}{self.checks.text()}{tail}"
-        return Lowered(text, self.function.name, tuple(self.slots), needed, self.schedule, sites, self.group,
-            self.checks.found)
+        w.end_kernel(self.function.name)
 
     def places(self, program: Lanes) -> list[Lanes]:
         """Where in the grid a program is."""
@@ -149,12 +152,6 @@ class FunctionEmitter:
     def base(self, buffer: Buffer) -> Lanes:
         return self.bases[buffer.id]
 
-    @property
-    def group(self) -> int:
-        """Programs that had best run one after the other: that are merged, or that share panels (0, see `Artifact`)."""
-        shared = any(isinstance(item, CellItem) and item.is_shared for item in walk(self.schedule.items))
-        return 0 if shared else self.merged.most
-
     def slot_at(self, index: int, dtype: DType = int64) -> Lanes:
         pointer = self.writer.raw(f"getelementptr i64, ptr %args, i64 {index}", 0)
         return self.writer.instr(f"load {memory_type(dtype)}, ptr {pointer}", dtype, 1, 0)
@@ -164,9 +161,9 @@ class FunctionEmitter:
         return self.slot_of(Slot(kind, arg.hint, dim, dtype))
 
     def slot_of(self, slot: Slot) -> Lanes:
-        dtype = slot.dtype
         if slot not in self.slots:
-            loaded = self.slot_at(FIXED_SLOTS + len(self.slots), dtype)
+            place, dtype = self.order.setdefault(slot, len(self.order)), slot.dtype
+            loaded = self.slot_at(FIXED_SLOTS + place, dtype)
             self.slots[slot] = from_memory(self.e, loaded.as_dtype(memory_dtype(dtype)), dtype)
         return self.slots[slot]
 

@@ -45,6 +45,7 @@ class Matmul(CellItem):
     turned: bool = False
     fresh: bool = False
     stay: Stay | None = None  # where the panels outlast a program
+    apart: bool = False  # with several programs that use them
     before: Matmul | None = None
     loop: Op | None = None  # at the end of which it does so
     store: Direct | None = None  # what it stores itself, where all of the tile exists; turned, where all columns do

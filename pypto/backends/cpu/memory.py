@@ -265,7 +265,7 @@ class MemoryEmitter:
     def write(self, value: Lanes, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> None:
         step, elem = self.lane_step(buffer.strides, index, at), scratch_dtype(buffer)
         held = to_memory(self.e, value) if value.dtype.is_bool or buffer.compact else value
-        held = self.e.splat(held, at.width) if step else held
+        held = (self.e.splat(held, at.width) if step else held).as_dtype(elem)
         first = self.offset(self.buffer_terms(buffer, index, buffer.strides, at))
         if step > 1:
             addresses = self.addresses(base, first, self.e.const(step, int64), at.width, elem)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.operands import direct_of, is_streamed, matching
+from pypto.backends.cpu.loopir import CellItem
+from pypto.backends.cpu.operands import direct_of, matching, may_stream
 from pypto.backends.cpu.pull import plain_reshape
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.timing import walk
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int32, int64
@@ -25,6 +27,9 @@ from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_of
 
+if TYPE_CHECKING:
+    from pypto.backends.cpu.lower import FunctionEmitter
+
 _COLUMNS: Final = 1024
 _SUMS: Final = ("cast", "add", "sub", "mul")
 
@@ -33,7 +38,8 @@ _SUMS: Final = ("cast", "add", "sub", "mul")
 class Merged:
     """A function whose program p does the work of programs p to p + `most` - 1 along an axis.
 
-    `num_programs` of that axis is the end of those that there are.
+    `num_programs` of that axis is the end of those that there are. Programs that follow one another along axes before
+    that one are not merged.
     """
 
     function: Function
@@ -41,18 +47,40 @@ class Merged:
     most: int = 1
 
 
-def merge(function: Function, target: CpuTarget) -> Merged:
-    """The function, its programs merged where that is right and pays; checks are about single programs."""
+def merge(function: Function, target: CpuTarget) -> list[Merged]:
+    """The function, its programs merged where that is right and pays; checks are about single programs.
+
+    Where others may lie in the grid before those that can be merged, a kernel of single programs is needed, too; what
+    is profiled is one kernel.
+    """
     if function.attrs.get("checked"):
-        return Merged(function)
+        return [Merged(function)]
     widths = {op.operands[1].shape[-1] for op in function.walk() if op.name == "dot" and pays(op, target)}
     if len(widths) != 1 or 2 * min(widths) > _COLUMNS:
-        return Merged(function)
-    for axis in range(3):
-        found = Columns(function, axis, min(widths))
-        if found.found():
-            return found.merged()
-    return Merged(function)
+        return [Merged(function)]
+    found = next((x for x in (Columns(function, axis, min(widths)) for axis in range(3)) if x.found()), None)
+    if found is None or (found.axis and function.attrs.get("profile")):
+        return [Merged(function)]
+    apart = replace(function, name=f"{function.name}.apart", attrs={**function.attrs, "apart": True})
+    return [found.merged(f"{function.name}.merged"), Merged(apart)] if found.axis else [found.merged(function.name)]
+
+
+def choose(made: Sequence[FunctionEmitter], name: str) -> int:
+    """A kernel of two functions: with merged programs where they follow in order, else the other.
+
+    Gives how many programs had best run one after the other, those that are merged or share panels: see `Artifact`.
+    """
+    last = made[-1]
+    shared = any(isinstance(item, CellItem) and item.is_shared for item in walk(last.schedule.items))
+    if len(made) == 1:
+        return 0 if shared else last.merged.most
+    e, merged = last.e, made[0].merged
+    alone = e.cmp("eq", functools.reduce(e.mul, map(last.slot_at, range(merged.axis))), e.const(1, int64))
+    kernel = e.w.raw(f"select i1 {alone.text}, {', '.join(f'ptr @{x.function.name}' for x in made)}")
+    e.w.line(f"call void {kernel}(i64 %first, i64 %last, i64 %thread, ptr %args)")
+    e.w.line("ret void")
+    e.w.end_kernel(name)
+    return -merged.most if shared else merged.most
 
 
 def taken(e: LaneEmitter, merged: Merged, step: str, program: Lanes, ids: Sequence[Lanes],
@@ -61,17 +89,15 @@ def taken(e: LaneEmitter, merged: Merged, step: str, program: Lanes, ids: Sequen
 
     `step` gets their number.
     """
-    axis, one = merged.axis, e.const(1, int64)
-    left = e.minimum(e.sub(Lanes("%last", int64, 1, 0), program), e.sub(grid[axis], ids[axis]))
-    before = functools.reduce(e.mul, grid[:axis], one)
-    count = e.select(e.cmp("eq", before, one), e.minimum(left, e.const(merged.most, int64)), one)
-    e.w.line(f"{step} = add i64 {count.text}, 0")
-    return e.convert(e.add(ids[axis], count), int32)
+    own = ids[merged.axis]
+    left = e.minimum(e.sub(Lanes("%last", int64, 1, 0), program), e.sub(grid[merged.axis], own))
+    e.w.line(f"{step} = add i64 {e.minimum(left, e.const(merged.most, int64)).text}, 0")
+    return e.convert(e.add(own, Lanes(step, int64, 1, e.w.depth)), int32)
 
 
 def pays(dot: Op, target: CpuTarget) -> bool:
     found = direct_of(dot.operands[1])
-    return found is not None and not found[0].turned and is_streamed(dot, target)
+    return found is not None and not found[0].turned and may_stream(dot, target)
 
 
 @dataclass
@@ -187,10 +213,12 @@ class Columns:
 
     # --- rewriting ----------------------------------------------------------------------------------------------
 
-    def merged(self) -> Merged:
+    def merged(self, name: str) -> Merged:
         most = _COLUMNS // self.width
         types = {v: v.tile.with_shape(resized(v.shape, d, most * self.width)) for v, d in self.along.items()}
-        return Merged(rewrite(self.function, self.wider, OpBuilder, types), self.axis, most)
+        function = rewrite(self.function, self.wider, OpBuilder, types)
+        function.name, function.attrs["merged"] = name, True
+        return Merged(function, self.axis, most)
 
     def wider(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         d = self.column(op) if "shape" in op.attrs else None

@@ -19,7 +19,7 @@ from pypto.passes.pattern import constant_of
 if TYPE_CHECKING:
     from pypto.backends.cpu.plan import Plan
 
-_STREAMED_ROWS: Final = 4
+_STREAMED_ROWS: Final = 16
 FEW: Final = 16  # rows that are not worth being read as columns
 DEEP: Final = 256  # rows of a side that is read column by column: more would push a block out of the first-level cache
 _ONCE: Final = frozenset({"array_ptr", "array_shape", "array_stride"})
@@ -45,8 +45,8 @@ def panel_width(v: Value, target: CpuTarget) -> int:
     return lanes * (2 if v.shape[-1] > lanes else 1)
 
 
-def is_streamed(dot: Op, target: CpuTarget) -> bool:
-    """True when so few rows are multiplied, number by number, that B is read row by row."""
+def may_stream(dot: Op, target: CpuTarget) -> bool:
+    """True when so few rows are multiplied, number by number, that B may be read row by row."""
     (a, b), (*stack, rows, _) = dot.operands[:2], dot.results[0].shape
     plain = a.dtype == b.dtype == dot_dtype(a.dtype) and not words_of(dot, target)
     return plain and not stack and rows <= _STREAMED_ROWS

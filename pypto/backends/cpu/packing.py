@@ -25,7 +25,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import int32, int64, uint8
 from pypto.ops.memory import Access
 
-_AHEAD: Final = 16  # rows that are asked for before they are copied
+_AHEAD: Final = 4  # rows that are asked for before they are copied: more would wait for room to arrive in
 _SIGN = -128  # what makes a signed byte an unsigned one
 Place = tuple[Lanes, Lanes]  # row and column
 Get = Callable[[Matrix, Lanes, Lanes, int], Lanes]

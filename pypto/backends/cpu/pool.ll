@@ -160,7 +160,8 @@ end:
 }
 
 ; Run programs 0 to %total on some threads, small chunks being %least programs or more. Those of a %group stay together;
-; 0 stands for those along the grid's first axis, whose size is the first argument. While another thread of the process
+; 0 or less stands for those along the grid's first axis, whose size is the first argument, and for so many where that
+; is 1. While another thread of the process
 ; uses the pool, the caller does it alone.
 define void @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least, i64 %group) {
 entry:
@@ -194,10 +195,14 @@ open:
   %single = icmp eq i64 %group, 1
   br i1 %single, label %share, label %together
 together:
-  %along = icmp eq i64 %group, 0
+  %along = icmp slt i64 %group, 1
   br i1 %along, label %row, label %count
 row:
-  %x = load i64, ptr %a
+  %size = load i64, ptr %a
+  %one = icmp eq i64 %size, 1
+  %turned = sub i64 0, %group
+  %many = call i64 @llvm.umax.i64(i64 %turned, i64 1)
+  %x = select i1 %one, i64 %many, i64 %size
   br label %count
 count:
   %g = phi i64 [ %x, %row ], [ %group, %together ]

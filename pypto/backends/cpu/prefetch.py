@@ -1,6 +1,7 @@
 """What the next program will load, fetched while this one computes: into the first-level cache where it has room.
 
-The hardware follows a stream within a page; the rows of the next program mostly begin in another one.
+The hardware follows a stream within a page; the rows of the next program mostly begin in another one. A cell that works
+for long asks itself, a few lines at a time: as many as a nest asks for at once wait for one another.
 """
 
 from __future__ import annotations
@@ -99,21 +100,47 @@ def asking(nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]) -> dict[Op, N
 
 def level(loads: Iterable[Op], kept: int) -> int:
     """The cache that takes what loads ask for, beside so many bytes that a program keeps."""
-    tiles = [op.results[0] for op in loads if moves(Access.of(op))]
-    asked = sum(math.prod(v.shape) * memory_dtype(v.dtype).itemsize for v in tiles)
-    return NEAR if asked + kept <= ROOM else FAR
+    return NEAR if sum(tile_bytes(op) for op in loads if moves(Access.of(op))) + kept <= ROOM else FAR
+
+
+def tile_bytes(op: Op) -> int:
+    """Bytes of a tile in memory."""
+    return math.prod(op.results[0].shape) * memory_dtype(op.results[0].dtype).itemsize
+
+
+def taken_over(asking: dict[Op, Nest], most: int) -> Op | None:
+    """A load of many bytes, though no more than so many, that a cell asks for in place of a nest."""
+    large = (op for op in asking if 32 * LINE <= tile_bytes(op) <= most)
+    found = next((op for op in large if moves(a := Access.of(op)) and constant_of(a.strides[-1]) == 1), None)
+    if found is not None:
+        del asking[found]
+    return found
+
+
+def start_ahead(memory: AccessEmitter, op: Op) -> Lanes:
+    """Address of the first element that the next program loads."""
+    e, access = memory.e, Access.of(op)
+    base, start = memory.scalar(access.base), Chunk([], -1, 1)
+    first, _ = memory.place_of(access, base, (None,) * len(access.shape), start)
+    size = e.const(memory_dtype(op.results[0].dtype).itemsize, int64)
+    return e.add(base, e.mul(e.add(first, further(memory, moves(access) or [])), size))
+
+
+def further(memory: AccessEmitter, terms: Terms) -> Lanes:
+    """How many elements further the next program loads."""
+    e = memory.e
+    factors = [e.convert(memory.scalar(f), int64) if f is not None else e.const(1, int64) for f, _ in terms]
+    return memory.offset([(f, e.const(count, int64)) for f, (_, count) in zip(factors, terms, strict=True)])
 
 
 def prefetch(memory: AccessEmitter, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk,
              to: int) -> None:
     """Ask for what the next program will load in place of this chunk."""
-    e, w, (first, step) = memory.e, memory.w, memory.place_of(access, base, index, at)
+    w, (first, step) = memory.w, memory.place_of(access, base, index, at)
     size, terms = memory_dtype(elem).itemsize, moves(access)
     if terms is None or step.text != "1" or at.masked or at.tail or at.width * size < LINE:
         return
-    one, (pointer, _) = e.const(1, int64), memory.pointer(base, first, elem)
-    factors = [e.convert(memory.scalar(f), int64) if f is not None else one for f, _ in terms]
-    ahead = memory.offset([(f, e.const(count, int64)) for f, (_, count) in zip(factors, terms, strict=True)])
+    pointer, ahead = memory.pointer(base, first, elem)[0], further(memory, terms)
     pointer = w.raw(f"getelementptr {memory_type(elem)}, ptr {pointer}, i64 {ahead.text}")
     for start in range(0, at.width * size, LINE):
         fetch(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), to)

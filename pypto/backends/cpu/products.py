@@ -10,7 +10,7 @@ from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, CellItem
 from pypto.backends.cpu.lower import FunctionEmitter
 from pypto.backends.cpu.matmul import Matmul, Stay
-from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, is_streamed, panel_width, words_of
+from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, may_stream, panel_width, words_of
 from pypto.backends.cpu.orient import oriented
 from pypto.backends.cpu.plan import Plan
 from pypto.backends.cpu.restep import restep
@@ -66,7 +66,8 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
             shape = a.shape[-1], storage.lanes(a.tile.elem)
         block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
     stays = keep(plan, op, source, panels, storage.target)
-    item, before = Matmul(op, left, panels, c, per, block, source, turned, fresh, stays), fuser.last()
+    apart = stays is not None and "apart" in plan.function.attrs
+    item, before = Matmul(op, left, panels, c, per, block, source, turned, fresh, stays, apart), fuser.last()
     if isinstance(before, Matmul) and item.follows(before, plan):
         fuser.items.remove(before)
         item.before = before
@@ -79,7 +80,8 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
 def keep(plan: Plan, op: Op, source: Buffer | Direct | None, panels: Buffer, target: CpuTarget) -> Stay | None:
     """Room for the panels of all steps, where other programs can use them, too."""
     size = panels.elements * item_bytes(panels.elem)
-    if not isinstance(source, Direct) or (is_streamed(op, target) and not source.turned):
+    streamed = "merged" in plan.function.attrs and may_stream(op, target)
+    if not isinstance(source, Direct) or (streamed and not source.turned):
         return None
     found = stay(plan, op, source, size)
     if found is not None:

@@ -24,9 +24,9 @@ from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_of
 
-_ROW_BYTES: Final = 1024  # of a step along K: a panel of two registers' columns then fits into the first-level cache
-_TILES_BYTES: Final = 512 << 10  # both operands' tiles, in half of a second-level cache
-_ALONE: Final = 2  # times as deep a step that is the only one: it finds no sum to load, and leaves none
+_ROWS: Final = 8  # of the left side, whose part of a step stays in the first-level cache
+_BESIDE: Final = 24 << 10  # bytes of that cache for what goes by, sums among it
+_ALONE: Final = 16 << 10  # the same for a step that is the only one: it has no sums to load
 _UNIT: Final = 16  # steps are multiples of it: of what kernels unroll, and of the numbers in a word
 _KEEPS_ZERO: Final = frozenset({"cast", "neg", "abs", "permute", "reshape", "broadcast_to", "tile_load", "bitcast"})
 
@@ -160,22 +160,22 @@ def dependents(ops: Iterable[Op], index: Value) -> set[Value]:
 
 def best_step(found: Sum, target: CpuTarget) -> int:
     """As deep as fits the caches, where K is known, and such that no rest is left."""
-    most = min(most_depth(dot, target) for dot in found.dots)
+    most, alone = (min(most_depth(dot, target, room) for dot in found.dots) for room in (_BESIDE, _ALONE))
     if found.keeps_zero and found.reach:
         extents = [found.extent(load, d) for load, d in found.loads]
         known = [n for n in extents if n is not None]
         needed = min(found.reach, max(known)) if known and len(known) == len(extents) else found.reach
-        alone = min(most_depth(dot, target, _ALONE * _ROW_BYTES) for dot in found.dots)
         count = 1 if needed <= alone else -(-needed // most)
         return max(_UNIT, -(-needed // (count * _UNIT)) * _UNIT)
     trips = found.reach // found.step
     return found.step * next((n for n in range(min(most // found.step, trips), 0, -1) if trips % n == 0), 1)
 
 
-def most_depth(dot: Op, target: CpuTarget, row: int = _ROW_BYTES) -> int:
+def most_depth(dot: Op, target: CpuTarget, beside: int) -> int:
+    """How far along K both operands' tiles fit into half of a second-level cache, and rows into the first."""
     a, b = dot.operands[:2]
-    size = joined_bytes(a, b, target)
-    return max(_UNIT, min(row, _TILES_BYTES // (a.shape[-2] + b.shape[-1])) // size // _UNIT * _UNIT)
+    size, row = joined_bytes(a, b, target), max(1024, (target.caches[0] - beside) // _ROWS)
+    return max(_UNIT, min(row, target.caches[1] // 2 // (a.shape[-2] + b.shape[-1])) // size // _UNIT * _UNIT)
 
 
 @dataclass

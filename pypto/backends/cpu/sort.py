@@ -16,14 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from pypto.backends.cpu.fuse import Fuser
-from pypto.backends.cpu.kernel import function
+from pypto.backends.cpu.kernel import function, is_new
 from pypto.backends.cpu.lanes import Lanes, llvm_type
 from pypto.backends.cpu.loopir import Buffer, CellItem
 from pypto.backends.cpu.lower import FunctionEmitter
+from pypto.backends.cpu.prefetch import fetch, start_ahead, taken_over, tile_bytes
 from pypto.backends.cpu.schedule import Scheduler
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op
@@ -59,18 +60,18 @@ class SortEmitter:
     """Emits sorts. The network for one type and length becomes a function of its own."""
 
     function: FunctionEmitter
-    made: set[str] = field(default_factory=set)
     dtype: DType = int64  # of the keys at hand
     lanes: int = 0  # of a register of them
     bits: int = 0  # of the numbers of a row's registers
     turned: int = 0  # so many of those become bits of a lane's number
-    order: list[int] = field(default_factory=list)  # where bits of a lane's number are, then those of a register's
 
     def __post_init__(self) -> None:
         self.e = self.function.e
 
     def begin(self, program: Lanes, ids: Sequence[Lanes], grid: Sequence[Lanes]) -> None:
-        """A sort needs nothing before it."""
+        """A long row asks for the next program's while it is sorted."""
+        rows = [x.op for x in self.function.schedule.items if type(x) is Sort and x.buffer.pitch == x.buffer.elements]
+        self.ahead: Op | None = taken_over(self.function.nests.asking, tile_bytes(rows[0])) if rows else None
 
     def emit(self, item: CellItem) -> None:
         """Pad and sort every row of a buffer."""
@@ -81,9 +82,8 @@ class SortEmitter:
         self.bits = log2(size // self.lanes)
         self.turned = min(self.bits, log2(self.lanes))
         name = f"sort_{self.dtype}_{size}"
-        if name not in self.made:
-            self.made.add(name)
-            with function(w, f"internal void @{name}(ptr noalias %row) noinline nounwind"):
+        if is_new(w, name):
+            with function(w, f"internal void @{name}(ptr noalias %row, i64 %ahead) noinline nounwind"):
                 self.network(4 if self.e.target.registers > 16 else 3)
         with w.loop("0", str(buffer.elements // size), "1") as i:
             start = self.e.add(base, self.e.mul(i, self.e.const(size * self.dtype.itemsize, int64)))
@@ -91,33 +91,38 @@ class SortEmitter:
             with w.loop(str(buffer.shape[-1]), str(size), "1") as k:
                 place = w.raw(f"getelementptr i{self.dtype.bits}, ptr {row}, i64 {k.text}")
                 w.line(f"store i{self.dtype.bits} {self.dtype.integer_range[1]}, ptr {place}")
-            w.line(f"call void @{name}(ptr {row})")
+            ahead = self.e.sub(start_ahead(self.function.memory, self.ahead), start).text if self.ahead else "0"
+            w.line(f"call void @{name}(ptr {row}, i64 {ahead})")
 
     def network(self, most: int) -> None:
         """All sweeps; a group has 2 to the power of `most` registers, in the first one twice as many."""
         short, runs = min(most + 1, self.bits), log2(self.lanes)
         self.sweep(range(short), partial(self.exchanged, batcher(1 << short)))
         for length in range(short + 1, self.bits + 1):
-            first = range(length - most + 1, length)
-            self.sweep(first, partial(self.exchanged, mirrored(1 << most)), True)
-            self.halve(first.start, most)
+            self.sweep(range(length - most + 1, length), partial(self.exchanged, mirrored(1 << most)), True)
+            self.halve(length - most + 1, most)
+        lines = tile_bytes(self.ahead) // self.e.target.vector_bytes if self.ahead else 0
+        asked = [number for number in range(1 << most) if self.place(range(most), number) < lines]
+        # Where bits of a lane's number are, then those of a register's.
         self.order = list(range(runs + max(1, self.turned)))
         for run in range(1, runs + 1):
             first = range(self.bits - most + 1 if self.bits > most else 0, self.bits)
             self.sweep(first, partial(self.met, run, len(first)), True)
-            self.halve(first.start, most, run == runs)
+            self.halve(first.start, most, run == runs, asked[run - 1 :: runs])
 
-    def halve(self, stop: int, most: int, last: bool = False) -> None:
+    def halve(self, stop: int, most: int, last: bool = False, asked: Sequence[int] = ()) -> None:
         """The steps at distances below 2 to the power of `stop`; with the last ones of all, the row is transposed."""
-        while stop > 0:
-            start = (stop - 1) // most * most
-            self.sweep(range(start, start + most), partial(self.halved, stop - start, last and start == 0))
-            stop = start
+        for start in reversed(range(0, stop, most)):
+            work = partial(self.halved, min(stop - start, most), last and start == 0)
+            self.sweep(range(start, start + most), work, asked=asked if start == 0 else ())
 
     # --- a sweep over the row --------------------------------------------------------------------------------------
 
-    def sweep(self, bits: range, work: Work, mirror: bool = False) -> None:
-        """Work on all groups of registers whose numbers differ in some bits, mirror images by groups in pairs."""
+    def sweep(self, bits: range, work: Work, mirror: bool = False, asked: Sequence[int] = ()) -> None:
+        """Work on all groups of registers whose numbers differ in some bits, mirror images by groups in pairs.
+
+        Meanwhile, lines are asked for that lie where some registers of each group do, in the next program's row.
+        """
         e, kind, unit, pairs = self.e, llvm_type(self.dtype, self.lanes), self.dtype.itemsize, mirror and bits.start > 0
         with ExitStack() as loops:
             high, low = self.loops(range(bits.stop, self.bits), loops), self.loops(range(bits.start - pairs), loops)
@@ -129,6 +134,8 @@ class SortEmitter:
             places = [e.w.raw(f"getelementptr {kind}, ptr {text}, {step}") for text in texts for step in steps]
             loads = [f"load {kind}, ptr {place}, align {unit}" for place in places]
             keys = work([e.w.instr(load, self.dtype, self.lanes, e.w.depth) for load in loads])
+            for number in asked:
+                fetch(e.w, e.w.raw(f"getelementptr i8, ptr {places[number]}, i64 %ahead"), self.function.nests.asked_to)
             for key, place in zip(keys, places, strict=True):
                 e.w.line(f"store {key.typed}, ptr {place}, align {unit}")
 
@@ -156,7 +163,17 @@ class SortEmitter:
         return found
 
     def ordered(self, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
-        return self.e.intrinsic("smin", self.dtype, a, b), self.e.intrinsic("smax", self.dtype, a, b)
+        """The lesser and the greater of lanes.
+
+        Bits that the lesser one leaves are the greater one's: where three operands are one instruction, that runs
+        beside the minima, which Intel's cores send through one port alone, and those of 64 bits twice. Its table of
+        truth, 150, is odd parity; two instructions that LLVM makes one of it double the time of what comes after.
+        """
+        low = self.e.intrinsic("smin", self.dtype, a, b)
+        if self.e.target.vector_bytes < 64:
+            return low, self.e.intrinsic("smax", self.dtype, a, b)
+        name, bits = f"llvm.x86.avx512.pternlog.{'dq'[self.lanes == 8]}.512", [(x.type, x.text) for x in (a, b, low)]
+        return low, self.e.call(name, self.dtype, self.lanes, self.e.w.depth, *bits, ("i32", "150"))
 
     def halved(self, count: int, last: bool, keys: Sequence[Lanes]) -> list[Lanes]:
         """So many steps of a merge between registers of a group."""
@@ -170,20 +187,28 @@ class SortEmitter:
         changes places with the lowest one of the registers' numbers, which comes back at the end.
         """
         flip, order = sum(1 << place for place, bit in enumerate(self.order) if bit < run), self.order
-        found = [self.across(a, b, flip, order.index(run - 1)) for a, b in zip(keys, keys[::-1], strict=True)]
+        found = self.across(keys, flip, order.index(run - 1))
         for bit in reversed(range(run - 1)):
             if self.bits:
                 found = self.exchanged(halvings(len(keys), 1), self.drawn(found, 0, order.index(bit)))
             else:
-                found = [self.across(found[0], found[0], 1 << bit, bit)]
+                found = self.across(found, 1 << bit, bit)
         if run > 1 and self.bits:
             found = self.drawn(found, 0, order.index(log2(self.lanes)))
         return self.halved(count, 1 << run == self.lanes and count == self.bits, found)
 
-    def across(self, key: Lanes, other: Lanes, flip: int, place: int) -> Lanes:
-        """The lesser of lanes whose numbers differ by `flip`, or the greater in those that have the bit at a place."""
-        low, high = self.ordered(key, self.e.shuffle(other, other, [lane ^ flip for lane in range(self.lanes)]))
-        return self.e.select(self.e.mask([bool(lane >> place & 1) for lane in range(self.lanes)]), high, low)
+    def across(self, keys: Sequence[Lanes], flip: int, place: int) -> list[Lanes]:
+        """The lesser of lanes whose numbers differ by `flip`, or the greater in those that have the bit at a place.
+
+        The first register meets the last one, turned, and so on: what the one does not keep is the other's.
+        """
+        e, found, top = self.e, list(keys), self.e.mask([bool(lane >> place & 1) for lane in range(self.lanes)])
+        picks = [lane ^ flip for lane in range(self.lanes)]
+        for i in range((len(keys) + 1) // 2):
+            a, b = keys[i], e.shuffle(keys[-1 - i], keys[-1 - i], picks)
+            low, high = (e.intrinsic(name, self.dtype, a, b) for name in ("smin", "smax"))
+            found[-1 - i], found[i] = e.shuffle(rest := e.select(top, low, high), rest, picks), e.select(top, high, low)
+        return found
 
     def drawn(self, keys: Sequence[Lanes], k: int, place: int) -> list[Lanes]:
         """Bit k of the registers' numbers goes to the lanes', of which the one at a place comes for it.
@@ -228,15 +253,12 @@ def halvings(count: int, steps: int) -> Pairs:
 
 def mirrored(count: int) -> Pairs:
     """The steps of a merge that `count` registers take part in: half of them are the mirror images of the others."""
-    half = count // 2
-    first = [(block + i, count - 1 - block - i) for block in (0, half) for i in range(half // 2)]
-    return first + halvings(count, log2(half) - 1)
+    first = [(block + i, count - 1 - block - i) for block in (0, count // 2) for i in range(count // 4)]
+    return first + halvings(count, log2(count) - 2)
 
 
 def batcher(count: int) -> Pairs:
     """Pairs that sort a power of two of numbers: the odd-even merge sort of Batcher (1968)."""
     steps = [(1 << run, 1 << step) for run in range(log2(count)) for step in reversed(range(run + 1))]
-    return [
-        (i, i + far) for run, far in steps for i in range(far % run, count - far)
-        if (i - far % run) // far % 2 == 0 and i // (2 * run) == (i + far) // (2 * run)
-    ]
+    return [(i, i + far) for run, far in steps for i in range(far % run, count - far)
+        if (i - far % run) // far % 2 == 0 and i // (2 * run) == (i + far) // (2 * run)]  # fmt: skip

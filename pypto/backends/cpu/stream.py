@@ -86,7 +86,7 @@ def streamable(memory: AccessEmitter, access: Access, programs: Lanes, loaded: i
     for stride in strides[:-1]:
         bits = e.or_(bits, e.mul(stride, size))
     odd = e.and_(bits, e.const(stream_alignment(access) - 1, int64))
-    most = e.target.last_level_bytes // moved_bytes(access, loaded)
+    most = e.target.caches[-1] // moved_bytes(access, loaded)
     return e.and_(e.cmp("gt", programs, e.const(most, int64)), e.cmp("eq", odd, e.const(0, int64)))
 
 

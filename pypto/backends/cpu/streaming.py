@@ -1,25 +1,27 @@
-"""Products with very few rows: some rows of B at a time are read from end to end, and added to the rows of C.
+"""Products with few rows: B is read where it lies, some rows at a time from end to end, and added to the rows of C.
 
-C stays in the first-level cache; what takes the time is B, which comes from memory as one long stretch per row. Many
-rows at a time come by themselves, since the machine follows each of them; of few, the next ones are asked for.
+C stays in a near cache; what takes the time is B, which is not worth being packed: it comes from memory as one long
+stretch per row. Where more is to be done than waiting for it, the next rows are asked for.
 """
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.kernel import function
+from pypto.backends.cpu.kernel import function, is_new, row_blocks
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type
-from pypto.backends.cpu.prefetch import fetch
+from pypto.backends.cpu.matmul import Matmul
+from pypto.backends.cpu.operands import Direct, may_stream
+from pypto.backends.cpu.prefetch import NEAR, fetch
+from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import DType, int64
 
-_MOST_ROWS: Final = 8  # of B, that are read at a time
-_FEW: Final = 4  # of B, where rows of C take the room in the first-level cache
-_SMALL: Final = 2  # rows of C, that do not
-_SPARE: Final = 6  # registers beside the elements of A
+_VECTORS: Final = 2  # registers of columns at a time
+_SPREAD: Final = 4  # rows of C at a time, of which the sums do not wait for each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,49 +41,53 @@ class Stream:
         return f"stream_{self.dtype}_" + "_".join(map(str, sizes))
 
 
+def is_streamed(item: Matmul, target: CpuTarget) -> bool:
+    """True when a product may be one with few rows, whose right side lies in memory as it is."""
+    plain = isinstance(item.source, Direct) and not item.turned and item.source.rows is not None
+    return plain and not item.apart and may_stream(item.op, target)
+
+
 class StreamEmitter:
     """Emits such kernels as functions, once for each shape."""
 
     def __init__(self, e: LaneEmitter) -> None:
         self.e = e
         self.w = e.w
-        self.made: set[str] = set()
 
     def kernel(self, s: Stream) -> None:
         """``(a, b, c, pitch of b, depth, columns that exist, whether c is new)``."""
-        if s.name in self.made:
+        if not is_new(self.w, s.name):
             return
-        self.made.add(s.name)
         args = "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %pitch, i64 %depth, i64 %columns, i1 %fresh"
         with function(self.w, f"internal void @{s.name}({args}) noinline nounwind"):
             self.clear(s)
             columns = Lanes("%columns", int64, 1, 0)
-            whole = self.e.and_(columns, self.e.const(-s.lanes, int64))
+            whole, pairs = (self.e.and_(columns, self.e.const(-n * s.lanes, int64)) for n in (1, _VECTORS))
             rest = self.e.splat(self.e.sub(columns, whole), s.lanes)
             mask = self.e.cmp("lt", self.e.iota(s.lanes, int64), rest)
             some = self.e.cmp("gt", columns, whole).text
-            together = self.together(s)
+            together = self.e.target.registers // (2 * _VECTORS)
             deep = self.w.raw(f"and i64 %depth, {-together}")
             for first, last, count in (("0", deep, together), (deep, "%depth", 1)):
                 with self.w.loop(first, last, str(count)) as k:
-                    factors, starts = self.factors(s, k, count), self.starts(s, k, count)
-                    with self.w.loop("0", whole.text, str(s.lanes)) as j:
-                        if s.rows > _SMALL and count > 1:
+                    starts = self.starts(s, k, count)
+                    with self.w.loop("0", pairs.text, str(_VECTORS * s.lanes)) as j:
+                        if s.rows > 1 and count > 1:
                             self.ask(s, starts, j)
-                        self.add(s, factors, starts, j, None)
-                    end = functools.partial(self.add, s, factors, starts, whole, mask)
+                        self.add(s, k, starts, [j, self.e.add(j, self.e.const(s.lanes, int64))], None)
+                    with self.w.loop(pairs.text, whole.text, str(s.lanes)) as j:
+                        self.add(s, k, starts, [j], None)
+                    end = functools.partial(self.add, s, k, starts, [whole], mask)
                     self.w.branch(some, [end, list])
-
-    def together(self, s: Stream) -> int:
-        """Rows of B that are read at a time."""
-        most = max(1, (self.e.target.registers - _SPARE) // s.rows)
-        return min(_FEW if s.rows > _SMALL else _MOST_ROWS, 1 << (most.bit_length() - 1))
 
     def ask(self, s: Stream, starts: list[str], j: Lanes) -> None:
         """Have the same columns fetched of the rows that come after these."""
         after = self.e.add(j, self.e.mul(Lanes("%pitch", int64, 1, 0), self.e.const(len(starts), int64)))
+        kind = llvm_type(s.dtype, 1)
         for start in starts:
-            fetch(self.w, self.w.raw(f"getelementptr {llvm_type(s.dtype, 1)}, ptr {start}, i64 {after.text}"), 3)
+            for v in range(_VECTORS):
+                place = self.w.raw(f"getelementptr {kind}, ptr {start}, i64 {after.text}")
+                fetch(self.w, self.w.raw(f"getelementptr {kind}, ptr {place}, i64 {v * s.lanes}"), NEAR)
 
     def clear(self, s: Stream) -> None:
         stop = self.w.raw(f"select i1 %fresh, i64 {s.columns}, i64 0")
@@ -89,36 +95,36 @@ class StreamEmitter:
             for r in range(s.rows):
                 self.w.line(f"store {llvm_type(s.dtype, s.lanes)} zeroinitializer, ptr {self.place(s, r, j)}")
 
-    def factors(self, s: Stream, k: Lanes, count: int) -> list[list[Lanes]]:
-        """Elements of A: for each row, those of the rows of B."""
-        kind = llvm_type(s.dtype, 1)
-        first = self.w.raw(f"getelementptr {kind}, ptr %a, i64 {k.text}")
-
-        def element(r: int, u: int) -> Lanes:
-            place = self.w.raw(f"getelementptr {kind}, ptr {first}, i64 {r * s.pitch_a + u}")
-            loaded = self.w.instr(f"load {kind}, ptr {place}", s.dtype, 1, self.w.depth)
-            return self.e.splat(loaded, s.lanes)
-
-        return [[element(r, u) for u in range(count)] for r in range(s.rows)]
-
     def starts(self, s: Stream, k: Lanes, count: int) -> list[str]:
         """Rows of B."""
         pitch = Lanes("%pitch", int64, 1, 0)
         downs = [self.e.mul(self.e.add(k, self.e.const(u, int64)), pitch) for u in range(count)]
         return [self.w.raw(f"getelementptr {llvm_type(s.dtype, 1)}, ptr %b, i64 {down.text}") for down in downs]
 
-    def add(self, s: Stream, factors: list[list[Lanes]], starts: list[str], j: Lanes,
-            mask: Lanes | None) -> list[Lanes]:
-        """One register of columns; `mask` tells those that exist."""
-        row = [self.load(s, start, j, mask) for start in starts]
-        for r, elements in enumerate(factors):
-            place = self.place(s, r, j)
-            total = self.w.instr(f"load {row[0].type}, ptr {place}", s.dtype, s.lanes, self.w.depth)
-            for a, b in zip(elements, row, strict=True):
-                product = self.e.multiply_add if s.dtype.is_float else self.integers
-                total = product(a, b, total)
-            self.w.line(f"store {total.typed}, ptr {place}")
+    def add(self, s: Stream, k: Lanes, starts: list[str], at: list[Lanes], mask: Lanes | None) -> list[Lanes]:
+        """Some registers of columns, of all rows of C; `mask` tells those that exist."""
+        b = [[self.load(s, start, j, mask) for j in at] for start in starts]
+        for first, count, size in blocks(s.rows):
+            with self.w.loop(str(first), str(first + count * size), str(size)) as i:
+                self.rows(s, [self.e.add(i, self.e.const(r, int64)) for r in range(size)], k, b, at)
         return []
+
+    def rows(self, s: Stream, rows: list[Lanes], k: Lanes, b: list[list[Lanes]], at: list[Lanes]) -> None:
+        """Some rows of C, whose sums do not wait for one another."""
+        kind, wide, depth = llvm_type(s.dtype, 1), b[0][0].type, self.w.depth
+        downs = [self.e.mul(r, self.e.const(s.pitch_c, int64)) for r in rows]
+        places = [[self.w.raw(f"getelementptr {kind}, ptr %c, i64 {self.e.add(j, d).text}") for j in at] for d in downs]
+        totals = [[self.w.instr(f"load {wide}, ptr {p}", s.dtype, s.lanes, depth) for p in row] for row in places]
+        starts = [self.e.add(k, self.e.mul(r, self.e.const(s.pitch_a, int64))) for r in rows]
+        left = [self.w.raw(f"getelementptr {kind}, ptr %a, i64 {first.text}") for first in starts]
+        product = self.e.multiply_add if s.dtype.is_float else self.integers
+        for u, row in enumerate(b):
+            for r, a in enumerate(left):
+                place = self.w.raw(f"getelementptr {kind}, ptr {a}, i64 {u}")
+                factor = self.e.splat(self.w.instr(f"load {kind}, ptr {place}", s.dtype, 1, depth), s.lanes)
+                totals[r] = [product(factor, x, total) for x, total in zip(row, totals[r], strict=True)]
+        for total, place in zip(chain(*totals), chain(*places), strict=True):
+            self.w.line(f"store {total.typed}, ptr {place}")
 
     def integers(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         return self.e.add(self.e.mul(a, b), c)
@@ -135,3 +141,12 @@ class StreamEmitter:
     def place(self, s: Stream, r: int, j: Lanes) -> str:
         along = self.e.add(j, self.e.const(r * s.pitch_c, int64))
         return self.w.raw(f"getelementptr {llvm_type(s.dtype, 1)}, ptr %c, i64 {along.text}")
+
+
+def blocks(rows: int) -> list[tuple[int, int, int]]:
+    """Rows of C: the first, how many times so many follow."""
+    found, first = [], 0
+    for size, count in row_blocks(rows, _SPREAD):
+        found.append((first, count, size))
+        first += size * count
+    return found

@@ -27,7 +27,7 @@ class CpuTarget:
     `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
     Stores to unaligned memory are made of `store_bytes`, which may be less than a register has.
     `has_bf16_dot` is true where products of bfloat16 pairs are faster than those of float32 in their place;
-    `last_level_bytes` is what the largest cache holds; `contract` the flag of arithmetic that may become FMA.
+    `caches` are the bytes of each level; `contract` the flag of arithmetic that may become FMA.
     """
 
     cpu: str
@@ -44,7 +44,7 @@ class CpuTarget:
     has_bf16_dot: bool
     has_int8_dot: bool
     attributes: str
-    last_level_bytes: int
+    caches: tuple[int, int, int]
     contract: str = ""
 
 
@@ -87,19 +87,19 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
         store_bytes=32 if wide and not cpu.startswith("znver") else vector_bytes,
         registers=32 if wide or arm else 16,
         has_fma=arm or "fma" in present, has_f16c=arm or "f16c" in present,
-        has_round=arm or "sse4.1" in present or "sse4.2" in present,
-        has_scale=wide and "avx512vl" in present,
+        has_round=arm or "sse4.1" in present or "sse4.2" in present, has_scale=wide and "avx512vl" in present,
         has_bf16_dot="avx512bf16" in present and not cpu.startswith(_SLOW_BF16_DOT),
         has_int8_dot="avx512vnni" in present, attributes='"prefer-vector-width"="512"' if wide else "",
-        last_level_bytes=last_level_bytes(),
+        caches=cache_bytes(),
     )
 
 
-def last_level_bytes() -> int:
-    """Size of the largest cache, as Linux tells it; a typical one elsewhere.
+def cache_bytes() -> tuple[int, int, int]:
+    """Sizes of the caches that hold data, as Linux tells them; usual ones elsewhere.
 
-    A virtual machine is told of the whole chip's cache, of which its few cores have their share.
+    A virtual machine is told of the whole chip's last cache, of which its few cores have their share.
     """
-    sizes = [file.read_text(encoding="utf-8").strip() for file in Path(_CACHES).glob("index*/size")]
-    largest = max((int(s[:-1]) << 10 for s in sizes if s.endswith("K")), default=32 << 20)
-    return min(largest, _SHARE * (os.cpu_count() or 1))
+    files = (Path(_CACHES, f"index{n}", "size") for n in (0, 2, 3))  # 1 holds instructions
+    texts = (file.read_text(encoding="utf-8").strip() for file in files if file.exists())
+    sizes = [int(s[:-1]) << 10 for s in texts if s.endswith("K")] or [32 << 10, 1 << 20, 32 << 20]
+    return sizes[0], sizes[:2][-1], min(sizes[-1], _SHARE * (os.cpu_count() or 1))

@@ -47,6 +47,7 @@ class Writer:
         self.page = ""  # see `harmless`
         self.declarations: dict[str, str] = {}
         self.functions: list[str] = []
+        self.begun: set[str] = set()  # functions by name
         self.count = 0
 
     def name(self, prefix: str = "t") -> str:
@@ -182,6 +183,12 @@ class Writer:
     def finish_function(self, header: str, body: list[str]) -> None:
         self.functions.append("\n".join([f"define {header} {{", "entry:", *self.slots, *body, "}"]))
         self.slots = []
+
+    def end_kernel(self, name: str) -> None:
+        """End a function of a kernel's arguments; another one may begin."""
+        header = f"void @{name}(i64 %first, i64 %last, i64 %thread, ptr noalias %args) #0"
+        self.finish_function(header, self.frames[0].lines)
+        self.frames, self.page = [Frame([])], ""
 
     def text(self) -> str:
         return "\n".join([*self.functions, *(self.declarations[k] for k in sorted(self.declarations))]) + "\n"

@@ -2,6 +2,7 @@
 // checks what the hardware would not forgive. Names and parameters are those of the public documentation.
 #pragma once
 
+#include "ascsim/call.h"
 #include "ascsim/cube.h"
 #include "ascsim/moves.h"
 #include "ascsim/queue.h"
