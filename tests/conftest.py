@@ -55,6 +55,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         folder.cleanup()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Let tests that look at nothing but results have a cache that outlives the run, where one is named."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pypto.errors.base import Diagnostic
+from pypto.errors.base import Diagnostic, PyptoWarning
 
 
 class NoToolkit(Diagnostic, RuntimeError):
@@ -54,3 +54,15 @@ class UnknownDevice(Diagnostic, ValueError):
     code = "E608"
     template = "there is no device {name!r}"
     hint = "devices are cpu, ascend, ascend:1 and so on, ascend-sim, and ascend-sim:ascend950 for another chip"
+
+
+class UnalignedCopies(Diagnostic, PyptoWarning):
+    code = "E609"
+    template = (
+        "{kernel}: this copy touches {touched} lines of 512 bytes of device memory where {needed} would do, since its "
+        "rows begin between such lines"
+    )
+    hint = (
+        "the chip moves whole lines: let rows lie a multiple of 512 bytes apart, and views and blocks begin at such "
+        "offsets; or, where the sizes are given, ignore warnings of pypto.errors.device.UnalignedCopies"
+    )

@@ -17,6 +17,9 @@ LOG2E = 1.4426950408889634
 LN2 = {"f32": (0.693359375, -2.12194440054690583e-4), "f64": (0.6931471803691238, 1.9082149292705877e-10)}
 LOG2 = 0.6931471805599453, 2.3190468138462996e-17
 LN10 = 2.302585092994046, -2.1707562233822494e-16
+# A sum with it has no digits behind the point, and the difference is what was added, rounded: two operations of the
+# multipliers, of which an instruction that rounds takes two beside the product.
+_WHOLE = {"f32": 1.5 * 2.0**23, "f64": 1.5 * 2.0**52}
 # exp on ±log(2)/2. float32: Chebyshev interpolant of degree 6, error 2.0e-9. float64: 1/k!, error 4e-18.
 _EXP = {
     "f32": (1.0, 1.000000037716214, 0.5000000047117757, 0.16666415514653277, 0.04166635289677516, 0.008375126398153335,
@@ -35,7 +38,7 @@ _EXP_SHORT = (0.5000000013457727, 0.16666666681614256, 0.04166646500604005, 0.00
 def reduce_exp(x: Term) -> tuple[Term, Term]:
     """n and r with x = n log 2 + r and r within ±log(2)/2."""
     high, low = LN2[x.dtype.name]
-    n = (x * LOG2E).round()
+    n = (x * LOG2E).round() if x.is_paired else muladd(x, LOG2E, _WHOLE[x.dtype.name]) - _WHOLE[x.dtype.name]
     return n, muladd(n, -low, muladd(n, -high, x))
 
 
@@ -52,12 +55,34 @@ def exp_reduced(r: Term) -> Term:
     return one_more(r, r * r * polynomial(r, _EXP["f64"][2:]))
 
 
+def vanishing(x: Term) -> Term:
+    """An argument of exp in parts, with one number for all of which the result is 0, -inf among them.
+
+    As in `within`, an instruction that scales is not to round what is a little too small; a power far below all that
+    could be a result is 0 at once.
+    """
+    if x.saturates:
+        return where(x < -104.0, -1e3, x) if x.dtype == float32 else where(x < -800.0, -1e4, x)
+    least = -150.0 if x.dtype == float32 else -800.0
+    return where(x < least, least, x)
+
+
 def exp(x: Term) -> Term:
-    if x.dtype == float32 and x.saturates:  # far up, r may be any number or NaN, and its polynomial is above 0 or NaN
-        n, r = reduce_exp(where(x < -150.0, -150.0, x))
-    else:
-        n, r = reduce_exp(clamp(x, -150.0, 130.0) if x.dtype == float32 else clamp(x, -800.0, 800.0))
-    return exp_reduced(r).scaled(n)
+    low, high = (-104.0, 130.0) if x.dtype == float32 else (-746.0, 800.0)
+    n, r = reduce_exp(within(x, low, high, x.dtype == float32))
+    return where(x < low, 0.0, exp_reduced(r).scaled(n))
+
+
+def within(x: Term, low: float, high: float, saturates_above: bool = True) -> Term:
+    """An exponent, from above no larger than makes sense. One below the range, where the result is 0, may become any.
+
+    Processors take a hundred cycles to round what is below all numbers, as masked scores' exponentials would be: it is
+    not computed. With an instruction that scales, the lanes are left out of it; else they take the exponent 0. Far up,
+    that instruction saturates, since the polynomial of whatever is left (float32) is above 0 or NaN.
+    """
+    if x.saturates:
+        return x if saturates_above else where(x > high, high, x)
+    return where(x < low, 0.0, where(x > high, high, x))
 
 
 def exp2_reduced(x: Term) -> Term:
@@ -69,10 +94,10 @@ def exp2_reduced(x: Term) -> Term:
 
 
 def exp2(x: Term) -> Term:
-    if not x.saturates:
-        x = clamp(x, -200.0, 200.0) if x.dtype == float32 else clamp(x, -1200.0, 1200.0)
-    n = x.round()
-    return exp2_reduced(x - n).scaled(n)
+    low, high = (-150.0, 200.0) if x.dtype == float32 else (-1076.0, 1200.0)
+    inside = within(x, low, high)
+    n = inside.round()
+    return where(x < low, 0.0, exp2_reduced(inside - n).scaled(n))
 
 
 def exp_parts(x: Pair) -> tuple[Term, Pair]:
@@ -88,9 +113,9 @@ def exp_parts(x: Pair) -> tuple[Term, Pair]:
 
 
 def bounded(x: Pair) -> Pair:
-    """Between -800 and 800, where exp is 0 or infinite."""
-    inside = abs(x.hi) < 800.0
-    return Pair(clamp(x.hi, -800.0, 800.0), x.lo and where(inside, x.lo, 0.0))
+    """At most 800, and as good as at least -800, where exp is 0 or infinite."""
+    inside, high = abs(x.hi) < 800.0, vanishing(x.hi)
+    return Pair(where(high > 800.0, 800.0, high), x.lo and where(inside, x.lo, 0.0))
 
 
 def exp_of(x: Pair) -> Term:
@@ -129,8 +154,7 @@ def expm1(x: Term) -> Term:
 
 def sigmoid_short(x: Term) -> Term:
     """1 / (1 + e) for x from 0, else e / (1 + e), with e = exp(-|x|) in two parts, and a quotient that is mended once."""
-    least = -abs(x)
-    n, r = reduce_exp(where(least < -150.0, -150.0, least))
+    n, r = reduce_exp(vanishing(-abs(x)))
     q = muladd(r * r, polynomial(r, _EXP_SHORT), r)
     high = q + 1.0
     low, power = q - (high - 1.0), x.number(1.0).scaled(n)

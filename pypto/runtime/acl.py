@@ -103,6 +103,8 @@ def bound(path: Path) -> Any:
         function.argtypes, function.restype = parameters, ctypes.c_int
     library.aclGetRecentErrMsg.restype = ctypes.c_char_p
     library.aclrtGetSocName.restype = ctypes.c_char_p
+    if hasattr(library, "ascsim_remarks"):
+        library.ascsim_remarks.restype = ctypes.c_char_p
     return library
 
 
@@ -128,6 +130,7 @@ class Device:
     used: set[int] = field(default_factory=set)  # streams with work on them
     stream: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
     queued: list[Function] = field(default_factory=list)  # what the device may still run
+    remarks: list[tuple[str, tuple[Function, ...]]] = field(default_factory=list)  # of a simulated device, on kernels
     freed: list[tuple[str, Any]] = field(default_factory=list)  # what is to be given back once it has
     lock: threading.RLock = field(default_factory=threading.RLock)
     entered: threading.local = field(default_factory=threading.local)
@@ -219,7 +222,13 @@ class Device:
                 error.queued = queued
                 self.close()
                 raise
+            self.remarks += ((text, queued) for text in self.said())
             self.give_back(freed)
+
+    def said(self) -> list[str]:
+        """What a simulated device has to say of kernels that ran."""
+        remarks = getattr(self.functions, "ascsim_remarks", None)
+        return (remarks() or b"").decode().splitlines() if remarks else []
 
     def give_back(self, freed: list[tuple[str, Any]]) -> None:
         for name, handle in freed:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
-from pypto.errors.device import MixedDevices, UnknownDevice
+from pypto.errors.device import MixedDevices, UnalignedCopies, UnknownDevice
 from pypto.runtime.acl import AclError
 from pypto.runtime.acl import Device as AclDevice
 from pypto.runtime.arrays import ArrayInfo, array_info
@@ -122,6 +123,7 @@ class Device(Place):
     acl: AclDevice
     backend: Any
     other: Callable[[str], Any]
+    told: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def tells_time(self) -> bool:  # type: ignore[override]  # a simulated device's time is that of its checks
@@ -178,6 +180,18 @@ class Device(Place):
         except AclError as error:
             kernels = tuple(f.owner for f in error.queued if f.owner is not None)
             raise self.backend.fault(self.name, error.words, kernels) from None
+        remarks, self.acl.remarks = self.acl.remarks, []
+        for words, queued in remarks:
+            self.tell(self.backend.remark(words, tuple(f.owner for f in queued if f.owner is not None)))
+
+    def tell(self, remark: UnalignedCopies | None) -> None:
+        """A warning at the user's line, once for each."""
+        if remark is None or remark.loc is None:
+            return
+        loc, key = remark.loc, (remark.fields["kernel"], str(remark.loc))
+        if key not in self.told:
+            self.told.add(key)
+            warnings.warn_explicit(remark, type(remark), loc.file, loc.line)
 
     def launch(self, kernel: Any, sizes: Sizes, values: Values) -> None:
         """Run a kernel here. Arrays of the host are copied, and the launch is done when this returns."""

@@ -74,6 +74,7 @@ def test_attention_against_published_figures(n: int, BM: int, BN: int, least: fl
     assert found.assumed
 
 
+@pytest.mark.first
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "BM", "BN", "least", "most"), [
     (8192, 116, 256, 1.1, 1.25), (16384, 120, 512, 1.0, 1.1), (32768, 128, 512, 1.0, 1.1),

@@ -211,6 +211,15 @@ def test_few_rows_where_they_may_push_one_another_out(kernel: Any, most: int) ->
     assert max(map(int, rows)) == most
 
 
+@pytest.mark.parametrize(("depth", "far"), [(64, False), (512, True)])
+def test_large_panels_are_asked_for_row_by_row(depth: int, far: bool) -> None:
+    a, b, c = numbers(np.float32, 128, depth), numbers(np.float32, depth, 128), np.zeros((128, 128), np.float32)
+    launch = Launch(scaled, (2, 2), {"a": a, "b": b, "c": c, "BM": 64, "BN": 64, "BK": depth}, {})
+    kernel = re.search(r"define internal void @dot_.*?\n}", lowered(launch, WIDE).text, re.DOTALL)
+    assert kernel is not None
+    assert ("i32 0, i32 3, i32 1)" in kernel.group()) == far
+
+
 @pytest.mark.parametrize("more", [(0, 0), (9, 0), (0, 40), (70, 70)])
 @pytest.mark.parametrize("shape", [(64, 64, 32), (65, 33, 20), (7, 129, 40), (130, 1, 3)])
 def test_what_is_stored_is_multiplied(shape: tuple[int, int, int], more: tuple[int, int], level: str) -> None:

@@ -33,7 +33,7 @@ SIZE = 203
 WHOLE_REGISTERS = {
     "add_native": {"fadd.4s": 8, "ldp": 4},
     "add_native_f64": {"fadd.2d": 8, "ldp": 4},
-    "softmax_native": {"fmla.4s": 40, "fdiv.4s": 4, "frintn.4s": 4},
+    "softmax_native": {"fmla.4s": 40, "fdiv.4s": 4},
     "calls_gelu": {"fmla.4s": 40, "fmul.4s": 20},
     "matmul_native": {"fmla.4s": 150},
     "batched_dot_f64": {"fmla.2d": 80},

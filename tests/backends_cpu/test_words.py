@@ -42,6 +42,13 @@ def stacked(a, b, c):
     c[:, :, :] = pto.dot(a[:, :, :], b[:, :, :])
 
 
+@pto.jit
+def made(a, b, c, BM: pto.constexpr, BK: pto.constexpr):
+    """The left side stands in scratch, of numbers that a product reads twice."""
+    left = pto.maximum(a[0:BM, 0:BK], -127)
+    c[:, :] = pto.dot(left, b[0:BK, :]) + pto.dot(left, b[0:BK, :])
+
+
 def numbers(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
     """Whole numbers whose products every accumulator holds; of int8 the whole range."""
     most = 128 if dtype == np.int8 else 8
@@ -72,6 +79,14 @@ def test_stacks(dtype: Any, level: str) -> None:
     c = np.zeros((3, 20, 50), result_type(dtype))
     pto.jit(level=level)(stacked.function)[1](a, b, c)
     np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
+
+
+@pytest.mark.parametrize("dtype", [bfloat16, np.int8])
+@pytest.mark.parametrize(("m", "k"), [(20, 20), (40, 36), (17, 64), (3, 132)])
+def test_left_sides_in_scratch(m: int, k: int, dtype: Any, level: str) -> None:
+    a, b, c = numbers(dtype, m, k), numbers(dtype, k, 50), np.zeros((m, 50), result_type(dtype))
+    pto.jit(level=level)(made.function)[1](a, b, c, m, k)
+    np.testing.assert_array_equal(c, 2 * (np.maximum(a.astype(int), -127) @ b.astype(int)))
 
 
 @pytest.mark.parametrize(("dtype", "instruction"), [(bfloat16, "dpbf16ps"), (np.int8, "vpdpbusd")])

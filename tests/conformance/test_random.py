@@ -65,6 +65,7 @@ def test_random_kernels(program: Program, layouts: list[str], n: int, level: str
     check(program, layouts, n, level)
 
 
+@pytest.mark.first
 @pytest.mark.slow
 @settings(max_examples=1500, **COMMON)
 @given(programs(), LAYOUT_LISTS, st.integers(0, 3), st.sampled_from(LEVELS))

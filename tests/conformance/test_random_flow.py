@@ -106,6 +106,7 @@ def test_random_flow(lines: Lines, size: int, n: int, level: str) -> None:
     check(lines, size, n, level)
 
 
+@pytest.mark.first
 @pytest.mark.slow
 @settings(max_examples=1000, **COMMON)
 @given(block(3, False), st.sampled_from((1, 7, 16, 33)), st.integers(0, 5), st.sampled_from(LEVELS))

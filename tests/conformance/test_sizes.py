@@ -126,6 +126,7 @@ def test_sizes(check: Callable[[Draw, New, str], None], data: st.DataObject, lev
         check(data.draw, fences.around, level)
 
 
+@pytest.mark.first
 @pytest.mark.slow
 @every_check
 @settings(**LONG, **COMMON)

@@ -81,12 +81,16 @@ class Called:
     def __init__(self, names: list[str]) -> None:
         self.names = frozenset(names)
         self.found: set[str] = set()
+        self.seen: dict[int, CodeType] = {}  # by identity, which is quicker than what makes codes equal
 
     def __call__(self, frame: Any, event: str, _: Any) -> None:
         code: CodeType = frame.f_code
-        stem = Path(code.co_filename).stem
-        if event == "call" and stem in self.names and Path(code.co_filename).parent.name == "cpu":
-            self.found.add(f"{stem}.{code.co_qualname.partition('.<locals>')[0]}")
+        if event != "call" or id(code) in self.seen:
+            return
+        self.seen[id(code)] = code
+        path = Path(code.co_filename)
+        if path.stem in self.names and path.parent.name == "cpu":
+            self.found.add(f"{path.stem}.{code.co_qualname.partition('.<locals>')[0]}")
 
 
 def outcome(name: str) -> str:

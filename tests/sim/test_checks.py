@@ -106,6 +106,13 @@ FAULTS = {
     "padding of 64 bits": (
         WIDE + "DataCopyPad(w, gw, {1, 8, 0, 0, 0}, {true, 0, 3, 1});", "64 bits are padded with 0 alone"),
     "a queue that is empty": (QUEUE + "queue.DeQue<float>();", "nothing was queued"),
+    "a buffer of another queue": (
+        QUEUE + "TQue<TPosition::VECOUT, 1> other; pipe.InitBuffer(other, 1, 2048);"
+        "auto t = queue.AllocTensor<float>(); other.EnQue(t);", "EnQue: the buffer is free"),
+    "a queue at the other end of the vector unit": (  # VECIN hands on from MTE2 to V, and not from V to MTE3
+        QUEUE + "auto t = queue.AllocTensor<float>(); Duplicate(t, 1.0f, 64); queue.EnQue(t);"
+        "auto r = queue.DeQue<float>(); DataCopyPad(gy, r, {1, 256, 0, 0, 0}); queue.FreeTensor(r);",
+        "read after write in UB.*V_MTE3 is missing"),
     "a queued buffer that is queued again": (
         QUEUE + "auto t = queue.AllocTensor<float>(); queue.EnQue(t); queue.EnQue(t);", "the buffer is queued"),
     "products on a vector core": (

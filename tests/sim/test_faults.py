@@ -284,6 +284,12 @@ ON_VECTOR: Final = {
     "an array between two elements": (
         "gx.SetGlobalBuffer((__gm__ float*)(x + 2), 8); DataCopyPad(a, gx, {1, 4, 0, 0, 0}, {false, 0, 0, 0});",
         "the array begins between two elements"),
+    "a row between two elements": (
+        "DataCopyPad(a, gx, {2, 4, 2, 0, 0}, {false, 0, 0, 0});", "a row begins between two elements"),
+    "a stored row between two elements": (
+        "Duplicate(b, 1.0f, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);"
+        "DataCopyPad(gy, b, {2, 4, 0, 2, 0});",
+        "a row begins between two elements"),
     "a number that stays in the cache": ("gy.SetValue(0, 1.0f);", "stays in its cache"),
     "a number from before it was stored": (
         LOAD + "Exp(b, a, n);" + STORE + "SetFlag<HardEvent::MTE3_S>(0); WaitFlag<HardEvent::MTE3_S>(0);"

@@ -64,6 +64,7 @@ def test_a_tutorial_runs_as_a_notebook_and_becomes_a_page(path: Path, tmp_path: 
     assert title[1] in text
 
 
+@pytest.mark.first
 @pytest.mark.slow
 def test_notebooks_in_an_environment_of_their_own(tmp_path: Path) -> None:
     """As a user does it: install with the extra, copy the tutorials, execute some and make pages of them."""

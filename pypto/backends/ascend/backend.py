@@ -17,7 +17,7 @@ from pypto.backends.ascend.reserved import symbol
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.toolchain import Toolchain, user_place, whole_line
 from pypto.backends.base import FIXED_SLOTS, Artifact, Slot, timed
-from pypto.errors.device import DeviceFault
+from pypto.errors.device import DeviceFault, UnalignedCopies
 from pypto.ir.core import Function
 from pypto.loc import Loc
 
@@ -144,11 +144,22 @@ class AscendBackend:
 
     def fault(self, device: str, words: str, kernels: tuple[Loaded, ...]) -> DeviceFault:
         """A kernel's fault, at the user's line where the device tells one."""
-        said = [k for k in kernels if words.startswith(f"{symbol(k.name)},")] or list(kernels)
+        said = named(kernels, words) or list(kernels)
         names = ", ".join(dict.fromkeys(k.name for k in said)) or "a kernel"
         place = place_of(said[0], words) if len({id(k) for k in said}) == 1 else None
         plain = _LINE.sub(r"line \1 of the Ascend C", words.strip().removeprefix(f"{symbol(names)}, "))
         return DeviceFault(place, kernel=names, device=device, words=plain)
+
+    def remark(self, words: str, kernels: tuple[Loaded, ...]) -> UnalignedCopies | None:
+        """What a simulated device has to say of a kernel that is right: its name, the line, and two counts."""
+        touched, needed = words.split()[-2:]
+        for kernel in named(kernels, words):
+            return UnalignedCopies(place_of(kernel, words), kernel=kernel.name, touched=touched, needed=needed)
+        return None  # it was another device's
+
+
+def named(kernels: tuple[Loaded, ...], words: str) -> list[Loaded]:
+    return [k for k in kernels if words.startswith(f"{symbol(k.name)},")]
 
 
 def place_of(kernel: Loaded, words: str) -> Loc:

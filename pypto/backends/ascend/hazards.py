@@ -135,9 +135,10 @@ Needs = dict[tuple[int, str], list[Need]]
 def _needs(run: Run) -> tuple[Needs, frozenset[Pair]]:
     """For each item and unit, what each unit did last that it must not overtake; and pairs that are loose."""
     history: dict[str, list[tuple[int, Touch]]] = {}
+    same: dict[Touch, Touch] = {}  # of touches that are alike the first one, so that two are compared once
     for i, touches in enumerate(run.touches):
         for touch in touches:
-            history.setdefault(touch.of.name, []).append((i, touch))
+            history.setdefault(touch.of.name, []).append((i, same.setdefault(touch, touch)))
     found: dict[tuple[int, str, str, int], dict[int, Need]] = {}
     loose: set[Pair] = set()
     for second in history.values():
@@ -153,16 +154,26 @@ def _needs(run: Run) -> tuple[Needs, frozenset[Pair]]:
 def _pairs(run: Run, firsts: list[tuple[int, Touch]], seconds: list[tuple[int, Touch]],
            found: dict[tuple[int, str, str, int], dict[int, Need]]) -> Iterator[Pair]:  # fmt: skip
     """Notes what touches of one memory need of each other; gives the pairs of units that are loose."""
+    known: dict[tuple[int, int, bool], int | None] = {}
     for j, b in seconds:
         for i, a in firsts:
-            if a.at_once or not (a.writes or b.writes) or not _needs_order(a, b, run.target):
-                continue
-            distance = 0 if i < j and run.meeting.now(a, b) else _distance(run, a, b)
+            key = id(a), id(b), i < j
+            if key not in known:
+                known[key] = _iterations(run, a, b, i < j)
+            distance = known[key]
             if distance is None:
                 yield a.pipe, b.pipe
-            elif i != j or (a.pipe, b.pipe) not in run.settled.get(j, frozenset()):
+            elif distance >= 0 and (i != j or (a.pipe, b.pipe) not in run.settled.get(j, frozenset())):
                 mine = found.setdefault((j, b.pipe, a.pipe, distance), {})
-                mine.setdefault(i, Need(a.pipe, i, distance, a, b))
+                if i not in mine:
+                    mine[i] = Need(a.pipe, i, distance, a, b)
+
+
+def _iterations(run: Run, a: Touch, b: Touch, follows: bool) -> int | None:
+    """After how many iterations `b` needs what `a` did: -1 where nothing need be done, None where they never meet."""
+    if a.at_once or not (a.writes or b.writes) or not _needs_order(a, b, run.target):
+        return -1
+    return 0 if follows and run.meeting.now(a, b) else _distance(run, a, b)
 
 
 def _latest(run: Run, needs: dict[int, Need]) -> Iterator[Need]:
@@ -254,8 +265,8 @@ def _turns(run: Run, stages: int) -> Iterator[int]:
 
 def _tells(edge: Edge, need: Need, unit: str) -> bool:
     """Whether a wait for one stage, while a loop around goes through them, is what a need asks for."""
-    same = (edge.of, edge.to, edge.distance, edge.set_stage) == (need.of, unit, 1, need.first.place)
-    return need.distance == 1 and same and need.first.stage == need.second.stage and need.set <= edge.set
+    same = (edge.of, edge.to, edge.distance, edge.set_stage) == (need.of, unit, need.distance, need.first.place)
+    return same and need.first.stage == need.second.stage and need.set <= edge.set
 
 
 @dataclass
@@ -291,6 +302,11 @@ class _Walk:
     known: dict[str, Clock] = field(default_factory=lambda: {p: Clock() for p in PIPES})
     snapshots: dict[tuple[int, str], Clock] = field(default_factory=dict)
     turns: list[int] = field(default_factory=list)
+    waits: dict[int, list[Edge]] = field(default_factory=dict)  # the edges, by the item that they are before
+
+    def __post_init__(self) -> None:
+        for edge in self.edges:
+            self.waits.setdefault(edge.wait, []).append(edge)
 
     def walk(self) -> bool:
         """Whether all needs are met; where it adds, they are."""
@@ -322,8 +338,9 @@ class _Walk:
         """A unit comes to an item: first the waits that are there, then those that are missing."""
         size = len(self.run.touches)
         self.known[unit].join(self.known["S"])
-        for edge in [e for e in self.edges if e.wait == j and e.to in (unit, ALL)]:
-            self._pass(edge, k)
+        for edge in self.waits.get(j, ()):
+            if edge.to in (unit, ALL):
+                self._pass(edge, k)
         fenced = unit in self.run.fenced.get(j, frozenset())
         needs = [n for n in self.needs.get((j, unit), ()) if not (fenced and n.of == unit)]
         while missing := [n for n in needs if not self._met(n, k, j, unit)]:
@@ -332,14 +349,15 @@ class _Walk:
             latest = max(missing, key=lambda n: (n.set - n.distance * size, n.of))
             edge = edge_for(latest, j, unit, self.run)
             self.edges.append(edge)
+            self.waits.setdefault(j, []).append(edge)
             self._pass(edge, k)
         return True
 
     def _met(self, need: Need, k: int, at: int, unit: str) -> bool:
         earlier = self._earlier(k, need.distance)
-        if any(e.stages > 1 and e.wait <= at and _tells(e, need, unit) for e in self.edges):
+        if earlier is None or self.known[unit].knows(need.of, earlier * len(self.run.touches) + need.set):
             return True
-        return earlier is None or self.known[unit].knows(need.of, earlier * len(self.run.touches) + need.set)
+        return need.distance == 1 and any(e.stages > 1 and e.wait <= at and _tells(e, need, unit) for e in self.edges)
 
     def _earlier(self, k: int, distance: int) -> int | None:
         """The iteration so many before, which is the last one of the same turn; None where there is none."""

@@ -146,11 +146,15 @@ def _inserted(order: Ordered, busy: Busy, given: Numbers) -> tuple[Item, ...]:
     """The items with events, whose numbers nothing around them uses; some are given from outside."""
     numbers = _numbered(order, busy, given)
     own = {edge: number for (path, edge), number in numbers.items() if not path}
+    sets: dict[int, list[Item]] = {}
+    for e in order.edges:
+        if _signals(e, own):
+            sets.setdefault(e.set, []).append(_event("SetFlag", e, own[e], e.set_stage))
     found: list[Item] = []
     for j in range(len(order.items)):
         found += _waits(order, own, j)
         found += _item(order, numbers, busy, j)
-        found += [_event("SetFlag", e, own[e], e.set_stage) for e in order.edges if _signals(e, own) and e.set == j]
+        found += sets.get(j, ())
     return tuple(found)
 
 

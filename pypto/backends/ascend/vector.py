@@ -34,6 +34,12 @@ def total(a: Lanes) -> Scalar:
     return a.at
 
 
+def single(value: float) -> float:
+    """A number as float32 has it, as are the results of the vector unit."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
 class VectorEmitter:
     """Implements `pypto.ops.emitter.Emitter` over a `Sink`."""
 
@@ -49,7 +55,7 @@ class VectorEmitter:
         if dtype == float64:
             return pairs.number(float(value))
         if dtype.is_float:
-            return Lanes(dtype, float(value))
+            return Lanes(dtype, single(value) if held(dtype) == float32 else float(value))
         return Lanes(dtype, bool(value) if dtype.is_bool else as_int32(int(value)))
 
     def run(self, name: str, dtype: DType, *args: Argument, unit: DType | None = None) -> Lanes:

@@ -6,9 +6,11 @@ the two writes, that is a race. Every event must be waited for as often as it is
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.ascend.blockir import (
@@ -21,7 +23,6 @@ from pypto.backends.ascend.blockir import (
     Let,
     Loop,
     Param,
-    Read,
     Scalar,
     View,
     While,
@@ -240,14 +241,21 @@ def operands_of(item: Instr, reader: Reader) -> Iterator[Operand]:
             yield view, is_write, *sizes[id(view)]
 
 
+_RESULTS: Final[Mapping[str, Callable[[int, int], int]]] = MappingProxyType({
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b), "min": min, "max": max,
+})  # fmt: skip
+
+
 def value_of(value: Scalar, values: dict[str, int | None]) -> int | None:
     """A number, None where it depends on data."""
+    if isinstance(value, int):
+        return int(value)
     if isinstance(value, str):
         return values.get(value)
-    if isinstance(value, Read | float):
-        return None
     if not isinstance(value, Expr):
-        return int(value)
+        return None
     args = [value_of(x, values) for x in value.args]
     known = [x for x in args if x is not None]
     if len(known) < len(args):
@@ -265,12 +273,9 @@ def _computed(op: str, a: int, b: int) -> int | None:
     if op in ("//", "%"):
         quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0
         return quotient if op == "//" else a - quotient * b
-    results = {"+": a + b, "-": a - b, "*": a * b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b,
-               "!=": a != b, "&": a & b, "|": a | b, "^": a ^ b, "&&": bool(a and b), "||": bool(a or b),
-               "min": min(a, b), "max": max(a, b)}  # fmt: skip
     if op in ("<<", ">>"):
         return (a << b if op == "<<" else a >> b) if 0 <= b < 64 else None
-    return None if op not in results else int(results[op])
+    return None if op not in _RESULTS else int(_RESULTS[op](a, b))
 
 
 def races(kernel: BlockKernel, target: AscendTarget) -> list[str]:

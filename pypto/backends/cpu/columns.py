@@ -1,8 +1,9 @@
 """Products whose left side lies with its columns side by side: a block's numbers are neighbours for each step of K.
 
-They are broadcast from where they lie. Where some do not exist, the block is copied, with zeros in their place; a block
-of which none exists adds nothing. Products that are added up, one after the other, are added in registers; these can
-leave as columns, for a result that is stored turned.
+They are broadcast from where they lie. Where only the first or the last does not exist, it is left out, which costs
+nothing; where more do not, the block is copied, with zeros in their place; a block of which none exists adds nothing.
+Products that are added up, one after the other, are added in registers; these can leave as columns, for a result that
+is stored turned. What the next one reads is asked for while one is multiplied: the rows of an image lie far apart.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.crosswise import transposed
 from pypto.backends.cpu.kernel import Block, KernelEmitter, Part, Slots, fixed, most_rows
@@ -22,6 +23,9 @@ from pypto.ir.types import int1, int64
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.dot import DotEmitter, Sides
+
+NOTED: Final = 5  # numbers in the table for each product
+FIRST: Final = 64  # what stands there for a block without its first row; 1 for one without its last, 0 for a whole one
 
 
 def blocks(rows: int, most: int) -> list[tuple[int, int, int]]:
@@ -40,21 +44,29 @@ class SumEmitter(KernelEmitter):
         with self.w.loop("0", str(block.parts), "1") as n:
             if block.lands:
                 self.ask(block, n)
-            start = self.w.raw(f"getelementptr [4 x i64], ptr %parts, i64 {n.text}")
-            places = [self.w.raw(f"getelementptr i64, ptr {start}, i64 {i}") for i in range(4)]
-            b, a, pitch, depth = map(self.load, ("ptr", "ptr", "i64", "i64"), places)
-            self.product(block, slots, Part(a, b, pitch, depth))
+            b, a, pitch, depth, gone = self.noted(n, "ptr", "ptr", "i64", "i64", "i64")
+            after = self.e.binary("urem", self.e.add(n, self.e.const(1, int64)), self.e.const(block.parts, int64))
+            part = Part(a, b, pitch, depth, self.noted(after, "ptr", "ptr", "i64")[1:])
+            last, whole = (self.w.raw(f"icmp eq i64 {gone}, {m}") for m in (1, 0))
+            but = functools.partial(self.without_one, last=last)
+            self.w.branch(whole, [functools.partial(f, block, slots, part) for f in (self.product, but)])
+
+    def noted(self, n: Lanes, *kinds: str) -> tuple[str, ...]:
+        """What the table says of a product."""
+        start = self.w.raw(f"getelementptr [{NOTED} x i64], ptr %parts, i64 {n.text}")
+        return tuple(self.load(k, self.w.raw(f"getelementptr i64, ptr {start}, i64 {i}")) for i, k in enumerate(kinds))
 
     def ask(self, block: Block, n: Lanes) -> None:
-        """Have some of the rows fetched that the result will go to: they are written all at once, and late."""
-        columns = block.vectors * block.lanes
-        some = -(-columns // block.parts)
+        """Have some of the rows fetched that the result will go to: they are written all at once, and late.
+
+        Where one begins in another line than it ends, the block before has asked for that. Some may be the next
+        panel's.
+        """
+        some = -(-block.vectors * block.lanes // block.parts)
         for i in range(some):
-            column = self.e.add(self.e.mul(n, self.e.const(some, int64)), self.e.const(i, int64))
-            down = self.e.mul(self.e.minimum(column, self.e.const(columns - 1, int64)), Lanes("%apart", int64, 1, 0))
-            start = self.w.raw(f"getelementptr i8, ptr %into, i64 {down.text}")
-            for place in (0, block.rows - 1):
-                fetch(self.w, self.at(start, place, block), 3, writes=True)
+            row = self.e.add(self.e.mul(n, self.e.const(some, int64)), self.e.const(i, int64))
+            start = self.w.raw(f"getelementptr i8, ptr %into, i64 {self.w.raw(f'mul i64 {row.text}, %apart')}")
+            fetch(self.w, self.at(start, block.rows - 1, block), 3, writes=True)
 
     def leave(self, block: Block, slots: Slots, rows: Sequence[str]) -> list[Lanes]:
         stay = functools.partial(super().leave, replace(block, lands=False), slots, rows)
@@ -72,8 +84,7 @@ class SumEmitter(KernelEmitter):
             for r in range(block.rows):
                 rows[r] = Lanes(self.load(kind, slots[r, v], 64), block.result, lanes, self.w.depth)
             for n, column in enumerate(transposed(self.e, rows)):
-                down = self.w.raw(f"mul i64 %apart, {v * lanes + n}")
-                place = self.w.raw(f"getelementptr i8, ptr %into, i64 {down}")
+                place = self.w.raw(f"getelementptr i8, ptr %into, i64 {self.w.raw(f'mul i64 %apart, {v * lanes + n}')}")
                 self.w.call("void", name, ((kind, column.text), ("ptr", place), ("i32", "4"), (mask.type, mask.text)))
         return []
 
@@ -81,7 +92,7 @@ class SumEmitter(KernelEmitter):
 def multiply(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None) -> None:
     """All blocks of a result that is the sum of some products."""
     item, e, w = parts[-1].item, dots.e, dots.w
-    table = w.slot(f"[{4 * len(parts)} x i64]")
+    table = w.slot(f"[{NOTED * len(parts)} x i64]")
     for first, rows, count in blocks(item.c.shape[-2], most_rows(dots.target, item.b.panel // dots.lanes(item))):
         with w.loop(str(first), str(first + rows * count), str(rows)) as i:
             some = functools.reduce(e.or_, (exists(dots, sides, i, rows) for sides in parts))
@@ -99,12 +110,8 @@ def wanted(dots: DotEmitter, landing: Landing, i: Lanes) -> Lanes:
 def exists(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> Lanes:
     """True when there is something to multiply in a block."""
     m, e = sides.left, dots.e
-    some = e.and_(e.cmp("ge", last(dots, i, rows), m.columns.start), e.cmp("lt", i, m.columns.stop))
+    some = e.and_(e.cmp("gt", e.add(i, dots.number(rows)), m.columns.start), e.cmp("lt", i, m.columns.stop))
     return e.and_(some, e.cmp("gt", m.rows.stop, m.rows.start))
-
-
-def last(dots: DotEmitter, i: Lanes, rows: int) -> Lanes:
-    return dots.e.add(i, dots.number(rows - 1))
 
 
 def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, table: str, i: Lanes,
@@ -112,7 +119,7 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
     sides, e, w = parts[-1], dots.e, dots.w
 
     def note(n: int, m: int, number: Lanes) -> None:
-        w.line(f"store {number.typed}, ptr {w.raw(f'getelementptr i64, ptr {table}, i64 {4 * n + m}')}")
+        w.line(f"store {number.typed}, ptr {w.raw(f'getelementptr i64, ptr {table}, i64 {NOTED * n + m}')}")
 
     for n, x in enumerate(parts):
         for m, number in enumerate(left(dots, x, i, rows)):
@@ -132,23 +139,21 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
         numbers = f"{stop.typed}, {sides.down.typed}, i1 {fresh}"
         w.line(f"call void @{shape.name}(ptr {table}, ptr {dots.packs.at(c)}, {numbers}{there})")
 
-    lands = landing is not None
-    shape = replace(dots.block(sides.item, rows), parts=len(parts), down=fixed(sides.down), lands=lands)
+    shape = replace(dots.block(sides.item, rows), parts=len(parts), down=fixed(sides.down), lands=landing is not None)
     dots.panelwise(sides, i, shape.over(*(x.depth for x in parts)), multiply)
     return []
 
 
 def left(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> list[Lanes]:
-    """Address of a block's columns, how far they lie apart, and how many there are."""
-    m, e, size = sides.left, dots.e, dots.number(dots.word(sides.item))
-    inside = e.and_(dots.packs.within(m.rows, dots.number(0), e.sub(sides.depth, dots.number(1))),
-        dots.packs.within(m.columns, i, last(dots, i, rows)))
-    here = [e.add(m.address, e.mul(i, size)), e.binary("udiv", m.pitch, size), sides.depth]
-
-    def copy() -> list[Lanes]:
-        return dots.w.branch(exists(dots, sides, i, rows).text,
-            [lambda: copied(dots, sides, i), lambda: [*here[:2], dots.number(0)]])
-
+    """Address of a block's columns, how far they lie apart, how many there are, and which row of the block is not."""
+    m, e, size, zero = sides.left, dots.e, dots.number(dots.word(sides.item)), dots.number(0)
+    first, behind = e.sub(m.columns.start, i), e.sub(e.add(i, dots.number(rows)), m.columns.stop)
+    gone = e.add(e.mul(e.maximum(first, zero), dots.number(FIRST)), e.maximum(behind, zero))
+    there = functools.reduce(e.or_, (e.cmp("eq", gone, dots.number(n)) for n in (0, 1, FIRST)))
+    inside = e.and_(dots.packs.within(m.rows, zero, e.sub(sides.depth, dots.number(1))), there)
+    here = [e.add(m.address, e.mul(i, size)), e.binary("udiv", m.pitch, size), sides.depth, gone]
+    some, none = functools.partial(copied, dots, sides, i), [*here[:2], zero, zero]
+    copy = functools.partial(dots.w.branch, exists(dots, sides, i, rows).text, [some, lambda: none])
     return dots.w.branch(inside.text, [lambda: here, copy])
 
 
@@ -170,4 +175,4 @@ def copied(dots: DotEmitter, sides: Sides, i: Lanes) -> list[Lanes]:
                 name = f"llvm.masked.load.{intrinsic_suffix(m.dtype, lanes)}.p0"
                 loaded = e.call(name, m.dtype, lanes, w.depth, *args)
             dots.packs.store(loaded, dots.packs.at(e.add(base, e.mul(k, dots.number(lanes * size)))), size)
-    return [base, dots.number(lanes), sides.depth]
+    return [base, dots.number(lanes), sides.depth, dots.number(0)]

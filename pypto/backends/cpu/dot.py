@@ -20,6 +20,7 @@ from pypto.backends.cpu.matmul import Matmul, Stay
 from pypto.backends.cpu.memory import scratch_dtype
 from pypto.backends.cpu.operands import Direct, Landing, Matrix, Span, dot_dtype
 from pypto.backends.cpu.packing import PackEmitter, matrix
+from pypto.backends.cpu.prefetch import ROOM
 from pypto.backends.cpu.streaming import Stream, StreamEmitter, is_streamed
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op
@@ -41,6 +42,7 @@ class Sides:
     down: Lanes  # bytes from row to row of the result, and of the left side
     apart: Lanes
     landing: Landing | None = None
+    sums: str = ""  # where it stands what is too much in each row
 
 
 class DotEmitter:
@@ -150,10 +152,7 @@ class DotEmitter:
         return []
 
     def pack(self, item: Matmul, right: Matrix, panels: Lanes, depth: Lanes) -> None:
-        per = max(1, item.words)
-        (self.turned if item.turned else self.packs.panels)(right, item.b, panels, depth, per)
-        if per == 4:
-            self.packs.sums(item.b, panels, depth, self.kernels.byte_sums)
+        (self.turned if item.turned else self.packs.panels)(right, item.b, panels, depth, max(1, item.words))
 
     def turned(self, m: Matrix, target: Buffer, panels: Lanes, depth: Lanes, per: int) -> None:
         """Rows that become columns, by a function for each shape: many dots of a kernel often share it."""
@@ -225,15 +224,15 @@ class DotEmitter:
     def stack(self, sides: Sides) -> None:
         """All blocks of the result, row by row."""
         item, row = sides.item, 0
-        in_place = isinstance(item.a, Direct) and item.words != 4
-        most = most_rows(self.target, item.b.panel // self.lanes(item), in_place)
+        most = most_rows(self.target, item.b.panel // self.lanes(item), isinstance(item.a, Direct))
         for rows, count in row_blocks(item.c.shape[-2], most):
             coming = -(-rows * item.b.panel // item.b.shape[-1]) if isinstance(item.a, Direct) else 0
             with self.w.loop(str(row), self.end(sides, "rows", row + rows * count), str(rows)) as i:
                 a, apart = self.rows(sides, i, rows)
                 block = replace(self.block(item, rows), coming=min(coming, rows), lands=sides.landing is not None)
                 places = a, self.later(sides, self.e.add(i, self.number(rows))), i
-                self.panelwise(sides, i, block, partial(self.panel_times, replace(sides, apart=apart), places))
+                of = self.packs.sums(a, apart, rows, sides.words, self.kernels.byte_sums) if item.words == 4 else ""
+                self.panelwise(sides, i, block, partial(self.panel_times, replace(sides, apart=apart, sums=of), places))
             row += rows * count
 
     def end(self, sides: Sides, side: str, most: int, of: int = 1) -> str:
@@ -266,9 +265,9 @@ class DotEmitter:
 
     def block(self, item: Matmul, rows: int) -> Block:
         """A block of so many rows, over a whole panel."""
-        lanes, below = self.lanes(item), item.b.rows - 1 if item.words == 4 else 0
-        sizes = rows, item.b.panel // lanes, lanes, item.b.panel
-        return Block(*sizes, self.multiplied(item), item.words, below)
+        lanes, b = self.lanes(item), item.b
+        far = b.rows * b.panel * self.word(item) > ROOM
+        return Block(rows, b.panel // lanes, lanes, b.panel, self.multiplied(item), item.words, far=far)
 
     def panelwise(self, sides: Sides, i: Lanes, block: Block, multiply: Callable[[Block, Lanes, Lanes], None]) -> None:
         """Rows of the result, panel by panel; the last panel may be narrower."""
@@ -291,7 +290,8 @@ class DotEmitter:
         fresh = "true" if sides.item.fresh else "false"
         numbers = f"i64 {pitch.text}, i64 {sides.words.text}, i64 {sides.down.text}, i1 {fresh}{into}"
         aparts = "".join(f", {self.e.mul(sides.apart, self.number(n)).typed}" for n in block.multiples)
-        self.w.line(f"call void @{block.name}({', '.join(pointers)}, {numbers}{aparts})")
+        sums = f", ptr {sides.sums}" if sides.sums else ""
+        self.w.line(f"call void @{block.name}({', '.join(pointers)}, {numbers}{aparts}{sums})")
 
     def later(self, sides: Sides, row: Lanes) -> Lanes:
         """Address of the rows that are copied after those that are multiplied: here, or further along K."""
@@ -301,11 +301,11 @@ class DotEmitter:
         return self.e.select(self.e.cmp("lt", row, self.number(rows)), below, along)
 
     def left(self, sides: Sides, i: Lanes, rows: int) -> tuple[Lanes, int]:
-        """Address of a block of rows, and how many words they lie apart."""
+        """Address of a block of rows in scratch, and how many words they lie apart."""
         item, m = sides.item, sides.left
         if item.block is not None:
             base = sides.base_of[item.block.id]
-            self.packs.rows(m, i, rows, item.block, base, sides.depth, item.words == 4)
+            self.packs.rows(m, i, rows, item.block, base, sides.depth)
             return base, item.block.pitch // max(1, item.words)
         assert isinstance(item.a, Buffer)
         return self.e.add(m.address, self.e.mul(i, m.pitch)), item.a.pitch // max(1, item.words)
@@ -313,17 +313,17 @@ class DotEmitter:
     def rows(self, sides: Sides, i: Lanes, rows: int) -> list[Lanes]:
         """Address of a block of rows, and how many bytes they lie apart: where they are, if they can stay there."""
         item, m, e = sides.item, sides.left, self.e
+        here = [e.add(m.address, e.mul(i, m.pitch)), m.pitch]
 
         def copied() -> list[Lanes]:
             base, pitch = self.left(sides, i, rows)
             return [base, self.number(pitch * self.word(item))]
 
-        if not isinstance(item.a, Direct) or item.words == 4:
-            return copied()
+        if not isinstance(item.a, Direct):
+            return here
         last, zero = e.sub(sides.depth, self.number(1)), self.number(0)
         stays = e.cmp("eq", e.and_(sides.depth, self.number(max(1, item.words) - 1)), zero)
         stays = e.and_(stays, self.packs.inside(m, (i, zero), (e.add(i, self.number(rows - 1)), last)))
-        here = [e.add(m.address, e.mul(i, m.pitch)), m.pitch]
         return self.w.branch(stays.text, [lambda: here, copied])
 
     def multiplied(self, item: Matmul) -> DType:

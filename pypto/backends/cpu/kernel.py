@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Final
 
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.prefetch import fetch
+from pypto.backends.cpu.prefetch import LINE, fetch
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Frame, Writer
 from pypto.ir.types import DType, float32, int1, int32
@@ -21,6 +22,7 @@ Slots = dict[tuple[int, int], str]  # where registers of a block are, by row and
 
 _UNROLL: Final = 4  # most steps of K in one round of the loop
 _ROUND: Final = 32  # multiply-adds that hide what a round costs beside them: more would only take longer to compile
+_AHEAD: Final = 12  # rows of a panel that are asked for before they are read
 _IN_PLACE: Final = 16  # accumulators of a block whose rows of A lie far apart, often in one set of a cache
 
 
@@ -28,12 +30,12 @@ _IN_PLACE: Final = 16  # accumulators of a block whose rows of A lie far apart, 
 class Block:
     """Shape of one register kernel: `rows` of A, `vectors` registers of a panel.
 
-    With `words`, so many numbers are multiplied at once; `below` is the row of a panel that has the sums of bytes.
-    `coming` rows of the left side are asked for, that a later block will copy. With `parts`, so many products are added
-    up, each with a pitch of A, and the numbers of A for one step of K are neighbours; else rows of A lie `apart` bytes
-    apart, and those of C `down`. Where these are 0, callers give them: of A odd multiples, so that all of its rows are
-    addressed from one pointer, and no register is spilled. A block that `lands` may be stored elsewhere than where it
-    was loaded from. K is `even` where all rounds are whole ones.
+    With `words`, so many numbers are multiplied at once; bytes of panels are unsigned. `coming` rows of the left side
+    are asked for, that a later block will copy. With `parts`, so many products are added up, each with a pitch of A,
+    and the numbers of A for one step of K are neighbours; else rows of A lie `apart` bytes apart, and those of C
+    `down`. Where these are 0, callers give them: of A odd multiples, so that all of its rows are addressed from one
+    pointer, and no register is spilled. A block that `lands` may be stored elsewhere than where it was loaded from.
+    Panels that do not stay in the first-level cache are `far`. K is `even` where all rounds are whole ones.
     """
 
     rows: int
@@ -42,18 +44,18 @@ class Block:
     panel: int
     dtype: DType
     words: int = 0
-    below: int = 0
     coming: int = 0
     parts: int = 0
     apart: int = 0
     down: int = 0
     lands: bool = False
+    far: bool = False
     even: bool = False
 
     @property
     def name(self) -> str:
-        sizes = self.rows, self.vectors * self.lanes, self.panel, self.words, self.below
-        more = self.coming, self.parts, self.apart, self.down, int(self.lands), int(self.even)
+        sizes = self.rows, self.vectors * self.lanes, self.panel, self.words
+        more = self.coming, self.parts, self.apart, self.down, int(self.lands), int(self.far), int(self.even)
         return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more)))
 
     @property
@@ -78,12 +80,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One product of those that a register kernel adds up, by name: pointers, the pitch where it varies, the depth."""
+    """One product of those that a register kernel adds up, by name: pointers, the pitch where it varies, the depth.
+
+    `after` is the left side of the one after it, if any: its address and pitch.
+    """
 
     a: str
     b: str
     pitch: str
     depth: str
+    after: tuple[str, ...] = ()
 
 
 def fixed(n: Lanes) -> int:
@@ -120,7 +126,7 @@ class KernelEmitter:
         if not is_new(self.w, block.name):
             return
         args = f"{self.arguments}, i64 %down, i1 %fresh" + ", ptr %into, i64 %apart" * block.lands
-        args += "".join(f", i64 %apart{n}" for n in block.multiples)
+        args += "".join(f", i64 %apart{n}" for n in block.multiples) + ", ptr %sums" * (block.words == 4)
         with function(self.w, f"internal void @{block.name}({args}) noinline nounwind"):
             kind = llvm_type(block.result, block.lanes)
             slots = {(r, v): self.w.slot(kind) for r in range(block.rows) for v in range(block.vectors)}
@@ -129,7 +135,7 @@ class KernelEmitter:
             for (r, v), slot in slots.items():
                 place = self.at(rows[r], v * block.lanes, block)
                 old = Lanes(self.load(kind, place), block.result, block.lanes, self.w.depth)
-                self.w.line(f"store {self.begun(block, old, v).typed}, ptr {slot}")
+                self.w.line(f"store {self.begun(block, old, r).typed}, ptr {slot}")
             self.multiply(block, slots)
             self.leave(block, slots, rows)
 
@@ -150,7 +156,7 @@ class KernelEmitter:
             self.w.line(f"store {kind} {total}, ptr {self.at(rows[r], v * block.lanes, block)}, align 4")
         return []
 
-    def product(self, block: Block, slots: Slots, part: Part) -> None:
+    def product(self, block: Block, slots: Slots, part: Part) -> list[Lanes]:
         """Add a product to the block."""
         whole = part.depth if block.even else self.w.raw(f"and i64 {part.depth}, {-block.unroll}")
         downs = [self.w.raw(f"mul i64 {part.pitch}, {r}") for r in range(block.coming)]
@@ -158,9 +164,18 @@ class KernelEmitter:
         self.steps(block, slots, part, ("0", whole, block.unroll), later)
         if not block.even:
             self.steps(block, slots, part, (whole, part.depth, 1))
+        return []
+
+    def without_one(self, block: Block, slots: Slots, part: Part, last: str) -> list[Lanes]:
+        """Add a product to all rows of the block but its last or its first one."""
+        few, over = replace(block, rows=block.rows - 1), ("0", part.depth, 1)
+        below = {(r - 1, v): slot for (r, v), slot in slots.items() if r}
+        after = replace(part, a=self.at(part.a, 1, block))
+        sides = (slots, part), (below, after)
+        return self.w.branch(last, [partial(self.steps, few, *side, over) for side in sides])
 
     def steps(self, block: Block, slots: Slots, part: Part, over: tuple[str, str, int],
-              later: Sequence[str] = ()) -> None:
+              later: Sequence[str] = ()) -> list[Lanes]:
         first, last, unroll = over
         with self.w.loop(first, last, str(unroll)) as k:
             after = self.w.raw(f"mul i64 {k.text}, {part.pitch}") if block.parts else k.text
@@ -171,12 +186,24 @@ class KernelEmitter:
                 for row in later[u::unroll]:
                     line = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {row}, i64 {k.text}")
                     fetch(self.w, line, 2)
+                if part.after:
+                    self.ahead(block, part, self.w.raw(f"add i64 {k.text}, {u}"))
                 self.step(block, slots, replace(part, a=left, b=right), u)
+        return []
+
+    def ahead(self, block: Block, part: Part, k: str) -> None:
+        """Have a step's last number of the next product fetched: those before it are in that line, or in the cache."""
+        start, pitch = part.after
+        step = self.w.raw(f"mul i64 {k}, {pitch}")
+        line = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {start}, i64 {step}")
+        fetch(self.w, self.at(line, block.rows - 1, block), 3)
 
     def step(self, block: Block, slots: Slots, part: Part, k: int) -> None:
         """One row of the panel times one column of the block."""
         kind = llvm_type(block.dtype, block.lanes)
         places = [self.at(part.b, k * block.panel + v * block.lanes, block) for v in range(block.vectors)]
+        for c in range(0, block.far * block.vectors * block.lanes, LINE // block.dtype.itemsize):
+            fetch(self.w, self.at(part.b, (k + _AHEAD) * block.panel + c, block), 3)
         align = self.align(block)
         row = [Lanes(self.load(kind, p, align), block.dtype, block.lanes, self.w.depth) for p in places]
         for r in range(block.rows):
@@ -198,19 +225,18 @@ class KernelEmitter:
         after = self.w.raw(f"mul i64 {part.pitch}, {k}")
         return self.at(self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.a}, i64 {after}"), r, block)
 
-    def begun(self, block: Block, old: Lanes, v: int) -> Lanes:
-        """An accumulator's first state; for bytes, without what the flipped signs of the left side will add."""
+    def begun(self, block: Block, old: Lanes, r: int) -> Lanes:
+        """An accumulator's first state; for bytes, without what the flipped signs of the right side will add."""
         zero = self.e.splat(self.e.const(0, old.dtype), old.width)
         start = self.e.select(Lanes("%fresh", int1, 1, 0), zero, old)
         if block.words != 4:
             return start
-        below = self.at("%b", block.below * block.panel + v * block.lanes, block)
-        extra = self.load(old.type, below, self.align(block))
-        return self.e.sub(start, Lanes(extra, old.dtype, old.width, self.w.depth))
+        extra = Lanes(self.load("i32", self.at("%sums", r, block)), int32, 1, self.w.depth)
+        return self.e.sub(start, self.e.splat(extra, old.width))
 
     def join(self, block: Block, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         if block.words == 4:
-            return self.bytes_joined(c, a, b)
+            return self.bytes_joined(c, b, a)
         if block.words == 2:
             return self.pairs_joined(c, a, b)
         return self.e.multiply_add(a, b, c) if block.dtype.is_float else self.e.add(self.e.mul(a, b), c)

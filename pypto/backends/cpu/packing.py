@@ -143,7 +143,7 @@ class PackEmitter:
             steps = itertools.product(range(per), range(0, target.panel, width))
             pieces = get(m, [(self.plus(row, t), self.plus(first, c)) for t, c in steps], width)
             for i, words in enumerate(pieces if per == 1 else self.join(pieces, per, self.bytes // (size * per))):
-                self.store(words, self.step(start, i * self.bytes), self.bytes)
+                self.store(self.unsigned(words, per), self.step(start, i * self.bytes), self.bytes)
         return []
 
     def join(self, rows: list[Lanes], per: int, lanes: int) -> list[Lanes]:
@@ -162,7 +162,7 @@ class PackEmitter:
         with self.w.loop("0", str(rows), "1") as i, self.w.loop("0", squares.text, "1") as j:
             first, column = self.e.mul(i, self.number(lanes)), self.e.mul(j, self.number(numbers))
             pieces = self.read(m, [(self.plus(first, r), column) for r in range(lanes)], numbers)
-            square = transposed(self.e, [self.as_words(piece, per) for piece in pieces])
+            square = transposed(self.e, [self.as_words(self.unsigned(piece, per), per) for piece in pieces])
             within = self.number(target.panel // lanes)
             panel, part = self.e.binary("udiv", i, within), self.e.binary("urem", i, within)
             start = self.place(target, base, panel, self.e.mul(j, self.number(lanes)), m.dtype.itemsize * per)
@@ -176,30 +176,15 @@ class PackEmitter:
         lanes = piece.width // per
         return Lanes(self.w.raw(f"bitcast {piece.typed} to <{lanes} x i32>"), int32, lanes, self.w.depth)
 
-    def sums(self, target: Buffer, base: Lanes, depth: Lanes, total: Callable[[Lanes, Lanes], Lanes]) -> None:
-        """Below every panel of bytes, what the flipped signs of the left side add to its columns."""
-        lanes = self.bytes // 4
-        with self.w.loop("0", self.count(target), "1") as p:
-            slots = [self.w.slot(f"<{lanes} x i32>") for _ in range(target.panel // lanes)]
-            for slot in slots:
-                self.w.line(f"store <{lanes} x i32> zeroinitializer, ptr {slot}")
-            with self.w.loop("0", self.words(depth, 4).text, "1") as g:
-                start = self.place(target, base, p, g, 4)
-                for i, slot in enumerate(slots):
-                    old, word = self.int32s(slot, lanes), self.int32s(self.step(start, i * self.bytes), lanes)
-                    self.store(total(old, word), slot, self.bytes)
-            start = self.place(target, base, p, self.number(target.rows - 1), 4)
-            for i, slot in enumerate(slots):
-                times = self.e.shl(self.int32s(slot, lanes), self.e.const(7, int32))
-                self.store(times, self.step(start, i * self.bytes), self.bytes)
-
-    def int32s(self, pointer: str, lanes: int) -> Lanes:
-        return Lanes(self.w.raw(f"load <{lanes} x i32>, ptr {pointer}, align 64"), int32, lanes, self.w.depth)
+    def unsigned(self, piece: Lanes, per: int) -> Lanes:
+        """Bytes of the right side with their signs flipped: the machine multiplies unsigned ones by signed ones."""
+        flip = self.e.splat(self.e.const(_SIGN & 255, uint8), piece.width)
+        return self.e.xor(piece, flip) if per == 4 else piece
 
     # --- the left operand ---------------------------------------------------------------------------------------
 
-    def rows(self, m: Matrix, first: Lanes, count: int, target: Buffer, base: Lanes, depth: Lanes, flip: bool) -> None:
-        """A block of rows, with the signs of its bytes flipped where that is wanted."""
+    def rows(self, m: Matrix, first: Lanes, count: int, target: Buffer, base: Lanes, depth: Lanes) -> None:
+        """A block of rows."""
         width = self.bytes // m.dtype.itemsize
         pitch = self.number(target.pitch * m.dtype.itemsize)
         with self.w.loop("0", str(count), "1") as r:
@@ -207,17 +192,38 @@ class PackEmitter:
 
             def copy(get: Get) -> list[Lanes]:
                 with self.w.loop("0", depth.text, str(width)) as k:
-                    piece = get(m, row, k, width)
-                    if flip:
-                        piece = self.e.xor(piece, self.e.splat(self.e.const(_SIGN & 255, uint8), width))
                     along = self.e.mul(k, self.number(m.dtype.itemsize))
-                    self.store(piece, self.at(self.e.add(out, along)), self.bytes)
+                    self.store(get(m, row, k, width), self.at(self.e.add(out, along)), self.bytes)
                 return []
 
             reach = self.e.add(depth, self.number(width - 1))
             reach = self.e.and_(reach, self.number(-width))
             inside = self.inside(m, (row, self.number(0)), (row, self.e.sub(reach, self.number(1))))
             self.w.branch(inside.text, [lambda: copy(self.whole), lambda: copy(self.masked)])
+
+    def sums(self, row: Lanes, apart: Lanes, count: int, words: Lanes, total: Callable[[Lanes, Lanes], Lanes]) -> str:
+        """What the flipped signs of the right side add to each of a block's rows of bytes."""
+        lanes, e = self.bytes // 4, self.e
+        kind, zero = f"<{lanes} x i32>", Lanes("zeroinitializer", int32, lanes, 0)
+        slots = {self.w.slot(kind): e.add(row, e.mul(self.number(r), apart)) for r in range(count)}
+        for slot in slots:
+            self.store(zero, slot, self.bytes)
+        with self.w.loop("0", words.text, str(lanes)) as k:
+            there = e.cmp("lt", e.iota(lanes, int32), e.splat(e.convert(e.sub(words, k), int32), lanes))
+            for slot, start in slots.items():
+                place = self.at(e.add(start, e.mul(k, self.number(4))))
+                args = ("ptr", place), ("i32", "1"), (there.type, there.text), (kind, zero.text)
+                some = Lanes(self.w.call(kind, f"llvm.masked.load.v{lanes}i32.p0", args), int32, lanes, self.w.depth)
+                self.store(total(self.int32s(slot, lanes), some), slot, self.bytes)
+        found = self.w.slot(f"[{count} x i32]")
+        for r, slot in enumerate(slots):
+            one = self.w.call("i32", f"llvm.vector.reduce.add.v{lanes}i32", ((kind, self.int32s(slot, lanes).text),))
+            place = self.w.raw(f"getelementptr i32, ptr {found}, i64 {r}")
+            self.w.line(f"store i32 {self.w.raw(f'shl i32 {one}, 7')}, ptr {place}")
+        return found
+
+    def int32s(self, pointer: str, lanes: int) -> Lanes:
+        return Lanes(self.w.raw(f"load <{lanes} x i32>, ptr {pointer}, align 64"), int32, lanes, self.w.depth)
 
     # --- places -------------------------------------------------------------------------------------------------
 

@@ -60,9 +60,9 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
     left = direct(plan, a) or storage.of[a]
     block = None
     source, turned, panels = right(op, b, per, scheduler, fuser)
-    if isinstance(left, Direct) or per == 4:  # of bytes, the signs are flipped on the way
+    if isinstance(left, Direct):
         shape = storage.target.registers, a.shape[-1]
-        if isinstance(left, Direct) and left.turned:
+        if left.turned:
             shape = a.shape[-1], storage.lanes(a.tile.elem)
         block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
     stays = keep(plan, op, source, panels, storage.target)
@@ -123,12 +123,12 @@ def right(op: Op, b: Value, per: int, scheduler: Scheduler,
 
 
 def panels(storage: Storage, b: Value, per: int, position: int) -> Buffer:
-    """Memory for the right operand; below the words of bytes stands what the signs of the left one add."""
+    """Memory for the right operand."""
     *stack, rows, columns = b.shape
     lanes = storage.lanes(dot_dtype(b.dtype))
     elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
     filled = storage.new(elem, (*stack, words, columns), position, position, panel_width(b, storage.target))
-    filled.sizes[-2] = padded(words, lanes) + (per == 4)
+    filled.sizes[-2] = padded(words, lanes)
     return filled
 
 

@@ -50,6 +50,7 @@ struct Device {
     bool initialised = false, broken = false;
     int current = -1;
     uint64_t launches = 0;
+    std::string remarks;
     aclError breakage = ACL_SUCCESS;
     std::map<uint64_t, std::unique_ptr<Allocation>> memory;
     std::map<Stream*, std::unique_ptr<Stream>> streams;
@@ -123,7 +124,7 @@ aclError copy(void* dst, size_t most, const void* src, size_t count, aclrtMemcpy
     return ACL_SUCCESS;
 }
 
-// What the caller says that a binary is for is believed on hardware, and what runs is anybody's guess if it is wrong.
+// What the caller says that a binary is for is believed on hardware; what runs is anybody's guess if it is wrong.
 bool fits(const Binary& binary, const aclrtBinaryLoadOptions* options) {
     constexpr uint32_t kMagic[] = {0x41494343, 0x41415246, 0x43554245};  // cube, vector, both
     for (size_t i = 0; options != nullptr && i < options->numOpt; ++i)
@@ -193,7 +194,7 @@ aclError aclrtResetDevice(int32_t id) {
     device().streams.clear(), device().standard.work.clear(), device().binaries.clear();
     for (auto& [at, allocation] : device().memory) std::free(reinterpret_cast<void*>(at));
     device().memory.clear();
-    device().broken = false, device().current = -1;
+    device().broken = false, device().current = -1, device().remarks.clear();
     return ACL_SUCCESS;
 }
 
@@ -202,10 +203,7 @@ aclError aclrtGetDevice(int32_t* id) {
     return device().current < 0 ? ACL_ERROR_RT_CONTEXT_NULL : ACL_SUCCESS;
 }
 
-aclError aclrtGetDeviceCount(uint32_t* count) {
-    *count = 1;
-    return ACL_SUCCESS;
-}
+aclError aclrtGetDeviceCount(uint32_t* count) { return *count = 1, ACL_SUCCESS; }
 
 aclError aclrtCreateStream(aclrtStream* stream) {
     const Guard guard(device().lock);
@@ -367,6 +365,7 @@ aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle function, uint32_t blocks
     stream_of(stream).work.push_back([entry, blocks, packed, number = arch_of(entry)] {
         ascsim::Launch launch(*entry, blocks, number, seed());
         const std::string fault = launch.run(packed.data());
+        for (const auto& remark : launch.remarks()) device().remarks += remark + "\n";
         if (fault.empty()) return static_cast<aclError>(ACL_SUCCESS);
         return fail(entry->kind == 1 ? ACL_ERROR_RT_VECTOR_CORE_EXCEPTION : ACL_ERROR_RT_AICORE_EXCEPTION, fault);
     });
@@ -383,6 +382,13 @@ aclError aclrtGetDeviceInfo(uint32_t, aclrtDevAttr attr, int64_t* value) {
 }
 
 const char* aclrtGetSocName(void) { return arch() == 3510 ? "Ascend950" : "Ascend910B2"; }
+
+// What no driver of hardware tells: a line for each copy that was slower than it need have been since the last call.
+extern "C" const char* ascsim_remarks(void) {
+    const Guard guard(device().lock);
+    thread_local std::string told;
+    return told.clear(), told.swap(device().remarks), told.c_str();
+}
 
 // For tests: what was asked for and not given back.
 extern "C" size_t ascsim_live(int what) {

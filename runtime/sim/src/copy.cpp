@@ -94,6 +94,8 @@ void ascsim_copy(const ascsim::Copy& c) {
     const uint64_t right = static_cast<uint64_t>(c.right) * size;
     const uint64_t row = into_local && c.pads ? rounded_up(left + bytes + right) : bytes;
     const uint64_t src_row = !into_local && c.pads ? rounded_up(bytes) : bytes;
+    if (c.src.space == Space::GM) core.moves_rows(c.src, c.blocks, bytes, bytes + static_cast<uint64_t>(c.src_gap));
+    if (c.dst.space == Space::GM) core.moves_rows(c.dst, c.blocks, bytes, bytes + static_cast<uint64_t>(c.dst_gap));
     for (uint64_t i = 0; i < static_cast<uint64_t>(c.blocks); ++i) {
         const uint64_t to = i * (row + static_cast<uint64_t>(c.dst_gap)), from = i * (src_row + static_cast<uint64_t>(c.src_gap));
         move(core, c, to + (into_local ? left : 0), from);
@@ -109,7 +111,10 @@ void ascsim_nd2nz(const ascsim::Nd2Nz& c) {
     if (c.src.space != Space::GM || c.dst.space != Space::L1) core.fail("it goes from GM to L1");
     if (c.rows > 16384 || c.cols > 65535 || c.src_pitch > 65535 || c.dst_c0 > 16384 || c.dst_n > 16384 || c.matrices > 4095) core.fail("a parameter is out of its range");
     const uint64_t size = size_of(c.dst.dtype), c0 = kBlock / size;
-    for (uint64_t m = 0; m < static_cast<uint64_t>(c.matrices); ++m)
+    for (uint64_t m = 0; m < static_cast<uint64_t>(c.matrices); ++m) {
+        Ref matrix = c.src;
+        matrix.addr += m * static_cast<uint64_t>(c.src_matrix) * size;
+        core.moves_rows(matrix, c.rows, static_cast<uint64_t>(c.cols) * size, static_cast<uint64_t>(c.src_pitch) * size);
         for (uint64_t r = 0; r < static_cast<uint64_t>(c.rows); ++r)
             for (uint64_t k = 0; k < static_cast<uint64_t>(c.cols); k += c0) {
                 const uint64_t n = std::min(c0, static_cast<uint64_t>(c.cols) - k);
@@ -121,6 +126,7 @@ void ascsim_nd2nz(const ascsim::Nd2Nz& c) {
                 std::memset(d, 0, kBlock);
                 std::memcpy(d, core.bytes_at(c.src, from, n * size), n * size);
             }
+    }
 }
 
 void ascsim_scalar_read(const ascsim::Ref& ref, void* value, int line) {

@@ -259,6 +259,7 @@ void ascsim_fixpipe(const ascsim::Fixpipe& f) {
     const auto bits = static_cast<uint32_t>(f.scale);
     float scale;
     std::memcpy(&scale, &bits, 4);
+    core.moves_rows(f.dst, f.m, static_cast<uint64_t>(f.n) * size, static_cast<uint64_t>(f.dst_stride) * size);
     for (uint64_t row = 0; row < static_cast<uint64_t>(f.m); ++row)
         for (uint64_t col = 0; col < static_cast<uint64_t>(f.n); col += kSide) {
             const uint64_t lanes = std::min(kSide, static_cast<uint64_t>(f.n) - col);

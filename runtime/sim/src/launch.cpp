@@ -111,6 +111,15 @@ std::string Launch::run(const void* args) {
     return fault_;
 }
 
+std::vector<std::string> Launch::remarks() const {
+    constexpr uint64_t kFew = 256;  // 128 KB, which are moved in less time than a launch takes
+    std::vector<std::string> found;
+    for (const auto& [line, count] : lines)
+        if (count.touched > kFew && count.touched * 10 > count.needed * 11)
+            found.push_back(std::string(entry.name) + ", line " + std::to_string(line) + ": " + std::to_string(count.touched) + " " + std::to_string(count.needed));
+    return found;
+}
+
 double Launch::seconds_over() const {
     const char* text = std::getenv("ASCSIM_SECONDS");
     const double limit = text != nullptr ? std::strtod(text, nullptr) : 600;

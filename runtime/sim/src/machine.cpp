@@ -201,8 +201,22 @@ void Core::touch_write(const Ref& ref, uint64_t from, uint64_t bytes) {
     std::memset(local.defined.data() + first, 1, bytes);
 }
 
+void Core::moves_rows(const Ref& global, int64_t rows, uint64_t bytes, uint64_t pitch) {
+    constexpr uint64_t kLine = 512;
+    if (rows <= 0 || bytes == 0) return;
+    const bool is_one_run = pitch == bytes;
+    const uint64_t length = is_one_run ? static_cast<uint64_t>(rows) * bytes : bytes;
+    Lines& found = launch_.lines[line];
+    for (uint64_t row = 0; row < (is_one_run ? 1 : static_cast<uint64_t>(rows)); ++row) {
+        const uint64_t first = global.addr + row * pitch;
+        found.touched += (first + length - 1) / kLine - first / kLine + 1;
+        found.needed += (length + kLine - 1) / kLine;
+    }
+}
+
 void Core::touch_global(const Ref& ref, uint64_t from, uint64_t bytes, bool writes) {
     if (ref.addr % size_of(ref.dtype) != 0) fail("the array begins between two elements: its address must be a multiple of their size");
+    if (from % size_of(ref.dtype) != 0) fail("a row begins between two elements: its address must be a multiple of their size");
     if (writes && pipe_ == Pipe::S) fail("what the scalar unit writes to GM stays in its cache: store it from UB");
     const bool adds = writes && atomic != 0;
     Allocation& a = *launch_.find(ref.addr + from);

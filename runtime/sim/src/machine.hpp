@@ -84,6 +84,11 @@ struct Unit {
     uint32_t products = 0, taken = 0;
 };
 
+// Lines of 512 bytes of GM that copies touch, and how many would do if every row began at one.
+struct Lines {
+    uint64_t touched = 0, needed = 0;
+};
+
 class Launch;
 
 class Core {
@@ -97,6 +102,7 @@ public:
     uint8_t* bytes_at(const Ref&, uint64_t from, uint64_t bytes);
     uint8_t* defined_at(const Ref&, uint64_t from);  // a byte for each byte of a local memory: whether it was written
     void unit_flag(const Ref&, uint64_t from, uint64_t bytes, int flag);
+    void moves_rows(const Ref& global, int64_t rows, uint64_t bytes, uint64_t pitch);  // of an array in GM
 
     void barrier(Pipe);
     void set_flag(Pipe from, Pipe to, int id);
@@ -162,7 +168,9 @@ public:
     void yield();
     Allocation* find(uint64_t address);
     double seconds_over() const;  // the limit, if the kernel has run for longer than that; else 0
+    std::vector<std::string> remarks() const;  // on what is right, and slower than it need be
 
+    std::map<int, Lines> lines;  // by the line of the copy
     const Entry& entry;
     const Arch& arch;
     const int64_t blocks;

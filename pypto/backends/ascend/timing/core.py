@@ -43,6 +43,15 @@ _LONG: Final = 8  # rounds from which on a loop is asked whether they repeat the
 _SAME: Final = 3  # periods that must be alike before the rest of a loop is taken for more of them
 
 
+def computing(item: Item) -> Iterator[float]:
+    """Cycles of the scalar unit for the numbers of an item."""
+    for value in scalars(item):
+        if isinstance(value, Expr):
+            yield STEP
+        for view in memory_reads(value):
+            yield GM_SCALAR if view.space == "GM" else SCALAR_ACCESS
+
+
 @dataclass(frozen=True, slots=True)
 class Slice:
     """A stretch of a unit's time."""
@@ -97,6 +106,7 @@ class CoreTime:
     slices: list[Slice] = field(default_factory=list)
     assumed: set[int] = field(default_factory=set)
     trace: list[Any] = field(default_factory=list)
+    computed: dict[int, tuple[float, ...]] = field(default_factory=dict)  # what the numbers of an item cost
     rounds: Rounds | None = None  # where it has given way at the end of a round
 
     @property
@@ -119,10 +129,10 @@ class CoreTime:
 
     def items(self, items: tuple[Item, ...]) -> Iterator[None]:
         for item in items:
-            for value in scalars(item):
-                self.scalar(STEP if isinstance(value, Expr) else 0)
-                for view in memory_reads(value):
-                    self.scalar(GM_SCALAR if view.space == "GM" else SCALAR_ACCESS)
+            if id(item) not in self.computed:
+                self.computed[id(item)] = tuple(computing(item))
+            for cycles in self.computed[id(item)]:
+                self.scalar(cycles)
             yield from self.item(item)
 
     def item(self, item: Item) -> Iterator[None]:
