@@ -69,6 +69,16 @@ def own(x, weight, out, BW: pto.constexpr):
     out[n, :, w : w + BW] = pto.dot(weight[n, :, :], x[n, :, w : w + BW])
 
 
+@pto.jit
+def apart(x, weight, out, shift, BW: pto.constexpr):
+    """Two products whose columns lie far from one another, so that most blocks of one of them do not exist."""
+    n = pto.program_id(0)
+    acc = pto.zeros((BW, weight.shape[2]), x.dtype)
+    acc = pto.dot(pto.trans(x[n, :, 0:BW]), weight[0, :, :], acc)
+    acc = pto.dot(pto.trans(x[n, :, shift : shift + BW]), weight[1, :, :], acc)
+    out[n, :, 0:BW] = pto.trans(acc)
+
+
 def numbers(*shape: int, dtype: Any = np.float32) -> Array:
     return np.random.default_rng(sum(shape)).integers(-3, 4, shape).astype(dtype)
 
@@ -133,6 +143,21 @@ def test_sums_that_start_from_numbers(width: int, block: int, level: str) -> Non
         wide = np.pad(x, ((0, 0), (0, 0), (1, 2)))
         parts = [np.einsum("ncw,co->now", wide[:, :, s : s + width], weight[s]) for s in range(4)]
         np.testing.assert_array_equal(out, 2 * (bias[:, None] + parts[0] + parts[1]) + parts[2] + parts[3])
+
+
+@pytest.mark.parametrize("width", [100, 150])
+def test_products_far_from_one_another(width: int, level: str) -> None:
+    """Whatever the number of rows that a block lacks: it is no other block's mark."""
+    x, weight = numbers(2, 40, width), numbers(2, 40, 32)
+    assert chains(apart, x=x, weight=weight, out=np.zeros((2, 32, width), np.float32), shift=1, BW=256) == [(2, True)]
+    wide = np.pad(x, ((0, 0), (0, 0), (width, width)))
+    parts = [np.einsum("ncw,co->now", wide[:, :, s : s + width], weight[n]) for n, s in
+             [(0, width), *((1, width + s) for s in range(-width, width + 1))]]
+    kernel = pto.jit(level=level)(apart.function)
+    for shift, part in zip(range(-width, width + 1), parts[1:], strict=True):
+        out = np.zeros((2, 32, width), np.float32)
+        kernel[2,](x, weight, out, shift, BW=256)
+        np.testing.assert_array_equal(out, parts[0] + part, err_msg=f"shift {shift}")
 
 
 def test_threads_and_strides() -> None:

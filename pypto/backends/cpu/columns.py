@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pypto.backends.cpu.dot import DotEmitter, Sides
 
 NOTED: Final = 5  # numbers in the table for each product
-FIRST: Final = 64  # what stands there for a block without its first row; 1 for one without its last, 0 for a whole one
+FIRST: Final = 64  # what stands there for a block without its first row; 1 for one without its last, 0 for a whole one.
+# A block of which some exist lacks fewer rows at either end than that.
 
 
 def blocks(rows: int, most: int) -> list[tuple[int, int, int]]:
@@ -153,8 +154,8 @@ def left(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> list[Lanes]:
     inside = e.and_(dots.packs.within(m.rows, zero, e.sub(sides.depth, dots.number(1))), there)
     here = [e.add(m.address, e.mul(i, size)), e.binary("udiv", m.pitch, size), sides.depth, gone]
     some, none = functools.partial(copied, dots, sides, i), [*here[:2], zero, zero]
-    copy = functools.partial(dots.w.branch, exists(dots, sides, i, rows).text, [some, lambda: none])
-    return dots.w.branch(inside.text, [lambda: here, copy])
+    which = functools.partial(dots.w.branch, inside.text, [lambda: here, some])
+    return dots.w.branch(exists(dots, sides, i, rows).text, [which, lambda: none])
 
 
 def copied(dots: DotEmitter, sides: Sides, i: Lanes) -> list[Lanes]:
