@@ -11,8 +11,9 @@ import inspect
 import io
 import pkgutil
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -280,22 +281,20 @@ def index(found: list[Entry]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def pages() -> Iterator[tuple[str, str]]:
-    """File names and texts of the whole reference."""
+def pages() -> dict[str, Callable[[], str]]:
+    """File names of the whole reference, and what writes their texts."""
     found = entries()
-    yield "index.md", index(found)
-    for entry in found:
-        yield f"{entry.name}.md", page(entry)
+    return {"index.md": partial(index, found), **{f"{entry.name}.md": partial(page, entry) for entry in found}}
 
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    wanted = dict(pages())
+    wanted = pages()
     for old in FOLDER.glob("*.md"):
         if old.name not in wanted:
             old.unlink()
     for name, text in wanted.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+        (FOLDER / name).write_text(text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -320,10 +320,9 @@ class Kernel:
         written = self.compiler.written_arrays(built.function)
         self._check_writable(written, infos)
         noalias = disjoint(*overlaps(written, infos))
-        reason = why(known, infos, noalias)
         program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
         types = tuple((name, shown(spec)) for name, spec in specs.items())
-        made = Specialization(types, facts.guard, noalias, reason, timings, built.captures, program)
+        made = Specialization(types, facts.guard, noalias, why(known, infos, noalias), timings, built.captures, program)
         if "specialize" in self.compiler.session().settings.log:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made
@@ -332,7 +331,12 @@ class Kernel:
                timings: dict[str, float]) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
         facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque)
-        return self.compiler.to_ir(self.kernel_source, specs, facts, self.options, timings), facts
+        try:
+            return self.compiler.to_ir(self.kernel_source, specs, facts, self.options, timings), facts
+        except Diagnostic:
+            if not dynamic:
+                raise
+        return self._build(infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
 
     def _check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
         for arg in sorted(written):

@@ -1,6 +1,6 @@
 """For all rooms: a disk cache for this run alone, the backend under test, and the CPU feature levels.
 
-With ``--kernel-cache=FOLDER``, kernels of tests that look at results alone are kept for another run on the same commit.
+With ``--kernel-cache=FOLDER``, kernels of tests that do not look at the cache are kept for another run on this commit.
 With ``--backend=ascend-sim``, every test runs under that device. A kernel that the compiler refuses for it is skipped
 with the reason, and the end of the run says which part of all that is. With ``--checked``, kernels run with checks.
 """
@@ -21,7 +21,8 @@ from pypto import checked
 from pypto.errors import Diagnostic, OptionError
 
 BACKENDS = ("cpu", "ascend-sim", "ascend-sim:ascend950")  # the last one: another chip
-RESULTS = ("tests/ops/", "tests/conformance/", "tests/language/")  # no test of these looks at the cache
+# No test of these looks at the cache, or it has one of its own.
+CACHED = ("tests/ops/", "tests/conformance/", "tests/language/", "tests/backends_cpu/")
 REFUSED = "refused: "
 LAUNCHES = "launches on the device"
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -61,9 +62,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Let tests that look at nothing but results have a cache that outlives the run, where one is named."""
+    """Let tests that do not look at the cache have one that outlives the run, where one is named."""
     kept, own = item.config.getoption("--kernel-cache"), os.environ["PYPTO_CACHE_DIR"]
-    if kept and item.nodeid.startswith(RESULTS):
+    if kept and item.nodeid.startswith(CACHED):
         os.environ["PYPTO_CACHE_DIR"] = os.path.abspath(kept)
     try:
         return (yield)

@@ -51,9 +51,10 @@ def access(scope: Scope, node: ast.Subscript, array: Value) -> Access:
     """What `array[...]` names. Slice bounds are evaluated here: a slice object cannot hold where they stand."""
     entries = fill(scope, node, array, [(item, index_entry(scope, item)) for item in index_nodes(node)])
     spans = [extent(scope, item, array, d, e) for d, (item, e) in enumerate(x for x in entries if x[1] is not None)]
-    sizes = iter([size for _, size in spans])
-    shape = [1 if e is None else next(sizes) for _, e in entries]
-    return Access(array, tuple(x for x, _ in spans), tuple(n or 1 for _, n in spans), tuple(n for n in shape if n))
+    sizes = [size for _, size in spans]
+    rest, stored = iter(sizes), tuple(n or 1 for n in sizes) or (1,)
+    shape = [1 if e is None else next(rest) for _, e in entries]
+    return Access(array, tuple(x for x, _ in spans), stored, tuple(n for n in shape if n))
 
 
 def index_entry(scope: Scope, item: ast.expr) -> Any:
@@ -79,14 +80,14 @@ def bad_index(scope: Scope, node: ast.AST, index: str, way: str) -> errors.BadIn
     return errors.BadIndex(scope.loc(node), what="an array", index=index, way=way)
 
 
-def fill(scope: Scope, node: ast.AST, array: Value, entries: list[Entry]) -> list[Entry]:
+def fill(scope: Scope, node: ast.expr, array: Value, entries: list[Entry]) -> list[Entry]:
     """One entry per dimension: `...` and missing ones are full slices."""
     ndim = array.type.ndim if isinstance(array.type, ArrayType) else len(array.shape)
     missing = ndim - sum(e is not None and e is not Ellipsis for _, e in entries)
     if missing < 0:
         raise index_count(scope, node, array, ndim, ndim - missing)
     at = next((n for n, (_, e) in enumerate(entries) if e is Ellipsis), len(entries))
-    where = entries[min(at, len(entries) - 1)][0]
+    where = entries[min(at, len(entries) - 1)][0] if entries else node  # `x[()]` has none
     return [*entries[:at], *[(where, slice(None))] * missing, *entries[at + 1 :]]
 
 
@@ -140,7 +141,7 @@ def function_access(scope: Scope, node: ast.AST, array: Value, offsets: Any, siz
     for x in starts:
         if not is_index(x):
             raise bad_index(scope, node, describe(x), "offsets are integers")
-    return Access(array, starts, tuple(not_empty(scope, node, n) for n in sizes), sizes)
+    return Access(array, starts, tuple(not_empty(scope, node, n) for n in sizes) or (1,), sizes)
 
 
 def operands(scope: Scope, node: ast.AST, where: Access) -> list[Value]:
@@ -151,7 +152,8 @@ def operands(scope: Scope, node: ast.AST, where: Access) -> list[Value]:
     strides = [b.value(dimension(scope, Dims(array, True), d), int64) for d in dims]
     sizes = [session.shapes.get((name, d)) for d in dims]
     extents = [b.emit("array_shape", array, dim=d) if n is None else b.constant(n, int64) for d, n in enumerate(sizes)]
-    return [b.emit("array_ptr", array), *offsets, *strides, *extents]
+    # An array of rank 0 is one of one element.
+    return [b.emit("array_ptr", array), *(offsets + strides + extents or [b.constant(n, int64) for n in (0, 1, 1)])]
 
 
 def array_load(scope: Scope, node: ast.AST, where: Access, pad: Number) -> Value:

@@ -26,7 +26,7 @@ _CONVERSIONS: Final[Mapping[int, Any]] = MappingProxyType({-1: lambda x: x, 114:
 
 def run_formatted(scope: Scope, node: ast.FormattedValue) -> str:
     value = scope.eval(node.value)
-    runtime = next((x for x in leaves(value) if isinstance(x, Value)), None)
+    runtime = next(filter(has_values, leaves(value)), None)
     if runtime is not None:
         raise RuntimeFormat(scope.loc(node.value), text=ast.unparse(node.value), type=describe(runtime))
     return format(_CONVERSIONS[node.conversion](value), scope.eval(node.format_spec) if node.format_spec else "")

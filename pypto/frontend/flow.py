@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from pypto.errors.frontend import AssertionFailed, ReturnInKernel, TileCondition, UnknownSyntax
+from pypto.frontend.arrays import shaped
 from pypto.frontend.merge import RESULT, Merge, Path
 from pypto.frontend.scope import EXITS, SKIP, VALUE, Binding, Scope, Step
 from pypto.frontend.values import constant, describe, has_values, is_array, tile_type
@@ -90,15 +91,15 @@ def choose(scope: Scope, node: ast.expr, condition: Value, then: Step, orelse: S
 
 
 def as_truth(scope: Scope, value: Any, node: ast.expr, where: str, way: str) -> Any:
-    """A condition: a Python bool, or a run-time i1 scalar."""
+    """A condition: a Python bool, or a run-time i1 scalar; Triton takes the one element of a tile, too."""
     if not has_values(value):
         return bool(value)
     type = tile_type(value)
     if scope.source.lenient and (is_array(value) or (type and type.is_ptr and not type.shape)):
         return True  # what is None where there is no array
-    if type is None or type.shape or type.is_ptr:
+    if type is None or type.is_ptr or (type.shape and (type.size > 1 or not scope.source.lenient)):
         raise TileCondition(scope.loc(node), where=where, type=describe(value), way=way)
-    return scope.at(node).cast(value, int1)
+    return shaped(scope.at(node), scope.at(node).cast(value, int1), ())
 
 
 def leave(levels: int, scope: Scope, node: ast.stmt) -> None:

@@ -113,7 +113,8 @@ def on_items(function: Function, scope: Scope, node: ast.Call, args: list[Any], 
 def elementwise(row: str, scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`abs`, `min` and `max`: an op on run-time values."""
     items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
-    if not has_values(tuple(items)):
+    # Python's `min` of one tile would be the least of its elements
+    if (row != "abs" and items is args and len(args) == 1) or not has_values(tuple(items)):
         return on_constants(_ELEMENTWISE[row], scope, node, args, kwargs)
     if row == "abs":
         return run_row(scope, node, row, x=items[0])
@@ -182,6 +183,6 @@ INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     "isinstance": is_instance, **{f.__name__: partial(elementwise, row) for row, f in _ELEMENTWISE.items()},
     **{f.__name__: partial(on_items, f) for f in (tuple, zip, reversed, enumerate)},
     **{f.__name__: partial(on_constants, f)
-       for f in (int, float, bool, str, round, divmod, pow, repr, ord, chr, sum, any, all)},
+       for f in (int, float, bool, str, round, divmod, pow, repr, ord, chr, sum, any, all, getattr, hasattr)},
 })
 # fmt: on

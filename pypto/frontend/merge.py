@@ -12,7 +12,7 @@ from pypto.frontend.scope import BREAK, RETURN, SKIP, VALUE, Binding, Poison
 from pypto.frontend.tuples import alike, leaves, rebuild, same
 from pypto.frontend.values import array_type, as_pointer, describe, is_array, is_number, tile_type
 from pypto.ir.core import Op, Region, Value
-from pypto.ir.types import PtrType, TileType, scalar
+from pypto.ir.types import TileType, scalar
 from pypto.ops.build import Number, OpBuilder, join_dtypes, merge_shapes, rank, weak_dtype
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
@@ -133,7 +133,7 @@ def is_cheap(op: Op) -> bool:
 
 def kind(x: Any) -> Kind:
     """What `join` goes by: a Python number itself, the type of a tile, an array's pointer type, None for all else."""
-    return x if is_number(x) else scalar(PtrType(array_type(x).elem)) if is_array(x) else tile_type(x)
+    return x if is_number(x) else scalar(array_type(x).pointer) if is_array(x) else tile_type(x)
 
 
 def join(a: Kind, b: Kind, promote: bool) -> TileType:

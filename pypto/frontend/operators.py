@@ -42,7 +42,7 @@ def constant_result(scope: Scope, node: ast.AST, fn: Callable[..., Any], *args: 
     """What Python itself computes."""
     try:
         return fn(*args)
-    except (ArithmeticError, TypeError, ValueError, LookupError) as error:
+    except (ArithmeticError, AttributeError, TypeError, ValueError, LookupError) as error:
         raise ConstantFailed(scope.loc(node), problem=f"{type(error).__name__}: {error}") from None
 
 

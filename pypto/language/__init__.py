@@ -41,6 +41,7 @@ METHODS: Final = MappingProxyType(
         for module, names in (*((m, m.__all__) for m in _WRITTEN), (libdevice, _MATH))
         for name in names
     }
+    | {"item": shaping.item}  # as Triton has it: no name of the language
 )
 
 __all__ = [  # noqa: PLE0604

@@ -119,9 +119,16 @@ def split(a: Tile) -> Any:
 def interleave(a: Tile, b: Tile) -> Tile:
     """Elements of both tiles in turn, along the last dimension."""
     x, y = broadcast(a, b)
+    if not len(x.shape):
+        return join(x, y)
     shape, last = (*x.shape[:-1], 2 * x.shape[-1]), len(x.shape) - 1
     index = positions(shape, last)
     return ops.where(index % 2 == 0, ops.gather(x, index // 2, last), ops.gather(y, index // 2, last))
+
+
+def item(input: Tile) -> Tile:
+    """The one element of a tile."""
+    return view(input, ()) if len(input.shape) else input
 
 
 def flip(x: Tile, dim: Any = None) -> Tile:

@@ -74,7 +74,13 @@ def erf_near(x: Array) -> Array:
 
 
 def erfcx_far(x: Array) -> Array:
-    """exp(x²) erfc(x) for x from 1: Laplace's continued fraction."""
+    """exp(x²) erfc(x) for x from 1: Laplace's continued fraction, once for all numbers that were raised to the same one."""
+    x, least = np.asarray(x), x.dtype.type(1)
+    if (x == least).sum() > 1:
+        first, others = erfcx_far(np.full(1, least)), x != least
+        result = np.full(x.shape, first[0])
+        result[others] = erfcx_far(x[others])
+        return result
     tail = np.zeros_like(x)
     for k in range(300, 0, -1):
         tail = k / 2 / (x + tail)
@@ -120,7 +126,9 @@ def erfinv_near(x: Array) -> Array:
 
 def from_root(x: Array, c: Array) -> Array:
     """The inverse of erf at x = 1 - c, for the sign of x and c from 0 to 1."""
-    y = np.where(np.abs(x) < 0.5, erfinv_near(np.clip(x, -0.5, 0.5)), np.copysign(erfc_root(np.clip(c, 1e-330 * c, 0.5)), x))
+    near = np.abs(x) < 0.5
+    far = erfc_root(np.minimum(np.where(near | ~(c > 0), 0.5, c), 0.5))  # a NaN would take a hundred times as long
+    y = np.where(near, erfinv_near(np.clip(x, -0.5, 0.5)), np.copysign(far, x))
     return np.where(c > 0, y, np.where(c == 0, np.copysign(np.inf, x), np.nan))
 
 
@@ -175,8 +183,9 @@ def log_gamma(x: Array) -> Array:
 
 def lgamma(x: Array) -> Array:
     size = np.abs(x)
-    mirrored = np.log(pi(x) / np.abs(size * half_turns(0)(size))) - log_gamma(size)
-    return np.where(np.isinf(x), np.inf, np.where(x > 0, log_gamma(size), np.where(np.floor(x) == x, np.inf, mirrored)))
+    right = log_gamma(size)
+    mirrored = np.log(pi(x) / np.abs(size * half_turns(0)(size))) - right
+    return np.where(np.isinf(x), np.inf, np.where(x > 0, right, np.where(np.floor(x) == x, np.inf, mirrored)))
 
 
 def tgamma(x: Array) -> Array:

@@ -55,7 +55,7 @@ def prepare_dot(
     x = b.emit("reshape", x, shape=(1, *x.shape)) if len(x.shape) == 1 else x
     y = b.emit("reshape", y, shape=(*y.shape, 1)) if len(y.shape) == 1 else y
     wide = dot_result(x.dtype)
-    final = out_dtype or (acc.dtype if isinstance(acc, Value) else wide)
+    final = (out_dtype if x.dtype.is_float else None) or (acc.dtype if isinstance(acc, Value) else wide)
     more = [] if acc is None else [fitted(b, b.value(acc), wide, (*x.shape[:-1], y.shape[-1]))]
     product = b.cast(b.emit("dot", x, y, *more), final)
     return product if product.shape == shape else b.emit("reshape", product, shape=shape)
@@ -86,7 +86,7 @@ _DOT = (
     Param("acc", default=None, doc="added to the product"),
     Param("input_precision", "str", None, f"{', '.join(PRECISIONS)}: accepted; float32 is multiplied as it is, more precisely than asked for"),
     Param("allow_tf32", "any", None, "accepted, see above"), Param("max_num_imprecise_acc", "any", None, "accepted, without meaning here"),
-    Param("out_dtype", "dtype", None, "element type of the result; by default that of acc, else float32 (float64, int32)"),
+    Param("out_dtype", "dtype", None, "element type of the result, of floats; by default that of acc, else float32 (float64, int32)"),
 )
 
 ROWS = (

@@ -46,6 +46,25 @@ def own_matrices(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexp
 
 
 @pto.jit
+def downward(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """Its steps come in the other order."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(a.shape[1] - BK, -BK, -BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def downward_at_run_time(a, b, c, depth, by, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(depth + by, by, by):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
 def sometimes(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
     i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
     acc = pto.zeros((BM, BN), pto.float32)
@@ -82,6 +101,16 @@ def expected(kernel: Any, a: Array, b: Array, rows: int, step: int) -> Array:
 
 
 KERNELS = [(product, True), (lower_triangle, True), (own_matrices, False), (sometimes, False)]
+
+
+@pytest.mark.parametrize("depth", [64, 70, 5000])
+def test_loops_that_count_down(depth: int, level: str) -> None:
+    a, b, c = numbers(90, depth), numbers(depth, 70), np.zeros((90, 70), np.float32)
+    pto.jit(level=level)(downward.function)[3, 2](a, b, c, 32, 64, 32)
+    np.testing.assert_array_equal(c, a @ b)
+    c[:] = 0
+    pto.jit(level=level)(downward_at_run_time.function)[3, 2](a, b, c, -(-depth // 32) * 32, -32, 32, 64, 32)
+    np.testing.assert_array_equal(c, a @ b)
 
 
 @pytest.mark.parametrize(("kernel", "stay"), KERNELS)

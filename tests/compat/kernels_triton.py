@@ -1,6 +1,6 @@
 """Kernels in Triton's style with what published ones use. Imported when `triton` is pypto."""
 
-# ruff: noqa: PLR0913, PLR0917, PLW2901, SIM201, PLR0124
+# ruff: noqa: PLR0913, PLR0917, PLW2901, SIM201, SIM108, PLR0124
 
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
@@ -135,3 +135,48 @@ def functions(x, out, n: tl.constexpr):
 @triton.jit
 def refused(x):
     tl.async_task([0])
+
+
+@triton.jit
+def either_const(out, a: tl.const, b: tl.const, first):
+    if first:
+        source = a
+    else:
+        source = b
+    for _ in range(first):
+        source = b
+    tl.store(out, tl.load(source))
+
+
+@triton.jit
+def mixed_const(out, a: tl.const, first):
+    target = a if first else out
+    tl.store(target, 1.0)
+
+
+@triton.jit
+def one_element(x, out):
+    above = tl.load(x + tl.arange(0, 1)) > 41
+    if above:
+        tl.store(out, tl.load(x + tl.arange(0, 1)).item())
+    while not above:
+        above = tl.full((1,), 1, tl.int1)
+
+
+@triton.jit
+def by_name(x, out, NAME: tl.constexpr):
+    a, b = tl.load(x), tl.load(x + 1)
+    if hasattr(tl, NAME):
+        tl.store(out, getattr(tl, NAME)(a, b))
+
+
+@triton.jit
+def bytes_product(x, out, D: tl.constexpr):
+    i = tl.arange(0, 16)
+    a = tl.load(x + i[:, None] * 16 + i[None, :])
+    tl.store(out + i[:, None] * 16 + i[None, :], tl.dot(a, a, out_dtype=D))
+
+
+@triton.jit
+def interleaved(x, y, out):
+    tl.store(out + tl.arange(0, 2), tl.interleave(x, y))

@@ -197,3 +197,42 @@ print(x.tolist(), sys.argv[1:])
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[0.0, 2.0, 4.0, 6.0] ['--size', '4']"
+
+
+@pytest.mark.parametrize(("first", "wanted"), [(0, 7), (1, 7)])
+def test_const_pointers_meet(kernels: Any, first: int, wanted: float) -> None:
+    out = normal(1)
+    kernels.either_const[(1,)](out, np.array([3], np.float32), np.array([7], np.float32), first)
+    assert out[0] == wanted
+
+
+def test_const_and_other_pointers_do_not(kernels: Any) -> None:
+    with pytest.raises(Diagnostic, match=r"array<const f32, 1> on one path and array<f32, 1> on another"):
+        kernels.mixed_const[(1,)](normal(1), normal(1), 3)
+
+
+@pytest.mark.parametrize("x", [41, 42])
+def test_a_tile_of_one_element_is_a_condition(kernels: Any, x: int) -> None:
+    out = np.zeros(1, np.int32)
+    kernels.one_element[(1,)](np.array([x], np.int32), out)
+    assert out[0] == (x if x > 41 else 0)
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("maximum", 5), ("minimum", 3), ("no_such", 0)])
+def test_functions_by_name(kernels: Any, name: str, wanted: float) -> None:
+    out = np.zeros(1, np.float32)
+    kernels.by_name[(1,)](np.array([5, 3], np.float32), out, name)
+    assert out[0] == wanted
+
+
+def test_products_of_integers_are_int32(kernels: Any, triton: Any) -> None:
+    x, out = rng.integers(-128, 128, (16, 16), np.int8), np.zeros((16, 16), np.int32)
+    for dtype in (triton.language.int8, triton.language.float32):
+        kernels.bytes_product[(1,)](x, out, dtype)
+        np.testing.assert_array_equal(out, x.astype(np.int32) @ x.astype(np.int32))
+
+
+def test_numbers_interleave(kernels: Any) -> None:
+    out = np.zeros(2, np.float32)
+    kernels.interleaved[(1,)](10, 20, out)
+    assert out.tolist() == [10, 20]

@@ -87,6 +87,19 @@ def test_arrays_of_rank_zero_and_one_element() -> None:
         assert out == 6.5
 
 
+def test_slices_of_rank_zero(level: str) -> None:
+    @pto.jit
+    def scalars(x, out):
+        out[()] = x[()] * 2
+        out[...] += x[...]
+        pto.store(out, (), pto.load(x, (), ()) + out[()])
+
+    for kernel in (at_level(scalars, level), pto.interpret(scalars)):
+        out = np.zeros((), np.float32)
+        kernel[1](np.array(2.5, np.float32), out)
+        assert out == 10
+
+
 @pytest.mark.parametrize("row", [0, 2**20 + 1, 2**31 // 1500, 2**31 // 1500 + 1])
 def test_more_than_2_to_the_31_elements(row: int, level: str) -> None:
     """Anonymous memory of 2.3 GB, of which a few pages are touched. The interpreter would need a copy of its size."""

@@ -13,9 +13,9 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 7940  # with what is named cells, techniques and texts below it would be some 10,900
-CELLS_TOKEN_LINES = 1165
-TECHNIQUES_TOKEN_LINES = 1690
+CORE_TOKEN_LINES = 7960  # with what is named cells, techniques and texts below it would be some 10,900
+CELLS_TOKEN_LINES = 1185
+TECHNIQUES_TOKEN_LINES = 1755
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}
@@ -36,7 +36,7 @@ ROWS = (
 WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem not in ("__init__", "base"))
 NAMES = (
     *("columns", "crosswise", "early", "extremes", "live", "merging", "operands", "orient", "outline", "prefetch"),
-    *("restep", "sharing", "stores", "stream", "streaming", "strides", "turning"),
+    *("rest", "restep", "sharing", "stores", "stream", "streaming", "strides", "turning"),
 )
 TECHNIQUES = tuple(f"pypto/backends/cpu/{name}.py" for name in NAMES)
 DOT = ("dot", "kernel", "matmul", "packing", "products")

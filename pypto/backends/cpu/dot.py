@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pypto.backends.cpu import columns
-from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.kernel import Block, KernelEmitter, fixed, function, is_new, most_rows, row_blocks
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, CellItem
 from pypto.backends.cpu.matmul import Matmul, Stay
 from pypto.backends.cpu.memory import scratch_dtype
+from pypto.backends.cpu.nest import NestEmitter
 from pypto.backends.cpu.operands import Direct, Landing, Matrix, Span, dot_dtype
 from pypto.backends.cpu.packing import PackEmitter, matrix
 from pypto.backends.cpu.prefetch import ROOM
+from pypto.backends.cpu.rest import run
 from pypto.backends.cpu.streaming import Stream, StreamEmitter, is_streamed
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op
@@ -44,16 +45,22 @@ class Sides:
     landing: Landing | None = None
     sums: str = ""  # where it stands what is too much in each row
 
+    @property
+    def lands(self) -> bool:
+        """Whether register kernels store the result where it goes."""
+        return self.landing is not None and not self.landing.rest
+
 
 class DotEmitter:
     """Emits products with the packing that they need; register kernels become functions, once for each shape."""
 
-    def __init__(self, e: LaneEmitter, target: CpuTarget, memory: AccessEmitter) -> None:
-        self.e = e
+    def __init__(self, e: LaneEmitter, target: CpuTarget, nests: NestEmitter) -> None:
+        self.e, memory = e, nests.memory
         self.w = e.w
         self.target = target
         self.matrix, self.scalar, self.interior = partial(matrix, memory), memory.scalar, memory.interior
         self.done: dict[CellItem, Lanes] = {}
+        self.nests = nests
         self.may_store = True
         self.several = e.const(True, int1)  # programs along the first axis
         self.filled: dict[Matmul, str] = {}  # where it stands how many steps have their panels
@@ -114,8 +121,8 @@ class DotEmitter:
         if item.loop is not None:
             index, start, stop, step = map(self.scalar, (item.loop.regions[0].args[0], *item.loop.operands[:3]))
             done, last = e.and_(done, e.cmp("lt", start, stop)), e.cmp("le", e.sub(stop, index), step)
-        self.done[item] = done
-        return Landing(there, e.and_(done, last))
+        self.done[item] = e.const(True, int1) if item.rest is not None else done
+        return Landing(there, last if item.rest is not None else e.and_(done, last), item.rest is not None)
 
     def landed(self, landing: Landing, row: Lanes, column: Lanes) -> Lanes:
         """Address of an element where the result goes; 0 where it goes elsewhere."""
@@ -194,8 +201,9 @@ class DotEmitter:
         """How many steps of a loop are done."""
         if loop is None:
             return self.number(0)
-        index, start, by = (self.scalar(v) for v in (loop.regions[0].args[0], loop.operands[0], loop.operands[2]))
-        return self.e.convert(self.e.binary("udiv", self.e.sub(index, start), by), int64)
+        own = loop.regions[0].args[0], loop.operands[0], loop.operands[2]
+        index, start, by = (self.e.convert(self.scalar(v), int64) for v in own)
+        return self.e.binary("sdiv", self.e.sub(index, start), by)  # both are negative where it counts down
 
     def operand(self, source: Buffer | Direct, base_of: dict[int, Lanes], i: Lanes) -> Matrix:
         if isinstance(source, Direct):
@@ -229,17 +237,23 @@ class DotEmitter:
             coming = -(-rows * item.b.panel // item.b.shape[-1]) if isinstance(item.a, Direct) else 0
             with self.w.loop(str(row), self.end(sides, "rows", row + rows * count), str(rows)) as i:
                 a, apart = self.rows(sides, i, rows)
-                block = replace(self.block(item, rows), coming=min(coming, rows), lands=sides.landing is not None)
+                block = replace(self.block(item, rows), coming=min(coming, rows), lands=sides.lands)
                 places = a, self.later(sides, self.e.add(i, self.number(rows))), i
                 of = self.packs.sums(a, apart, rows, sides.words, self.kernels.byte_sums) if item.words == 4 else ""
                 self.panelwise(sides, i, block, partial(self.panel_times, replace(sides, apart=apart, sums=of), places))
+                run(self, sides, i, rows, self.number(0))
             row += rows * count
 
     def end(self, sides: Sides, side: str, most: int, of: int = 1) -> str:
-        """Where rows end, or panels `of` so many columns: where the result is but stored, no further than that."""
-        if sides.landing is None or sides.item.is_across:
+        """Where rows end, or panels `of` so many columns: where the result is but stored, no further than that.
+
+        Where it is added to, rows end with those of the left side.
+        """
+        place, item = (sides.left, sides.item) if sides.landing is None else (sides.landing.place, sides.item)
+        adds = side == "rows" and isinstance(item.a, Direct) and not item.a.turned and not item.fresh
+        if item.is_across or not (sides.landing or adds):
             return str(most)
-        stop = getattr(sides.landing.place, side).stop
+        stop = getattr(place, side).stop
         if of > 1:
             stop = self.e.binary("udiv", self.e.add(stop, self.number(of - 1)), self.number(of))
         return self.e.minimum(stop, self.number(most)).text
@@ -248,8 +262,9 @@ class DotEmitter:
         """Rows of A times a panel; those that a later block will copy are asked for."""
         (a, later, i), pitch = places, sides.left.pitch
         later = self.e.add(later, self.e.mul(self.e.mul(j, self.number(block.coming)), pitch))
-        into = [] if sides.landing is None else [self.landed(sides.landing, i, self.column(sides, j))]
+        into = [self.landed(sides.landing, i, self.column(sides, j))] if sides.landing and sides.lands else []
         self.call(block, sides, (a, self.panel(sides, j), c, later, *into), pitch)
+        run(self, sides, i, block.rows, self.column(sides, j), block.vectors * block.lanes)
 
     def column(self, sides: Sides, j: Lanes) -> Lanes:
         """The first column of a panel."""

@@ -55,7 +55,10 @@ class Fuser:
         within = last.regions[-1] if isinstance(last, Control) else [last] if last is not None else []
         cell = next((item for item in reversed(within) if not is_pure(item)), None)
         self.add(stmt)
-        if last is not None and isinstance(cell, CellItem) and cell.stores(stmt, self.plan, last.op):
+        if last is None or not isinstance(cell, CellItem):
+            return
+        read = self.reads[stmt].buffers
+        if cell.stores(stmt, self.plan, last.op) or cell.finishes(self.nests[-1], read, self.plan, last.op):
             self.items.append(self.items.pop(self.items.index(last)))  # the scalars between are of the store
             self.nests[-1].spare = cell
             self.close()

@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
 from pypto.backends.cpu.prefetch import LINE, fetch
+from pypto.backends.cpu.stores import pieces
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Frame, Writer
 from pypto.ir.types import DType, float32, int1, int32
@@ -152,8 +153,9 @@ class KernelEmitter:
             downs = [self.w.raw(f"mul i64 {down}, {r}") for r in range(block.rows)]
             rows = [self.w.raw(f"getelementptr i8, ptr {start}, i64 {down}") for down in downs]
         for (r, v), slot in slots.items():
-            total = self.load(kind, slot, 64)
-            self.w.line(f"store {kind} {total}, ptr {self.at(rows[r], v * block.lanes, block)}, align 4")
+            total = Lanes(self.load(kind, slot, 64), block.result, block.lanes, self.w.depth)
+            for part, place in pieces(self.e, total, self.at(rows[r], v * block.lanes, block), 4):
+                self.w.line(f"store {part.typed}, ptr {place}, align 4")
         return []
 
     def product(self, block: Block, slots: Slots, part: Part) -> list[Lanes]:

@@ -7,6 +7,7 @@ What is no statement of its own is computed where it is needed.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,6 +149,13 @@ class CellItem:
 
     def stores(self, stmt: Stmt, plan: Any, last: Op) -> bool:
         """Whether it can store its result, or that of the `last` op, which it ends, as the statement would."""
+        return False
+
+    def finishes(self, nest: Nest, read: Iterable[tuple[Buffer, Any]], plan: Any, last: Op) -> bool:
+        """Whether it can run the nest, which stores what comes of that result, on a few rows as soon as they are done.
+
+        `read` are the buffers that the nest reads, with the loop positions that index them.
+        """
         return False
 
     @property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pypto.backends.cpu.loopir import Buffer, CellItem, Stmt
+from pypto.backends.cpu.loopir import Buffer, CellItem, Nest, Stmt
 from pypto.backends.cpu.memory import memory_dtype
 from pypto.backends.cpu.operands import Direct, origin
 from pypto.backends.cpu.plan import Plan, may_alias
-from pypto.backends.cpu.pull import is_tile
+from pypto.backends.cpu.pull import IndexMap, is_tile
+from pypto.backends.cpu.rest import may_finish
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
@@ -49,6 +51,7 @@ class Matmul(CellItem):
     before: Matmul | None = None
     loop: Op | None = None  # at the end of which it does so
     store: Direct | None = None  # what it stores itself, where all of the tile exists; turned, where all columns do
+    rest: Nest | None = None  # what it runs itself, on a few rows as soon as they are done
 
     def stores(self, stmt: Stmt, plan: Plan, last: Op) -> bool:
         """True for a plain store of whole panels, which writes nothing that is multiplied and needs no checks."""
@@ -71,6 +74,12 @@ class Matmul(CellItem):
         if apart and constant_of(access.strides[columns]) == 1 and memory_dtype(value.dtype) == self.c.elem:
             self.store, self.loop = Direct(stmt.does, rows, columns, self.is_across), loop
         return self.store is not None
+
+    def finishes(self, nest: Nest, read: Iterable[tuple[Buffer, IndexMap]], plan: Plan, last: Op) -> bool:
+        if may_finish(self, nest, read, plan, last):
+            self.store, self.loop = Direct(nest.stmts[0].does, 0, 1, False), last if last is not self.op else None
+            self.rest = nest
+        return self.rest is not None
 
     def summed(self, loop: Op, plan: Plan) -> Value | None:
         """What comes of a loop that does nothing with the sum but adding this product to it."""

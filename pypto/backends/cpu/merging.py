@@ -1,12 +1,16 @@
-"""Neighbouring programs of products with few rows become one: it reads longer stretches of each row of B.
+"""Neighbouring programs of some products become one.
 
-Such a product is as fast as B comes from memory, and memory gives long stretches faster than short ones. Where the
-columns of all tiles move with one axis of the grid, a program that has the columns of several gives the same numbers.
+A product with few rows is as fast as B comes from memory, and memory gives long stretches faster than short ones: a
+program that has the columns of several reads longer stretches of each row of B. A product whose sum is so deep that its
+panels find no room in the second-level cache is as fast as they come from the last one: a program that has the rows of
+several reads them that often less. Where all tiles move along one axis of the grid so, such a program gives the same
+numbers.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -25,12 +29,13 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
-from pypto.passes.pattern import constant_of
+from pypto.passes.pattern import constant_of, constant_range
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.lower import FunctionEmitter
 
-_COLUMNS: Final = 1024
+_SIZE: Final = 1024  # rows or columns of merged programs
+_ROOM: Final = 8 * 1024  # elements of a merged result of few rows, which stays in the first-level cache
 _SUMS: Final = ("cast", "add", "sub", "mul")
 
 
@@ -55,14 +60,36 @@ def merge(function: Function, target: CpuTarget) -> list[Merged]:
     """
     if function.attrs.get("checked"):
         return [Merged(function)]
-    widths = {op.operands[1].shape[-1] for op in function.walk() if op.name == "dot" and pays(op, target)}
-    if len(widths) != 1 or 2 * min(widths) > _COLUMNS:
+    dots = [op for op in function.walk() if op.name == "dot"]
+    widths = {op.operands[1].shape[-1] for op in dots if pays(op, target)}
+    if not widths:
+        return [taller(function, dots, target)]
+    size = min(_SIZE, *(_ROOM // op.results[0].shape[-2] for op in dots if pays(op, target)))
+    if len(widths) != 1 or 2 * min(widths) > size:
         return [Merged(function)]
-    found = next((x for x in (Columns(function, axis, min(widths)) for axis in range(3)) if x.found()), None)
+    found = next((x for x in (Columns(function, axis, min(widths), size) for axis in range(3)) if x.found()), None)
     if found is None or (found.axis and function.attrs.get("profile")):
         return [Merged(function)]
     apart = replace(function, name=f"{function.name}.apart", attrs={**function.attrs, "apart": True})
     return [found.merged(f"{function.name}.merged"), Merged(apart)] if found.axis else [found.merged(function.name)]
+
+
+def taller(function: Function, dots: Sequence[Op], target: CpuTarget) -> Merged:
+    """The function with more rows, where its one product is deep, and programs in a row differ in their rows."""
+    rows = {dot.results[0].shape[-2] for dot in dots if is_deep(function, dot, target)}
+    if len(dots) > 1 or not rows or 2 * min(rows) > _SIZE:
+        return Merged(function)
+    found = Columns(function, 0, min(rows))
+    (result,) = dots[0].results
+    return found.merged(function.name) if found.found() and found.along.get(result) == 0 else Merged(function)
+
+
+def is_deep(function: Function, dot: Op, target: CpuTarget) -> bool:
+    """True when a sum of products is known to need more panels than half of the second-level cache holds."""
+    loop = next((op for op in function.body.ops if op.name == "for" and dot in op.regions[0].ops), None)
+    b, steps = dot.operands[1], constant_range(loop.operands[:3]) if loop is not None else None
+    plain = len(dot.results[0].shape) == 2 and direct_of(b) is not None
+    return plain and len(steps or ()) * math.prod(b.shape) * b.dtype.itemsize > target.caches[1] // 2
 
 
 def choose(made: Sequence[FunctionEmitter], name: str) -> int:
@@ -110,6 +137,7 @@ class Columns:
     function: Function
     axis: int
     width: int
+    size: int = _SIZE
     along: dict[Value, int] = field(default_factory=dict)
     homes: dict[Value, Op] = field(default_factory=dict)
     varying: set[Value] = field(default_factory=set)
@@ -138,7 +166,7 @@ class Columns:
             return alike and self.varying.isdisjoint(op.operands)
         d = self.column(op)
         if d is not None and op.name in ("tile_load", "tile_store", "dot"):
-            return op.operands[0] not in self.along
+            return op.operands[op.name == "dot" and d < len(op.results[0].shape) - 1] not in self.along
         if d is not None and op.name == "broadcast_to":
             return self.along.get(op.operands[0], d) == d
         if op.name == "yield" or (op.results and (op.results[0] in self.along or op.results[0] in self.varying)):
@@ -208,17 +236,22 @@ class Columns:
             before = matching(first.shape, shape, d) if plain_reshape(op) else None
             return before is not None and self.follow(first, before)
         if op.name == "dot":
-            return d == len(shape) - 1 and all(self.follow(x, len(x.shape) - 1) for x in op.operands[1:])
+            side = op.operands[1] if d == len(shape) - 1 else first
+            return d >= len(shape) - 2 and all(self.follow(x, d) for x in (side, *op.operands[2:]))
         return TABLE[op.name].elementwise and all(self.follow(x, d) for x in op.operands)
+
+    @property
+    def wide(self) -> int:
+        """The size for merged programs."""
+        return self.size // self.width * self.width
 
     # --- rewriting ----------------------------------------------------------------------------------------------
 
     def merged(self, name: str) -> Merged:
-        most = _COLUMNS // self.width
-        types = {v: v.tile.with_shape(resized(v.shape, d, most * self.width)) for v, d in self.along.items()}
+        types = {v: v.tile.with_shape(resized(v.shape, d, self.wide)) for v, d in self.along.items()}
         function = rewrite(self.function, self.wider, OpBuilder, types)
         function.name, function.attrs["merged"] = name, True
-        return Merged(function, self.axis, most)
+        return Merged(function, self.axis, self.wide // self.width)
 
     def wider(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         d = self.column(op) if "shape" in op.attrs else None
@@ -230,7 +263,7 @@ class Columns:
             end = self.end(rewriter, access.offsets[d])
             place = 1 + 2 * len(shape) + d
             operands[place] = rewriter.builder.emit("minimum", operands[place], end, propagate_nan=False)
-        attrs = {**op.attrs, "shape": resized(shape, d, _COLUMNS // self.width * self.width)}
+        attrs = {**op.attrs, "shape": resized(shape, d, self.wide)}
         types = tuple(rewriter.types[v] for v in op.results)
         return rewriter.builder.create(op.name, tuple(operands), attrs, types).results
 

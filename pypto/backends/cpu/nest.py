@@ -17,6 +17,7 @@ from pypto.backends.cpu.memory import Chunk, scratch_dtype
 from pypto.backends.cpu.parts import Part, block_parts, lane_parts, lanes_of
 from pypto.backends.cpu.pull import IndexMap, is_tile
 from pypto.backends.cpu.reductions import Accumulator, Partial, finished, joining
+from pypto.backends.cpu.rest import Area
 from pypto.backends.cpu.stream import past_caches, reads
 from pypto.backends.cpu.timing import Timer, Untimed
 from pypto.backends.cpu.values import ValueEmitter
@@ -50,6 +51,7 @@ class NestEmitter(ValueEmitter):
         self.joining = joining  # how the running version joins partial results
         self.minor: set[Nest] = set()  # that take next to no time
         self.most: dict[Stmt, int] = {}  # registers per chunk of the bodies that begin with these
+        self.block: Area | None = None  # what a nest runs on, where that is not all
         self.rough = False  # tiles of the nest may exist in part, not only as a whole
 
     def emit(self, nest: Nest, once: bool = False) -> list[Lanes]:
@@ -65,7 +67,7 @@ class NestEmitter(ValueEmitter):
         self.stores = [s.does for s in stmts if s.kind == "store"]
         with self.w.based():
             inside = self.memory.interior(*accesses)
-        self.streaming = once and not is_minor
+        self.streaming = once and not is_minor and (self.block is None or not self.block.width)  # whole lines in one go
         known = [(n, self.memory.known(a, d)) for a in accesses for d, n in enumerate(a.shape)]
         self.rough = any(n > 1 and not whole for n, whole in known) and not is_minor
         if inside is None or is_minor or any(whole is False for _, whole in known):
@@ -137,7 +139,7 @@ class NestEmitter(ValueEmitter):
         """
         lanes = body[0].loops.index(body[0].lanes) if body[0].lanes in body[0].loops else -1
         self.side = lanes_of(self.e.target, body) if lanes >= 0 else 1
-        across = self.crossing.loop(body) if self.side >= LEAST_SIDE else -1
+        across = self.crossing.loop(body) if self.side >= LEAST_SIDE and self.block is None else -1
         at = replace(at, lanes=lanes, across=across)
         return self.within(body, at) if across >= 0 else self.versions(body, at, self.within)
 
@@ -158,8 +160,12 @@ class NestEmitter(ValueEmitter):
         kinds = {s.kind for s in body}
         if body[0] in self.most or len(body) > _MUCH or "scan" in kinds:
             return self.most.get(body[0], 1)
-        long = any(TABLE[op.name].ulp for s in body for op in self.ops(s))
-        return 2 if kinds >= {"store", "reduce"} or (long and (len(body) > 1 or self.e.target.registers < 32)) else 4
+        long = self.is_long(body) and (len(body) > 1 or self.e.target.registers < 32)
+        return 2 if kinds >= {"store", "reduce"} or long else 4
+
+    def is_long(self, body: list[Stmt]) -> bool:
+        """True where mathematics is computed."""
+        return any(TABLE[op.name].ulp for s in body for op in self.ops(s))
 
     def loops(self, body: list[Stmt], at: Chunk) -> None:
         """Open the next loop; reductions begin before their first loop and end after it."""
@@ -173,11 +179,14 @@ class NestEmitter(ValueEmitter):
         elif position == at.across:
             for part in block_parts(body[0].sizes[position], self.side // 2):
                 self.chunks(body, replace(at, height=part.tail or part.width), part)
+        elif position == at.lanes and self.block is not None and self.block.width:
+            self.loops(body, replace(at, width=self.block.width, index=[*at.index, self.block.column]))
         elif position == at.lanes:
             for part in self.parts:
                 self.chunks(body, replace(at, width=part.width, tail=part.tail), part)
         else:
-            with self.w.loop("0", str(body[0].sizes[position]), "1") as i:
+            first, stop = ("0", str(body[0].sizes[position])) if self.block is None else self.block.rows
+            with self.w.loop(first, stop, "1") as i:
                 self.loops(body, replace(at, index=[*at.index, i]))
         for stmt in begun:
             self.finish(stmt, self.running[stmt], at)

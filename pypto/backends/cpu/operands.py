@@ -96,10 +96,11 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """Where a result goes, if it is `done` there; of a loop, at its `last` step."""
+    """Where a result goes if it is `done` there, of a loop at its last step; with `rest`, where a nest puts it."""
 
     place: Matrix
     done: Lanes
+    rest: bool = False
 
 
 def direct_of(v: Value) -> tuple[Direct, tuple[Value, ...]] | None:

@@ -149,7 +149,7 @@ class Products:
 
     def __init__(self, function: FunctionEmitter) -> None:
         self.function = function
-        self.dots = DotEmitter(function.e, function.target, function.memory)
+        self.dots = DotEmitter(function.e, function.target, function.nests)
 
     def begin(self, program: Lanes, ids: Sequence[Lanes], grid: Sequence[Lanes]) -> None:
         """Panels that stay are there from the second program of a row of the grid on."""

@@ -25,6 +25,7 @@ from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_of
 
 _ROWS: Final = 8  # of the left side, whose part of a step stays in the first-level cache
+_TALL: Final = 128  # rows of the left side that are counted; of more, the first ones go before the last ones come
 _BESIDE: Final = 24 << 10  # bytes of that cache for what goes by, sums among it
 _ALONE: Final = 16 << 10  # the same for a step that is the only one: it has no sums to load
 _UNIT: Final = 16  # steps are multiples of it: of what kernels unroll, and of the numbers in a word
@@ -172,10 +173,11 @@ def best_step(found: Sum, target: CpuTarget) -> int:
 
 
 def most_depth(dot: Op, target: CpuTarget, beside: int) -> int:
-    """How far along K both operands' tiles fit into half of a second-level cache, and rows into the first."""
+    """How far along K the operands' tiles fit into half of a second-level cache, and rows into the first."""
     a, b = dot.operands[:2]
     size, row = joined_bytes(a, b, target), max(1024, (target.caches[0] - beside) // _ROWS)
-    return max(_UNIT, min(row, target.caches[1] // 2 // (a.shape[-2] + b.shape[-1])) // size // _UNIT * _UNIT)
+    both = target.caches[1] // 2 // (min(a.shape[-2], _TALL) + b.shape[-1])
+    return max(_UNIT, min(row, both) // size // _UNIT * _UNIT)
 
 
 @dataclass

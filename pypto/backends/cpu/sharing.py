@@ -11,7 +11,7 @@ from pypto.backends.cpu.matmul import Stay
 from pypto.backends.cpu.operands import Direct, is_common, is_shared
 from pypto.backends.cpu.plan import Plan, may_alias
 from pypto.ir.core import Op
-from pypto.passes.pattern import constant_of
+from pypto.passes.pattern import constant_range
 
 _MOST_BYTES: Final = 4 << 20  # of panels that stay, for each thread: its part of a last-level cache
 
@@ -28,22 +28,12 @@ def stay(plan: Plan, dot: Op, source: Direct, size: int) -> Stay | None:
         return None
     if not all(is_shared(plan.function, v, index) for v in (*source.load.operands, *bounds)):
         return None
-    trips, most = steps_of(loop), _MOST_BYTES // size
-    if trips is not None and trips <= most:
-        return Stay(loop, trips, trips, loop is None and is_common(plan.function, source))
+    steps, most = range(1) if loop is None else constant_range(loop.operands[:3]), _MOST_BYTES // size
+    if steps is not None and len(steps) <= most:
+        return Stay(loop, len(steps), len(steps), loop is None and is_common(plan.function, source))
     return Stay(loop, most - 1, most) if most > 1 else None
 
 
 def runs_in(loop: Op, dot: Op) -> bool:
     """True when every step of a counted loop runs the dot, so that steps are filled in order."""
     return loop.name == "for" and dot in loop.regions[0].ops
-
-
-def steps_of(loop: Op | None) -> int | None:
-    """How often a loop runs, where that is known."""
-    if loop is None:
-        return 1
-    start, stop, step = (constant_of(v) for v in loop.operands[:3])
-    if start is None or stop is None or step is None or step <= 0:
-        return None
-    return max(0, -(-int(stop - start) // int(step)))

@@ -16,11 +16,12 @@ from pypto.backends.cpu.kernel import function, is_new, row_blocks
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type
 from pypto.backends.cpu.matmul import Matmul
 from pypto.backends.cpu.operands import Direct, may_stream
-from pypto.backends.cpu.prefetch import NEAR, fetch
+from pypto.backends.cpu.prefetch import FAR, NEAR, fetch
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import DType, int64
 
 _VECTORS: Final = 2  # registers of columns at a time
+_LONG: Final = 8  # rows of C that take so long that what is asked for would not stay near
 _SPREAD: Final = 4  # rows of C at a time, of which the sums do not wait for each other
 
 
@@ -83,11 +84,11 @@ class StreamEmitter:
     def ask(self, s: Stream, starts: list[str], j: Lanes) -> None:
         """Have the same columns fetched of the rows that come after these."""
         after = self.e.add(j, self.e.mul(Lanes("%pitch", int64, 1, 0), self.e.const(len(starts), int64)))
-        kind = llvm_type(s.dtype, 1)
+        kind, near = llvm_type(s.dtype, 1), NEAR if s.rows <= _LONG else FAR
         for start in starts:
             for v in range(_VECTORS):
                 place = self.w.raw(f"getelementptr {kind}, ptr {start}, i64 {after.text}")
-                fetch(self.w, self.w.raw(f"getelementptr {kind}, ptr {place}, i64 {v * s.lanes}"), NEAR)
+                fetch(self.w, self.w.raw(f"getelementptr {kind}, ptr {place}, i64 {v * s.lanes}"), near)
 
     def clear(self, s: Stream) -> None:
         stop = self.w.raw(f"select i1 %fresh, i64 {s.columns}, i64 0")
