@@ -6,10 +6,10 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, reduce
 from itertools import chain, groupby
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
-from pypto.errors.frontend import HostFunction, WrongArgument
+from pypto.errors.frontend import HostFunction, NoAttribute, WrongArgument
 from pypto.frontend.assign import items_of
 from pypto.frontend.bind import Signature, bind, checked_arguments
 from pypto.frontend.flow import Label
@@ -18,7 +18,7 @@ from pypto.frontend.scope import Scope
 from pypto.frontend.tuples import leaves
 from pypto.frontend.values import Dims, Range, as_pointer, constant, describe, has_values, is_array, is_index, tile_type
 from pypto.ir.core import Value
-from pypto.ir.types import int64
+from pypto.ir.types import DType, int64
 from pypto.ops.public import constexpr, tensor
 from pypto.ops.row import Param
 from pypto.ops.table import TABLE
@@ -33,6 +33,8 @@ _HINTS = ("num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flat
 _BOUNDS = (Param("start", "any"), Param("stop", "any", None), Param("step", "any", 1))
 _RANGE = Signature("range", (*_BOUNDS, *(Param(n, "any", None) for n in _HINTS), Param("unroll", "shape", None)))
 _LABEL = Signature("label", (Param("name", "str"),))
+_HASATTR = Signature("hasattr", (Param("x", "any"), Param("name", "str")))
+_GETATTR = Signature("getattr", (*_HASATTR.params, Param("default", "any", None)))
 _LEN = Signature("len", (Param("x", "any"),))
 _FULL = Signature("full", (Param("shape", "shape"), Param("value"), Param("dtype", "dtype")))
 
@@ -165,6 +167,25 @@ def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str,
     return (isinstance(x, tuple) or not has_values(x)) and constant_result(scope, node, isinstance, x, *args[1:])
 
 
+def attribute(asks: bool, scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`getattr` and `hasattr` mean `x.name`, so that it is noted what a kernel depends on.
+
+    That something of the user has no such name cannot be noted: there it is an error, a default or not.
+    """
+    x, name, *_ = checked_arguments(scope, node, _HASATTR if asks else _GETATTR, args, kwargs).values()
+    if not isinstance(node.args[0], ast.Name | ast.Attribute):
+        function, wanted = "hasattr" if asks else "getattr", "a name, or an attribute of one"
+        raise WrongArgument(scope.loc(node), function=function, name="x", wanted=wanted, given=describe(x), way="")
+    try:
+        found = scope.eval(ast.copy_location(ast.Attribute(node.args[0], name, ast.Load()), node))
+    except NoAttribute:
+        ours = isinstance(x, ModuleType) and x.__name__.split(".")[0] in ("pypto", "triton")
+        if not (ours or isinstance(x, Value | DType)) or not (asks or args[2:]):
+            raise
+        return False if asks else args[2]
+    return asks or found
+
+
 # fmt: off
 INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     # Of the language
@@ -180,9 +201,10 @@ INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     # Of Python; `range` is of both
     "range": make_range, "print": device_print, "len": length,
     "breakpoint": lambda scope, node, args, kwargs: scope.at(node).op("breakpoint_"),
-    "isinstance": is_instance, **{f.__name__: partial(elementwise, row) for row, f in _ELEMENTWISE.items()},
+    "isinstance": is_instance, "getattr": partial(attribute, False), "hasattr": partial(attribute, True),
+    **{f.__name__: partial(elementwise, row) for row, f in _ELEMENTWISE.items()},
     **{f.__name__: partial(on_items, f) for f in (tuple, zip, reversed, enumerate)},
     **{f.__name__: partial(on_constants, f)
-       for f in (int, float, bool, str, round, divmod, pow, repr, ord, chr, sum, any, all, getattr, hasattr)},
+       for f in (int, float, bool, str, round, divmod, pow, repr, ord, chr, sum, any, all)},
 })
 # fmt: on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,12 @@ from pypto.backends.cpu.merging import Merged, merge
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from tests.backends_cpu.lowering import fixed_target, optimized
+from tests.backends_cpu.test_merging import numbers, product
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
 
 Array = np.ndarray[Any, Any]
 DEEP = 4200  # panels of 128 columns are more than 2 MB
-
-
-@pto.jit
-def product(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
-    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
-    acc = pto.zeros((BM, BN), pto.float32)
-    for k in range(0, a.shape[1], BK):
-        acc += pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN])
-    c[i : i + BM, j : j + BN] = acc
 
 
 @pto.jit
@@ -61,14 +54,11 @@ def pointers(a, b, c, m, n, k, BM: pto.constexpr, BN: pto.constexpr):
     pto.store(c + rows[:, None] * n + columns[None, :], acc, (rows[:, None] < m) & (columns[None, :] < n))
 
 
-def numbers(*shape: int) -> Array:
-    return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(np.float32)
-
-
-def made(kernel: Any, m: int, n: int, k: int, rows: int) -> list[Merged]:
+def made(kernel: Any, m: int, n: int, k: int, rows: int, second: int = 1 << 20) -> list[Merged]:
+    target = replace(fixed_target(), caches=(32 << 10, second, 32 << 20))
     arrays = {"a": numbers(m, k), "b": numbers(k, n), "c": np.zeros((m, n), np.float32)}
     launch = Launch(kernel, (1, 1), {**arrays, "BM": rows, "BN": 128, "BK": 64}, {})
-    return merge(optimized(launch), fixed_target())
+    return merge(optimized(launch), target)
 
 
 @pytest.mark.parametrize(("m", "n", "rows"), [(300, 200, 32), (1100, 140, 128), (17, 130, 100), (2049, 30, 512)])
@@ -129,3 +119,9 @@ def test_which_programs_become_one(kernel: Any, k: int, rows: int, most: int) ->
     verify(found.function, TABLE)
     (dot,) = (op for op in found.function.walk() if op.name == "dot")
     assert dot.results[0].shape == (most * rows, 128)
+
+
+@pytest.mark.parametrize(("second", "most"), [(256 << 10, 2), (512 << 10, 4), (128 << 10, 1)])
+def test_the_result_stays_in_a_small_cache(second: int, most: int) -> None:
+    (found,) = made(product, 4096, 256, 2048, 128, second)
+    assert found.most == most

@@ -75,13 +75,18 @@ def merge(function: Function, target: CpuTarget) -> list[Merged]:
 
 
 def taller(function: Function, dots: Sequence[Op], target: CpuTarget) -> Merged:
-    """The function with more rows, where its one product is deep, and programs in a row differ in their rows."""
-    rows = {dot.results[0].shape[-2] for dot in dots if is_deep(function, dot, target)}
-    if len(dots) > 1 or not rows or 2 * min(rows) > _SIZE:
+    """The function with more rows, where its one product is deep, and programs in a row differ in their rows.
+
+    The result is to stay in the second-level cache from one step to the next.
+    """
+    if len(dots) != 1 or not is_deep(function, dots[0], target):
         return Merged(function)
-    found = Columns(function, 0, min(rows))
     (result,) = dots[0].results
-    return found.merged(function.name) if found.found() and found.along.get(result) == 0 else Merged(function)
+    rows, columns = result.shape
+    size = min(_SIZE, target.caches[1] // 2 // (columns * result.dtype.itemsize))
+    found = Columns(function, 0, rows, size)
+    better = 2 * rows <= size and found.found() and found.along.get(result) == 0
+    return found.merged(function.name) if better else Merged(function)
 
 
 def is_deep(function: Function, dot: Op, target: CpuTarget) -> bool:
