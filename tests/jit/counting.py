@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -42,3 +44,14 @@ class Counted:
 
 def counted(function: Callable[..., Any]) -> Counted:
     return Counted(function)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """A block in which no garbage of other tests goes, with what it holds."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
