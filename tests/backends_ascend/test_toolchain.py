@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from pypto.backends.ascend.toolchain import Toolchain, find_toolkit, form_of, toolkit_version, user_place
+from pypto.compile import session
 from pypto.errors.device import CompilerTimeout, NotCompiled, NoToolkit
+from pypto.runtime.cache import Cache
 from tests.runtime.simulated import SCALE, folder, new_device, new_scale, written_by_hand
 
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -105,7 +107,7 @@ def test_each_form_runs(form: str) -> None:
 @needs_compiler
 @pytest.mark.parametrize("form", ["asc", "cce"])
 def test_an_error_of_the_compiler_is_at_the_line_of_the_user(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYPTO_CACHE", "off")  # where the kernel may lie that another test has compiled without it
+    monkeypatch.setattr(session(), "cache", Cache(None, "off"))  # another test may have compiled it without the mistake
 
     def wrong(function: Any, target: Any) -> Any:
         kernel, text = written_by_hand(function, target)
