@@ -23,8 +23,8 @@ Slots = dict[tuple[int, int], str]  # where registers of a block are, by row and
 
 _UNROLL: Final = 4  # most steps of K in one round of the loop
 _ROUND: Final = 32  # multiply-adds that hide what a round costs beside them: more would only take longer to compile
-_AHEAD: Final = 12  # rows of a panel that are asked for before they are read
-_IN_PLACE: Final = 16  # accumulators of a block whose rows of A lie far apart, often in one set of a cache
+_AHEAD: Final = 1536  # bytes of a panel that are asked for before they are read
+_IN_PLACE: Final = 8  # rows of A that lie far apart, often in one set of a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def most_rows(target: CpuTarget, vectors: int, in_place: bool = False) -> int:
     Eight rows that lie a multiple of 4 KB apart find room in a set of twelve lines, beside what else goes by.
     """
     fit = target.registers - vectors - (1 if target.registers > 16 else 2)
-    return max(1, (min(fit, _IN_PLACE) if in_place else fit) // vectors)
+    return max(1, min(fit // vectors, max(_IN_PLACE, 2 * _IN_PLACE // vectors) if in_place else fit))
 
 
 def row_blocks(rows: int, most: int) -> list[tuple[int, int]]:
@@ -205,7 +205,7 @@ class KernelEmitter:
         kind = llvm_type(block.dtype, block.lanes)
         places = [self.at(part.b, k * block.panel + v * block.lanes, block) for v in range(block.vectors)]
         for c in range(0, block.far * block.vectors * block.lanes, LINE // block.dtype.itemsize):
-            fetch(self.w, self.at(part.b, (k + _AHEAD) * block.panel + c, block), 3)
+            fetch(self.w, self.at(part.b, k * block.panel + _AHEAD // block.dtype.itemsize + c, block), 3)
         align = self.align(block)
         row = [Lanes(self.load(kind, p, align), block.dtype, block.lanes, self.w.depth) for p in places]
         for r in range(block.rows):

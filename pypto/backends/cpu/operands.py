@@ -39,9 +39,16 @@ def words_of(op: Op, target: CpuTarget) -> int:
     return per if per > 1 and depth >= 16 and depth % per == 0 else 0  # less is not worth the packing
 
 
-def panel_width(v: Value, target: CpuTarget) -> int:
-    """Columns of the panels of a dot's right side."""
+def panel_width(v: Value, target: CpuTarget, in_place: bool) -> int:
+    """Columns of the panels of a dot's right side: one, two or four registers of them.
+
+    Four registers by six rows load a number for every 2.4 multiply-adds, two by eight rows, which is what fits where
+    rows of the left side stay in place, one for every 1.6. Alone on a core both wait for the multiply-adds; with
+    another thread on it, they wait for the loads.
+    """
     lanes = target.vector_bytes // dot_dtype(v.dtype).itemsize
+    if in_place and target.vector_bytes >= 64 and v.shape[-1] % (4 * lanes) == 0:
+        return 4 * lanes
     return lanes * (2 if v.shape[-1] > lanes else 1)
 
 

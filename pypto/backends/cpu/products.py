@@ -59,15 +59,17 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
         fuser.add(scheduler.compute(op.operands[2], c, position))
     left = direct(plan, a) or storage.of[a]
     block = None
-    source, turned, panels = right(op, b, per, scheduler, fuser)
+    in_place = isinstance(left, Direct) and not left.turned and not per
+    filled = panels(storage, b, per, position, in_place)
+    source, turned = right(op, b, filled, per, scheduler, fuser)
     if isinstance(left, Direct):
         shape = storage.target.registers, a.shape[-1]
         if left.turned:
             shape = a.shape[-1], storage.lanes(a.tile.elem)
         block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
-    stays = keep(plan, op, source, panels, storage.target)
+    stays = keep(plan, op, source, filled, storage.target)
     apart = stays is not None and "apart" in plan.function.attrs
-    item, before = Matmul(op, left, panels, c, per, block, source, turned, fresh, stays, apart), fuser.last()
+    item, before = Matmul(op, left, filled, c, per, block, source, turned, fresh, stays, apart), fuser.last()
     if isinstance(before, Matmul) and item.follows(before, plan):
         fuser.items.remove(before)
         item.before = before
@@ -95,39 +97,39 @@ def direct(plan: Plan, v: Value) -> Direct | None:
     return found[0] if found is not None and plan.kept.isdisjoint(found[1]) else None
 
 
-def right(op: Op, b: Value, per: int, scheduler: Scheduler,
-          fuser: Fuser) -> tuple[Buffer | Direct | None, bool, Buffer]:
-    """What the panels of the right operand are filled from, whether its rows are their columns, and the panels."""
+def right(op: Op, b: Value, filled: Buffer, per: int, scheduler: Scheduler,
+          fuser: Fuser) -> tuple[Buffer | Direct | None, bool]:
+    """What the panels of the right operand are filled from, and whether its rows are their columns."""
     storage, plan, position = scheduler.storage, scheduler.plan, scheduler.plan.position[op]
-    filled = panels(storage, b, per, position)
     read = direct(plan, b)
     if read is not None:
-        return read, read.turned, filled
+        return read, read.turned
     loop = next((loop for loop in plan.loops[op] if loop not in plan.enclosing(b)), None)
     if loop is not None and not per:  # the same in every step
         filled.start, filled.end = plan.position[loop], plan.end[loop]
         scheduler.before[loop].add(scheduler.compute(b, filled, plan.position[loop]))
-        return None, False, filled
+        return None, False
     if is_transposed(b) and b.op is not None and (per or is_held_as_is(b)):
         source = storage.of[b.op.operands[0]]
         if not source.dense and source.view_of is None:
-            return source, True, filled
+            return source, True
     if not per:
         stmt = scheduler.compute(b, filled, position)
         stmt.source = storage.of.get(b)
         fuser.add(stmt)
-        return None, False, filled
+        return None, False
     source = storage.new(b.tile.elem, b.shape, position, position, whole_rows=True, compact=True)
     fuser.add(scheduler.compute(b, source, position))
-    return source, False, filled
+    return source, False
 
 
-def panels(storage: Storage, b: Value, per: int, position: int) -> Buffer:
+def panels(storage: Storage, b: Value, per: int, position: int, in_place: bool) -> Buffer:
     """Memory for the right operand."""
     *stack, rows, columns = b.shape
     lanes = storage.lanes(dot_dtype(b.dtype))
     elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
-    filled = storage.new(elem, (*stack, words, columns), position, position, panel_width(b, storage.target))
+    filled = storage.new(elem, (*stack, words, columns), position, position,
+                         panel_width(b, storage.target, in_place))
     filled.sizes[-2] = padded(words, lanes)
     return filled
 
