@@ -218,6 +218,17 @@ def test_few_rows_where_they_may_push_one_another_out(kernel: Any, columns: int,
     assert max((int(rows), int(columns)) for rows, columns in blocks) == most
 
 
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 64, 65, 96, 97, 160, 200])
+def test_of_a_wide_panel_only_the_half_that_exists_is_multiplied(n: int, level: str) -> None:
+    a, b = numbers(np.float32, 70, 100), numbers(np.float32, 100, n)
+    with Fences() as fences:
+        c = fences.around(np.zeros((70, n), np.float32))
+        pto.jit(level=level)(single.function)[2, -(-n // 128)](fences.around(a), fences.around(b), c, 64, 128, 128)
+        np.testing.assert_array_equal(c, a @ b)
+    launch = Launch(single, (2, 2), {"a": a, "b": b, "c": c, "BM": 64, "BN": 128, "BK": 128}, {})
+    assert re.search(r"call void @dot_f32_6_32_64_", lowered(launch, WIDE).text)
+
+
 @pytest.mark.parametrize(("depth", "far"), [(64, False), (512, True)])
 def test_large_panels_are_asked_for_row_by_row(depth: int, far: bool) -> None:
     a, b, c = numbers(np.float32, 128, depth), numbers(np.float32, depth, 128), np.zeros((128, 128), np.float32)

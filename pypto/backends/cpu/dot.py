@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from pypto.backends.cpu import columns
 from pypto.backends.cpu.emitter import LaneEmitter
@@ -27,6 +28,8 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op
 from pypto.ir.types import DType, int1, int32, int64
 from pypto.ops.memory import Access
+
+_HALF: Final = 2  # registers of a panel of four; a narrower panel is not halved
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,10 +247,10 @@ class DotEmitter:
                 run(self, sides, i, rows, self.number(0))
             row += rows * count
 
-    def end(self, sides: Sides, side: str, most: int, of: int = 1) -> str:
+    def end(self, sides: Sides, side: str, most: int, of: int = 1, some: int = 1) -> str:
         """Where rows end, or panels `of` so many columns: where the result is but stored, no further than that.
 
-        Where it is added to, rows end with those of the left side.
+        Panels count of which `some` columns exist. Where the result is added to, rows end with those of the left side.
         """
         place, item = (sides.left, sides.item) if sides.landing is None else (sides.landing.place, sides.item)
         adds = side == "rows" and isinstance(item.a, Direct) and not item.a.turned and not item.fresh
@@ -255,7 +258,7 @@ class DotEmitter:
             return str(most)
         stop = getattr(place, side).stop
         if of > 1:
-            stop = self.e.binary("udiv", self.e.add(stop, self.number(of - 1)), self.number(of))
+            stop = self.e.binary("udiv", self.e.add(stop, self.number(of - some)), self.number(of))
         return self.e.minimum(stop, self.number(most)).text
 
     def panel_times(self, sides: Sides, places: tuple[Lanes, ...], block: Block, j: Lanes, c: Lanes) -> None:
@@ -285,14 +288,18 @@ class DotEmitter:
         return Block(rows, b.panel // lanes, lanes, b.panel, self.multiplied(item), item.words, far=far)
 
     def panelwise(self, sides: Sides, i: Lanes, block: Block, multiply: Callable[[Block, Lanes, Lanes], None]) -> None:
-        """Rows of the result, panel by panel; the last panel may be narrower."""
+        """Rows of the result, panel by panel; the last panel may be narrower, and half of a wide one may not exist."""
         item, size = sides.item, self.word(sides.item)
         out = self.e.add(sides.result, self.e.mul(i, sides.down))
         whole, rest = divmod(-(-item.b.shape[-1] // block.lanes), block.vectors)
-        for first, last, vectors in ((0, whole, block.vectors), (whole, whole + 1, rest)):
-            if first == last or not vectors:
-                continue
-            with self.w.loop(str(first), self.end(sides, "columns", last, item.b.panel), "1") as j:
+        stop = wide = self.end(sides, "columns", whole, item.b.panel)
+        if block.vectors > _HALF:
+            wide = self.end(sides, "columns", whole, item.b.panel, 1 + _HALF * block.lanes)
+        parts = [("0", wide, block.vectors), (wide, stop, _HALF)]
+        if rest:
+            parts.append((str(whole), self.end(sides, "columns", whole + 1, item.b.panel), rest))
+        for first, last, vectors in (part for part in parts if part[0] != part[1]):
+            with self.w.loop(first, last, "1") as j:
                 along = self.e.mul(j, self.number(item.b.panel * size))
                 multiply(replace(block, vectors=vectors), j, self.e.add(out, along))
 
