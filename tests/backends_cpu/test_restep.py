@@ -126,6 +126,50 @@ def test_bounds_of_the_launch(start: int, stop: int, step: int, level: str) -> N
     np.testing.assert_array_equal(out, expected)
 
 
+@pto.jit
+def until(a, b, c, n, STEP: pto.constexpr):
+    acc = pto.zeros((16, 32), pto.float32)
+    for k in range(0, n, STEP):
+        acc = pto.dot(a[0:16, k : k + STEP], b[k : k + STEP, 0:32], acc)
+    c[:, :] = acc
+
+
+@pto.jit
+def negated(a, b, c, n, STEP: pto.constexpr):
+    """Its left side has to be computed, all of a step of it."""
+    acc = pto.zeros((16, 32), pto.float32)
+    for k in range(0, n, STEP):
+        acc = pto.dot(-a[0:16, k : k + STEP], b[k : k + STEP, 0:32], acc)
+    c[:, :] = acc
+
+
+@pto.jit
+def as_deep_as_its_program(a, b, c, n, STEP: pto.constexpr):
+    acc = pto.zeros((16, 32), pto.float32)
+    for k in range(0, n + 16 * pto.program_id(0), STEP):
+        acc = pto.dot(a[0:16, k : k + STEP], b[k : k + STEP, 0:32], acc)
+    c[:, :] = acc
+
+
+@pytest.mark.parametrize(("step", "taken"), [(64, 512), (1024, 1024)])
+@pytest.mark.parametrize("n", [0, 1, 64, 500, 513, 999, 1100])
+def test_sums_of_unknown_length_go_as_deep_as_the_caches_allow(step: int, taken: int, n: int, level: str) -> None:
+    a, b, c = numbers(16, 1024), numbers(1024, 32), numbers(16, 32)
+    assert the_step(until, a=a, b=b, c=c, n=n, STEP=step) == taken
+    pto.jit(level=level)(until.function)[1](a, b, c, n, step)
+    end = -(-n // step) * step
+    np.testing.assert_array_equal(c, a[:, :end] @ b[:end])
+
+
+@pytest.mark.parametrize("kernel", [negated, as_deep_as_its_program])
+@pytest.mark.parametrize("k", [30, 999])
+def test_unknown_sums_that_keep_their_steps(kernel: Any, k: int, level: str) -> None:
+    a, b, c = numbers(16, k), numbers(k, 32), numbers(16, 32)
+    assert the_step(kernel, a=a, b=b, c=c, n=k, STEP=64) == 64
+    pto.jit(level=level)(kernel.function)[1](a, b, c, k, 64)
+    np.testing.assert_array_equal(c, (-a if kernel is negated else a) @ b)
+
+
 @pytest.mark.parametrize("kernel", [scaled, groups])
 @pytest.mark.parametrize("k", [96, 100, 1024])
 def test_what_depends_on_the_step_keeps_it(kernel: Any, k: int, level: str) -> None:

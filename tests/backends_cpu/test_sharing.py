@@ -36,6 +36,18 @@ def lower_triangle(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.conste
 
 
 @pto.jit
+def ever_deeper(a, b, c, first, more, K, BK: pto.constexpr):
+    """Later programs' left sides reach further along K than the first's, and than the right side."""
+    rows, inner = pto.program_id(0) * 8 + pto.arange(0, 8), pto.arange(0, BK)
+    wide, end, acc = pto.arange(0, 32), first + more * pto.program_id(0), pto.zeros((8, 32), pto.float32)
+    for k in range(0, 2 * K, BK):
+        left = pto.load(a + rows[:, None] * (2 * K) + (k + inner)[None, :], (k + inner)[None, :] < end, 0.0)
+        right = pto.load(b + (k + inner)[:, None] * 32 + wide[None, :], (k + inner)[:, None] < K, 0.0)
+        acc = pto.dot(left, right, acc)
+    pto.store(c + rows[:, None] * 32 + wide[None, :], acc)
+
+
+@pto.jit
 def own_matrices(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
     """The right side moves with the first axis, the left one does not."""
     i, j = pto.program_id(1) * BM, pto.program_id(0) * BN
@@ -152,3 +164,13 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
         results.append(out.tobytes())
     pto.set_num_threads(2)
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(("first", "more"), [(100, 20), (3, 39), (200, 0), (150, -30)])
+def test_left_sides_may_reach_further_than_panels(first: int, more: int, level: str) -> None:
+    kernel = pto.jit(level=level)(ever_deeper.function)
+    a, b, c = numbers(48, 200), numbers(100, 32), numbers(48, 32)
+    kernel[6](np.full_like(a, 3), np.full((200, 32), 7, np.float32), c, 200, 0, 100, 64)  # what it leaves in scratch
+    kernel[6](a, b, c, first, more, 100, 64)
+    ends = np.minimum(first + more * np.arange(6), 100).repeat(8)
+    np.testing.assert_array_equal(c, np.where(np.arange(100) < ends[:, None], a[:, :100], 0) @ b)

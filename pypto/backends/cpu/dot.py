@@ -143,7 +143,7 @@ class DotEmitter:
         """With panels, filled where they are not yet."""
         item = sides.item
         if item.stay is not None and right is not None:
-            return replace(sides, panels=self.once(item, item.stay, right, sides.panels))
+            return replace(sides, panels=self.once(item, item.stay, right, sides))
         if right is not None:
             self.pack(item, right, sides.panels, sides.depth)
         return sides
@@ -183,17 +183,19 @@ class DotEmitter:
             first = begins if item.stay is not None and item.stay.common else row
             self.w.line(f"store i64 {self.e.select(first, self.number(0), steps).text}, ptr {slot}")
 
-    def once(self, item: Matmul, stay: Stay, right: Matrix, panels: Lanes) -> Lanes:
+    def once(self, item: Matmul, stay: Stay, right: Matrix, sides: Sides) -> Lanes:
         """The panels of this step; filled, unless a program before has done so."""
         step = self.step_of(stay.loop)
         place = self.e.minimum(step, self.number(stay.places - 1))
         place = self.e.select(self.several, place, self.number(0))
-        panels = self.e.add(panels, self.e.mul(place, self.number(item.b.elements // stay.places * self.word(item))))
+        size = self.number(item.b.elements // stay.places * self.word(item))
+        panels = self.e.add(sides.panels, self.e.mul(place, size))
         filled = Lanes(self.w.raw(f"load i64, ptr {self.filled[item]}"), int64, 1, self.w.depth)
         there = self.e.cmp("lt", step, self.e.minimum(filled, self.number(stay.steps)))
 
         def fill() -> list[Lanes]:
-            self.pack(item, right, panels, self.number(item.op.operands[0].shape[-1]))  # others may go deeper
+            deepest = self.number(item.op.operands[0].shape[-1])
+            self.pack(item, right, panels, deepest if stay.whole else sides.depth)
             self.w.line(f"store i64 {self.e.add(step, self.number(1)).text}, ptr {self.filled[item]}")
             return []
 

@@ -20,13 +20,15 @@ from pypto.passes.pattern import constant_of
 class Stay:
     """How many steps of a loop have panels that stay; where there are more steps, the rest shares one more place.
 
-    Panels are `common` to all programs, or to those along the grid's first axis.
+    Panels are `common` to all programs, or to those along the grid's first axis. They are `whole` where one of these
+    programs may go deeper along K than the one that fills them.
     """
 
     loop: Op | None
     steps: int
     places: int
     common: bool = False
+    whole: bool = True
 
 
 @dataclass(eq=False, slots=True)

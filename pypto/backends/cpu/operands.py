@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -185,6 +185,15 @@ def read_by_dot(plan: Plan, dot: Op, target: CpuTarget) -> Iterator[Value]:
         lone = all(len(plan.uses[x]) == 1 for x in found[1])
         if lone and plan.loops[found[0].load] == plan.loops[dot]:
             yield from found[1]
+
+
+def reads_itself(dot: Op, uses: Mapping[Value, int], target: CpuTarget) -> bool:
+    """True for a dot that reads both sides where they lie, the left one row by row; by how often values are used."""
+    for side, v in enumerate(dot.operands[:2]):
+        found = direct_of(v) if words_of(dot, target) or v.dtype == dot_dtype(v.dtype) else None
+        if found is None or (side == 0 and found[0].turned) or any(uses[x] > 1 for x in found[1]):
+            return False
+    return True
 
 
 def is_joined(plan: Plan, v: Value, target: CpuTarget) -> bool:

@@ -67,7 +67,7 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
         if left.turned:
             shape = a.shape[-1], storage.lanes(a.tile.elem)
         block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
-    stays = keep(plan, op, source, filled, storage.target)
+    stays = keep(plan, op, left, source, filled, storage.target)
     apart = stays is not None and "apart" in plan.function.attrs
     item, before = Matmul(op, left, filled, c, per, block, source, turned, fresh, stays, apart), fuser.last()
     if isinstance(before, Matmul) and item.follows(before, plan):
@@ -79,13 +79,14 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
     fuser.barrier(item)
 
 
-def keep(plan: Plan, op: Op, source: Buffer | Direct | None, panels: Buffer, target: CpuTarget) -> Stay | None:
+def keep(plan: Plan, op: Op, left: Buffer | Direct, source: Buffer | Direct | None, panels: Buffer,
+         target: CpuTarget) -> Stay | None:
     """Room for the panels of all steps, where other programs can use them, too."""
     size = panels.elements * item_bytes(panels.elem)
     streamed = "merged" in plan.function.attrs and may_stream(op, target)
     if not isinstance(source, Direct) or (streamed and not source.turned):
         return None
-    found = stay(plan, op, source, size)
+    found = stay(plan, op, left, source, size)
     if found is not None:
         panels.places, panels.start, panels.end = found.places, -1, len(plan.position)
     return found

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.cpu.operands import joined_bytes, matching
+from pypto.backends.cpu.operands import is_shared, joined_bytes, matching, reads_itself
 from pypto.backends.cpu.pull import is_tile, plain_reshape
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Value
@@ -34,7 +34,7 @@ _KEEPS_ZERO: Final = frozenset({"cast", "neg", "abs", "permute", "reshape", "bro
 
 def restep(function: Function, target: CpuTarget) -> Function:
     """The function with its sums of products in better steps."""
-    return rewrite(function, Restep(target), OpBuilder)
+    return rewrite(function, Restep(function, target), OpBuilder)
 
 
 @dataclass
@@ -47,6 +47,7 @@ class Sum:
     varying: set[Value]  # what depends on the index
     along: dict[Value, int] = field(default_factory=dict)
     dots: list[Op] = field(default_factory=list)
+    uses: Counter[Value] = field(default_factory=Counter)
 
     @property
     def index(self) -> Value:
@@ -69,6 +70,11 @@ class Sum:
         if start is None or stop is None:
             return 0
         return max(0, -(-(int(stop) - int(start)) // self.step) * self.step)
+
+    @property
+    def is_open(self) -> bool:
+        """True when how far the loop goes is known at its start, and not before."""
+        return any(constant_of(v) is None for v in self.op.operands[:2])
 
     def extent(self, load: Op, d: int) -> int | None:
         """How far a load's elements exist from the loop's start, where that is known."""
@@ -138,10 +144,11 @@ def find_sum(op: Op) -> Sum | None:
     if any(o.regions or TABLE[o.name].effect not in (Effect.PURE, Effect.READ) for o in region.body):
         return None
     found = Sum(op, int(step), inside, dependents(region.body, region.args[0]))
-    uses = Counter(v for o in region.ops for v in o.operands)
+    found.uses.update(v for o in region.ops for v in o.operands)
     for arg, result in zip(region.args[1:], region.terminator.operands, strict=True):
         dot = result.op
-        if dot is None or dot.name != "dot" or dot.operands[2:] != (arg,) or uses[arg] != 1 or uses[result] != 1:
+        once = found.uses[arg] == found.uses[result] == 1
+        if dot is None or dot.name != "dot" or dot.operands[2:] != (arg,) or not once:
             return None
         rank = len(dot.operands[0].shape)
         found.dots.append(dot)
@@ -159,8 +166,12 @@ def dependents(ops: Iterable[Op], index: Value) -> set[Value]:
     return found
 
 
-def best_step(found: Sum, target: CpuTarget) -> int:
-    """As deep as fits the caches, where K is known, and such that no rest is left."""
+def best_step(function: Function, found: Sum, target: CpuTarget) -> int:
+    """As deep as fits the caches, and such that no rest is left.
+
+    Where K is not known, only dots that read both sides themselves go deeper: they stop where the sides do, which must
+    be the same for all programs that share panels.
+    """
     most, alone = (min(most_depth(dot, target, room) for dot in found.dots) for room in (_BESIDE, _ALONE))
     if found.keeps_zero and found.reach:
         extents = [found.extent(load, d) for load, d in found.loads]
@@ -168,6 +179,8 @@ def best_step(found: Sum, target: CpuTarget) -> int:
         needed = min(found.reach, max(known)) if known and len(known) == len(extents) else found.reach
         count = 1 if needed <= alone else -(-needed // most)
         return max(_UNIT, -(-needed // (count * _UNIT)) * _UNIT)
+    if found.keeps_zero and found.is_open and all(is_shared(function, v, None) for v in found.op.operands[:2]):
+        return max(found.step, alone) if all(reads_itself(x, found.uses, target) for x in found.dots) else found.step
     trips = found.reach // found.step
     return found.step * next((n for n in range(min(most // found.step, trips), 0, -1) if trips % n == 0), 1)
 
@@ -184,13 +197,14 @@ def most_depth(dot: Op, target: CpuTarget, beside: int) -> int:
 class Restep:
     """The rule: loops get a new step, and the tiles in them a new size."""
 
+    function: Function
     target: CpuTarget
     sizes: dict[Value, tuple[int, ...]] = field(default_factory=dict)
     extents: dict[Op, tuple[int, Value]] = field(default_factory=dict)  # of loads that must end with the loop
 
     def __call__(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         found = find_sum(op) if op.name == "for" else None
-        step = best_step(found, self.target) if found is not None else 0
+        step = best_step(self.function, found, self.target) if found is not None else 0
         if found is not None and (step != found.step or 0 < found.reach <= step):
             return self.loop(rewriter, found, step)
         return self.resized(rewriter, op) if op.results and op.results[0] in self.sizes else None
@@ -229,10 +243,18 @@ class Restep:
         extent = found.extent(load, d)
         return extent is None or extent > found.reach
 
+    def stop(self, rewriter: Rewriter[OpBuilder], b: OpBuilder, found: Sum) -> Value:
+        """Where the loop's last step ends."""
+        start, stop = rewriter.operands(found.op)[:2]
+        if not found.is_open:
+            return b.emit("add", start, b.constant(found.reach, start.dtype))
+        step = b.constant(found.step, start.dtype)
+        last = b.emit("add", b.emit("sub", stop, start), b.constant(found.step - 1, start.dtype))
+        return b.emit("add", start, b.emit("mul", b.emit("floordiv", last, step), step))
+
     def end(self, rewriter: Rewriter[OpBuilder], b: OpBuilder, found: Sum, load: Op, d: int) -> Value:
         """The extent that ends where the loop's last step did."""
-        start = rewriter.operands(found.op)[0]
-        over = {found.index: b.emit("add", start, b.constant(found.reach, start.dtype))}
+        over = {found.index: self.stop(rewriter, b, found)}
 
         def at_end(v: Value) -> Value:
             if v not in found.varying:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.matmul import Stay
 from pypto.backends.cpu.operands import Direct, is_common, is_shared
 from pypto.backends.cpu.plan import Plan, may_alias
-from pypto.ir.core import Op
+from pypto.ir.core import Function, Op, Value
+from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_range
 
 _MOST_BYTES: Final = 4 << 20  # of panels that stay, for each thread: its part of a last-level cache
 
 
-def stay(plan: Plan, dot: Op, source: Direct, size: int) -> Stay | None:
+def stay(plan: Plan, dot: Op, left: Buffer | Direct, source: Direct, size: int) -> Stay | None:
     """Whether the panels of a dot can stay, of `size` bytes for each step; None where they differ by program."""
     loops, body = plan.loops[dot], plan.function.body.ops
     loop = loops[0] if loops else None
@@ -28,10 +30,19 @@ def stay(plan: Plan, dot: Op, source: Direct, size: int) -> Stay | None:
         return None
     if not all(is_shared(plan.function, v, index) for v in (*source.load.operands, *bounds)):
         return None
+    whole = isinstance(left, Direct) and not reach_alike(plan.function, left, index)
     steps, most = range(1) if loop is None else constant_range(loop.operands[:3]), _MOST_BYTES // size
     if steps is not None and len(steps) <= most:
-        return Stay(loop, len(steps), len(steps), loop is None and is_common(plan.function, source))
-    return Stay(loop, most - 1, most) if most > 1 else None
+        common = loop is None and is_common(plan.function, source)
+        return Stay(loop, len(steps), len(steps), common, whole or common)
+    return Stay(loop, most - 1, most, whole=whole) if most > 1 else None
+
+
+def reach_alike(function: Function, left: Direct, index: Value | None) -> bool:
+    """True when rows of the left side end at the same place along K in all programs along the grid's first axis."""
+    access, rows = Access.of(left.load), left.columns if left.turned else left.rows
+    bounds = (v for d, pair in enumerate(zip(access.offsets, access.extents, strict=True)) if d != rows for v in pair)
+    return all(is_shared(function, v, index) for v in bounds)
 
 
 def runs_in(loop: Op, dot: Op) -> bool:
