@@ -13,6 +13,7 @@ from pypto.backends.cpu.cells import atomics, used
 from pypto.backends.cpu.checks import checks_of, guarded
 from pypto.backends.cpu.convert import from_memory
 from pypto.backends.cpu.cost import minor
+from pypto.backends.cpu.counting import counted
 from pypto.backends.cpu.early import find
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
@@ -60,7 +61,7 @@ class Lowered:
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
     kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
     writer = kind.writer_kind()
-    for merged in merge(function, target):
+    for merged in merge(counted(function), target):
         legal = guarded(legalize(merged.function, target))
         made.append(kind(legal, make_schedule(legal, target), target, merged, writer, order))
         made[-1].write()
