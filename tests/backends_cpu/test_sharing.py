@@ -48,6 +48,42 @@ def ever_deeper(a, b, c, first, more, K, BK: pto.constexpr):
 
 
 @pto.jit
+def in_groups(a, b, c, GROUP: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """A grid of one axis: programs go down a group of rows, and then to the next column."""
+    down, right = pto.cdiv(c.shape[0], BM), pto.cdiv(c.shape[1], BN)
+    group, rest = pto.program_id(0) // (GROUP * right), pto.program_id(0) % (GROUP * right)
+    high = min(down - group * GROUP, GROUP)
+    i, j = (group * GROUP + rest % high) * BM, rest // high * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def row_by_row(a, b, c, GROUP: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """Every program has columns that its neighbour does not have."""
+    right = pto.cdiv(c.shape[1], BN)
+    i, j = pto.program_id(0) // right * BM, pto.program_id(0) % right * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def some_rest(a, b, c, GROUP: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """Some programs of a group do nothing, some stop early."""
+    right, rest = pto.cdiv(c.shape[1], BN), pto.program_id(0)
+    down = pto.cdiv(c.shape[0], BM)
+    i, j = rest % down * BM, rest // down * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, min(a.shape[1], rest % 4 * right * BK), BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    c[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
 def own_matrices(a, b, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
     """The right side moves with the first axis, the left one does not."""
     i, j = pto.program_id(1) * BM, pto.program_id(0) * BN
@@ -174,3 +210,26 @@ def test_left_sides_may_reach_further_than_panels(first: int, more: int, level: 
     kernel[6](a, b, c, first, more, 100, 64)
     ends = np.minimum(first + more * np.arange(6), 100).repeat(8)
     np.testing.assert_array_equal(c, np.where(np.arange(100) < ends[:, None], a[:, :100], 0) @ b)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("group", [1, 3, 8])
+@pytest.mark.parametrize("kernel", [in_groups, row_by_row, some_rest])
+@pytest.mark.parametrize(("m", "n", "k"), [(150, 170, 70), (16, 32, 16), (33, 300, 1), (300, 31, 130)])
+def test_grids_of_one_axis(kernel: Any, m: int, n: int, k: int, group: int, threads: int, level: str) -> None:
+    a, b, c, expected = numbers(m, k), numbers(k, n), np.zeros((m, n), np.float32), np.zeros((m, n), np.float32)
+    compiled, grid = pto.jit(level=level, num_threads=threads)(kernel.function), -(-m // 16) * -(-n // 32)
+    for right in (b, b[::-1].copy()):  # what the first launch leaves in scratch is not the second's
+        compiled[grid](a, right, c, group, 16, 32, 16)
+        pto.interpret(kernel)[grid](a, right, expected, group, 16, 32, 16)
+        np.testing.assert_array_equal(c, expected)
+
+
+def test_panels_stay_where_neighbours_often_share_them() -> None:
+    blocks = {"GROUP": 8, "BM": 16, "BN": 32, "BK": 16}
+    given = {"a": numbers(64, 70), "b": numbers(70, 64), "c": numbers(64, 64), **blocks}
+    for kernel, keys in ((in_groups, True), (some_rest, True), (row_by_row, False)):
+        made = lowered(Launch(kernel, 8, given, {}))
+        (item,) = [x for x in walk(made.schedule.items) if isinstance(x, Matmul)]
+        assert (item.stay is not None and bool(item.stay.keys)) == keys
+        assert made.group == (8 if keys else 1)

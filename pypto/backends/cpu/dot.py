@@ -67,6 +67,7 @@ class DotEmitter:
         self.may_store = True
         self.several = e.const(True, int1)  # programs along the first axis
         self.filled: dict[Matmul, str] = {}  # where it stands how many steps have their panels
+        self.keys: dict[Matmul, list[str]] = {}  # where it stands for which programs
         self.kernels, self.sums, self.streams = KernelEmitter(e), columns.SumEmitter(e), StreamEmitter(e)
         self.packs = PackEmitter(e, target)
 
@@ -179,8 +180,9 @@ class DotEmitter:
         """As a program begins: where it is the first of all or of a row, no panels are there yet that these share."""
         for item in (item for item in items if item.stay is not None):
             slot = self.filled[item] = self.w.slot("i64")
-            steps = Lanes(self.w.raw(f"load i64, ptr {slot}"), int64, 1, self.w.depth)
-            first = begins if item.stay is not None and item.stay.common else row
+            steps = self.remembered(slot)
+            first = begins if item.stay is not None and (item.stay.common or item.stay.keys) else row
+            self.keys[item] = [self.w.slot("i64") for _ in (item.stay.keys if item.stay is not None else ())]
             self.w.line(f"store i64 {self.e.select(first, self.number(0), steps).text}, ptr {slot}")
 
     def once(self, item: Matmul, stay: Stay, right: Matrix, sides: Sides) -> Lanes:
@@ -190,17 +192,25 @@ class DotEmitter:
         place = self.e.select(self.several, place, self.number(0))
         size = self.number(item.b.elements // stay.places * self.word(item))
         panels = self.e.add(sides.panels, self.e.mul(place, size))
-        filled = Lanes(self.w.raw(f"load i64, ptr {self.filled[item]}"), int64, 1, self.w.depth)
+        keys = [self.e.convert(self.scalar(v), int64) for v in stay.keys]
+        filled = self.remembered(self.filled[item])
+        for slot, key in zip(self.keys[item], keys, strict=True):
+            filled = self.e.select(self.e.cmp("eq", self.remembered(slot), key), filled, self.number(0))
         there = self.e.cmp("lt", step, self.e.minimum(filled, self.number(stay.steps)))
 
         def fill() -> list[Lanes]:
             deepest = self.number(item.op.operands[0].shape[-1])
             self.pack(item, right, panels, deepest if stay.whole else sides.depth)
-            self.w.line(f"store i64 {self.e.add(step, self.number(1)).text}, ptr {self.filled[item]}")
+            slots, now = (self.filled[item], *self.keys[item]), (self.e.add(step, self.number(1)), *keys)
+            for slot, v in zip(slots, now, strict=True):
+                self.w.line(f"store {v.typed}, ptr {slot}")
             return []
 
         self.w.branch(there.text, [list, fill])
         return panels
+
+    def remembered(self, slot: str) -> Lanes:
+        return Lanes(self.w.raw(f"load i64, ptr {slot}"), int64, 1, self.w.depth)
 
     def step_of(self, loop: Op | None) -> Lanes:
         """How many steps of a loop are done."""

@@ -163,6 +163,11 @@ class CellItem:
         """Whether programs along the grid's first axis share what it makes, where one runs after the other."""
         return False
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether programs that follow one another may do so."""
+        return False
+
 
 @dataclass(eq=False, slots=True)
 class Scalar:

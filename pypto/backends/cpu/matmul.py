@@ -21,7 +21,8 @@ class Stay:
     """How many steps of a loop have panels that stay; where there are more steps, the rest shares one more place.
 
     Panels are `common` to all programs, or to those along the grid's first axis. They are `whole` where one of these
-    programs may go deeper along K than the one that fills them.
+    programs may go deeper along K than the one that fills them. With `keys`, they are there for programs that have the
+    same ones.
     """
 
     loop: Op | None
@@ -29,6 +30,7 @@ class Stay:
     places: int
     common: bool = False
     whole: bool = True
+    keys: tuple[Value, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -113,7 +115,12 @@ class Matmul(CellItem):
 
     @property
     def is_shared(self) -> bool:
-        return self.stay is not None
+        return self.stay is not None and not self.stay.keys
+
+    @property
+    def is_kept(self) -> bool:
+        """True where programs that follow one another may use the same panels."""
+        return self.stay is not None and bool(self.stay.keys)
 
     def __str__(self) -> str:
         words = f" in words of {self.words}" if self.words else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from pypto.backends.cpu.dot import DotEmitter
@@ -161,7 +162,8 @@ class Products:
         dots.several = e.cmp("gt", grid[0], e.const(1, int64))
         begins = e.cmp("eq", program, Lanes("%first", int64, 1, 0))
         dots.begin(items, begins, e.or_(e.cmp("eq", ids[0], e.const(0, int64)), begins))
-        known |= {dots.several.text: dots.several.type, **dict.fromkeys(dots.filled.values(), "ptr")}
+        slots = *dots.filled.values(), *itertools.chain(*dots.keys.values())
+        known |= {dots.several.text: dots.several.type, **dict.fromkeys(slots, "ptr")}
 
     def emit(self, item: CellItem) -> None:
         assert isinstance(item, Matmul)

@@ -1,10 +1,13 @@
 """Panels that stay: programs that follow one another along the grid's first axis often multiply by the same matrix.
 
-The first of them fills the panels, for every step of its loop; the others find them in scratch.
+The first of them fills the panels, for every step of its loop; the others find them in scratch. Where programs take a
+grid of one axis apart, as into groups of rows (`pid % n // m`), it shows as the kernel runs whether a program's panels
+are those of the one before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pypto.backends.cpu.loopir import Buffer
@@ -13,8 +16,11 @@ from pypto.backends.cpu.operands import Direct, is_common, is_shared
 from pypto.backends.cpu.plan import Plan, may_alias
 from pypto.ir.core import Function, Op, Value
 from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_range
 
+TOGETHER: Final = 8  # programs that had best follow one another on a thread where such panels may stay
 _MOST_BYTES: Final = 4 << 20  # of panels that stay, for each thread: its part of a last-level cache
 
 
@@ -28,14 +34,44 @@ def stay(plan: Plan, dot: Op, left: Buffer | Direct, source: Direct, size: int) 
     bounds = (loop.operands[0], loop.operands[2]) if loop is not None else ()
     if any(may_alias(plan.function, source.load, write) for write in plan.writes):
         return None
-    if not all(is_shared(plan.function, v, index) for v in (*source.load.operands, *bounds)):
+    keys = differing(plan.function, loop, source.load.operands)
+    if keys is None or not all(is_shared(plan.function, v, index) for v in bounds):
         return None
     whole = isinstance(left, Direct) and not reach_alike(plan.function, left, index)
     steps, most = range(1) if loop is None else constant_range(loop.operands[:3]), _MOST_BYTES // size
     if steps is not None and len(steps) <= most:
         common = loop is None and is_common(plan.function, source)
-        return Stay(loop, len(steps), len(steps), common, whole or common)
-    return Stay(loop, most - 1, most, whole=whole) if most > 1 else None
+        return Stay(loop, len(steps), len(steps), common, whole or common, keys)
+    return Stay(loop, most - 1, most, whole=whole, keys=keys) if most > 1 else None
+
+
+def differing(function: Function, loop: Op | None, reads: Sequence[Value]) -> tuple[Value, ...] | None:
+    """What programs along the grid's first axis may differ in of what a load reads; None where neighbours often do."""
+    inside = set(loop.regions[0].body) if loop is not None else set()
+    index = loop.regions[0].args[0] if loop is not None else None
+    found, work = dict[Value, None](), list(reads)
+    while work:
+        v = work.pop()
+        if is_shared(function, v, index):
+            continue
+        if v.op in inside and v.op is not None and TABLE[v.op.name].effect is Effect.PURE and not v.op.regions:
+            work += v.op.operands
+        elif v.op is not None and v.op not in inside and is_steady(function, v):
+            found[v] = None
+        else:
+            return None
+    return tuple(found)
+
+
+def is_steady(function: Function, v: Value) -> bool:
+    """True for a scalar that is the same in most programs that follow one another: a quotient, and what comes of it."""
+    if is_shared(function, v, None):
+        return True
+    if v.op is None or v.op.regions or v.op.name == "rem" or TABLE[v.op.name].effect is not Effect.PURE:
+        return False
+    if v.op.name == "program_id":
+        return False
+    return v.op.name == "floordiv" or all(is_steady(function, x) for x in v.op.operands)
 
 
 def reach_alike(function: Function, left: Direct, index: Value | None) -> bool:
