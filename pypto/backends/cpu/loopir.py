@@ -159,14 +159,9 @@ class CellItem:
         return False
 
     @property
-    def is_shared(self) -> bool:
-        """Whether programs along the grid's first axis share what it makes, where one runs after the other."""
-        return False
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether programs that follow one another may do so."""
-        return False
+    def together(self) -> int:
+        """How many programs that run one after the other share what it makes; 0 is all along the grid's first axis."""
+        return 1
 
 
 @dataclass(eq=False, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from pypto.backends.cpu.loopir import Buffer, CellItem, Nest, Stmt
 from pypto.backends.cpu.memory import memory_dtype
@@ -14,6 +15,8 @@ from pypto.backends.cpu.rest import may_finish
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
+
+_TOGETHER: Final = 8  # programs whose panels are those of the one before, for the most part
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +117,8 @@ class Matmul(CellItem):
         return alike and added
 
     @property
-    def is_shared(self) -> bool:
-        return self.stay is not None and not self.stay.keys
-
-    @property
-    def is_kept(self) -> bool:
-        """True where programs that follow one another may use the same panels."""
-        return self.stay is not None and bool(self.stay.keys)
+    def together(self) -> int:
+        return 1 if self.stay is None else _TOGETHER if self.stay.keys else 0
 
     def __str__(self) -> str:
         words = f" in words of {self.words}" if self.words else ""

@@ -20,7 +20,6 @@ from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import CellItem
 from pypto.backends.cpu.operands import direct_of, matching, may_stream
 from pypto.backends.cpu.pull import plain_reshape
-from pypto.backends.cpu.sharing import TOGETHER
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import walk
 from pypto.ir.core import Function, Op, Value
@@ -104,10 +103,10 @@ def choose(made: Sequence[FunctionEmitter], name: str) -> int:
     Gives how many programs had best run one after the other, those that are merged or share panels: see `Artifact`.
     """
     last = made[-1]
-    cells = [item for item in walk(last.schedule.items) if isinstance(item, CellItem)]
-    shared, kept = any(item.is_shared for item in cells), any(item.is_kept for item in cells)
+    together = [item.together for item in walk(last.schedule.items) if isinstance(item, CellItem)]
+    shared = 0 in together
     if len(made) == 1:
-        return 0 if shared else max(last.merged.most, TOGETHER * kept)
+        return 0 if shared else max(last.merged.most, *together, 1)
     e, merged = last.e, made[0].merged
     alone = e.cmp("eq", functools.reduce(e.mul, map(last.slot_at, range(merged.axis))), e.const(1, int64))
     kernel = e.w.raw(f"select i1 {alone.text}, {', '.join(f'ptr @{x.function.name}' for x in made)}")

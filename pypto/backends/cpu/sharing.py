@@ -20,7 +20,6 @@ from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_range
 
-TOGETHER: Final = 8  # programs that had best follow one another on a thread where such panels may stay
 _MOST_BYTES: Final = 4 << 20  # of panels that stay, for each thread: its part of a last-level cache
 
 
