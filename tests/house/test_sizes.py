@@ -13,9 +13,9 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 7975  # with what is named cells, techniques and texts below it would be some 10,900
-CELLS_TOKEN_LINES = 1210
-TECHNIQUES_TOKEN_LINES = 1996
+CORE_TOKEN_LINES = 7981  # with what is named cells, techniques and texts below it would be some 10,900
+CELLS_TOKEN_LINES = 1217
+TECHNIQUES_TOKEN_LINES = 2128
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}
@@ -37,6 +37,7 @@ WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem no
 NAMES = (
     *("columns", "counting", "crosswise", "early", "extremes", "live", "merging", "operands", "orient", "outline"),
     *("prefetch", "rest", "restep", "sharing", "stores", "stream", "streaming", "strides", "turning"),
+    "wrapping",
 )
 TECHNIQUES = tuple(f"pypto/backends/cpu/{name}.py" for name in NAMES)
 DOT = ("dot", "kernel", "matmul", "packing", "products")

@@ -59,6 +59,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (products, "restep", as_it_is),
     (products, "stay", nothing),
     (lower, "counted", as_it_is),
+    (lower, "unwrapped", as_it_is),
     (lower, "LARGE", sys.maxsize),
     (prefetch, "asking", lambda *_: {}),
     (stores, "pieces", lambda e, value, pointer, align: [(value, pointer)]),

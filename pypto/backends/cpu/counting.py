@@ -214,8 +214,8 @@ class Counting:
     def at_start(self, v: Value) -> Value:
         if v in self.first or v.op is None or v not in self.walk.rates:
             return self.first.get(v) or self.rewriter.value(v)
-        made = self.rewriter.builder.emit(v.op.name, *map(self.at_start, v.op.operands), **v.op.attrs)
-        return self.first.setdefault(v, made)
+        op = make_op(v.op.name, tuple(map(self.at_start, v.op.operands)), v.op.attrs, (v.type,), (), v.op.loc)
+        return self.first.setdefault(v, self.rewriter.builder.place(op))
 
     def begin(self, access: Access) -> Access:
         """What a load reads first."""

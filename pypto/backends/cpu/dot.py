@@ -29,6 +29,7 @@ from pypto.ir.core import Op
 from pypto.ir.types import DType, int1, int32, int64
 from pypto.ops.memory import Access
 
+_FEW: Final = 4  # rows of a block that is run but seldom
 _HALF: Final = 2  # registers of a panel of four; a narrower panel is not halved
 
 
@@ -64,7 +65,7 @@ class DotEmitter:
         self.matrix, self.scalar, self.interior = partial(matrix, memory), memory.scalar, memory.interior
         self.done: dict[CellItem, Lanes] = {}
         self.nests = nests
-        self.may_store = True
+        self.may_store, self.seldom = True, False
         self.several = e.const(True, int1)  # programs along the first axis
         self.filled: dict[Matmul, str] = {}  # where it stands how many steps have their panels
         self.keys: dict[Matmul, list[str]] = {}  # where it stands for which programs
@@ -248,6 +249,7 @@ class DotEmitter:
         """All blocks of the result, row by row."""
         item, row = sides.item, 0
         most = most_rows(self.target, item.b.panel // self.lanes(item), isinstance(item.a, Direct))
+        most = min(most, _FEW) if self.seldom else most
         for rows, count in row_blocks(item.c.shape[-2], most):
             coming = -(-rows * item.b.panel // item.b.shape[-1]) if isinstance(item.a, Direct) else 0
             with self.w.loop(str(row), self.end(sides, "rows", row + rows * count), str(rows)) as i:
@@ -297,7 +299,8 @@ class DotEmitter:
         """A block of so many rows, over a whole panel."""
         lanes, b = self.lanes(item), item.b
         far = b.rows * b.panel * self.word(item) > ROOM
-        return Block(rows, b.panel // lanes, lanes, b.panel, self.multiplied(item), item.words, far=far)
+        found = Block(rows, b.panel // lanes, lanes, b.panel, self.multiplied(item), item.words, far=far)
+        return replace(found, seldom=self.seldom)
 
     def panelwise(self, sides: Sides, i: Lanes, block: Block, multiply: Callable[[Block, Lanes, Lanes], None]) -> None:
         """Rows of the result, panel by panel; the last panel may be narrower, and half of a wide one may not exist."""
@@ -313,7 +316,8 @@ class DotEmitter:
         for first, last, vectors in (part for part in parts if part[0] != part[1]):
             with self.w.loop(first, last, "1") as j:
                 along = self.e.mul(j, self.number(item.b.panel * size))
-                multiply(replace(block, vectors=vectors), j, self.e.add(out, along))
+                part = replace(block, vectors=vectors, seldom=block.seldom or vectors < block.vectors)
+                multiply(part, j, self.e.add(out, along))
 
     def call(self, block: Block, sides: Sides, places: tuple[Lanes, ...], pitch: Lanes) -> None:
         block = replace(block, apart=fixed(sides.apart), down=fixed(sides.down)).over(sides.words)

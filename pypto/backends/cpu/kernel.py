@@ -36,7 +36,8 @@ class Block:
     and the numbers of A for one step of K are neighbours; else rows of A lie `apart` bytes apart, and those of C
     `down`. Where these are 0, callers give them: of A odd multiples, so that all of its rows are addressed from one
     pointer, and no register is spilled. A block that `lands` may be stored elsewhere than where it was loaded from.
-    Panels that do not stay in the first-level cache are `far`. K is `even` where all rounds are whole ones.
+    Panels that do not stay in the first-level cache are `far`. K is `even` where all rounds are whole ones. What is run
+    `seldom` has rounds of one step, which are compiled sooner.
     """
 
     rows: int
@@ -52,11 +53,12 @@ class Block:
     lands: bool = False
     far: bool = False
     even: bool = False
+    seldom: bool = False
 
     @property
     def name(self) -> str:
         sizes = self.rows, self.vectors * self.lanes, self.panel, self.words
-        more = self.coming, self.parts, self.apart, self.down, int(self.lands), int(self.far), int(self.even)
+        more = self.coming, self.parts, self.apart, self.down, *map(int, (self.lands, self.far, self.even, self.seldom))
         return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more)))
 
     @property
@@ -66,12 +68,14 @@ class Block:
     @property
     def unroll(self) -> int:
         """Steps of K in one round."""
+        if self.seldom:
+            return 1
         needed = -(-_ROUND // (self.rows * self.vectors)) if self.parts < 2 else _UNROLL
         return min(_UNROLL, 1 << (needed - 1).bit_length())
 
     def over(self, *depths: Lanes) -> Block:
         """The same for products of these depths."""
-        return replace(self, even=all(fixed(n) and not fixed(n) % _UNROLL for n in depths))
+        return replace(self, even=self.seldom or all(fixed(n) and not fixed(n) % _UNROLL for n in depths))
 
     @property
     def result(self) -> DType:

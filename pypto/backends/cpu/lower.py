@@ -22,13 +22,14 @@ from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Sca
 from pypto.backends.cpu.memory import Chunk, memory_dtype, register_dtype
 from pypto.backends.cpu.merging import Merged, choose, merge, taken
 from pypto.backends.cpu.nest import NestEmitter
-from pypto.backends.cpu.outline import LARGE, PART, Outliner, parts, weight
+from pypto.backends.cpu.outline import LARGE, PART, SELDOM, Outliner, parts, weight
 from pypto.backends.cpu.plan import REDUCTIONS
 from pypto.backends.cpu.prefetch import asking, level
 from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import Timer
+from pypto.backends.cpu.wrapping import unwrapped
 from pypto.backends.cpu.writer import Carried, Writer
 from pypto.backends.sites import Check, Site
 from pypto.ir.core import Function, Op, Region, Value
@@ -61,7 +62,7 @@ class Lowered:
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
     kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
     writer = kind.writer_kind()
-    for merged in merge(counted(function), target):
+    for merged in merge(counted(unwrapped(function)), target):
         legal = guarded(legalize(merged.function, target))
         made.append(kind(legal, make_schedule(legal, target), target, merged, writer, order))
         made[-1].write()
@@ -102,6 +103,7 @@ class FunctionEmitter:
         self.checks = self.nests.checks = checks_of(self)
         self.outliner = Outliner(self.writer, self.function.name, self.env, {})
         self.is_large = weight(self.schedule.items) > LARGE and not self.function.attrs.get("profile")
+        self.has_seldom, self.is_seldom = bool(self.function.attrs.get("twice")), False  # whether it is emitted now
         self.early = None if {"profile", "checked"} & self.function.attrs.keys() else find(self)
         # The program's number and the grid's sizes; its place in the grid; how many places there are.
         self.here, self.ids, self.counts = list[Lanes](), list[Lanes](), list[Lanes]()
@@ -235,7 +237,7 @@ class FunctionEmitter:
         for v in self.function.args:
             if v in read and not isinstance(v.type, ArrayType):
                 self.env[v] = self.argument("scalar", v, 0, v.dtype)
-        for op in self.function.walk() if self.is_large else ():  # every part may read them
+        for op in self.function.walk() if self.is_large or self.has_seldom else ():  # every part may read them
             if op.name in _SLOT_KINDS:
                 self.scalar_result(op)
 
@@ -249,7 +251,11 @@ class FunctionEmitter:
 
     def branch(self, item: Control) -> None:
         def side(k: int) -> list[Lanes]:
-            self.items(item.regions[k])
+            self.is_seldom = bool(k and self.has_seldom and item in self.schedule.items)
+            if self.is_seldom:
+                self.outliner.run(functools.partial(self.items, item.regions[k]), SELDOM)
+            else:
+                self.items(item.regions[k])
             return self.yielded(item.op.regions[k])
 
         values = self.writer.branch(self.env[item.op.operands[0]].text, [lambda: side(0), lambda: side(1)])

@@ -17,6 +17,7 @@ from pypto.ir.core import Value
 
 LARGE: Final = 256  # statements of a kernel that is compiled in parts
 PART: Final = 64  # statements of a part, or one item
+SELDOM: Final = "cold noinline optnone"  # of a part that is compiled soon and runs slowly
 
 _NAME: Final = re.compile(r"%[\w.]+")
 
@@ -55,8 +56,11 @@ class Outliner:
     seen: int = 0
     count: int = 0
 
-    def run(self, emit: Callable[[], None]) -> None:
-        """Put what is emitted into a function, and call it here. It returns the scalars that are known at its end."""
+    def run(self, emit: Callable[[], None], attributes: str = "") -> None:
+        """Put what is emitted into a function, and call it here. It returns the scalars that are known at its end.
+
+        One with attributes of its own is a region whose scalars nobody reads.
+        """
         w, level, outer = self.w, self.w.depth, (self.w.frames, self.w.slots, self.w.page, self.w.base)
         before = len(self.env)
         self.learn()
@@ -64,8 +68,9 @@ class Outliner:
         emit()
         self.learn()
         defined = {line.split(" = ")[0].strip() for line in w.frames[-1].lines if " = " in line}
-        made = {v: x for v, x in list(self.env.items())[before:] if x.text in defined and x.level <= level}
-        call, result = self.finish(made, defined)
+        new = () if attributes else list(self.env.items())[before:]
+        made = {v: x for v, x in new if x.text in defined and x.level <= level}
+        call, result = self.finish(made, defined, attributes)
         w.frames, w.slots, w.page, w.base = outer
         if not made:
             w.line(call)
@@ -79,7 +84,7 @@ class Outliner:
         self.known.update((x.text, x.type) for x in list(self.env.values())[self.seen :])
         self.seen = len(self.env)
 
-    def finish(self, made: Mapping[Value, Lanes], defined: Set[str]) -> tuple[str, str]:
+    def finish(self, made: Mapping[Value, Lanes], defined: Set[str], attributes: str) -> tuple[str, str]:
         """End the function; gives the call, and the type of its result."""
         w, last = self.w, "poison"
         result = f"{{ {', '.join(x.type for x in made.values())} }}" if made else "void"
@@ -92,5 +97,5 @@ class Outliner:
         lines, self.count = w.frames[-1].lines, self.count + 1
         used = [n for n in dict.fromkeys(_NAME.findall("\n".join(lines))) if n in self.known and n not in defined]
         taken = ", ".join(f"{self.known[n]} {n}" for n in used)
-        w.finish_function(f"internal {result} @{self.kernel}.part{self.count}({taken}) #0", lines)
+        w.finish_function(f"internal {result} @{self.kernel}.part{self.count}({taken}) {attributes} #0", lines)
         return f"call {result} @{self.kernel}.part{self.count}({taken})", result

@@ -167,6 +167,7 @@ class Products:
 
     def emit(self, item: CellItem) -> None:
         assert isinstance(item, Matmul)
+        self.dots.seldom = self.function.is_seldom
         self.dots.may_store = not self.function.is_large  # the nest in its place could be in another part
         self.dots.emit(item, self.function.bases)
         self.function.done.update(self.dots.done)

@@ -7,14 +7,14 @@ are those of the one before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.matmul import Stay
 from pypto.backends.cpu.operands import Direct, is_common, is_shared
 from pypto.backends.cpu.plan import Plan, may_alias
-from pypto.ir.core import Function, Op, Value
+from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
@@ -25,9 +25,11 @@ _MOST_BYTES: Final = 4 << 20  # of panels that stay, for each thread: its part o
 
 def stay(plan: Plan, dot: Op, left: Buffer | Direct, source: Direct, size: int) -> Stay | None:
     """Whether the panels of a dot can stay, of `size` bytes for each step; None where they differ by program."""
-    loops, body = plan.loops[dot], plan.function.body.ops
+    loops = plan.loops[dot]
     loop = loops[0] if loops else None
-    if len(loops) > 1 or (loop or dot) not in body or (loop is not None and not runs_in(loop, dot)):
+    if len(loops) > 1 or (loop is not None and not runs_in(loop, dot)):
+        return None
+    if (loop or dot) not in ops_of(plan.function.body):
         return None
     index = loop.regions[0].args[0] if loop is not None else None
     bounds = (loop.operands[0], loop.operands[2]) if loop is not None else ()
@@ -66,11 +68,17 @@ def is_steady(function: Function, v: Value) -> bool:
     """True for a scalar that is the same in most programs that follow one another: a quotient, and what comes of it."""
     if is_shared(function, v, None):
         return True
-    if v.op is None or v.op.regions or v.op.name == "rem" or TABLE[v.op.name].effect is not Effect.PURE:
-        return False
-    if v.op.name == "program_id":
+    if v.op is None or v.op.regions or v.op.name == "program_id" or TABLE[v.op.name].effect is not Effect.PURE:
         return False
     return v.op.name == "floordiv" or all(is_steady(function, x) for x in v.op.operands)
+
+
+def ops_of(region: Region) -> Iterator[Op]:
+    """The ops that a program runs at most once."""
+    for op in region.ops:
+        yield op
+        for inner in op.regions if op.name == "if" else ():
+            yield from ops_of(inner)
 
 
 def reach_alike(function: Function, left: Direct, index: Value | None) -> bool:
