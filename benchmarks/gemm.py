@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -43,7 +44,9 @@ def operands(dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[Any, A
     return random(*a, dtype=DTYPES[dtype]), random(*b, spread=2, dtype=DTYPES[dtype])
 
 
-def matmul_case(m: int, n: int, k: int, dtype: str = "fp32", blocks: Shape = BLOCKS) -> Case:
+def matmul_case(
+    m: int, n: int, k: int, dtype: str = "fp32", blocks: Shape = BLOCKS, product: Any = kernels.matmul
+) -> Case:  # fmt: skip
     a, b = operands(dtype, (m, k), (k, n))
     out = np.empty((m, n), np.int32 if dtype == "int8" else a.dtype)
 
@@ -58,7 +61,7 @@ def matmul_case(m: int, n: int, k: int, dtype: str = "fp32", blocks: Shape = BLO
 
     numpy: dict[str, Impl] = {"numpy": lambda: np.matmul(a, b, out=out)} if dtype == "fp32" else {}
     jax = {} if dtype == "int8" else jax_function(lambda _, u, v: u @ v, a, b)
-    ours = bind(out, kernels.matmul, a, b, out, blocks)
+    ours = bind(out, product, a, b, out, blocks)
     peers = {**numpy, **torch_peers(by_torch), **jax}
     return Case(ours, peers, lambda: a.astype(float) @ b.astype(float), [out])
 
@@ -144,6 +147,13 @@ def row(
     return Row(f"matmul {dtype}", text, flops, "flop", limit, allowed, build, bars, threads, family, intensity)
 
 
+def by_pointers(shape: Shape, blocks: Shape) -> Row:
+    """The same by a kernel in Triton's style."""
+    plain = row(shape, BEST, "gemm triton style", blocks=blocks)
+    build = partial(matmul_case, *shape, "fp32", blocks, kernels.matmul_by_pointers)
+    return replace(plain, name="matmul triton style", build=build)
+
+
 def cube(n: int) -> Shape:
     return n, n, n
 
@@ -169,6 +179,7 @@ BARRED: Final = (
 MORE: Final = (
     row(cube(1024), BEST, "gemm small blocks", blocks=cube(32)),
     row(cube(1024), BEST, "gemm small blocks", blocks=cube(64)),
+    *(by_pointers(shape, (128, 128, 64)) for shape in (cube(1024), (1000, 1001, 999))),
     row(cube(2048), BEST, "gemm bf16", "bf16"),
     row(cube(1024), BEST, "gemm fp16", "fp16"),
     row(cube(2048), BEST, "gemm int8", "int8"),

@@ -1,5 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
 """Products of matrices by blocks, plain and batched, and convolution as a product."""
 
 from __future__ import annotations
@@ -22,6 +23,37 @@ def matmul(a, b, out, blocks=(128, 128, 128)):
     bm, bn, bk = blocks
     grid = (pto.cdiv(a.shape[0], bm), pto.cdiv(b.shape[1], bn))
     matmul_kernel[grid](a, b, out, ACC=acc, BM=bm, BN=bn, BK=bk)
+
+
+@pto.jit
+def pointers_kernel(
+    a, b, c, M, N, K, pitch_a, pitch_b, pitch_c,
+    BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr, GROUP: pto.constexpr,
+):  # fmt: skip
+    """In Triton's style: a grid of one axis in groups of rows, indices that wrap around, pointers that move."""
+    down, right = pto.cdiv(M, BM), pto.cdiv(N, BN)
+    group, rest = pto.program_id(0) // (GROUP * right), pto.program_id(0) % (GROUP * right)
+    high = min(down - group * GROUP, GROUP)
+    rows = (group * GROUP + rest % high) * BM + pto.arange(0, BM)
+    columns = rest // high * BN + pto.arange(0, BN)
+    inner = pto.arange(0, BK)
+    left = a + (rows % M)[:, None] * pitch_a + inner[None, :]
+    right_side = b + inner[:, None] * pitch_b + (columns % N)[None, :]
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, pto.cdiv(K, BK)):
+        x = pto.load(left, inner[None, :] < K - k * BK, 0.0)
+        y = pto.load(right_side, inner[:, None] < K - k * BK, 0.0)
+        acc = pto.dot(x, y, acc)
+        left += BK
+        right_side += BK * pitch_b
+    pto.store(c + rows[:, None] * pitch_c + columns[None, :], acc, (rows[:, None] < M) & (columns[None, :] < N))
+
+
+def matmul_by_pointers(a, b, out, blocks=(128, 128, 64)):
+    """out = a @ b; shapes (m, k), (k, n) and (m, n), rows of neighbours."""
+    (m, k), n, (bm, bn, bk) = a.shape, b.shape[1], blocks
+    grid = (pto.cdiv(m, bm) * pto.cdiv(n, bn),)
+    pointers_kernel[grid](a, b, out, m, n, k, k, n, n, BM=bm, BN=bn, BK=bk, GROUP=8)
 
 
 @pto.jit

@@ -310,13 +310,14 @@ class DotEmitter:
         stop = wide = self.end(sides, "columns", whole, item.b.panel)
         if block.vectors > _HALF:
             wide = self.end(sides, "columns", whole, item.b.panel, 1 + _HALF * block.lanes)
-        parts = [("0", wide, block.vectors), (wide, stop, _HALF)]
+        half = replace(block, vectors=_HALF, seldom=True)
+        parts = [("0", wide, block), (wide, stop, half)]
         if rest:
-            parts.append((str(whole), self.end(sides, "columns", whole + 1, item.b.panel), rest))
-        for first, last, vectors in (part for part in parts if part[0] != part[1]):
+            end = self.end(sides, "columns", whole + 1, item.b.panel)
+            parts.append((str(whole), end, replace(block, vectors=rest)))
+        for first, last, part in (x for x in parts if x[0] != x[1]):
             with self.w.loop(first, last, "1") as j:
                 along = self.e.mul(j, self.number(item.b.panel * size))
-                part = replace(block, vectors=vectors, seldom=block.seldom or vectors < block.vectors)
                 multiply(part, j, self.e.add(out, along))
 
     def call(self, block: Block, sides: Sides, places: tuple[Lanes, ...], pitch: Lanes) -> None:
