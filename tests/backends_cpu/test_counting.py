@@ -100,7 +100,7 @@ def loops(function: Any) -> Iterator[Op]:
 
 @pytest.mark.parametrize("kernel", WALKS)
 def test_walks_become_slices_that_move(kernel: Any) -> None:
-    function = counted(optimized(Launch(kernel, (3, 4), arguments(90, 110, 70, (32, 32, 16)), {})))
+    function = counted(optimized(Launch(pto.jit(kernel.function), (3, 4), arguments(90, 110, 70, (32, 32, 16)), {})))
     verify(function, TABLE)
     (loop,) = loops(function)
     assert constant_of(loop.operands[2]) == 16
@@ -114,7 +114,7 @@ def test_walks_become_slices_that_move(kernel: Any) -> None:
 
 @pytest.mark.parametrize("kernel", WALKS)
 def test_their_panels_stay_and_their_steps_are_the_machine_s(kernel: Any) -> None:
-    launch = Launch(kernel, (3, 4), arguments(90, 110, 70, (32, 32, 16)), {})
+    launch = Launch(pto.jit(kernel.function), (3, 4), arguments(90, 110, 70, (32, 32, 16)), {})
     (item,) = [x for x in walk(lowered(launch).schedule.items) if isinstance(x, Matmul)]
     assert item.stay is not None
     assert item.op.operands[0].shape[-1] > 16
@@ -179,7 +179,8 @@ def ends_short(a, b, c, n, ahead, BK: pto.constexpr):
 @pytest.mark.parametrize("kernel", [other_steps, counts_too, used_after, ends_short])
 def test_other_loops_stay_as_they_are(kernel: Any, ahead: int, level: str) -> None:
     given = {"a": numbers(16, 128), "b": numbers(128, 16), "n": 5, "ahead": ahead, "BK": 16}
-    function = counted(optimized(Launch(kernel, 1, given | {"c": np.zeros((16, 16), np.float32)}, {})))
+    launch = Launch(pto.jit(kernel.function), 1, given | {"c": np.zeros((16, 16), np.float32)}, {})
+    function = counted(optimized(launch))
     verify(function, TABLE)
     (loop,) = loops(function)
     assert constant_of(loop.operands[2]) == 1

@@ -66,7 +66,7 @@ def numbers(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def the_loop(kernel: Any, **arguments: Any) -> Op:
-    function = restep(optimized(Launch(kernel, 1, arguments, {})), fixed_target())
+    function = restep(optimized(Launch(pto.jit(kernel.function), 1, arguments, {})), fixed_target())
     return next(op for op in function.walk() if op.name == "for")
 
 

@@ -135,7 +135,7 @@ def numbers(*shape: int) -> Array:
 
 
 def stays(kernel: Any, **arguments: Any) -> list[bool]:
-    schedule = lowered(Launch(kernel, (4, 4), arguments, {})).schedule
+    schedule = lowered(Launch(pto.jit(kernel.function), (4, 4), arguments, {})).schedule
     return [item.stay is not None for item in walk(schedule.items) if isinstance(item, Matmul)]
 
 
@@ -170,7 +170,8 @@ def test_products(shape: tuple[int, int, int], kernel: Any, stay: bool, level: s
     grid = (-(-m // 16), -(-n // 16))
     pto.jit(level=level)(kernel.function)[grid[::-1] if kernel is own_matrices else grid](a, b, c, **blocks)
     np.testing.assert_array_equal(c, expected(kernel, a, b, 16, 16))
-    assert all(found == stay for found in stays(kernel, a=a, b=b, c=c, **blocks))
+    once = k <= 16  # then no loop may leave a step out
+    assert all(found == (stay or (kernel is sometimes and once)) for found in stays(kernel, a=a, b=b, c=c, **blocks))
 
 
 def test_more_steps_than_places(level: str) -> None:
@@ -229,7 +230,7 @@ def test_panels_stay_where_neighbours_often_share_them() -> None:
     blocks = {"GROUP": 8, "BM": 16, "BN": 32, "BK": 16}
     given = {"a": numbers(64, 70), "b": numbers(70, 64), "c": numbers(64, 64), **blocks}
     for kernel, keys in ((in_groups, True), (some_rest, True), (row_by_row, False)):
-        made = lowered(Launch(kernel, 8, given, {}))
+        made = lowered(Launch(pto.jit(kernel.function), 8, given, {}))
         (item,) = [x for x in walk(made.schedule.items) if isinstance(x, Matmul)]
         assert (item.stay is not None and bool(item.stay.keys)) == keys
         assert made.group == (8 if keys else 1)

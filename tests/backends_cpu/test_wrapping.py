@@ -104,7 +104,7 @@ def numbers(*shape: int) -> Array:
 def launch(kernel: Any, m: int, n: int, k: int) -> Launch:
     shape = (-(-m // 16) * 16, -(-n // 32) * 32) if kernel is all_stored else (m, n)
     arrays = {"a": numbers(m, k), "b": numbers(k, n), "c": np.full(shape, np.nan, np.float32)}
-    return Launch(kernel, -(-m // 16) * -(-n // 32), arrays | {"M": m, "N": n, "K": k} | BLOCKS, {})
+    return Launch(pto.jit(kernel.function), -(-m // 16) * -(-n // 32), arrays | {"M": m, "N": n, "K": k} | BLOCKS, {})
 
 
 def expected(kernel: Any, a: Array, b: Array) -> Array:
