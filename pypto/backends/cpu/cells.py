@@ -36,6 +36,9 @@ class CellEmitter(Protocol):
 class Cell(Protocol):
     """What the backend asks of a cell."""
 
+    def prepare(self, function: Function) -> Function:
+        """What is around its ops in other forms, before programs are merged."""
+
     def legalize(self, function: Function, target: CpuTarget) -> Function:
         """Its ops in Tile IR, in the forms that it lowers."""
 

@@ -28,8 +28,8 @@ Rate = Mapping[Value | None, int]  # what a number grows by in each turn: how of
 
 def counted(function: Function) -> Function:
     """The function, its loops of products counted along what their loads walk along, where nothing else varies."""
-    uses = Counter(v for op in function.walk() for v in op.operands)
-    loops = (op for op in function.walk() if op.name == "for" and any(x.name == "dot" for x in op.regions[0].ops))
+    loops = [op for op in function.walk() if op.name == "for" and any(x.name == "dot" for x in op.regions[0].ops)]
+    uses = Counter(v for op in function.walk() for v in op.operands) if loops else Counter()
     found = {op: walk for op in loops if (walk := Walk(op)).counts(uses)}
     if not found or function.attrs.get("checked"):
         return function

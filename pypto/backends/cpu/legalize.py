@@ -13,6 +13,13 @@ from pypto.ir.types import float32
 from pypto.ops.build import OpBuilder
 
 
+def prepared(function: Function) -> Function:
+    """The function as it is before neighbouring programs become one."""
+    for cell in used(function).values():
+        function = cell.prepare(function)
+    return function
+
+
 def legalize(function: Function, target: CpuTarget) -> Function:
     """What cells ask for; a scan of 16-bit floats is one of float32, rounded at the end."""
     for cell in used(function).values():

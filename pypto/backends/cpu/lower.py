@@ -13,11 +13,10 @@ from pypto.backends.cpu.cells import atomics, used
 from pypto.backends.cpu.checks import checks_of, guarded
 from pypto.backends.cpu.convert import from_memory
 from pypto.backends.cpu.cost import minor
-from pypto.backends.cpu.counting import counted
 from pypto.backends.cpu.early import find
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, memory_type
-from pypto.backends.cpu.legalize import legalize
+from pypto.backends.cpu.legalize import legalize, prepared
 from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Schedule
 from pypto.backends.cpu.memory import Chunk, memory_dtype, register_dtype
 from pypto.backends.cpu.merging import Merged, choose, merge, taken
@@ -29,7 +28,6 @@ from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import Timer
-from pypto.backends.cpu.wrapping import unwrapped
 from pypto.backends.cpu.writer import Carried, Writer
 from pypto.backends.sites import Check, Site
 from pypto.ir.core import Function, Op, Region, Value
@@ -62,7 +60,7 @@ class Lowered:
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
     kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
     writer = kind.writer_kind()
-    for merged in merge(counted(unwrapped(function)), target):
+    for merged in merge(prepared(function), target):
         legal = guarded(legalize(merged.function, target))
         made.append(kind(legal, make_schedule(legal, target), target, merged, writer, order))
         made[-1].write()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from pypto.backends.cpu.counting import counted
 from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.fuse import Fuser
 from pypto.backends.cpu.lanes import Lanes
@@ -21,12 +22,18 @@ from pypto.backends.cpu.storage import Storage, item_bytes, padded
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import walk
 from pypto.backends.cpu.turning import turned_loops
+from pypto.backends.cpu.wrapping import unwrapped
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.passes.pattern import constant_of
 from pypto.passes.products import accumulated
+
+
+def prepare(function: Function) -> Function:
+    """Blocks that wrap around are read in place where that is right, and loops count along K."""
+    return counted(unwrapped(function))
 
 
 def legalize(function: Function, target: CpuTarget) -> Function:

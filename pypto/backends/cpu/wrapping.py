@@ -30,15 +30,15 @@ Place = tuple[Value, int]  # a tile and a dimension of it
 def unwrapped(function: Function) -> Function:
     """The function with its body twice, where gathers are in the way of products."""
     wraps = {op: dims for op in function.walk() if op.name == "tile_load" and (dims := wrapped(op))}
-    flow = Flow(function)
-    if not any(user.name == "dot" for op in wraps for user, _ in flow.users[op.result]):
+    flow = Flow(function) if wraps else None
+    if flow is None or not any(user.name == "dot" for op in wraps for user, _ in flow.users[op.result]):
         return function
     if function.attrs.get("checked") or function.attrs.get("profile"):
         return function
     b, body = Simplifier(Region()), Region([Value(v.type, v.hint) for v in function.args])
     with b.inside(body), b.at(function.loc):
-        test = Test(b, dict(zip(function.args, body.args, strict=True)))
-        needless = [test.needless(op, d, flow) for op, dims in wraps.items() for d in dims]
+        beginning = Beginning(b, dict(zip(function.args, body.args, strict=True)))
+        needless = [beginning.needless(op, d, flow) for op, dims in wraps.items() for d in dims]
         if None in needless:
             return function
         condition = reduce(lambda x, y: b.emit("and_", x, y), [v for v in needless if v is not None])
@@ -132,12 +132,13 @@ class Flow:
             return None
         if op.name == "permute":
             return [(op.result, op.attrs["dims"].index(d))]
-        plain = not op.regions and TABLE[op.name].elementwise and op.result.shape == v.shape
+        row = TABLE[op.name]
+        plain = row.elementwise and row.effect is Effect.PURE and op.result.shape == v.shape
         return [(op.result, d)] if plain else None
 
 
 @dataclass
-class Test:
+class Beginning:
     """What a program can tell as it begins: `known` are scalars of the function as they are made there."""
 
     b: Simplifier
@@ -152,7 +153,7 @@ class Test:
         inside = self.b.emit("ge", extent, self.b.constant(access.shape[d], int64))
         ends = flow.ends(load.result, d)
         stored = [self.made(v) for v in ends or ()]
-        if ends is None or None in stored:
+        if not stored or None in stored:
             return inside
         short = (self.b.emit("le", v, extent) for v in stored if v is not None)
         return self.b.emit("or_", inside, reduce(lambda x, y: self.b.emit("and_", x, y), short))
