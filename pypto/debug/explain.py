@@ -16,14 +16,15 @@ from typing import Any, Final
 
 from pypto.backends.cpu.cost import minor
 from pypto.backends.cpu.fuse import Fuser, writes
-from pypto.backends.cpu.legalize import legalize
+from pypto.backends.cpu.legalize import legalize, prepared
 from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt
 from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, needs_whole
 from pypto.backends.cpu.pull import can_pull, is_tile
-from pypto.backends.cpu.schedule import Scheduler
-from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage, place
+from pypto.backends.cpu.schedule import Scheduler, make_schedule
+from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage
 from pypto.backends.cpu.stream import moved_bytes, never_streams, reads, stream_alignment
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.wrapping import often, wrapped
 from pypto.errors.notebook import cell_name
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
@@ -36,6 +37,10 @@ from pypto.passes.pattern import constant_of
 _CORES: Final = MappingProxyType({
     "vector": "vector cores", "cube": "cube cores", "mix": "cube cores, with the vector cores of their blocks",
 })  # fmt: skip
+_WRAPS: Final = (
+    "its index wraps around, or stays at an end of the array: programs that store nothing of what comes of that read "
+    "it where it lies, others find its elements one by one"
+)
 _FORMS: Final = ("cube cores alone", "cube and vector cores together")  # in the order in which they are tried
 
 
@@ -97,14 +102,16 @@ def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
         return on_ascend(kernel, version)
     program = version.program
     target = program.backend.target
-    function = legalize(optimize(program.function), target)
-    function.attrs["noalias"] = version.noalias
+    whole = prepared(optimize(program.function))
+    function, both = legalize(often(whole), target), legalize(whole, target)
+    function.attrs["noalias"] = both.attrs["noalias"] = version.noalias
     plan = make_plan(function, target)
     storage = make_storage(plan, target)
     items = Scheduler(plan, storage).region(function.body)
-    needed = place(storage.buffers)
+    needed = make_schedule(both, target).scratch_bytes
     found = [
         *accesses(function),
+        *(Finding("access", op.loc, _WRAPS) for op in whole.walk() if whole.attrs.get("twice") and wrapped(op)),
         *streams(function, items, target),
         *fusion(Fuser(plan, storage), items),
         *memory(plan, storage),

@@ -9,6 +9,7 @@ import pytest
 
 import pypto as pto
 from pypto.debug.explain import explain, size
+from tests.backends_cpu.test_wrapping import launch, remainders
 from tests.conformance.running import ALL, make_launch
 
 X = np.ones(4096, np.float32)
@@ -90,6 +91,14 @@ def test_a_gather_names_what_it_comes_of() -> None:
     assert "comes of a load in line" in said("access", indexed, X, INDEX, X.copy(), B=128)
     assert "comes of `rem` in line" in said("access", wrapped, X, X.copy(), B=128)
     assert "rows are found by an index" in said("access", table_rows, M, INDEX, M.copy(), B=16)
+
+
+def test_products_whose_index_wraps_around_are_explained_by_what_most_programs_run() -> None:
+    made = launch(remainders, 70, 90, 33)
+    text = said("access", made.kernel, **made.arguments)
+    assert text.count("programs that store nothing of what comes of that read it where it lies") == 2
+    assert "an address of its own" not in text
+    assert "`dot`" not in said("memory", made.kernel, **made.arguments)
 
 
 def test_strides_and_masks() -> None:

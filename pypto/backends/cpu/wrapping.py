@@ -29,7 +29,7 @@ Place = tuple[Value, int]  # a tile and a dimension of it
 
 def unwrapped(function: Function) -> Function:
     """The function with its body twice, where gathers are in the way of products."""
-    wraps = {op: dims for op in function.walk() if op.name == "tile_load" and (dims := wrapped(op))}
+    wraps = {op: dims for op in function.walk() if (dims := wrapped(op))}
     flow = Flow(function) if wraps else None
     if flow is None or not any(user.name == "dot" for op in wraps for user, _ in flow.users[op.result]):
         return function
@@ -48,8 +48,19 @@ def unwrapped(function: Function) -> Function:
     return dce(Function(function.name, body, {**function.attrs, "twice": True}, function.loc))
 
 
+def often(function: Function) -> Function:
+    """The function with the body that programs run as a rule, where it has two."""
+    if not function.attrs.get("twice"):
+        return function
+    (choice,) = (op for op in function.body.ops if op.name == "if")
+    attrs = {name: v for name, v in function.attrs.items() if name != "twice"}
+    return Function(function.name, Region(function.body.args, choice.regions[0].ops), attrs, function.loc)
+
+
 def wrapped(op: Op) -> tuple[int, ...]:
     """The dimensions in which a load wraps around: below their extents, it is the load without its gather."""
+    if op.name != "tile_load":
+        return ()
     access = Access.of(op)
     gather = access.other.op if access.other is not None else None
     if gather is None or gather.name != "tile_load" or access.mask is not None or access.base.shape:
