@@ -43,7 +43,11 @@ def trusted(emitter: NestEmitter, nest: Nest, inside: Lanes) -> list[Lanes]:
     e, w, ops = emitter.e, emitter.w, [s.does for s in nest.stmts]
     nothing = [e.const(how.start[0], how.dtypes[0]) for how in map(trusting, ops)]
     emitter.joining = trusting
-    first = w.branch(inside.text, [lambda: emitter.version(nest, False), lambda: nothing])
-    emitter.joining = joining
+    if emitter.split:
+        first = emitter.version(nest, True)
+        emitter.most |= dict.fromkeys((body[0] for body in nest.bodies), 1)  # what is left is rare
+    else:
+        first = w.branch(inside.text, [lambda: emitter.version(nest, False), lambda: nothing])
+    emitter.joining, emitter.split = joining, False
     again = [e.cmp("eq", a, b) for op, a, b in zip(ops, first, nothing, strict=True) if has_extreme(op)]
     return w.branch(functools.reduce(e.or_, again).text, [lambda: emitter.version(nest, True), lambda: first])

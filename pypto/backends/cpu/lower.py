@@ -28,8 +28,10 @@ from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import Timer
+from pypto.backends.cpu.turns import turn
 from pypto.backends.cpu.writer import Carried, Writer
 from pypto.backends.sites import Check, Site
+from pypto.ir.builder import temporarily
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64
 from pypto.ops.row import Effect
@@ -123,7 +125,7 @@ class FunctionEmitter:
             ids = self.places(program)
             self.ids = [self.e.convert(v, int32) for v in ids]
             self.counts = [self.e.convert(v, int32) for v in grid]
-            self.nests.programs = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2])
+            self.nests.programs, self.nests.repeated = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2]), self.schedule.items
             if self.merged.most > 1:
                 self.counts[self.merged.axis] = taken(self.e, self.merged, step, program, ids, grid)
             nests = [item for item in self.schedule.items if isinstance(item, Nest)]
@@ -171,7 +173,7 @@ class FunctionEmitter:
     # --- items --------------------------------------------------------------------------------------------------
 
     def items(self, items: list[Item]) -> None:
-        once = items is self.schedule.items
+        once = items is self.nests.repeated
         if not self.is_large or weight(items) <= PART:
             self.in_order(items, once, id(items))
             return
@@ -277,7 +279,8 @@ class FunctionEmitter:
         with self.writer.loop(start.text, end.text, step.text, start.dtype, tuple(phis)) as index:
             self.env[region.args[0]] = index
             self.bind(region.args[1:], phis)
-            self.items(item.regions[0])
+            with temporarily(self.nests, **turn(self, item)):
+                self.items(item.regions[0])
             for phi, value in zip(phis, self.yielded(region), strict=True):
                 phi.next = value.text
         self.bind(op.results, phis)

@@ -8,11 +8,12 @@ from typing import Final
 
 from pypto.backends.cpu.cells import atomics, histograms
 from pypto.backends.cpu.crosswise import LEAST_SIDE, steps, stored
+from pypto.backends.cpu.edges import can_split, whole_chunks
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.extremes import can_trust, trusted
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.live import Live, same
-from pypto.backends.cpu.loopir import Buffer, Nest, Stmt
+from pypto.backends.cpu.loopir import Buffer, Item, Nest, Stmt
 from pypto.backends.cpu.memory import Chunk, scratch_dtype
 from pypto.backends.cpu.parts import Part, block_parts, lane_parts, lanes_of
 from pypto.backends.cpu.pull import IndexMap, is_tile
@@ -40,7 +41,8 @@ class NestEmitter(ValueEmitter):
         self.live = Live(self)
         self.end: Lanes | None = None  # of the running body's lanes, where that is known
         self.settled: Lanes | None = None  # whether the chunk that runs has changed nothing, where that matters
-        self.programs = e.const(0, int64)  # of the whole grid
+        self.programs = e.const(0, int64)  # of the whole grid, or turns of the loop in all of them
+        self.repeated: list[Item] = []  # what they run once each
         self.streaming = False  # the nest's stores may go past the caches
         self.streams = False  # some store of the kernel may
         self.read, self.loaded = reads(function)
@@ -52,6 +54,7 @@ class NestEmitter(ValueEmitter):
         self.minor: set[Nest] = set()  # that take next to no time
         self.most: dict[Stmt, int] = {}  # registers per chunk of the bodies that begin with these
         self.block: Area | None = None  # what a nest runs on, where that is not all
+        self.split = False  # chunks that exist as a whole run without masks, in the version that has them
         self.rough = False  # tiles of the nest may exist in part, not only as a whole
 
     def emit(self, nest: Nest, once: bool = False) -> list[Lanes]:
@@ -70,10 +73,13 @@ class NestEmitter(ValueEmitter):
         self.streaming = once and not is_minor and (self.block is None or not self.block.width)  # whole lines in one go
         known = [(n, self.memory.known(a, d)) for a in accesses for d, n in enumerate(a.shape)]
         self.rough = any(n > 1 and not whole for n, whole in known) and not is_minor
+        self.split = self.rough and inside is not None and can_split(self, nest)
         if inside is None or is_minor or any(whole is False for _, whole in known):
             results = self.version(nest, is_minor or inside is not None)
         elif can_trust(nest):
             results = trusted(self, nest, inside)
+        elif self.split:
+            results = self.version(nest, True)
         else:
             is_store = not self.rough and len(accesses) == len(stmts) == len(self.stores) == 1  # all of it, or nothing
             sides = [lambda: self.version(nest, False), list if is_store else lambda: self.version(nest, True)]
@@ -203,7 +209,8 @@ class NestEmitter(ValueEmitter):
             return
         stop, end = self.e.const(part.stop, int64), self.end if len(at.index) == at.lanes else None
         live = stop if end is None else self.e.minimum(end, stop)
-        with self.w.loop(str(part.start), live.text, str(part.width)) as i:
+        first = whole_chunks(self, body, at, part) if self.split and at.masked else str(part.start)
+        with self.w.loop(first, live.text, str(part.width)) as i:
             self.loops(body, replace(at, index=[*at.index, i]))
         if end is not None and any(s.kind in ("reduce", "arg") for s in body):
             self.settle(body, at, part, i)

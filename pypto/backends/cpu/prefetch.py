@@ -6,6 +6,7 @@ for long asks itself, a few lines at a time: as many as a nest asks for at once 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 LINE: Final = 64  # bytes of a cache line
 NEAR, FAR = 3, 2  # the first-level cache, the second
 ROOM: Final = 20 << 10  # bytes that a program may keep and ask for in a first level of 32 KB or more
-Terms = list[tuple[Value | None, int]]  # a sum of scalars (None is 1), each times a number
+Terms = list[tuple[tuple[Value, ...], int]]  # a sum of products of scalars, each times a number
 
 
 def fetch(w: Writer, line: str, near: int, writes: bool = False) -> None:
@@ -34,8 +35,11 @@ def fetch(w: Writer, line: str, near: int, writes: bool = False) -> None:
     w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", str(int(writes))), ("i32", str(near)), ("i32", "1")))
 
 
-def slope(v: Value) -> Terms | None:
-    """How much an integer or a pointer (in elements) grows from program to program; None where that is not known."""
+def slope(v: Value, loop: Op | None = None) -> Terms | None:
+    """How much an integer or a pointer (in elements) grows from program to program, or from turn to turn of a loop.
+
+    None where that is not known.
+    """
     known: dict[Value, Terms | None] = {}
     work = [v]
     while work:
@@ -44,17 +48,19 @@ def slope(v: Value) -> Terms | None:
         if waiting := [x for x in operands if x not in known]:
             work += [last, *waiting]
         elif last not in known:
-            known[last] = grown(last, [known[x] for x in operands])
+            known[last] = grown(last, [known[x] for x in operands], loop)
     return known[v]
 
 
-def grown(v: Value, slopes: list[Terms | None]) -> Terms | None:
+def grown(v: Value, slopes: list[Terms | None], loop: Op | None) -> Terms | None:
     """The slope of a value, given those of its operands."""
     op = v.op
     if op is None:
-        return []
+        return begun(v, loop)
     if op.name == "program_id":
-        return [(None, 1)] if op.attrs["axis"] == 0 else []
+        return [((), 1)] if op.attrs["axis"] == 0 and loop is None else []
+    if op.regions and loop is not None:
+        return None
     if not any(slopes) and None not in slopes:
         return []
     first, *others = (s or [] for s in slopes)
@@ -67,23 +73,30 @@ def grown(v: Value, slopes: list[Terms | None]) -> Terms | None:
     return [*first, *((x, n * sign) for terms in others for x, n in terms)]
 
 
-def times(terms: Terms, factor: Value) -> Terms | None:
+def begun(v: Value, loop: Op | None) -> Terms | None:
+    """The slope of a kernel's argument, or of what a loop counts or carries."""
+    index, *carried = loop.regions[0].args if loop is not None else (None,)
+    if loop is None or v is not index:
+        return None if v in carried else []
+    return times([((), 1)], loop.operands[2])
+
+
+def times(terms: Terms, factor: Value) -> Terms:
     number = constant_of(factor)
     if number is not None:
         return [(x, n * int(number)) for x, n in terms]
-    return [(factor, n) for _, n in terms] if all(x is None for x, _ in terms) else None
+    return [((*x, factor), n) for x, n in terms]
 
 
-def moves(access: Access) -> Terms | None:
+def moves(access: Access, loop: Op | None = None) -> Terms | None:
     """How many elements the address grows by; None where that is not known, or where a plain stream goes on."""
     if access.base.shape:
         return None
-    total = slope(access.base)
+    total = slope(access.base, loop)
     for offset, stride in zip(access.offsets, access.strides, strict=True):
-        steps = slope(offset)
-        moved = times(steps, stride) if steps is not None else None
-        total = [*total, *moved] if total is not None and moved is not None else None
-    return total if total and any(x is not None for x, _ in total) else None
+        steps = slope(offset, loop)
+        total = [*total, *times(steps, stride)] if total is not None and steps is not None else None
+    return total if total and any(x for x, _ in total) else None
 
 
 def asking(nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]) -> dict[Op, Nest]:
@@ -98,9 +111,9 @@ def asking(nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]) -> dict[Op, N
     return {op: nest for op, nest in found if op.name == "tile_load"}
 
 
-def level(loads: Iterable[Op], kept: int) -> int:
+def level(loads: Iterable[Op], kept: int, loop: Op | None = None) -> int:
     """The cache that takes what loads ask for, beside so many bytes that a program keeps."""
-    return NEAR if sum(tile_bytes(op) for op in loads if moves(Access.of(op))) + kept <= ROOM else FAR
+    return NEAR if sum(tile_bytes(op) for op in loads if moves(Access.of(op), loop)) + kept <= ROOM else FAR
 
 
 def tile_bytes(op: Op) -> int:
@@ -129,15 +142,18 @@ def start_ahead(memory: AccessEmitter, op: Op) -> Lanes:
 def further(memory: AccessEmitter, terms: Terms) -> Lanes:
     """How many elements further the next program loads."""
     e = memory.e
-    factors = [e.convert(memory.scalar(f), int64) if f is not None else e.const(1, int64) for f, _ in terms]
-    return memory.offset([(f, e.const(count, int64)) for f, (_, count) in zip(factors, terms, strict=True)])
+    found = list[tuple[Lanes, Lanes]]()
+    for factors, count in terms:
+        wide = (e.convert(memory.scalar(f), int64) for f in factors)
+        found.append((functools.reduce(memory.product, wide, e.const(1, int64)), e.const(count, int64)))
+    return memory.offset(found)
 
 
-def prefetch(memory: AccessEmitter, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk,
-             to: int) -> None:
-    """Ask for what the next program will load in place of this chunk."""
+def prefetch(memory: AccessEmitter, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk, to: int,
+             loop: Op | None) -> None:
+    """Ask for what the next program, or turn of a loop, will load in place of this chunk."""
     w, (first, step) = memory.w, memory.place_of(access, base, index, at)
-    size, terms = memory_dtype(elem).itemsize, moves(access)
+    size, terms = memory_dtype(elem).itemsize, moves(access, loop)
     if terms is None or step.text != "1" or at.masked or at.tail or at.width * size < LINE:
         return
     pointer, ahead = memory.pointer(base, first, elem)[0], further(memory, terms)

@@ -8,13 +8,14 @@ rows cut along their lines, was tried, with ends in such pieces and through the 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.memory import STREAM_ALIGN, all_of, memory_dtype
 from pypto.backends.cpu.prefetch import LINE, slope
 from pypto.backends.cpu.pull import is_tile
-from pypto.ir.core import Function, Value
+from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of, root
@@ -39,14 +40,25 @@ def reads(function: Function) -> tuple[set[Value | None], int]:
     Products load the same again and again: their bytes are left out.
     """
     ops = list(function.walk())
+    many = any(op.name == "dot" for op in ops)
+    read = {root(op.operands[0]) for op in ops if op.name in ("tile_load", "load")}
+    return read, 0 if many else loaded_bytes(function.body.ops)
+
+
+def loaded_bytes(ops: Iterable[Op], loop: Op | None = None) -> int:
+    """Bytes that these ops of a program, or of one turn of a loop, load where others load other parts."""
     most: dict[Value | None, int] = {}
-    for op in function.body.ops:
+    for op in ops:
         loaded = Access.of(op) if op.name == "tile_load" else None
-        if loaded is not None and any(slope(v) != [] for v in (loaded.base, *loaded.offsets)):
+        if loaded is not None and differs(loaded, loop):
             size = math.prod(loaded.shape) * memory_dtype(op.results[0].tile.elem).itemsize
             most[root(loaded.base)] = max(size, most.get(root(loaded.base), 0))
-    many = any(op.name == "dot" for op in ops)
-    return {root(op.operands[0]) for op in ops if op.name in ("tile_load", "load")}, 0 if many else sum(most.values())
+    return sum(most.values())
+
+
+def differs(access: Access, loop: Op | None) -> bool:
+    """Whether another program, or turn of a loop, may access another place."""
+    return any(slope(v, loop) != [] for v in (access.base, *access.offsets))
 
 
 def moved_bytes(access: Access, loaded: int) -> int:
@@ -90,8 +102,13 @@ def streamable(memory: AccessEmitter, access: Access, programs: Lanes, loaded: i
     return e.and_(e.cmp("gt", programs, e.const(most, int64)), e.cmp("eq", odd, e.const(0, int64)))
 
 
+def may_leave(access: Access, loop: Op | None) -> bool:
+    """False for what a loop stores to one place again and again."""
+    return loop is None or differs(access, loop)
+
+
 def past_caches(nest: NestEmitter) -> Lanes | None:
     """Condition under which all stores of a nest go past the caches, where nobody has read their lines."""
-    unread = [Access.of(op) for op in nest.stores if root(op.operands[0]) not in nest.read]
+    unread = [a for a in map(Access.of, nest.stores) if root(a.base) not in nest.read and may_leave(a, nest.loop)]
     conditions = [streamable(nest.memory, access, nest.programs, nest.loaded) for access in unread]
     return all_of(nest.e, conditions) if None not in conditions and len(conditions) == len(nest.stores) else None
