@@ -121,17 +121,29 @@ def int_div(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
     """Truncating division that never traps: by zero it gives 0, the least value by -1 wraps."""
     if b.text.lstrip("-").isdigit() and b.text not in ("0", "-1"):
         return e.binary("sdiv" if a.dtype.kind == "int" else "udiv", a, b)
-    a, b = e.unify(a, b)
     zero, one = e.const(0, a.dtype), e.const(1, a.dtype)
     by_zero = e.cmp("eq", b, zero)
-    if a.width > 1 and a.dtype.bits <= 32:
-        # 53 bits hold the quotient of two 32-bit integers exactly enough for truncation to be right.
-        wide = int64 if a.dtype == uint32 else int32
-        quotient = e.div(convert(e, a, float64), convert(e, e.select(by_zero, one, b), float64))
-        return e.select(by_zero, zero, int_to_int(e, float_to_int(e, quotient, wide if a.dtype != int32 else int64),
-            a.dtype))
+    safe = e.select(by_zero, one, b)
     if a.dtype.kind != "int":
-        return e.select(by_zero, zero, e.binary("udiv", a, e.select(by_zero, one, b)))
+        quotient = in_lanes(e, a, safe) if a.width > 1 and a.dtype.bits <= 32 else e.binary("udiv", a, safe)
+        return e.select(by_zero, zero, quotient)
     minus = e.cmp("eq", b, e.const(-1, a.dtype))
-    quotient = e.binary("sdiv", a, e.select(e.or_(by_zero, minus), one, b))
+    if a.width > 1 and a.dtype.bits <= 32:
+        quotient = in_lanes(e, a, safe)
+    else:
+        quotient = e.binary("sdiv", a, e.select(minus, one, safe))
     return e.select(by_zero, zero, e.select(minus, e.neg(a), quotient))
+
+
+def in_lanes(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
+    """The quotient of integers of at most 32 bits, none of them by zero; anything where it is out of range.
+
+    53 bits hold it exactly enough for truncation to be right. One divisor of all lanes is a factor: (|a| + ½) / |b| is
+    no nearer to an integer than ½ / |b|, while the two roundings of (|a| + ½) · (1 / |b|) move it by 2⁻²⁰ / |b| at most.
+    """
+    wide, divisor, half = convert(e, a, float64), convert(e, b, float64), e.const(0.5, float64)
+    if a.dtype.kind == "int":
+        half = e.select(e.cmp("lt", a, e.const(0, a.dtype)), e.neg(half), half)
+    quotient = e.div(wide, divisor) if b.width > 1 else e.mul(e.add(wide, half), e.div(e.const(1.0, float64), divisor))
+    whole = e.change("fptoui", quotient, uint32) if a.dtype == uint32 else e.change("fptosi", quotient, int32)
+    return int_to_int(e, whole, a.dtype)
