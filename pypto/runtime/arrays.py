@@ -135,10 +135,8 @@ def pointer_info(value: Any, refuse: Refuse) -> ArrayInfo:
 
 def dtype_of(given: Any) -> DType | None:
     """A dtype of ours, of numpy or of torch."""
-    if isinstance(given, DType):
-        return given
-    if type(given).__name__ == "dtype":  # torch's own; the text of anything else, say a tensor, takes long
-        return _TORCH.get(str(given))
+    if isinstance(given, DType) or type(given).__name__ == "dtype":  # torch's own; the text of a tensor takes long
+        return given if isinstance(given, DType) else _TORCH.get(str(given))
     is_numpy = isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic))
     return from_numpy(np.dtype(given)) if is_numpy else None
 

@@ -117,7 +117,7 @@ def test_a_sort_asks_for_a_long_row_while_it_works(columns: int, asked: int) -> 
 
 def test_how_far_the_next_row_is() -> None:
     access = first_access("rows")
-    assert moves(access) == [(access.strides[0], 2)]
+    assert moves(access) == [((access.strides[0],), 2)]
 
 
 @pytest.mark.parametrize("name", ["stream", "picked", "shared"])

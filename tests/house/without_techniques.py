@@ -14,8 +14,10 @@ import pypto as pto
 from pypto.backends.cpu import (
     crosswise,
     early,
+    edges,
     extremes,
     live,
+    loads,
     lower,
     matmul,
     merging,
@@ -26,6 +28,7 @@ from pypto.backends.cpu import (
     stream,
     streaming,
     strides,
+    turns,
 )  # fmt: skip
 from tests.conformance.running import ALL, assert_close, make_launch, run
 
@@ -48,6 +51,7 @@ def as_it_is(function: Any, *_: Any) -> Any:
 REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (crosswise.Crossing, "loop", lambda *_: -1),
     (early, "find", nothing),
+    (edges, "can_split", no),
     (extremes, "can_trust", no),
     (live.Live, "end", nothing),
     (live.Live, "read_by", nothing),
@@ -62,10 +66,12 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (products, "unwrapped", as_it_is),
     (lower, "LARGE", sys.maxsize),
     (prefetch, "asking", lambda *_: {}),
+    (loads, "load_first", nothing),
     (stores, "pieces", lambda e, value, pointer, align: [(value, pointer)]),
     (stream, "past_caches", nothing),
     (streaming, "is_streamed", no),
     (strides, "STEPS", ()),
+    (turns, "turn", lambda *_: {}),
 )
 
 

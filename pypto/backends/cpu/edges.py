@@ -17,7 +17,8 @@ from pypto.backends.cpu.loopir import Nest, Stmt
 from pypto.backends.cpu.memory import Chunk
 from pypto.backends.cpu.parts import Part, lane_parts, lanes_of
 from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, pulled
-from pypto.ir.types import int64
+from pypto.backends.cpu.writer import Carried
+from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
 
 if TYPE_CHECKING:
@@ -95,3 +96,14 @@ def length(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part) -> Lanes:
     most = functools.reduce(e.minimum, ends, e.const(part.stop, int64))
     there = functools.reduce(e.and_, conditions)
     return e.select(there, e.maximum(most, zero), zero)
+
+
+def settle(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part, start: Lanes) -> None:
+    """A loop over chunks without elements, left when one has changed no accumulator."""
+    e, w, stop = nest.e, nest.w, nest.e.const(part.stop, int64)
+    last = Carried("%" + w.name("stop"), "i64", stop.text)
+    with w.loop(start.text, last.name, str(part.width), carried=(last,)) as i:
+        nest.settled = e.const(True, int1)
+        nest.loops(body, replace(at, index=[*at.index, i]))
+        last.next = e.select(nest.settled, i, stop).text
+    nest.settled = None

@@ -125,7 +125,8 @@ class FunctionEmitter:
             ids = self.places(program)
             self.ids = [self.e.convert(v, int32) for v in ids]
             self.counts = [self.e.convert(v, int32) for v in grid]
-            self.nests.programs, self.nests.repeated = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2]), self.schedule.items
+            self.nests.programs = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2])
+            self.nests.repeated = self.schedule.items
             if self.merged.most > 1:
                 self.counts[self.merged.axis] = taken(self.e, self.merged, step, program, ids, grid)
             nests = [item for item in self.schedule.items if isinstance(item, Nest)]

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from pypto.backends.cpu.cells import atomics, histograms
-from pypto.backends.cpu.crosswise import LEAST_SIDE, steps, stored
-from pypto.backends.cpu.edges import can_split, whole_chunks
+from pypto.backends.cpu.crosswise import LEAST_SIDE, steps
+from pypto.backends.cpu.edges import can_split, settle, whole_chunks
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.extremes import can_trust, trusted
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.live import Live, same
+from pypto.backends.cpu.loads import load_first
 from pypto.backends.cpu.loopir import Buffer, Item, Nest, Stmt
 from pypto.backends.cpu.memory import Chunk, scratch_dtype
 from pypto.backends.cpu.parts import Part, block_parts, lane_parts, lanes_of
@@ -22,9 +23,8 @@ from pypto.backends.cpu.rest import Area
 from pypto.backends.cpu.stream import past_caches, reads
 from pypto.backends.cpu.timing import Timer, Untimed
 from pypto.backends.cpu.values import ValueEmitter
-from pypto.backends.cpu.writer import Carried
 from pypto.ir.core import Function, Op, Value
-from pypto.ir.types import float32, int1, int32, int64
+from pypto.ir.types import float32, int32, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 
@@ -213,17 +213,7 @@ class NestEmitter(ValueEmitter):
         with self.w.loop(first, live.text, str(part.width)) as i:
             self.loops(body, replace(at, index=[*at.index, i]))
         if end is not None and any(s.kind in ("reduce", "arg") for s in body):
-            self.settle(body, at, part, i)
-
-    def settle(self, body: list[Stmt], at: Chunk, part: Part, start: Lanes) -> None:
-        """A loop over chunks without elements, left when one has changed no accumulator."""
-        stop = self.e.const(part.stop, int64)
-        last = Carried("%" + self.w.name("stop"), "i64", stop.text)
-        with self.w.loop(start.text, last.name, str(part.width), carried=(last,)) as i:
-            self.settled = self.e.const(True, int1)
-            self.loops(body, replace(at, index=[*at.index, i]))
-            last.next = self.e.select(self.settled, i, stop).text
-        self.settled = None
+            settle(self, body, at, part, i)
 
     def finish(self, stmt: Stmt, accumulators: list[Accumulator], at: Chunk) -> None:
         if stmt.kind == "scan":
@@ -243,7 +233,7 @@ class NestEmitter(ValueEmitter):
         return []
 
     def statements(self, body: list[Stmt], at: Chunk) -> None:
-        self.load_first(body, at)
+        load_first(self, body, at)
         for stmt in body:
             if stmt.kind == "store":
                 self.store(stmt, at)
@@ -253,15 +243,6 @@ class NestEmitter(ValueEmitter):
                 self.one_by_one(stmt, at)
             else:
                 self.accumulate(stmt, at, self.running[stmt])
-
-    def load_first(self, body: list[Stmt], at: Chunk) -> None:
-        """Loads come before the stores of other statements, which arrays of one alignment make them wait for."""
-        if sum(s.kind == "store" for s in body) < 2:
-            return
-        seen = set[tuple[Value, IndexMap]]()
-        for v, index in [leaf for s in body for source in stored(s) for leaf in self.crossing.leaves(*source, seen)]:
-            if v.op is not None and v.op.name == "tile_load" and not self.changes(v):
-                self.value(v, index, at)
 
     def one_by_one(self, stmt: Stmt, at: Chunk) -> None:
         operands = [self.operand(v, stmt.does, stmt.index, at) for v in stmt.does.operands]

@@ -6,7 +6,6 @@ move more than these hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar
@@ -33,6 +32,7 @@ def turn(f: FunctionEmitter, item: Control) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def is_plain(items: Iterable[Item]) -> bool:
+def is_plain(items: list[Item]) -> bool:
     """True for nests, scalars, and loops of these."""
-    return all(isinstance(x, Nest | Scalar) or (isinstance(x, Control) and all(map(is_plain, x.regions))) for x in items)
+    inner = [region for x in items if isinstance(x, Control) for region in x.regions]
+    return all(isinstance(x, Nest | Scalar | Control) for x in items) and all(map(is_plain, inner))
