@@ -22,8 +22,9 @@ from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, need
 from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.schedule import Scheduler, make_schedule
 from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage
-from pypto.backends.cpu.stream import moved_bytes, never_streams, reads, stream_alignment
+from pypto.backends.cpu.stream import loaded_bytes, may_leave, moved_bytes, never_streams, reads, stream_alignment
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.turns import is_plain
 from pypto.backends.cpu.wrapping import often, wrapped
 from pypto.errors.notebook import cell_name
 from pypto.ir.core import Function, Op, Value
@@ -32,7 +33,7 @@ from pypto.loc import UNKNOWN, Loc
 from pypto.ops.memory import Access
 from pypto.passes import optimize
 from pypto.passes.affine import RULES
-from pypto.passes.pattern import constant_of
+from pypto.passes.pattern import constant_of, root
 
 _CORES: Final = MappingProxyType({
     "vector": "vector cores", "cube": "cube cores", "mix": "cube cores, with the vector cores of their blocks",
@@ -220,31 +221,44 @@ def told(op: Op) -> str:
 
 def streams(function: Function, items: list[Item], target: CpuTarget) -> Iterator[Finding]:
     """When stores go past the caches, or why they never do."""
-    last_level, few = target.caches[-1], minor(items, target.vector_bytes // 4)
+    last_level, few, read = target.caches[-1], minor(items, target.vector_bytes // 4), reads(function)[0]
     quick = {s.op for nest in few for s in nest.stmts}
-    mates = {s.op: [o.op for o in nest.stmts if o.kind == "store" and o.op] for nest in items if isinstance(nest, Nest)
-             for s in nest.stmts}  # fmt: skip
-    _, loaded = reads(function)
+    places = {s.op: ([o.does for o in nest.stmts if o.kind == "store"], loop) for part, loop in repeated(items)
+              for nest in part if isinstance(nest, Nest) for s in nest.stmts}  # fmt: skip
     for op in function.walk():
         if op.name != "tile_store" or Access.of(op).shape == (1,) * len(Access.of(op).shape):
             continue
-        reason = "it takes next to no time beside a loop or product" if op in quick else cached(op, mates.get(op))
-        if reason:
+        access, place = Access.of(op), places.get(op)
+        reason = "it takes next to no time beside a loop or product" if op in quick else cached(op, place, read)
+        if reason or place is None:
             yield Finding("stream", op.loc, f"the store goes through the caches: {reason}")
             continue
-        access = Access.of(op)
-        programs = last_level // moved_bytes(access, loaded)
-        moved = f"which load and store {size(last_level)} in all"
-        text = f"the store goes past the caches in grids of more than {programs:,} programs, {moved}"
+        loop = place[1]
+        loaded = reads(function)[1] if loop is None else loaded_bytes(loop.regions[0].ops, loop)
+        count, moved = last_level // moved_bytes(access, loaded), f"which load and store {size(last_level)} in all"
+        where = "in grids of more than {:,} programs" if loop is None else "in loops of more than {:,} turns in all"
         way = f"its rows must then begin at multiples of {stream_alignment(access)} bytes"
-        yield Finding("stream", op.loc, text, way)
+        yield Finding("stream", op.loc, f"the store goes past the caches {where.format(count)}, {moved}", way)
 
 
-def cached(op: Op, mates: list[Op] | None) -> str:
-    """Why a store never goes past the caches; `mates` are its nest's stores, None where a program runs that often."""
-    if mates is None:
-        return "it is in a loop or a branch"
-    other = next((o for o in mates if o is not op and never_streams(Access.of(o))), None)
+def repeated(items: list[Item], loop: Op | None = None) -> Iterator[tuple[list[Item], Op | None]]:
+    """What a program runs once, and what loops of nests run in each of their turns."""
+    yield items, loop
+    for item in (x for x in items if isinstance(x, Control)):
+        for region in item.regions:
+            inner = list(repeated(region, item.op))
+            yield from inner if item.op.name == "for" and is_plain(region) else inner[1:]
+
+
+def cached(op: Op, place: tuple[list[Op], Op | None] | None, read: set[Value | None]) -> str:
+    """Why a store never goes past the caches; `place` are its nest's stores and loop, None where a branch decides."""
+    if place is None:
+        return "it is in a branch, or in a loop around products or branches"
+    if not may_leave(Access.of(op), place[1]):
+        return "its loop stores to one place again and again"
+    if root(op.operands[0]) in read:
+        return "the kernel reads that array, too"
+    other = next((o for o in place[0] if o is not op and never_streams(Access.of(o))), None)
     beside = f"the one in line {other.loc.user.line}, in the same loop, does" if other is not None else ""
     return never_streams(Access.of(op)) or beside
 

@@ -70,6 +70,23 @@ def looped(x, y):
 
 
 @pto.jit
+def branched(x, y):
+    if pto.program_id(0) > 0:
+        y[:16, :] = x[:16, :] * 2
+
+
+@pto.jit
+def again(x, y):
+    for i in range(0, 64, 16):
+        y[:16, :] = x[i : i + 16, :] * 2
+
+
+@pto.jit
+def in_place(x, y):
+    y[pto.program_id(0), :] = y[pto.program_id(0), :] * 2
+
+
+@pto.jit
 def turned(x, y):
     t = pto.exp(x[:, :])
     y[:, :] = pto.trans(t) + t
@@ -110,7 +127,9 @@ def test_strides_and_masks() -> None:
 
 def test_stores_past_the_caches() -> None:
     assert "a mask decides" in said("stream", picked, X, X.copy(), N, B=128)
-    assert "in a loop or a branch" in said("stream", looped, M, M.copy())
+    assert "it is in a branch" in said("stream", branched, M, M.copy())
+    assert "to one place again and again" in said("stream", again, M, M.copy())
+    assert "reads that array, too" in said("stream", in_place, M, M.copy())
     assert "rows of 400 bytes" in said("stream", normed, np.ones((4, 100), np.float32), np.ones((4, 100), np.float32))
     assert "multiples of 64 bytes" in said("stream", normed, M, M.copy())
     wide = np.ones((16, 4096), np.float32)
@@ -132,6 +151,8 @@ def test_a_store_follows_the_others_in_its_loop() -> None:
 def test_the_number_of_programs_that_stream_is_the_emitters() -> None:
     target = normed.compile(M, M.copy()).program.backend.target
     assert f"more than {target.caches[-1] // 512:,} programs" in said("stream", normed, M, M.copy())
+    turns = target.caches[-1] // (16 * 512)
+    assert f"in loops of more than {turns:,} turns in all" in said("stream", looped, M, M.copy())
 
 
 def test_why_two_nests_are_two() -> None:
