@@ -72,7 +72,7 @@ KERNELS = (scaled, summed, later, in_place, shorter)
 
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.function.__name__)
-@given(n=st.integers(1, 700), m=st.integers(0, 4), block=st.sampled_from([256, 512, 1024]), at_end=st.booleans())
+@given(n=st.integers(1, 700), m=st.integers(0, 4), block=st.sampled_from([256, 1024, 4096]), at_end=st.booleans())
 @settings(max_examples=15, deadline=None)
 @pytest.mark.skipif(sys.platform != "linux", reason="protects pages")
 def test_as_with_masks_everywhere(kernel: Any, level: str, n: int, m: int, block: int, at_end: bool) -> None:

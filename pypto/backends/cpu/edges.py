@@ -24,7 +24,7 @@ from pypto.ops.memory import Access
 if TYPE_CHECKING:
     from pypto.backends.cpu.nest import NestEmitter
 
-_CHUNKS: Final = 4  # so many of them make up for a condition before each loop
+_CHUNKS: Final = (4, 64)  # so many make up for two loops in place of one, in a row alone and in rows of a block
 _KINDS: Final = ("compute", "store", "reduce", "arg")
 
 
@@ -40,7 +40,7 @@ def splits(nest: NestEmitter, body: list[Stmt]) -> bool:
         return False
     side, position = lanes_of(nest.e.target, body), len(first.loops) - 1
     parts = lane_parts(body, side, nest.registers(body))
-    long = len(parts) == 1 and not parts[0].tail and parts[0].stop >= _CHUNKS * parts[0].width
+    long = len(parts) == 1 and not parts[0].tail and parts[0].stop >= _CHUNKS[position > 0] * parts[0].width
     if not long or nest.crossing.loop(body) >= 0:
         return False
     found = list(accesses(nest, body))
@@ -70,7 +70,7 @@ def whole_chunks(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part) -> 
             nest.loops(body, replace(at, index=[*at.index, i]))
         return []
 
-    def unmasked() -> list[Lanes]:  # what it loads need not exist where no chunk does
+    def unmasked() -> list[Lanes]:  # what all lanes share need not exist where no chunk does: it is loaded in here
         with w.based():
             return nest.versions(body, replace(at, masked=False), run)
 
