@@ -15,7 +15,7 @@ from benchmarks.peers import jax_function, numba_function, torch_function, torch
 from benchmarks.runner import Bar, Case, Impl, Row, Suite
 
 
-def softmax_case(m: int, n: int) -> Case:
+def softmax_case(m: int, n: int, kernel: Callable[..., Any] = kernels.softmax) -> Case:
     x, out = random(m, n, spread=16), np.empty((m, n), np.float32)
 
     def numpy() -> Any:
@@ -39,7 +39,27 @@ def softmax_case(m: int, n: int) -> Case:
         **numba_function("softmax", x, out),
         **jax_function(lambda jax, a: jax.nn.softmax(a, axis=1), x),
     }
-    return Case(bind(out, kernels.softmax, x, out), peers, reference, [out])
+    return Case(bind(out, kernel, x, out), peers, reference, [out])
+
+
+def staying_softmax_case(m: int, n: int) -> Case:
+    """By a kernel in Triton's style, whose programs take row after row."""
+    return softmax_case(m, n, kernels.staying_softmax)
+
+
+def gated_case(m: int, n: int) -> Case:
+    x, gate, out = random(m, n), random(m, n, spread=4), np.empty((m, n), np.float32)
+    peers = {
+        "numpy": lambda: np.divide(x * gate, 1 + np.exp(-gate), out=out),
+        **torch_function(lambda torch, a, g: a * torch.nn.functional.silu(g), x, gate),
+        **jax_function(lambda jax, a, g: a * jax.nn.silu(g), x, gate),
+    }
+
+    def reference() -> Any:
+        g = gate.astype(np.float64)
+        return x * g / (1 + np.exp(-g))
+
+    return Case(bind(out, kernels.gated, x, gate, out), peers, reference, [out])
 
 
 def layer_norm_case(m: int, n: int) -> Case:
@@ -291,6 +311,9 @@ BARRED: Final = (
 MORE: Final = (
     row("softmax", softmax_case, (8192, 1000), 8, 14, 1e-6, "softmax", BEST),
     row("softmax", softmax_case, (256, 50257), 8, 14, 1e-6, "softmax", BEST),
+    row("softmax triton style", staying_softmax_case, (4096, 4096), 8, 14, 1e-6, "softmax triton style", BEST),
+    row("softmax triton style", staying_softmax_case, (1823, 781), 8, 14, 1e-6, "softmax triton style", BEST),
+    row("gated unit triton style", gated_case, (1024, 11008), 12, 14, 1e-5, "gated unit", BEST),
     row("layer norm", layer_norm_case, (8192, 768), 8, 8, 1e-5, "norms", BEST),
     row("cumsum", cumsum_case, (4096, 4096), 8, 1, 1e-2, "scans", BEST),
     row("column sum", column_sum_case, (4096, 4096), 4, 1, 2e-3, "scans", BEST),

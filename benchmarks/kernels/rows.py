@@ -21,6 +21,35 @@ def softmax(x, out):
 
 
 @pto.jit
+def staying_softmax_kernel(x, y, stride, rows, columns, BLOCK: pto.constexpr):
+    """Few programs, each of which takes row after row, in blocks of the next power of two."""
+    offsets = pto.arange(0, BLOCK)
+    for row in range(pto.program_id(0), rows, pto.num_programs(0)):
+        t = pto.load(x + row * stride + offsets, mask=offsets < columns, other=-float("inf"))
+        e = pto.exp(t - pto.max(t, axis=0))
+        pto.store(y + row * stride + offsets, e / pto.sum(e, axis=0), mask=offsets < columns)
+
+
+def staying_softmax(x, out):
+    """out = softmax of the rows of x, shape (m, n), in Triton's style."""
+    rows, columns = x.shape
+    staying_softmax_kernel[(16,)](x, out, columns, rows, columns, BLOCK=pto.next_power_of_2(columns))
+
+
+@pto.jit
+def gated_kernel(x, gate, y, stride, columns, BLOCK: pto.constexpr):
+    row, offsets = pto.program_id(0), pto.arange(0, BLOCK)
+    t = pto.load(x + row * stride + offsets, mask=offsets < columns)
+    g = pto.load(gate + row * stride + offsets, mask=offsets < columns)
+    pto.store(y + row * stride + offsets, t * g * pto.sigmoid(g), mask=offsets < columns)
+
+
+def gated(x, gate, out):
+    """out = x · silu(gate), shape (m, n), in Triton's style."""
+    gated_kernel[(x.shape[0],)](x, gate, out, x.shape[1], x.shape[1], BLOCK=pto.next_power_of_2(x.shape[1]))
+
+
+@pto.jit
 def layer_norm_kernel(x, weight, bias, y, eps):
     row = pto.program_id(0)
     t = x[row, :]
