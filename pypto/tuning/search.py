@@ -174,9 +174,15 @@ def first_line(error: BaseException) -> str:
 
 
 def alike(a: Array, b: Array) -> bool:
-    """Whether two results are those of one computation, but for the rounding of sums."""
+    """Whether two results are those of one computation, but for the rounding of sums.
+
+    Most are so bit by bit, which is found out in a small part of the time.
+    """
     if a.dtype.kind in "iub":
         return bool(np.array_equal(a, b))
+    bits = f"u{a.dtype.itemsize}"
+    if a.dtype == b.dtype and np.array_equal(a.view(bits), b.view(bits)):
+        return True
     tolerance = _TOLERANCE[8 * a.dtype.itemsize]
     x, y = a.astype(np.float64), b.astype(np.float64)
     scale = np.max(np.abs(x), initial=0.0, where=np.isfinite(x))

@@ -141,3 +141,19 @@ def test_pointers_that_are_no_arrays(wrap: Any) -> None:
         np.testing.assert_array_equal(out[:n], x.view(np.int32)[:n] * n)
     with pytest.raises(Diagnostic, match="a pointer to words"):
         scale[1](wrap(x, "words"), wrap(out, "words"), 4, BLOCK=4)
+
+
+class Quiet(np.ndarray):  # type: ignore[type-arg]
+    """An array whose text, which takes long to make, nobody may ask for."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("somebody made a text of an array")
+
+    __str__ = __repr__
+
+
+def test_nobody_makes_a_text_of_an_array_that_is_compiled_for() -> None:
+    x = np.zeros(8, np.float32).view(Quiet)
+    kernel = pto.jit(scale.function)
+    warm, compiled = kernel.warmup(x, x.copy(), 8, BLOCK=4, grid=(2,)), kernel.compile(x, x.copy(), 8, BLOCK=4)
+    assert dict(warm.types)["x"] == dict(compiled.types)["x"]
