@@ -80,8 +80,7 @@ class Autotuner(KernelInterface):
         """Launch with the best configuration, after trying them all where the key is new."""
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         config = self.configs[0]
-        conflicts = sorted({name for c in self.configs for name in c.kwargs} & kwargs.keys())
-        if conflicts:
+        if conflicts := sorted(name for name in kwargs if any(name in c.kwargs for c in self.configs)):
             raise ValueError(f"{self.__name__}: {', '.join(conflicts)} given in the launch and tuned as well")
         if len(self.configs) > 1:
             named = call_by_name(self.arg_names, args, kwargs)

@@ -144,13 +144,14 @@ class JITFunction(KernelInterface):
 
     def run(self, *args: Any, grid: Any = None, warmup: bool = False, **given: Any) -> CompiledKernel:
         """Launch, or with `warmup` only compile. Options for GPUs are ignored."""
-        names = self.arg_names
-        given = {name: x for name, x in given.items() if name in names or name not in LAUNCH_OPTIONS}
+        if not LAUNCH_OPTIONS.isdisjoint(given):
+            names = self.arg_names
+            given = {name: x for name, x in given.items() if name in names or name not in LAUNCH_OPTIONS}
         if warmup:
             return self._warmup(args, given)
         for hook in self.pre_run_hooks:
             hook(*args, **given)
-        self.ours.launch(_plain_grid(grid), *args, **given)
+        self.ours[_plain_grid(grid)](*args, **given)
         return CompiledKernel(self, None, args, given)
 
     def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel:
