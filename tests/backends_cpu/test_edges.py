@@ -73,7 +73,7 @@ KERNELS = (scaled, summed, later, in_place, shorter)
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.function.__name__)
 @given(n=st.integers(1, 700), m=st.integers(0, 4), block=st.sampled_from([256, 1024, 4096]), at_end=st.booleans())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @pytest.mark.skipif(sys.platform != "linux", reason="protects pages")
 def test_as_with_masks_everywhere(kernel: Any, level: str, n: int, m: int, block: int, at_end: bool) -> None:
     pages, n = Pages(), min(n, block)
@@ -96,7 +96,7 @@ def columns(x, out, B: pto.constexpr):
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "host"])
 @given(phase=st.integers(0, 15), count=st.integers(600, 1024))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @pytest.mark.skipif(sys.platform != "linux", reason="wants the levels of x86-64")
 def test_chunks_that_exist_go_past_the_caches(level: str, phase: int, count: int) -> None:
     x = np.random.default_rng(count).random((PROGRAMS, count // 4 * 4), np.float32)

@@ -83,7 +83,7 @@ def test_turns_of_all_programs_decide() -> None:
 
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
 @given(phase=st.integers(0, 15), rows=st.integers(0, 9), pieces=st.integers(0, 20))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @pytest.mark.skipif(sys.platform != "linux", reason="wants the levels of x86-64")
 def test_rows_that_begin_anywhere(level: str, phase: int, rows: int, pieces: int) -> None:
     columns = 512 + 4 * pieces

@@ -24,8 +24,9 @@ HELPERS = {
     *("crosswise.transposed", "live.Live.__init__", "merging.choose", "operands.dot_dtype", "operands.is_joined"),
     *("operands.joined_bytes", "operands.origin", "operands.panel_width", "operands.words_of"),
     *("outline.statements", "outline.weight"),
-    *("prefetch.fetch", "prefetch.level", "prefetch.grown", "prefetch.slope", "prefetch.times"),
-    *("rest.run", "stream.reads", "streaming.StreamEmitter.__init__"),  # `run` where there is no rest: it does nothing
+    *("prefetch.begun", "prefetch.fetch", "prefetch.level", "prefetch.grown", "prefetch.slope", "prefetch.times"),
+    *("rest.run", "stream.differs", "stream.loaded_bytes", "stream.reads"),  # `run` where there is no rest: nothing
+    "streaming.StreamEmitter.__init__",
 }
 MODULES = frozenset(map(module_name, python_files("pypto")))
 

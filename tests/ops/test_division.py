@@ -28,7 +28,7 @@ def divided(x, d, quotient, rest, B: pto.constexpr):
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_quotients_near_whole_numbers(level: str, dtype: Any, data: st.DataObject) -> None:
     """Multiples of the divisor, and the numbers beside them."""
     least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
