@@ -18,6 +18,7 @@ from pypto.backends.cpu.cost import minor
 from pypto.backends.cpu.fuse import Fuser, writes
 from pypto.backends.cpu.legalize import legalize, prepared
 from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt
+from pypto.backends.cpu.outline import LARGE, weight
 from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, needs_whole
 from pypto.backends.cpu.pull import can_pull, is_tile
 from pypto.backends.cpu.schedule import Scheduler, make_schedule
@@ -223,7 +224,9 @@ def streams(function: Function, items: list[Item], target: CpuTarget) -> Iterato
     """When stores go past the caches, or why they never do."""
     last_level, few, read = target.caches[-1], minor(items, target.vector_bytes // 4), reads(function)[0]
     quick = {s.op for nest in few for s in nest.stmts}
-    places = {s.op: ([o.does for o in nest.stmts if o.kind == "store"], loop) for part, loop in repeated(items)
+    in_parts = weight(items) > LARGE or function.attrs.get("twice")
+    turns = [(items, None)] if in_parts else repeated(items)
+    places = {s.op: ([o.does for o in nest.stmts if o.kind == "store"], loop) for part, loop in turns
               for nest in part if isinstance(nest, Nest) for s in nest.stmts}  # fmt: skip
     for op in function.walk():
         if op.name != "tile_store" or Access.of(op).shape == (1,) * len(Access.of(op).shape):
@@ -253,7 +256,7 @@ def repeated(items: list[Item], loop: Op | None = None) -> Iterator[tuple[list[I
 def cached(op: Op, place: tuple[list[Op], Op | None] | None, read: set[Value | None]) -> str:
     """Why a store never goes past the caches; `place` are its nest's stores and loop, None where a branch decides."""
     if place is None:
-        return "it is in a branch, or in a loop around products or branches"
+        return "it is in a branch, in a loop around products, or in a loop of a kernel that is compiled in parts"
     if not may_leave(Access.of(op), place[1]):
         return "its loop stores to one place again and again"
     if root(op.operands[0]) in read:

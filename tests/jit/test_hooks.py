@@ -143,7 +143,7 @@ def test_pointers_that_are_no_arrays(wrap: Any) -> None:
         scale[1](wrap(x, "words"), wrap(out, "words"), 4, BLOCK=4)
 
 
-class Quiet(np.ndarray):  # type: ignore[type-arg]
+class Quiet(np.ndarray[Any, Any]):
     """An array whose text, which takes long to make, nobody may ask for."""
 
     def __repr__(self) -> str:

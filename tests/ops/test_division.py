@@ -25,6 +25,23 @@ def divided(x, d, quotient, rest, B: pto.constexpr):
     pto.store(rest + i, t % pto.load(d))
 
 
+@pto.jit
+def dividing(x, d, quotient, B: pto.constexpr):
+    i = pto.arange(0, B)
+    pto.store(quotient + i, pto.load(d) // pto.load(x + i))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_number_divided_by_many(dtype: Any) -> None:
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    x = np.resize(np.array([0, 1, 2, 3, 7, most, most - 1, least, least + 1], dtype), SIZE)
+    for number in (0, 1, 100, most, least):
+        d, quotient = np.array([number], dtype), np.empty_like(x)
+        dividing[1,](x, d, quotient, B=SIZE)
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(quotient, trunc_div(np.broadcast_to(d, x.shape), x))
+
+
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())

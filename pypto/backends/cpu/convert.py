@@ -121,7 +121,7 @@ def int_div(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
     """Truncating division that never traps: by zero it gives 0, the least value by -1 wraps."""
     if b.text.lstrip("-").isdigit() and b.text not in ("0", "-1"):
         return e.binary("sdiv" if a.dtype.kind == "int" else "udiv", a, b)
-    zero, one, narrow = e.const(0, a.dtype), e.const(1, a.dtype), a.width > 1 and a.dtype.bits <= 32
+    zero, one, narrow = e.const(0, a.dtype), e.const(1, a.dtype), max(a.width, b.width) > 1 and a.dtype.bits <= 32
     by_zero = e.cmp("eq", b, zero)
     safe = e.select(by_zero, one, b)
     if a.dtype.kind != "int":

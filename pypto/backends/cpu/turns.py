@@ -33,6 +33,6 @@ def turn(f: FunctionEmitter, item: Control) -> dict[str, Any]:
 
 
 def is_plain(items: list[Item]) -> bool:
-    """True for nests, scalars, and loops of these."""
+    """True for nests, scalars, and control flow over these."""
     inner = [region for x in items if isinstance(x, Control) for region in x.regions]
     return all(isinstance(x, Nest | Scalar | Control) for x in items) and all(map(is_plain, inner))
