@@ -15,7 +15,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.limits_ir import CHAINS, PRODUCTS, STREAMS, module, products
+from benchmarks.limits_ir import (
+    CHAINS,
+    PRODUCTS,
+    STREAMS,
+    TILE_FEATURES,
+    TILES,
+    module,
+    products,
+    tile_operations,
+    tiles_module,
+)
+from pypto._platform import may_use_tiles
 
 # Bytes of one array, over all threads: L1 and L2 are a core's own, the rest is shared.
 OWN: Final = MappingProxyType({"L1": 12 << 10, "L2": 256 << 10})
@@ -23,6 +34,7 @@ SHARED: Final = MappingProxyType({"L3": 6 << 20, "DRAM": 256 << 20})
 MOVED: Final = MappingProxyType({"read": 1, "copy": 2, "add": 3})
 PASS_BYTES: Final = 256 << 20
 FMA_ROUNDS: Final = 1_000_000
+TILE_ROUNDS: Final = 200_000
 REPEATS: Final = 9
 CALLS: Final = 20_000
 
@@ -37,6 +49,7 @@ class Machine:
     products: tuple[str, ...]
     loops: Mapping[str, Loop]
     owner: Any
+    tiles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +92,14 @@ def compile_loops() -> Machine:
     target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features.flatten(), opt=2)
     on = frozenset(name for name, there in features.items() if there)
     width, jit = vector_width(on), llvm.create_lljit_compiler(target)
-    library = llvm.JITLibraryBuilder().add_ir(module(width, on))
-    names = (*products(on), *STREAMS)
+    tiles = tuple(TILES) if on >= TILE_FEATURES and may_use_tiles() else ()
+    library = llvm.JITLibraryBuilder().add_ir(module(width, on) + tiles_module(tiles))
+    names = (*products(on), *STREAMS, *(f"{name}_tiles" for name in tiles))
     for name in names:
         library.export_symbol(name)
     linked = library.link(jit, "limits")
     signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3)
-    return Machine(width, products(on), {name: signature(linked[name]) for name in names}, (jit, linked))
+    return Machine(width, products(on), {name: signature(linked[name]) for name in names}, (jit, linked), tiles)
 
 
 def measure(machine: Machine, threads: Sequence[int]) -> Limits:
@@ -93,6 +107,7 @@ def measure(machine: Machine, threads: Sequence[int]) -> Limits:
     rates: dict[str, dict[int, float]] = {}
     for n in threads:
         found = {name: product_rate(machine, name, n) for name in machine.products}
+        found |= {name: max(found.get(name, 0.0), tile_rate(machine, name, n)) for name in machine.tiles}
         for product in PRODUCTS:
             instead = found["fma"] if product in ("bf16", "int8") else 0.0
             rates.setdefault(product, {})[n] = max(found.get(product, 0.0), instead)
@@ -114,6 +129,13 @@ def product_rate(machine: Machine, name: str, threads: int) -> float:
     arrays = [buffers(64, machine.width) for _ in range(threads)]
     calls = [call(machine, name, 1, FMA_ROUNDS, own) for own in arrays]
     return per_round(machine, name) * FMA_ROUNDS * threads / fastest(calls)
+
+
+def tile_rate(machine: Machine, name: str, threads: int) -> float:
+    """The same for products of tiles."""
+    arrays = [buffers(64, machine.width) for _ in range(threads)]
+    calls = [call(machine, f"{name}_tiles", 1, TILE_ROUNDS, own) for own in arrays]
+    return tile_operations(name) * TILE_ROUNDS * threads / fastest(calls)
 
 
 def per_round(machine: Machine, name: str) -> float:

@@ -34,6 +34,10 @@ PRODUCTS: Final[Mapping[str, Product]] = MappingProxyType({
     "bf16": Product("float", 4, "bfloat", 8, "llvm.x86.avx512bf16.dpbf16ps.{bits}", frozenset({"avx512bf16"})),
     "int8": Product("i32", 4, "i8", 16, "llvm.x86.avx512.vpdpbusd.{bits}", frozenset({"avx512vnni"})),
 })  # fmt: skip
+# Products of tiles of 16 by 64 bytes (AMX), by the limit that they are beside the instructions above.
+TILES: Final[Mapping[str, str]] = MappingProxyType({"bf16": "tdpbf16ps", "int8": "tdpbssd"})
+TILE_FEATURES: Final = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
+TILE_CHAINS: Final = 4  # as a register kernel has: two tiles by two
 CHAINS: Final = 12  # enough independent multiply-adds to hide their latency, few enough for 16 registers
 UNROLL: Final = 8
 STREAMS: Final = ("read", "copy", "add", "copy_nt", "add_nt")
@@ -53,6 +57,32 @@ def module(width: int, features: frozenset[str] = frozenset()) -> str:
         # Without these LLVM may split 512-bit vectors on processors that it tunes for 256.
         f'attributes #0 = {{ nounwind "min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}" }}',
     ])  # fmt: skip
+
+
+def tile_operations(name: str) -> float:
+    """Operations of one round of a loop of tile products."""
+    return 2.0 * TILE_CHAINS * 16 * 16 * 4 * PRODUCTS[name].factors
+
+
+def tiles_module(tiles: Sequence[str]) -> str:
+    """Loops of tile products, on tiles of zeros, beside the others."""
+    if not tiles:
+        return ""
+    names = ("ldtilecfg", "ptr"), ("tilezero", "i8"), *((way, "i8, i8, i8") for way in TILES.values())
+    declared = [f"declare void @llvm.x86.{name}({types})" for name, types in names]
+    return "\n".join(["", *declared, *map(tile_chains, tiles)])
+
+
+def tile_chains(name: str) -> str:
+    """n rounds of products into four tiles: registers 0 to 3, from 4 and 5, and 6 and 7."""
+    shapes = [1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[16] * 8, *[0] * 8]
+    table = ", ".join(f"i8 {n}" for n in shapes)
+    entry = ["  %table = alloca <64 x i8>, align 64", f"  store <64 x i8> <{table}>, ptr %table"]
+    entry += ["  call void @llvm.x86.ldtilecfg(ptr %table)"]
+    entry += [f"  call void @llvm.x86.tilezero(i8 {t})" for t in range(8)]
+    sides = ((0, 4, 6), (1, 4, 7), (2, 5, 6), (3, 5, 7))
+    body = [f"  call void @llvm.x86.{TILES[name]}(i8 {c}, i8 {a}, i8 {b})" for c, a, b in sides]
+    return _loop(f"{name}_tiles", 1, entry, body, [], [])
 
 
 def vectors(row: Product, width: int) -> tuple[str, str, str]:

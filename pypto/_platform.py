@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -21,6 +23,7 @@ _NEWER: Final = "make an environment with a newer Python"
 _CPYTHON: Final = "make an environment with CPython"
 _BUILD: Final = "install the 64-bit build of Python"
 _ELSEWHERE: Final = "use one of those, for instance in a container or a virtual machine"
+_ASK_FOR_TILES: Final = (158, 0x1023, 18)  # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA) of x86-64
 SYSTEM_NAMES: Final = "Linux with glibc (x86-64, aarch64), macOS (arm64) and Windows (x86-64, arm64)"
 
 
@@ -147,3 +150,12 @@ def _claims_pypto(distribution: Distribution) -> bool:
     if name in ("", "pypto-jit"):
         return False
     return name == "pypto" or any(file.parts[0] == "pypto" for file in distribution.files or ())
+
+
+@functools.cache
+def may_use_tiles() -> bool:
+    """Ask Linux for the state of an x86-64 CPU's tile registers, which it gives to processes that ask.
+
+    Processes forked from this one have it, too.
+    """
+    return sys.platform.startswith("linux") and bool(ctypes.CDLL(None).syscall(*_ASK_FOR_TILES) == 0)

@@ -10,10 +10,32 @@ import pypto as pto
 
 
 @pto.jit
+def blocks_of_keys(  # noqa: PLR0913, PLR0917
+    q, k, v, g, rows, first, stop, n, m, total, acc, unit,
+    MASKED: pto.constexpr, CAUSAL: pto.constexpr, BN: pto.constexpr,
+):  # fmt: skip
+    for j in range(first, stop, BN):
+        s = pto.dot(q, pto.trans(k[g, j : j + BN, :]))
+        if MASKED:
+            cols = j + pto.arange(0, BN)
+            seen = cols[None, :] < n
+            if CAUSAL:
+                seen = seen & (cols[None, :] <= rows[:, None])
+            s = pto.where(seen, s, -float("inf"))
+        new = pto.maximum(m, pto.max(s, axis=1) * unit)
+        p = pto.exp2(pto.fma(s, unit, -new[:, None]))
+        scale = pto.exp2(m - new)
+        total = total * scale + pto.sum(p, axis=1)
+        acc = pto.dot(pto.cast(p, v.dtype), v[g, j : j + BN, :], acc * scale[:, None])
+        m = new
+    return m, total, acc
+
+
+@pto.jit
 def forward_kernel(  # noqa: PLR0913, PLR0917
     q, k, v, out, log_total, GROUP: pto.constexpr, CAUSAL: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr
 ):
-    h, i = pto.program_id(0), pto.program_id(1) * BM
+    i, h = pto.program_id(0) * BM, pto.program_id(1)
     n, d = q.shape[1], q.shape[2]
     g = h // GROUP
     queries = q[h, i : i + BM, :]
@@ -21,21 +43,13 @@ def forward_kernel(  # noqa: PLR0913, PLR0917
     m = pto.full((BM,), -float("inf"), pto.float32)
     total = pto.zeros((BM,), pto.float32)
     acc = pto.zeros((BM, d), pto.float32)
-    for j in range(0, min(n, i + BM) if CAUSAL else n, BN):
-        s = pto.dot(queries, pto.trans(k[g, j : j + BN, :])) * (1 / math.sqrt(d))
-        cols = j + pto.arange(0, BN)
-        seen = cols[None, :] < n
-        if CAUSAL:
-            seen = seen & (cols[None, :] <= rows[:, None])
-        s = pto.where(seen, s, -float("inf"))
-        new = pto.maximum(m, pto.max(s, axis=1))
-        p = pto.exp(s - new[:, None])
-        scale = pto.exp(m - new)
-        total = total * scale + pto.sum(p, axis=1)
-        acc = pto.dot(pto.cast(p, v.dtype), v[g, j : j + BN, :], acc * scale[:, None])
-        m = new
+    unit = math.log2(math.e) / math.sqrt(d)
+    end = min(n, i + BM) if CAUSAL else n
+    whole = (i if CAUSAL else n) // BN * BN
+    m, total, acc = blocks_of_keys(queries, k, v, g, rows, 0, whole, n, m, total, acc, unit, False, CAUSAL, BN)
+    m, total, acc = blocks_of_keys(queries, k, v, g, rows, whole, end, n, m, total, acc, unit, True, CAUSAL, BN)
     out[h, i : i + BM, :] = pto.cast(acc / total[:, None], out.dtype)
-    log_total[h, i : i + BM] = m + pto.log(total)
+    log_total[h, i : i + BM] = (m + pto.log2(total)) * math.log(2)
 
 
 def attention(q, k, v, out, log_total, causal=False, blocks=(128, 128)):
@@ -44,7 +58,7 @@ def attention(q, k, v, out, log_total, causal=False, blocks=(128, 128)):
     k and v may have fewer heads, each for a group of queries' heads.
     """
     heads, n, _ = q.shape
-    grid = (heads, pto.cdiv(n, blocks[0]))
+    grid = (pto.cdiv(n, blocks[0]), heads)
     group = heads // k.shape[0]
     forward_kernel[grid](q, k, v, out, log_total, GROUP=group, CAUSAL=causal, BM=blocks[0], BN=blocks[1])
 

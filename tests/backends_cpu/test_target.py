@@ -59,6 +59,7 @@ def test_levels_of_wide_machines() -> None:
 def test_products_of_bfloat16_pairs_where_they_are_faster() -> None:
     present = {"avx512f", "avx512bw", "avx512bf16", "fma"}
     assert describe("znver4", "", "host", "x86_64-linux", present).has_bf16_dot
+    assert describe("znver4", "", "host", "x86_64-linux", present).has_bf16_round
     assert not describe("emeraldrapids", "", "host", "x86_64-linux", present).has_bf16_dot
     assert not describe("znver4", "", "host", "x86_64-linux", present - {"avx512bf16"}).has_bf16_dot
 

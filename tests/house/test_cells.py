@@ -22,7 +22,7 @@ TABLES = {"pypto/backends/cpu/cells.py", "pypto/frontend/intrinsics.py"}
 HELPERS = {
     *("crosswise.Crossing.__init__", "crosswise.Crossing.leaves", "crosswise.steps", "crosswise.stored"),
     *("crosswise.transposed", "live.Live.__init__", "merging.choose", "operands.dot_dtype", "operands.is_joined"),
-    *("operands.joined_bytes", "operands.origin", "operands.panel_width", "operands.words_of"),
+    *("operands.joined_bytes", "operands.origin", "operands.panel_width", "operands.tile_words", "operands.words_of"),
     *("outline.statements", "outline.weight"),
     *("prefetch.begun", "prefetch.fetch", "prefetch.level", "prefetch.grown", "prefetch.slope", "prefetch.times"),
     *("rest.run", "stream.differs", "stream.loaded_bytes", "stream.reads"),  # `run` where there is no rest: nothing

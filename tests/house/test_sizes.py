@@ -35,9 +35,9 @@ ROWS = (
 )
 WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem not in ("__init__", "base"))
 NAMES = (
-    *("columns", "counting", "crosswise", "early", "edges", "extremes", "live", "loads", "merging", "operands"),
-    *("orient", "outline", "prefetch", "rest", "restep", "sharing", "stores", "stream", "streaming", "strides"),
-    *("turning", "turns", "wrapping"),
+    *("amx", "columns", "counting", "crosswise", "early", "edges", "extremes", "interchange", "live", "loads"),
+    *("merging", "operands", "orient", "outline", "prefetch", "rest", "restep", "rounding", "sharing", "stores"),
+    *("stream", "streaming", "strides", "turning", "turns", "wrapping"),
 )
 TECHNIQUES = tuple(f"pypto/backends/cpu/{name}.py" for name in NAMES)
 DOT = ("dot", "kernel", "matmul", "packing", "products")

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 import pypto as pto
 from pypto.backends.cpu import (
+    convert,
     crosswise,
     early,
     edges,
     extremes,
+    fuse,
     live,
     loads,
     lower,
@@ -49,10 +51,13 @@ def as_it_is(function: Any, *_: Any) -> Any:
 
 # Where the machinery asks a technique, and what it hears instead; who is not asked here is found by who is called.
 REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
+    (convert, "rounds", no),
     (crosswise.Crossing, "loop", lambda *_: -1),
     (early, "find", nothing),
     (edges, "can_split", no),
     (extremes, "can_trust", no),
+    (fuse, "interchanged", no),
+    (fuse, "related", lambda *_: True),
     (live.Live, "end", nothing),
     (live.Live, "read_by", nothing),
     (matmul, "may_finish", no),
@@ -63,6 +68,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (products, "turned_loops", as_it_is),
     (products, "restep", as_it_is),
     (products, "stay", nothing),
+    (products, "tile_words", lambda words: 0),
     (products, "unwrapped", as_it_is),
     (lower, "LARGE", sys.maxsize),
     (prefetch, "asking", lambda *_: {}),

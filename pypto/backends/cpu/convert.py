@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.lanes import HALF, Lanes, intrinsic_suffix, llvm_type
+from pypto.backends.cpu.rounding import rounded, rounds
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int8, int32, uint8, uint16, uint32
 from pypto.ops import math_formats as formats
 
@@ -75,8 +76,13 @@ def round_to(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
         return e.change("fpext", e.change("fptrunc", plain, HALF), float16)
     if dtype == float16:
         return e.formula(formats.half_value, e.formula(formats.half_bits, plain)).as_dtype(float16)
-    bits = e.add(e.formula(formats.bfloat_bits, plain), e.const(0, uint32))
-    return e.change("bitcast", e.shl(bits, e.const(16, uint32)), float32).as_dtype(bfloat16)
+    if rounds(e, plain):
+        return from_memory(e, rounded(e, plain, lambda a: bfloat_bits(e, a)), bfloat16)
+    return e.change("bitcast", e.shl(bfloat_bits(e, plain), e.const(16, uint32)), float32).as_dtype(bfloat16)
+
+
+def bfloat_bits(e: LaneEmitter, a: Lanes) -> Lanes:
+    return e.add(e.formula(formats.bfloat_bits, a), e.const(0, uint32))
 
 
 def float8_from_bits(e: LaneEmitter, code: Lanes, dtype: DType) -> Lanes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from pypto.backends.cpu import columns
+from pypto.backends.cpu import amx, columns
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.kernel import Block, KernelEmitter, fixed, function, is_new, most_rows, row_blocks
 from pypto.backends.cpu.lanes import Lanes
@@ -69,7 +69,8 @@ class DotEmitter:
         self.several = e.const(True, int1)  # programs along the first axis
         self.filled: dict[Matmul, str] = {}  # where it stands how many steps have their panels
         self.keys: dict[Matmul, list[str]] = {}  # where it stands for which programs
-        self.kernels, self.sums, self.streams = KernelEmitter(e), columns.SumEmitter(e), StreamEmitter(e)
+        self.kernels, self.tiles = KernelEmitter(e), amx.TileEmitter(e)
+        self.sums, self.streams = columns.SumEmitter(e), StreamEmitter(e)
         self.packs = PackEmitter(e, target)
 
     def number(self, n: int) -> Lanes:
@@ -105,7 +106,7 @@ class DotEmitter:
     def sides(self, item: Matmul, base_of: dict[int, Lanes], i: Lanes) -> tuple[Sides, Matrix | None]:
         left = self.operand(item.a, base_of, i)
         right = self.operand(item.source, base_of, i) if item.source is not None else None
-        depth, size = self.depth(item, left, right), self.word(item)
+        depth, size = self.packs.up_to(self.depth(item, left, right), item.step * item.words), self.word(item)
         panels, result = (self.nth(x, base_of, i, size) for x in (item.b, item.c))
         down = self.number(item.c.pitch * size)
         words = self.packs.words(depth, max(1, item.words))
@@ -164,11 +165,13 @@ class DotEmitter:
         return []
 
     def pack(self, item: Matmul, right: Matrix, panels: Lanes, depth: Lanes) -> None:
+        self.packs.flips = not item.step
         (self.turned if item.turned else self.packs.panels)(right, item.b, panels, depth, max(1, item.words))
 
     def turned(self, m: Matrix, target: Buffer, panels: Lanes, depth: Lanes, per: int) -> None:
         """Rows that become columns, by a function for each shape: many dots of a kernel often share it."""
-        name = f"turn_{m.dtype}_" + "_".join(map(str, (*target.shape, target.panel, target.rows, per)))
+        shape = *target.shape, target.panel, target.rows, per, int(self.packs.flips)
+        name = f"turn_{m.dtype}_" + "_".join(map(str, shape))
         values = m.address, m.pitch, m.rows.start, m.rows.stop, m.columns.start, m.columns.stop, panels, depth
         if is_new(self.w, name):
             own = [Lanes(f"%v{n}", int64, 1, 0) for n in range(len(values))]
@@ -249,17 +252,23 @@ class DotEmitter:
         """All blocks of the result, row by row."""
         item, row = sides.item, 0
         most = most_rows(self.target, item.b.panel // self.lanes(item), isinstance(item.a, Direct))
+        most = amx.ROWS if item.step else most
         most = min(most, _FEW) if self.seldom else most
         for rows, count in row_blocks(item.c.shape[-2], most):
+            if item.step:
+                amx.configure(self.w, rows, item.step)
             coming = -(-rows * item.b.panel // item.b.shape[-1]) if isinstance(item.a, Direct) else 0
             with self.w.loop(str(row), self.end(sides, "rows", row + rows * count), str(rows)) as i:
                 a, apart = self.rows(sides, i, rows)
                 block = replace(self.block(item, rows), coming=min(coming, rows), lands=sides.lands)
                 places = a, self.later(sides, self.e.add(i, self.number(rows))), i
-                of = self.packs.sums(a, apart, rows, sides.words, self.kernels.byte_sums) if item.words == 4 else ""
+                biased = item.words == 4 and not item.step
+                of = self.packs.sums(a, apart, rows, sides.words, self.kernels.byte_sums) if biased else ""
                 self.panelwise(sides, i, block, partial(self.panel_times, replace(sides, apart=apart, sums=of), places))
                 run(self, sides, i, rows, self.number(0))
             row += rows * count
+        if item.step:
+            amx.release(self.w)
 
     def end(self, sides: Sides, side: str, most: int, of: int = 1, some: int = 1) -> str:
         """Where rows end, or panels `of` so many columns: where the result is but stored, no further than that.
@@ -300,7 +309,7 @@ class DotEmitter:
         lanes, b = self.lanes(item), item.b
         far = b.rows * b.panel * self.word(item) > ROOM
         found = Block(rows, b.panel // lanes, lanes, b.panel, self.multiplied(item), item.words, far=far)
-        return replace(found, seldom=self.seldom)
+        return replace(found, seldom=self.seldom, step=item.step)
 
     def panelwise(self, sides: Sides, i: Lanes, block: Block, multiply: Callable[[Block, Lanes, Lanes], None]) -> None:
         """Rows of the result, panel by panel; the last panel may be narrower, and half of a wide one may not exist."""
@@ -322,7 +331,7 @@ class DotEmitter:
 
     def call(self, block: Block, sides: Sides, places: tuple[Lanes, ...], pitch: Lanes) -> None:
         block = replace(block, apart=fixed(sides.apart), down=fixed(sides.down)).over(sides.words)
-        self.kernels.kernel(block)
+        (self.tiles if block.step else self.kernels).kernel(block)
         pointers, into = [f"ptr {self.packs.at(x)}" for x in places], ""
         if sides.landing is not None and block.lands:
             into = f", {pointers.pop()}, {sides.landing.place.pitch.typed}"

@@ -102,7 +102,7 @@ class Early:
         e, nests, stmts = self.f.e, self.f.nests, self.both.stmts
         nests.ahead = {op for s in stmts[len(self.host.stmts) :] for op in nests.ops(s) if op.name == "tile_load"}
         nests.stores, nests.streaming, nests.joining = [], False, trusting
-        nests.memory.written = {s.buffer.memory for s in stmts if s.buffer is not None}
+        nests.memory.written = nests.memory.writes(stmts)
         made = nests.version(self.both, False)
         nests.joining = joining
         pairs = zip([s.does for s in stmts if s.kind == "reduce"], made, strict=True)

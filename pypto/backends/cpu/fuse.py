@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from pypto.backends.cpu.interchange import interchanged, related
 from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Stmt
 from pypto.backends.cpu.plan import Plan, may_alias, same_place
 from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, Leaf, is_tile, pulled, read_by
@@ -89,7 +90,7 @@ class Fuser:
         for nest in reversed(self.nests):
             if self.waits(nest, stmt):
                 break
-            if self.join(nest, stmt):
+            if self.join(nest, stmt) or (interchanged(self, nest, stmt) and self.join(nest, stmt)):
                 return
             if any(writes(a, self.used(b)) for o in nest.stmts for a, b in ((o, stmt), (stmt, o))):
                 break
@@ -124,7 +125,7 @@ class Fuser:
                 return True
         shared = min([nest.shared if len(nest.bodies) > 1 else len(stmt.loops),
             *(self.common_outer(o, stmt) for o in nest.stmts)])
-        if shared < 1 or (len(nest.bodies) > 1 and shared < nest.shared):
+        if shared < 1 or (len(nest.bodies) > 1 and shared < nest.shared) or not related(self, nest, stmt):
             return False
         nest.shared = shared
         nest.bodies.append([stmt])
@@ -205,6 +206,8 @@ class Fuser:
                 continue
             if not any(v in self.reads[s].values for s in inside if s not in body):
                 stmt.into.unused = True
+                for s in (s for s in body if s.source is stmt.buffer):
+                    s.source = None
             elif nest.shared and len(nest.bodies) > 1 and not stmt.into.dense:
                 stmt.into.dropped = dropped_dims(stmt, nest.shared)
 
@@ -212,7 +215,8 @@ class Fuser:
         """True when the statement makes a value that is its buffer's only one, for readers in this nest alone."""
         if self.storage.of.get(v) is not stmt.buffer or len(self.storage.group[v]) != 1:
             return False
-        ops = {s.op for s in inside}
+        fed = ((s.feeds, v is s.value) for s in inside if s.feeds is not None)
+        ops = {s.op for s in inside} | {cell for cell, own in fed if cell.operands.count(v) == own}
         if any(b is stmt.buffer and ELSEWHERE in index for s in inside for b, index in self.reads[s].buffers):
             return False  # other elements of it are read, from memory
         views = any(b.view_of is stmt.buffer for b in self.storage.buffers)

@@ -37,7 +37,8 @@ class Block:
     `down`. Where these are 0, callers give them: of A odd multiples, so that all of its rows are addressed from one
     pointer, and no register is spilled. A block that `lands` may be stored elsewhere than where it was loaded from.
     Panels that do not stay in the first-level cache are `far`. K is `even` where all rounds are whole ones. What is run
-    `seldom` has rounds of one step, which are compiled sooner.
+    `seldom` has rounds of one step, which are compiled sooner. Where one instruction multiplies tiles (see amx.py), it
+    takes a `step` of so many words along K.
     """
 
     rows: int
@@ -54,16 +55,23 @@ class Block:
     far: bool = False
     even: bool = False
     seldom: bool = False
+    step: int = 0
 
     @property
     def name(self) -> str:
         sizes = self.rows, self.vectors * self.lanes, self.panel, self.words
-        more = self.coming, self.parts, self.apart, self.down, *map(int, (self.lands, self.far, self.even, self.seldom))
+        flags = self.lands, self.far, self.even, self.seldom
+        more = self.coming, self.parts, self.apart, self.down, *map(int, flags), self.step
         return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more)))
 
     @property
+    def is_biased(self) -> bool:
+        """True for bytes whose signs are flipped on the right side: what that adds is to be subtracted."""
+        return self.words == 4 and not self.step
+
+    @property
     def multiples(self) -> list[int]:
-        return [] if self.parts or self.apart else list(range(1, self.rows, 2))
+        return [] if self.parts or self.apart else list(range(1, 2 if self.step else self.rows, 2))
 
     @property
     def unroll(self) -> int:
@@ -130,9 +138,7 @@ class KernelEmitter:
     def kernel(self, block: Block) -> None:
         if not is_new(self.w, block.name):
             return
-        args = f"{self.arguments}, i64 %down, i1 %fresh" + ", ptr %into, i64 %apart" * block.lands
-        args += "".join(f", i64 %apart{n}" for n in block.multiples) + ", ptr %sums" * (block.words == 4)
-        with function(self.w, f"internal void @{block.name}({args}) noinline nounwind"):
+        with function(self.w, self.header(block)):
             kind = llvm_type(block.result, block.lanes)
             slots = {(r, v): self.w.slot(kind) for r in range(block.rows) for v in range(block.vectors)}
             downs = [self.w.raw(f"mul i64 {block.down or '%down'}, {r}") for r in range(block.rows)]
@@ -143,6 +149,11 @@ class KernelEmitter:
                 self.w.line(f"store {self.begun(block, old, r).typed}, ptr {slot}")
             self.multiply(block, slots)
             self.leave(block, slots, rows)
+
+    def header(self, block: Block) -> str:
+        args = f"{self.arguments}, i64 %down, i1 %fresh" + ", ptr %into, i64 %apart" * block.lands
+        args += "".join(f", i64 %apart{n}" for n in block.multiples) + ", ptr %sums" * block.is_biased
+        return f"internal void @{block.name}({args}) noinline nounwind"
 
     def multiply(self, block: Block, slots: Slots) -> None:
         self.product(block, slots, Part("%a", "%b", "%pitch", "%depth"))

@@ -82,6 +82,7 @@ class Stmt:
     source: Buffer | None = None  # memory to copy from, where it is not the value's own
     width: int = 0  # forced chunk width, 0 when free
     position: int = 0
+    feeds: Op | None = None  # the cell whose operand it makes, in a form of its own
 
     @property
     def sizes(self) -> tuple[int, ...]:

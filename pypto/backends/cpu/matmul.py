@@ -49,6 +49,7 @@ class Matmul(CellItem):
     b: Buffer
     c: Buffer
     words: int = 0
+    step: int = 0  # words along K that one instruction multiplies, see amx.py
     block: Buffer | None = None
     source: Buffer | Direct | None = None
     turned: bool = False

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, memory_type, vector
-from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.loopir import Buffer, Stmt
 from pypto.backends.cpu.pull import IndexMap
 from pypto.backends.cpu.storage import item_bytes
 from pypto.backends.cpu.stores import pieces
@@ -17,6 +19,7 @@ from pypto.ir.core import Value
 from pypto.ir.types import DType, PtrType, float32, int1, int64, uint8, uint16
 
 STREAM_ALIGN = 16  # numpy aligns its arrays to 16 bytes; four such stores fill a line before it leaves
+NEVER: Final = sys.maxsize  # no frame is so deep
 
 
 @dataclass(slots=True)
@@ -58,7 +61,7 @@ class MemoryEmitter:
         self.e = e
         self.w = e.w
         self.scalar = scalar  # a scalar of Tile IR that is already computed
-        self.written: set[Buffer] = set()  # scratch that the running nest writes
+        self.written: dict[Buffer, int] = {}  # frames that reads of what the running nest writes may be hoisted to
         self.sums: dict[str, tuple[Lanes, Lanes]] = {}  # offsets, by what is known further out and what is not
 
     # --- addresses ----------------------------------------------------------------------------------------------
@@ -259,8 +262,12 @@ class MemoryEmitter:
         return self.from_scratch(loaded, buffer)
 
     def fresh(self, buffer: Buffer) -> int:
-        """The outermost frame that a read may be hoisted to: none where the nest writes the buffer itself."""
-        return self.w.depth if buffer.memory in self.written else self.w.base
+        """The outermost frame that a read may be hoisted to."""
+        return min(self.w.depth, self.written.get(buffer.memory, self.w.base))
+
+    def writes(self, stmts: Iterable[Stmt], level: int = NEVER) -> dict[Buffer, int]:
+        """Reads of what the statements write, from that level on; they are not hoisted where it is `NEVER`."""
+        return {s.buffer.memory: level for s in stmts if s.buffer is not None}
 
     def write(self, value: Lanes, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> None:
         step, elem = self.lane_step(buffer.strides, index, at), scratch_dtype(buffer)

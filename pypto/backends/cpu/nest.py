@@ -66,7 +66,7 @@ class NestEmitter(ValueEmitter):
         stmts, is_minor = nest.stmts, nest in self.minor
         self.ahead = {op for op, asking in self.asking.items() if once and asking is nest}
         accesses = [Access.of(op) for s in stmts for op in self.ops(s) if op.name in ("tile_load", "tile_store")]
-        self.memory.written = {s.buffer.memory for s in stmts if s.buffer is not None}
+        self.memory.written = self.memory.writes(stmts)
         self.stores = [s.does for s in stmts if s.kind == "store"]
         with self.w.based():
             inside = self.memory.interior(*accesses)
@@ -132,6 +132,7 @@ class NestEmitter(ValueEmitter):
                 self.outer(nest, sizes[1:], replace(at, index=[*at.index, i]), results)
             return
         for body in nest.bodies:
+            self.memory.written = self.memory.writes(nest.stmts, self.w.depth) | self.memory.writes(body)
             self.own = {s.value for s in body if s.value is not None and self.buffers.get(s.value) is s.buffer}
             with self.timer.body(nest, body):
                 results += self.body(body, at)

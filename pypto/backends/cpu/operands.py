@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _STREAMED_ROWS: Final = 16
 FEW: Final = 16  # rows that are not worth being read as columns
+_MOST_WORDS, _LEAST_WORDS = 16, 4  # along K of a tile that one instruction multiplies: fewer are not worth it
 DEEP: Final = 256  # rows of a side that is read column by column: more would push a block out of the first-level cache
 _ONCE: Final = frozenset({"array_ptr", "array_shape", "array_stride"})
 
@@ -36,7 +37,13 @@ def words_of(op: Op, target: CpuTarget) -> int:
     """How many neighbours along K of a dot's operands go into a word of 32 bits; 0 where they are multiplied alone."""
     a, b = op.operands[:2]
     per, depth = 4 // joined_bytes(a, b, target), a.shape[-1]
-    return per if per > 1 and depth >= 16 and depth % per == 0 else 0  # less is not worth the packing
+    fits = per > 1 and depth >= 16 and depth % per == 0  # less is not worth the packing
+    return per if fits and (not target.has_tiles or tile_words(depth // per) >= _LEAST_WORDS) else 0
+
+
+def tile_words(words: int) -> int:
+    """Words along K of a tile, where so many are multiplied: a divisor, so that all tiles are alike."""
+    return next(n for n in range(min(words, _MOST_WORDS), 0, -1) if words % n == 0)
 
 
 def panel_width(v: Value, target: CpuTarget, in_place: bool) -> int:
@@ -62,9 +69,9 @@ def may_stream(dot: Op, target: CpuTarget) -> bool:
 def joined_bytes(a: Value, b: Value, target: CpuTarget) -> int:
     """Bytes that a number takes as it is multiplied, where the dot is large enough; 8 at most."""
     both = a.dtype == b.dtype and target.vector_bytes >= 64
-    if both and a.dtype == bfloat16 and target.has_bf16_dot:
+    if both and a.dtype == bfloat16 and (target.has_bf16_dot or target.has_tiles):
         return 2
-    if both and a.dtype == int8 and target.has_int8_dot:
+    if both and a.dtype == int8 and (target.has_int8_dot or target.has_tiles):
         return 1
     return 8 if a.dtype == float64 else 4
 

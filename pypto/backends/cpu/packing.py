@@ -68,7 +68,7 @@ class PackEmitter:
     def __init__(self, e: LaneEmitter, target: CpuTarget) -> None:
         self.e = e
         self.w = e.w
-        self.bytes = target.vector_bytes
+        self.bytes, self.flips = target.vector_bytes, True  # whether signs of bytes are
 
     def number(self, n: int) -> Lanes:
         return self.e.const(n, int64)
@@ -179,7 +179,7 @@ class PackEmitter:
     def unsigned(self, piece: Lanes, per: int) -> Lanes:
         """Bytes of the right side with their signs flipped: the machine multiplies unsigned ones by signed ones."""
         flip = self.e.splat(self.e.const(_SIGN & 255, uint8), piece.width)
-        return self.e.xor(piece, flip) if per == 4 else piece
+        return self.e.xor(piece, flip) if per == 4 and self.flips else piece
 
     # --- the left operand ---------------------------------------------------------------------------------------
 
@@ -232,6 +232,10 @@ class PackEmitter:
         if per == 1:
             return depth
         return self.e.binary("udiv", self.plus(depth, per - 1), self.number(per))
+
+    def up_to(self, n: Lanes, unit: int) -> Lanes:
+        """A number rounded up to a multiple."""
+        return self.e.mul(self.words(n, unit), self.number(unit)) if unit > 1 else n
 
     def count(self, target: Buffer) -> str:
         return str(-(-target.shape[-1] // target.panel))

@@ -12,7 +12,7 @@ from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer, CellItem
 from pypto.backends.cpu.lower import FunctionEmitter
 from pypto.backends.cpu.matmul import Matmul, Stay
-from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, may_stream, panel_width, words_of
+from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, may_stream, panel_width, tile_words, words_of
 from pypto.backends.cpu.orient import oriented
 from pypto.backends.cpu.plan import Plan
 from pypto.backends.cpu.restep import restep
@@ -77,7 +77,8 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
         block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
     stays = keep(plan, op, left, source, filled, storage.target)
     apart = stays is not None and "apart" in plan.function.attrs
-    item, before = Matmul(op, left, filled, c, per, block, source, turned, fresh, stays, apart), fuser.last()
+    step = tile_words(a.shape[-1] // per) if per and storage.target.has_tiles else 0
+    item, before = Matmul(op, left, filled, c, per, step, block, source, turned, fresh, stays, apart), fuser.last()
     if isinstance(before, Matmul) and item.follows(before, plan):
         fuser.items.remove(before)
         item.before = before
@@ -124,7 +125,7 @@ def right(op: Op, b: Value, filled: Buffer, per: int, scheduler: Scheduler,
             return source, True
     if not per:
         stmt = scheduler.compute(b, filled, position)
-        stmt.source = storage.of.get(b)
+        stmt.source, stmt.feeds = storage.of.get(b), op
         fuser.add(stmt)
         return None, False
     source = storage.new(b.tile.elem, b.shape, position, position, whole_rows=True, compact=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.cpu.operands import is_shared, joined_bytes, matching, reads_itself
+from pypto.backends.cpu.operands import is_shared, joined_bytes, matching, reads_itself, words_of
 from pypto.backends.cpu.pull import is_tile, plain_reshape
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Value
@@ -25,10 +25,12 @@ from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_of
 
 _ROWS: Final = 8  # of the left side, whose part of a step stays in the first-level cache
+_TILED: Final = 32  # the same where tiles are multiplied by one instruction
 _TALL: Final = 128  # rows of the left side that are counted; of more, the first ones go before the last ones come
 _BESIDE: Final = 24 << 10  # bytes of that cache for what goes by, sums among it
 _ALONE: Final = 16 << 10  # the same for a step that is the only one: it has no sums to load
-_UNIT: Final = 16  # steps are multiples of it: of what kernels unroll, and of the numbers in a word
+_UNIT: Final = 16  # steps are multiples of it: of what kernels unroll
+_WORDS: Final = 64  # large ones of so many bytes: of a register, or a row of a tile
 _KEEPS_ZERO: Final = frozenset({"cast", "neg", "abs", "permute", "reshape", "broadcast_to", "tile_load", "bitcast"})
 
 
@@ -178,7 +180,8 @@ def best_step(function: Function, found: Sum, target: CpuTarget) -> int:
         known = [n for n in extents if n is not None]
         needed = min(found.reach, max(known)) if known and len(known) == len(extents) else found.reach
         count = 1 if needed <= alone else -(-needed // most)
-        return max(_UNIT, -(-needed // (count * _UNIT)) * _UNIT)
+        unit = max(unit_of(dot, target) for dot in found.dots) if needed >= _WORDS else _UNIT
+        return max(_UNIT, -(-needed // (count * unit)) * unit)
     if found.keeps_zero and found.is_open and all(is_shared(function, v, None) for v in found.op.operands[:2]):
         return max(found.step, alone) if all(reads_itself(x, found.uses, target) for x in found.dots) else found.step
     trips = found.reach // found.step
@@ -188,9 +191,16 @@ def best_step(function: Function, found: Sum, target: CpuTarget) -> int:
 def most_depth(dot: Op, target: CpuTarget, beside: int) -> int:
     """How far along K the operands' tiles fit into half of a second-level cache, and rows into the first."""
     a, b = dot.operands[:2]
-    size, row = joined_bytes(a, b, target), max(1024, (target.caches[0] - beside) // _ROWS)
+    size, rows = joined_bytes(a, b, target), _TILED if words_of(dot, target) and target.has_tiles else _ROWS
+    row = max(1024, (target.caches[0] - beside) // rows)
     both = target.caches[1] // 2 // (min(a.shape[-2], _TALL) + b.shape[-1])
-    return max(_UNIT, min(row, both) // size // _UNIT * _UNIT)
+    unit = unit_of(dot, target)
+    return max(unit, min(row, both) // size // unit * unit)
+
+
+def unit_of(dot: Op, target: CpuTarget) -> int:
+    a, b = dot.operands[:2]
+    return max(_UNIT, _WORDS // joined_bytes(a, b, target))
 
 
 @dataclass

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from pypto._platform import may_use_tiles
 from pypto.errors import OptionError
 
 # What each x86-64 level from v2 on adds, as far as the backend asks for it.
@@ -16,8 +17,9 @@ _ADDED: Final = ("sse4.2 popcnt ssse3", "avx2 fma f16c bmi2", "avx512f avx512bw 
 _LEVELS: Final = MappingProxyType({f"x86-64-v{n + 2}": " ".join(_ADDED[: n + 1]).split() for n in range(3)})
 _CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
 _SHARE: Final = 16 << 20  # of the last cache, for each core: few chips have more
-# They take two cycles for the products of a register of bfloat16 pairs, in which four registers of float32 go through.
-_SLOW_BF16_DOT: Final = ("sapphirerapids", "emeraldrapids")
+# Others take two cycles for the products of a register of bfloat16 pairs, as long as for four registers of float32.
+_FAST_BF16_DOT: Final = ("znver", "cooperlake")
+_TILES: Final = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,10 @@ class CpuTarget:
     """Facts about a CPU.
 
     `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
-    Stores to unaligned memory are made of `store_bytes`, which may be less than a register has.
+    Stores to unaligned memory are made of `store_bytes`, which may be less than a register has. One instruction rounds
+    a register to bfloat16 with `has_bf16_round`.
     `has_bf16_dot` is true where products of bfloat16 pairs are faster than those of float32 in their place;
+    `has_tiles` where one instruction multiplies tiles of them, and of bytes (AMX), and the process may;
     `caches` are the bytes of each level; `contract` the flag of arithmetic that may become FMA.
     """
 
@@ -42,7 +46,9 @@ class CpuTarget:
     has_round: bool
     has_scale: bool
     has_bf16_dot: bool
+    has_bf16_round: bool
     has_int8_dot: bool
+    has_tiles: bool
     attributes: str
     caches: tuple[int, int, int]
     contract: str = ""
@@ -67,6 +73,8 @@ def plain_target(level: str | None) -> CpuTarget:
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
     present = {name for name, on in features.items() if on}
+    if present >= _TILES and not may_use_tiles():
+        present -= _TILES
     if level in (None, "", "host"):
         return describe(llvm.get_host_cpu_name(), features.flatten(), "host", triple, present)
     if level not in _LEVELS or platform.machine().lower() not in ("x86_64", "amd64"):
@@ -88,8 +96,9 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
         registers=32 if wide or arm else 16,
         has_fma=arm or "fma" in present, has_f16c=arm or "f16c" in present,
         has_round=arm or "sse4.1" in present or "sse4.2" in present, has_scale=wide and "avx512vl" in present,
-        has_bf16_dot="avx512bf16" in present and not cpu.startswith(_SLOW_BF16_DOT),
-        has_int8_dot="avx512vnni" in present, attributes='"prefer-vector-width"="512"' if wide else "",
+        has_bf16_dot="avx512bf16" in present and cpu.startswith(_FAST_BF16_DOT),
+        has_bf16_round=wide and "avx512bf16" in present, has_int8_dot="avx512vnni" in present,
+        has_tiles=wide and present >= _TILES, attributes='"prefer-vector-width"="512"' if wide else "",
         caches=cache_bytes(),
     )
 

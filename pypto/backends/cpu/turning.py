@@ -52,7 +52,7 @@ def candidates(loop: Op, uses: Uses, target: CpuTarget) -> Iterator[Scores]:
 def pays(dot: Op, region: Region, target: CpuTarget) -> bool:
     """True for enough rows, the same in all steps, by columns that lie as rows."""
     a, b = dot.operands
-    if not is_narrow(dot, target) and words_of(dot, target) != 2:
+    if not is_narrow(dot, target) and (words_of(dot, target) != 2 or target.has_tiles):
         return False
     return len(a.shape) == 2 and a.shape[0] >= _LEAST and a.op not in region.ops and a not in region.args and is_turn(b)
 

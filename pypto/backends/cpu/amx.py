@@ -1,0 +1,104 @@
+"""Products of tiles by one instruction (AMX): 16 rows of a left side by 16 columns of a right one, 64 bytes along K.
+
+Both are of bfloat16 or of bytes, in words of neighbours along K, as `packing` makes them; two tiles of either side give
+four of the result, for which a core's eight tile registers are enough. Rows of tiles are as many as there are; along K
+all tiles are alike, so that nothing is left over.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from pypto.backends.cpu.kernel import Block, KernelEmitter, function, is_new
+from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.prefetch import FAR, fetch
+from pypto.backends.cpu.writer import Writer
+
+ROWS: Final = 32  # of a block: two tiles
+_SIDE: Final = 16  # rows and words of a tile, at most
+_LEFT, _RIGHT, _ALL = 4, 6, 8  # registers: those before are for the result
+_JOINS: Final = MappingProxyType({2: "llvm.x86.tdpbf16ps", 4: "llvm.x86.tdpbssd"})
+
+
+def heights(rows: int) -> list[int]:
+    """Rows of the tiles of a block."""
+    return [rows] if rows <= _SIDE else [-(-rows // 2), rows // 2]
+
+
+def configure(w: Writer, rows: int, words: int) -> None:
+    """Give tile registers their shapes; tiles of the right side have a row for each word."""
+    height = {r: heights(rows)[min(r // 2, len(heights(rows)) - 1)] for r in range(_LEFT)}
+    height |= {_LEFT + r: height[2 * r] for r in range(2)} | dict.fromkeys(range(_RIGHT, _ALL), words)
+    width = {r: 4 * words if _LEFT <= r < _RIGHT else 4 * _SIDE for r in range(_ALL)}
+    table = [1, *[0] * 63]
+    for r in range(_ALL):
+        table[16 + 2 * r], table[48 + r] = width[r], height[r]
+    slot = w.slot("<64 x i8>")
+    w.line(f"store <64 x i8> <{', '.join(f'i8 {n}' for n in table)}>, ptr {slot}")
+    w.call("void", "llvm.x86.ldtilecfg", (("ptr", slot),))
+
+
+def release(w: Writer) -> None:
+    """Forget the tiles, so that nothing of them is kept when the thread is interrupted."""
+    w.call("void", "llvm.x86.tilerelease", ())
+
+
+class TileEmitter(KernelEmitter):
+    """Emits kernels of tiles as functions, once for each shape; a tile's number in a block is that of its register."""
+
+    def kernel(self, block: Block) -> None:
+        if not is_new(self.w, block.name):
+            return
+        with function(self.w, self.header(block)):
+            start, pitch = "%c", str(block.down or "%down")
+            self.w.branch("%fresh", [partial(self.zero, block), partial(self.results, "loadd", block, start, pitch)])
+            self.all_steps(block)
+            if block.lands:
+                lands = self.w.raw("icmp ne ptr %into, null")
+                start = self.w.raw(f"select i1 {lands}, ptr %into, ptr %c")
+                pitch = self.w.raw(f"select i1 {lands}, i64 %apart, i64 {pitch}")
+            self.results("stored", block, start, pitch)
+
+    def zero(self, block: Block) -> list[Lanes]:
+        for tile, _, _ in tiles(block):
+            self.w.call("void", "llvm.x86.tilezero", (("i8", str(tile)),))
+        return []
+
+    def results(self, way: str, block: Block, start: str, pitch: str) -> list[Lanes]:
+        """Load or store the tiles of the result."""
+        for tile, row, column in tiles(block):
+            self.move(way, tile, self.at(self.below(start, pitch, row), column, block), pitch)
+        return []
+
+    def all_steps(self, block: Block) -> None:
+        """Multiply along K; rows that a later block will copy are asked for."""
+        later = [self.below("%later", "%pitch", r) for r in range(block.coming)]
+        pitch = str(block.apart or "%apart1")
+        with self.w.loop("0", "%depth", str(block.step)) as k:
+            left = self.w.raw(f"getelementptr i32, ptr %a, i64 {k.text}")
+            down = self.w.raw(f"mul i64 {k.text}, {block.panel}")
+            right = self.w.raw(f"getelementptr i32, ptr %b, i64 {down}")
+            for start in later:
+                fetch(self.w, self.w.raw(f"getelementptr i32, ptr {start}, i64 {k.text}"), FAR)
+            for v in range(block.vectors):
+                self.move("loaddt1", _RIGHT + v, self.at(right, v * _SIDE, block), str(4 * block.panel))
+            for tile, row, column in tiles(block):
+                if not column:
+                    self.move("loadd", _LEFT + tile // 2, self.below(left, pitch, row), pitch)
+                sides = tile, _LEFT + tile // 2, _RIGHT + tile % 2
+                self.w.call("void", _JOINS[block.words], tuple(("i8", str(n)) for n in sides))
+
+    def below(self, start: str, pitch: str, rows: int) -> str:
+        down = self.w.raw(f"mul i64 {pitch}, {rows}")
+        return self.w.raw(f"getelementptr i8, ptr {start}, i64 {down}")
+
+    def move(self, way: str, tile: int, start: str, pitch: str) -> None:
+        self.w.call("void", f"llvm.x86.tile{way}64", (("i8", str(tile)), ("ptr", start), ("i64", pitch)))
+
+
+def tiles(block: Block) -> list[tuple[int, int, int]]:
+    """Register, first row and first column of the tiles of a block's result."""
+    tops = [0, *heights(block.rows)][: len(heights(block.rows))]
+    return [(2 * r + v, top, v * _SIDE) for r, top in enumerate(tops) for v in range(block.vectors)]

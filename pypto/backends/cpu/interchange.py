@@ -1,0 +1,50 @@
+"""Statements over scratch in the order of loops in which they run side by side, so that nothing of them is stored.
+
+What a tile is computed from may be in any order. A sum of its rows, with columns along the lanes, goes down the rows
+for each chunk of columns; so do then the exponentials that are added up, and the panels of a product that they become.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pypto.backends.cpu.loopir import Nest, Stmt
+
+if TYPE_CHECKING:
+    from pypto.backends.cpu.fuse import Fuser
+
+
+def interchanged(fuser: Fuser, nest: Nest, stmt: Stmt) -> bool:
+    """Have a nest go as a reduction does that reads what it makes, or a statement as such a nest; whether that was.
+
+    What reads arrays keeps its order, in which their rows come as a whole.
+    """
+    body, made = nest.bodies[0], {s.buffer.memory for s in nest.stmts if s.buffer is not None}
+    alike = all((s.domain, s.lanes, s.width) == (stmt.domain, stmt.lanes, 0) for s in body)
+    near = len(nest.bodies) == 1 and not any(fuser.reads[s].loads for s in (*body, stmt))
+    if not alike or not near or made.isdisjoint(buffer.memory for buffer, _ in fuser.reads[stmt].buffers):
+        return False
+    kinds = {s.kind for s in body}
+    if stmt.kind == "reduce" and kinds == {"compute"}:
+        order, changed = stmt.loops, body
+    elif stmt.kind == "compute" and kinds == {"compute", "reduce"} and is_whole(stmt):
+        order, changed = body[0].loops, [*body, stmt]
+    else:
+        return False
+    for s in changed:
+        s.loops, s.width = order, stmt.width
+        fuser.reads[s] = fuser.all_reads(s)
+    return True
+
+
+def is_whole(stmt: Stmt) -> bool:
+    """True where chunks of a forced width write nothing beyond the tile, as others of that width would, too."""
+    return not stmt.width or stmt.domain[stmt.lanes] % stmt.width == 0
+
+
+def related(fuser: Fuser, nest: Nest, stmt: Stmt) -> bool:
+    """True when a statement uses some of the memory that a nest does; nothing else is worth sharing loops for."""
+    used, loads = {b.memory for b, _ in fuser.used(stmt)}, {op for op, _ in fuser.reads[stmt].loads}
+    near = any(not used.isdisjoint(b.memory for b, _ in fuser.used(s)) for s in nest.stmts)
+    stores = any(s.kind == "store" for s in (stmt, *nest.stmts))
+    return near or stores or any(op in loads for s in nest.stmts for op, _ in fuser.reads[s].loads)

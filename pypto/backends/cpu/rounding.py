@@ -1,0 +1,44 @@
+"""Rounding to bfloat16 by one instruction, which takes subnormal numbers for zero: where there are any, bit by bit."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from pypto.backends.cpu.lanes import Lanes
+from pypto.ir.types import int1, uint16
+
+if TYPE_CHECKING:
+    from pypto.backends.cpu.emitter import LaneEmitter
+
+_LANES: Final = 16  # of a register
+_SUBNORMAL: Final = "32"  # the class of numbers, as the instruction that tells them apart counts
+_CLASS, _ROUND = "llvm.x86.avx512.fpclass.ps.512", "llvm.x86.avx512bf16.cvtneps2bf16.512"
+
+
+def rounds(e: LaneEmitter, a: Lanes) -> bool:
+    return e.target.has_bf16_round and a.width % _LANES == 0
+
+
+def rounded(e: LaneEmitter, a: Lanes, exactly: Callable[[Lanes], Lanes]) -> Lanes:
+    """The bits of whole registers of float32, rounded to bfloat16; `exactly` gives them for all numbers."""
+    parts = [e.part(a, i, _LANES) for i in range(0, a.width, _LANES)]
+    classes = [e.call(_CLASS, int1, _LANES, x.level, (x.type, x.text), ("i32", _SUBNORMAL)) for x in parts]
+    mask = functools.reduce(e.or_, classes)
+    some = e.call(f"llvm.vector.reduce.or.v{_LANES}i1", int1, 1, mask.level, (mask.type, mask.text))
+
+    def by_hand() -> list[Lanes]:
+        return [e.change("trunc", exactly(a), uint16)]
+
+    def at_once() -> list[Lanes]:
+        return [e.joined([bits(e, x) for x in parts])]
+
+    return e.w.branch(some.text, [by_hand, at_once])[0]
+
+
+def bits(e: LaneEmitter, a: Lanes) -> Lanes:
+    """The bits of one register's numbers, none of which is subnormal."""
+    kind = f"<{_LANES} x bfloat>"
+    found = e.w.call(kind, _ROUND, ((a.type, a.text),), e.w.depth)
+    return e.w.instr(f"bitcast {kind} {found} to <{_LANES} x i16>", uint16, _LANES, e.w.depth)

@@ -1,0 +1,120 @@
+"""Products of tiles by one instruction: what is emitted for machines that have it, and what comes of it there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import pypto as pto
+from pypto.backends.cpu import target as targets
+from pypto.backends.cpu.amx import configure, heights
+from pypto.backends.cpu.engine import Engine
+from pypto.backends.cpu.operands import tile_words
+from pypto.backends.cpu.target import host_target
+from pypto.backends.cpu.writer import Writer
+from pypto.compile import session
+from tests.backends_cpu.lowering import lowered
+from tests.backends_cpu.test_words import WIDE, numbers, product, product_with_transposed, result_type
+from tests.conformance.cases import Launch
+from tests.conformance.fences import Fences
+
+TILED = replace(WIDE, has_tiles=True, has_bf16_dot=False, has_bf16_round=True, triple="x86_64-unknown-linux-gnu")
+here = pytest.mark.skipif(not host_target().has_tiles, reason="this machine multiplies no tiles")
+x86 = pytest.mark.skipif(not host_target().triple.startswith("x86_64"), reason="assembles for x86-64")
+
+
+def launch(dtype: Any, k: int) -> Launch:
+    arguments = {"a": numbers(dtype, 40, k), "b": numbers(dtype, k, 48), "c": np.zeros((40, 48), result_type(dtype))}
+    return Launch(product, (1, 1), {**arguments, "BM": 40, "BN": 48, "BK": k}, {})
+
+
+def test_steps_divide_the_depth() -> None:
+    assert [tile_words(n) for n in (4, 15, 16, 24, 32, 34, 512, 504)] == [4, 15, 16, 12, 16, 2, 16, 14]
+
+
+def test_tiles_have_as_many_rows_as_there_are() -> None:
+    assert [heights(n) for n in (1, 16, 17, 27, 32)] == [[1], [16], [9, 8], [14, 13], [16, 16]]
+
+
+def test_shapes_of_registers() -> None:
+    """As the manual lays them out: the palette, from byte 16 on the widths, from byte 48 on the heights."""
+    w = Writer()
+    configure(w, 27, 12)
+    table = [int(n) for n in re.findall(r"i8 (\d+)", w.frames[0].lines[0])]
+    assert len(table) == 64 and table[0] == 1
+    assert table[16:32] == [64, 0] * 4 + [48, 0] * 2 + [64, 0] * 2
+    assert table[48:56] == [14, 14, 13, 13, 14, 13, 12, 12]
+    assert not any(table[1:16] + table[32:48] + table[56:])
+
+
+@pytest.mark.parametrize(("dtype", "instruction"), [(bfloat16, "tdpbf16ps"), (np.int8, "tdpbssd")])
+@pytest.mark.parametrize(("k", "expected"), [(64, True), (16, True), (8, False), (34, False)])
+def test_when_tiles_are_multiplied(dtype: Any, instruction: str, k: int, expected: bool) -> None:
+    """Where there are few words along K, or a depth that has no divisor to go by, numbers go one by one."""
+    text = lowered(launch(dtype, k), TILED).text
+    assert {name in text for name in (instruction, "ldtilecfg", "tilerelease")} == {expected}
+    assert "vpdpbusd" not in text and "dpbf16ps.512" not in text
+
+
+@x86
+@pytest.mark.parametrize(("dtype", "instruction"), [(bfloat16, "tdpbf16ps"), (np.int8, "tdpbssd")])
+def test_a_step_is_four_loads_and_four_products(dtype: Any, instruction: str) -> None:
+    machine = replace(TILED, cpu="sapphirerapids", features="")
+    assembly = Engine(machine).assembly(lowered(launch(dtype, 128), machine).text)
+    loops = re.findall(rf"^(\.LBB\S+):(?:(?!^\.LBB)[\s\S])*?{instruction}[\s\S]*?\n\tj\w+\t\1$", assembly, re.MULTILINE)
+    assert loops and assembly.count(instruction) % 2 == 0
+    assert "tileloaddt1" in assembly and "tilestored" in assembly
+
+
+def test_a_process_that_may_not_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "may_use_tiles", lambda: False)
+    assert not targets.plain_target(None).has_tiles
+
+
+def test_machines_with_tiles() -> None:
+    present = {"avx512f", "avx512bw", "amx-tile", "amx-bf16", "amx-int8"}
+    assert targets.describe("any", "", "host", "x86_64-linux", present).has_tiles
+    assert not targets.describe("any", "", "host", "x86_64-linux", present - {"amx-int8"}).has_tiles
+
+
+@here
+@pytest.mark.parametrize("dtype", [bfloat16, np.int8])
+def test_random_products(dtype: Any) -> None:
+    """Every size of tiles, sides that begin anywhere and rows that lie anyhow, with fenced pages."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        m, n, k = (int(x) for x in rng.integers(1, (90, 90, 400)))
+        blocks = tuple(int(rng.choice(sizes)) for sizes in ((8, 16, 32, 48, 64), (16, 32, 48, 64), (16, 32, 64, 128)))
+        a, b = numbers(dtype, m, k + 5)[:, 3 : k + 3], numbers(dtype, k, n)
+        grid = -(-m // blocks[0]), -(-n // blocks[1])
+        for kernel, right in ((product, b), (product_with_transposed, np.ascontiguousarray(b.T))):
+            with Fences() as fences:
+                c = fences.around(np.zeros((m, n), result_type(dtype)))
+                pto.jit(kernel.function)[grid](a, right, c, *blocks)
+            np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
+
+
+@here
+def test_greatest_bytes() -> None:
+    """-128 times -128, as often as a tile has room for it: no sign is lost, and nothing saturates."""
+    a, b, c = np.full((32, 512), -128, np.int8), np.full((512, 32), -128, np.int8), np.zeros((32, 32), np.int32)
+    pto.jit(product.function)[1, 1](a, b, c, 32, 32, 64)
+    assert (c == 512 * 128 * 128).all()
+
+
+@here
+def test_tiles_in_threads() -> None:
+    """Threads have tile registers of their own; what one is interrupted in is as it was when it goes on."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-8, 8, shape).astype(bfloat16) for shape in ((1024, 512), (512, 768)))
+    kernel, expected = pto.jit(product.function), a.astype(np.float32) @ b.astype(np.float32)
+    for _ in range(20):
+        c = np.zeros((1024, 768), np.float32)
+        kernel[8, 6](a, b, c, 128, 128, 64)
+        np.testing.assert_array_equal(c, expected)
+    assert session().threads >= 1
