@@ -126,10 +126,10 @@ BEST: Final = (Bar("", 0.95),)
 BARRED: Final = (
     row("attention", 16, 1024, 64, (Bar("torch", 1.2),), "attention"),
     row("causal attention", 16, 2048, 64, (Bar("torch", 1.4),), "attention", causal=True),
-    row("attention bf16", 16, 1024, 64, (Bar("torch", 2.0),), "attention bf16", dtype=BF16),
+    row("attention bf16", 16, 1024, 64, (Bar("torch", 2.0),), "attention bf16", dtype=BF16, blocks=(64, 1024)),
 )
 MORE: Final = (
-    row("causal attention bf16", 16, 2048, 64, BEST, "attention bf16", dtype=BF16, causal=True),
+    row("causal attention bf16", 16, 2048, 64, BEST, "attention bf16", dtype=BF16, causal=True, blocks=(64, 512)),
     row("attention, 4 heads share", 16, 1024, 64, BEST, "attention", groups=4),
     row("attention", 12, 197, 64, BEST, "attention"),
     row("attention, blocks of 64", 16, 1024, 64, BEST, "attention", blocks=(64, 64)),

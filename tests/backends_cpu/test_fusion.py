@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
+from ml_dtypes import bfloat16
 
 import pypto as pto
+from pypto.backends.cpu.listing import print_schedule
+from tests.backends_cpu.lowering import lowered
+from tests.conformance.cases import Launch
 
 
 @pto.jit
@@ -66,3 +73,63 @@ def test_pointers_from_memory_that_was_just_written() -> None:
     picked_by_what_was_stored[1,](x, near, far, M=4, N=32)
     np.testing.assert_array_equal(near, x + 1)
     np.testing.assert_array_equal(far, x[(x + 1) % 4, np.arange(32)])
+
+
+@pto.jit
+def weighted(q, k, v, out, sums, M: pto.constexpr, N: pto.constexpr, D: pto.constexpr):
+    """Exponentials that are added up and multiplied: of scores that are computed turned."""
+    total, acc, queries = pto.zeros((M,), pto.float32), pto.zeros((M, D), pto.float32), q[:M, :D]
+    for j in range(0, k.shape[0], N):
+        p = pto.exp2(pto.dot(queries, pto.trans(k[j : j + N, :D])))
+        total += pto.sum(p, axis=1)
+        acc = pto.dot(p.to(v.dtype), v[j : j + N, :D], acc)
+    out[:M, :D] = acc
+    sums[:M] = total
+
+
+@pytest.mark.parametrize("dtype", [np.float32, bfloat16])
+@pytest.mark.parametrize(("m", "n", "d"), [(64, 32, 16), (40, 24, 20), (33, 50, 32), (128, 128, 64)])
+def test_sums_beside_what_is_multiplied(m: int, n: int, d: int, dtype: Any, level: str) -> None:
+    """Chunks of rows that are no whole panels, too."""
+    rng = np.random.default_rng(m)
+    q, k, v = (rng.standard_normal((rows, d)).astype(dtype) / 4 for rows in (m, 2 * n, 2 * n))
+    q, k, v = (x.astype(dtype) for x in (q, k, v))
+    out, sums = np.zeros((m, d), np.float32), np.zeros(m, np.float32)
+    pto.jit(level=level)(weighted.function)[1](q, k, v, out, sums, m, n, d)
+    p = np.exp2(q.astype(float) @ k.astype(float).T)
+    np.testing.assert_allclose(sums, p.sum(1), rtol=2e-6)
+    p = p.astype(np.float32).astype(dtype).astype(float)
+    np.testing.assert_allclose(out, p @ v.astype(float), rtol=1e-5 if dtype is np.float32 else 5e-3, atol=1e-4)
+
+
+def schedule(dtype: Any) -> str:
+    """The loop of the kernel above, for a machine that is the same everywhere."""
+    shapes = {"q": (64, 32), "k": (128, 32), "v": (128, 32), "out": (64, 32), "sums": (64,)}
+    arrays = {name: np.zeros(s, np.float32 if name in ("out", "sums") else dtype) for name, s in shapes.items()}
+    launch = Launch(weighted, (1,), {**arrays, "M": 64, "N": 64, "D": 32}, {})
+    return print_schedule(lowered(launch).schedule)
+
+
+def test_exponentials_become_panels_beside_their_sum() -> None:
+    """One body for all three, so that exponentials are nowhere stored as they are."""
+    lines = [line.strip() for line in schedule(np.float32).splitlines()]
+    start = next(i for i, line in enumerate(lines) if "compute exp2" in line)
+    assert [line.split()[1:3] for line in lines[start : start + 3]] == [
+        ["compute", "exp2"], ["reduce", "sum"], ["compute", "exp2"]
+    ]  # fmt: skip
+    assert all(line.startswith("|") for line in lines[start + 1 : start + 3])
+
+
+@pto.jit
+def apart(x, y, a, b, M: pto.constexpr, N: pto.constexpr):
+    """Two sums of rows that have nothing to do with one another."""
+    a[:M] = pto.sum(x[:M, :N] * 2, axis=1)
+    b[:M] = pto.sum(y[:M, :N] * 3, axis=1)
+
+
+def test_what_is_not_related_has_loops_of_its_own() -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 12, 40)).astype(np.float32)
+    a, b = np.zeros((2, 12), np.float32)
+    apart[1,](x, y, a, b, M=12, N=40)
+    np.testing.assert_allclose(a, (x * 2).sum(1), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(b, (y * 3).sum(1), rtol=1e-5, atol=1e-5)

@@ -279,3 +279,18 @@ def test_bits() -> None:
         y = np.zeros(4, np.int32)
         how[1](x, y)
         np.testing.assert_array_equal(y, x.view(np.int32))
+
+
+def test_bfloat16_of_all_exponents(level: str) -> None:
+    """Subnormal numbers beside others, in registers whose other numbers are normal, infinite, or none."""
+    rng = np.random.default_rng(5)
+    bits = rng.integers(0, 1 << 32, 40_000, np.uint64).astype(np.uint32)
+    bits[::7] &= np.uint32(0x807FFFFF)  # subnormal
+    bits[1000:9000] = np.where(bits[1000:9000] & 0x7F800000, bits[1000:9000], 0x3F800000)  # stretches without any
+    x = bits.view(np.float32)
+    y = np.zeros(len(x), ml_dtypes.bfloat16)
+    pto.jit(level=level)(cast.function)[-(-len(x) // 4096),](x, y, len(x), 4096)
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = x.astype(ml_dtypes.bfloat16)
+    same = y.view(np.uint16) == expected.view(np.uint16)
+    assert (same | (np.isnan(x) & np.isnan(y.astype(np.float32)))).all()

@@ -77,12 +77,9 @@ def round_to(e: LaneEmitter, a: Lanes, dtype: DType) -> Lanes:
     if dtype == float16:
         return e.formula(formats.half_value, e.formula(formats.half_bits, plain)).as_dtype(float16)
     if rounds(e, plain):
-        return from_memory(e, rounded(e, plain, lambda a: bfloat_bits(e, a)), bfloat16)
-    return e.change("bitcast", e.shl(bfloat_bits(e, plain), e.const(16, uint32)), float32).as_dtype(bfloat16)
-
-
-def bfloat_bits(e: LaneEmitter, a: Lanes) -> Lanes:
-    return e.add(e.formula(formats.bfloat_bits, a), e.const(0, uint32))
+        return from_memory(e, rounded(e, plain, formats.bfloat_bits), bfloat16)
+    bits = e.add(e.formula(formats.bfloat_bits, plain), e.const(0, uint32))
+    return e.change("bitcast", e.shl(bits, e.const(16, uint32)), float32).as_dtype(bfloat16)
 
 
 def float8_from_bits(e: LaneEmitter, code: Lanes, dtype: DType) -> Lanes:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.emitter import LaneEmitter
@@ -19,7 +17,6 @@ from pypto.ir.core import Value
 from pypto.ir.types import DType, PtrType, float32, int1, int64, uint8, uint16
 
 STREAM_ALIGN = 16  # numpy aligns its arrays to 16 bytes; four such stores fill a line before it leaves
-NEVER: Final = sys.maxsize  # no frame is so deep
 
 
 @dataclass(slots=True)
@@ -265,8 +262,8 @@ class MemoryEmitter:
         """The outermost frame that a read may be hoisted to."""
         return min(self.w.depth, self.written.get(buffer.memory, self.w.base))
 
-    def writes(self, stmts: Iterable[Stmt], level: int = NEVER) -> dict[Buffer, int]:
-        """Reads of what the statements write, from that level on; they are not hoisted where it is `NEVER`."""
+    def writes(self, stmts: Iterable[Stmt], level: int = 1 << 20) -> dict[Buffer, int]:
+        """What statements write, with the frame from which on it is read: without one, where the read stands."""
         return {s.buffer.memory: level for s in stmts if s.buffer is not None}
 
     def write(self, value: Lanes, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pypto.backends.cpu.lanes import Lanes
 from pypto.ir.types import int1, uint16
@@ -21,15 +21,15 @@ def rounds(e: LaneEmitter, a: Lanes) -> bool:
     return e.target.has_bf16_round and a.width % _LANES == 0
 
 
-def rounded(e: LaneEmitter, a: Lanes, exactly: Callable[[Lanes], Lanes]) -> Lanes:
-    """The bits of whole registers of float32, rounded to bfloat16; `exactly` gives them for all numbers."""
+def rounded(e: LaneEmitter, a: Lanes, formula: Callable[[Any], Any]) -> Lanes:
+    """The bits of whole registers of float32, rounded to bfloat16; `formula` gives them for all numbers."""
     parts = [e.part(a, i, _LANES) for i in range(0, a.width, _LANES)]
     classes = [e.call(_CLASS, int1, _LANES, x.level, (x.type, x.text), ("i32", _SUBNORMAL)) for x in parts]
     mask = functools.reduce(e.or_, classes)
     some = e.call(f"llvm.vector.reduce.or.v{_LANES}i1", int1, 1, mask.level, (mask.type, mask.text))
 
     def by_hand() -> list[Lanes]:
-        return [e.change("trunc", exactly(a), uint16)]
+        return [e.change("trunc", e.formula(formula, a), uint16)]
 
     def at_once() -> list[Lanes]:
         return [e.joined([bits(e, x) for x in parts])]

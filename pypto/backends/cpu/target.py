@@ -73,8 +73,6 @@ def plain_target(level: str | None) -> CpuTarget:
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
     present = {name for name, on in features.items() if on}
-    if present >= _TILES and not may_use_tiles():
-        present -= _TILES
     if level in (None, "", "host"):
         return describe(llvm.get_host_cpu_name(), features.flatten(), "host", triple, present)
     if level not in _LEVELS or platform.machine().lower() not in ("x86_64", "amd64"):
@@ -98,8 +96,8 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
         has_round=arm or "sse4.1" in present or "sse4.2" in present, has_scale=wide and "avx512vl" in present,
         has_bf16_dot="avx512bf16" in present and cpu.startswith(_FAST_BF16_DOT),
         has_bf16_round=wide and "avx512bf16" in present, has_int8_dot="avx512vnni" in present,
-        has_tiles=wide and present >= _TILES, attributes='"prefer-vector-width"="512"' if wide else "",
-        caches=cache_bytes(),
+        has_tiles=wide and present >= _TILES and may_use_tiles(),
+        attributes='"prefer-vector-width"="512"' if wide else "", caches=cache_bytes(),
     )
 
 
