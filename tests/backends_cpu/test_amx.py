@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -119,3 +120,19 @@ def test_tiles_in_threads() -> None:
         kernel[8, 6](a, b, c, 128, 128, 64)
         np.testing.assert_array_equal(c, expected)
     assert session().threads >= 1
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_floats_of_8_bits_become_bfloat16(dtype: Any, level: str) -> None:
+    """None of their numbers is rounded, subnormal ones, infinities and NaN among them."""
+    rng = np.random.default_rng(9)
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((40, 70), (70, 48)))
+    a[:4, :8] = np.arange(32, dtype=np.uint8).view(dtype).reshape(4, 8)
+    c, arguments = np.zeros((40, 48), np.float32), {"BM": 32, "BN": 48, "BK": 32}
+    pto.jit(level=level)(product.function)[2, 1](a, b, c, **arguments)
+    np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-4)
+    a[5, 6] = np.nan
+    pto.jit(level=level)(product.function)[2, 1](a, b, c, **arguments)
+    assert np.isnan(c[5]).all() and not np.isnan(np.delete(c, 5, axis=0)).any()
+    text = lowered(Launch(product, (1, 1), {"a": a, "b": b, "c": c, **arguments}, {}), TILED).text
+    assert "tdpbf16ps" in text

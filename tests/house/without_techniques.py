@@ -67,6 +67,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (products, "oriented", as_it_is),
     (products, "turned_loops", as_it_is),
     (products, "restep", as_it_is),
+    (products, "sides_as_bfloat", as_it_is),
     (products, "stay", nothing),
     (products, "tile_words", lambda words: 0),
     (products, "unwrapped", as_it_is),

@@ -7,6 +7,7 @@ all tiles are alike, so that nothing is left over.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -14,7 +15,12 @@ from typing import Final
 from pypto.backends.cpu.kernel import Block, KernelEmitter, function, is_new
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.prefetch import FAR, fetch
+from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Writer
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import FLOAT8, bfloat16
+from pypto.ops.build import OpBuilder
 
 ROWS: Final = 32  # of a block: two tiles
 _SIDE: Final = 16  # rows and words of a tile, at most
@@ -25,6 +31,18 @@ _JOINS: Final = MappingProxyType({2: "llvm.x86.tdpbf16ps", 4: "llvm.x86.tdpbssd"
 def heights(rows: int) -> list[int]:
     """Rows of the tiles of a block."""
     return [rows] if rows <= _SIDE else [-(-rows // 2), rows // 2]
+
+
+def sides_as_bfloat(function: Function, target: CpuTarget) -> Function:
+    """Sides of products of float8 as bfloat16, which has a number for each of theirs, where tiles are multiplied."""
+
+    def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        if op.name != "dot" or not all(v.dtype in FLOAT8 for v in op.operands[:2]):
+            return None
+        a, b, *acc = rewriter.operands(op)
+        return (rewriter.builder.emit("dot", *(rewriter.builder.cast(v, bfloat16) for v in (a, b)), *acc),)
+
+    return rewrite(function, rule, OpBuilder) if target.has_tiles else function
 
 
 def configure(w: Writer, rows: int, words: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from pypto.backends.cpu.amx import sides_as_bfloat
 from pypto.backends.cpu.counting import counted
 from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.fuse import Fuser
@@ -46,7 +47,7 @@ def legalize(function: Function, target: CpuTarget) -> Function:
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         return widened(rewriter, op) if op.name == "dot" and not words_of(op, target) else None
 
-    turned = turned_loops(accumulated(function), target)
+    turned = turned_loops(sides_as_bfloat(accumulated(function), target), target)
     return rewrite(restep(oriented(turned, target), target), rule, OpBuilder)
 
 
