@@ -36,8 +36,8 @@ ROWS = (
 WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem not in ("__init__", "base"))
 NAMES = (
     *("amx", "columns", "counting", "crosswise", "early", "edges", "extremes", "interchange", "live", "loads"),
-    *("merging", "operands", "orient", "outline", "prefetch", "rest", "restep", "rounding", "sharing", "stores"),
-    *("stream", "streaming", "strides", "turning", "turns", "wrapping"),
+    *("merging", "operands", "orient", "outline", "prefetch", "quotient", "rest", "restep", "rounding", "sharing"),
+    *("stores", "stream", "streaming", "strides", "turning", "turns", "wrapping"),
 )
 TECHNIQUES = tuple(f"pypto/backends/cpu/{name}.py" for name in NAMES)
 DOT = ("dot", "kernel", "matmul", "packing", "products")

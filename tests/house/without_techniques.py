@@ -16,6 +16,7 @@ from pypto.backends.cpu import (
     crosswise,
     early,
     edges,
+    emitter,
     extremes,
     fuse,
     live,
@@ -51,10 +52,12 @@ def as_it_is(function: Any, *_: Any) -> Any:
 
 # Where the machinery asks a technique, and what it hears instead; who is not asked here is found by who is called.
 REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
+    (convert, "is_narrow", no),
     (convert, "rounds", no),
     (crosswise.Crossing, "loop", lambda *_: -1),
     (early, "find", nothing),
     (edges, "can_split", no),
+    (emitter, "has_factor", no),
     (extremes, "can_trust", no),
     (fuse, "interchanged", no),
     (fuse, "related", lambda *_: True),

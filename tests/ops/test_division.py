@@ -61,3 +61,36 @@ def test_quotients_near_whole_numbers(level: str, dtype: Any, data: st.DataObjec
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(quotient, trunc_div(x, d))
         np.testing.assert_array_equal(rest, remainder(x, d))
+
+
+@pto.jit
+def shares(x, d, quotient, B: pto.constexpr):
+    """Rows divided by one number each."""
+    i = pto.program_id(0)
+    quotient[i, 0:B] = x[i, 0:B] / d[i]
+
+
+def dividends(rng: np.random.Generator, d: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers whose quotients lie next to the middle between two floats, and numbers of any size."""
+    middles = (rng.integers(1 << 24, 1 << 25, (len(d), 448)) | 1) / 2.0**25
+    with np.errstate(over="ignore"):
+        near = (middles * d[:, None].astype(float)).astype(np.float32)
+        others = np.exp(60 * rng.standard_normal((len(d), 64))) * rng.choice([-1.0, 1.0], (len(d), 64))
+        return np.concatenate([near, others.astype(np.float32)], axis=1)
+
+
+@pytest.mark.parametrize("level", ["x86-64-v3", "host"])
+def test_floats_divided_by_one_number(level: str) -> None:
+    """As IEEE divides, bit by bit; with what is out of the range of factors in some rows, or in some places."""
+    rng = np.random.default_rng(2)
+    below_two = np.float32(2) - rng.integers(1, 4096, 200).astype(np.float32) * np.float32(2.0**-23)
+    special = np.array([0.0, -0.0, 1.0, -3.0, np.inf, np.nan, 1e-40, 3e38, 2.0**25, 2.0**-25], np.float32)
+    d = np.concatenate([below_two, (1 + rng.random(200)).astype(np.float32), special])
+    x = dividends(rng, d)
+    x[::3, ::50], x[1::3, 7], x[4::9, 470], x[5::9, 3] = 0.0, -0.0, np.inf, np.nan
+    quotient = np.empty_like(x)
+    at_level(shares, level)[len(d),](x, d, quotient, B=512)
+    with np.errstate(all="ignore"):
+        expected = x / d[:, None]
+    same = quotient.view(np.uint32) == expected.view(np.uint32)
+    assert (same | (np.isnan(quotient) & np.isnan(expected))).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.lanes import HALF, Lanes, intrinsic_suffix, llvm_type
+from pypto.backends.cpu.quotient import in_lanes, is_narrow
 from pypto.backends.cpu.rounding import rounded, rounds
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int8, int32, uint8, uint16, uint32
 from pypto.ops import math_formats as formats
@@ -124,7 +125,7 @@ def int_div(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
     """Truncating division that never traps: by zero it gives 0, the least value by -1 wraps."""
     if b.text.lstrip("-").isdigit() and b.text not in ("0", "-1"):
         return e.binary("sdiv" if a.dtype.kind == "int" else "udiv", a, b)
-    zero, one, narrow = e.const(0, a.dtype), e.const(1, a.dtype), max(a.width, b.width) > 1 and a.dtype.bits <= 32
+    zero, one, narrow = e.const(0, a.dtype), e.const(1, a.dtype), is_narrow(a, b)
     by_zero = e.cmp("eq", b, zero)
     safe = e.select(by_zero, one, b)
     if a.dtype.kind != "int":
@@ -132,17 +133,3 @@ def int_div(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
     minus = e.cmp("eq", b, e.const(-1, a.dtype))
     quotient = in_lanes(e, a, safe) if narrow else e.binary("sdiv", a, e.select(minus, one, safe))
     return e.select(by_zero, zero, e.select(minus, e.neg(a), quotient))
-
-
-def in_lanes(e: LaneEmitter, a: Lanes, b: Lanes) -> Lanes:
-    """The quotient of integers of at most 32 bits, none of them by zero; anything where it is out of range.
-
-    53 bits hold it exactly enough for truncation to be right. One divisor of all lanes is a factor: (|a| + ½) / |b|
-    is no nearer to an integer than ½ / |b|, and two roundings move (|a| + ½) · (1 / |b|) by 2⁻²⁰ / |b| at most.
-    """
-    wide, divisor, half = convert(e, a, float64), convert(e, b, float64), e.const(0.5, float64)
-    if a.dtype.kind == "int":
-        half = e.select(e.cmp("lt", a, e.const(0, a.dtype)), e.neg(half), half)
-    quotient = e.div(wide, divisor) if b.width > 1 else e.mul(e.add(wide, half), e.div(e.const(1.0, float64), divisor))
-    whole = e.change("fptoui", quotient, uint32) if a.dtype == uint32 else e.change("fptosi", quotient, int32)
-    return int_to_int(e, whole, a.dtype)

@@ -11,6 +11,7 @@ from typing import Any, cast, overload
 
 from pypto.backends.cpu import convert
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, number, vector
+from pypto.backends.cpu.quotient import by_factor, has_factor
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Writer
 from pypto.ir.types import DType, float64, int1, int64
@@ -96,6 +97,8 @@ class LaneEmitter:
     add, sub, mul, and_, or_, xor, shl = map(lanewise, ("add", "sub", "mul", "and", "or", "xor", "shl"))
 
     def div(self, a: Lanes, b: Lanes) -> Lanes:
+        if has_factor(self, a, b):
+            return by_factor(self, a, b)
         return self.binary("fdiv", a, b) if a.dtype.is_float else convert.int_div(self, a, b)
 
     def neg(self, a: Lanes) -> Lanes:

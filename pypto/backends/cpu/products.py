@@ -130,7 +130,9 @@ def right(op: Op, b: Value, filled: Buffer, per: int, scheduler: Scheduler,
         fuser.add(stmt)
         return None, False
     source = storage.new(b.tile.elem, b.shape, position, position, whole_rows=True, compact=True)
-    fuser.add(scheduler.compute(b, source, position))
+    stmt = scheduler.compute(b, source, position)
+    stmt.feeds = op
+    fuser.add(stmt)
     return source, False
 
 
