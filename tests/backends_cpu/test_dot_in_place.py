@@ -205,15 +205,20 @@ def test_rows_of_a(m: int, k: int, apart: int, dtype: Any, level: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "columns", "most"),
-    [(single, 128, (6, 64)), (single, 96, (8, 32)), (single, 32, (8, 32)), (single, 16, (16, 16)),
-     (scaled, 128, (13, 32))],
-)
-def test_few_rows_where_they_may_push_one_another_out(kernel: Any, columns: int, most: tuple[int, int]) -> None:
-    """Six by four registers where rows of A stay in place, which loads the least for what it multiplies."""
+    ("kernel", "depth", "columns", "most"),
+    [(single, 128, 128, (6, 64)), (single, 128, 96, (8, 32)), (single, 64, 32, (8, 32)), (single, 64, 16, (16, 16)),
+     (scaled, 64, 128, (13, 32)), (single, 64, 128, (4, 64))],
+)  # fmt: skip
+def test_few_rows_where_they_may_push_one_another_out(
+    kernel: Any, depth: int, columns: int, most: tuple[int, int]
+) -> None:
+    """Six by four registers where rows of A stay in place, which loads the least for what it multiplies.
+
+    Four by four where that fills all blocks, along so few numbers that no more is gained: one kernel and not two.
+    """
     n = 2 * columns
     a, b, c = numbers(np.float32, 256, 1024), numbers(np.float32, 1024, n), np.zeros((256, n), np.float32)
-    launch = Launch(kernel, (2, 2), {"a": a, "b": b, "c": c, "BM": 128, "BN": columns, "BK": 64}, {})
+    launch = Launch(kernel, (2, 2), {"a": a, "b": b, "c": c, "BM": 128, "BN": columns, "BK": depth}, {})
     blocks = re.findall(r"define internal void @dot_f32_(\d+)_(\d+)_", lowered(launch, WIDE).text)
     assert max((int(rows), int(columns)) for rows, columns in blocks) == most
 

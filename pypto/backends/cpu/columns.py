@@ -24,7 +24,6 @@ from pypto.ir.types import int1, int64
 if TYPE_CHECKING:
     from pypto.backends.cpu.dot import DotEmitter, Sides
 
-_EVEN: Final = 8  # rows from which on a block is large enough: blocks of one size are one kernel to compile
 NOTED: Final = 5  # numbers in the table for each product
 FIRST: Final = 64  # what stands there for a block without its first row; 1 for one without its last, 0 for a whole one.
 # A block of which some exist lacks fewer rows at either end than that.
@@ -32,9 +31,8 @@ FIRST: Final = 64  # what stands there for a block without its first row; 1 for 
 
 def blocks(rows: int, most: int) -> list[tuple[int, int, int]]:
     """First row, rows and number of the blocks: the largest first, so that what exists fills few of them."""
-    size = next((n for n in range(most, _EVEN - 1, -1) if rows % n == 0), most)
-    whole, rest = divmod(rows, size)
-    found = (0, size, whole), (whole * size, rest, 1)
+    whole, rest = divmod(rows, most)
+    found = (0, most, whole), (whole * most, rest, 1)
     return [(first, size, count) for first, size, count in found if size and count]
 
 

@@ -29,7 +29,8 @@ from pypto.ir.core import Op
 from pypto.ir.types import DType, int1, int32, int64
 from pypto.ops.memory import Access
 
-_FEW: Final = 4  # rows of a block that is run but seldom
+_FEW: Final = 4  # rows of a block that is run but seldom, or along few numbers
+_SHALLOW: Final = 64  # so many: sums are loaded and stored as long as products are added to them
 _HALF: Final = 2  # registers of a panel of four; a narrower panel is not halved
 
 
@@ -253,7 +254,7 @@ class DotEmitter:
         item, row = sides.item, 0
         most = most_rows(self.target, item.b.panel // self.lanes(item), isinstance(item.a, Direct))
         most = amx.ROWS if item.step else most
-        most = min(most, _FEW) if self.seldom else most
+        most = min(most, _FEW) if self.seldom or self.is_shallow(item) else most
         for rows, count in row_blocks(item.c.shape[-2], most):
             if item.step:
                 amx.configure(self.w, rows, item.step)
@@ -269,6 +270,12 @@ class DotEmitter:
             row += rows * count
         if item.step:
             amx.release(self.w)
+
+    def is_shallow(self, item: Matmul) -> bool:
+        """True where few rows are as fast as more, which would not fill the last block: that is a kernel of its own."""
+        rows, depth = item.op.operands[0].shape[-2:]
+        wide = isinstance(item.a, Direct) and item.b.panel > _HALF * self.lanes(item)
+        return wide and depth <= _SHALLOW and rows % _FEW == 0
 
     def end(self, sides: Sides, side: str, most: int, of: int = 1, some: int = 1) -> str:
         """Where rows end, or panels `of` so many columns: where the result is but stored, no further than that.
