@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pypto.backends.cpu import windows
 from pypto.backends.cpu.crosswise import transposed
 from pypto.backends.cpu.kernel import Block, KernelEmitter, Part, Slots, fixed, most_rows
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type
@@ -24,7 +25,7 @@ from pypto.ir.types import int1, int64
 if TYPE_CHECKING:
     from pypto.backends.cpu.dot import DotEmitter, Sides
 
-NOTED: Final = 5  # numbers in the table for each product
+NOTED: Final = 7  # numbers in the table for each product
 FIRST: Final = 64  # what stands there for a block without its first row; 1 for one without its last, 0 for a whole one.
 # A block of which some exist lacks fewer rows at either end than that.
 
@@ -45,9 +46,11 @@ class SumEmitter(KernelEmitter):
         with self.w.loop("0", str(block.parts), "1") as n:
             if block.lands:
                 self.ask(block, n)
-            b, a, pitch, depth, gone = self.noted(n, "ptr", "ptr", "i64", "i64", "i64")
-            after = self.e.binary("urem", self.e.add(n, self.e.const(1, int64)), self.e.const(block.parts, int64))
-            part = Part(a, b, pitch, depth, self.noted(after, "ptr", "ptr", "i64")[1:])
+            b, *after, a, pitch, depth, gone = self.noted(n, "ptr", "ptr", "i64", "ptr", "i64", "i64", "i64")
+            part = Part(a, b, pitch, depth, tuple(after))
+            if block.whole:
+                self.product(block, slots, part)
+                return
             last, whole = (self.w.raw(f"icmp eq i64 {gone}, {m}") for m in (1, 0))
             but = functools.partial(self.without_one, last=last)
             self.w.branch(whole, [functools.partial(f, block, slots, part) for f in (self.product, but)])
@@ -94,12 +97,23 @@ def multiply(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None) 
     """All blocks of a result that is the sum of some products."""
     item, e, w = parts[-1].item, dots.e, dots.w
     table = w.slot(f"[{NOTED * len(parts)} x i64]")
-    for first, rows, count in blocks(item.c.shape[-2], most_rows(dots.target, item.b.panel // dots.lanes(item))):
+    most = most_rows(dots.target, item.b.panel // dots.lanes(item))
+    windows.fill(dots, parts, read(dots, parts, landing, most))
+    for first, rows, count in blocks(item.c.shape[-2], most):
         with w.loop(str(first), str(first + rows * count), str(rows)) as i:
             some = functools.reduce(e.or_, (exists(dots, sides, i, rows) for sides in parts))
             if parts[0].item.fresh:
                 some = e.const(True, int1) if landing is None else wanted(dots, landing, i)
             w.branch(some.text, [functools.partial(block, dots, parts, landing, table, i, rows), list])
+
+
+def read(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, unit: int) -> Lanes:
+    """How many rows of the result are computed: all, or the blocks with those that are stored."""
+    e, rows = dots.e, dots.number(parts[0].item.c.shape[-2])
+    if landing is None or not parts[0].item.fresh:
+        return rows
+    stored = e.minimum(dots.packs.up_to(landing.place.columns.stop, unit), rows)
+    return e.select(landing.done, stored, rows)
 
 
 def wanted(dots: DotEmitter, landing: Landing, i: Lanes) -> Lanes:
@@ -122,8 +136,9 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
     def note(n: int, m: int, number: Lanes) -> None:
         w.line(f"store {number.typed}, ptr {w.raw(f'getelementptr i64, ptr {table}, i64 {NOTED * n + m}')}")
 
-    for n, x in enumerate(parts):
-        for m, number in enumerate(left(dots, x, i, rows)):
+    lefts = [left(dots, x, i, rows) for x in parts]
+    for n, (x, after) in enumerate(zip(parts, [*lefts[1:], lefts[0]], strict=True)):
+        for m, number in enumerate([*(windows.after(dots, x, i) or after[:2]), *lefts[n]]):
             note(n, m + 1, number)
 
     def multiply(shape: Block, j: Lanes, c: Lanes) -> None:
@@ -140,13 +155,16 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
         numbers = f"{stop.typed}, {sides.down.typed}, i1 {fresh}"
         w.line(f"call void @{shape.name}(ptr {table}, ptr {dots.packs.at(c)}, {numbers}{there})")
 
-    shape = replace(dots.block(sides.item, rows), parts=len(parts), down=fixed(sides.down), lands=landing is not None)
+    shape = replace(dots.block(sides.item, rows), parts=len(parts), down=fixed(sides.down), lands=landing is not None,
+                    whole=all(x.item.window is not None for x in parts))
     dots.panelwise(sides, i, shape.over(*(x.depth for x in parts)), multiply)
     return []
 
 
 def left(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> list[Lanes]:
     """Address of a block's columns, how far they lie apart, how many there are, and which row of the block is not."""
+    if sides.item.window is not None:
+        return windows.left(dots, sides, sides.item.window, i)
     m, e, size, zero = sides.left, dots.e, dots.number(dots.word(sides.item)), dots.number(0)
     first, behind = e.sub(m.columns.start, i), e.sub(e.add(i, dots.number(rows)), m.columns.stop)
     gone = e.add(e.mul(e.maximum(first, zero), dots.number(FIRST)), e.maximum(behind, zero))

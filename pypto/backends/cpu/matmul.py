@@ -36,6 +36,14 @@ class Stay:
     keys: tuple[Value, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Columns that products read together, and how many of them lie before those of one product."""
+
+    buffer: Buffer
+    ahead: int
+
+
 @dataclass(eq=False, slots=True)
 class Matmul(CellItem):
     """A dot; `c` is read and written, or only written where it is `fresh`.
@@ -59,6 +67,7 @@ class Matmul(CellItem):
     before: Matmul | None = None
     loop: Op | None = None  # at the end of which it does so
     store: Direct | None = None  # what it stores itself, where all of the tile exists; turned, where all columns do
+    window: Window | None = None  # that its left side is read from, see windows.py
     rest: Nest | None = None  # what it runs itself, on a few rows as soon as they are done
 
     def stores(self, stmt: Stmt, plan: Plan, last: Op) -> bool:
@@ -124,6 +133,8 @@ class Matmul(CellItem):
     def __str__(self) -> str:
         words = f" in words of {self.words}" if self.words else ""
         block = f" by b{self.block.id}" if self.block is not None else ""
+        if self.window is not None:
+            block = f" in b{self.window.buffer.id} from {self.window.ahead}"
         source = f" from {side(self.source)}{' turned' * self.turned}" if self.source is not None else ""
         into = f"->{' fresh' * self.fresh} b{self.c.id}"
         before = f"{self.before} + " if self.before is not None else ""

@@ -21,7 +21,8 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.passes.dce import dce
 
-_DEEP: Final = 256  # a sum so deep pays for turning C
+_DEEP: Final = 256  # a product so deep pays for turning C
+_SUMMED: Final = 16  # and several, whose sum is turned once, if they are so deep together
 TURN: Final = (1, 0)
 
 
@@ -45,7 +46,7 @@ def chains(function: Function, target: CpuTarget) -> Iterator[Op]:
         if (begins or follows) and pays(function, op, target):
             found[op] = [*(found.pop(before) if follows and before is not None else ()), op]
     for chain in found.values():
-        if sum(op.operands[0].shape[1] for op in chain) >= _DEEP:
+        if sum(op.operands[0].shape[1] for op in chain) >= (_SUMMED if len(chain) > 1 else _DEEP):
             yield from chain
 
 

@@ -23,6 +23,7 @@ from pypto.backends.cpu.storage import Storage, item_bytes, padded
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import walk
 from pypto.backends.cpu.turning import turned_loops
+from pypto.backends.cpu.windows import join
 from pypto.backends.cpu.wrapping import unwrapped
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
@@ -83,8 +84,11 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
     if isinstance(before, Matmul) and item.follows(before, plan):
         fuser.items.remove(before)
         item.before = before
-        for x in before.chain:
-            if x.block is not None:
+        join(item, storage)
+        for x in item.chain:
+            if x.window is not None:
+                x.window.buffer.end = position
+            elif x.block is not None:
                 x.block.end = position
     fuser.barrier(item)
 
