@@ -154,7 +154,8 @@ def feed_forward(x, up, bias, down, bias2, weight, shift, out, BM: pto.constexpr
 # Flash attention as in tutorial 05, for one head of one sentence: the tokens from `starts[b]` to `starts[b + 1]`. How
 # many they are is known only when the kernel runs. The last block of keys reaches into the next sentence, and those
 # scores are masked with -∞. The last block of queries does so, too, and there the rows must not be written: a slice
-# clips at the end of the array, not of the sentence, so the store goes through pointers with a mask.
+# clips at the end of the array, not of the sentence, so the store goes through pointers with a mask. The heads of a
+# token are neighbours in memory: programs run along the grid's first axis, so that axis is the one of the heads.
 #
 # `qkv` has shape `(n, 3, 12, 32)`: a number in an index drops its dimension, so each slice below is a matrix.
 
@@ -162,7 +163,7 @@ def feed_forward(x, up, bias, down, bias2, weight, shift, out, BM: pto.constexpr
 # %%
 @pto.jit
 def attend(qkv, starts, out, BLOCK: pto.constexpr):
-    b, h, i = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BLOCK
+    h, b, i = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BLOCK
     first = starts[b]
     count = starts[b + 1] - first
     if i >= count:
@@ -208,7 +209,8 @@ def pool(x, starts, out):
 # ## The network
 #
 # Plain Python puts the kernels in order. Blocks of 256 by 384 use every number they read 150 times; with fewer rows,
-# smaller blocks give all cores something to do. The arrays between the kernels are kept from call to call.
+# smaller blocks give all cores something to do. The feed-forward part keeps two wide blocks at once, with half the rows
+# they stay in the second-level cache. The arrays between the kernels are kept from call to call.
 
 
 # %%
@@ -241,8 +243,9 @@ class Encoder:
         tables = (w.words, w.positions, w.segment, w.norm.weight, w.norm.bias)
         embed_tokens[(n,)](tokens.ids, tokens.places, *tables, x)
         rows = rows_at_once(n)
+        half = min(rows, 128)
         blocks, queries = pto.cdiv(n, rows), 16 if tokens.longest <= 64 else 128
-        heads = (ids.shape[0], HEADS, pto.cdiv(tokens.longest, queries))
+        heads = (HEADS, ids.shape[0], pto.cdiv(tokens.longest, queries))
         for number, layer in enumerate(w.layers, 1):
             yield f"layer {number}: queries, keys and values"
             linear[(blocks, 3)](x, layer.qkv.weight, layer.qkv.bias, qkv, BM=rows, BN=WIDTH, BK=128)
@@ -255,7 +258,7 @@ class Encoder:
             yield f"layer {number}: feed-forward"
             up, down, norm = layer.up, layer.down, layer.norm
             arrays = (middle, up.weight, up.bias, down.weight, down.bias, norm.weight, norm.bias, x)
-            feed_forward[(blocks,)](*arrays, BM=rows, BN=128)
+            feed_forward[(pto.cdiv(n, half),)](*arrays, BM=half, BN=128)
         yield "pooling"
         pool[(ids.shape[0],)](x, tokens.starts, vectors)
 
