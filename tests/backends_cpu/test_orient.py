@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -158,6 +159,30 @@ def test_products_far_from_one_another(width: int, level: str) -> None:
         out = np.zeros((2, 32, width), np.float32)
         kernel[2,](x, weight, out, shift, BW=256)
         np.testing.assert_array_equal(out, parts[0] + part, err_msg=f"shift {shift}")
+
+
+@pto.jit
+def heads(p, v, out, BM: pto.constexpr):
+    """A sum over rows that lie apart; the next program's are beside them, or the same."""
+    h, other = pto.program_id(0), pto.program_id(1)
+    weights = pto.exp(p[h, :, 0:BM])
+    out[h, :, 0:BM] = pto.dot(pto.trans(v[:, h + other, 0:32]), weights)
+
+
+@pytest.mark.parametrize(("kernel", "levels"), [(heads, {2}), (convolution, {2, 3})])
+def test_what_is_asked_for(kernel: Any, levels: set[int]) -> None:
+    """The next program's rows go to the second-level cache; of the result, rows are asked for to be written."""
+    if kernel is heads:
+        arguments = {"p": numbers(4, 64, 96), "v": numbers(64, 8, 32), "out": numbers(4, 32, 96), "BM": 96}
+    else:
+        x, out = numbers(2, 64, 3, 20), numbers(2, 64, 3, 20)
+        arguments = {"x": x, "weight": numbers(3, 3, 64, 64), "out": out, "BW": 32}
+    text = lowered(Launch(kernel, (2, 1, 1), arguments, {}), WIDE).text
+    sums = re.compile(r"internal void @dot_\w+\(ptr noalias %parts")
+    kernels = list(filter(sums.match, text.split("define ")))
+    assert kernels
+    for part in kernels:
+        assert {int(n) for n in re.findall(r"llvm.prefetch.p0\(ptr [^,]+, i32 \d, i32 (\d)", part)} == levels
 
 
 def test_threads_and_strides() -> None:

@@ -3,7 +3,8 @@
 They are broadcast from where they lie. Where only the first or the last does not exist, it is left out, which costs
 nothing; where more do not, the block is copied, with zeros in their place; a block of which none exists adds nothing.
 Products that are added up, one after the other, are added in registers; these can leave as columns, for a result that
-is stored turned. What the next one reads is asked for while one is multiplied: the rows of an image lie far apart.
+is stored turned. While one is multiplied, what the next one reads is asked for, or what the next program reads in its
+place: rows of an image, or of one head of many, lie far apart.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from pypto.backends.cpu import windows
 from pypto.backends.cpu.crosswise import transposed
 from pypto.backends.cpu.kernel import Block, KernelEmitter, Part, Slots, fixed, most_rows
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type
-from pypto.backends.cpu.operands import Landing
-from pypto.backends.cpu.prefetch import fetch
+from pypto.backends.cpu.operands import Direct, Landing
+from pypto.backends.cpu.prefetch import fetch, moves, start_ahead
 from pypto.ir.types import int1, int64
+from pypto.ops.memory import Access
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.dot import DotEmitter, Sides
@@ -136,9 +138,9 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
     def note(n: int, m: int, number: Lanes) -> None:
         w.line(f"store {number.typed}, ptr {w.raw(f'getelementptr i64, ptr {table}, i64 {NOTED * n + m}')}")
 
-    lefts = [left(dots, x, i, rows) for x in parts]
-    for n, (x, after) in enumerate(zip(parts, [*lefts[1:], lefts[0]], strict=True)):
-        for m, number in enumerate([*(windows.after(dots, x, i) or after[:2]), *lefts[n]]):
+    lefts, later = [left(dots, x, i, rows) for x in parts], [ahead(dots, x, len(parts), i) for x in parts]
+    for n, after in enumerate([*lefts[1:], lefts[0]]):
+        for m, number in enumerate([*(later[n] or after[:2]), *lefts[n]]):
             note(n, m + 1, number)
 
     def multiply(shape: Block, j: Lanes, c: Lanes) -> None:
@@ -156,9 +158,21 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
         w.line(f"call void @{shape.name}(ptr {table}, ptr {dots.packs.at(c)}, {numbers}{there})")
 
     shape = replace(dots.block(sides.item, rows), parts=len(parts), down=fixed(sides.down), lands=landing is not None,
-                    whole=all(x.item.window is not None for x in parts))
+                    whole=all(x.item.window is not None for x in parts), early=any(later))
     dots.panelwise(sides, i, shape.over(*(x.depth for x in parts)), multiply)
     return []
+
+
+def ahead(dots: DotEmitter, sides: Sides, parts: int, i: Lanes) -> list[Lanes]:
+    """Where the next program finds what this one does in a block, and the pitch there; nothing where none is known.
+
+    That is asked for where what the next product reads is near, or the same.
+    """
+    load, size = sides.item.a.load if isinstance(sides.item.a, Direct) else None, dots.number(dots.word(sides.item))
+    if load is None or (sides.item.window is None and parts > 1) or not moves(Access.of(load)):
+        return []
+    start = dots.e.add(start_ahead(dots.nests.memory, load), dots.e.mul(i, size))
+    return [start, dots.e.binary("udiv", sides.left.pitch, size)]
 
 
 def left(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> list[Lanes]:

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.prefetch import LINE, fetch
+from pypto.backends.cpu.prefetch import FAR, LINE, NEAR, fetch
 from pypto.backends.cpu.stores import pieces
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Frame, Writer
@@ -33,12 +33,12 @@ class Block:
 
     With `words`, so many numbers are multiplied at once; bytes of panels are unsigned. `coming` rows of the left side
     are asked for, that a later block will copy. With `parts`, so many products are added up, each with a pitch of A,
-    and the numbers of A for one step of K are neighbours, and all there where it is `whole`; else rows of A lie `apart`
-    bytes apart, and those of C `down`. Where these are 0, callers give them: of A odd multiples, so that all of its
-    rows are addressed from one pointer, and no register is spilled. A block that `lands` may be stored elsewhere than
-    where it was loaded from. Panels that do not stay in the first-level cache are `far`. K is `even` where all rounds
-    are whole ones. What is run `seldom` has rounds of one step, which are compiled sooner. Where one instruction
-    multiplies tiles (see amx.py), it takes a `step` of so many words along K.
+    and the numbers of A for one step of K are neighbours, and all there where it is `whole`; what is asked for `early`
+    is another program's. Else rows of A lie `apart` bytes apart, and those of C `down`. Where these are 0, callers give
+    them: of A odd multiples, so that all of its rows are addressed from one pointer, and no register is spilled. A
+    block that `lands` may be stored elsewhere than where it was loaded from. Panels that do not stay in the first-level
+    cache are `far`. K is `even` where all rounds are whole ones. What is run `seldom` has rounds of one step, which are
+    compiled sooner. Where one instruction multiplies tiles (see amx.py), it takes a `step` of so many words along K.
     """
 
     rows: int
@@ -53,6 +53,7 @@ class Block:
     down: int = 0
     lands: bool = False
     whole: bool = False
+    early: bool = False
     far: bool = False
     even: bool = False
     seldom: bool = False
@@ -61,7 +62,7 @@ class Block:
     @property
     def name(self) -> str:
         sizes = self.rows, self.vectors * self.lanes, self.panel, self.words
-        flags = self.lands, self.whole, self.far, self.even, self.seldom
+        flags = self.lands, self.whole, self.early, self.far, self.even, self.seldom
         more = self.coming, self.parts, self.apart, self.down, *map(int, flags), self.step
         return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more)))
 
@@ -214,7 +215,7 @@ class KernelEmitter:
         start, pitch = part.after
         step = self.w.raw(f"mul i64 {k}, {pitch}")
         line = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {start}, i64 {step}")
-        fetch(self.w, self.at(line, block.rows - 1, block), 2 if block.whole else 3)
+        fetch(self.w, self.at(line, block.rows - 1, block), FAR if block.early else NEAR)
 
     def step(self, block: Block, slots: Slots, part: Part, k: int) -> None:
         """One row of the panel times one column of the block."""

@@ -18,7 +18,6 @@ from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.matmul import Matmul, Window
 from pypto.backends.cpu.operands import Direct, Matrix, Span
-from pypto.backends.cpu.prefetch import moves, start_ahead
 from pypto.backends.cpu.storage import Storage, item_bytes
 from pypto.ir.core import Value
 from pypto.ir.types import int32, int64
@@ -113,12 +112,3 @@ def left(dots: DotEmitter, sides: Sides, window: Window, i: Lanes) -> list[Lanes
     e, start = dots.e, dots.e.mul(dots.e.add(i, dots.number(window.ahead)), dots.number(sides.left.dtype.itemsize))
     depth = e.select(e.cmp("gt", sides.left.rows.stop, sides.left.rows.start), sides.depth, dots.number(0))
     return [e.add(sides.base_of[window.buffer.id], start), dots.number(window.buffer.pitch), depth, dots.number(0)]
-
-
-def after(dots: DotEmitter, sides: Sides, i: Lanes) -> list[Lanes]:
-    """Where the next program finds what this one copies, and the pitch there; nothing where that is not known."""
-    load, size = sides.item.a.load if isinstance(sides.item.a, Direct) else None, dots.number(sides.left.dtype.itemsize)
-    if load is None or sides.item.window is None or not moves(Access.of(load)):
-        return []
-    start = dots.e.add(start_ahead(dots.nests.memory, load), dots.e.mul(i, size))
-    return [start, dots.e.binary("udiv", sides.left.pitch, size)]
