@@ -1,10 +1,10 @@
 """Products whose left side lies with its columns side by side: a block's numbers are neighbours for each step of K.
 
-They are broadcast from where they lie. Where only the first or the last does not exist, it is left out, which costs
-nothing; where more do not, the block is copied, with zeros in their place; a block of which none exists adds nothing.
-Products that are added up, one after the other, are added in registers; these can leave as columns, for a result that
-is stored turned. While one is multiplied, what the next one reads is asked for, or what the next program reads in its
-place: rows of an image, or of one head of many, lie far apart.
+They are broadcast from where they lie. Where some do not exist, the block is copied, with zeros in their place; a block
+of which none exists adds nothing. Products that are added up, one after the other, are added in registers; of these,
+where only the first or the last number does not exist, it is left out, which costs nothing. Registers can leave as
+columns, for a result that is stored turned. While one is multiplied, what the next one reads is asked for, or what the
+next program reads in its place: rows of an image, or of one head of many, lie far apart.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class SumEmitter(KernelEmitter):
             if block.lands:
                 self.ask(block, n)
             b, *after, a, pitch, depth, gone = self.noted(n, "ptr", "ptr", "i64", "ptr", "i64", "i64", "i64")
-            part = Part(a, b, pitch, depth, tuple(after))
+            asks = block.parts > 1 or block.early
+            part = Part(a, b, pitch, depth, tuple(after) if asks else ())
             if block.whole:
                 self.product(block, slots, part)
                 return
@@ -138,7 +139,8 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
     def note(n: int, m: int, number: Lanes) -> None:
         w.line(f"store {number.typed}, ptr {w.raw(f'getelementptr i64, ptr {table}, i64 {NOTED * n + m}')}")
 
-    lefts, later = [left(dots, x, i, rows) for x in parts], [ahead(dots, x, len(parts), i) for x in parts]
+    whole = len(parts) < 2 or all(x.item.window is not None for x in parts)
+    lefts, later = [left(dots, x, i, rows, whole) for x in parts], [ahead(dots, x, len(parts), i) for x in parts]
     for n, after in enumerate([*lefts[1:], lefts[0]]):
         for m, number in enumerate([*(later[n] or after[:2]), *lefts[n]]):
             note(n, m + 1, number)
@@ -158,7 +160,7 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
         w.line(f"call void @{shape.name}(ptr {table}, ptr {dots.packs.at(c)}, {numbers}{there})")
 
     shape = replace(dots.block(sides.item, rows), parts=len(parts), down=fixed(sides.down), lands=landing is not None,
-                    whole=all(x.item.window is not None for x in parts), early=any(later))
+                    whole=whole, early=any(later))
     dots.panelwise(sides, i, shape.over(*(x.depth for x in parts)), multiply)
     return []
 
@@ -175,14 +177,14 @@ def ahead(dots: DotEmitter, sides: Sides, parts: int, i: Lanes) -> list[Lanes]:
     return [start, dots.e.binary("udiv", sides.left.pitch, size)]
 
 
-def left(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> list[Lanes]:
+def left(dots: DotEmitter, sides: Sides, i: Lanes, rows: int, whole: bool) -> list[Lanes]:
     """Address of a block's columns, how far they lie apart, how many there are, and which row of the block is not."""
     if sides.item.window is not None:
         return windows.left(dots, sides, sides.item.window, i)
     m, e, size, zero = sides.left, dots.e, dots.number(dots.word(sides.item)), dots.number(0)
     first, behind = e.sub(m.columns.start, i), e.sub(e.add(i, dots.number(rows)), m.columns.stop)
     gone = e.add(e.mul(e.maximum(first, zero), dots.number(FIRST)), e.maximum(behind, zero))
-    there = functools.reduce(e.or_, (e.cmp("eq", gone, dots.number(n)) for n in (0, 1, FIRST)))
+    there = functools.reduce(e.or_, (e.cmp("eq", gone, dots.number(n)) for n in ((0,) if whole else (0, 1, FIRST))))
     inside = e.and_(dots.packs.within(m.rows, zero, e.sub(sides.depth, dots.number(1))), there)
     here = [e.add(m.address, e.mul(i, size)), e.binary("udiv", m.pitch, size), sides.depth, gone]
     some, none = functools.partial(copied, dots, sides, i), [*here[:2], zero, zero]
