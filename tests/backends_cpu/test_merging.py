@@ -147,6 +147,15 @@ def test_merged_functions_are_true() -> None:
     assert {op.operands[1].shape[-1] for op in found.function.walk() if op.name == "dot"} == {1024}
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 4096), (2, 1024), (16, 512)])
+def test_columns_of_merged_programs(rows: int, columns: int) -> None:
+    """One row has longer stretches of B; more rows as much as stays in the first-level cache."""
+    arrays = {"a": numbers(rows, 50), "b": numbers(50, 256), "c": np.zeros((rows, 256), np.float32)}
+    launch = Launch(product, (1, 4), {**arrays, "BM": rows, "BN": 64, "BK": 16}, {})
+    merged, _ = merge(optimized(launch), fixed_target())
+    assert merged.most == columns // 64
+
+
 def test_programs_behind_others_in_the_grid_have_two_functions() -> None:
     """One for a grid of one row, whose programs are merged; one for more rows, which share panels."""
     a, b, c = numbers(16, 50), numbers(50, 256), np.zeros((16, 256), np.float32)

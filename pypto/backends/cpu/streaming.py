@@ -21,6 +21,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import DType, int64
 
 _VECTORS: Final = 2  # registers of columns at a time
+_LINES: Final = 4  # the same with one row of C, where longer pieces of a row come faster
 _LONG: Final = 8  # rows of C that take so long that what is asked for would not stay near
 _SPREAD: Final = 4  # rows of C at a time, of which the sums do not wait for each other
 
@@ -35,6 +36,11 @@ class Stream:
     pitch_c: int
     columns: int
     dtype: DType
+
+    @property
+    def vectors(self) -> int:
+        """Registers of columns at a time."""
+        return _LINES if self.rows == 1 else _VECTORS
 
     @property
     def name(self) -> str:
@@ -63,7 +69,7 @@ class StreamEmitter:
         with function(self.w, f"internal void @{s.name}({args}) noinline nounwind"):
             self.clear(s)
             columns = Lanes("%columns", int64, 1, 0)
-            whole, pairs = (self.e.and_(columns, self.e.const(-n * s.lanes, int64)) for n in (1, _VECTORS))
+            whole, pairs = (self.e.and_(columns, self.e.const(-n * s.lanes, int64)) for n in (1, s.vectors))
             rest = self.e.splat(self.e.sub(columns, whole), s.lanes)
             mask = self.e.cmp("lt", self.e.iota(s.lanes, int64), rest)
             some = self.e.cmp("gt", columns, whole).text
@@ -72,10 +78,11 @@ class StreamEmitter:
             for first, last, count in (("0", deep, together), (deep, "%depth", 1)):
                 with self.w.loop(first, last, str(count)) as k:
                     starts = self.starts(s, k, count)
-                    with self.w.loop("0", pairs.text, str(_VECTORS * s.lanes)) as j:
+                    with self.w.loop("0", pairs.text, str(s.vectors * s.lanes)) as j:
                         if s.rows > 1 and count > 1:
                             self.ask(s, starts, j)
-                        self.add(s, k, starts, [j, self.e.add(j, self.e.const(s.lanes, int64))], None)
+                        at = [self.e.add(j, self.e.const(v * s.lanes, int64)) for v in range(s.vectors)]
+                        self.add(s, k, starts, at, None)
                     with self.w.loop(pairs.text, whole.text, str(s.lanes)) as j:
                         self.add(s, k, starts, [j], None)
                     end = functools.partial(self.add, s, k, starts, [whole], mask)
@@ -86,7 +93,7 @@ class StreamEmitter:
         after = self.e.add(j, self.e.mul(Lanes("%pitch", int64, 1, 0), self.e.const(len(starts), int64)))
         kind, near = llvm_type(s.dtype, 1), NEAR if s.rows <= _LONG else FAR
         for start in starts:
-            for v in range(_VECTORS):
+            for v in range(s.vectors):
                 place = self.w.raw(f"getelementptr {kind}, ptr {start}, i64 {after.text}")
                 fetch(self.w, self.w.raw(f"getelementptr {kind}, ptr {place}, i64 {v * s.lanes}"), near)
 
