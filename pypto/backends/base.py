@@ -44,9 +44,9 @@ class Artifact:
     """A compiled kernel as data: machine code, and what a launch must know.
 
     `cost` estimates the nanoseconds that one program takes; where it is not `bounded`, they may be many more. `group`
-    programs had best run on one thread, one after the other; 0 or less stands for all along the
-    grid's first axis, and for so many where that has one only. `sites` are
-    there when it was compiled to be profiled, `checks` when it is checked.
+    programs had best run on one thread, one after the other; 0 or less stands for all along the grid's first axis, and
+    for so many where that has one only; times 2^32, for so many such rows of the grid, where each thread gets them.
+    `sites` are there when it was compiled to be profiled, `checks` when it is checked.
     """
 
     name: str

@@ -16,10 +16,13 @@ from pypto.backends.cpu import target as targets
 from pypto.backends.cpu.amx import configure, heights
 from pypto.backends.cpu.engine import Engine
 from pypto.backends.cpu.operands import tile_words
+from pypto.backends.cpu.strips import merged_or_stripped
 from pypto.backends.cpu.target import host_target
 from pypto.backends.cpu.writer import Writer
 from pypto.compile import session
-from tests.backends_cpu.lowering import lowered
+from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
+from tests.backends_cpu.lowering import lowered, optimized
 from tests.backends_cpu.test_words import WIDE, numbers, product, product_with_transposed, result_type
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
@@ -99,6 +102,65 @@ def test_random_products(dtype: Any) -> None:
                 c = fences.around(np.zeros((m, n), result_type(dtype)))
                 pto.jit(kernel.function)[grid](a, right, c, *blocks)
             np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
+
+
+@pto.jit
+def batched(a, b, bias, c, ACC: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, TURNED: pto.constexpr):
+    i, j, h = pto.program_id(0) * BM, pto.program_id(1) * BN, pto.program_id(2)
+    if TURNED:
+        i, j = pto.program_id(1) * BM, pto.program_id(0) * BN
+    acc = pto.zeros((BM, BN), ACC)
+    for k in range(0, a.shape[2], 64):
+        acc = pto.dot(a[h, i : i + BM, k : k + 64], b[h, k : k + 64, j : j + BN], acc)
+    c[h, i : i + BM, j : j + BN] = pto.maximum(acc + bias[None, j : j + BN], 0)
+
+
+def batch(dtype: Any, shape: tuple[int, int, int, int]) -> dict[str, Any]:
+    h, m, n, k = shape
+    bias = np.arange(n).astype(result_type(dtype))
+    arrays = {"a": numbers(dtype, h, m, k), "b": numbers(dtype, h, k, n), "bias": bias}
+    acc = pto.int32 if dtype is np.int8 else pto.float32
+    return {**arrays, "c": np.zeros((h, m, n), bias.dtype), "ACC": acc, "TURNED": False}
+
+
+@pytest.mark.parametrize("dtype", [bfloat16, np.int8])
+@pytest.mark.parametrize(("bm", "bn", "strips"), [(64, 64, 8), (128, 100, 5), (64, 512, 0), (16, 64, 0), (256, 64, 0)])
+def test_strips(dtype: Any, bm: int, bn: int, strips: int) -> None:
+    """Wide blocks, few rows, and results that would fill the cache stay as they are."""
+    launch = Launch(batched, (2, 2), {**batch(dtype, (1, 600, 600, 128)), "BM": bm, "BN": bn}, {})
+    made = merged_or_stripped(optimized(launch), TILED)
+    assert [x.strips for x in made] == ([strips, 1] if strips else [1])
+    for x in made:
+        verify(x.function, TABLE)
+    found = lowered(launch, TILED)
+    assert found.group == (-strips << 32 if strips else 0)
+    assert ("kernel.apart" in found.text.replace(found.name, "kernel")) == bool(strips)
+
+
+def test_strips_lie_along_the_second_axis() -> None:
+    """Columns along the first one are merged there; what is checked or profiled is not."""
+    launch = Launch(batched, (2, 2), {**batch(bfloat16, (1, 600, 600, 128)), "BM": 64, "BN": 64}, {})
+    for attrs in ({"checked": True}, {"profile": True}):
+        function = optimized(launch)
+        assert len(merged_or_stripped(replace(function, attrs={**function.attrs, **attrs}), TILED)) == 1
+    turned = Launch(batched, (2, 2), {**launch.arguments, "TURNED": True}, {})
+    assert [x.strips for x in merged_or_stripped(optimized(turned), TILED)] == [1]
+    assert [x.strips for x in merged_or_stripped(optimized(launch), replace(TILED, has_tiles=False))] == [1]
+
+
+@here
+@pytest.mark.parametrize("dtype", [bfloat16, np.int8])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_random_strips(dtype: Any, threads: int) -> None:
+    """Whole strips and what is left of them, parts of grids, batches, on one thread and two."""
+    rng, kernel = np.random.default_rng(5), pto.jit(num_threads=threads)(batched.function)
+    for _ in range(12):
+        shape = tuple(int(x) for x in rng.integers(1, (3, 300, 1500, 700)))
+        arguments = {**batch(dtype, shape), "BM": int(rng.choice([32, 64])), "BN": int(rng.choice([32, 64, 128]))}
+        grid = -(-shape[1] // arguments["BM"]), -(-shape[2] // arguments["BN"]), shape[0]
+        kernel[grid](**arguments)
+        a, b, bias, c = (arguments[name].astype(np.float32) for name in ("a", "b", "bias", "c"))
+        np.testing.assert_array_equal(c, np.maximum(a @ b + bias, 0))
 
 
 @here

@@ -233,6 +233,17 @@ def test_groups_stay_together(five: NativePool, programs: int, group: int) -> No
             assert all(first % group == 0 for first, _ in seen) if whole else max(sizes[:-1], default=0) <= sizes[0]
 
 
+@pytest.mark.parametrize(("programs", "strips", "together"), [(64, 4, 32), (64, 5, 8), (72, 4, 1), (640, 4, 32)])
+def test_rows_of_the_grid_stay_together(five: NativePool, programs: int, strips: int, together: int) -> None:
+    """So many rows of 8 programs, where both threads get as many, or one row, or parts of one size."""
+    seen: list[tuple[int, int]] = []
+    callback = KERNEL(lambda first, last, thread, args: seen.append((first, last)))
+    address, grid = ctypes.cast(callback, ctypes.c_void_p).value, ctypes.c_int64(8)
+    five.run(address, ctypes.addressof(grid), programs, 2, 1, -strips << 32)
+    assert [n for first, last in sorted(seen) for n in range(first, last)] == list(range(programs))
+    assert all(first % together == 0 for first, _ in seen)
+
+
 GROUPS = {
     "none": ("", {}, None),
     "version 2": ("0::/", {"cpu.max": "150000 100000"}, 2),

@@ -7,24 +7,29 @@ all tiles are alike, so that nothing is left over.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.kernel import Block, KernelEmitter, function, is_new
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.prefetch import FAR, fetch
+from pypto.backends.cpu.prefetch import FAR, NEAR, fetch
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Writer
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ir.types import FLOAT8, bfloat16
+from pypto.ir.types import FLOAT8, bfloat16, int1, int64
 from pypto.ops.build import OpBuilder
 
 ROWS: Final = 32  # of a block: two tiles
 _SIDE: Final = 16  # rows and words of a tile, at most
 _LEFT, _RIGHT, _ALL = 4, 6, 8  # registers: those before are for the result
+_SHORT: Final = 256  # bytes of a row that is read where it is: longer ones may push one another out of the cache,
+_MEET: Final = 2048  # where they lie a multiple of so many bytes apart,
+_WIDE: Final = 512  # and are worth a copy for so many columns
 _JOINS: Final = MappingProxyType({2: "llvm.x86.tdpbf16ps", 4: "llvm.x86.tdpbssd"})
 
 
@@ -43,6 +48,13 @@ def sides_as_bfloat(function: Function, target: CpuTarget) -> Function:
         return (rewriter.builder.emit("dot", *(rewriter.builder.cast(v, bfloat16) for v in (a, b)), *acc),)
 
     return rewrite(function, rule, OpBuilder) if target.has_tiles else function
+
+
+def may_stay(e: LaneEmitter, pitch: Lanes, row: int, columns: int) -> Lanes:
+    """Whether rows of the left side, of so many bytes, are read where they are."""
+    if row <= _SHORT or columns >= _WIDE:
+        return e.const(row <= _SHORT, int1)
+    return e.cmp("ne", e.and_(pitch, e.const(_MEET - 1, int64)), e.const(0, int64))
 
 
 def configure(w: Writer, rows: int, words: int) -> None:
@@ -100,6 +112,8 @@ class TileEmitter(KernelEmitter):
             right = self.w.raw(f"getelementptr i32, ptr %b, i64 {down}")
             for start in later:
                 fetch(self.w, self.w.raw(f"getelementptr i32, ptr {start}, i64 {k.text}"), FAR)
+            if not block.lands:
+                self.ask(block, k.text)
             for v in range(block.vectors):
                 self.move("loaddt1", _RIGHT + v, self.at(right, v * _SIDE, block), str(4 * block.panel))
             for tile, row, column in tiles(block):
@@ -107,6 +121,13 @@ class TileEmitter(KernelEmitter):
                     self.move("loadd", _LEFT + tile // 2, self.below(left, pitch, row), pitch)
                 sides = tile, _LEFT + tile // 2, _RIGHT + tile % 2
                 self.w.call("void", _JOINS[block.words], tuple(("i8", str(n)) for n in sides))
+
+    def ask(self, block: Block, k: str) -> None:
+        """Have rows of the next panel's result fetched, as many for each step as find all of them in a row of tiles."""
+        row, pitch = self.w.raw(f"udiv i64 {k}, {block.step * _SIDE // ROWS}"), str(block.down or "%down")
+        start = self.w.raw(f"getelementptr i8, ptr %c, i64 {self.w.raw(f'mul i64 {pitch}, {row}')}")
+        for r, v in itertools.product(range(ROWS // _SIDE), range(block.vectors)):
+            fetch(self.w, self.at(self.below(start, pitch, r), (block.vectors + v) * _SIDE, block), NEAR)
 
     def below(self, start: str, pitch: str, rows: int) -> str:
         down = self.w.raw(f"mul i64 {pitch}, {rows}")

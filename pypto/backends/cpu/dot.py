@@ -49,6 +49,7 @@ class Sides:
     apart: Lanes
     landing: Landing | None = None
     sums: str = ""  # where it stands what is too much in each row
+    across: Lanes | None = None  # columns of the right side that exist, where others need not be multiplied
 
     @property
     def lands(self) -> bool:
@@ -112,7 +113,9 @@ class DotEmitter:
         down = self.number(item.c.pitch * size)
         words = self.packs.words(depth, max(1, item.words))
         landing = self.landing(item, item.store) if item.store is not None else None
-        return Sides(item, left, panels, result, words, depth, base_of, down, left.pitch, landing), right
+        idle = item.step and right is not None and (not item.fresh or "merged" in self.nests.function.attrs)
+        across = (right.rows if item.turned else right.columns).stop if right is not None and idle else None
+        return Sides(item, left, panels, result, words, depth, base_of, down, left.pitch, landing, across=across), right
 
     def landing(self, item: Matmul, store: Direct) -> Landing | None:
         """Where the result goes: where it is stored, if all of the tile exists; if turned, all of its columns."""
@@ -280,13 +283,16 @@ class DotEmitter:
     def end(self, sides: Sides, side: str, most: int, of: int = 1, some: int = 1) -> str:
         """Where rows end, or panels `of` so many columns: where the result is but stored, no further than that.
 
-        Panels count of which `some` columns exist. Where the result is added to, rows end with those of the left side.
+        Panels count of which `some` columns exist. Where the result is added to, rows end with those of the left side,
+        and columns with those of the right one.
         """
-        place, item = (sides.left, sides.item) if sides.landing is None else (sides.landing.place, sides.item)
-        adds = side == "rows" and isinstance(item.a, Direct) and not item.a.turned and not item.fresh
-        if item.is_across or not (sides.landing or adds):
+        item, stop = sides.item, sides.across if side == "columns" else None
+        if sides.landing is not None:
+            stop = getattr(sides.landing.place, side).stop
+        elif side == "rows" and isinstance(item.a, Direct) and not item.a.turned and not item.fresh:
+            stop = sides.left.rows.stop
+        if item.is_across or stop is None:
             return str(most)
-        stop = getattr(place, side).stop
         if of > 1:
             stop = self.e.binary("udiv", self.e.add(stop, self.number(of - some)), self.number(of))
         return self.e.minimum(stop, self.number(most)).text
@@ -379,6 +385,9 @@ class DotEmitter:
         last, zero = e.sub(sides.depth, self.number(1)), self.number(0)
         stays = e.cmp("eq", e.and_(sides.depth, self.number(max(1, item.words) - 1)), zero)
         stays = e.and_(stays, self.packs.inside(m, (i, zero), (e.add(i, self.number(rows - 1)), last)))
+        if item.step:
+            row = m.dtype.itemsize * item.op.operands[0].shape[-1]
+            stays = e.and_(stays, amx.may_stay(e, m.pitch, row, item.c.shape[-1]))
         return self.w.branch(stays.text, [lambda: here, copied])
 
     def multiplied(self, item: Matmul) -> DType:

@@ -19,13 +19,14 @@ from pypto.backends.cpu.lanes import Lanes, memory_type
 from pypto.backends.cpu.legalize import legalize, prepared
 from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Schedule
 from pypto.backends.cpu.memory import Chunk, memory_dtype, register_dtype
-from pypto.backends.cpu.merging import Merged, choose, merge, taken
+from pypto.backends.cpu.merging import Merged, choose
 from pypto.backends.cpu.nest import NestEmitter
 from pypto.backends.cpu.outline import LARGE, PART, SELDOM, Outliner, parts, weight
 from pypto.backends.cpu.plan import REDUCTIONS
 from pypto.backends.cpu.prefetch import asking, level
 from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
+from pypto.backends.cpu.strips import in_turns, merged_or_stripped, step_from
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import Timer
 from pypto.backends.cpu.turns import turn
@@ -62,11 +63,11 @@ class Lowered:
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
     kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
     writer = kind.writer_kind()
-    for merged in merge(prepared(function), target):
+    for merged in merged_or_stripped(prepared(function), target):
         legal = guarded(legalize(merged.function, target))
         made.append(kind(legal, make_schedule(legal, target), target, merged, writer, order))
         made[-1].write()
-    group, last = choose(made, function.name), made[-1]
+    group, last = (in_turns if made[0].merged.strips > 1 else choose)(made, function.name), made[-1]
     scratch = last.timer.with_area(max(one.schedule.scratch_bytes for one in made))
     tail = f"attributes #0 = {{ nounwind {target.attributes} }}\n!0 = !{{i32 1}}\n"
     text = f"{writer.text()}{last.timer.text()}{last.checks.text()}{tail}"
@@ -118,8 +119,8 @@ class FunctionEmitter:
         self.timer.enter(own, self.schedule.scratch_bytes)
         self.checks.enter()
         self.parameters()
-        step = "%" + w.name("step") if self.merged.most > 1 else "1"
-        handed = self.early.begin() if self.early is not None else ()
+        step, rows = "1" if self.merged.is_one else "%" + w.name("step"), Carried("%" + w.name("rows"), "i64", "1")
+        handed = (*(self.early.begin() if self.early is not None else ()), *[rows][: self.merged.strips - 1])
         with w.loop("%first", "%last", step, carried=handed, forward=True) as program:
             self.here = [program, *grid]
             ids = self.places(program)
@@ -127,8 +128,10 @@ class FunctionEmitter:
             self.counts = [self.e.convert(v, int32) for v in grid]
             self.nests.programs = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2])
             self.nests.repeated = self.schedule.items
-            if self.merged.most > 1:
-                self.counts[self.merged.axis] = taken(self.e, self.merged, step, program, ids, grid)
+            if not self.merged.is_one:
+                number, ends = step_from(self.e, self.merged, rows, program, ids, grid)
+                w.line(f"{step} = add i64 {number.text}, 0")
+                self.counts = [ends.get(axis, count) for axis, count in enumerate(self.counts)]
             nests = [item for item in self.schedule.items if isinstance(item, Nest)]
             self.nests.asking = asking(nests, self.nests.ops)
             self.nests.asked_to = level(self.nests.asking, self.schedule.scratch_bytes)

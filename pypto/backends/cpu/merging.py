@@ -24,7 +24,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import walk
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ir.types import int32, int64
+from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
@@ -46,11 +46,19 @@ class Merged:
 
     `num_programs` of that axis is the end of those that there are. Programs that follow one another along axes before
     that one are not merged.
+
+    With `strips`, so many programs along the second axis are one, too: see strips.py.
     """
 
     function: Function
     axis: int = 0
     most: int = 1
+    strips: int = 1
+
+    @property
+    def is_one(self) -> bool:
+        """True where programs run one by one."""
+        return self.most == self.strips == 1
 
 
 def merge(function: Function, target: CpuTarget) -> list[Merged]:
@@ -118,16 +126,15 @@ def choose(made: Sequence[FunctionEmitter], name: str) -> int:
     return -merged.most if shared else merged.most
 
 
-def taken(e: LaneEmitter, merged: Merged, step: str, program: Lanes, ids: Sequence[Lanes],
-          grid: Sequence[Lanes]) -> Lanes:
-    """The end of those that are one with a program: as many as follow along the axis, where they follow in order.
-
-    `step` gets their number.
-    """
+def taken(e: LaneEmitter, merged: Merged, program: Lanes, ids: Sequence[Lanes],
+          grid: Sequence[Lanes]) -> tuple[Lanes, dict[int, Lanes]]:
+    """How many programs are one with a program, and their end: as many as follow along the axis in order."""
+    if merged.most == 1:
+        return e.const(1, int64), {}
     own = ids[merged.axis]
     left = e.minimum(e.sub(Lanes("%last", int64, 1, 0), program), e.sub(grid[merged.axis], own))
-    e.w.line(f"{step} = add i64 {e.minimum(left, e.const(merged.most, int64)).text}, 0")
-    return e.convert(e.add(own, Lanes(step, int64, 1, e.w.depth)), int32)
+    number = e.minimum(left, e.const(merged.most, int64))
+    return number, {merged.axis: e.add(own, number)}
 
 
 def pays(dot: Op, target: CpuTarget) -> bool:

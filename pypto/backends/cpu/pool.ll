@@ -161,7 +161,7 @@ end:
 
 ; Run programs 0 to %total on some threads, small chunks being %least programs or more. Those of a %group stay together;
 ; 0 or less stands for those along the grid's first axis, whose size is the first argument, and for so many where that
-; is 1. While another thread of the process
+; is 1; times 2^32, for so many such rows, where there are so many for each thread. While another thread of the process
 ; uses the pool, the caller does it alone.
 define void @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least, i64 %group) {
 entry:
@@ -201,8 +201,16 @@ row:
   %size = load i64, ptr %a
   %one = icmp eq i64 %size, 1
   %turned = sub i64 0, %group
-  %many = call i64 @llvm.umax.i64(i64 %turned, i64 1)
-  %x = select i1 %one, i64 %many, i64 %size
+  %programs = and i64 %turned, 4294967295
+  %many = call i64 @llvm.umax.i64(i64 %programs, i64 1)
+  %line = select i1 %one, i64 %many, i64 %size
+  %strips = lshr i64 %turned, 32
+  %block = mul i64 %line, %strips
+  %needed = mul i64 %block, %threads
+  %fits = icmp uge i64 %total, %needed
+  %strip = icmp ne i64 %strips, 0
+  %merged = and i1 %fits, %strip
+  %x = select i1 %merged, i64 %block, i64 %line
   br label %count
 count:
   %g = phi i64 [ %x, %row ], [ %group, %together ]

@@ -124,7 +124,7 @@ class PythonPool:
         from concurrent.futures import ThreadPoolExecutor
 
         function, free = KERNEL(kernel), list(range(threads))
-        chunk = max(least, abs(group), programs // (threads * _PARTS))
+        chunk = max(least, abs(group) % 2**32, programs // (threads * _PARTS))
 
         def work(first: int) -> None:
             thread = free.pop()
