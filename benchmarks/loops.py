@@ -12,10 +12,11 @@ from functools import partial
 from typing import Final
 
 from benchmarks.limits import MOVED, Machine, buffers, call, per_round
-from benchmarks.limits_ir import PRODUCTS, STREAMS, UNROLL
+from benchmarks.limits_ir import PRODUCTS, STREAMS, UNROLL, tile_operations
 from benchmarks.runner import Impl, Row
 
 LEAST: Final = 200_000  # rounds of multiply-adds on a thread; with fewer, starting the threads would count
+LEAST_TILES: Final = 15_000  # the same of products of tiles, of which each takes ten times as long
 
 
 def beside(machine: Machine, row: Row, threads: int) -> Mapping[str, Impl]:
@@ -39,9 +40,13 @@ def memory_streams(machine: Machine, kind: str, work: float, threads: int) -> Ma
 
 def multiply_adds(machine: Machine, kind: str, work: float, threads: int) -> Mapping[str, Impl]:
     """As many multiply-adds in registers as a row has, on as many threads."""
-    name = kind if kind in machine.products else "fma"
-    rounds = int(work / per_round(machine, name) / threads)
-    if rounds < LEAST:
+    if kind in machine.tiles:
+        name, least, operations = f"{kind}_tiles", LEAST_TILES, tile_operations(kind)
+    else:
+        name, least = (kind if kind in machine.products else "fma"), LEAST
+        operations = per_round(machine, name)
+    rounds = int(work / operations / threads)
+    if rounds < least:
         return {}
     return {name: at_once([call(machine, name, 1, rounds, buffers(64, machine.width)) for _ in range(threads)])}
 

@@ -20,7 +20,7 @@ from benchmarks.limits import (
     product_rate,
     vector_width,
 )
-from benchmarks.limits_ir import CHAINS, PRODUCTS, STREAMS, module, products
+from benchmarks.limits_ir import CHAINS, PRODUCTS, STREAMS, module, products, tile_operations
 from benchmarks.loops import beside
 from benchmarks.runner import Case, Row
 
@@ -138,9 +138,13 @@ def test_rows_within_caches_and_short_ones_have_no_loops(machine: Machine) -> No
 def test_products_do_as_many_operations_as_a_row(machine: Machine, kind: str, threads: int, monkeypatch: Any) -> None:
     asked: list[int] = []
     monkeypatch.setattr(loops, "call", lambda m, name, repeats, n, arrays: lambda: asked.append(repeats * n))
-    work = 2.0 * 1024**3
+    work = 8.0 * 1024**3
     ((name, loop),) = beside(machine, bounded(kind, work), threads).items()
     loop()
-    assert name == (kind if kind in machine.products else "fma")
+    if kind in machine.tiles:
+        assert name == f"{kind}_tiles"
+    else:
+        assert name == (kind if kind in machine.products else "fma")
     assert len(asked) == threads
-    assert sum(asked) * per_round(machine, name) == pytest.approx(work, rel=1e-4)
+    each = tile_operations(kind) if kind in machine.tiles else per_round(machine, name)
+    assert sum(asked) * each == pytest.approx(work, rel=1e-4)
