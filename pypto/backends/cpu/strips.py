@@ -1,9 +1,9 @@
-"""Products of tiles by one instruction: programs along the grid's second axis are one, a strip of columns.
+"""Products of tiles by one instruction: programs along the grid's second axis are one, a strip of columns or rows.
 
-There the left side's rows, which come from the last cache for every block of columns, take longer than the products.
-The programs along the first axis, a row of the grid, share the right side's panels and follow one another; the first of
-them says how many rows are one, and the last goes on behind all of these. What is left, and what has too few programs
-for all threads, is done program by program.
+There the other side, whose rows come from the last cache for every block or are packed for it, takes longer than the
+products. The programs along the first axis, a row of the grid, follow one another; the first of them says how many rows
+are one, and the last goes on behind all of these. What is left, and what has too few programs for all threads, is done
+program by program.
 """
 
 from __future__ import annotations
@@ -18,37 +18,42 @@ from pypto.backends.cpu.merging import Columns, Merged, merge, taken, taller
 from pypto.backends.cpu.operands import direct_of, words_of
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Carried
-from pypto.ir.core import Function
+from pypto.ir.core import Function, Value
 from pypto.ir.types import int32, int64
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.lower import FunctionEmitter
 
-_COLUMNS: Final = 512  # of a strip
+_LONG: Final = 512  # columns of a strip, or rows
 _FEW: Final = 16  # rows of which a strip is not worth it
 Place = Sequence[Lanes]
 
 
 def merged_or_stripped(function: Function, target: CpuTarget) -> list[Merged]:
-    """The function, merged where that pays; in strips of columns beside it where its one product is of tiles.
-
-    The result of a strip is to take a quarter of the second-level cache at most.
-    """
+    """The function, merged where that pays; in strips beside it where its one product is of tiles."""
     made, dots = merge(function, target), [op for op in function.walk() if op.name == "dot"]
     apart = {"checked", "profile"} & function.attrs.keys()
     if len(made) > 1 or len(dots) != 1 or apart or not target.has_tiles or not words_of(dots[0], target):
         return made
     (result,) = dots[0].results
-    rows, columns = result.shape[-2:]
-    if 2 * columns > _COLUMNS or not _FEW < rows <= target.caches[1] // (16 * _COLUMNS):
-        return made
-    found = Columns(function, 1, columns, _COLUMNS)
-    if direct_of(dots[0].operands[1]) is None or not found.found() or found.along.get(result) != 1:
+    found = next(filter(None, (strip(function, result, d, target) for d in (1, 0))), None)
+    if direct_of(dots[0].operands[1]) is None or found is None:
         return made
     wide = found.merged(f"{function.name}.merged").function
-    strip = taller(wide, [op for op in wide.walk() if op.name == "dot"], target)
+    merged = taller(wide, [op for op in wide.walk() if op.name == "dot"], target)
     alone = replace(made[0].function, name=f"{function.name}.apart")
-    return [replace(strip, strips=found.wide // columns), replace(made[0], function=alone)]
+    return [replace(merged, strips=found.wide // found.width), replace(made[0], function=alone)]
+
+
+def strip(function: Function, result: Value, d: int, target: CpuTarget) -> Columns | None:
+    """Programs along the second axis as one, if they differ in columns (d = 1) or rows of a product.
+
+    The result is to take a quarter of the second-level cache at most.
+    """
+    size, other = result.shape[d - 2], result.shape[-1 - d]
+    fits = 2 * size <= _LONG and (other if d else size) > _FEW and other <= target.caches[1] // (16 * _LONG)
+    found = Columns(function, 1, size, _LONG)
+    return found if fits and found.found() and found.along.get(result) == len(result.shape) - 2 + d else None
 
 
 def in_turns(made: Sequence[FunctionEmitter], name: str) -> int:
