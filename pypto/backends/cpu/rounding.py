@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _LANES: Final = 16  # of a register
 _SUBNORMAL: Final = "32"  # the class of numbers, as the instruction that tells them apart counts
 _CLASS, _ROUND = "llvm.x86.avx512.fpclass.ps.512", "llvm.x86.avx512bf16.cvtneps2bf16.512"
+_PAIR: Final = "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
 
 
 def rounds(e: LaneEmitter, a: Lanes) -> bool:
@@ -32,13 +33,14 @@ def rounded(e: LaneEmitter, a: Lanes, formula: Callable[[Any], Any]) -> Lanes:
         return [e.change("trunc", e.formula(formula, a), uint16)]
 
     def at_once() -> list[Lanes]:
-        return [e.joined([bits(e, x) for x in parts])]
+        return [e.joined([bits(e, *parts[i : i + 2]) for i in range(0, len(parts), 2)])]
 
     return e.w.branch(some.text, [by_hand, at_once])[0]
 
 
-def bits(e: LaneEmitter, a: Lanes) -> Lanes:
-    """The bits of one register's numbers, none of which is subnormal."""
-    kind = f"<{_LANES} x bfloat>"
-    found = e.w.call(kind, _ROUND, ((a.type, a.text),), e.w.depth)
-    return e.w.instr(f"bitcast {kind} {found} to <{_LANES} x i16>", uint16, _LANES, e.w.depth)
+def bits(e: LaneEmitter, a: Lanes, *after: Lanes) -> Lanes:
+    """The bits of the numbers of one register, or two, none of which is subnormal."""
+    count = _LANES * (1 + len(after))
+    kind, name = f"<{count} x bfloat>", _PAIR if after else _ROUND
+    found = e.w.call(kind, name, tuple((x.type, x.text) for x in (*after, a)), e.w.depth)
+    return e.w.instr(f"bitcast {kind} {found} to <{count} x i16>", uint16, count, e.w.depth)
