@@ -21,8 +21,9 @@ TABLES = {"pypto/backends/cpu/cells.py", "pypto/frontend/intrinsics.py"}
 # What modules of techniques keep for the machinery: facts about operands, and what says that there is nothing to do.
 HELPERS = {
     *("crosswise.Crossing.__init__", "crosswise.Crossing.leaves", "crosswise.steps", "crosswise.stored"),
-    *("crosswise.transposed", "live.Live.__init__", "merging.choose", "operands.dot_dtype", "operands.is_joined"),
-    *("operands.joined_bytes", "operands.origin", "operands.panel_width", "operands.tile_words", "operands.words_of"),
+    *("crosswise.transposed", "live.Live.__init__", "merging.Merged.is_one", "merging.choose"),
+    *("operands.dot_dtype", "operands.is_joined", "operands.joined_bytes", "operands.origin"),
+    *("operands.panel_width", "operands.tile_words", "operands.words_of"),
     *("outline.statements", "outline.weight"),
     *("prefetch.begun", "prefetch.fetch", "prefetch.level", "prefetch.grown", "prefetch.slope", "prefetch.times"),
     *("rest.run", "stream.differs", "stream.loaded_bytes", "stream.reads"),  # `run` where there is no rest: nothing

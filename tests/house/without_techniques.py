@@ -31,6 +31,7 @@ from pypto.backends.cpu import (
     stream,
     streaming,
     strides,
+    strips,
     turns,
 )  # fmt: skip
 from tests.conformance.running import ALL, assert_close, make_launch, run
@@ -64,7 +65,6 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (live.Live, "end", nothing),
     (live.Live, "read_by", nothing),
     (matmul, "may_finish", no),
-    (merging, "merge", lambda function, target: [merging.Merged(function)]),
     (plan, "read_by_dot", lambda *_: iter(())),
     (products, "counted", as_it_is),
     (products, "oriented", as_it_is),
@@ -81,6 +81,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (stream, "past_caches", nothing),
     (streaming, "is_streamed", no),
     (strides, "STEPS", ()),
+    (strips, "merged_or_stripped", lambda function, target: [merging.Merged(function)]),
     (turns, "turn", lambda *_: {}),
 )
 
