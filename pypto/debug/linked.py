@@ -104,9 +104,9 @@ class LinkedNests(NestEmitter):
         with self.at(place_of(stmt)):
             super().accumulate(stmt, at, accumulators)
 
-    def finish(self, stmt: Stmt, accumulators: list[Any], at: Chunk) -> None:
+    def total(self, stmt: Stmt, accumulators: list[Any]) -> Lanes:
         with self.at(place_of(stmt)):
-            super().finish(stmt, accumulators, at)
+            return super().total(stmt, accumulators)
 
 
 class LinkedFunction(FunctionEmitter):

@@ -71,6 +71,9 @@ class Emitter(Protocol):
     def saturates(self, a: Lanes) -> bool:
         """Whether `ldexp` of such lanes takes any n, infinite ones too: those give infinity or 0, even of NaN."""
 
+    def parted(self, a: Lanes) -> tuple[Lanes, Lanes]:
+        """The nearest whole numbers, even ones of two, and a without them; of infinities, numbers or NaN are left."""
+
     def two_product(self, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
         """The rounded product of two float64, and what rounding took from it."""
 

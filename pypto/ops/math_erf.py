@@ -71,8 +71,8 @@ def erf(x: Term) -> Term:
 
 def large_erfc_short(x: Term) -> Term:
     exponent = polynomial(x, _LARGE_SHORT)
-    n = exponent.round()
-    return exp2_reduced(exponent - n).scaled(n)
+    n, rest = exponent.parted()
+    return exp2_reduced(rest).scaled(n)
 
 
 def large_erfc(x: Term) -> Term:

@@ -95,9 +95,8 @@ def exp2_reduced(x: Term) -> Term:
 
 def exp2(x: Term) -> Term:
     low, high = (-150.0, 200.0) if x.dtype == float32 else (-1076.0, 1200.0)
-    inside = within(x, low, high)
-    n = inside.round()
-    return where(x < low, 0.0, exp2_reduced(inside - n).scaled(n))
+    n, rest = within(x, low, high).parted()
+    return where(x < low, 0.0, exp2_reduced(rest).scaled(n))
 
 
 def exp_parts(x: Pair) -> tuple[Term, Pair]:

@@ -82,6 +82,11 @@ class Term:
     def round(self, mode: str = "even") -> Term:
         return self.new(self.e.round(self.lanes, mode))
 
+    def parted(self) -> tuple[Term, Term]:
+        """The nearest whole number, and what is left."""
+        whole, rest = self.e.parted(self.lanes)
+        return self.new(whole), self.new(rest)
+
     def scaled(self, n: Term) -> Term:
         """Times 2**n."""
         return self.new(self.e.ldexp(self.lanes, n.lanes))

@@ -35,6 +35,13 @@ def block(x, out, n, B: pto.constexpr):
     pto.store(out + pto.program_id(0), pto.max(t, axis=0))
 
 
+@pto.jit
+def of_rows(x, greatest, least, M: pto.constexpr, N: pto.constexpr):
+    t = x[0:M, 0:N]
+    greatest[0:M] = pto.max(t, axis=1)
+    least[0:M] = pto.min(t * 2, axis=1)
+
+
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @given(numbers=NUMBERS, times=st.integers(1, 4))
@@ -74,4 +81,33 @@ def test_one_comparison_for_each_element_of_whole_rows() -> None:
     x = np.zeros((4, 256), np.float32)
     text = lowered(Launch(greatest, 4, {"x": x, "out": np.zeros(4, np.float32)}, {})).text
     assert text.count("fcmp ogt <32 x float>") == 1
+    assert text.count("fcmp uno <32 x float>") == 0
+
+
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "columns"), [(5, 64), (16, 200), (3, 17), (33, 129)])
+def test_of_rows_beside_one_another(level: str, dtype: Any, rows: int, columns: int) -> None:
+    """Rows with some NaN, with one number at an end, with infinities, and without any number."""
+    rng = np.random.default_rng(rows * columns)
+    numbers = rng.integers(-9, 10, (rows, columns)).astype(dtype)
+    kinds = rng.integers(0, 6, rows)
+    numbers[(kinds == 1)[:, None] & (rng.random((rows, columns)) < 0.3)] = NAN
+    numbers[kinds == 2] = NAN
+    numbers[kinds == 3, 1:] = NAN
+    numbers[kinds == 4, :-1] = -INF
+    numbers[kinds == 5] = np.where(rng.random(columns) < 0.5, NAN, INF)
+    greatest, least = np.zeros(rows, dtype), np.zeros(rows, dtype)
+    at_level(of_rows, level)[(1,)](numbers, greatest, least, M=rows, N=columns)
+    assert np.array_equal(greatest, np.fmax.reduce(numbers, 1), equal_nan=True)
+    assert np.array_equal(least, np.fmin.reduce(numbers * 2, 1), equal_nan=True)
+
+
+def test_one_comparison_for_each_element_of_blocks_of_rows() -> None:
+    @pto.jit
+    def least(x, out):
+        out[:] = pto.min(x[:, :], axis=1)
+
+    text = lowered(Launch(least, 1, {"x": np.zeros((8, 256), np.float32), "out": np.zeros(8, np.float32)}, {})).text
+    assert text.count("fcmp olt <32 x float>") == 1
     assert text.count("fcmp uno <32 x float>") == 0

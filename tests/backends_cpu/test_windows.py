@@ -48,6 +48,15 @@ def unsigned(x, weight, out, BW: pto.constexpr):
     out[:, w : w + BW] = pto.dot(weight[1, :, :], x[:, w : w + BW], acc)
 
 
+@pto.jit
+def some(x, weight, out, first, K: pto.constexpr, BW: pto.constexpr):
+    """Of the K rows from `first` on not all may exist."""
+    w, acc = pto.program_id(0) * BW, pto.zeros((weight.shape[1], BW), pto.float32)
+    for tap in pto.static_range(3):
+        acc = pto.dot(weight[tap, :, :], x[first : first + K, w + tap : w + tap + BW], acc)
+    out[:, w : w + BW] = acc
+
+
 def shared(kernel: Any, **arguments: Any) -> list[tuple[int, int] | None]:
     """For each product which window it reads, in their order, and from which column on."""
     items = walk(lowered(Launch(kernel, (1, 1, 1), arguments, {}), WIDE).schedule.items)
@@ -103,3 +112,14 @@ def test_places_without_a_sign(level: str) -> None:
     pto.jit(level=level)(unsigned.function)[2,](x, weight, out, BW=32)
     pto.interpret(unsigned)[2,](x, weight, wanted, BW=32)
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("first", [-40, -9, -1, 0, 3, 11, 30])
+def test_rows_that_exist_in_part(first: int, level: str) -> None:
+    with Fences() as fences:
+        x, weight, out = (fences.around(a) for a in (numbers(19, 50), numbers(3, 64, 16), numbers(64, 50)))
+        wanted = out.copy()
+        pto.jit(level=level)(some.function)[2,](x, weight, out, first, K=16, BW=48)
+        pto.interpret(some)[2,](x, weight, wanted, first, K=16, BW=48)
+        np.testing.assert_array_equal(out, wanted)
+    assert shared(some, x=x, weight=weight, out=out, first=0, K=16, BW=48) == [(0, 0), (0, 1), (0, 2)]

@@ -59,6 +59,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (early, "find", nothing),
     (edges, "can_split", no),
     (emitter, "has_factor", no),
+    (emitter, "scales", no),
     (extremes, "can_trust", no),
     (fuse, "interchanged", no),
     (fuse, "related", lambda *_: True),

@@ -12,6 +12,7 @@ from typing import Any, cast, overload
 from pypto.backends.cpu import convert
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, llvm_type, number, vector
 from pypto.backends.cpu.quotient import by_factor, has_factor
+from pypto.backends.cpu.scaling import parted, scaled, scales
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Writer
 from pypto.ir.types import DType, float64, int1, int64
@@ -214,24 +215,14 @@ class LaneEmitter:
         return convert.from_memory(self, bits, dtype)
 
     def saturates(self, a: Lanes) -> bool:
-        lanes = min(a.width, self.target.vector_bytes // a.dtype.itemsize)
-        return self.target.has_scale and lanes * a.dtype.bits in (128, 256, 512) and a.width % lanes == 0
+        return scales(self, a)
 
     def ldexp(self, a: Lanes, n: Lanes) -> Lanes:
         a, n = self.unify(a, n)
-        if not self.saturates(a):
-            return self.formula(soft.scaled_twice, a, n)
-        lanes = min(a.width, self.target.vector_bytes // a.dtype.itemsize)
-        parts = [self.scaled(self.part(a, i, lanes), self.part(n, i, lanes)) for i in range(0, a.width, lanes)]
-        return self.joined(parts)
+        return scaled(self, a, n) if self.saturates(a) else self.formula(soft.scaled_twice, a, n)
 
-    def scaled(self, a: Lanes, n: Lanes) -> Lanes:
-        """One register by the instruction for it."""
-        bits, mask = a.width * a.dtype.bits, f"i{max(8, a.width)}"
-        name = f"llvm.x86.avx512.mask.scalef.{'pd' if a.dtype == float64 else 'ps'}.{bits}"
-        rounding = (("i32", "4"),) if bits == 512 else ()
-        operands = (a.type, a.text), (n.type, n.text), (a.type, "zeroinitializer"), (mask, "-1")
-        return self.call(name, a.dtype, a.width, max(a.level, n.level), *operands, *rounding)
+    def parted(self, a: Lanes) -> tuple[Lanes, Lanes]:
+        return parted(self, a)
 
     def shuffle(self, a: Lanes, b: Lanes, picks: list[int]) -> Lanes:
         """Lanes of `a`, then of `b`, by number."""

@@ -1,6 +1,6 @@
 """Greatest and least floats as if no NaN were among them: one instruction for each, not four.
 
-Where the result is no better than that of nothing, all may be NaN. Then the version with masks, which looks, decides.
+Where a result, of a row too, is no better than that of nothing, all may be NaN. Then a version that looks decides.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import math
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.loopir import Nest
+from pypto.backends.cpu.loopir import Nest, Stmt
+from pypto.backends.cpu.memory import Chunk
+from pypto.backends.cpu.parts import lane_parts
 from pypto.backends.cpu.reductions import Joining, joining
 from pypto.ir.core import Op
 
@@ -51,3 +53,25 @@ def trusted(emitter: NestEmitter, nest: Nest, inside: Lanes) -> list[Lanes]:
     emitter.joining, emitter.split = joining, False
     again = [e.cmp("eq", a, b) for op, a, b in zip(ops, first, nothing, strict=True) if has_extreme(op)]
     return w.branch(functools.reduce(e.or_, again).text, [lambda: emitter.version(nest, True), lambda: first])
+
+
+def can_trust_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt], at: Chunk) -> bool:
+    """Whether the loop does nothing but look for extremes along lanes, each of which goes to a place of its own."""
+    plain = not at.masked and at.across < 0 and emitter.block is None and emitter.joining is joining
+    rows = all(s.buffer is not None and s.lanes in s.reduced and len(s.loops) > 1 for s in begun)
+    wide = not any(s.does.operands[0].dtype.is_narrow for s in begun)
+    return plain and rows and begun == body and wide and all(has_extreme(s.does) for s in begun)
+
+
+def trusted_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt], at: Chunk) -> list[Lanes]:
+    """The extremes of a row; those of rows without any number are looked for again."""
+    e = emitter.e
+    emitter.joining = trusting
+    first = emitter.joined(body, begun, at)
+    emitter.joining, parts = joining, emitter.parts
+    again = [e.cmp("eq", x, e.const(trusting(s.does).start[0], x.dtype)) for s, x in zip(begun, first, strict=True)]
+    emitter.parts = lane_parts(body, emitter.side, 1)  # what is rare is to take little room
+    sides = [lambda: emitter.joined(body, begun, at), lambda: first]
+    found = emitter.w.branch(functools.reduce(e.or_, again).text, sides)
+    emitter.parts = parts
+    return found

@@ -10,7 +10,7 @@ from pypto.backends.cpu.cells import atomics, histograms
 from pypto.backends.cpu.crosswise import LEAST_SIDE, steps
 from pypto.backends.cpu.edges import can_split, settle, whole_chunks
 from pypto.backends.cpu.emitter import LaneEmitter
-from pypto.backends.cpu.extremes import can_trust, trusted
+from pypto.backends.cpu.extremes import can_trust, can_trust_rows, trusted, trusted_rows
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.live import Live, same
 from pypto.backends.cpu.loads import load_first
@@ -178,6 +178,17 @@ class NestEmitter(ValueEmitter):
         """Open the next loop; reductions begin before their first loop and end after it."""
         position = len(at.index)
         begun = [s for s in body if s.kind in ("reduce", "arg", "scan") and self.begins(s) == position]
+        run = trusted_rows if can_trust_rows(self, body, begun, at) else NestEmitter.joined
+        totals = run(self, body, begun, at)
+        for stmt, total in zip((s for s in begun if s.kind != "scan"), totals, strict=True):
+            if stmt.buffer is None:
+                self.done.append(total)
+            else:
+                self.memory.write(total, stmt.buffer, self.base(stmt.buffer), stmt.written, at)
+
+    def joined(self, body: list[Stmt], begun: list[Stmt], at: Chunk) -> list[Lanes]:
+        """Run the next loop; gives the results of the reductions that begin before it."""
+        position = len(at.index)
         for stmt in begun:
             widths = sorted({p.width for p in self.parts}) if stmt.lanes in stmt.reduced else [at.width]
             self.running[stmt] = [Accumulator.begin(self.e, self.joining(stmt.does), w) for w in widths]
@@ -195,8 +206,7 @@ class NestEmitter(ValueEmitter):
             first, stop = ("0", str(body[0].sizes[position])) if self.block is None else self.block.rows
             with self.w.loop(first, stop, "1") as i:
                 self.loops(body, replace(at, index=[*at.index, i]))
-        for stmt in begun:
-            self.finish(stmt, self.running[stmt], at)
+        return [self.total(s, self.running[s]) for s in begun if s.kind != "scan"]
 
     def begins(self, stmt: Stmt) -> int:
         """The loop that a reduction begins before."""
@@ -216,15 +226,9 @@ class NestEmitter(ValueEmitter):
         if end is not None and any(s.kind in ("reduce", "arg") for s in body):
             settle(self, body, at, part, i)
 
-    def finish(self, stmt: Stmt, accumulators: list[Accumulator], at: Chunk) -> None:
-        if stmt.kind == "scan":
-            return
+    def total(self, stmt: Stmt, accumulators: list[Accumulator]) -> Lanes:
         along = stmt.lanes in stmt.reduced
-        total = finished(self.e, stmt.does, accumulators[-1].total(accumulators[:-1], along))
-        if stmt.buffer is None:
-            self.done.append(total)
-        else:
-            self.memory.write(total, stmt.buffer, self.base(stmt.buffer), stmt.written, at)
+        return finished(self.e, stmt.does, accumulators[-1].total(accumulators[:-1], along))
 
     # --- one chunk ----------------------------------------------------------------------------------------------
 

@@ -91,19 +91,25 @@ class PackEmitter:
 
     def masked(self, m: Matrix, row: Lanes, column: Lanes, width: int) -> Lanes:
         """Numbers of a row, 0 for those that do not exist; memory without any is not touched."""
-        place = self.e.add(self.e.iota(width, int32), self.e.splat(self.e.convert(column, int32), width))
-        start, stop = (self.e.splat(self.e.convert(x, int32), width) for x in (m.columns.start, m.columns.stop))
-        there = self.within(m.rows, row, row)
-        lanes = self.e.and_(self.e.cmp("ge", place, start), self.e.cmp("lt", place, stop))
-        lanes = self.e.and_(lanes, self.e.splat(there, width))
-        end = self.e.add(column, self.number(width))
-        some = self.e.and_(self.e.cmp("gt", end, m.columns.start), self.e.cmp("lt", column, m.columns.stop))
+        there, (lanes, some) = self.within(m.rows, row, row), self.existing(m.columns, column, width)
         some = self.e.and_(some, there)
         pointer = self.w.raw(f"select i1 {some.text}, ptr {self.pointer(m, row, column)}, ptr {self.w.harmless()}")
-        kind = Lanes("zeroinitializer", m.dtype, width, 0)
+        return self.some(m, pointer, self.e.and_(lanes, self.e.splat(there, width)))
+
+    def existing(self, columns: Span, first: Lanes, width: int) -> tuple[Lanes, Lanes]:
+        """Which of some neighbours exist, and whether any does."""
+        place = self.e.add(self.e.iota(width, int32), self.e.splat(self.e.convert(first, int32), width))
+        start, stop = (self.e.splat(self.e.convert(x, int32), width) for x in (columns.start, columns.stop))
+        lanes = self.e.and_(self.e.cmp("ge", place, start), self.e.cmp("lt", place, stop))
+        end = self.e.add(first, self.number(width))
+        return lanes, self.e.and_(self.e.cmp("gt", end, columns.start), self.e.cmp("lt", first, columns.stop))
+
+    def some(self, m: Matrix, pointer: str, lanes: Lanes) -> Lanes:
+        """Numbers of a row where lanes are true, else 0."""
+        kind = Lanes("zeroinitializer", m.dtype, lanes.width, 0)
         args = ("ptr", pointer), ("i32", str(m.dtype.itemsize)), (lanes.type, lanes.text), (kind.type, kind.text)
-        name = f"llvm.masked.load.{intrinsic_suffix(m.dtype, width)}.p0"
-        return Lanes(self.w.call(kind.type, name, args), m.dtype, width, self.w.depth)
+        name = f"llvm.masked.load.{intrinsic_suffix(m.dtype, lanes.width)}.p0"
+        return Lanes(self.w.call(kind.type, name, args), m.dtype, lanes.width, self.w.depth)
 
     def within(self, span: Span, first: Lanes, last: Lanes) -> Lanes:
         return self.e.and_(self.e.cmp("ge", first, span.start), self.e.cmp("lt", last, span.stop))

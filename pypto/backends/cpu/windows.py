@@ -7,10 +7,10 @@ not exist: then all of their blocks are whole.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.kernel import function, is_new
@@ -90,7 +90,7 @@ def fill(dots: DotEmitter, parts: Sequence[Sides], rows: Lanes) -> None:
         extents = [dots.scalar(Access.of(load).extents[d]) for load, d in found]
         width = e.add(rows, dots.number(max(x.window.ahead for x in members[window.buffer] if x.window is not None)))
         start = dots.scalar(Access.of(found[0][0]).offsets[found[0][1]])
-        ends = e.neg(start), e.sub(reduce(e.maximum, extents), start)
+        ends = e.neg(start), e.sub(functools.reduce(e.maximum, extents), start)
         there = Span(*(e.minimum(e.maximum(x, dots.number(0)), width) for x in ends))
         copied(dots, replace(sides.left, columns=there), window.buffer, sides.base_of[window.buffer.id], width)
 
@@ -103,8 +103,33 @@ def copied(dots: DotEmitter, m: Matrix, into: Buffer, base: Lanes, width: Lanes)
         own = [Lanes(f"%v{n}", int64, 1, 0) for n in range(len(values))]
         source = Matrix(own[0], own[1], Span(*own[2:4]), Span(*own[4:6]), m.dtype)
         with function(dots.w, f"internal void @{name}({', '.join(v.typed for v in own)}) noinline nounwind"):
-            dots.packs.rows(source, dots.number(0), into.shape[0], into, own[6], own[7])
+            there = dots.packs.within(source.rows, dots.number(0), dots.number(into.shape[0] - 1))
+            ways = [functools.partial(way, dots, source, into, *own[6:]) for way in (strips, one_by_one)]
+            dots.w.branch(there.text, ways)
     dots.w.line(f"call void @{name}({', '.join(v.typed for v in values)})")
+
+
+def strips(dots: DotEmitter, m: Matrix, into: Buffer, base: Lanes, width: Lanes) -> list[Lanes]:
+    """Copy rows that all exist, one register of each after the other: which columns do is the same for all of them."""
+    e, w, packs, size = dots.e, dots.w, dots.packs, dots.number(m.dtype.itemsize)
+    lanes = packs.bytes // m.dtype.itemsize
+    with w.loop("0", width.text, str(lanes)) as k:
+        there, some = packs.existing(m.columns, k, lanes)
+        along = e.mul(k, size)
+        first = w.raw(f"select i1 {some.text}, ptr {packs.at(e.add(m.address, along))}, ptr {w.harmless()}")
+        down, out = e.select(some, m.pitch, dots.number(0)), packs.at(e.add(base, along))
+        with w.loop("0", str(into.shape[0]), "1") as r:
+            row = w.raw(f"getelementptr i8, ptr {first}, i64 {e.mul(r, down).text}")
+            step = e.mul(r, dots.number(into.pitch * m.dtype.itemsize))
+            place = w.raw(f"getelementptr i8, ptr {out}, i64 {step.text}")
+            packs.store(packs.some(m, row, there), place, packs.bytes)
+    return []
+
+
+def one_by_one(dots: DotEmitter, m: Matrix, into: Buffer, base: Lanes, width: Lanes) -> list[Lanes]:
+    """Copy rows that may not exist."""
+    dots.packs.rows(m, dots.number(0), into.shape[0], into, base, width)
+    return []
 
 
 def left(dots: DotEmitter, sides: Sides, window: Window, i: Lanes) -> list[Lanes]:
