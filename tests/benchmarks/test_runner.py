@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import itertools
 import json
 import os
 import platform
@@ -205,10 +207,17 @@ def test_a_ratio_is_that_of_the_rounds() -> None:
 
 
 def test_interleaving_takes_turns() -> None:
-    order: list[str] = []
-    interleave({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, Pace(rounds=3, seconds=0.0, gap=0.0))
-    turns = [name for name, before in zip(order, ["", *order[:-1]], strict=True) if name != before]
-    assert turns == ["a", "b"] * 4  # once to count the calls, then three rounds
+    """Each round has another order; two runs have the same ones."""
+
+    def turns() -> list[str]:
+        order: list[str] = []
+        impls = {name: functools.partial(order.append, name) for name in "abc"}
+        interleave(impls, Pace(rounds=30, seconds=0.0, gap=0.0))
+        return ["".join(order[i : i + 3]) for i in range(6, len(order), 3)]  # behind the calls that are counted
+
+    assert turns() == turns()
+    assert len(turns()) == 30
+    assert set(turns()) == set(map("".join, itertools.permutations("abc")))
 
 
 def test_what_takes_long_is_measured_less() -> None:
