@@ -6,12 +6,14 @@ for each chunk of columns; so do then the exponentials that are added up, and th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.loopir import Nest, Stmt
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.fuse import Fuser
+
+_SHORT: Final = 512  # elements of a row
 
 
 def interchanged(fuser: Fuser, nest: Nest, stmt: Stmt) -> bool:
@@ -44,7 +46,19 @@ def is_whole(stmt: Stmt) -> bool:
 
 def related(fuser: Fuser, nest: Nest, stmt: Stmt) -> bool:
     """True when a statement uses some of the memory that a nest does; nothing else is worth sharing loops for."""
+    if holds_up(fuser, nest, stmt):
+        return False
     used, loads = {b.memory for b, _ in fuser.used(stmt)}, {op for op, _ in fuser.reads[stmt].loads}
     near = any(not used.isdisjoint(b.memory for b, _ in fuser.used(s)) for s in nest.stmts)
     stores = any(s.kind == "store" for s in (stmt, *nest.stmts))
     return near or stores or any(op in loads for s in nest.stmts for op, _ in fuser.reads[s].loads)
+
+
+def holds_up(fuser: Fuser, nest: Nest, stmt: Stmt) -> bool:
+    """True when a nest gives but results of short rows in scratch, on which what comes after it has to wait.
+
+    Row by row, a processor has room for one or two of them, and waits. The results of all rows come without waiting.
+    """
+    short = all(s.lanes in s.reduced and len(s.loops) > 1 and s.domain[s.lanes] <= _SHORT for s in nest.stmts)
+    loads = any(fuser.reads[s].loads for s in (*nest.stmts, stmt))
+    return short and not loads and all(s.kind == "reduce" for s in nest.stmts)
