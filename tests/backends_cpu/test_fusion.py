@@ -133,3 +133,25 @@ def test_what_is_not_related_has_loops_of_its_own() -> None:
     apart[1,](x, y, a, b, M=12, N=40)
     np.testing.assert_allclose(a, (x * 2).sum(1), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(b, (y * 3).sum(1), rtol=1e-5, atol=1e-5)
+
+
+@pto.jit
+def below_the_greatest(x, y, out, M: pto.constexpr, N: pto.constexpr):
+    """Powers of scores, which lie in scratch memory, below the greatest one of their row, and the sums of those."""
+    scores = pto.dot(x[0:M, :], y[:, 0:N])
+    powers = pto.exp2(scores - pto.max(scores, axis=1)[:, None])
+    out[0:M, 0:N] = powers / pto.sum(powers, axis=1)[:, None]
+
+
+@pytest.mark.parametrize(("columns", "nests"), [(64, 2), (512, 2), (768, 1)])
+def test_rows_that_are_short_wait_for_none_of_themselves(columns: int, nests: int) -> None:
+    """The greatest numbers of all rows come before the first row's powers; long rows stay near instead."""
+    x, y = (np.random.default_rng(s).standard_normal(s).astype(np.float32) for s in ((13, 8), (8, columns)))
+    out = np.zeros((13, columns), np.float32)
+    launch = Launch(below_the_greatest, 1, {"x": x, "y": y, "out": out, "M": 13, "N": columns}, {})
+    lines = [line.strip() for line in print_schedule(lowered(launch).schedule).splitlines()]
+    behind = lines[next(i for i, line in enumerate(lines) if "matmul" in line) :]
+    assert sum(line.startswith("nest") for line in behind) == nests
+    below_the_greatest[1,](x, y, out, M=13, N=columns)
+    powers = np.exp2((scores := x.astype(float) @ y) - scores.max(1, keepdims=True))
+    np.testing.assert_allclose(out, powers / powers.sum(1, keepdims=True), rtol=1e-5)
