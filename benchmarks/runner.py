@@ -363,16 +363,11 @@ def largest_difference(actual: Any, expected: Any) -> float:
 
 
 def interleave(impls: Mapping[str, Impl], pace: Pace) -> dict[str, Timing]:
-    """Time implementations by turns, so that a noisy neighbour disturbs all of them alike.
-
-    The order changes from round to round, the same way in every run: what threads still do and caches hold of the one
-    before, everybody meets after everybody else.
-    """
+    """Time implementations by turns, in other orders each round: neighbours disturb, and precede, all of them alike."""
     counts = {name: _calls(impl, pace.seconds) for name, impl in impls.items()}
     samples: dict[str, list[list[float]]] = {name: [] for name in impls}
     for number in range(pace.rounds):
-        for name in random.Random(number).sample([*impls], len(impls)):
-            impl = impls[name]
+        for name, impl in random.Random(number).sample([*impls.items()], len(impls)):
             if 3 * number > pace.rounds and sum(map(sum, samples[name])) > pace.most:
                 continue
             time.sleep(pace.gap)  # threads of the one before spin for some milliseconds: they would take a core

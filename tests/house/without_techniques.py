@@ -61,6 +61,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (emitter, "has_factor", no),
     (emitter, "scales", no),
     (extremes, "can_trust", no),
+    (extremes, "can_trust_rows", no),
     (fuse, "interchanged", no),
     (fuse, "related", lambda *_: True),
     (live.Live, "end", nothing),
