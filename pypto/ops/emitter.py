@@ -72,7 +72,7 @@ class Emitter(Protocol):
         """Whether `ldexp` of such lanes takes any n, infinite ones too: those give infinity or 0, even of NaN."""
 
     def parted(self, a: Lanes) -> tuple[Lanes, Lanes]:
-        """The nearest whole numbers, even ones of two, and a without them; of infinities, numbers or NaN are left."""
+        """Where `ldexp` saturates: the nearest whole numbers, even of two, and what is left; of infinities 0, or NaN."""
 
     def two_product(self, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
         """The rounded product of two float64, and what rounding took from it."""

@@ -84,8 +84,10 @@ class Term:
 
     def parted(self) -> tuple[Term, Term]:
         """The nearest whole number, and what is left."""
-        whole, rest = self.e.parted(self.lanes)
-        return self.new(whole), self.new(rest)
+        if self.saturates:
+            whole, rest = map(self.new, self.e.parted(self.lanes))
+            return whole, rest
+        return (whole := self.round()), self - whole
 
     def scaled(self, n: Term) -> Term:
         """Times 2**n."""

@@ -37,7 +37,7 @@ def parted(e: LaneEmitter, a: Lanes) -> tuple[Lanes, Lanes]:
 
     The latter comes by one instruction where the processor has a fast one, which rounding takes two for.
     """
-    if not scales(e, a) or e.target.cpu.startswith("znver"):
+    if e.target.cpu.startswith("znver"):
         whole = e.round(a, "even")
         return whole, e.sub(a, whole)
     parts = [e.part(a, i, lanes(e, a)) for i in range(0, a.width, lanes(e, a))]
