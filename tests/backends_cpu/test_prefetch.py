@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.prefetch import moves
+from pypto.backends.cpu.prefetch import FAR, NEAR, level, moves
+from pypto.backends.cpu.target import host_target
 from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import lowered, optimized
 from tests.conformance.cases import Launch
@@ -57,6 +59,21 @@ def scaled(x, out):
 
 
 @pto.jit
+def known_rows(x, out, N: pto.constexpr):
+    """One loop before the one that stores, over rows that follow each other."""
+    place = pto.program_id(0) * N + pto.arange(0, N)
+    t = pto.load(x + place)
+    pto.store(out + place, t / pto.sqrt(pto.sum(t * t)))
+
+
+@pto.jit
+def weighted(x, scale, out):
+    """All programs read the same scale."""
+    t = x[pto.program_id(0), :]
+    out[pto.program_id(0), :] = t / pto.sqrt(pto.sum(t * t)) * scale[:]
+
+
+@pto.jit
 def shared(x, out):
     """All programs read the same row."""
     t = x[0, :]
@@ -78,6 +95,7 @@ LAUNCHES = {
     "picked": Launch(picked, 8, {"x": X, "index": np.arange(64), "out": OUT}, {}),
     "spread": Launch(spread, 8, {"x": X, "out": OUT}, {}),
     "scaled": Launch(scaled, 8, {"x": X, "out": OUT}, {}),
+    "known_rows": Launch(known_rows, 8, {"x": X, "out": OUT, "N": 1024}, {}),
     "in_order": Launch(in_order, 8, {"x": X, "out": OUT}, {}),
     "shared": Launch(shared, 8, {"x": X, "out": OUT}, {}),
 }
@@ -89,7 +107,7 @@ def first_access(name: str) -> Access:
 
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_rows_that_lie_ahead_are_asked_for(name: str) -> None:
-    assert ("@llvm.prefetch" in lowered(LAUNCHES[name]).text) == (name not in ("stream", "picked", "shared"))
+    assert ("@llvm.prefetch" in lowered(LAUNCHES[name]).text) == (name not in ("picked", "shared"))
 
 
 @pytest.mark.parametrize(("columns", "level"), [(1024, "3"), (4096, "3"), (8192, "2")])
@@ -99,11 +117,35 @@ def test_short_rows_are_asked_for_to_the_first_level(columns: int, level: str) -
     assert set(re.findall(r"prefetch\.p0\(ptr [^,]+, i32 0, i32 (\d)", text)) == {level}
 
 
-@pytest.mark.parametrize(("name", "early"), [("spread", True), ("scaled", False)])
-def test_which_loop_over_a_row_asks_for_the_next_one(name: str, early: bool) -> None:
+@pytest.mark.parametrize("name", ["spread", "scaled"])
+def test_the_last_loop_over_a_row_asks_for_the_next_one(name: str) -> None:
     text = lowered(LAUNCHES[name]).text
-    assert (text.index("@llvm.prefetch") < text.index("@llvm.sqrt")) == early
-    assert text.index("@llvm.prefetch") > text.index("fadd")
+    assert text.rindex("@llvm.sqrt.f32(float %") < text.index("call void @llvm.prefetch")
+
+
+def test_a_stream_is_asked_for_where_stores_pass_the_caches() -> None:
+    text = lowered(LAUNCHES["stream"]).text
+    past, plain = text[: text.index("fence")].split("!nontemporal", 1)
+    assert len(re.findall(r"getelementptr float, ptr [^,]+, i64 512\n", past)) == 1, "2 KB ahead of a chunk"
+    assert "call void @llvm.prefetch" in past
+    assert "call void @llvm.prefetch" not in plain
+
+
+def test_rows_of_a_known_length_are_asked_for_as_others_are() -> None:
+    text = lowered(LAUNCHES["known_rows"]).text
+    assert "call void @llvm.prefetch" in text
+    assert re.search(r"getelementptr float, ptr [^,]+, i64 1024\n", text), "a row further"
+
+
+@pytest.mark.parametrize(("first", "near"), [(32, False), (48, True), (64, True)])
+def test_what_all_programs_load_leaves_less_room(first: int, near: bool) -> None:
+    columns = 4096  # 16 KB of the row, as much of the next one, and of what scales all rows
+    x, scale = np.zeros((8, columns), np.float32), np.zeros(columns, np.float32)
+    function = optimized(Launch(weighted, 8, {"x": x, "scale": scale, "out": x.copy()}, {}))
+    loads = dict.fromkeys(op for op in function.walk() if op.name == "tile_load")
+    target = replace(host_target(), caches=(first << 10, 1 << 20, 32 << 20))
+    assert level(loads, 0, target) == (NEAR if near else FAR)
+    assert level(loads, 8 << 10, target) == FAR
 
 
 @pytest.mark.parametrize(("columns", "asked"), [(256, 0), (1024, 8), (600, 5)])
@@ -120,6 +162,6 @@ def test_how_far_the_next_row_is() -> None:
     assert moves(access) == [((access.strides[0],), 2)]
 
 
-@pytest.mark.parametrize("name", ["stream", "picked", "shared"])
+@pytest.mark.parametrize("name", ["picked", "shared"])
 def test_no_known_distance(name: str) -> None:
     assert [moves(Access.of(op)) for op in optimized(LAUNCHES[name]).walk() if op.name == "tile_load"][-1:] == [None]

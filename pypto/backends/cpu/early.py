@@ -100,7 +100,8 @@ class Early:
     def side_by_side(self) -> list[Lanes]:
         """The results of both, and whether those for the next program are sound: see `extremes`."""
         e, nests, stmts = self.f.e, self.f.nests, self.both.stmts
-        nests.ahead = {op for s in stmts[len(self.host.stmts) :] for op in nests.ops(s) if op.name == "tile_load"}
+        loads = [op for s in stmts[len(self.host.stmts) :] for op in nests.ops(s) if op.name == "tile_load"]
+        nests.ahead = dict.fromkeys(loads, False)
         nests.stores, nests.streaming, nests.joining = [], False, trusting
         nests.memory.written = nests.memory.writes(stmts)
         made = nests.version(self.both, False)

@@ -134,7 +134,7 @@ class FunctionEmitter:
                 self.counts = [ends.get(axis, count) for axis, count in enumerate(self.counts)]
             nests = [item for item in self.schedule.items if isinstance(item, Nest)]
             self.nests.asking = asking(nests, self.nests.ops)
-            self.nests.asked_to = level(self.nests.asking, self.schedule.scratch_bytes)
+            self.nests.asked_to = level(self.nests.asking, self.schedule.scratch_bytes, self.target)
             if all(isinstance(item, Nest | Scalar) for item in self.schedule.items):
                 self.nests.live.read_by(stmt for nest in nests for stmt in nest.stmts)
             self.checks.program(program)

@@ -46,7 +46,7 @@ class NestEmitter(ValueEmitter):
         self.streaming = False  # the nest's stores may go past the caches
         self.streams = False  # some store of the kernel may
         self.read, self.loaded = reads(function)
-        self.asking: dict[Op, Nest] = {}  # where a load asks for what the next program will load
+        self.asking: dict[Op, list[Nest]] = {}  # who loads; the last one asks for what the next program will load
         self.parts: list[Part] = []  # of the running body's lanes, with its reductions, and those that have ended
         self.running: dict[Stmt, list[Accumulator]] = {}
         self.done: list[Lanes] = []
@@ -64,7 +64,7 @@ class NestEmitter(ValueEmitter):
         `once` says that a program runs the nest once, so that its stores and the grid tell how much it writes.
         """
         stmts, is_minor = nest.stmts, nest in self.minor
-        self.ahead = {op for op, asking in self.asking.items() if once and asking is nest}
+        self.ahead = {op: x[0] is nest for op, x in self.asking.items() if once and x[-1] is nest}
         accesses = [Access.of(op) for s in stmts for op in self.ops(s) if op.name in ("tile_load", "tile_store")]
         self.memory.written = self.memory.writes(stmts)
         self.stores = [s.does for s in stmts if s.kind == "store"]

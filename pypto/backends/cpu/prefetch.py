@@ -17,16 +17,18 @@ from pypto.backends.cpu.memory import Chunk, memory_dtype
 from pypto.backends.cpu.pull import IndexMap
 from pypto.backends.cpu.writer import Writer
 from pypto.ir.core import Op, Value
-from pypto.ir.types import DType, int64
+from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.access import AccessEmitter
+    from pypto.backends.cpu.target import CpuTarget
 
 LINE: Final = 64  # bytes of a cache line
 NEAR, FAR = 3, 2  # the first-level cache, the second
 ROOM: Final = 20 << 10  # bytes that a program may keep and ask for in a first level of 32 KB or more
+_SOON: Final = 2 << 10  # bytes from what is computed to what is asked for: memory takes that long
 Terms = list[tuple[tuple[Value, ...], int]]  # a sum of products of scalars, each times a number
 
 
@@ -89,31 +91,32 @@ def times(terms: Terms, factor: Value) -> Terms:
 
 
 def moves(access: Access, loop: Op | None = None) -> Terms | None:
-    """How many elements the address grows by; None where that is not known, or where a plain stream goes on."""
+    """How many elements the address grows by; None where that is not known, or nothing."""
     if access.base.shape:
         return None
     total = slope(access.base, loop)
     for offset, stride in zip(access.offsets, access.strides, strict=True):
         steps = slope(offset, loop)
         total = [*total, *times(steps, stride)] if total is not None and steps is not None else None
-    return total if total and any(x for x, _ in total) else None
+    return total or None
 
 
-def asking(nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]) -> dict[Op, Nest]:
-    """Which of the nests that a program runs once asks, where a tile is loaded, for the next program's.
+def asking(nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]) -> dict[Op, list[Nest]]:
+    """The nests that load a tile, in order: the last one asks for the next program's.
 
-    That is the last one, but rather one that has neither to wait for the tile itself, as the first one does, nor to
-    send stores to memory.
+    Where there are several, that one has not to wait for the tile itself, as the first one does.
     """
-    found = [(op, nest) for nest in nests for stmt in nest.stmts for op in ops(stmt)]
-    first = dict(reversed(found))
-    found.sort(key=lambda pair: first[pair[0]] is not pair[1] and all(s.kind != "store" for s in pair[1].stmts))
-    return {op: nest for op, nest in found if op.name == "tile_load"}
+    found = [(op, nest) for nest in nests for stmt in nest.stmts for op in ops(stmt) if op.name == "tile_load"]
+    return {op: [nest for x, nest in found if x is op] for op, _ in found}
 
 
-def level(loads: Iterable[Op], kept: int, loop: Op | None = None) -> int:
-    """The cache that takes what loads ask for, beside so many bytes that a program keeps."""
-    return NEAR if sum(tile_bytes(op) for op in loads if moves(Access.of(op), loop)) + kept <= ROOM else FAR
+def level(loads: Iterable[Op], kept: int, target: CpuTarget, loop: Op | None = None) -> int:
+    """The cache that takes what loads ask for, beside what all programs load and so many bytes that each one keeps."""
+    sizes = [0, 0]
+    for op in loads:
+        sizes[bool(moves(Access.of(op), loop))] += tile_bytes(op)
+    stays, comes = sizes
+    return NEAR if comes + kept <= ROOM and 2 * comes + kept + stays <= target.caches[0] else FAR
 
 
 def tile_bytes(op: Op) -> int:
@@ -121,7 +124,7 @@ def tile_bytes(op: Op) -> int:
     return math.prod(op.results[0].shape) * memory_dtype(op.results[0].dtype).itemsize
 
 
-def taken_over(asking: dict[Op, Nest], most: int) -> Op | None:
+def taken_over(asking: dict[Op, list[Nest]], most: int) -> Op | None:
     """A load of many bytes, though no more than so many, that a cell asks for in place of a nest."""
     large = (op for op in asking if 32 * LINE <= tile_bytes(op) <= most)
     found = next((op for op in large if moves(a := Access.of(op)) and constant_of(a.strides[-1]) == 1), None)
@@ -149,14 +152,20 @@ def further(memory: AccessEmitter, terms: Terms) -> Lanes:
     return memory.offset(found)
 
 
-def prefetch(memory: AccessEmitter, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk, to: int,
-             loop: Op | None) -> None:
-    """Ask for what the next program, or turn of a loop, will load in place of this chunk."""
-    w, (first, step) = memory.w, memory.place_of(access, base, index, at)
-    size, terms = memory_dtype(elem).itemsize, moves(access, loop)
-    if terms is None or step.text != "1" or at.masked or at.tail or at.width * size < LINE:
+def prefetch(memory: AccessEmitter, op: Op, base: Lanes, index: IndexMap, at: Chunk, to: int, loop: Op | None,
+             alone: bool) -> None:
+    """Ask for what the next program, or turn of a loop, will load in place of this chunk.
+
+    What a nest `alone` loads may be a plain stream, which the hardware follows, though not far enough for memory: a
+    nest that stores past the caches asks for what it loads itself soon, any other leaves streams alone.
+    """
+    w, access, soon = memory.w, Access.of(op), alone and at.streaming
+    (first, step), elem, terms = memory.place_of(access, base, index, at), op.results[0].dtype, moves(access, loop)
+    size, goes = memory_dtype(elem).itemsize, terms is not None and (soon or not alone or any(x for x, _ in terms))
+    if not goes or step.text != "1" or at.masked or at.tail or at.width * size < LINE:
         return
-    pointer, ahead = memory.pointer(base, first, elem)[0], further(memory, terms)
+    ahead = memory.e.const(_SOON // size, int64) if soon else further(memory, terms or [])
+    pointer = memory.pointer(base, first, elem)[0]
     pointer = w.raw(f"getelementptr {memory_type(elem)}, ptr {pointer}, i64 {ahead.text}")
     for start in range(0, at.width * size, LINE):
-        fetch(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), to)
+        fetch(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), NEAR if soon else to)

@@ -25,10 +25,10 @@ def turn(f: FunctionEmitter, item: Control) -> dict[str, Any]:
     start, end, step = (e.convert(f.env[v], int64) for v in loop.operands[:3])
     one = e.const(1, int64)
     turns = e.binary("sdiv", e.maximum(e.sub(end, start), one), e.maximum(step, one))
-    asked = asking((x for x in item.regions[0] if isinstance(x, Nest)), nests.ops)
+    asked, kept = asking((x for x in item.regions[0] if isinstance(x, Nest)), nests.ops), f.schedule.scratch_bytes
     return {
         "loop": loop, "repeated": item.regions[0], "programs": e.mul(nests.programs, turns), "asking": asked,
-        "asked_to": level(asked, f.schedule.scratch_bytes, loop), "loaded": loaded_bytes(loop.regions[0].ops, loop),
+        "asked_to": level(asked, kept, f.target, loop), "loaded": loaded_bytes(loop.regions[0].ops, loop),
     }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ class ValueEmitter:
         self.side = 1  # lanes of a register
         self.own: set[Value] = set()  # values that the running body computes, not reads
         self.stores: list[Op] = []  # of the running nest
-        self.ahead: set[Op] = set()  # loads that ask for what the next program will load
+        self.ahead: dict[Op, bool] = {}  # loads that ask for what comes next, and whether no other nest has them
         self.asked_to = FAR  # the cache that they ask to
         self.loop: Op | None = None  # whose next turn they ask for, in place of the next program's
 
@@ -108,7 +108,7 @@ class ValueEmitter:
             mask = self.optional(access.mask, op, index, at)
             other = self.optional(access.other, op, index, at) if at.masked or mask is not None else None
             if op in self.ahead:
-                prefetch(self.memory, access, op.results[0].dtype, base, index, at, self.asked_to, self.loop)
+                prefetch(self.memory, op, base, index, at, self.asked_to, self.loop, self.ahead[op])
             stays = self.checks.lanes(op, base, index, at, mask) or self.changes(op.results[0])
             level = self.w.depth if stays else self.w.base
             return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other, level)
