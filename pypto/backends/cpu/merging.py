@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _SIZE: Final = 1024  # rows or columns of merged programs
 _LONG: Final = 4096  # columns of those whose result is one row
-_ROOM: Final = 8 * 1024  # elements of a merged result of few rows, which stays in the first-level cache
 _SUMS: Final = ("cast", "add", "sub", "mul")
 
 
@@ -74,7 +73,7 @@ def merge(function: Function, target: CpuTarget) -> list[Merged]:
     if not widths:
         return [taller(function, dots, target)]
     rows = max(op.results[0].shape[-2] for op in dots if pays(op, target))
-    size = min(_LONG if rows == 1 else _SIZE, _ROOM // rows)
+    size = _LONG if rows == 1 else _SIZE
     if len(widths) != 1 or 2 * min(widths) > size:
         return [Merged(function)]
     found = next((x for x in (Columns(function, axis, min(widths), size) for axis in range(3)) if x.found()), None)

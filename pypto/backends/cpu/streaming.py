@@ -23,7 +23,7 @@ from pypto.ir.types import DType, int64
 _VECTORS: Final = 2  # registers of columns at a time
 _LINES: Final = 4  # the same with one row of C, where longer pieces of a row come faster
 _LONG: Final = 8  # rows of C that take so long that what is asked for would not stay near
-_SPREAD: Final = 4  # rows of C at a time, of which the sums do not wait for each other
+_SPREAD: Final = 5  # as many rows of C at a time as fit into registers: more than 8 sums do not wait for each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class StreamEmitter:
     def add(self, s: Stream, k: Lanes, starts: list[str], at: list[Lanes], mask: Lanes | None) -> list[Lanes]:
         """Some registers of columns, of all rows of C; `mask` tells those that exist."""
         b = [[self.load(s, start, j, mask) for j in at] for start in starts]
-        for first, count, size in blocks(s.rows):
+        for first, count, size in row_parts(s.rows, self.e.target.registers // _SPREAD):
             with self.w.loop(str(first), str(first + count * size), str(size)) as i:
                 self.rows(s, [self.e.add(i, self.e.const(r, int64)) for r in range(size)], k, b, at)
         return []
@@ -151,10 +151,10 @@ class StreamEmitter:
         return self.w.raw(f"getelementptr {llvm_type(s.dtype, 1)}, ptr %c, i64 {along.text}")
 
 
-def blocks(rows: int) -> list[tuple[int, int, int]]:
+def row_parts(rows: int, most: int) -> list[tuple[int, int, int]]:
     """Rows of C: the first, how many times so many follow."""
     found, first = [], 0
-    for size, count in row_blocks(rows, _SPREAD):
+    for size, count in row_blocks(rows, most):
         found.append((first, count, size))
         first += size * count
     return found
