@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
 
 Array = np.ndarray[Any, Any]
-PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+# How many numbers of bfloat16 may stand for one of float32: two have 16 bits, more than tf32 has, three have all 24.
+PRECISIONS: Mapping[str, int] = MappingProxyType({"ieee": 1, "tf32": 2, "tf32x3": 3, "bf16x3": 2, "bf16x6": 3})
 
 
 def dot_result(a: DType) -> DType:
@@ -57,8 +59,15 @@ def prepare_dot(
     wide = dot_result(x.dtype)
     final = (out_dtype if x.dtype.is_float else None) or (acc.dtype if isinstance(acc, Value) else wide)
     more = [] if acc is None else [fitted(b, b.value(acc), wide, (*x.shape[:-1], y.shape[-1]))]
-    product = b.cast(b.emit("dot", x, y, *more), final)
+    asked = PRECISIONS[input_precision or ("tf32" if allow_tf32 else "ieee")] if x.dtype == float32 else 1
+    product = b.cast(b.emit("dot", x, y, *more, **({"parts": asked} if asked > 1 else {})), final)
     return product if product.shape == shape else b.emit("reshape", product, shape=shape)
+
+
+def check_dot(op: Op) -> None:
+    parts = op.attrs.get("parts", 2)
+    if parts not in PRECISIONS.values() or parts == 1 or ("parts" in op.attrs and op.operands[0].dtype != float32):
+        raise TypeError("numbers of float32, and no others, have two parts or three")
 
 
 def is_eight(v: Value) -> bool:
@@ -84,12 +93,12 @@ def dot_meaning(op: Op, a: Array, b: Array, acc: Array | None = None) -> Array:
 _DOT = (
     Param("input", doc="tile of shape (M, K), or (B, M, K), or (K,)"), Param("other", doc="tile of shape (K, N), or (B, K, N), or (K,)"),
     Param("acc", default=None, doc="added to the product"),
-    Param("input_precision", "str", None, f"{', '.join(PRECISIONS)}: accepted; float32 is multiplied as it is, more precisely than asked for"),
-    Param("allow_tf32", "any", None, "accepted, see above"), Param("max_num_imprecise_acc", "any", None, "accepted, without meaning here"),
+    Param("input_precision", "str", None, f"{', '.join(PRECISIONS)}: how precise float32 has to be, at least; by default ieee"),
+    Param("allow_tf32", "any", None, "True asks for tf32"), Param("max_num_imprecise_acc", "any", None, "accepted, without meaning here"),
     Param("out_dtype", "dtype", None, "element type of the result, of floats; by default that of acc, else float32 (float64, int32)"),
 )
 
 ROWS = (
-    OpRow("dot", _DOT, infer_dot, dot_meaning, STRUCTURAL, STRUCTURAL, prepare_dot, attrs=(), dtypes="number",
+    OpRow("dot", _DOT, infer_dot, dot_meaning, STRUCTURAL, STRUCTURAL, prepare_dot, check=check_dot, attrs=(), options=("parts",), dtypes="number",
           doc="Matrix product, accumulated in float32; of float64 in float64, of integers in int32.", example="dot(a, b, acc)"),
 )

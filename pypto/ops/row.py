@@ -135,6 +135,8 @@ class OpRow:
         Rules of the op that its type rule cannot see (regions, attribute values). Raises `TypeError` with a sentence.
     attrs : tuple of str
         Names of the attributes in the IR, where `prepare` makes others than the parameters of the public call.
+    options : tuple of str
+        Names of attributes that an op need not have.
     ulp : mapping from dtype name to float
         Largest error of the CPU rule against float64, 0 where it is exact.
     domain : (float, float)
@@ -151,6 +153,7 @@ class OpRow:
     effect: Effect = Effect.PURE
     check: Check | None = None
     attrs: tuple[str, ...] | None = None
+    options: tuple[str, ...] = ()
     traits: frozenset[str] = frozenset()
     ulp: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     domain: tuple[float, float] = (-10.0, 10.0)

@@ -109,7 +109,7 @@ class _Verifier:
         names = row.attributes
         if missing := [n for n in names if n not in op.attrs]:
             fail(op, f"the attribute {missing[0]} is missing")
-        if unknown := [n for n in op.attrs if n not in names]:
+        if unknown := [n for n in op.attrs if n not in (*names, *row.options)]:
             fail(op, f"there is no attribute {unknown[0]}")
         self.attribute_values(op, op.attrs)
         for param in row.params:

@@ -14,8 +14,8 @@ FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
 CORE_TOKEN_LINES = 8000  # with what is named cells, techniques and texts below it would be some 12,300
-CELLS_TOKEN_LINES = 1275
-TECHNIQUES_TOKEN_LINES = 2750
+CELLS_TOKEN_LINES = 1300
+TECHNIQUES_TOKEN_LINES = 2800
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}
@@ -37,7 +37,8 @@ WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem no
 NAMES = (
     *("amx", "columns", "counting", "crosswise", "early", "edges", "extremes", "interchange", "live", "loads"),
     *("merging", "operands", "orient", "outline", "prefetch", "quotient", "rest", "restep", "rounding", "scaling"),
-    *("sharing", "stores", "stream", "streaming", "strides", "strips", "turning", "turns", "windows", "wrapping"),
+    *("sharing", "splitting", "stores", "stream", "streaming", "strides", "strips", "turning", "turns", "windows"),
+    "wrapping",
 )
 TECHNIQUES = tuple(f"pypto/backends/cpu/{name}.py" for name in NAMES)
 DOT = ("dot", "kernel", "matmul", "packing", "products")

@@ -70,6 +70,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (plan, "read_by_dot", lambda *_: iter(())),
     (products, "counted", as_it_is),
     (products, "oriented", as_it_is),
+    (products, "parts_of", lambda *_: 1),
     (products, "turned_loops", as_it_is),
     (products, "restep", as_it_is),
     (products, "sides_as_bfloat", as_it_is),

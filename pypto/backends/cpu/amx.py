@@ -16,7 +16,9 @@ from typing import Final
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.kernel import Block, KernelEmitter, function, is_new
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.prefetch import FAR, NEAR, fetch
+from pypto.backends.cpu.matmul import Matmul
+from pypto.backends.cpu.prefetch import FAR, LINE, NEAR, fetch
+from pypto.backends.cpu.splitting import pairs
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.writer import Writer
 from pypto.ir.core import Function, Op, Value
@@ -55,6 +57,12 @@ def may_stay(e: LaneEmitter, pitch: Lanes, row: int, columns: int) -> Lanes:
     if row <= _SHORT or columns >= _WIDE:
         return e.const(row <= _SHORT, int1)
     return e.cmp("ne", e.and_(pitch, e.const(_MEET - 1, int64)), e.const(0, int64))
+
+
+def parted(item: Matmul) -> tuple[int, int, int]:
+    """Parts of a number, and bytes from one to the next on the left and right side of a product."""
+    block, b, n = item.block, item.b, item.parts
+    return (n, 4 * block.pitch // n, 4 * b.panel * b.rows // n) if block is not None else (n, 0, 0)
 
 
 def configure(w: Writer, rows: int, words: int) -> None:
@@ -110,17 +118,25 @@ class TileEmitter(KernelEmitter):
             left = self.w.raw(f"getelementptr i32, ptr %a, i64 {k.text}")
             down = self.w.raw(f"mul i64 {k.text}, {block.panel}")
             right = self.w.raw(f"getelementptr i32, ptr %b, i64 {down}")
-            for start in later:
-                fetch(self.w, self.w.raw(f"getelementptr i32, ptr {start}, i64 {k.text}"), FAR)
+            count, first, second = block.parted
+            size = 4 if count == 1 else 8  # bytes of a word where it comes from
+            for start, line in itertools.product(later, range(0, size * _SIDE, LINE)):
+                fetch(self.w, self.w.raw(f"getelementptr i8, ptr {self.below(start, k.text, size)}, i64 {line}"), FAR)
             if not block.lands:
                 self.ask(block, k.text)
-            for v in range(block.vectors):
-                self.move("loaddt1", _RIGHT + v, self.at(right, v * _SIDE, block), str(4 * block.panel))
-            for tile, row, column in tiles(block):
-                if not column:
-                    self.move("loadd", _LEFT + tile // 2, self.below(left, pitch, row), pitch)
-                sides = tile, _LEFT + tile // 2, _RIGHT + tile % 2
-                self.w.call("void", _JOINS[block.words], tuple(("i8", str(n)) for n in sides))
+            for n, lefts in pairs(count):
+                of = [self.below(left, str(first), m) for m in lefts]
+                self.one_step(block, of, self.below(right, str(second), n), pitch)
+
+    def one_step(self, block: Block, lefts: list[str], right: str, pitch: str) -> None:
+        """Multiply tiles of the right side by those of the left one, or of all of its parts that matter."""
+        for v in range(block.vectors):
+            self.move("loaddt1", _RIGHT + v, self.at(right, v * _SIDE, block), str(4 * block.panel))
+        for left, (tile, row, column) in itertools.product(lefts, tiles(block)):
+            if not column:
+                self.move("loadd", _LEFT + tile // 2, self.below(left, pitch, row), pitch)
+            sides = tile, _LEFT + tile // 2, _RIGHT + tile % 2
+            self.w.call("void", _JOINS[block.words], tuple(("i8", str(n)) for n in sides))
 
     def ask(self, block: Block, k: str) -> None:
         """Have rows of the next panel's result fetched, as many for each step as find all of them in a row of tiles."""

@@ -169,12 +169,12 @@ class DotEmitter:
         return []
 
     def pack(self, item: Matmul, right: Matrix, panels: Lanes, depth: Lanes) -> None:
-        self.packs.flips = not item.step
+        self.packs.flips, self.packs.parts = not item.step, item.parts
         (self.turned if item.turned else self.packs.panels)(right, item.b, panels, depth, max(1, item.words))
 
     def turned(self, m: Matrix, target: Buffer, panels: Lanes, depth: Lanes, per: int) -> None:
         """Rows that become columns, by a function for each shape: many dots of a kernel often share it."""
-        shape = *target.shape, target.panel, target.rows, per, int(self.packs.flips)
+        shape = *target.shape, target.panel, target.rows, per, int(self.packs.flips), self.packs.parts
         name = f"turn_{m.dtype}_" + "_".join(map(str, shape))
         values = m.address, m.pitch, m.rows.start, m.rows.stop, m.columns.start, m.columns.stop, panels, depth
         if is_new(self.w, name):
@@ -322,7 +322,7 @@ class DotEmitter:
         lanes, b = self.lanes(item), item.b
         far = b.rows * b.panel * self.word(item) > ROOM
         found = Block(rows, b.panel // lanes, lanes, b.panel, self.multiplied(item), item.words, far=far)
-        return replace(found, seldom=self.seldom, step=item.step)
+        return replace(found, seldom=self.seldom, step=item.step, parted=amx.parted(item))
 
     def panelwise(self, sides: Sides, i: Lanes, block: Block, multiply: Callable[[Block, Lanes, Lanes], None]) -> None:
         """Rows of the result, panel by panel; the last panel may be narrower, and half of a wide one may not exist."""
@@ -365,9 +365,9 @@ class DotEmitter:
         """Address of a block of rows in scratch, and how many words they lie apart."""
         item, m = sides.item, sides.left
         if item.block is not None:
-            base = sides.base_of[item.block.id]
+            base, self.packs.parts = sides.base_of[item.block.id], item.parts
             self.packs.rows(m, i, rows, item.block, base, sides.depth)
-            return base, item.block.pitch // max(1, item.words)
+            return base, item.block.pitch * scratch_dtype(item.block).itemsize // self.word(item)
         assert isinstance(item.a, Buffer)
         return self.e.add(m.address, self.e.mul(i, m.pitch)), item.a.pitch // max(1, item.words)
 
@@ -380,6 +380,8 @@ class DotEmitter:
             base, pitch = self.left(sides, i, rows)
             return [base, self.number(pitch * self.word(item))]
 
+        if item.parts > 1:
+            return copied()
         if not isinstance(item.a, Direct):
             return here
         last, zero = e.sub(sides.depth, self.number(1)), self.number(0)

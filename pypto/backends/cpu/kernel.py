@@ -39,6 +39,7 @@ class Block:
     block that `lands` may be stored elsewhere than where it was loaded from. Panels that do not stay in the first-level
     cache are `far`. K is `even` where all rounds are whole ones. What is run `seldom` has rounds of one step, which are
     compiled sooner. Where one instruction multiplies tiles (see amx.py), it takes a `step` of so many words along K.
+    Numbers may be `parted`: sums of so many, each so many bytes behind the one before on the left and right side.
     """
 
     rows: int
@@ -58,12 +59,13 @@ class Block:
     even: bool = False
     seldom: bool = False
     step: int = 0
+    parted: tuple[int, int, int] = (1, 0, 0)
 
     @property
     def name(self) -> str:
         sizes = self.rows, self.vectors * self.lanes, self.panel, self.words
         flags = self.lands, self.whole, self.early, self.far, self.even, self.seldom
-        more = self.coming, self.parts, self.apart, self.down, *map(int, flags), self.step
+        more = self.coming, self.parts, self.apart, self.down, *map(int, flags), self.step, *self.parted
         return f"dot_{self.dtype}_" + "_".join(map(str, (*sizes, *more)))
 
     @property

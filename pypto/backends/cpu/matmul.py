@@ -58,6 +58,7 @@ class Matmul(CellItem):
     c: Buffer
     words: int = 0
     step: int = 0  # words along K that one instruction multiplies, see amx.py
+    parts: int = 1  # numbers that stand for one, see splitting.py
     block: Buffer | None = None
     source: Buffer | Direct | None = None
     turned: bool = False

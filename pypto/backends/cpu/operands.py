@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.lanes import Lanes
 from pypto.backends.cpu.pull import is_tile, plain_reshape
+from pypto.backends.cpu.splitting import parts_of
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import DType, bfloat16, float32, float64, int8, int32
@@ -35,8 +36,7 @@ def dot_dtype(dtype: DType) -> DType:
 
 def words_of(op: Op, target: CpuTarget) -> int:
     """How many neighbours along K of a dot's operands go into a word of 32 bits; 0 where they are multiplied alone."""
-    a, b = op.operands[:2]
-    per, depth = 4 // joined_bytes(a, b, target), a.shape[-1]
+    per, depth = 4 // joined_bytes(op, target), op.operands[0].shape[-1]
     fits = per > 1 and depth >= 16 and depth % per == 0  # less is not worth the packing
     return per if fits and (not target.has_tiles or tile_words(depth // per) >= _LEAST_WORDS) else 0
 
@@ -66,10 +66,11 @@ def may_stream(dot: Op, target: CpuTarget) -> bool:
     return plain and not stack and rows <= _STREAMED_ROWS
 
 
-def joined_bytes(a: Value, b: Value, target: CpuTarget) -> int:
+def joined_bytes(dot: Op, target: CpuTarget) -> int:
     """Bytes that a number takes as it is multiplied, where the dot is large enough; 8 at most."""
+    a, b = dot.operands[:2]
     both = a.dtype == b.dtype and target.vector_bytes >= 64
-    if both and a.dtype == bfloat16 and (target.has_bf16_dot or target.has_tiles):
+    if parts_of(dot, target) > 1 or (both and a.dtype == bfloat16 and (target.has_bf16_dot or target.has_tiles)):
         return 2
     if both and a.dtype == int8 and (target.has_int8_dot or target.has_tiles):
         return 1

@@ -21,6 +21,7 @@ from pypto.backends.cpu.loopir import Buffer
 from pypto.backends.cpu.memory import memory_dtype
 from pypto.backends.cpu.operands import Direct, Matrix, Span
 from pypto.backends.cpu.prefetch import LINE, fetch
+from pypto.backends.cpu.splitting import split
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import int32, int64, uint8
 from pypto.ops.memory import Access
@@ -69,6 +70,7 @@ class PackEmitter:
         self.e = e
         self.w = e.w
         self.bytes, self.flips = target.vector_bytes, True  # whether signs of bytes are
+        self.parts = 1  # numbers of bfloat16 that stand for one
 
     def number(self, n: int) -> Lanes:
         return self.e.const(n, int64)
@@ -123,6 +125,18 @@ class PackEmitter:
         inside = self.inside(m, places[0], (places[-1][0], self.plus(places[-1][1], width - 1)))
         return self.w.branch(inside.text, [partial(each, get, m, places, width) for get in (self.whole, self.masked)])
 
+    def size(self, m: Matrix) -> int:
+        """Bytes of a number as it is multiplied."""
+        return m.dtype.itemsize if self.parts == 1 else 2
+
+    def parted(self, value: Lanes) -> list[Lanes]:
+        """A register, or several whose numbers add up to a value's."""
+        return [value] if self.parts == 1 else split(self.e, value, self.parts)
+
+    def put(self, value: Lanes, start: Lanes, apart: int) -> None:
+        for n, part in enumerate(self.parted(value)):
+            self.store(part, self.step(start, n * apart), self.bytes)
+
     def store(self, value: Lanes, pointer: str, align: int) -> None:
         self.w.line(f"store {value.typed}, ptr {pointer}, align {align}")
 
@@ -140,17 +154,21 @@ class PackEmitter:
     def across(self, m: Matrix, target: Buffer, base: Lanes, g: Lanes, per: int,
                get: Callable[[Matrix, list[Place], int], list[Lanes]]) -> list[Lanes]:
         """A row of words in every panel."""
-        row, size = self.e.mul(g, self.number(per)), m.dtype.itemsize
+        row, size, apart = self.e.mul(g, self.number(per)), self.size(m), self.apart(target)
         with self.w.loop("0", self.count(target), "1") as p:
             first = self.e.mul(p, self.number(target.panel))
-            for t, c in itertools.product(range(per), range(0, target.panel, LINE // size)):
+            for t, c in itertools.product(range(per), range(0, target.panel, LINE // m.dtype.itemsize)):
                 fetch(self.w, self.pointer(m, self.plus(row, _AHEAD + t), self.plus(first, c)), 3)
             width, start = min(target.panel, self.bytes // size), self.place(target, base, p, g, size * per)
             steps = itertools.product(range(per), range(0, target.panel, width))
             pieces = get(m, [(self.plus(row, t), self.plus(first, c)) for t, c in steps], width)
             for i, words in enumerate(pieces if per == 1 else self.join(pieces, per, self.bytes // (size * per))):
-                self.store(self.unsigned(words, per), self.step(start, i * self.bytes), self.bytes)
+                self.put(self.unsigned(words, per), self.plus(start, i * self.bytes), apart)
         return []
+
+    def apart(self, target: Buffer) -> int:
+        """Bytes between the parts of numbers in panels."""
+        return target.rows // self.parts * target.panel * 4
 
     def join(self, rows: list[Lanes], per: int, lanes: int) -> list[Lanes]:
         """Registers of words, from as many rows as a word has numbers."""
@@ -162,19 +180,22 @@ class PackEmitter:
 
     def turned(self, m: Matrix, target: Buffer, base: Lanes, depth: Lanes, per: int) -> None:
         """Rows of N: they become columns, a square of one register's words at a time."""
-        numbers = self.bytes // m.dtype.itemsize
+        size = self.size(m)
+        numbers = self.bytes // size
         lanes = numbers // per
         rows, squares = -(-target.shape[-1] // lanes), self.words(depth, numbers)
         with self.w.loop("0", str(rows), "1") as i, self.w.loop("0", squares.text, "1") as j:
             first, column = self.e.mul(i, self.number(lanes)), self.e.mul(j, self.number(numbers))
             pieces = self.read(m, [(self.plus(first, r), column) for r in range(lanes)], numbers)
-            square = transposed(self.e, [self.as_words(self.unsigned(piece, per), per) for piece in pieces])
+            parted = [[self.as_words(x, per) for x in self.parted(self.unsigned(piece, per))] for piece in pieces]
             within = self.number(target.panel // lanes)
             panel, part = self.e.binary("udiv", i, within), self.e.binary("urem", i, within)
-            start = self.place(target, base, panel, self.e.mul(j, self.number(lanes)), m.dtype.itemsize * per)
+            start = self.place(target, base, panel, self.e.mul(j, self.number(lanes)), size * per)
             start = self.e.add(start, self.e.mul(part, self.number(self.bytes)))
-            for c, words in enumerate(square):
-                self.store(words, self.step(start, c * target.panel * m.dtype.itemsize * per), self.bytes)
+            for n, square in enumerate(zip(*parted, strict=True)):
+                for c, words in enumerate(transposed(self.e, list(square))):
+                    down = n * self.apart(target) + c * target.panel * size * per
+                    self.store(words, self.step(start, down), self.bytes)
 
     def as_words(self, piece: Lanes, per: int) -> Lanes:
         if per == 1:
@@ -191,15 +212,15 @@ class PackEmitter:
 
     def rows(self, m: Matrix, first: Lanes, count: int, target: Buffer, base: Lanes, depth: Lanes) -> None:
         """A block of rows."""
-        width = self.bytes // m.dtype.itemsize
-        pitch = self.number(target.pitch * m.dtype.itemsize)
+        size, pitch = self.size(m), self.number(target.pitch * m.dtype.itemsize)
+        width = self.bytes // size
         with self.w.loop("0", str(count), "1") as r:
             row, out = self.e.add(first, r), self.e.add(base, self.e.mul(r, pitch))
 
             def copy(get: Get) -> list[Lanes]:
                 with self.w.loop("0", depth.text, str(width)) as k:
-                    along = self.e.mul(k, self.number(m.dtype.itemsize))
-                    self.store(get(m, row, k, width), self.at(self.e.add(out, along)), self.bytes)
+                    along = self.e.mul(k, self.number(size))
+                    self.put(get(m, row, k, width), self.e.add(out, along), target.pitch * 4 // self.parts)
                 return []
 
             reach = self.e.add(depth, self.number(width - 1))

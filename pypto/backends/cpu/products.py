@@ -19,6 +19,7 @@ from pypto.backends.cpu.plan import Plan
 from pypto.backends.cpu.restep import restep
 from pypto.backends.cpu.schedule import Scheduler
 from pypto.backends.cpu.sharing import stay
+from pypto.backends.cpu.splitting import parts_of
 from pypto.backends.cpu.storage import Storage, item_bytes, padded
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import walk
@@ -27,7 +28,7 @@ from pypto.backends.cpu.windows import join
 from pypto.backends.cpu.wrapping import unwrapped
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ir.types import int32, int64
+from pypto.ir.types import float32, int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.passes.pattern import constant_of
 from pypto.passes.products import accumulated
@@ -70,17 +71,21 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
     left = direct(plan, a) or storage.of[a]
     block = None
     in_place = isinstance(left, Direct) and not left.turned and not per
-    filled = panels(storage, b, per, position, in_place)
+    parts = parts_of(op, storage.target) if per else 1
+    filled = panels(storage, b, per, position, in_place, parts)
     source, turned = right(op, b, filled, per, scheduler, fuser)
-    if isinstance(left, Direct):
+    if parts > 1 or isinstance(left, Direct):
         shape = storage.target.registers, a.shape[-1]
-        if left.turned:
+        if parts > 1:
+            shape = storage.target.registers, parts * padded(a.shape[-1] // per, storage.lanes(float32))
+        elif isinstance(left, Direct) and left.turned:
             shape = a.shape[-1], storage.lanes(a.tile.elem)
         block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
     stays = keep(plan, op, left, source, filled, storage.target)
     apart = stays is not None and "apart" in plan.function.attrs
     step = tile_words(a.shape[-1] // per) if per and storage.target.has_tiles else 0
-    item, before = Matmul(op, left, filled, c, per, step, block, source, turned, fresh, stays, apart), fuser.last()
+    item = Matmul(op, left, filled, c, per, step, parts, block, source, turned, fresh, stays, apart)
+    before = fuser.last()
     if isinstance(before, Matmul) and item.follows(before, plan):
         fuser.items.remove(before)
         item.before = before
@@ -140,14 +145,14 @@ def right(op: Op, b: Value, filled: Buffer, per: int, scheduler: Scheduler,
     return source, False
 
 
-def panels(storage: Storage, b: Value, per: int, position: int, in_place: bool) -> Buffer:
+def panels(storage: Storage, b: Value, per: int, position: int, in_place: bool, parts: int) -> Buffer:
     """Memory for the right operand."""
     *stack, rows, columns = b.shape
     lanes = storage.lanes(dot_dtype(b.dtype))
     elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
     filled = storage.new(elem, (*stack, words, columns), position, position,
                          panel_width(b, storage.target, in_place))
-    filled.sizes[-2] = padded(words, lanes)
+    filled.sizes[-2] = parts * padded(words, lanes)
     return filled
 
 

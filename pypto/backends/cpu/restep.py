@@ -14,6 +14,7 @@ from typing import Final
 
 from pypto.backends.cpu.operands import is_shared, joined_bytes, matching, reads_itself, words_of
 from pypto.backends.cpu.pull import is_tile, plain_reshape
+from pypto.backends.cpu.splitting import parts_of
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
@@ -191,16 +192,15 @@ def best_step(function: Function, found: Sum, target: CpuTarget) -> int:
 def most_depth(dot: Op, target: CpuTarget, beside: int) -> int:
     """How far along K the operands' tiles fit into half of a second-level cache, and rows into the first."""
     a, b = dot.operands[:2]
-    size, rows = joined_bytes(a, b, target), _TILED if words_of(dot, target) and target.has_tiles else _ROWS
-    row = max(1024, (target.caches[0] - beside) // rows)
+    size, tiled = joined_bytes(dot, target) * parts_of(dot, target), words_of(dot, target) and target.has_tiles
+    row = max(1024, (target.caches[0] - beside) // (_TILED if tiled else _ROWS))
     both = target.caches[1] // 2 // (min(a.shape[-2], _TALL) + b.shape[-1])
     unit = unit_of(dot, target)
     return max(unit, min(row, both) // size // unit * unit)
 
 
 def unit_of(dot: Op, target: CpuTarget) -> int:
-    a, b = dot.operands[:2]
-    return max(_UNIT, _WORDS // joined_bytes(a, b, target))
+    return max(_UNIT, _WORDS // joined_bytes(dot, target))
 
 
 @dataclass
