@@ -35,8 +35,9 @@ def plain(q: Any, k: Any, v: Any, causal: bool) -> Any:
 
 
 def forward_case(
-    heads: int, n: int, d: int, causal: bool = False, dtype: Any = np.float32, groups: int = 1, blocks: Any = (128, 128)
-) -> Case:
+    heads: int, n: int, d: int, causal: bool = False, dtype: Any = np.float32, groups: int = 1,
+    blocks: Any = (128, 128), precision: str = "ieee"
+) -> Case:  # fmt: skip
     q = random(heads, n, d, dtype=dtype)
     k, v = (random(heads // groups, n, d, spread=spread, dtype=dtype) for spread in (4.0, 2.0))
     out, logs = np.empty((heads, n, d), dtype), np.empty((heads, n), np.float32)
@@ -65,7 +66,7 @@ def forward_case(
         wide = [x.astype(np.float64) for x in (q, k, v)]
         return plain(wide[0], wide[1], wide[2], causal)
 
-    return Case(bind(out, kernels.attention, q, k, v, out, logs, causal, blocks), peers, reference, [out])
+    return Case(bind(out, kernels.attention, q, k, v, out, logs, causal, blocks, precision), peers, reference, [out])
 
 
 def first(impl: Impl | Missing) -> Impl | Missing:
@@ -117,6 +118,8 @@ def row(name: str, heads: int, n: int, d: int, bars: tuple[Bar, ...], family: st
     work = 4.0 * heads * n * n * d / (2 if options.get("causal") else 1)
     size = (2 + 2 / options.get("groups", 1)) * heads * n * d * (2 if low else 4)
     shape, limit, tolerance = f"{heads} x {n} x {d}", "bf16" if low else "fma", 1.5e-2 if low else 1e-5
+    if "precision" in options:
+        limit, tolerance = options["precision"], 1e-4
     build = partial(forward_case, heads, n, d, **options)
     return Row(name, shape, work, "flop", limit, tolerance, build, bars, (0,), family, work / size)
 
@@ -132,6 +135,8 @@ MORE: Final = (
     row("causal attention bf16", 16, 2048, 64, BEST, "attention bf16", dtype=BF16, causal=True, blocks=(64, 512)),
     row("attention, 4 heads share", 16, 1024, 64, BEST, "attention", groups=4),
     row("attention", 12, 197, 64, BEST, "attention"),
+    row("attention bf16x3", 16, 1024, 64, BEST, "attention bf16x3", blocks=(64, 1024), precision="bf16x3"),
+    row("causal attention bf16x3", 16, 2048, 64, BEST, "attention bf16x3", causal=True, precision="bf16x3"),
     row("attention, blocks of 64", 16, 1024, 64, BEST, "attention", blocks=(64, 64)),
     Row("attention backward", "8 x 1024 x 64", 10.0 * 8 * 1024**2 * 64, "flop", "fma", 1e-5,
         partial(backward_case, 8, 1024, 64), BEST, (0,), "attention backward", 10 * 1024 / 4 / 8),

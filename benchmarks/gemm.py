@@ -21,17 +21,18 @@ Shape = tuple[int, int, int]
 BLOCKS: Final = (128, 128, 128)
 DTYPES: Final[Mapping[str, Any]] = MappingProxyType(
     {"fp32": np.float32, "bf16": ml_dtypes.bfloat16, "fp16": np.float16, "int8": np.int8}
+    | dict.fromkeys(("bf16x3", "bf16x6"), np.float32)
 )
 DIGITS: Final = MappingProxyType({"bf16": 8, "fp16": 11})
-LIMITS: Final = MappingProxyType({"fp32": "fma", "bf16": "bf16", "fp16": "fma", "int8": "int8"})
+LIMITS: Final = MappingProxyType({name: name for name in DTYPES} | {"fp32": "fma", "fp16": "fma"})
 
 
 def tolerance(dtype: str, k: int) -> float:
     """What may be lost in sums of k products of numbers up to 2 and up to 1; half a step of the result's dtype."""
     if dtype == "int8":
         return 0.0
-    if dtype == "fp32":
-        return max(1e-5, 2e-7 * k)
+    if DTYPES[dtype] is np.float32:
+        return max(1e-5, (2e-6 if dtype == "bf16x3" else 2e-7) * k)
     largest = 6 * math.sqrt(k * 4 / 9)
     return 1.01 * float(2.0 ** (math.floor(math.log2(largest)) - DIGITS[dtype])) + 2e-7 * k
 
@@ -59,8 +60,9 @@ def matmul_case(
             found["torch in float32"] = lambda: to.copy_(ta.float() @ tb.float())
         return found
 
-    numpy: dict[str, Impl] = {"numpy": lambda: np.matmul(a, b, out=out)} if dtype == "fp32" else {}
+    numpy: dict[str, Impl] = {"numpy": lambda: np.matmul(a, b, out=out)} if a.dtype == np.float32 else {}
     jax = {} if dtype == "int8" else jax_function(lambda _, u, v: u @ v, a, b)
+    product = partial(product, precision=dtype) if dtype in ("bf16x3", "bf16x6") else product
     ours = bind(out, product, a, b, out, blocks)
     peers = {**numpy, **torch_peers(by_torch), **jax}
     return Case(ours, peers, lambda: a.astype(float) @ b.astype(float), [out])
@@ -184,6 +186,7 @@ MORE: Final = (
     row(cube(1024), BEST, "gemm fp16", "fp16"),
     row(cube(2048), BEST, "gemm int8", "int8"),
     row(cube(1024), BEST, "gemm small blocks", "bf16", cube(64)),
+    *(row(cube(n), BEST, f"gemm {way}", way) for way in ("bf16x3", "bf16x6") for n in (1024, 2048)),
     Row("matmul batched", "96 x 256 x 256 x 64", 2.0 * 96 * 256 * 256 * 64, "flop", "fma", 2e-5,
         partial(batched_case, 96, 256, 256, 64), BEST, (0,), "gemm batched", 32 / 1.5),
     Row("matmul batched", "16 x 512 x 64 x 512", 2.0 * 16 * 512 * 64 * 512, "flop", "fma", 1e-4,

@@ -57,7 +57,8 @@ class Limits:
     """Measured rates by name and number of threads.
 
     "fma", "fma64", "bf16" and "int8" in operations per second, the rate of "fma" in place of the latter two where the
-    machine has no instruction for them, or a slow one; "read", "copy" and "add" at "L1", "L2", "L3" and "DRAM" in bytes
+    machine has no instruction for them, or a slow one; "bf16x3" and "bf16x6" for three and six products of tiles in
+    place of one, or "fma" where that is faster; "read", "copy" and "add" at "L1", "L2", "L3" and "DRAM" in bytes
     moved per second, stores past the caches included where they are faster; "call" in calls from Python of a C function
     that does next to nothing, on one thread.
     """
@@ -107,13 +108,16 @@ def measure(machine: Machine, threads: Sequence[int]) -> Limits:
     rates: dict[str, dict[int, float]] = {}
     for n in threads:
         found = {name: product_rate(machine, name, n) for name in machine.products}
-        found |= {name: max(found.get(name, 0.0), tile_rate(machine, name, n)) for name in machine.tiles}
+        tiled = {name: tile_rate(machine, name, n) for name in machine.tiles}
+        found |= {name: max(found.get(name, 0.0), rate) for name, rate in tiled.items()}
         for product in PRODUCTS:
             instead = found["fma"] if product in ("bf16", "int8") else 0.0
             rates.setdefault(product, {})[n] = max(found.get(product, 0.0), instead)
         for level in (*OWN, *SHARED):
             for name, rate in stream_rates(machine, level, n).items():
                 rates.setdefault(f"{name} {level}", {})[n] = rate
+        for count in (3, 6):
+            rates.setdefault(f"bf16x{count}", {})[n] = max(found["fma"], tiled.get("bf16", 0.0) / count)
         rates.setdefault("call", {})[n] = call_rate()
     return Limits(rates)
 

@@ -15,11 +15,12 @@ from benchmarks.runner import Bar, Row, Suite
 from benchmarks.scaling import SCALING
 
 
-def encoder_row(shape: str, lengths: tuple[int, ...], make_batch: Callable[[], Any]) -> Row:
+def encoder_row(shape: str, lengths: tuple[int, ...], make_batch: Callable[[], Any], precision: str) -> Row:
     """The sentence encoder of the tutorials on one of its batches."""
     bars = (Bar("numpy", 3.0), Bar("torch", 1.0), Bar("", 1.2))
-    build, family = partial(encoder_case, lengths, make_batch), "sentence encoder"
-    return Row("sentence encoder", shape, encoder_flops(sum(lengths)), "flop", "fma", 1e-5, build, bars, (0,), family)
+    name, limit = ("sentence encoder ieee", "fma") if precision == "ieee" else ("sentence encoder", precision)
+    build, work = partial(encoder_case, lengths, make_batch, precision), encoder_flops(sum(lengths))
+    return Row(name, shape, work, "flop", limit, 1e-5, build, bars, (0,), name)
 
 
 BARRED: Final = (
@@ -28,8 +29,11 @@ BARRED: Final = (
     *gemm.BARRED,
     *attention.BARRED,
     *launch.ROWS[:3],
-    encoder_row("32 sentences", LENGTHS, real_batch),
-    encoder_row("32 x 128 tokens", (LONG,) * BATCH, long_batch),
+    *(
+        encoder_row(*batch, precision)
+        for precision in ("bf16x3", "ieee")
+        for batch in (("32 sentences", LENGTHS, real_batch), ("32 x 128 tokens", (LONG,) * BATCH, long_batch))
+    ),
 )
 CORE: Final = Suite("core", BARRED, (*probes.PROBES, launch.THROUGH_POOL), 2.0, 0.95, memory=True)
 COMPILE: Final = Suite("compile", (), (*probes.PROBES, *probes.PEERS), growths=growth.GROWTHS)

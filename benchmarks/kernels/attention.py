@@ -12,10 +12,10 @@ import pypto as pto
 @pto.jit
 def blocks_of_keys(  # noqa: PLR0913, PLR0917
     q, k, v, g, rows, first, stop, n, m, total, acc, unit,
-    MASKED: pto.constexpr, CAUSAL: pto.constexpr, BN: pto.constexpr,
+    MASKED: pto.constexpr, CAUSAL: pto.constexpr, BN: pto.constexpr, PRECISION: pto.constexpr,
 ):  # fmt: skip
     for j in range(first, stop, BN):
-        s = pto.dot(q, pto.trans(k[g, j : j + BN, :]))
+        s = pto.dot(q, pto.trans(k[g, j : j + BN, :]), input_precision=PRECISION)
         if MASKED:
             cols = j + pto.arange(0, BN)
             seen = cols[None, :] < n
@@ -26,15 +26,16 @@ def blocks_of_keys(  # noqa: PLR0913, PLR0917
         p = pto.exp2(pto.fma(s, unit, -new[:, None]))
         scale = pto.exp2(m - new)
         total = total * scale + pto.sum(p, axis=1)
-        acc = pto.dot(pto.cast(p, v.dtype), v[g, j : j + BN, :], acc * scale[:, None])
+        acc = pto.dot(pto.cast(p, v.dtype), v[g, j : j + BN, :], acc * scale[:, None], input_precision=PRECISION)
         m = new
     return m, total, acc
 
 
 @pto.jit
 def forward_kernel(  # noqa: PLR0913, PLR0917
-    q, k, v, out, log_total, GROUP: pto.constexpr, CAUSAL: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr
-):
+    q, k, v, out, log_total,
+    GROUP: pto.constexpr, CAUSAL: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, PRECISION: pto.constexpr,
+):  # fmt: skip
     i, h = pto.program_id(0) * BM, pto.program_id(1)
     n, d = q.shape[1], q.shape[2]
     g = h // GROUP
@@ -46,13 +47,17 @@ def forward_kernel(  # noqa: PLR0913, PLR0917
     unit = math.log2(math.e) / math.sqrt(d)
     end = min(n, i + BM) if CAUSAL else n
     whole = (i if CAUSAL else n) // BN * BN
-    m, total, acc = blocks_of_keys(queries, k, v, g, rows, 0, whole, n, m, total, acc, unit, False, CAUSAL, BN)
-    m, total, acc = blocks_of_keys(queries, k, v, g, rows, whole, end, n, m, total, acc, unit, True, CAUSAL, BN)
+    m, total, acc = blocks_of_keys(
+        queries, k, v, g, rows, 0, whole, n, m, total, acc, unit, False, CAUSAL, BN, PRECISION
+    )
+    m, total, acc = blocks_of_keys(
+        queries, k, v, g, rows, whole, end, n, m, total, acc, unit, True, CAUSAL, BN, PRECISION
+    )
     out[h, i : i + BM, :] = pto.cast(acc / total[:, None], out.dtype)
     log_total[h, i : i + BM] = (m + pto.log2(total)) * math.log(2)
 
 
-def attention(q, k, v, out, log_total, causal=False, blocks=(128, 128)):
+def attention(q, k, v, out, log_total, causal=False, blocks=(128, 128), precision="ieee"):
     """out = softmax(q kᵀ / sqrt(d)) v for every head, and the logarithms of the sums, shape (heads, n).
 
     k and v may have fewer heads, each for a group of queries' heads.
@@ -60,7 +65,8 @@ def attention(q, k, v, out, log_total, causal=False, blocks=(128, 128)):
     heads, n, _ = q.shape
     grid = (pto.cdiv(n, blocks[0]), heads)
     group = heads // k.shape[0]
-    forward_kernel[grid](q, k, v, out, log_total, GROUP=group, CAUSAL=causal, BM=blocks[0], BN=blocks[1])
+    more = {"GROUP": group, "CAUSAL": causal, "PRECISION": precision}
+    forward_kernel[grid](q, k, v, out, log_total, BM=blocks[0], BN=blocks[1], **more)
 
 
 @pto.jit

@@ -9,20 +9,22 @@ import pypto as pto
 
 
 @pto.jit
-def matmul_kernel(a, b, c, ACC: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+def matmul_kernel(
+    a, b, c, ACC: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr, PRECISION: pto.constexpr
+):
     i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
     acc = pto.zeros((BM, BN), ACC)
     for k in range(0, a.shape[1], BK):
-        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc, input_precision=PRECISION)
     c[i : i + BM, j : j + BN] = pto.cast(acc, c.dtype)
 
 
-def matmul(a, b, out, blocks=(128, 128, 128)):
+def matmul(a, b, out, blocks=(128, 128, 128), precision="ieee"):
     """out = a @ b; shapes (m, k), (k, n) and (m, n)."""
     acc = pto.int32 if out.dtype == "int32" else pto.float32
     bm, bn, bk = blocks
     grid = (pto.cdiv(a.shape[0], bm), pto.cdiv(b.shape[1], bn))
-    matmul_kernel[grid](a, b, out, ACC=acc, BM=bm, BN=bn, BK=bk)
+    matmul_kernel[grid](a, b, out, ACC=acc, BM=bm, BN=bn, BK=bk, PRECISION=precision)
 
 
 @pto.jit
