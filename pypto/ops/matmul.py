@@ -90,10 +90,14 @@ def dot_meaning(op: Op, a: Array, b: Array, acc: Array | None = None) -> Array:
         return np.asarray(product if acc is None else product + acc.astype(kind))
 
 
+_PRECISION = (
+    "how exact products of float32 are, at least: ieee (the default); tf32 and bf16x3, 16 of 24 bits; tf32x3 and bf16x6, all of them. "
+    "With the latter four, where tiles of bfloat16 are multiplied (AMX), infinite numbers may give NaN, and what is below 1e-38 counts as 0"
+)
 _DOT = (
     Param("input", doc="tile of shape (M, K), or (B, M, K), or (K,)"), Param("other", doc="tile of shape (K, N), or (B, K, N), or (K,)"),
     Param("acc", default=None, doc="added to the product"),
-    Param("input_precision", "str", None, f"{', '.join(PRECISIONS)}: how precise float32 has to be, at least; by default ieee"),
+    Param("input_precision", "str", None, _PRECISION),
     Param("allow_tf32", "any", None, "True asks for tf32"), Param("max_num_imprecise_acc", "any", None, "accepted, without meaning here"),
     Param("out_dtype", "dtype", None, "element type of the result, of floats; by default that of acc, else float32 (float64, int32)"),
 )
