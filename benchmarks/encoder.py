@@ -87,7 +87,7 @@ def made_up_weights(width: int = 384, hidden: int = 1536, layers: int = 6) -> An
     return Weights(*tables, norm(), tuple(layer() for _ in range(layers)))
 
 
-def encoder_case(lengths: Sequence[int], make_batch: Callable[[], Any], precision: str) -> Case:
+def encoder_case(lengths: Sequence[int], make_batch: Callable[[], Any], precision: str = "bf16x3") -> Case:
     """Embedding a batch of sentences, whose numbers of tokens are known, with products as exact as asked for."""
     allow_helpers()
     from minilm import MissingModel, load_weights
@@ -98,7 +98,7 @@ def encoder_case(lengths: Sequence[int], make_batch: Callable[[], Any], precisio
         return batch_case(made_up_weights(), made_up_batch(lengths), precision)
 
 
-def batch_case(weights: Any, batch: Any, precision: str) -> Case:
+def batch_case(weights: Any, batch: Any, precision: str = "bf16x3") -> Case:
     """Embedding a batch with some weights."""
     from minilm import numpy_encoder
 
