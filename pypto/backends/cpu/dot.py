@@ -322,7 +322,8 @@ class DotEmitter:
         lanes, b = self.lanes(item), item.b
         far = b.rows * b.panel * self.word(item) > ROOM
         found = Block(rows, b.panel // lanes, lanes, b.panel, self.multiplied(item), item.words, far=far)
-        return replace(found, seldom=self.seldom, step=item.step, parted=amx.parted(item))
+        parted = amx.parted(item) if item.step else found.parted
+        return replace(found, seldom=self.seldom, step=item.step, parted=parted)
 
     def panelwise(self, sides: Sides, i: Lanes, block: Block, multiply: Callable[[Block, Lanes, Lanes], None]) -> None:
         """Rows of the result, panel by panel; the last panel may be narrower, and half of a wide one may not exist."""
