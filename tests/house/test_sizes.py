@@ -13,9 +13,9 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 8000  # with what is named cells, techniques and texts below it would be some 12,300
-CELLS_TOKEN_LINES = 1300
-TECHNIQUES_TOKEN_LINES = 2800
+CORE_TOKEN_LINES = 8600  # with what is named cells, techniques and texts below it would be some 13,000
+CELLS_TOKEN_LINES = 1450
+TECHNIQUES_TOKEN_LINES = 3000
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}
