@@ -17,6 +17,19 @@ FIXED_SLOTS: Final = 5  # of an argument block: grid sizes, address and bytes of
 PAGE: Final = 4096
 
 
+def mangled(name: str) -> str:
+    """A kernel's name as a symbol: ASCII letters, digits and underscores.
+
+    ``<lambda>`` loses its brackets, and every other character becomes its code in hexadecimal.
+
+    Examples
+    --------
+    >>> mangled("größe"), mangled("<lambda>"), mangled("softmax")
+    ('gru00f6u00dfe', 'lambda', 'softmax')
+    """
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):04x}" for c in name.strip("<>"))
+
+
 @contextmanager
 def timed(timings: dict[str, float], stage: str) -> Iterator[None]:
     """Keep how long a stage of a compilation took."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from pypto.backends.base import Slot
+from pypto.backends.base import Slot, mangled
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.cells import atomics, used
 from pypto.backends.cpu.checks import checks_of, guarded
@@ -62,6 +62,7 @@ class Lowered:
 
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
     kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
+    function = replace(function, name=mangled(function.name) or "kernel")
     writer = kind.writer_kind()
     for merged in merged_or_stripped(prepared(function), target):
         legal = guarded(legalize(merged.function, target))
