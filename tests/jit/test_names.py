@@ -10,11 +10,11 @@ import pytest
 import pypto as pto
 
 
-def größe(x, o):
+def größe(x, o):  # noqa: PLC2401
     o[:] = x[:] * 2
 
 
-def 大(x, o):
+def 大(x, o):  # noqa: PLC2401
     o[:] = x[:] * 2
 
 
