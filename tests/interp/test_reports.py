@@ -65,7 +65,7 @@ def test_masked_lanes_touch_nothing() -> None:
 
 
 def test_slices_clip_and_pad() -> None:
-    """What of a slice lies beyond an edge does not exist, so there is nothing to report; nor is a row, which is a slice."""
+    """What of a slice lies beyond an edge does not exist, so there is nothing to report. A row is a slice, too."""
     run, y = kernel("i = n - 2\ny[i : i + 4] = x[i : i + 4] + 1"), np.zeros(10, np.float32)
     run[1](floats(10), y, 0)
     assert y.tolist() == [1, 2, *[0] * 8]
