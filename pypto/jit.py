@@ -266,14 +266,14 @@ class Kernel:
         infos, specs = describe(self.signature, given)
         made = self._specialize(infos, specs)
         plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
-        if self.options.checked and made.program.backend.name == "cpu":
-            from pypto.debug.checked import Checking
+        if made.program.backend.name == "cpu" and (self.options.checked or made.program.artifact.prints):
+            from pypto.debug.watching import watch_of
 
-            plan.watch = Checking.of(made.program, infos, self.compiler.session().owners).watched
+            plan.watch = watch_of(made.program, infos, self.options.checked, self.compiler.session().owners)
         if key is not None and len(self._entries) < _MOST_ENTRIES:
             apart = disjoint(pairs, addresses)
             self._entries.setdefault(key, (pairs, {}))[1][apart] = plan
-            if self.table and made.program.backend.name == "cpu":
+            if self.table and made.program.backend.name == "cpu" and not made.program.artifact.prints:
                 self.table.teach(made, infos, given, not apart)
         return plan, addresses, flatten(given, self.signature.constant)[1]
 

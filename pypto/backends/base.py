@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
-from pypto.backends.sites import Check, Site
+from pypto.backends.sites import Check, Print, Site
 from pypto.ir.core import Function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
 
@@ -43,7 +43,7 @@ class Slot:
     """An 8-byte entry of a kernel's argument block, and where its value comes from.
 
     `kind` is ``ptr``, ``shape`` or ``stride`` (in elements) of an array argument, or ``scalar``; in checked kernels
-    also ``watched``, an array's record in the launch's ``report``.
+    also ``watched``, an array's record in the launch's ``report``; in kernels that print ``prints``, their buffer.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Artifact:
     `cost` estimates the nanoseconds that one program takes; where it is not `bounded`, they may be many more. `group`
     programs had best run on one thread, one after the other; 0 or less stands for all along the grid's first axis, and
     for so many where that has one only; times 2^32, for so many such rows of the grid, where each thread gets them.
-    `sites` are there when it was compiled to be profiled, `checks` when it is checked.
+    `sites` are there when it was compiled to be profiled, `checks` when it is checked, `prints` when it prints.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Artifact:
     sites: tuple[Site, ...] = ()
     group: int = 1
     checks: tuple[Check, ...] = ()
+    prints: tuple[Print, ...] = ()
 
     @property
     def pages(self) -> int:
@@ -88,7 +89,8 @@ class Artifact:
         found = json.loads(data[8:end])
         abi = tuple(Slot(**{**slot, "dtype": DTYPE_BY_NAME[slot["dtype"]]}) for slot in found["abi"])
         sites, checks = tuple(map(Site.of, found["sites"])), tuple(map(Check.of, found["checks"]))
-        return Artifact(**{**found, "abi": abi, "code": data[end:], "sites": sites, "checks": checks})
+        parts = {"sites": sites, "checks": checks, "prints": tuple(map(Print.of, found["prints"]))}
+        return Artifact(**{**found, "abi": abi, "code": data[end:], **parts})
 
 
 def plain(held: Any) -> Any:

@@ -220,12 +220,16 @@ def check(m: Machine, op: Op) -> None:
 
 def show(m: Machine, op: Op) -> None:
     where = m.memory.program_text(m.memory.program)
-    parts = [str(op.attrs["prefix"])] if op.attrs["prefix"] else []
-    values = m.get(*op.operands)
-    if op.attrs["hex"]:
-        as_hex: Any = {"int": lambda x: hex(int(x) & (1 << 8 * x.nbytes) - 1)}
-        values = [np.array2string(x, formatter=as_hex) for x in values]
-    print(f"program {where}:", *parts, *values)
+    print(print_text(where, str(op.attrs["prefix"]), bool(op.attrs["hex"]), m.get(*op.operands)))
+
+
+def print_text(program: str, prefix: str, as_hex: bool, values: Sequence[Array]) -> str:
+    """A line that a program prints."""
+    texts = [str(x) for x in values]
+    if as_hex:
+        digits: Any = {"int": lambda x: hex(int(x) & (1 << 8 * x.nbytes) - 1)}
+        texts = [np.array2string(x, formatter=digits) for x in values]
+    return " ".join([f"program {program}:", *([prefix] if prefix else []), *texts])
 
 
 def stop(m: Machine, op: Op) -> None:
