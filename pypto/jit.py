@@ -266,14 +266,15 @@ class Kernel:
         infos, specs = describe(self.signature, given)
         made = self._specialize(infos, specs)
         plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
-        if made.program.backend.name == "cpu" and (self.options.checked or made.program.artifact.prints):
+        prints = made.program.artifact.prints
+        if made.program.backend.name == "cpu" and (self.options.checked or prints):
             from pypto.debug.watching import watch_of
 
             plan.watch = watch_of(made.program, infos, self.options.checked, self.compiler.session().owners)
         if key is not None and len(self._entries) < _MOST_ENTRIES:
             apart = disjoint(pairs, addresses)
             self._entries.setdefault(key, (pairs, {}))[1][apart] = plan
-            if self.table and made.program.backend.name == "cpu" and not made.program.artifact.prints:
+            if self.table and made.program.backend.name == "cpu" and not prints:
                 self.table.teach(made, infos, given, not apart)
         return plan, addresses, flatten(given, self.signature.constant)[1]
 
@@ -330,7 +331,8 @@ class Kernel:
     def _build(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any,
                timings: dict[str, float]) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
-        facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque)
+        strong = None if self.kernel_source.lenient else frozenset(self.signature.typed)
+        facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque, strong)
         try:
             return self.compiler.to_ir(self.kernel_source, specs, facts, self.options, timings), facts
         except Diagnostic:

@@ -10,7 +10,6 @@ from typing import Any, Final
 from pypto.ir.types import DTYPE_BY_NAME
 from pypto.loc import Loc
 
-
 PRINTS_HEAD: Final = 64  # bytes of a launch's print buffer before the first program's; see `backends.cpu.prints`
 
 

@@ -37,6 +37,9 @@ class Facts(Protocol):
     def equals_one(self, arg: str) -> bool:
         """Whether an integer argument is 1."""
 
+    def is_weak(self, arg: str) -> bool:
+        """Whether a number is a Python float of which nothing states the type."""
+
 
 Owner = dict[str, Any] | CellType
 GONE: Final = object()
