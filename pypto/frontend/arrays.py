@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto.errors import frontend as errors
+from pypto.errors.advice import CutsFractions
 from pypto.frontend.scope import Scope
 from pypto.frontend.values import Dims, array_type, describe, is_index, is_number, tile_type
 from pypto.ir.core import Op, Value
-from pypto.ir.types import ArrayType, int64
+from pypto.ir.types import ArrayType, DType, TileType, int64
 from pypto.ops.build import Number, OpBuilder, merge_shapes
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
@@ -179,6 +180,7 @@ def shaped(b: OpBuilder, v: Value, shape: tuple[int, ...]) -> Value:
 
 def array_store(scope: Scope, node: ast.AST, where: Access, value: Any) -> None:
     inputs, b, type = operands(scope, node, where), scope.builder, tile_type(value)
+    note_fractions(scope, node, array_type(where.array).elem, value)
     if is_number(value):
         data = b.constant(value, array_type(where.array).elem, where.sizes)
     elif type is not None and not type.is_ptr:
@@ -187,6 +189,16 @@ def array_store(scope: Scope, node: ast.AST, where: Access, value: Any) -> None:
         wanted, given, loc = "a tile or a number", describe(value), scope.loc(node)
         raise errors.WrongArgument(loc, function="a store", name="value", wanted=wanted, given=given, way="")
     b.op("tile_store", *inputs, data, **where.attrs)
+
+
+def note_fractions(scope: Scope, node: ast.AST, to: Any, value: Any) -> None:
+    """A warning where integers are to hold what is a float, and nobody has said so."""
+    is_float = isinstance(value, float) and not value.is_integer()
+    if isinstance(value, Value) and isinstance(value.type, TileType):
+        is_float = not value.tile.is_ptr and value.dtype.is_float
+    if is_float and isinstance(to, DType) and to.kind in ("int", "uint"):
+        loc = scope.loc(node)
+        scope.session.remarks[str(loc)] = CutsFractions(loc, given=describe(value), dtype=to.public)
 
 
 def fitted(scope: Scope, node: ast.AST, where: Access, value: Value) -> Value:

@@ -113,4 +113,5 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
         raise TooDeep(session.builder.loc, limit="Python allows", function=fn.name) from None
     session.builder.op("yield")
     session.builder.numbers.settle(body.args, body.ops)
-    return Built(Function(fn.name, body, {}, loc), tuple(session.captures.values()))
+    remarks = () if fn.lenient else tuple(session.remarks.values())
+    return Built(Function(fn.name, body, {}, loc), tuple(session.captures.values()), remarks)

@@ -100,6 +100,7 @@ class Session:
     captures: dict[tuple[int, str], Capture] = field(default_factory=dict)
     hints: dict[Any, Any] = field(default_factory=dict)
     numbers: dict[Any, int] = field(default_factory=dict)
+    remarks: dict[str, Diagnostic] = field(default_factory=dict)  # by place: parts of a kernel are built several times
     unrolled: int = 0
     label: str = ""
 

@@ -8,6 +8,7 @@ from functools import partial
 from types import CellType
 from typing import Any, Final, Protocol
 
+from pypto.errors import Diagnostic
 from pypto.ir.core import Function
 from pypto.ir.types import Type
 
@@ -68,7 +69,8 @@ def content(cell: CellType) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A kernel as Tile IR, with the outside values that went into it."""
+    """A kernel as Tile IR, with the outside values that went into it, and warnings to its author."""
 
     function: Function
     captures: tuple[Capture, ...]
+    remarks: tuple[Diagnostic, ...] = ()

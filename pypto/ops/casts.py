@@ -195,7 +195,7 @@ def prepare_cast(
         raise TypeError(f"fp_downcast_rounding is for casts to a narrower float, not from {v.type} to {dtype}")
     if isinstance(dtype, PtrType) or v.tile.is_ptr or float8e4b15 in (dtype, v.dtype):
         return cast_value(b, v, dtype)
-    if dtype == float64:
+    if dtype == float64 and v.dtype == float32:
         return b.cast(v, float64)  # which knows of numbers that are weak
     if fp_downcast_rounding == "rtz":
         return toward_zero(b, saturated(b, v, dtype) if saturate else v, dtype)
