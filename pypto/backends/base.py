@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
-from pypto.backends.sites import Check, Print, Site
+from pypto.backends.sites import Check, Site
 from pypto.ir.core import Function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
 
 FIXED_SLOTS: Final = 5  # of an argument block: grid sizes, address and bytes of the scratch memory
 PAGE: Final = 4096
+PRINTS_HEAD: Final = 64  # bytes of a launch's print buffer before the first program's; see `backends.cpu.prints`
 
 
 def mangled(name: str) -> str:
@@ -50,6 +52,30 @@ class Slot:
     arg: str
     dim: int = 0
     dtype: DType = int64
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """A print of a kernel: the text before its values, and of each value the dtype's name and the shape."""
+
+    prefix: str
+    hex: bool
+    values: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Of a record: its number, and its values in whole words."""
+        return 8 + sum(value_bytes(*value) for value in self.values)
+
+    @staticmethod
+    def of(fields: Mapping[str, Any]) -> Print:
+        """From what `asdict` gives, after a way through JSON."""
+        return Print(**{**fields, "values": tuple((dtype, tuple(shape)) for dtype, shape in fields["values"])})
+
+
+def value_bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    """Bytes that a value takes in a record: whole words."""
+    return -(-DTYPE_BY_NAME[dtype].itemsize * math.prod(shape) // 8) * 8
 
 
 @dataclass(frozen=True, slots=True)

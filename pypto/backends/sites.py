@@ -1,16 +1,12 @@
-"""What a profile tells apart in a kernel, what a checked kernel checks, and what a kernel prints."""
+"""What a profile tells apart in a kernel, and what a checked kernel checks."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from pypto.ir.types import DTYPE_BY_NAME
 from pypto.loc import Loc
-
-PRINTS_HEAD: Final = 64  # bytes of a launch's print buffer before the first program's; see `backends.cpu.prints`
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +49,6 @@ class Check:
     def of(fields: Mapping[str, Any]) -> Check:
         """From what `asdict` gives, after a way through JSON."""
         return Check(**{**fields, "arrays": tuple(fields["arrays"]), "loc": loc_of(fields["loc"])})
-
-
-@dataclass(frozen=True, slots=True)
-class Print:
-    """A print of a kernel: the text before its values, and of each value the dtype's name and the shape."""
-
-    prefix: str
-    hex: bool
-    values: tuple[tuple[str, tuple[int, ...]], ...] = ()
-
-    @property
-    def bytes(self) -> int:
-        """Of a record: its number, and its values in whole words."""
-        return 8 + sum(value_bytes(*value) for value in self.values)
-
-    @staticmethod
-    def of(fields: Mapping[str, Any]) -> Print:
-        """From what `asdict` gives, after a way through JSON."""
-        return Print(**{**fields, "values": tuple((dtype, tuple(shape)) for dtype, shape in fields["values"])})
-
-
-def value_bytes(dtype: str, shape: tuple[int, ...]) -> int:
-    """Bytes that a value takes in a record: whole words."""
-    return -(-DTYPE_BY_NAME[dtype].itemsize * math.prod(shape) // 8) * 8
 
 
 def loc_of(fields: Mapping[str, Any]) -> Loc:

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.backends.base import FIXED_SLOTS, Artifact
-from pypto.backends.sites import PRINTS_HEAD, Print, value_bytes
+from pypto.backends.base import FIXED_SLOTS, PRINTS_HEAD, Artifact, Print, value_bytes
 from pypto.interp.memory import program_text
 from pypto.interp.run import print_text
 from pypto.ir.types import DTYPE_BY_NAME

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from pypto.backends.base import Slot, mangled
+from pypto.backends.base import Print, Slot, mangled
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.cells import atomics, used
 from pypto.backends.cpu.checks import checks_of, guarded
@@ -32,7 +32,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import Timer
 from pypto.backends.cpu.turns import turn
 from pypto.backends.cpu.writer import Carried, Writer
-from pypto.backends.sites import Check, Print, Site
+from pypto.backends.sites import Check, Site
 from pypto.ir.builder import temporarily
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.sites import PRINTS_HEAD, Print, value_bytes
+from pypto.backends.base import PRINTS_HEAD, Print, value_bytes
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import DType, PtrType, float32, int64, scalar
