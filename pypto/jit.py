@@ -15,7 +15,7 @@ from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
 from pypto.errors.launch import NotLaunched, ReadOnlyArgument
 from pypto.options import KernelOptions
-from pypto.runtime.arrays import ArrayInfo, array_info, stand_in
+from pypto.runtime.arrays import ArrayInfo, stand_in
 from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.signature import Signature, flatten
@@ -69,6 +69,8 @@ class Kernel:
         self._bind = self.signature.bind if self.signature.positional < 0 else self.signature.bind_star
         self.uninitialized: tuple[str, ...] = ()
         self.memory: tuple[Any, ...] = ()
+        self.tuned: frozenset[str] = frozenset()  # constants that a tuner tries
+        self.told = set[str]()  # what was said of it when it was compiled
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self._known: dict[Any, list[Specialization]] = {}
         self._lock = threading.RLock()
@@ -266,14 +268,15 @@ class Kernel:
         infos, specs = describe(self.signature, given)
         made = self._specialize(infos, specs)
         plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
-        if self.options.checked and made.program.backend.name == "cpu":
-            from pypto.debug.checked import Checking
+        prints = made.program.artifact.prints
+        if made.program.backend.name == "cpu" and (self.options.checked or prints):
+            from pypto.debug.watching import watch_of
 
-            plan.watch = Checking.of(made.program, infos, self.compiler.session().owners).watched
+            plan.watch = watch_of(made.program, infos, self.options.checked, self.compiler.session().owners)
         if key is not None and len(self._entries) < _MOST_ENTRIES:
             apart = disjoint(pairs, addresses)
             self._entries.setdefault(key, (pairs, {}))[1][apart] = plan
-            if self.table and made.program.backend.name == "cpu":
+            if self.table and made.program.backend.name == "cpu" and not prints:
                 self.table.teach(made, infos, given, not apart)
         return plan, addresses, flatten(given, self.signature.constant)[1]
 
@@ -315,6 +318,8 @@ class Kernel:
 
     def _compile(self, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec],
                  backend: Any) -> Specialization:
+        from pypto.debug.advice import advise
+
         timings: dict[str, float] = {}
         built, facts = self._build(infos, specs, changing_entries(known, infos), timings)
         written = self.compiler.written_arrays(built.function)
@@ -323,6 +328,7 @@ class Kernel:
         program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
         types = tuple((name, shown(spec)) for name, spec in specs.items())
         made = Specialization(types, facts.guard, noalias, why(known, infos, noalias), timings, built.captures, program)
+        advise(self, built, backend.name, (*self.specializations, made), specs)
         if "specialize" in self.compiler.session().settings.log:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made
@@ -330,7 +336,8 @@ class Kernel:
     def _build(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any,
                timings: dict[str, float]) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
-        facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque)
+        strong = None if self.kernel_source.lenient else frozenset(self.signature.typed)
+        facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque, strong)
         try:
             return self.compiler.to_ir(self.kernel_source, specs, facts, self.options, timings), facts
         except Diagnostic:
@@ -348,16 +355,9 @@ class Kernel:
     def interpret(self, sizes: tuple[int, int, int], values: Values,
                   on_store: Callable[..., None] | None = None) -> None:
         """Run the kernel in the interpreter; `on_store` is told of every store."""
-        from pypto.interp import run
+        from pypto.debug.interpret import run_interpreted
 
-        infos, specs = describe(self.signature, values)
-        timings: dict[str, float] = {}
-        built, _ = self._build(infos, specs, frozenset(), timings)
-        function = self.compiler.prepared(built.function, timings)
-        self._check_writable(self.compiler.written_arrays(function), infos)
-        kernel, more = self.signature.kernel, enumerate(self.memory)
-        others: dict[str, Any] = {f"memory[{n}]": array_info(x, kernel, f"memory[{n}]") for n, x in more}
-        run(function, [infos[v.hint] for v in function.args], sizes, self.uninitialized, others, on_store)
+        run_interpreted(self, sizes, values, on_store)
 
 
 def straight(kind: type[Kernel], subscript: Callable[[Grid], Callable[..., None]]) -> type[Kernel]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
@@ -15,6 +16,20 @@ from pypto.ir.types import DTYPE_BY_NAME, DType, int64
 
 FIXED_SLOTS: Final = 5  # of an argument block: grid sizes, address and bytes of the scratch memory
 PAGE: Final = 4096
+PRINTS_HEAD: Final = 64  # bytes of a launch's print buffer before the first program's; see `backends.cpu.prints`
+
+
+def mangled(name: str) -> str:
+    """A kernel's name as a symbol: ASCII letters, digits and underscores.
+
+    ``<lambda>`` loses its brackets, and every other character becomes its code in hexadecimal.
+
+    Examples
+    --------
+    >>> mangled("größe"), mangled("<lambda>"), mangled("softmax")
+    ('gru00f6u00dfe', 'lambda', 'softmax')
+    """
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):04x}" for c in name.strip("<>"))
 
 
 @contextmanager
@@ -30,7 +45,7 @@ class Slot:
     """An 8-byte entry of a kernel's argument block, and where its value comes from.
 
     `kind` is ``ptr``, ``shape`` or ``stride`` (in elements) of an array argument, or ``scalar``; in checked kernels
-    also ``watched``, an array's record in the launch's ``report``.
+    also ``watched``, an array's record in the launch's ``report``; in kernels that print ``prints``, their buffer.
     """
 
     kind: str
@@ -40,13 +55,37 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Print:
+    """A print of a kernel: the text before its values, and of each value the dtype's name and the shape."""
+
+    prefix: str
+    hex: bool
+    values: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Of a record: its number, and its values in whole words."""
+        return 8 + sum(value_bytes(*value) for value in self.values)
+
+    @staticmethod
+    def of(fields: Mapping[str, Any]) -> Print:
+        """From what `asdict` gives, after a way through JSON."""
+        return Print(**{**fields, "values": tuple((dtype, tuple(shape)) for dtype, shape in fields["values"])})
+
+
+def value_bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    """Bytes that a value takes in a record: whole words."""
+    return -(-DTYPE_BY_NAME[dtype].itemsize * math.prod(shape) // 8) * 8
+
+
+@dataclass(frozen=True, slots=True)
 class Artifact:
     """A compiled kernel as data: machine code, and what a launch must know.
 
     `cost` estimates the nanoseconds that one program takes; where it is not `bounded`, they may be many more. `group`
     programs had best run on one thread, one after the other; 0 or less stands for all along the grid's first axis, and
     for so many where that has one only; times 2^32, for so many such rows of the grid, where each thread gets them.
-    `sites` are there when it was compiled to be profiled, `checks` when it is checked.
+    `sites` are there when it was compiled to be profiled, `checks` when it is checked, `prints` when it prints.
     """
 
     name: str
@@ -58,6 +97,7 @@ class Artifact:
     sites: tuple[Site, ...] = ()
     group: int = 1
     checks: tuple[Check, ...] = ()
+    prints: tuple[Print, ...] = ()
 
     @property
     def pages(self) -> int:
@@ -75,7 +115,8 @@ class Artifact:
         found = json.loads(data[8:end])
         abi = tuple(Slot(**{**slot, "dtype": DTYPE_BY_NAME[slot["dtype"]]}) for slot in found["abi"])
         sites, checks = tuple(map(Site.of, found["sites"])), tuple(map(Check.of, found["checks"]))
-        return Artifact(**{**found, "abi": abi, "code": data[end:], "sites": sites, "checks": checks})
+        parts = {"sites": sites, "checks": checks, "prints": tuple(map(Print.of, found["prints"]))}
+        return Artifact(**{**found, "abi": abi, "code": data[end:], **parts})
 
 
 def plain(held: Any) -> Any:

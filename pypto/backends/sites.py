@@ -35,8 +35,9 @@ class Site:
 class Check:
     """A place of a checked kernel that may fail.
 
-    `kind` is ``load``, ``store``, ``assert``, ``overflow`` or ``gather``; `arrays` are those that an access may touch;
-    `what` is an assertion's message, the dtype that overflows, or where a gather picks.
+    `kind` is ``load``, ``store``, ``position`` (an index that must name an element), ``assert``, ``overflow`` or
+    ``gather``; `arrays` are those that an access may touch; `what` is an assertion's message, the dtype that overflows,
+    where a gather picks, or what the index is for.
     """
 
     kind: str

@@ -20,7 +20,7 @@ from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.mode import MODE, mode
 from pypto.runtime.owners import MOST_NUMBERS, Owners, OwnerStore
 
-HEAD_WORDS, ARRAY_WORDS, LOCK_WORDS = 16, 8, 8 * 64  # of a report, see `checking.ll`
+HEAD_WORDS, ARRAY_WORDS, LOCK_WORDS = 24, 8, 8 * 64  # of a report, see `checking.ll`
 _MOST_OWNERS: Final = 2**38  # elements of arrays that are watched; a pointer without an extent has more
 
 Array = np.ndarray[Any, Any]
@@ -107,6 +107,11 @@ class Checking:
         program, other = (program_text(n, grid) for n in report[3:5])
         if check.kind in _PLAIN:
             return _PLAIN[check.kind](check, program, value)
+        if check.kind == "position":
+            (array,) = check.arrays
+            shape = self.arrays[array].shape
+            index = ", ".join(map(str, report[9 : 9 + len(shape)]))
+            return OutOfBounds(check.loc, what=check.what, array=array, index=index, program=program, shape=shape)
         array, info, start = self.nearest(check.arrays, addresses, value)
         index = index_text(info, (value - start) // info.dtype.itemsize)
         if report[4] >= 0:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pypto.arguments import describe
+from pypto.compile import prepared, written_arrays
+from pypto.runtime.arrays import array_info
+
 
 def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[Any, ...] = ()) -> Any:
     """The same kernel, run by the interpreter: slow, and with every access checked.
@@ -37,3 +41,19 @@ def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[An
     made = kernel.kind(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
     made.uninitialized, made.memory = uninitialized, memory
     return made
+
+
+def run_interpreted(kernel: Any, sizes: Any, values: Any, on_store: Any) -> None:
+    """A launch in the interpreter; `on_store` is told of every store."""
+    from pypto.debug.advice import advise
+    from pypto.interp import run
+
+    infos, specs = describe(kernel.signature, values)
+    timings: dict[str, float] = {}
+    built, _ = kernel._build(infos, specs, frozenset(), timings)
+    advise(kernel, built, "cpu", (), specs)
+    function = prepared(built.function, timings)
+    kernel._check_writable(written_arrays(function), infos)
+    name, more = kernel.signature.kernel, enumerate(kernel.memory)
+    others: dict[str, Any] = {f"memory[{n}]": array_info(x, name, f"memory[{n}]") for n, x in more}
+    run(function, [infos[v.hint] for v in function.args], sizes, kernel.uninitialized, others, on_store)

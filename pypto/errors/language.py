@@ -24,5 +24,5 @@ class ConstantOutOfRange(Diagnostic, TypeError):
 
 class MixedSign(Diagnostic, TypeError):
     code = "E104"
-    template = "`//` and `%` take operands of one signedness, not {a} and {b}"
+    template = "`{symbol}` takes operands of one signedness, not {a} and {b}"
     hint = "cast one of them, for instance `.to(pto.int32)`"

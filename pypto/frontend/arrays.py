@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto.errors import frontend as errors
+from pypto.errors.advice import CutsFractions
 from pypto.frontend.scope import Scope
 from pypto.frontend.values import Dims, array_type, describe, is_index, is_number, tile_type
 from pypto.ir.core import Op, Value
-from pypto.ir.types import ArrayType, int64
+from pypto.ir.types import ArrayType, DType, TileType, int64
 from pypto.ops.build import Number, OpBuilder, merge_shapes
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
@@ -24,12 +25,21 @@ _DEPTH = 64  # of an index expression; what lies deeper is a term
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A slice of an array: first position and size per dimension. `shape` lacks integer positions, has new axes."""
+    """A slice of an array: first position and size per dimension. `shape` lacks integer positions, has new axes.
+
+    `is_element` tells an index of integers alone, which names an element that must exist.
+    """
 
     array: Value
     offsets: tuple[Value | int, ...]
     sizes: tuple[int, ...]
     shape: tuple[int, ...]
+    is_element: bool = False
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Of the structured access that this becomes."""
+        return {"shape": self.sizes, "masked": False, **({"element": True} if self.is_element else {})}
 
 
 def dimension(scope: Scope, dims: Dims, dim: int) -> Value | int:
@@ -54,7 +64,8 @@ def access(scope: Scope, node: ast.Subscript, array: Value) -> Access:
     sizes = [size for _, size in spans]
     rest, stored = iter(sizes), tuple(n or 1 for n in sizes) or (1,)
     shape = [1 if e is None else next(rest) for _, e in entries]
-    return Access(array, tuple(x for x, _ in spans), stored, tuple(n for n in shape if n))
+    is_element = bool(sizes) and not any(sizes)
+    return Access(array, tuple(x for x, _ in spans), stored, tuple(n for n in shape if n), is_element)
 
 
 def index_entry(scope: Scope, item: ast.expr) -> Any:
@@ -160,7 +171,7 @@ def array_load(scope: Scope, node: ast.AST, where: Access, pad: Number) -> Value
     inputs, b = operands(scope, node, where), scope.builder
     if pad:
         inputs.append(b.constant(pad, array_type(where.array).elem, where.sizes))
-    return shaped(b, b.emit("tile_load", *inputs, shape=where.sizes, masked=False), where.shape)
+    return shaped(b, b.emit("tile_load", *inputs, **where.attrs), where.shape)
 
 
 def shaped(b: OpBuilder, v: Value, shape: tuple[int, ...]) -> Value:
@@ -169,6 +180,7 @@ def shaped(b: OpBuilder, v: Value, shape: tuple[int, ...]) -> Value:
 
 def array_store(scope: Scope, node: ast.AST, where: Access, value: Any) -> None:
     inputs, b, type = operands(scope, node, where), scope.builder, tile_type(value)
+    note_fractions(scope, node, array_type(where.array).elem, value)
     if is_number(value):
         data = b.constant(value, array_type(where.array).elem, where.sizes)
     elif type is not None and not type.is_ptr:
@@ -176,7 +188,17 @@ def array_store(scope: Scope, node: ast.AST, where: Access, value: Any) -> None:
     else:
         wanted, given, loc = "a tile or a number", describe(value), scope.loc(node)
         raise errors.WrongArgument(loc, function="a store", name="value", wanted=wanted, given=given, way="")
-    b.op("tile_store", *inputs, data, shape=where.sizes, masked=False)
+    b.op("tile_store", *inputs, data, **where.attrs)
+
+
+def note_fractions(scope: Scope, node: ast.AST, to: Any, value: Any) -> None:
+    """A warning where integers are to hold what is a float, and nobody has said so."""
+    is_float = isinstance(value, float) and not value.is_integer()
+    if isinstance(value, Value) and isinstance(value.type, TileType):
+        is_float = not value.tile.is_ptr and value.dtype.is_float
+    if is_float and isinstance(to, DType) and to.kind in ("int", "uint"):
+        loc = scope.loc(node)
+        scope.session.remarks[str(loc)] = CutsFractions(loc, given=describe(value), dtype=to.public)
 
 
 def fitted(scope: Scope, node: ast.AST, where: Access, value: Value) -> Value:

@@ -14,6 +14,7 @@ from pypto.frontend.scope import Binding, Handler, LimitedBuilder, Scope, Sessio
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import ArgSpec, Built, ConstSpec, Facts
 from pypto.frontend.tuples import remade
+from pypto.frontend.weak import WeakNumbers
 from pypto.ir.core import Function, Region, Value
 
 
@@ -65,6 +66,7 @@ def argument(scope: Scope, name: str, spec: ArgSpec) -> Any:
     if isinstance(spec, tuple):
         return remade(spec, [argument(scope, f"{name}.{n}", x) for n, x in enumerate(spec)])
     scope.session.arguments.append(Value(spec, name))
+    scope.builder.numbers.argument(scope.session.arguments[-1])
     return scope.session.arguments[-1]
 
 
@@ -97,7 +99,7 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
         For every mistake in the kernel, with its place.
     """
     body, loc = Region(), fn.loc(fn.node)
-    session = Session(LimitedBuilder(body, loc, max_ops), facts, HANDLERS, methods, body.args)
+    session = Session(LimitedBuilder(body, loc, max_ops, WeakNumbers(facts)), facts, HANDLERS, methods, body.args)
     scope = Scope(session, fn)
     scope.vars.update({name: Binding(argument(scope, name, spec), loc) for name, spec in args.items()})
     try:
@@ -110,4 +112,6 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
             raise
         raise TooDeep(session.builder.loc, limit="Python allows", function=fn.name) from None
     session.builder.op("yield")
-    return Built(Function(fn.name, body, {}, loc), tuple(session.captures.values()))
+    session.builder.numbers.settle(body.args, body.ops)
+    remarks = () if fn.lenient else tuple(session.remarks.values())
+    return Built(Function(fn.name, body, {}, loc), tuple(session.captures.values()), remarks)

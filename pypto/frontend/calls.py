@@ -8,7 +8,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from pypto.errors import frontend as errors
-from pypto.frontend.arrays import array_load, array_store, function_access
+from pypto.frontend.arrays import array_load, array_store, function_access, note_fractions
 from pypto.frontend.assign import elements
 from pypto.frontend.bind import Arguments, Signature, bind, checked_arguments, is_sizes
 from pypto.frontend.flow import block
@@ -23,7 +23,7 @@ from pypto.ir.core import Value
 from pypto.ir.types import DType, int1
 from pypto.loc import Loc
 from pypto.ops.public import Intrinsic, OpFunction, Refused, constexpr
-from pypto.ops.row import REQUIRED, OpRow, Param
+from pypto.ops.row import REQUIRED, Effect, OpRow, Param
 from pypto.ops.table import TABLE
 
 DEPTH = 50
@@ -118,7 +118,11 @@ def call_op(scope: Scope, node: ast.Call, row: OpRow, args: list[Any], kwargs: A
     if row.name in ("load", "store") and is_array(first) and is_native(row.name, args, kwargs):
         return (native_load if row.name == "load" else native_store)(scope, node, args, kwargs)
     signature = Signature(row.name, row.params)
-    return run_row(scope, node, row.name, **checked_arguments(scope, node, signature, gathered(row, args), kwargs))
+    bound = checked_arguments(scope, node, signature, gathered(row, args), kwargs)
+    if row.effect in (Effect.WRITE, Effect.ATOMIC):
+        pointee = getattr(bound["pointer"].tile.elem, "pointee", None)
+        note_fractions(scope, node, pointee, bound["value"] if "value" in bound else bound["val"])
+    return run_row(scope, node, row.name, **bound)
 
 
 def gathered(row: OpRow, args: list[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ import ast
 import builtins
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,11 +22,12 @@ from pypto.errors.frontend import MaybeUnassigned, TooManyOps, UndefinedName, Un
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import GONE, Capture, Facts, Owner, reader
 from pypto.frontend.tuples import remade
+from pypto.frontend.weak import WeakNumbers
 from pypto.ir.builder import temporarily
 from pypto.ir.core import Op, Region, Value
-from pypto.ir.types import DType, PtrType, from_numpy
+from pypto.ir.types import DType, Elem, PtrType, float64, from_numpy, scalar
 from pypto.loc import Loc
-from pypto.ops.build import OpBuilder
+from pypto.ops.build import OpBuilder, Operand
 from pypto.ops.public import constexpr
 from pypto.options import suggestion
 
@@ -66,17 +67,24 @@ class Poison:
 
 
 class LimitedBuilder(OpBuilder):
-    """A builder that stops early what would compile for minutes."""
+    """A builder that stops early what would compile for minutes, and knows which numbers are weak."""
 
-    def __init__(self, region: Region, loc: Loc, most: int) -> None:
+    def __init__(self, region: Region, loc: Loc, most: int, numbers: WeakNumbers) -> None:
         super().__init__(region, loc)
-        self.most, self.made = most, 0
+        self.most, self.made, self.numbers = most, 0, numbers
 
     def create(self, *args: Any, **given: Any) -> Op:
         self.made += 1
         if self.made > self.most:
             raise TooManyOps(self.loc, limit=f"{self.most:,}")
         return super().create(*args, **given)
+
+    def cast(self, v: Value, dtype: Elem) -> Value:
+        precise = dtype == float64 and v.type != scalar(float64) and self.numbers.is_weak(v)
+        return self.numbers.precise(self, v) if precise else super().cast(v, dtype)
+
+    def strong(self, operands: Sequence[Operand]) -> Sequence[Operand]:
+        return self.numbers.strong(operands)
 
 
 @dataclass(slots=True)
@@ -92,6 +100,7 @@ class Session:
     captures: dict[tuple[int, str], Capture] = field(default_factory=dict)
     hints: dict[Any, Any] = field(default_factory=dict)
     numbers: dict[Any, int] = field(default_factory=dict)
+    remarks: dict[str, Diagnostic] = field(default_factory=dict)  # by place: parts of a kernel are built several times
     unrolled: int = 0
     label: str = ""
 

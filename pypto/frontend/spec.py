@@ -8,6 +8,7 @@ from functools import partial
 from types import CellType
 from typing import Any, Final, Protocol
 
+from pypto.errors import Diagnostic
 from pypto.ir.core import Function
 from pypto.ir.types import Type
 
@@ -37,6 +38,9 @@ class Facts(Protocol):
     def equals_one(self, arg: str) -> bool:
         """Whether an integer argument is 1."""
 
+    def is_weak(self, arg: str) -> bool:
+        """Whether a number is a Python float of which nothing states the type."""
+
 
 Owner = dict[str, Any] | CellType
 GONE: Final = object()
@@ -65,7 +69,8 @@ def content(cell: CellType) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A kernel as Tile IR, with the outside values that went into it."""
+    """A kernel as Tile IR, with the outside values that went into it, and warnings to its author."""
 
     function: Function
     captures: tuple[Capture, ...]
+    remarks: tuple[Diagnostic, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -177,6 +177,12 @@ class Memory:
             at = pointers - ((number << _SEGMENT) + _ORIGIN)
             found = np.where(pointers >> _SEGMENT == number, at + segment.arg.address, found)
         return found
+
+    def beyond(self, pointer: Array, index: Sequence[int], what: str, loc: Loc) -> OutOfBounds:
+        """The error of an index that names no element of the array that a pointer belongs to."""
+        segment, program = self.segments[(int(pointer) >> _SEGMENT) - 1], self.program_text(self.program)
+        text, shape = ", ".join(map(str, index)), segment.arg.shape
+        return OutOfBounds(loc, what=what, array=segment.name, index=text, program=program, shape=shape)
 
     def fail(self, kind: type[Any], segment: Segment, element: Any, loc: Loc, **fields: Any) -> None:
         index = index_text(segment.arg, int(element) + segment.low // segment.arg.dtype.itemsize)

@@ -141,8 +141,18 @@ def access_pointers(m: Machine, access: Access) -> tuple[Array, Array]:
     return pointers, exists if access.mask is None else exists & m.values[access.mask]
 
 
+def check_element(m: Machine, op: Op, access: Access) -> None:
+    """What an index of integers alone names is there; slices are clipped."""
+    if not op.attrs.get("element"):
+        return
+    index, extents = ([int(x) for x in m.get(*values)] for values in (access.offsets, access.extents))
+    if not all(0 <= at < extent for at, extent in zip(index, extents, strict=True)):
+        raise m.memory.beyond(m.values[access.base], index, op.name.removeprefix("tile_"), op.loc)
+
+
 def tile_load(m: Machine, op: Op) -> Array:
     access = Access.of(op)
+    check_element(m, op, access)
     pointers, exists = access_pointers(m, access)
     other = np.zeros(access.shape, op.result.dtype.numpy) if access.other is None else m.values[access.other]
     return m.memory.load(pointers, exists, other, op.loc)
@@ -151,6 +161,7 @@ def tile_load(m: Machine, op: Op) -> Array:
 def tile_store(m: Machine, op: Op) -> None:
     access = Access.of(op)
     assert access.value is not None
+    check_element(m, op, access)
     m.memory.store(*access_pointers(m, access), m.values[access.value], op.loc)
 
 
@@ -209,12 +220,16 @@ def check(m: Machine, op: Op) -> None:
 
 def show(m: Machine, op: Op) -> None:
     where = m.memory.program_text(m.memory.program)
-    parts = [str(op.attrs["prefix"])] if op.attrs["prefix"] else []
-    values = m.get(*op.operands)
-    if op.attrs["hex"]:
-        as_hex: Any = {"int": lambda x: hex(int(x) & (1 << 8 * x.nbytes) - 1)}
-        values = [np.array2string(x, formatter=as_hex) for x in values]
-    print(f"program {where}:", *parts, *values)
+    print(print_text(where, str(op.attrs["prefix"]), bool(op.attrs["hex"]), m.get(*op.operands)))
+
+
+def print_text(program: str, prefix: str, as_hex: bool, values: Sequence[Array]) -> str:
+    """A line that a program prints."""
+    texts = [str(x) for x in values]
+    if as_hex:
+        digits: Any = {"int": lambda x: hex(int(x) & (1 << 8 * x.nbytes) - 1)}
+        texts = [np.array2string(x, formatter=digits) for x in values]
+    return " ".join([f"program {program}:", *([prefix] if prefix else []), *texts])
 
 
 def stop(m: Machine, op: Op) -> None:

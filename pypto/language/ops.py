@@ -20,7 +20,10 @@ _INTRINSICS = (
         "static_print",
         "static_print(*values, sep, end): prints constants, and the types of run-time values, when it compiles.",
     ),
-    ("device_print", "device_print(prefix, *values, hex=False): prints when the kernel runs in the interpreter."),
+    (
+        "device_print",
+        "device_print(prefix, *values, hex=False): prints for every program, when all are done; on Ascend, nothing.",
+    ),
     ("multiple_of", "multiple_of(x, n): x; the promise that it is a multiple of n is accepted and not needed."),
     ("max_contiguous", "max_contiguous(x, n): x; the promise is accepted and not needed."),
     ("max_constancy", "max_constancy(x, n): x; the promise is accepted and not needed."),

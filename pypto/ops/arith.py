@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pypto.ir.core import Attr, Op
-from pypto.ir.types import Type, float32, int1
+from pypto.ir.core import Attr, Op, Value
+from pypto.ir.types import DTYPES, Type, float32, int1
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_term import Term, where
 from pypto.ops.row import SHARED, Direct, OpRow, Param, Shared, numpy_op
@@ -128,20 +128,40 @@ def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:
                   dtypes="int")
 
 
+def check_signs(b: OpBuilder, symbol: str, x: Any, y: Any) -> None:
+    """Refuses a signed and an unsigned tile: what such a division should give is anybody's guess."""
+    kinds = {v.dtype.kind for v in (x, y) if hasattr(v, "type")}
+    if {"int", "uint"} <= kinds:
+        from pypto.errors.language import MixedSign
+
+        raise MixedSign(b.loc, symbol=symbol, a=x.dtype, b=y.dtype)
+
+
 def prepare_div(b: OpBuilder, x: Any, y: Any) -> Prepared:
+    check_signs(b, "/", x, y)
     values = b.promote([x, y], floating=True)
     # The language defines f16 / f16 and bf16 / bf16 as float32.
     return [b.cast(v, float32) if v.dtype.is_narrow else v for v in values], {}
 
 
-def prepare_floor(b: OpBuilder, x: Any, y: Any) -> Prepared:
-    values = b.promote([x, y])
-    kinds = {v.dtype.kind for v in (x, y) if hasattr(v, "type")}
-    if {"int", "uint"} <= kinds:
-        from pypto.errors.language import MixedSign
+def prepare_floor(symbol: str) -> Any:
+    def prepare(b: OpBuilder, x: Any, y: Any) -> Prepared:
+        check_signs(b, symbol, x, y)
+        return b.promote([x, y]), {}
 
-        raise MixedSign(b.loc, a=x.dtype, b=y.dtype)
-    return values, {}
+    return prepare
+
+
+def prepare_shr(b: OpBuilder, x: Any, y: Any) -> Prepared | Value:
+    """The left operand's sign decides, also where both are promoted to an unsigned type, which the result then has."""
+    values, attrs = promoted(arithmetic=True)(b, x=x, y=y)
+    wide = values[0].dtype
+    if getattr(x, "dtype", wide).kind != "int" or wide.kind != "uint":
+        return values, attrs
+    # An amount that becomes negative is out of range, as it was before.
+    signed = next(d for d in DTYPES if d.kind == "int" and d.bits == wide.bits)
+    shifted = b.emit("shr", *(b.cast(v, signed) for v in values))
+    return b.cast(shifted, wide)
 
 
 def infer_where(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, ...]:
@@ -167,16 +187,16 @@ ROWS = (
            "x / y, elementwise; integers and 16-bit floats give float32", infer=same_kind(("float",)), prepare=prepare_div,
            public=False, dtypes="float"),
     binary("floordiv", trunc_div, lambda e, op, a, b: e.div(a, b), SHARED,
-           "x // y of integers, towards zero", infer=same_kind(("int", "uint")), prepare=prepare_floor, public=False, dtypes="int"),
+           "x // y of integers, towards zero", infer=same_kind(("int", "uint")), prepare=prepare_floor("//"), public=False, dtypes="int"),
     binary("rem", remainder, lane_remainder, SHARED,
-           "x % y with the sign of x", prepare=prepare_floor, public=False),
+           "x % y with the sign of x", prepare=prepare_floor("%"), public=False),
     logic("and_", np.bitwise_and, "and_", Direct("And", "i16 u16"), "x & y, elementwise"),
     logic("or_", np.bitwise_or, "or_", Direct("Or", "i16 u16"), "x | y, elementwise"),
     logic("xor", np.bitwise_xor, "xor", SHARED, "x ^ y, elementwise"),
     binary("shl", shift(np.left_shift), lane_shift(True), SHARED, "x << y, elementwise",
            infer=same_kind(("int", "uint")), public=False, dtypes="int"),
     binary("shr", shift(np.right_shift), lane_shift(False), SHARED,
-           "x >> y, arithmetic for signed, logical for unsigned", infer=same_kind(("int", "uint")), public=False, dtypes="int"),
+           "x >> y, arithmetic where x is signed, logical where it is unsigned", prepare=prepare_shr, infer=same_kind(("int", "uint")), public=False, dtypes="int"),
     *(compare(n, f) for n, f in (("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal),
                                  ("gt", np.greater), ("ge", np.greater_equal))),
     extremum("maximum", np.fmax, np.maximum, "gt", "Max"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from pypto.errors.language import ConstantOutOfRange, NoBroadcast, OpTypeError
 from pypto.ir.builder import Builder
@@ -69,9 +70,13 @@ class OpBuilder(Builder):
             shape = merged
         return [self.broadcast(v, shape) for v in values]
 
+    def strong(self, operands: Sequence[Operand]) -> Sequence[Operand]:
+        """Operands as promotion counts them; a front end may know that some are weak."""
+        return operands
+
     def promote(self, operands: list[Operand], floating: bool = False) -> list[Value]:
         """Values of one dtype and shape; `floating` turns integers into float32 first (`/`, `exp`, …)."""
-        dtype = common_dtype(operands)
+        dtype = common_dtype(self.strong(operands))
         if floating and not dtype.is_float:
             dtype = float64 if any(isinstance(x, Value) and x.dtype == float64 for x in operands) else float32
         return self.align([self.cast(x, dtype) if isinstance(x, Value) else self.constant(x, dtype) for x in operands])
@@ -96,7 +101,7 @@ def merge_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | No
     return tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
 
 
-def common_dtype(operands: list[Operand]) -> DType:
+def common_dtype(operands: Sequence[Operand]) -> DType:
     """Promotion: kind, then width, then float16 over bfloat16, then unsigned over signed. Python numbers are weak."""
     dtypes = [float16 if x.dtype.kind == "bits" else x.dtype for x in operands if isinstance(x, Value)]
     numbers = [x for x in operands if not isinstance(x, Value)]

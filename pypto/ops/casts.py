@@ -185,7 +185,7 @@ def toward_zero(b: OpBuilder, v: Value, dtype: DType) -> Value:
 def prepare_cast(
     b: OpBuilder, input: Any, dtype: Elem, fp_downcast_rounding: str | None, bitcast: bool, saturate: bool
 ) -> Prepared | Value:
-    v = b.value(input)
+    v = b.value(input, float64 if dtype == float64 and isinstance(input, float) else None)
     if bitcast:
         pointers = isinstance(dtype, PtrType) or v.tile.is_ptr
         return cast_value(b, v, dtype) if pointers else b.emit("bitcast", v, dtype=dtype)
@@ -195,6 +195,8 @@ def prepare_cast(
         raise TypeError(f"fp_downcast_rounding is for casts to a narrower float, not from {v.type} to {dtype}")
     if isinstance(dtype, PtrType) or v.tile.is_ptr or float8e4b15 in (dtype, v.dtype):
         return cast_value(b, v, dtype)
+    if dtype == float64 and v.dtype == float32:
+        return b.cast(v, float64)  # which knows of numbers that are weak
     if fp_downcast_rounding == "rtz":
         return toward_zero(b, saturated(b, v, dtype) if saturate else v, dtype)
     return [saturated(b, v, dtype) if saturate else v], {"dtype": dtype}

@@ -83,7 +83,7 @@ ROWS = (
           nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC,
           public=False, doc="Reports the message where the condition is false, in checked mode and in the interpreter."),
     OpRow("print_", (Param("values"), Param("prefix", "str", ""), Param("hex", "bool", False)), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
-          traits=frozenset({"variadic"}), doc="Prints values, in the interpreter; compiled code prints nothing."),
+          traits=frozenset({"variadic"}), doc="Prints values for every program: on the CPU when all are done, in the interpreter at once; on Ascend, nothing."),
     OpRow("breakpoint_", (), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
           doc="Stops in the debugger, in the interpreter; compiled code goes on."),
 )

@@ -186,8 +186,9 @@ ROWS = (
           prepare_store, Effect.WRITE, attrs=(), doc="Writes the value's elements at the pointers, where the mask holds.",
           example="store(y + offsets, value, mask=offsets < n)"),
     OpRow("tile_load", (Param("base"), Param("shape", "shape"), Param("masked", "bool")), infer_tile_load, None, STRUCTURAL, STRUCTURAL,
-          effect=Effect.READ, traits=_VARIADIC, public=False, doc="A structured load, see `Access`. Elements that do not exist are `other`, or 0."),
+          effect=Effect.READ, traits=_VARIADIC, options=("element",), public=False,
+          doc="A structured load, see `Access`. Elements that do not exist are `other`, or 0; an `element` must exist."),
     OpRow("tile_store", (Param("base"), Param("shape", "shape"), Param("masked", "bool")), infer_tile_store, None, STRUCTURAL,
-          STRUCTURAL, effect=Effect.WRITE, traits=_VARIADIC, public=False,
-          doc="A structured store, see `Access`. Elements that do not exist are not written."),
+          STRUCTURAL, effect=Effect.WRITE, traits=_VARIADIC, options=("element",), public=False,
+          doc="A structured store, see `Access`. Elements that do not exist are not written; an `element` must exist."),
 )

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from pypto.backends.base import FIXED_SLOTS, PAGE
 from pypto.errors.launch import WrongGrid
-from pypto.ir.types import DTYPES, FLOAT8, float32
+from pypto.ir.types import DTYPES, FLOAT8, float32, float64
 from pypto.ops.public import constexpr
 from pypto.runtime.arrays import ArrayInfo, data_offset, is_tensor, scalar_bits
 from pypto.runtime.signature import Signature, flatten
@@ -206,6 +206,8 @@ class Plan:
 
 def to_bits(kind: type, dtype: Any) -> Callable[[Any], int]:
     """From numbers of a Python type to the contents of a slot."""
-    if kind is float and dtype == float32:
+    if kind is float and dtype in (float32, float64):
+        if dtype == float64:
+            return lambda value: ctypes.c_int64.from_buffer(ctypes.c_double(value)).value
         return lambda value: ctypes.c_int32.from_buffer(ctypes.c_float(value)).value
     return int if kind in (int, bool) and not dtype.is_float else partial(scalar_bits, dtype=dtype)

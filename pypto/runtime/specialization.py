@@ -9,7 +9,7 @@ from typing import Any
 from pypto.errors import OptionError
 from pypto.errors.launch import NeedsShape
 
-Fact = tuple[str, str, int]  # kind ("shape", "stride" or "one"), argument, dimension
+Fact = tuple[str, str, int]  # kind ("shape", "stride", "one" or "weak"), argument, dimension
 Guard = dict[Fact, int | bool | None]
 _VALUES_BEFORE_DYNAMIC = 2
 
@@ -19,7 +19,7 @@ class FactRecorder:
     """Answers the front end about one launch's arguments and remembers what it asked: that becomes the guard.
 
     A shape entry in `dynamic` stays a run-time value, unless a tile's extent depends on it. Nothing is told of the
-    values of numbers in `opaque`.
+    values of numbers in `opaque`. Numbers in `strong` have a type of their own, whatever they are; None stands for all.
     """
 
     kernel: str
@@ -27,6 +27,7 @@ class FactRecorder:
     dynamic: frozenset[tuple[str, int]]
     declared: Mapping[str, str]
     opaque: frozenset[str] = frozenset()
+    strong: frozenset[str] | None = frozenset()
     guard: Guard = field(default_factory=dict)
 
     def shape(self, arg: str, dim: int) -> int | None:
@@ -47,6 +48,10 @@ class FactRecorder:
     def equals_one(self, arg: str) -> bool:
         return arg.partition(".")[0] not in self.opaque and bool(self.record("one", arg, 0))
 
+    def is_weak(self, arg: str) -> bool:
+        is_strong = self.strong is None or arg in self.strong
+        return not is_strong and bool(self.record("weak", arg, 0))
+
     def record(self, *fact: Any) -> Any:
         self.guard[fact] = observe(fact, self.values)
         return self.guard[fact]
@@ -58,6 +63,8 @@ def observe(fact: Fact, values: Mapping[str, Any]) -> int | bool | None:
     value = values[arg]
     if kind == "one":
         return bool(value == 1)
+    if kind == "weak":
+        return type(value) is float
     size, stride = value.shape[dim], value.strides[dim]
     if kind == "shape":
         return int(size)
@@ -71,6 +78,8 @@ def told(fact: Fact, value: Any) -> str:
     kind, arg, dim = fact
     if kind == "one":
         return f"{arg} == 1 is {value}"
+    if kind == "weak":
+        return f"{arg} is {'a' if value else 'no'} Python float"
     return f"{kind}({arg}, {dim}) = {value}" if value is not None else f"{kind}({arg}, {dim}) not 0 or 1"
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pypto.errors import Diagnostic, PyptoError, PyptoWarning
 from pypto.tuning.bench import Bench, in_order, measured, nothing
 from pypto.tuning.config import Config, Space, distinct, name_of
-from pypto.tuning.launching import KernelInterface, Launchable, base_of, call_by_name
+from pypto.tuning.launching import KernelInterface, Launchable, base_of, call_by_name, let_vary
 from pypto.tuning.live import watching
 from pypto.tuning.model import PREDICTED, chip_of, predicted
 from pypto.tuning.report import Section, TuningReport
@@ -64,6 +64,7 @@ class Autotuner(KernelInterface):
         self.user_do_bench, self.cache_results = do_bench, cache_results
         self.base_fn = base_of(fn)
         self.__name__, self.__doc__ = self.base_fn.__name__, self.base_fn.__doc__
+        let_vary(fn, {name for config in self.configs for name in config.kwargs})
         self.nargs: dict[str, Any] | None = None
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, Any] = {}

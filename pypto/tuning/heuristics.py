@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pypto.ops.public import constexpr
-from pypto.tuning.launching import KernelInterface, Launchable, call_by_name
+from pypto.tuning.launching import KernelInterface, Launchable, call_by_name, let_vary
 
 Rule = Callable[[dict[str, Any]], Any]
 
@@ -20,6 +20,7 @@ class Heuristics(KernelInterface):
     def __init__(self, fn: Launchable, arg_names: list[str], values: Mapping[str, Rule]) -> None:
         self.fn, self.arg_names, self.values = fn, arg_names, values
         self.__name__, self.__doc__ = getattr(fn, "__name__", "?"), fn.__doc__
+        let_vary(fn, values)
 
     def __getattr__(self, name: str) -> Any:
         if name == "fn":  # not made yet

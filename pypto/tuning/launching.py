@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Launchable = Any  # a kernel, or what wraps one: has `run(*args, grid=…, **kwargs)` and `arg_names`
@@ -27,6 +27,14 @@ def base_of(fn: Launchable) -> Any:
     while hasattr(fn, "fn"):
         fn = fn.fn
     return fn
+
+
+def let_vary(fn: Launchable, names: Iterable[str]) -> None:
+    """Tell the kernel under wrappers which constants they choose: many versions for these are meant."""
+    while not hasattr(type(fn), "specializations") and hasattr(fn, "fn"):
+        fn = fn.fn
+    if hasattr(fn, "tuned"):
+        fn.tuned = fn.tuned | frozenset(names)
 
 
 def call_by_name(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -66,10 +66,13 @@ def test_arrays_may_be_called_as_buffers_of_products_are(names: tuple[str, ...],
 
 
 @pytest.mark.parametrize(("name", "made"), [("softmax", "softmax"), ("exp", "exp_"), ("expf", "expf_"), ("not", "not_"),
-                                            ("__x", "v__x"), ("x1", "x1"), ("_X", "v_X"), ("_x", "_x")])  # fmt: skip
+                                            ("__x", "v__x"), ("x1", "x1"), ("_X", "v_X"), ("_x", "_x"),
+                                            ("größe", "gru00f6u00dfe"), ("<lambda>", "lambda"),
+                                            ("大", "u5927")])  # fmt: skip
 def test_names_change_only_where_they_must(name: str, made: str) -> None:
     assert symbol(name) == made
 
 
 def test_variables_may_be_called_like_functions() -> None:
-    assert [identifier(x) for x in ("exp", "index", "class", "errno")] == ["exp", "index", "class_", "errno_"]
+    names = {"exp": "exp", "index": "index", "class": "class_", "errno": "errno_", "t.0": "t_0"}
+    assert {name: identifier(name) for name in names} == names

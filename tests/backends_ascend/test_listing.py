@@ -68,6 +68,11 @@ def test_names_that_are_words_of_python() -> None:
     again(BlockKernel("k", "vector", (Param("in", int32, False),), (), lets))
 
 
+def test_names_that_are_no_words_of_python() -> None:
+    for name in ("<lambda>", "größe", "a kernel", "exp"):
+        again(BlockKernel(name, "vector", (), (), ()))
+
+
 NUMBERS: dict[str, Scalar] = {
     "a + b * 2": Expr("+", ("a", Expr("*", ("b", 2)))),
     "(a + b) * -2": Expr("*", (Expr("+", ("a", "b")), -2)),

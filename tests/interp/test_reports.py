@@ -65,12 +65,15 @@ def test_masked_lanes_touch_nothing() -> None:
 
 
 def test_slices_clip_and_pad() -> None:
-    """In native style positions beyond an edge do not exist, so there is nothing to report."""
-    run, y = kernel("i = n - 2\ny[i : i + 4] = x[i : i + 4] + 1\ny[9] = x[12]"), np.zeros(10, np.float32)
+    """What of a slice lies beyond an edge does not exist, so there is nothing to report. A row is a slice, too."""
+    run, y = kernel("i = n - 2\ny[i : i + 4] = x[i : i + 4] + 1"), np.zeros(10, np.float32)
     run[1](floats(10), y, 0)
     assert y.tolist() == [1, 2, *[0] * 8]
     run[1](floats(10), y, 10)
-    assert y.tolist() == [1, 2, *[0] * 6, 9, 0]
+    assert y.tolist() == [1, 2, *[0] * 6, 9, 10]
+    rows, out = kernel("y[:] = x[n, :]"), floats(3)
+    rows[1](floats(2, 3), out, 2)
+    assert out.tolist() == [0, 0, 0]
 
 
 def test_a_pointer_of_no_array() -> None:

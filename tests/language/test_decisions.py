@@ -74,8 +74,12 @@ def test_floor_division_and_remainder(on: Engine) -> None:
 
 
 def test_mixed_signs_are_an_error(on: Engine) -> None:
-    with pytest.raises(pto.errors.Diagnostic, match="sign"):
-        on(floor_division)[1](np.ones(4, I32), np.ones(4, np.uint32), np.ones(4, I32), np.ones(4, I32))
+    """In all three divisions, whichever operand is the unsigned one."""
+    signed, unsigned = np.ones(4, I32), np.ones(4, np.uint32)
+    for symbol, kernel, outputs in (("//", floor_division, 2), ("%", remainder, 1), ("/", divided, 1)):
+        for operands in ((signed, unsigned), (unsigned, signed)):
+            with pytest.raises(pto.errors.Diagnostic, match=f"`{symbol}` takes operands of one signedness"):
+                on(kernel)[1](*operands, *[np.ones(4, I32)] * outputs)
 
 
 @pto.jit
@@ -98,6 +102,23 @@ def test_shifts(on: Engine, dtype: Any) -> None:
     """Arithmetic for signed numbers, logical for unsigned ones."""
     x = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max, 5], dtype)
     np.testing.assert_array_equal(run(on, shifted, x, dtype=dtype), x >> 1)
+
+
+@pto.jit
+def shifted_by(a, b, out):
+    out[:] = a[:] >> b[:]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(("a", "b"), [("int", "uint"), ("uint", "int")])
+def test_shifts_of_mixed_signedness(on: Engine, a: str, b: str, wide: bool) -> None:
+    """The left operand's sign decides, though both are promoted to one type; an amount out of range shifts all out."""
+    for bits in (8, 16, 32, 64):
+        left, right = np.dtype(f"{a}{bits}"), np.dtype(f"{b}{min(64, bits * (1 + wide))}")
+        x = np.array([np.iinfo(left).max, np.iinfo(left).min, 7, 0, 1] * 2, left)
+        amounts = np.array([1] * 5 + [-1 if b == "int" else 200] * 5).astype(right)
+        expected = np.where(np.arange(10) < 5, x >> 1, -(x < 0).astype(left))
+        np.testing.assert_array_equal(run(on, shifted_by, x, amounts, dtype=left), expected)
 
 
 @pto.jit

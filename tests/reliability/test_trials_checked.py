@@ -57,6 +57,45 @@ def shown(error: pytest.ExceptionInfo[Diagnostic]) -> str:
     return re.sub(r"--> .*/(\w+\.py):\d+:", r"--> \1:", re.sub(r"\n  \d+ \|", "\n  n |", str(error.value)))
 
 
+@pto.jit
+def one_element(x, out):
+    out[7] = x[1000] + 1
+
+
+@pto.jit
+def one_of_a_matrix(x, out, i, j):
+    if i != 3:
+        out[i, j] += x[j]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_trial_31_an_index_of_no_element(way: str) -> None:
+    """Of integers alone: it has to name an element, while slices are clipped."""
+    x, out = np.ones(100, np.float32), np.zeros(4, np.float32)
+    for size, text in ((100, "load out of bounds: x[1000] in"), (1001, "store out of bounds: out[7] in")):
+        with pytest.raises(OutOfBounds) as caught:
+            launcher(one_element, way)(1, np.ones(size, np.float32), out)
+        assert isinstance(caught.value, IndexError) and text in str(caught.value)
+        assert f"the shape is {(size,) if 'load' in text else (4,)}" in str(caught.value)
+    assert out.tolist() == [0, 0, 0, 0]
+    launch, matrix = launcher(one_of_a_matrix, way), np.zeros((2, 3), np.float32)
+    launch(1, x, matrix, 1, 2)
+    launch(1, x, matrix, 3, 2)  # nothing is touched
+    for i, j in ((2, 0), (-1, 0), (0, 3), (0, -1)):
+        with pytest.raises(OutOfBounds, match=rf"load out of bounds: out\[{i}, {j}\] in program \(0, 0, 0\)"):
+            launch(1, x, matrix, i, j)
+    assert matrix.tolist() == [[0, 0, 0], [0, 0, 1]]
+
+
+def test_an_index_of_no_element_without_checks() -> None:
+    """It reads 0 and stores nothing, as `docs/semantics.md` says."""
+    out = np.full(8, 5, np.float32)
+    one_element[1](np.ones(100, np.float32), out)
+    assert out.tolist() == [5, 5, 5, 5, 5, 5, 5, 1]
+    one_element[1](np.ones(1001, np.float32), out[:4])
+    assert out.tolist() == [5, 5, 5, 5, 5, 5, 5, 1]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_trial_31_a_load_out_of_bounds(way: str) -> None:
     x, out = np.zeros((6, 5), np.float32), np.zeros((6, 5), np.float32)

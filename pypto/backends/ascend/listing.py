@@ -34,6 +34,7 @@ from pypto.backends.ascend.blockir import (
     Word,
 )
 from pypto.backends.ascend.facts import all_views, items_of
+from pypto.backends.ascend.reserved import symbol
 from pypto.backends.ascend.target import PLAIN
 from pypto.ir.types import int64
 
@@ -51,7 +52,7 @@ def listing(kernel: BlockKernel) -> str:
     """The text of a kernel, which `parse` reads back."""
     types = (f"GM[{p.dtype.public}, {PLAIN}]" if p.is_array else p.dtype.public for p in kernel.params)
     params = ", ".join(f"{spelled(p.name)}: {kind}" for p, kind in zip(kernel.params, types, strict=True))
-    lines = [*_facts(kernel), f"def {kernel.name}({params}) -> {kernel.kind}:"]
+    lines = [*_facts(kernel), f"def {spelled(symbol(kernel.name))}({params}) -> {kernel.kind}:"]
     lines += [f"    {_buffer(b)}" for b in kernel.buffers]
     lines += [f"    {spelled(p.name)} = GM({p.dtype.public}, {PLAIN}, at={p.place})" for p in _shared(kernel)]
     if kernel.cube_body:
@@ -64,6 +65,8 @@ def listing(kernel: BlockKernel) -> str:
 def _facts(kernel: BlockKernel) -> Iterator[str]:
     """What a launch must know, where it is not what it is by itself."""
     facts = []
+    if kernel.name != spelled(symbol(kernel.name)):
+        facts.append(f"name={kernel.name!r}")
     if kernel.file:
         facts.append(f"file={kernel.file!r}")
     if kernel.workspace:

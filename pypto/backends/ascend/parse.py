@@ -168,8 +168,8 @@ class Parser:
             self.places[shared.name] = shared
             body.pop(0)
         parts = self.parts(body)
-        facts = self.facts(node)
-        return BlockKernel(node.name, node.returns.id, params, tuple(buffers), *parts, **facts)
+        facts = {"name": node.name, **self.facts(node)}
+        return BlockKernel(facts.pop("name"), node.returns.id, params, tuple(buffers), *parts, **facts)
 
     def parts(self, body: list[ast.stmt]) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
         match body:

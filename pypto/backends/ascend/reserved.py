@@ -6,6 +6,7 @@ from typing import Final
 
 from pypto.backends.ascend.doubles import parts
 from pypto.backends.ascend.instructions import INSTRUCTIONS, RECORDS
+from pypto.backends.base import mangled
 
 _WORDS: Final = """
  alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class co_await
@@ -54,7 +55,7 @@ LIBRARY: Final = frozenset(_LIBRARY.split()) | {f"{name}{end}" for name in _MATH
 
 def identifier(name: str) -> str:
     """A name that C++ and the API have no other meaning for."""
-    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    clean = mangled("".join("_" if c.isascii() and not c.isalnum() else c for c in name))
     is_internal = clean.startswith("__") or (clean[:1] == "_" and clean[1:2].isupper())
     clean = f"v{clean}" if not clean or clean[0].isdigit() or is_internal else clean
     return f"{clean}_" if clean in WORDS or clean in INSTRUCTIONS or clean in parts() else clean
@@ -62,5 +63,5 @@ def identifier(name: str) -> str:
 
 def symbol(name: str) -> str:
     """The name of a kernel in its text and binary: C's functions and the headers' names are taken."""
-    clean = identifier(name)
+    clean = identifier(mangled(name))
     return f"{clean}_" if clean in LIBRARY else clean

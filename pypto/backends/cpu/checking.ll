@@ -1,8 +1,8 @@
 ; What a checked kernel calls: exact tests of what an access touches, and who stored an element first.
 ;
 ; %report, one for a launch: whether something was found; its site, value, program and the other program; how many
-; arrays there are; where the locks of owners are; how many programs there are; whether threads share them; from word 16
-; on a record for every array.
+; arrays there are; where the locks of owners are; how many programs there are; whether threads share them; from word 9 on
+; the index that names no element; from word 24 on a record for every array.
 ; An array: address of its first byte in memory, bytes that a quick test may allow, bytes, bytes of an element, a byte
 ; for each element that exists (null: all do), the program that stored each element (null: nobody asks), the number
 ; before that of the launch's first program, and the program that stored each block of 64 elements as a whole: the
@@ -25,6 +25,43 @@ note:
   store i64 %program, ptr %program.p
   store i64 %other, ptr %other.p
   br label %done
+done:
+  ret i1 true
+}
+
+; Fails with the index of an access, whose offsets are copied to the report.
+define internal i1 @checks.beyond(ptr %access) cold noinline nounwind {
+entry:
+  %report = load ptr, ptr %access
+  %pair = cmpxchg ptr %report, i64 0, i64 1 seq_cst seq_cst
+  %first = extractvalue { i64, i1 } %pair, 1
+  br i1 %first, label %note, label %done
+note:
+  %site.p = getelementptr i64, ptr %access, i64 2
+  %program.p = getelementptr i64, ptr %access, i64 3
+  %rank.p = getelementptr i64, ptr %access, i64 7
+  %site = load i64, ptr %site.p
+  %program = load i64, ptr %program.p
+  %rank = load i64, ptr %rank.p
+  %noted.site.p = getelementptr i64, ptr %report, i64 1
+  %noted.program.p = getelementptr i64, ptr %report, i64 3
+  store i64 %site, ptr %noted.site.p
+  store i64 %program, ptr %noted.program.p
+  br label %head
+head:
+  %d = phi i64 [ 0, %note ], [ %d.next, %body ]
+  %more = icmp ult i64 %d, %rank
+  br i1 %more, label %body, label %done
+body:
+  %d.word = mul i64 %d, 4
+  %d.at = add i64 %d.word, 8
+  %offset.p = getelementptr i64, ptr %access, i64 %d.at
+  %offset = load i64, ptr %offset.p
+  %to = add i64 %d, 9
+  %to.p = getelementptr i64, ptr %report, i64 %to
+  store i64 %offset, ptr %to.p
+  %d.next = add i64 %d, 1
+  br label %head
 done:
   ret i1 true
 }
@@ -53,7 +90,7 @@ head:
   br i1 %more, label %body, label %none
 body:
   %word = mul i64 %k, 8
-  %word.at = add i64 %word, 16
+  %word.at = add i64 %word, 24
   %array = getelementptr i64, ptr %report, i64 %word.at
   %size.p = getelementptr i64, ptr %array, i64 2
   %low = load i64, ptr %array

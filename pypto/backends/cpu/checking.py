@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -59,7 +59,7 @@ class Checks(Unchecked):
     report: str = ""
     number: str = ""
     waiting: dict[int, list[Op]] = field(default_factory=dict)
-    sites: dict[Op, int] = field(default_factory=dict)
+    sites: dict[tuple[Op, str], int] = field(default_factory=dict)
     proven: dict[Op, Lanes] = field(default_factory=dict)  # accesses of loops, and whether no step needs a test
     arrays: dict[str, Watched] = field(default_factory=dict)
 
@@ -126,8 +126,11 @@ class Checks(Unchecked):
                 left.append(op)
             elif op.name == "assert_":
                 self.asserted(op)
-            elif not self.by_lanes(op):
-                self.box(op)
+            else:
+                if op.attrs.get("element"):
+                    self.exists(op)
+                if not self.by_lanes(op):
+                    self.box(op)
         self.waiting[region] = left
 
     # --- what is tested -----------------------------------------------------------------------------------------
@@ -138,6 +141,21 @@ class Checks(Unchecked):
     def blame(self, op: Op) -> str:
         args = f"ptr {self.report}, i64 {self.site(op)}, i64 0, i64 {self.number}, i64 -1"
         return self.w.raw(f"call i1 @checks.fail({args})")
+
+    def exists(self, op: Op) -> None:
+        """What an index of integers alone names is there; slices are clipped."""
+        access, e, scalar = Access.of(op), self.e, self.memory.scalar
+        bounds = zip(access.offsets, access.extents, strict=True)
+        # A negative position is a large one without a sign.
+        outside = [e.cmp("ge", scalar(at).as_dtype(uint64), scalar(end).as_dtype(uint64)) for at, end in bounds]
+
+        def blame() -> str:
+            words = ["0", "0", str(len(access.offsets))]
+            for at in access.offsets:
+                words += [scalar(at).text, "0", "0", "0"]
+            return self.w.raw(f"call i1 @checks.beyond(ptr {self.access(op, words, 'position')})")
+
+        self.rarely(functools.reduce(e.or_, outside).text, blame)
 
     def by_lanes(self, op: Op) -> bool:
         """Whether an access is tested where its lanes are: pointers of its own, or a mask, decide what it touches."""
@@ -289,23 +307,24 @@ class Checks(Unchecked):
             memo["slot", kind] = Lanes(self.w.slot(kind), int64, 1, 0)
         return memo["slot", kind].text
 
-    def access(self, op: Op, words: Iterable[str]) -> str:
+    def access(self, op: Op, words: Iterable[str], kind: str = "") -> str:
         """An access as `checking.ll` takes it, in a stack slot: `words` from what it does with owners on."""
         roots = self.roots.get(op.operands[0], frozenset())
         place = self.slot(f"[{_ACCESS_WORDS + 4 * 8} x i64]")
         array = self.arrays[next(iter(roots))].record if len(roots) == 1 else "null"
-        head = ("ptr", self.report), ("ptr", array), ("i64", str(self.site(op))), ("i64", self.number)
+        head = ("ptr", self.report), ("ptr", array), ("i64", str(self.site(op, kind))), ("i64", self.number)
         rest = (str(item_of(op)), *words)
-        for n, (kind, text) in enumerate((*head, *(("i64", word) for word in rest))):
+        for n, (of, text) in enumerate((*head, *(("i64", word) for word in rest))):
             at = self.w.raw(f"getelementptr i64, ptr {place}, i64 {n}")
-            self.w.line(f"store {kind} {text}, ptr {at}")
+            self.w.line(f"store {of} {text}, ptr {at}")
         return place
 
-    def site(self, op: Op) -> int:
-        if op not in self.sites:
-            self.sites[op] = len(self.checks)
-            self.checks.append(described(op, tuple(sorted(self.roots.get(op.operands[0], ())))))
-        return self.sites[op]
+    def site(self, op: Op, kind: str = "") -> int:
+        if (op, kind) not in self.sites:
+            self.sites[op, kind] = len(self.checks)
+            found = described(op, tuple(sorted(self.roots.get(op.operands[0], ()))))
+            self.checks.append(replace(found, kind=kind, what=found.kind) if kind else found)
+        return self.sites[op, kind]
 
     def text(self) -> str:
         return Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")

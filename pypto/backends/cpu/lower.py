@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from pypto.backends.base import Slot
+from pypto.backends.base import Print, Slot, mangled
 from pypto.backends.cpu.access import AccessEmitter
 from pypto.backends.cpu.cells import atomics, used
 from pypto.backends.cpu.checks import checks_of, guarded
@@ -24,6 +24,7 @@ from pypto.backends.cpu.nest import NestEmitter
 from pypto.backends.cpu.outline import LARGE, PART, SELDOM, Outliner, parts, weight
 from pypto.backends.cpu.plan import REDUCTIONS
 from pypto.backends.cpu.prefetch import asking, level
+from pypto.backends.cpu.prints import BUFFER, with_prints
 from pypto.backends.cpu.pull import is_tile
 from pypto.backends.cpu.schedule import make_schedule
 from pypto.backends.cpu.strips import in_turns, merged_or_stripped, step_from
@@ -58,10 +59,12 @@ class Lowered:
     sites: tuple[Site, ...] = ()
     group: int = 1
     checks: tuple[Check, ...] = ()
+    prints: tuple[Print, ...] = ()
 
 
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
     kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
+    function, prints = with_prints(replace(function, name=mangled(function.name) or "kernel"))
     writer = kind.writer_kind()
     for merged in merged_or_stripped(prepared(function), target):
         legal = guarded(legalize(merged.function, target))
@@ -72,7 +75,7 @@ def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] 
     tail = f"attributes #0 = {{ nounwind {target.attributes} }}\n!0 = !{{i32 1}}\n"
     text = f"{writer.text()}{last.timer.text()}{last.checks.text()}{tail}"
     return Lowered(text, function.name, tuple(order), scratch, last.schedule, tuple(last.timer.sites), group,
-        last.checks.found)
+        last.checks.found, prints)
 
 
 @dataclass
@@ -205,7 +208,7 @@ class FunctionEmitter:
             self.control(item)
 
     def scalar(self, op: Op) -> None:
-        """An op on scalars, in program order. Prints are the interpreter's."""
+        """An op on scalars, in program order."""
         if op.name == "store":
             pointer, value, *mask = (self.env[v] for v in op.operands)
             self.checks.element(op, pointer, mask[0] if mask else None)
@@ -240,7 +243,7 @@ class FunctionEmitter:
         read = {v for op in self.function.walk() for v in op.operands}
         for v in self.function.args:
             if v in read and not isinstance(v.type, ArrayType):
-                self.env[v] = self.argument("scalar", v, 0, v.dtype)
+                self.env[v] = self.argument("prints" if v.hint == BUFFER else "scalar", v, 0, v.dtype)
         for op in self.function.walk() if self.is_large or self.has_seldom else ():  # every part may read them
             if op.name in _SLOT_KINDS:
                 self.scalar_result(op)

@@ -61,12 +61,12 @@ class Merged:
 
 
 def merge(function: Function, target: CpuTarget) -> list[Merged]:
-    """The function, its programs merged where that is right and pays; checks are about single programs.
+    """The function, its programs merged where that is right and pays; checks and prints are about single programs.
 
     Where others may lie in the grid before those that can be merged, a kernel of single programs is needed, too; what
     is profiled is one kernel.
     """
-    if function.attrs.get("checked"):
+    if {"checked", "prints"} & function.attrs.keys():
         return [Merged(function)]
     dots = [op for op in function.walk() if op.name == "dot"]
     widths = {op.operands[1].shape[-1] for op in dots if pays(op, target)}

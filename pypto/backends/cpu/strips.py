@@ -32,7 +32,7 @@ Place = Sequence[Lanes]
 def merged_or_stripped(function: Function, target: CpuTarget) -> list[Merged]:
     """The function, merged where that pays; in strips beside it where its one product is of tiles."""
     made, dots = merge(function, target), [op for op in function.walk() if op.name == "dot"]
-    apart = {"checked", "profile"} & function.attrs.keys()
+    apart = {"checked", "prints", "profile"} & function.attrs.keys()
     if len(made) > 1 or len(dots) != 1 or apart or not target.has_tiles or not words_of(dots[0], target):
         return made
     (result,) = dots[0].results

@@ -257,6 +257,9 @@ def add_facts(made: Recipe, guard: Mapping[Any, Any], infos: Mapping[str, Any], 
         elif kind == "stride":
             stride = _OTHER if expected is None else expected
             made.add("STRIDE", arrays[arg], dim, stride, dim == len(infos[arg].shape) - 1)
+        elif kind == "weak":  # the step of a float asks for a Python one
+            if not expected:
+                raise Unfit
         elif arg in made.slots:
             value = infos[arg]
             if isinstance(value, float):

@@ -1,0 +1,121 @@
+"""What is said of a kernel when it is compiled: that it stores nothing, cuts fractions, or is compiled again often."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pypto.arguments import shown
+from pypto.errors.advice import ManyVersions, PrintsNothing, StoresNothing, tell
+from pypto.frontend import ArgSpec, Built, ConstSpec, KernelSource
+from pypto.ir.core import Function
+from pypto.ir.types import ArrayType
+from pypto.loc import Loc
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.runtime.specialization import Fact, Specialization
+
+MANY: Final = 9  # versions for the same types
+_SAID: Final = ("static_print", "static_assert")  # what a kernel may be for that stores nothing
+_WAYS: Final = (
+    ("constant", "pass it as a number of the launch, without `pto.constexpr`, or round it up, to few values"),
+    ("shape", "annotate the array: `x: pto.dynamic`"),
+    ("variable", "pass it to the kernel as an argument"),
+)
+
+
+def advise(kernel: Any, built: Built, backend: str, versions: Sequence[Specialization],
+           specs: Mapping[str, ArgSpec]) -> None:
+    """Warn of what a kernel's text hardly means, and of too many versions; the last one is the newest.
+
+    Triton's kernels are read as Triton reads them, without a word.
+    """
+    source, about = kernel.kernel_source, (kernel.told, kernel.function.__globals__)
+    if backend != "cpu" and any(op.name == "print_" for op in built.function.walk()):
+        tell(PrintsNothing(built.function.loc, kernel=source.name, device=backend), *about)
+    if source.lenient:
+        return
+    for remark in built.remarks:
+        tell(remark, *about)
+    if is_idle(built.function, source):
+        rebound = next(rebindings(source, built.function), None)
+        way = "write into an array argument, as in `out[:] = value`"
+        if rebound:
+            name, _ = rebound
+            way = f"`{name} = …` gives the name another value; write into the array: `{name}[:] = …`"
+        tell(StoresNothing(rebound[1] if rebound else built.function.loc, kernel=source.name, way=way), *about)
+    count_versions(kernel, alike(versions, specs, kernel.tuned), specs)
+
+
+def is_idle(function: Function, source: KernelSource) -> bool:
+    """Whether a kernel with arrays does nothing that anybody could see."""
+    has_arrays = any(isinstance(v.type, ArrayType) for v in function.args)
+    does = any(op.regions == () and TABLE[op.name].effect not in (Effect.PURE, Effect.READ) for op in function.walk())
+    names = (n.func for n in ast.walk(source.node) if isinstance(n, ast.Call))
+    says = any(getattr(f, "attr", getattr(f, "id", "")) in _SAID for f in names)
+    return has_arrays and not does and not says
+
+
+def rebindings(source: KernelSource, function: Function) -> Iterator[tuple[str, Loc]]:
+    """Statements that bind the name of an array argument anew, in the order of the source."""
+    arrays = {v.hint for v in function.args if isinstance(v.type, ArrayType)}
+    for node in ast.walk(source.node):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets if isinstance(node, ast.stmt) else ():
+            if isinstance(target, ast.Name) and target.id in arrays:
+                yield target.id, source.loc(node)
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+def count_versions(kernel: Any, versions: Sequence[Specialization], specs: Mapping[str, ArgSpec]) -> None:
+    """Warn of the ninth version for the same types, and name what keeps changing; a tuner's constants are meant to."""
+    source = kernel.kernel_source
+    if len(versions) != MANY:
+        return
+    values = changing(versions, specs, kernel.tuned)
+    most = max(map(len, values.values()), default=0)
+    if most < 2:
+        return
+    names = [name for name, seen in values.items() if len(seen) == most]
+    what = " and ".join(f"{kind} `{name}`" for kind, name in names)
+    ways = dict(_WAYS)
+    way = "; ".join(dict.fromkeys(ways[kind] for kind, _ in names))
+    loc = source.loc(source.node)
+    found = ManyVersions(loc, count=MANY, kernel=source.name, what=f"the {what}", way=way)
+    tell(found, kernel.told, kernel.function.__globals__)
+
+
+def alike(versions: Sequence[Specialization], specs: Mapping[str, ArgSpec],
+          tuned: frozenset[str]) -> list[Specialization]:
+    """Versions for the types at hand, one of those that differ in tuned constants alone."""
+    types = {name: shown(spec) for name, spec in specs.items() if not isinstance(spec, ConstSpec)}
+    found: dict[Hashable, Specialization] = {}
+    for v in versions:
+        if types.items() <= dict(v.types).items():
+            constants = tuple((name, text) for name, text in v.types if name not in tuned)
+            captures = tuple(id(c.value) for c in v.captures)
+            found.setdefault((constants, tuple(sorted(v.guard.items(), key=str)), captures, v.noalias), v)
+    return list(found.values())
+
+
+def changing(versions: Sequence[Specialization], specs: Mapping[str, ArgSpec],
+             tuned: frozenset[str]) -> dict[tuple[str, str], set[Any]]:
+    """What differs between versions, by kind and name, with all its values."""
+    seen: dict[tuple[str, str], set[Any]] = {}
+    for v in versions:
+        for name, text in v.types:
+            if isinstance(specs[name], ConstSpec) and name not in tuned:
+                seen.setdefault(("constant", name), set()).add(text)
+        for fact, value in v.guard.items():
+            seen.setdefault(("shape", fact_text(fact)), set()).add(value)
+        for c in v.captures:
+            seen.setdefault(("variable", c.name), set()).add(id(c.value))
+    return {name: values for name, values in seen.items() if len(values) > 1}
+
+
+def fact_text(fact: Fact) -> str:
+    kind, arg, dim = fact
+    return f"{arg}.{'strides' if kind == 'stride' else 'shape'}[{dim}]" if kind in ("shape", "stride") else arg
