@@ -26,7 +26,7 @@ from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings
 from pypto.passes import optimize, prepare
 from pypto.passes.carried import pointer_roots
-from pypto.runtime.launch import Scratch
+from pypto.runtime.launch import Scratch, stopped
 from pypto.runtime.owners import OwnerStore
 from pypto.runtime.signature import IGNORED
 
@@ -76,7 +76,7 @@ class Session:
         self.threads = self.threads
         engine, stored = self.backend(KernelOptions()).engine, functools.partial(self.stored, "")
         is_wanted = self.settings.launcher == "native" and self.devices.default is None
-        return make_launcher(engine, stored, self.shared, IGNORED) if is_wanted else None
+        return make_launcher(engine, stored, self.shared, IGNORED, stopped) if is_wanted else None
 
     def scratch_address(self, size: int) -> int:
         """Scratch memory for a launch in this thread."""

@@ -14,6 +14,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function
 
 SERIAL_BELOW = 8000.0  # nanoseconds of work that waking a second thread does not pay for
+POLLED_ABOVE = 1e6  # nanoseconds of work during which signals are handled
 _CHUNK = 2000.0  # nanoseconds of work that drawing a ticket pays for
 
 
@@ -56,15 +57,18 @@ class CpuBackend:
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)
-        loaded.call, loaded.group = KERNEL(loaded.address), artifact.group
+        loaded.call, loaded.group, loaded.bounded = KERNEL(loaded.address), artifact.group, artifact.bounded
         return loaded
 
     def run(self, executable: Loaded, args: int, programs: int, cost: float, threads: int) -> None:
         threads = min(threads, self.threads)
-        if threads <= 1 or programs == 1 or programs * cost < SERIAL_BELOW:
+        polled = programs > 1 and (programs * cost > POLLED_ABOVE or not executable.bounded)
+        is_serial = threads <= 1 or programs == 1 or programs * cost < SERIAL_BELOW
+        if is_serial and not polled:
             executable.call(0, programs, 0, args)
             return
-        self.pool().run(executable.address, args, programs, threads, at_least(cost), executable.group)
+        threads = 1 if is_serial else threads
+        self.pool().run(executable.address, args, programs, threads, at_least(cost), executable.group, polled)
 
     def pool(self) -> Runner:
         """The thread pool, made with the first launch that needs it."""
