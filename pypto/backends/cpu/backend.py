@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pypto.backends.base import Artifact, timed
+from pypto.backends.cpu.crash import CrashLines, crash_object
 from pypto.backends.cpu.engine import Engine, Loaded
 from pypto.backends.cpu.pool import KERNEL, NativePool, PythonPool, Runner, is_native, pool_object
 from pypto.backends.cpu.target import CpuTarget
@@ -57,8 +59,16 @@ class CpuBackend:
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)
+        if self.crashes is not None:
+            self.crashes.add(artifact.name, loaded.address, artifact.code)
         loaded.call, loaded.group, loaded.bounded = KERNEL(loaded.address), artifact.group, artifact.bounded
         return loaded
+
+    @functools.cached_property
+    def crashes(self) -> CrashLines | None:
+        """What is written when a kernel ends the process; None on systems that tell no line."""
+        code = self.stored("crash", lambda: crash_object(self.engine)) if is_native() else b""
+        return CrashLines(self.engine, code) if code else None
 
     def run(self, executable: Loaded, args: int, programs: int, cost: float, threads: int) -> None:
         threads = min(threads, self.threads)
