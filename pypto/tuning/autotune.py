@@ -35,8 +35,6 @@ class Autotuner(KernelInterface):
     the nanoseconds by which everything is timed.
     """
 
-    clock: Clock = staticmethod(time.perf_counter_ns)
-
     def __init__(  # noqa: PLR0913, PLR0917  # libraries that derive from it pass these by position
         self,
         fn: Launchable,
@@ -57,7 +55,7 @@ class Autotuner(KernelInterface):
         results: str | Path | None = None,
     ) -> None:
         self.fn, self.arg_names, self.keys = fn, arg_names, list(key)
-        self.is_space = isinstance(configs, Space)
+        self.clock: Clock = time.perf_counter_ns
         self.budget = budget or (_SPACE_BUDGET if isinstance(configs, Space) else math.inf)
         self.configs = list(configs or []) or [Config({})]
         self.cache: dict[tuple[Any, ...], Config] = {}
@@ -328,10 +326,13 @@ def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any)
 
     They are tried at the first launch with new values of the arguments in `key`, and for new dtypes. Arrays that the
     kernel writes to are copied for that: yours stay as they are until the launch itself. The results of all
-    configurations are compared, and one that computes something else than the others is left out with a warning; one
-    that does not compile is left out with its reason. Then the fast ones race, in turns. What won is kept in the disk
-    cache for later processes. Ctrl-C ends a search, which goes on with the best that it knows. On a simulated device
-    the chip's timing model ranks, and nothing is tried; `Autotuner.rank` asks it for a chip that is not there.
+    configurations are compared, and which elements they store. One that differs from a majority that stores all of
+    them is left out with a warning; without such a majority, the launch fails. One that does not compile is left out
+    with its reason. Configurations that become the same code are tried once. Then the fast ones race, in turns; the
+    winner is the one with the smallest 20 % quantile. It is kept in the disk cache for later processes. Of a `Space`
+    of more than a hundred, a sample is tried, and then the neighbours of the fastest as long as one is faster. Ctrl-C
+    ends a search, which goes on with the best that it knows. On a simulated device the chip's timing model ranks, and
+    nothing is tried; `Autotuner.rank` asks it for a chip that is not there.
 
     Parameters
     ----------
@@ -351,11 +352,18 @@ def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any)
     cache_results : bool
         Whether winners are kept for later processes; they are not where `do_bench` measures.
     budget : float, optional
-        Seconds for the search of one key; 30 for a `Space`, without end for a list. At least one configuration runs.
+        Seconds for the search of one key; 30 for a `Space`, without end for a list. At least one configuration runs,
+        and the order in which they are tried is spread over all of them.
     results : str or Path, optional
         A file that `Autotuner.export_tuning` wrote, whose winners need no search; it may be missing.
     warmup, rep, use_cuda_graph
         Accepted without a meaning here.
+
+    Raises
+    ------
+    Disagreement
+        By a launch, when configurations compute different things and none has a majority. Often the grid does not
+        depend on a tuned constant, as ``cdiv(n, 256)`` does not, and some leave a part of the work undone.
 
     Examples
     --------
