@@ -210,7 +210,7 @@ class Autotuner(KernelInterface):
                 found.interrupted |= found.interrupts.take()
         finally:
             self.bench_time = (self.clock() - start) / 1e9
-            self.configs_timings = {o.config: o.quantiles for o in found.outcomes}
+            self.configs_timings = {o.config: o.quantiles for o in found.outcomes if o.status != "equal"}
         key = keys[0] if len(keys) == 1 or found.alike else keys[-1]
         shown = (*key, target) if chip else key
         self.latest = Section.of(shown, found.outcomes, names, best, self.bench_time, found.interrupted)

@@ -36,9 +36,8 @@ def test_each_search_ends_with_its_time_and_is_found_by_the_next_process(tmp_pat
     assert [line["best"] for line in first] == [line["best"] for line in second]
 
 
-@pytest.mark.parametrize("runs", [3, 17])
-@pytest.mark.parametrize("how", ["seen", "lost"])
-def test_ctrl_c_ends_one_search_with_what_it_knows(runs: int, how: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("how", "runs"), [("seen", 17), ("lost", 3)])
+def test_ctrl_c_ends_one_search_with_what_it_knows(how: str, runs: int, tmp_path: Path) -> None:
     """Also where Python throws the exception away, since a finaliser ran."""
     lines, said = told(tmp_path, str(BUDGET), str(runs), how)
     assert [line["kernel"] for line in lines] == list(KERNELS)

@@ -39,7 +39,7 @@ def test_what_gpus_alone_are_told_makes_no_trial(monkeypatch: pytest.MonkeyPatch
     reasons = {row.config: row.reason for row in rows}
     assert reasons["BLOCK=32, num_warps=4, num_stages=2"] == "the same code as BLOCK=32, num_warps=0, num_stages=0"
     assert len(reasons) == 50
-    assert len(kernel.configs_timings) == 50
+    assert len(kernel.configs_timings) == 2
     assert all(times[0] < np.inf for times in kernel.configs_timings.values())
 
 
