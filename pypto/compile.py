@@ -8,6 +8,7 @@ import gc
 import hashlib
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto.backends.base import Artifact, timed
+from pypto.errors.launch import BusyWaiting
 from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
 from pypto.ir.core import Function
 from pypto.ir.printer import print_function
@@ -26,7 +28,8 @@ from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings
 from pypto.passes import optimize, prepare
 from pypto.passes.carried import pointer_roots
-from pypto.runtime.launch import Scratch
+from pypto.passes.waiting import waiting_loops
+from pypto.runtime.launch import Scratch, stopped
 from pypto.runtime.owners import OwnerStore
 from pypto.runtime.signature import IGNORED
 
@@ -43,6 +46,7 @@ class Session:
     lock: threading.RLock = field(default_factory=threading.RLock)
     scratch: Scratch = field(default_factory=Scratch)
     owners: OwnerStore = field(default_factory=OwnerStore)
+    told: dict[Any, Any] = field(default_factory=dict)  # warnings that were given; `warnings` keeps it
     shared: Any = field(default_factory=ctypes.c_int64.__mul__(64))  # what native launches look at; see `launcher`
 
     @functools.cached_property
@@ -76,7 +80,7 @@ class Session:
         self.threads = self.threads
         engine, stored = self.backend(KernelOptions()).engine, functools.partial(self.stored, "")
         is_wanted = self.settings.launcher == "native" and self.devices.default is None
-        return make_launcher(engine, stored, self.shared, IGNORED) if is_wanted else None
+        return make_launcher(engine, stored, self.shared, IGNORED, stopped) if is_wanted else None
 
     def scratch_address(self, size: int) -> int:
         """Scratch memory for a launch in this thread."""
@@ -192,6 +196,7 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
     shared = session()
     with timed(timings, "prepare"):
         function = prepare(built.function)
+    tell_of_waiting(built.function)
     function.attrs["noalias"] = noalias
     function.attrs |= {name: True for name in ("profile", "checked") if getattr(options, name)}
     program = Program(built, function, written_arrays(function), timings, backend)
@@ -211,6 +216,13 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
         program.artifact = Artifact.from_bytes(data)
         program.executable = backend.load(program.artifact)
     return program
+
+
+def tell_of_waiting(function: Function) -> None:
+    """Warn of loops in which a program waits for another one, once for each. Passes may drop such a loop."""
+    for loop in waiting_loops(function):
+        said = BusyWaiting(loop.loc, kernel=function.name)
+        warnings.warn_explicit(said, BusyWaiting, loop.loc.file, loop.loc.line, registry=session().told)
 
 
 def key_parts(function: Function, options: KernelOptions, backend: Any) -> tuple[tuple[str, str], ...]:

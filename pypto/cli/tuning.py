@@ -105,13 +105,14 @@ def show(title: str, report: TuningReport) -> None:
 
 def facts_of(target: str, args: dict[str, Any], tuner: Autotuner, report: TuningReport) -> dict[str, Any]:
     """A search for programs; times in milliseconds, null where there are none."""
-    from pypto.tuning.config import name_of
+    from pypto.tuning.config import labels
 
     (section,) = report.sections
+    names = labels(tuner.configs, tuner.parameters)
     rows = [{"config": r.config, "status": r.status, "reason": r.reason, "median_ms": finite(r.median),
              "low_ms": finite(r.low), "high_ms": finite(r.high), "chosen": r.chosen} for r in section.rows]  # fmt: skip
     best = next((r.config for r in section.rows if r.chosen), "")
-    winner = next((dict(c.kwargs) for c in tuner.configs if name_of(c) == best), None)
+    winner = next((dict(c.kwargs) for c in tuner.configs if names[id(c)] == best), None)
     return {"kernel": target, "arguments": shown(args), "seconds": section.seconds, "interrupted": section.interrupted,
             "winner": winner, "configurations": rows}  # fmt: skip
 

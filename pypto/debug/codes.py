@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pypto.errors import Diagnostic, PyptoError, advice, ascend, device, frontend, interp, ir, language, launch
+from pypto.errors import Diagnostic, PyptoError, advice, ascend, device, frontend, interp, ir, language, launch, tuning
 from pypto.options import suggestion
 
-_ROOMS = (ir, frontend, launch, interp, language, ascend, device, advice)
+_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, advice)
 
 
 class NoSuchCode(PyptoError, LookupError):

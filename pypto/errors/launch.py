@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pypto.errors.base import Diagnostic
+from pypto.errors.base import Diagnostic, PyptoWarning
 
 
 class WrongArguments(Diagnostic, TypeError):
@@ -43,3 +43,13 @@ class NotLaunched(Diagnostic, TypeError):
     code = "E307"
     template = "{kernel} is a kernel and is launched over a grid"
     hint = "write {kernel}[grid](...), for instance {kernel}[(16,)](...)"
+
+
+class BusyWaiting(Diagnostic, PyptoWarning):
+    code = "E322"
+    template = "{kernel}: this loop waits for what another program stores, which may be for ever"
+    hint = (
+        "each thread runs its programs one after the other, in the order of the grid: a program may wait for one "
+        "before it (with an atomic, as in `pto.atomic_add(flag, 0)`: a plain load may be made once only), and never "
+        "for one behind it; launch a second kernel for what has to come after all programs"
+    )

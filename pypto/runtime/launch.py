@@ -15,6 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from pypto.backends.base import FIXED_SLOTS, PAGE
+from pypto.errors import PyptoError
 from pypto.errors.launch import WrongGrid
 from pypto.ir.types import DTYPES, FLOAT8, float32, float64
 from pypto.ops.public import constexpr
@@ -201,7 +202,22 @@ class Plan:
             slots[i] = bits(values[n])
         with nullcontext() if self.watch is None else self.watch(slots, grid, addresses, threads):
             block = (ctypes.c_int64 * len(slots))(*slots)
-            self.found.program.run(ctypes.addressof(block), grid[0] * grid[1] * grid[2], threads)
+            try:
+                self.found.program.run(ctypes.addressof(block), grid[0] * grid[1] * grid[2], threads)
+            except BaseException as error:
+                if isinstance(error, PyptoError):
+                    raise
+                stopped(self.found.program, error)
+
+
+def stopped(program: Any, error: BaseException) -> None:
+    """Raise the exception that ended a launch before all programs had run, and say what that means."""
+    arrays = ", ".join(f"`{name}`" for name in sorted(program.written)) or "arrays"
+    said = f"{program.function.name} was stopped before all programs had run: {arrays} may be half written"
+    if type(error) is KeyboardInterrupt:
+        raise KeyboardInterrupt(said) from None
+    error.add_note(said)
+    raise error
 
 
 def to_bits(kind: type, dtype: Any) -> Callable[[Any], int]:

@@ -10,24 +10,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pypto.errors import Diagnostic, PyptoError, PyptoWarning
-from pypto.tuning.bench import Bench, in_order, measured, nothing
-from pypto.tuning.config import Config, Space, distinct, name_of
+from pypto.errors import PyptoError, PyptoWarning
+from pypto.tuning.bench import Bench, in_order, median_of, nothing
+from pypto.tuning.candidates import about_grid, new_search, none_is_right, ranked
+from pypto.tuning.config import Config, Space, constants, labels
+from pypto.tuning.grids import asked, sizes
+from pypto.tuning.interrupts import noting_interrupts
 from pypto.tuning.launching import KernelInterface, Launchable, base_of, call_by_name, let_vary
 from pypto.tuning.live import watching
 from pypto.tuning.model import PREDICTED, chip_of, predicted
 from pypto.tuning.report import Section, TuningReport
-from pypto.tuning.search import Outcome, Search, first_line
+from pypto.tuning.search import Clock, Outcome
 from pypto.tuning.snapshot import is_array, zero
-from pypto.tuning.store import Winners, machine, source_of, write
+from pypto.tuning.store import Key, Winners, machine, source_of, write
 
 _SPACE_BUDGET: Final = 30.0  # seconds
+_ANY_GRID: Final = "any grid"  # a part of the key: programs do the same whatever was chosen
 
 
 class Autotuner(KernelInterface):
     """A kernel that tries its configurations at the first launch of every key; see `autotune`.
 
-    `cache` holds what was chosen: from the values of the key and the dtypes of the arrays to a `Config`.
+    `cache` holds what was chosen: from the values of the key and the dtypes of the arrays to a `Config`. `clock` gives
+    the nanoseconds by which everything is timed.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  # libraries that derive from it pass these by position
@@ -50,6 +55,7 @@ class Autotuner(KernelInterface):
         results: str | Path | None = None,
     ) -> None:
         self.fn, self.arg_names, self.keys = fn, arg_names, list(key)
+        self.clock: Clock = time.perf_counter_ns
         self.budget = budget or (_SPACE_BUDGET if isinstance(configs, Space) else math.inf)
         self.configs = list(configs or []) or [Config({})]
         self.cache: dict[tuple[Any, ...], Config] = {}
@@ -70,10 +76,14 @@ class Autotuner(KernelInterface):
         self.configs_timings: dict[Config, Any] = {}
         self.bench_time = 0.0
         self.sections: dict[tuple[str, tuple[Any, ...]], Section] = {}
-        self.chosen: dict[tuple[str, tuple[Any, ...]], tuple[Config, float]] = {}
+        self.chosen: dict[tuple[str, tuple[Any, ...]], tuple[str, float]] = {}
+        values = {name: {repr(constants(c, set(arg_names)).get(name)) for c in self.configs} for name in arg_names}
+        self.tuned = frozenset(name for name, of in values.items() if len(of) > 1)
+        self.bound_grids: dict[Any, bool] = {}
         # What the user's own function measures may be anything, and a later one something else.
         source = source_of(self.base_fn) if cache_results and do_bench is None else ""
-        self.winners = Winners(self.__name__, source, self.configs)
+        self.parameters = frozenset(self.arg_names)
+        self.winners = Winners(self.__name__, source, self.configs, self.parameters)
         if results is not None and Path(results).exists():
             self.import_tuning(results)
 
@@ -86,10 +96,9 @@ class Autotuner(KernelInterface):
         if len(self.configs) > 1:
             named = call_by_name(self.arg_names, args, kwargs)
             chip = chip_of(named)
-            key = (*self.key_of(named), *([chip] if chip else ()))
-            if key not in self.cache:
-                self.cache[key] = self.choose(args, kwargs, chip)
-            config = self.cache[key]
+            keys = self.keys_of(named, kwargs.get("grid"))
+            found = next((self.cache[place] for key in keys if (place := at(key, chip)) in self.cache), None)
+            config = found or self.choose(keys, args, kwargs, chip)
         self.best_config = config
         if config.pre_hook is not None:
             config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
@@ -109,11 +118,9 @@ class Autotuner(KernelInterface):
         """
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         named = call_by_name(self.arg_names, args, kwargs)
-        key, chip = self.key_of(named), chip_of(named)
-        self.best_config = self.search(key, args, {**kwargs, "grid": grid}, chip)
-        self.cache[*key, *([chip] if chip else ())] = self.best_config
+        self.best_config = self.search(self.keys_of(named, grid), args, {**kwargs, "grid": grid}, chip_of(named))
         self.nargs = None
-        return TuningReport(self.__name__, (self.sections[machine(chip)[0], key],))
+        return TuningReport(self.__name__, (self.latest,))
 
     def inspect(self, *args: Any, **kwargs: Any) -> Any:
         """What a launch with these arguments runs, with what was chosen for them; see `Kernel.inspect`.
@@ -129,9 +136,11 @@ class Autotuner(KernelInterface):
     def winner(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
         """The configuration that launches with these arguments use."""
         named = call_by_name(self.arg_names, args, kwargs)
-        chip = chip_of(named)
-        key = self.key_of(named)
-        found = self.cache.get((*key, *([chip] if chip else ()))) or self.winners.find(key, chip)
+        chip, plain = chip_of(named), self.key_of(named)
+        known = [config for place, config in self.cache.items() if place[: len(plain)] == plain]
+        here = [c for place, c in self.cache.items() if place in (at(plain, chip), at((*plain, _ANY_GRID), chip))]
+        found = next(iter((*here, *reversed(known))), None) or self.winners.find(plain, chip)
+        found = found or self.winners.find((*plain, _ANY_GRID), chip)
         if found is None:
             raise PyptoError(f"{self.__name__}: no configuration was chosen for these arguments yet; launch it first")
         return found
@@ -141,63 +150,83 @@ class Autotuner(KernelInterface):
         dtypes = (str(x.dtype) for x in given.values() if hasattr(x, "dtype"))
         return (*(key_value(given[name]) for name in self.keys if name in given), *dtypes)
 
-    def choose(self, args: tuple[Any, ...], kwargs: dict[str, Any], chip: str = "") -> Config:
+    def keys_of(self, named: Mapping[str, Any], grid: Any) -> tuple[Key, ...]:
+        """The keys under which a winner may be known.
+
+        One that was found for a grid that depends on the tuned constants would do a part of the work on a grid that
+        does not. There, it counts for grids of the same size, or for all where it does not change what a program does.
+        """
+        key = self.key_of(named)
+        if self.is_bound(grid, named):
+            return (key,)
+        return (*key, _ANY_GRID), (*key, f"grid {sizes(grid, {**named, **self.configs[0].all_kwargs()})}")
+
+    def is_bound(self, grid: Any, named: Mapping[str, Any]) -> bool:
+        """Whether a grid is a function that asks for a tuned constant."""
+        code = getattr(grid, "__code__", None)
+        if not callable(grid) or code in self.bound_grids:
+            return callable(grid) and self.bound_grids[code]
+        bound = bool(asked(grid, {**named, **self.configs[0].all_kwargs()}) & self.tuned)
+        if code is not None:
+            self.bound_grids[code] = bound
+        return bound
+
+    def choose(self, keys: Sequence[Key], args: tuple[Any, ...], kwargs: dict[str, Any], chip: str = "") -> Config:
         """The fastest of the right ones. The user's arrays are as before, but for those to reset."""
         named = call_by_name(self.arg_names, args, kwargs)
-        key = self.key_of(named)
-        best = self.winners.find(key, chip)
-        if best is None:
-            best = self.search(key, args, kwargs, chip)
+        best = None
+        for key in keys:
+            best = self.winners.find(key, chip)
+            if best is not None:
+                self.cache[at(key, chip)] = best
+                break
+        best = best or self.search(keys, args, kwargs, chip)
         self.pre_hook({**named, **best.all_kwargs()}, reset_only=True)
         for name in self.reset_to_zero:
             zero(named[name])
         return best
 
-    def search(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any], chip: str = "") -> Config:
-        """Try the configurations, and keep the fastest, on a `chip` where one is named."""
-        start = time.perf_counter()
-        target = machine(chip)[0]
-        outcomes = [Outcome(c) for c in distinct(self.prune_configs(kwargs)) if c.fits(target)]
+    def search(self, keys: Sequence[Key], args: tuple[Any, ...], kwargs: dict[str, Any], chip: str = "") -> Config:
+        """Try the configurations, and keep the fastest, on a `chip` where one is named.
+
+        It is kept under the last of the keys, or under the first one where the size of the grid does not matter.
+
+        Raises
+        ------
+        Disagreement
+            When they compute different things, and no majority tells which ones are right.
+        """
+        start, target = self.clock(), machine(chip)[0]
+        configs = [c for c in self.prune_configs(kwargs) if c.fits(target)]
+        found = new_search(self, configs, args, kwargs)
+        names = labels(configs, self.parameters)
+        found.label = lambda config: names[id(config)]
+        best: Outcome | None = None
         try:
-            with watching(self.__name__, outcomes) as tell:
-                found = Search(outcomes, functools.partial(self.trial, args, kwargs), self.budget, tell)
-                if self.user_do_bench is not None:
-                    best = self.measured_by(functools.partial(self._bench, *args, **kwargs), outcomes)
-                elif chip.endswith(PREDICTED):
-                    best = self.measured_by(functools.partial(self.predict, args, kwargs, chip), outcomes)
+            with noting_interrupts() as found.interrupts, watching(self.__name__, found.outcomes, names) as found.tell:
+                if chip.endswith(PREDICTED):
+                    best = ranked(functools.partial(self.predict, args, kwargs, chip), found)
                 else:
                     best = found.run()
+                found.interrupted |= found.interrupts.take()
         finally:
-            self.bench_time = time.perf_counter() - start
-            self.configs_timings = {o.config: o.quantiles for o in outcomes}
+            self.bench_time = (self.clock() - start) / 1e9
+            self.configs_timings = {o.config: o.quantiles for o in found.outcomes if o.status != "equal"}
+        key = keys[0] if len(keys) == 1 or found.alike else keys[-1]
         shown = (*key, target) if chip else key
-        self.sections[target, key] = Section.of(shown, outcomes, best, self.bench_time, found.interrupted)
+        self.latest = Section.of(shown, found.outcomes, names, best, self.bench_time, found.interrupted)
+        self.sections[target, key] = self.latest
         if best is None:
-            raise next((o.error for o in outcomes if o.error is not None), PyptoError(self.nothing_fits(target)))
-        for outcome in outcomes:
+            raise none_is_right(self, found, target)
+        for outcome in found.outcomes:
             if outcome.status == "wrong":
-                said = f"{self.__name__} with {name_of(outcome.config)} is left out: {outcome.reason}"
-                warnings.warn(said, PyptoWarning, stacklevel=5)
-        self.chosen[target, key] = best.config, best.quantiles[0]
+                said = f"{self.__name__} with {names[id(outcome.config)]} is left out: {outcome.reason}"
+                warnings.warn(said + about_grid(found), PyptoWarning, stacklevel=5)
+        self.chosen[target, key] = self.winners.name_of(best.config), best.low
         if not found.interrupted:
-            self.winners.keep(key, *self.chosen[target, key], chip)
+            self.winners.keep(key, best.config, best.low, chip)
+        self.cache[at(key, chip)] = best.config
         return best.config
-
-    def nothing_fits(self, target: str) -> str:
-        return f"{self.__name__}: none of {len(self.configs)} configurations is to be tried on {target}"
-
-    @staticmethod
-    def measured_by(measure: Callable[..., Any], outcomes: list[Outcome]) -> Outcome | None:
-        """Every configuration once, by the user's own measure or by a chip's model."""
-        for outcome in outcomes:
-            try:
-                times = measure(config=outcome.config)
-            except Diagnostic as error:
-                outcome.status, outcome.reason, outcome.error = "failed", first_line(error), error
-                continue
-            outcome.status = "ok"
-            outcome.times = [float(t) for t in (times if isinstance(times, list | tuple) else [times])][:1]
-        return min((o for o in outcomes if o.status == "ok"), key=lambda o: o.best, default=None)
 
     def predict(self, args: tuple[Any, ...], kwargs: dict[str, Any], chip: str, config: Config) -> float:
         """Milliseconds of one configuration in a chip's model."""
@@ -225,9 +254,9 @@ class Autotuner(KernelInterface):
         On a simulated device, launches tune themselves so: how long its checks take says nothing about a chip.
         """
         self.nargs = dict(zip(self.arg_names, args, strict=False))
-        key, chip = self.key_of(call_by_name(self.arg_names, args, kwargs)), target + PREDICTED
-        self.cache[*key, chip] = self.search(key, args, {**kwargs, "grid": grid}, chip)
-        return TuningReport(self.__name__, (self.sections[chip, key],))
+        named, chip = call_by_name(self.arg_names, args, kwargs), target + PREDICTED
+        self.search(self.keys_of(named, grid), args, {**kwargs, "grid": grid}, chip)
+        return TuningReport(self.__name__, (self.latest,))
 
     def trial(self, args: tuple[Any, ...], kwargs: dict[str, Any], config: Config) -> Bench:
         """A configuration, compiled and ready to run on memory of its own."""
@@ -239,7 +268,7 @@ class Autotuner(KernelInterface):
         try:
             if self.user_do_bench is not None:
                 return self.user_do_bench(in_order(trial.prepare, trial.call), quantiles=(0.5, 0.2, 0.8))
-            return measured(trial.prepare, trial.call)
+            return median_of(trial.prepare, trial.call, self.clock)
         finally:
             trial.restore()
 
@@ -283,6 +312,11 @@ class Autotuner(KernelInterface):
         return sorted(configs, key=lambda c: model(**named, **kwargs, **c.all_kwargs()))[:most]
 
 
+def at(key: Key, chip: str) -> Key:
+    """Where the cache has the winner of a key."""
+    return (*key, chip) if chip else key
+
+
 def key_value(value: Any) -> Any:
     """An argument as a part of a key: an array is its shape."""
     return tuple(value.shape) if is_array(value) or hasattr(value, "shape") else value
@@ -293,10 +327,13 @@ def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any)
 
     They are tried at the first launch with new values of the arguments in `key`, and for new dtypes. Arrays that the
     kernel writes to are copied for that: yours stay as they are until the launch itself. The results of all
-    configurations are compared, and one that computes something else than the others is left out with a warning; one
-    that does not compile is left out with its reason. Then the fast ones race, in turns. What won is kept in the disk
-    cache for later processes. Ctrl-C ends a search, which goes on with the best that it knows. On a simulated device
-    the chip's timing model ranks, and nothing is tried; `Autotuner.rank` asks it for a chip that is not there.
+    configurations are compared, and which elements they store. One that differs from a majority that stores all of
+    them is left out with a warning; without such a majority, the launch fails. One that does not compile is left out
+    with its reason. Configurations that become the same code are tried once. Then the fast ones race, in turns; the
+    winner is the one with the smallest 20 % quantile. It is kept in the disk cache for later processes. Of a `Space`
+    of more than a hundred, a sample is tried, and then the neighbours of the fastest as long as one is faster. Ctrl-C
+    ends a search, which goes on with the best that it knows. On a simulated device the chip's timing model ranks, and
+    nothing is tried; `Autotuner.rank` asks it for a chip that is not there.
 
     Parameters
     ----------
@@ -316,11 +353,18 @@ def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any)
     cache_results : bool
         Whether winners are kept for later processes; they are not where `do_bench` measures.
     budget : float, optional
-        Seconds for the search of one key; 30 for a `Space`, without end for a list. At least one configuration runs.
+        Seconds for the search of one key; 30 for a `Space`, without end for a list. At least one configuration runs,
+        and the order in which they are tried is spread over all of them.
     results : str or Path, optional
         A file that `Autotuner.export_tuning` wrote, whose winners need no search; it may be missing.
     warmup, rep, use_cuda_graph
         Accepted without a meaning here.
+
+    Raises
+    ------
+    Disagreement
+        By a launch, when configurations compute different things and none has a majority. Often the grid does not
+        depend on a tuned constant, as ``cdiv(n, 256)`` does not, and some leave a part of the work undone.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -12,8 +12,10 @@ import numpy as np
 from pypto.runtime.copies import Copies
 from pypto.runtime.mode import mode
 from pypto.tuning.config import Config
+from pypto.tuning.grids import sizes
 from pypto.tuning.launching import call_by_name
-from pypto.tuning.snapshot import Snapshot, written_by, zero
+from pypto.tuning.search import Clock
+from pypto.tuning.snapshot import Snapshot, as_numpy, has_no_atomics, unread_by, written_by, zero
 
 if TYPE_CHECKING:
     from pypto.tuning.autotune import Autotuner
@@ -28,7 +30,8 @@ class Bench:
     """A configuration, compiled, with the arguments of its runs.
 
     Arrays that it writes to are stand-ins. Where one is nothing that can be copied (a view of something else, memory
-    reached through an address), the runs go to the user's memory, which is put back.
+    reached through an address), the runs go to the user's memory, which is put back. `unread` are the stand-ins that
+    the kernel does not read. Configurations of equal `code` are one to the machine.
     """
 
     tuner: Autotuner
@@ -37,24 +40,36 @@ class Bench:
     kwargs: dict[str, Any]
     named: dict[str, Any]
     memory: Copies | Snapshot
+    unread: frozenset[str] = frozenset()
+    code: Any = None
+    separate: bool = False
 
     @staticmethod
     def of(tuner: Autotuner, args: tuple[Any, ...], kwargs: dict[str, Any], config: Config) -> Bench:
         current = {**kwargs, **config.all_kwargs()}
         named = call_by_name(tuner.arg_names, args, current)
         version = tuner.fn.run(*args, **{**current, "warmup": True})
+        code = code_of(version, config, kwargs.get("grid"), named)
         touched = {n: named[n] for n in (*tuner.restore_value, *tuner.reset_to_zero)}
         written = written_by(version, named) | touched
         copies = Copies.of(written)
         if copies is None:
-            return Bench(tuner, config, args, current, named, Snapshot.of(written))
+            return Bench(tuner, config, args, current, named, Snapshot.of(written), code=code)
         given = dict(zip(tuner.arg_names, args, strict=False)) | copies.stand_ins
         ours = tuple(given[n] for n in tuner.arg_names[: len(args)])
         by_name = {n: copies.stand_ins.get(n, x) for n, x in current.items()}
-        return Bench(tuner, config, ours, by_name, {**named, **copies.stand_ins}, copies)
+        unread = unread_by(version, copies.typed, named)
+        return Bench(tuner, config, ours, by_name, {**named, **copies.stand_ins}, copies, unread, code,
+                     has_no_atomics(version))  # fmt: skip
 
-    def prepare(self) -> None:
+    def prepare(self, fill: int | None = None) -> None:
+        """Give the memory what the user's has; a byte to arrays of which the kernel reads nothing, if there is one."""
         self.memory.restore()
+        for name in self.unread if fill is not None else ():
+            array = self.memory.typed[name] if isinstance(self.memory, Copies) else None
+            if array is not None:
+                bits = array.view(f"u{array.dtype.itemsize}")
+                bits[...] = int.from_bytes(bytes([fill or 0]) * array.dtype.itemsize, "little")
         for name in self.tuner.reset_to_zero:
             zero(self.named[name])
         for hook in (self.config.pre_hook or nothing, self.tuner.pre_hook):
@@ -65,11 +80,20 @@ class Bench:
             self.tuner.fn.run(*self.args, **self.kwargs)
         self.tuner.post_hook(self.named, exception=None)
 
-    def results(self) -> list[Array]:
-        """What a run left in the arrays that it writes to."""
+    def probe(self) -> bool:
+        """Run the first program of several alone, unless programs may wait for each other or add up."""
+        if not self.separate or programs_of(self.kwargs.get("grid"), self.named) < 2:
+            return False
+        with mode(watch=None):
+            self.tuner.fn.run(*self.args, **{**self.kwargs, "grid": (1,)})
+        self.tuner.post_hook(self.named, exception=None)
+        return True
+
+    def arrays(self) -> list[tuple[str, Array, bool]]:
+        """The arrays that a run stores to, as it left them: name, elements, and whether `prepare` can fill them."""
         if isinstance(self.memory, Copies):
-            return list(self.memory.typed.values())
-        return [x for x, _ in self.memory.copies if isinstance(x, np.ndarray)]
+            return [(name, array, name in self.unread) for name, array in self.memory.typed.items()]
+        return [(name, as_numpy(x), False) for name, x, _ in self.memory.copies]
 
     def restore(self) -> None:
         """Undo what runs did to the user's memory."""
@@ -91,16 +115,29 @@ def in_order(*functions: Callable[[], None]) -> Callable[[], None]:
     return call_all
 
 
-def measured(prepare: Callable[[], None], call: Callable[[], None]) -> tuple[float, float, float]:
-    """Times of a few runs, of which one is for warming up; slow calls run twice."""
+def programs_of(grid: Any, named: Mapping[str, Any]) -> int:
+    """The number of programs of a grid; 0 if unknown."""
+    found = sizes(grid, named)
+    return math.prod(found) if found and all(isinstance(n, int) for n in found) else 0
+
+
+def code_of(version: Any, config: Config, grid: Any, named: Mapping[str, Any]) -> Any:
+    """What is equal for configurations that run the same machine code for the same programs; None if unknown."""
+    artifact = getattr(getattr(version, "program", None), "artifact", None)
+    programs = sizes(grid, named)
+    if artifact is None or programs is None:
+        return None
+    return artifact.code, artifact.abi, artifact.scratch_bytes, artifact.group, programs, config.pre_hook
+
+
+def median_of(prepare: Callable[[], None], call: Callable[[], None], clock: Clock) -> tuple[float, float, float]:
+    """Median, 20 % and 80 % quantile of a few runs, of which one is for warming up; slow calls run twice."""
     times: list[float] = []
     while len(times) < 2 or (len(times) < _MOST_RUNS and sum(times) < _REPEAT_MS):
         prepare()
-        start = time.perf_counter_ns()
+        start = clock()
         call()
-        times.append((time.perf_counter_ns() - start) / 1e6)
+        times.append((clock() - start) / 1e6)
     ordered = sorted(times[1:])
     last = len(ordered) - 1
     return ordered[last // 2], ordered[last // 5], ordered[last * 4 // 5]
-
-

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+HINTS: Final = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
 
 
 class Config:
@@ -46,8 +49,7 @@ class Config:
 
     def all_kwargs(self) -> dict[str, Any]:
         """What the kernel is launched with."""
-        names = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
-        hints = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        hints = {name: getattr(self, name) for name in HINTS if getattr(self, name) is not None}
         return {**self.kwargs, **hints, **self.others}
 
     def __str__(self) -> str:
@@ -106,14 +108,34 @@ class Space:
         return f"Space({', '.join(f'{name}={list(of)}' for name, of in self.values.items())})"
 
 
-def distinct(configs: Iterable[Config]) -> list[Config]:
-    """Configurations that differ here: what GPUs alone are told makes no difference."""
-    found: dict[Any, Config] = {}
-    for config in configs:
-        found.setdefault((name_of(config), config.pre_hook), config)
-    return list(found.values())
+def constants(config: Config, parameters: Container[str] = ()) -> dict[str, Any]:
+    """What a configuration tells the kernel: its constants, and of the hints for GPUs those that are parameters."""
+    more = {**config.all_kwargs(), **config.kwargs}
+    return {name: value for name, value in sorted(more.items()) if name in config.kwargs or name in parameters}
 
 
-def name_of(config: Config) -> str:
+def name_of(config: Config, parameters: Container[str] = ()) -> str:
     """A configuration's constants, the same in every process."""
-    return ", ".join(f"{name}={value!r}" for name, value in sorted(config.kwargs.items()))
+    return ", ".join(f"{name}={value!r}" for name, value in constants(config, parameters).items())
+
+
+def launch_of(config: Config, parameters: Container[str]) -> Any:
+    """What is equal for configurations that launch the same: what GPUs alone are told makes no difference."""
+    return name_of(config, parameters), config.pre_hook
+
+
+def labels(configs: Sequence[Config], parameters: Container[str] = ()) -> dict[int, str]:
+    """Names of configurations by their `id`: the constants, and the hints for GPUs where these tell some apart."""
+    names = {id(c): name_of(c, parameters) for c in configs}
+    doubles = {name for name, count in Counter(names.values()).items() if count > 1}
+    told = {name: {repr(c.all_kwargs().get(name)) for c in configs} for name in (*HINTS, *sorted(others(configs)))}
+    vary = [name for name, values in told.items() if len(values) > 1 and name not in parameters]
+    for c in configs:
+        if names[id(c)] in doubles:
+            hints = (f"{name}={c.all_kwargs().get(name)!r}" for name in vary)
+            names[id(c)] = ", ".join(part for part in (names[id(c)], *hints) if part)
+    return names
+
+
+def others(configs: Iterable[Config]) -> set[str]:
+    return {name for c in configs for name in c.others}

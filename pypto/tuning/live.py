@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -29,13 +29,13 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def watching(kernel: str, outcomes: list[Outcome]) -> Iterator[Callable[[Outcome], None]]:
+def watching(kernel: str, outcomes: list[Outcome], names: Mapping[int, str]) -> Iterator[Callable[[Outcome], None]]:
     """Gives a function to be told of every outcome."""
     if not is_watched():
         yield lambda outcome: None
         return
     with in_cell() if notebook() else on_terminal() as show:
-        yield lambda outcome: show(picture(kernel, outcomes))
+        yield lambda outcome: show(picture(kernel, outcomes, names))
 
 
 @contextmanager
@@ -73,21 +73,19 @@ def html_of(drawn: Any) -> str:
     return console.export_html(inline_styles=True, code_format="<pre style='line-height:normal'>{code}</pre>")
 
 
-def picture(kernel: str, outcomes: list[Outcome]) -> Any:
+def picture(kernel: str, outcomes: list[Outcome], names: Mapping[int, str]) -> Any:
     """The bar, and the fastest configurations so far."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    from pypto.tuning.config import name_of
-
     done = [o for o in outcomes if o.status != "untried"]
-    fast = sorted((o for o in done if o.status == "ok"), key=lambda o: o.quantiles[0])
-    left = {word: sum(o.status == word for o in done) for word in ("failed", "wrong")}
+    fast = sorted((o for o in done if o.status == "ok"), key=lambda o: o.low)
+    left = {word: sum(o.status == word for o in done) for word in ("equal", "failed", "wrong")}
     told = ", ".join(f"{count} {word}" for word, count in left.items() if count)
     table = Table("configuration", "median", "runs", box=None)
     for outcome in fast[:_SHOWN]:
-        table.add_row(Text(name_of(outcome.config)), f"{outcome.quantiles[0]:.4g} ms", str(len(outcome.times)))
+        table.add_row(Text(names[id(outcome.config)]), f"{outcome.quantiles[0]:.4g} ms", str(len(outcome.times)))
     head = Text(f"tuning {kernel}: {len(done)} of {len(outcomes)}" + (f" ({told})" if told else ""))
     return Group(head, ProgressBar(total=len(outcomes), completed=len(done), width=40), table)

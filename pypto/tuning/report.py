@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import html
 import importlib
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.errors import PyptoError
-from pypto.tuning.config import name_of
 from pypto.tuning.search import Outcome
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-HEADINGS: Final = ("configuration", "median", "20 %", "80 %", "of the best", "")
+HEADINGS: Final = ("configuration", "median", "20 %", "80 %", "of the best", "")  # the best by its 20 % quantile
 _NOTHING: Final = "nothing was tried yet; what earlier processes found needs no search"
 _CELL: Final = "text-align:left;padding:2px 10px"
-_ORDER: Final = ("ok", "wrong", "failed", "untried")
+_ORDER: Final = ("ok", "equal", "wrong", "failed", "untried")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,11 @@ class Section:
     interrupted: bool = False
 
     @staticmethod
-    def of(key: tuple[Any, ...], outcomes: Sequence[Outcome], chosen: Outcome | None, seconds: float,
-           interrupted: bool) -> Section:  # fmt: skip
-        ordered = sorted(outcomes, key=lambda o: (o is not chosen, _ORDER.index(o.status), o.quantiles[0]))
-        rows = (Row(name_of(o.config), o.status, o.reason, *o.quantiles, o is chosen) for o in ordered)
+    def of(key: tuple[Any, ...], outcomes: Sequence[Outcome], names: Mapping[int, str], chosen: Outcome | None,
+           seconds: float, interrupted: bool) -> Section:  # fmt: skip
+        """The rows of a search; `names` are those of the configurations, by their `id`."""
+        ordered = sorted(outcomes, key=lambda o: (o is not chosen, _ORDER.index(o.status), o.low))
+        rows = (Row(names[id(o.config)], o.status, o.reason, *o.quantiles, o is chosen) for o in ordered)
         return Section(key, seconds, tuple(rows), interrupted)
 
     @property
@@ -62,13 +63,13 @@ class Section:
 
     def cells(self) -> list[tuple[str, ...]]:
         """The texts under `HEADINGS`."""
-        best = min(row.median for row in self.rows)
+        best = min((row.low for row in self.rows if row.status == "ok"), default=math.inf)
         none = ("",) * 4
         return [(row.config, *(times(row, best) if row.status == "ok" else none), row.verdict) for row in self.rows]
 
 
 def times(row: Row, best: float) -> tuple[str, ...]:
-    return *(f"{t:.4g} ms" for t in (row.median, row.low, row.high)), f"{row.median / best:.2f}x"
+    return *(f"{t:.4g} ms" for t in (row.median, row.low, row.high)), f"{row.low / best:.2f}x"
 
 
 @dataclass(frozen=True, slots=True)

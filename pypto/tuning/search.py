@@ -1,51 +1,85 @@
-"""The search: every candidate runs once, wrong ones leave, and the fast ones race until one is left or time is up."""
+"""The search: every candidate runs once, wrong ones leave, and the fast ones race until one is left or time is up.
+
+A large space is not tried as a whole. A sample that is spread over it comes first, then the neighbours of the fastest,
+for as long as one of them is faster.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-import numpy as np
-
 from pypto.errors import CompilerBug, PyptoError
+from pypto.tuning.agreement import Array, Group, Groups, Output, Witnesses, changed, listed
 from pypto.tuning.config import Config
+from pypto.tuning.interrupts import Interrupts
+from pypto.tuning.order import Neighbours, Point
 
-Array = np.ndarray[Any, Any]
 _REPEAT_MS: Final = 10.0  # of the race's last round
 _MOST_RUNS: Final = 20
+_LEAST_RUNS: Final = 5  # of the race's last round, however long they take
+_QUICK_MS: Final = 1.0  # runs of a candidate until so much time is spent, so that one disturbance decides nothing
+_QUICK_RUNS: Final = 4
 _FINALISTS: Final = 2
-# Results of two right configurations may differ by the order of their sums: relatively, for floats of so many bits.
-_TOLERANCE: Final = {64: 1e-9, 32: 1e-3, 16: 3e-2, 8: 2e-1}
+_SAMPLE: Final = 16  # candidates of a large space that are tried first, and more by each constant
+_BEST: Final = 3  # candidates whose neighbours are all tried in the end
+_FILLS: Final = (0x7F, 0xFF)  # bytes of outputs before the first two runs; the second makes floats NaN
+
+Clock = Callable[[], int]
+Measure = Callable[[Callable[[], None]], Any]
 
 
 class Trial(Protocol):
-    """One configuration, ready to run on memory of its own."""
+    """One configuration, ready to run on memory of its own.
 
-    def prepare(self) -> None: ...
+    `prepare` puts the memory back; where `fill` is given, arrays that the kernel does not read get that byte all over.
+    `arrays` are those that it stores to: the name, the array, and whether it was filled. Trials whose `code` is equal
+    run the same code in the same way; None is equal to nothing. `probe` runs the first program alone, and says whether
+    it could.
+    """
+
+    @property
+    def code(self) -> Any: ...
+
+    def prepare(self, fill: int | None = None) -> None: ...
     def call(self) -> None: ...
-    def results(self) -> list[Array]: ...
+    def probe(self) -> bool: ...
+    def arrays(self) -> list[tuple[str, Array, bool]]: ...
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a candidate. `status` is ``ok``, ``failed``, ``wrong`` or ``untried``."""
+    """What became of a candidate. `status` is ``ok``, ``failed``, ``wrong``, ``equal`` or ``untried``.
+
+    `launch` is what a kernel is launched with: candidates with an equal one are the same. `twin` is the candidate that
+    was tried in place of an equal one.
+    """
 
     config: Config
     status: str = "untried"
     reason: str = ""
     times: list[float] = field(default_factory=list)
     error: BaseException | None = None
+    launch: Any = None
+    twin: Outcome | None = None
 
     @property
     def best(self) -> float:
         return min(self.times, default=math.inf)
 
     @property
+    def low(self) -> float:
+        """The 20 % quantile in milliseconds, by which candidates compare: what disturbs a run makes it slower."""
+        return self.quantiles[1]
+
+    @property
     def quantiles(self) -> tuple[float, float, float]:
         """Median, 20 % and 80 % quantile in milliseconds."""
+        if self.status == "equal" and self.twin is not None:
+            return self.twin.quantiles
         if self.status != "ok" or not self.times:
             return (math.inf,) * 3
         ordered = sorted(self.times)
@@ -67,92 +101,218 @@ class Search:
         Seconds.
     tell : function
         Called with every outcome that changed.
+    clock : function
+        Gives nanoseconds; all times and the budget are by it.
+    label : function
+        The name of a configuration in a sentence.
+    witnesses : Witnesses, optional
+        Counts the votes where results differ.
+    points : sequence of tuple of int
+        Where each candidate lies in the space, if neighbours of the fastest are to be tried in place of all.
+    measure : function, optional
+        Takes a function that makes one run, and gives milliseconds, in place of the runs and the race here.
+    interrupts : Interrupts
+        Asked between runs.
     """
 
     outcomes: list[Outcome]
     trial: Callable[[Config], Trial]
     budget: float
     tell: Callable[[Outcome], None]
-    groups: list[tuple[list[Array], list[Outcome]]] = field(default_factory=list)
+    clock: Clock = time.perf_counter_ns
+    label: Callable[[Config], str] = str
+    witnesses: Witnesses | None = None
+    points: Sequence[Point] = ()
+    measure: Measure | None = None
+    interrupts: Interrupts = field(default_factory=Interrupts)
+    groups: Groups = field(default_factory=Groups)
     trials: dict[int, Trial] = field(default_factory=dict)
+    known: dict[Any, Outcome] = field(default_factory=dict)
     interrupted: bool = False
-    start: float = field(default_factory=time.perf_counter)
+    alike: bool = False  # whether the first program does the same in all of them
+    start: int = 0
 
     def run(self) -> Outcome | None:
-        """The fastest of those that are right; None where none could run.
+        """The fastest of those that are right; None where none could run, or nobody knows which ones are right.
 
         Raises
         ------
         KeyboardInterrupt
             When the search is interrupted before anything is known.
         """
+        self.start = self.clock()
         try:
-            for outcome in self.outcomes:
-                if self.late() and any(o.status == "ok" for o in self.outcomes):
+            for outcome in self.candidates():
+                if self.late() and self.right():
                     outcome.reason = "the time was over"
                     continue
                 self.first_run(outcome)
+                self.interrupts.check()
             self.drop_wrong()
+            self.alike = self.are_alike()
             self.race()
         except KeyboardInterrupt:
+            self.interrupts.take()
             self.interrupted = True
             self.drop_wrong()
-            if not any(o.status == "ok" for o in self.outcomes):
+            if not self.right():
                 raise
-        finally:
-            self.groups.clear()
-        right = [o for o in self.outcomes if o.status == "ok"]
-        return min(right, key=lambda o: (o.quantiles[0], o.best), default=None)
+        return min(self.right(), key=lambda o: (o.low, o.best), default=None)
+
+    def right(self) -> list[Outcome]:
+        return [o for o in self.outcomes if o.status == "ok"]
 
     def late(self) -> bool:
-        return time.perf_counter() - self.start > self.budget
+        return self.clock() - self.start > self.budget * 1e9
+
+    # --- which candidates are tried ---
+
+    def candidates(self) -> Iterator[Outcome]:
+        """All of them, or of a large space those that a local search comes to."""
+        if not self.points:
+            yield from self.outcomes
+            return
+        sample = _SAMPLE + 4 * len(self.points[0])
+        yield from self.outcomes[:sample]
+        near, seen = Neighbours.of(self.points), set(range(min(sample, len(self.outcomes))))
+        while following := self.following(near, seen):
+            seen.update(following)
+            yield from (self.outcomes[n] for n in following)
+        for outcome in self.outcomes:
+            if outcome.status == "untried" and not outcome.reason:
+                outcome.reason = "no neighbour of the fastest is faster"
+
+    def following(self, near: Neighbours, seen: set[int]) -> list[int]:
+        """The untried neighbours of the fastest candidate that has some, among the few fastest ones."""
+        order = sorted((n for n in seen if self.outcomes[n].status == "ok"), key=lambda n: self.outcomes[n].low)
+        for step in (near.near, near.across):
+            for n in order[:_BEST]:
+                found = [m for m in step(self.points[n]) if m not in seen]
+                if found:
+                    return found
+        return []
+
+    # --- one candidate ---
 
     def first_run(self, outcome: Outcome) -> None:
-        """Compile, run twice, and keep what it computed beside what the others did."""
+        """Compile, run at least twice, and keep what it computed beside what the others did."""
         try:
-            trial = self.trial(outcome.config)
-            trial.prepare()
-            trial.call()
-            results = trial.results()
-            outcome.times.append(timed(trial))
+            if not self.has_twin(outcome, outcome.launch):
+                trial = self.trial(outcome.config)
+                if not self.has_twin(outcome, trial.code):
+                    self.observe(outcome, trial)
         except CompilerBug:
             raise
         except (PyptoError, MemoryError) as error:
             outcome.status, outcome.reason, outcome.error = "failed", first_line(error), error
-        else:
-            outcome.status = "ok"
-            self.trials[id(outcome)] = trial
-            self.join_group(results, outcome)
         self.tell(outcome)
 
-    def join_group(self, results: list[Array], outcome: Outcome) -> None:
-        for known, members in self.groups:
-            if all(map(alike, known, results)):
-                members.append(outcome)
-                return
-        self.groups.append(([x.copy() for x in results], [outcome]))
+    def has_twin(self, outcome: Outcome, what: Any) -> bool:
+        """Whether a candidate before it is the same launch or code, which then stands for both."""
+        if what is None:
+            return False
+        twin = self.known.setdefault(what, outcome)
+        if twin is not outcome:
+            outcome.status, outcome.twin = "equal", twin
+            outcome.reason = f"the same code as {self.label(twin.config)}"
+        return twin is not outcome
+
+    def observe(self, outcome: Outcome, trial: Trial) -> None:
+        """Run a candidate, and see which elements it stores and how long it takes."""
+        if self.measure is not None:
+            outputs, outcome.times = self.measured_by_user(trial, self.measure)
+        else:
+            first, _ = self.watched(trial, _FILLS[0])
+            outputs, milliseconds = self.watched(trial, _FILLS[1])
+            outputs = [Output(a.name, a.values, a.stored | b.stored, a.exact)
+                       for a, b in zip(outputs, first, strict=True)]  # fmt: skip
+            outcome.times.append(milliseconds)
+        outcome.status = "ok"
+        self.trials[id(outcome)] = trial
+        if outputs or not trial.arrays():
+            self.groups.join(outputs, outcome)
+        while self.measure is None and sum(outcome.times) < _QUICK_MS and len(outcome.times) < _QUICK_RUNS:
+            outcome.times.append(self.timed(trial))
+
+    def watched(self, trial: Trial, fill: int) -> tuple[list[Output], float]:
+        """One run: what it stored, and its milliseconds."""
+        trial.prepare(fill)
+        before = [values.copy() for _, values, _ in trial.arrays()]
+        milliseconds = self.timed_call(trial)
+        return stored(trial, before), milliseconds
+
+    @staticmethod
+    def measured_by_user(trial: Trial, measure: Measure) -> tuple[list[Output], list[float]]:
+        """What a user's own measurement says, and what its last run stored."""
+        before: list[Array] = []
+
+        def run() -> None:
+            trial.prepare(_FILLS[1])
+            before[:] = [values.copy() for _, values, _ in trial.arrays()]
+            trial.call()
+
+        times = measure(run)
+        told = [float(t) for t in (times if isinstance(times, list | tuple) else [times])][:1]
+        return stored(trial, before) if before else [], told
+
+    def timed(self, trial: Trial) -> float:
+        """Milliseconds of a run."""
+        trial.prepare()
+        return self.timed_call(trial)
+
+    def timed_call(self, trial: Trial) -> float:
+        start = self.clock()
+        trial.call()
+        return (self.clock() - start) / 1e6
+
+    # --- what the candidates say of each other ---
 
     def drop_wrong(self) -> None:
-        """Where results differ, those of the most configurations are right; of two as large groups the first."""
-        if len(self.groups) < 2:
+        """Where results differ, those of a majority that stores all elements are right; without one, none is."""
+        if len(self.groups.found) < 2:
             return
-        right = max(self.groups, key=lambda group: len(group[1]))
-        for known, members in self.groups:
-            for outcome in members if known is not right[0] else ():
-                outcome.status = "wrong"
-                outcome.reason = difference(known, right[0], len(right[1]))
+        right = self.groups.right(self.witnesses.votes(self.groups)) if self.witnesses else self.groups.right()
+        for group in self.groups.found:
+            for outcome in group.members if group is not right else ():
+                outcome.status, outcome.reason = "wrong", self.why_wrong(group, right)
                 self.tell(outcome)
+
+    def why_wrong(self, group: Group, right: Group | None) -> str:
+        if right is None:
+            return f"no majority computes the same: this one stores {group.coverage()}"
+        count, names = len(right.members), listed(self.label(o.config) for o in right.members)
+        agree = f"{count} other configurations ({names}), which agree"
+        others = f"another configuration ({names})" if count == 1 else agree
+        return f"it computes something else than {others}: {group.difference(right)}"
+
+    def are_alike(self) -> bool:
+        """Whether a program does the same in all right candidates, so that the size of the grid does not matter.
+
+        Only asked for where the grid depends on no tuned constant.
+        """
+        if self.witnesses is None or self.witnesses.bound:
+            return False
+        groups = Groups()
+        for outcome in self.right():
+            trial = self.trials[id(outcome)]
+            trial.prepare(_FILLS[1])
+            before = [values.copy() for _, values, _ in trial.arrays()]
+            if not trial.probe():
+                return False
+            groups.join(stored(trial, before), outcome)
+        return len(groups.found) == 1
 
     def race(self) -> None:
         """Rounds of more and more runs, in turns; after each the slower half leaves."""
-        racing = sorted((o for o in self.outcomes if o.status == "ok"), key=lambda o: o.best)
+        racing = sorted(self.right(), key=lambda o: o.best)
         runs = 2
-        while len(racing) > 1 and not self.late():
+        while len(racing) > 1 and not self.late() and self.measure is None:
             is_last = len(racing) <= _FINALISTS
-            for _ in range(_MOST_RUNS if is_last else runs):
+            for n in range(_MOST_RUNS if is_last else runs):
                 for outcome in racing:
-                    outcome.times.append(timed(self.trials[id(outcome)]))
-                if self.late() or (is_last and sum(racing[0].times) > _REPEAT_MS):
+                    outcome.times.append(self.timed(self.trials[id(outcome)]))
+                self.interrupts.check()
+                if self.late() or (is_last and n + 1 >= _LEAST_RUNS and sum(racing[0].times) > _REPEAT_MS):
                     break
             for outcome in racing:
                 self.tell(outcome)
@@ -161,38 +321,11 @@ class Search:
             racing, runs = sorted(racing, key=lambda o: o.best)[: max(_FINALISTS, len(racing) // 2)], 2 * runs
 
 
-def timed(trial: Trial) -> float:
-    """Milliseconds of a run."""
-    trial.prepare()
-    start = time.perf_counter_ns()
-    trial.call()
-    return (time.perf_counter_ns() - start) / 1e6
+def stored(trial: Trial, before: Sequence[Array]) -> list[Output]:
+    """What a run left in the arrays of a trial."""
+    rows = zip(trial.arrays(), before, strict=True)
+    return [Output(name, values, changed(old, values, exact), exact) for (name, values, exact), old in rows]
 
 
 def first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
-
-
-def alike(a: Array, b: Array) -> bool:
-    """Whether two results are those of one computation, but for the rounding of sums.
-
-    Most are so bit by bit, which is found out in a small part of the time.
-    """
-    if a.dtype.kind in "iub":
-        return bool(np.array_equal(a, b))
-    bits = f"u{a.dtype.itemsize}"
-    if a.dtype == b.dtype and np.array_equal(a.view(bits), b.view(bits)):
-        return True
-    tolerance = _TOLERANCE[8 * a.dtype.itemsize]
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    scale = np.max(np.abs(x), initial=0.0, where=np.isfinite(x))
-    return bool(np.allclose(x, y, rtol=tolerance, atol=tolerance * scale, equal_nan=True))
-
-
-def difference(wrong: Sequence[Array], right: Sequence[Array], count: int) -> str:
-    """What distinguishes a wrong result, in a sentence."""
-    pairs = [(a, b) for a, b in zip(wrong, right, strict=True) if not alike(a, b)]
-    apart = (float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)))) for a, b in pairs)
-    worst = max(apart, default=math.nan)
-    others = "another configuration" if count == 1 else f"{count} other configurations"
-    return f"it computes something else than {others}: the results differ by up to {worst:.3g}"

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.carried import holds_data, pointer_roots
+
+Array = np.ndarray[Any, Any]
 
 
 def is_array(x: Any) -> bool:
@@ -29,20 +36,58 @@ def written_by(version: Any, named: Mapping[str, Any]) -> dict[str, Any]:
     return {name: x for name, x in named.items() if name in roots}
 
 
+def function_of(version: Any) -> Any:
+    """The Tile IR of a compiled version; None if unknown."""
+    found = version[0] if isinstance(version, list) else version
+    return getattr(getattr(found, "program", None), "function", None)
+
+
+def has_no_atomics(version: Any) -> bool:
+    """Whether the programs of a compiled version have nothing to do with each other."""
+    function = function_of(version)
+    return function is not None and all(TABLE[op.name].effect is not Effect.ATOMIC for op in function.walk())
+
+
+def unread_by(version: Any, written: Mapping[str, Any], named: Mapping[str, Any]) -> frozenset[str]:
+    """The written arrays that a compiled version loads nothing from, nor from memory that they share."""
+    function = function_of(version)
+    if function is None:
+        return frozenset()
+    roots, read = pointer_roots(function), set[str]()
+    for op in function.walk():
+        if holds_data(op):
+            known = roots.get(op.operands[0])
+            read.update(known or named.keys())  # a pointer from elsewhere may lead anywhere
+    shared = [x.base for name, x in written.items() if name.partition(".")[0] in read]
+    return frozenset(name for name, x in written.items() if name.partition(".")[0] not in read
+                     and not any(x.base is base for base in shared))  # fmt: skip
+
+
+def as_numpy(x: Any) -> Array:
+    """The elements of an array or tensor, of types that numpy lacks as their bits."""
+    if isinstance(x, np.ndarray):
+        return x
+    held = x.detach().cpu()
+    try:
+        return np.asarray(held.numpy())
+    except TypeError:
+        return np.asarray(held.contiguous().view(sys.modules["torch"].uint8).numpy())
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Copies of arrays, to be put back."""
+    """Copies of arrays, to be put back: each with its name and its copy."""
 
-    copies: tuple[tuple[Any, Any], ...]
+    copies: tuple[tuple[str, Any, Any], ...]
 
     @staticmethod
     def of(arrays: Mapping[str, Any]) -> Snapshot:
-        found = (getattr(x, "base", x) if not is_array(x) else x for x in arrays.values())
-        return Snapshot(tuple((x, x.copy() if isinstance(x, np.ndarray) else x.detach().clone())
-                              for x in found if is_array(x)))  # fmt: skip
+        found = ((name, getattr(x, "base", x) if not is_array(x) else x) for name, x in arrays.items())
+        return Snapshot(tuple((name, x, x.copy() if isinstance(x, np.ndarray) else x.detach().clone())
+                              for name, x in found if is_array(x)))  # fmt: skip
 
     def restore(self) -> None:
-        for array, copy in self.copies:
+        for _, array, copy in self.copies:
             if isinstance(array, np.ndarray):
                 array[...] = copy
             else:

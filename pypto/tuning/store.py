@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from pypto.errors import PyptoError
 from pypto.tuning.config import Config, name_of
 
 FORMAT: Final = "pypto tuning 1"
+_CHECKED: Final = "pypto tuning 2"  # of the disk cache: before, a winner might cover a part of the work only
 Key = tuple[Any, ...]
 _FIELDS: Final = ("kernel", "target", "key", "config")
 
@@ -33,12 +34,16 @@ class Winners:
     kernel: str
     source: str
     configs: Sequence[Config]
+    parameters: Container[str] = ()
     from_files: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def find(self, key: Key, chip: str = "") -> Config | None:
         """The stored winner for a key on this machine, or on a chip."""
         name = self.from_files.get((machine(chip)[0], repr(key))) or self.stored(key, chip)
-        return next((c for c in self.configs if name_of(c) == name), None)
+        return next((c for c in self.configs if self.name_of(c) == name), None)
+
+    def name_of(self, config: Config) -> str:
+        return name_of(config, self.parameters)
 
     def stored(self, key: Key, chip: str = "") -> str | None:
         cache_key = self.cache_key(key, chip)
@@ -51,7 +56,7 @@ class Winners:
     def keep(self, key: Key, winner: Config, ms: float, chip: str = "") -> None:
         cache_key = self.cache_key(key, chip)
         if cache_key is not None:
-            self.cache.put(cache_key, json.dumps({"config": name_of(winner), "ms": ms}).encode())
+            self.cache.put(cache_key, json.dumps({"config": self.name_of(winner), "ms": ms}).encode())
 
     @property
     def cache(self) -> Any:
@@ -65,8 +70,8 @@ class Winners:
 
         if not self.source:
             return None
-        names = "\n".join(sorted(map(name_of, self.configs)))
-        parts = {"tuning": FORMAT, "part": f"tuning of {self.kernel}", "source": self.source, "configs": names}
+        names = "\n".join(sorted(map(self.name_of, self.configs)))
+        parts = {"tuning": _CHECKED, "part": f"tuning of {self.kernel}", "source": self.source, "configs": names}
         return CacheKey((*parts.items(), ("machine", "\n".join(machine(chip))), ("key", repr(key))))
 
     def read(self, path: str | Path) -> int:
@@ -96,11 +101,11 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return list(rows)
 
 
-def write(path: str | Path, kernel: str, chosen: dict[tuple[str, Key], tuple[Config, float]]) -> int:
+def write(path: str | Path, kernel: str, chosen: dict[tuple[str, Key], tuple[str, float]]) -> int:
     """Write winners, by target and key, to a file, which keeps those of other kernels and machines; how many it has."""
     file = Path(path)
-    new = [{"kernel": kernel, "target": target, "key": repr(key), "config": name_of(c), "ms": f"{ms:.4g}"}
-           for (target, key), (c, ms) in chosen.items()]  # fmt: skip
+    new = [{"kernel": kernel, "target": target, "key": repr(key), "config": name, "ms": f"{ms:.4g}"}
+           for (target, key), (name, ms) in chosen.items()]  # fmt: skip
     taken = {(row["kernel"], row["target"], row["key"]) for row in new}
     old = rows_of(file) if file.exists() else []
     kept = [row for row in old if (row["kernel"], row["target"], row["key"]) not in taken]

@@ -195,8 +195,27 @@ def test_native_threads_run_every_program_once(five: NativePool, programs: int, 
         assert [n for first, last, _ in sorted(seen) for n in range(first, last)] == list(range(programs))
         assert {thread for *_, thread in seen} <= set(range(threads))
         sizes = [last - first for first, last, _ in sorted(seen)]
+        if threads == 1:
+            assert sizes == [programs]
+            continue
         assert max(sizes) <= max(1, programs // (8 * threads))
         assert sizes[len(sizes) // 2] <= min(sizes[0], sizes[-1]) or len(sizes) < 3, "small chunks lie in the middle"
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("group", [1, 3])
+def test_polled_launches_run_every_program_once(five: NativePool, threads: int, group: int) -> None:
+    """In stretches, of which the first is one group."""
+    seen: list[tuple[int, int]] = []
+    callback = KERNEL(lambda first, last, thread, args: seen.append((first, last)))
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    assert address is not None
+    for programs in (1, 2, 3, 10, 1001):
+        seen.clear()
+        five.run(address, 0, programs, threads, 1, group, polled=True)
+        assert [n for first, last in sorted(seen) for n in range(first, last)] == list(range(programs))
+    assert min(last - first for first, last in seen[:-1]) >= group or threads > 1
+    assert threads > 1 or (seen[0] == (0, group) and len(seen) > 3)
 
 
 @pytest.mark.parametrize("group", [1, 7])

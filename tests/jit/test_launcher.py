@@ -370,12 +370,12 @@ def test_long_launches_let_other_threads_run(path: str) -> None:
 
 
 def test_unknown_interpreters_launch_through_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = session()
+    backend, made = session().backend(pto.jit(add).options), session()
     assert native.is_supported()
     for name, value in (("objects_as_expected", lambda: False), ("array_as_expected", lambda _: False)):
         with monkeypatch.context() as patch:
             patch.setattr(native, name, value)
-            assert native.make_launcher(made.backend(pto.jit(add).options).engine, made.stored, made.shared, ()) is None
+            assert native.make_launcher(backend.engine, made.stored, made.shared, (), print) is None
 
 
 SCRIPT = """

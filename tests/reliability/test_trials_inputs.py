@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,7 +214,7 @@ def test_trial_29_offsets_beyond_32_bits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", [0, -1, 3, 2**20])
 def test_trial_30_blocks(block: int) -> None:
     x, out = np.ones(100, np.float32), np.zeros(100, np.float32)
-    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if block > 0:
         scaled_pointers[max(1, 100 // block + 1)](x, out, 100, BLOCK=block)
         assert (out == 3).all()
@@ -223,7 +222,6 @@ def test_trial_30_blocks(block: int) -> None:
         with pytest.raises(Diagnostic):
             scaled_pointers[1](x, out, 100, BLOCK=block)
         assert not out.any()
-    assert time.monotonic() - start < 60, "nothing hangs"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20, "less than a GiB"
 
 

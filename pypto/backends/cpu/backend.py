@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pypto.backends.base import Artifact, timed
+from pypto.backends.cpu.crash import CrashLines, crash_object
 from pypto.backends.cpu.engine import Engine, Loaded
 from pypto.backends.cpu.pool import KERNEL, NativePool, PythonPool, Runner, is_native, pool_object
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function
 
 SERIAL_BELOW = 8000.0  # nanoseconds of work that waking a second thread does not pay for
+POLLED_ABOVE = 1e6  # nanoseconds of work during which signals are handled
 _CHUNK = 2000.0  # nanoseconds of work that drawing a ticket pays for
 
 
@@ -56,15 +59,26 @@ class CpuBackend:
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)
-        loaded.call, loaded.group = KERNEL(loaded.address), artifact.group
+        if self.crashes is not None:
+            self.crashes.add(artifact.name, loaded.address, artifact.code)
+        loaded.call, loaded.group, loaded.bounded = KERNEL(loaded.address), artifact.group, artifact.bounded
         return loaded
+
+    @functools.cached_property
+    def crashes(self) -> CrashLines | None:
+        """What is written when a kernel ends the process; None on systems that tell no line."""
+        code = self.stored("crash", lambda: crash_object(self.engine)) if is_native() else b""
+        return CrashLines(self.engine, code) if code else None
 
     def run(self, executable: Loaded, args: int, programs: int, cost: float, threads: int) -> None:
         threads = min(threads, self.threads)
-        if threads <= 1 or programs == 1 or programs * cost < SERIAL_BELOW:
+        polled = programs > 1 and (programs * cost > POLLED_ABOVE or not executable.bounded)
+        is_serial = threads <= 1 or programs == 1 or programs * cost < SERIAL_BELOW
+        if is_serial and not polled:
             executable.call(0, programs, 0, args)
             return
-        self.pool().run(executable.address, args, programs, threads, at_least(cost), executable.group)
+        threads = 1 if is_serial else threads
+        self.pool().run(executable.address, args, programs, threads, at_least(cost), executable.group, polled)
 
     def pool(self) -> Runner:
         """The thread pool, made with the first launch that needs it."""

@@ -28,6 +28,7 @@ class Loaded:
     keep: Any
     call: Any = None  # the first symbol as a function, where it is a kernel
     group: int = 1  # of the kernel's programs, see `Artifact`
+    bounded: bool = True  # whether its cost is known, see `Artifact`
 
     @property
     def address(self) -> int:

@@ -4,23 +4,150 @@
 ; thread's last ones if they stand at one end. The chunks of the middle quarter are small, so that all threads end
 ; together. pool.py fills in what is in angle brackets.
 ;
-; %pool, one cache line each: 0 generation (futex word) with the job: kernel, arguments, programs, chunk, threads, small
+; A launch that may take long is polled: threads run stretches of a few milliseconds, and between two of them the caller
+; lets Python handle signals every <interval> nanoseconds. Where a handler raises (Ctrl-C), no thread begins another
+; stretch, and the launch returns 1 with the exception set. Other launches look at no clock.
+;
+; %pool, one cache line each: 0 generation (futex word), whether the launch is polled, and the job: kernel, arguments, programs, chunk, threads, small
 ; chunk, programs with those that the last group lacks; 9 sleepers; 11 tickets drawn, at the end of the grid in the
 ; upper half, and 12 workers inside (the sign bit: closed); 14 whether a launch uses the pool, whether its workers are
-; started, and memory for those with their number. What is read together lies together, since each line that goes from
+; started, memory for those with their number, and the control of a polled launch. What is read together lies together, since each line that goes from
 ; one core to another costs the launch some fifty nanoseconds.
 %pool = type { i32, i32, ptr, ptr, i64, i64, i64, i64, i64, i32, [60 x i8], i64, i32, [52 x i8],
-  i32, i32, ptr, i64 }
+  i32, i32, ptr, i64, %control }
+; Of a polled launch: when to ask next, programs that stay together, and whether it is stopped.
+%control = type { i64, i64, i32 }
 %worker = type { ptr, i64 }
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
 declare i64 @syscall(i64, ...)
+declare i32 @clock_gettime(i32, ptr)
+declare i64 @llvm.readcyclecounter()
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
 declare void <declared>
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 
+; Nanoseconds, or on x86-64 ticks of the processor's clock, which are a few times as many and cheaper to read.
+define internal i64 @now() alwaysinline {
+  <now>
+}
+
+define internal i64 @clock() {
+  %time = alloca [2 x i64]
+  %r = call i32 @clock_gettime(i32 1, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.p = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.p
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}
+
+; Let Python handle signals where it is time for that. True from the moment on where a handler has raised.
+define internal i1 @ask(ptr %c, i64 %now) {
+entry:
+  %stop.p = getelementptr %control, ptr %c, i32 0, i32 2
+  %stopped = load atomic i32, ptr %stop.p monotonic, align 4
+  %over = icmp ne i32 %stopped, 0
+  %due = load i64, ptr %c
+  %new = icmp eq i64 %due, 0
+  br i1 %new, label %first, label %compare
+first:
+  %then = add i64 %now, <interval>
+  store i64 %then, ptr %c
+  br label %same
+compare:
+  %early = icmp slt i64 %now, %due
+  %idle = or i1 %over, %early
+  br i1 %idle, label %same, label %python
+same:
+  ret i1 %over
+python:
+  %state = call i32 @PyGILState_Ensure()
+  %failed = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %state)
+  %after = call i64 @now()
+  %next = add i64 %after, <interval>
+  store i64 %next, ptr %c
+  %raised = icmp ne i32 %failed, 0
+  %word = zext i1 %raised to i32
+  store atomic i32 %word, ptr %stop.p monotonic, align 4
+  ret i1 %raised
+}
+
+; Programs %first to %last of a polled launch: one at first, then as many as take some milliseconds. True where the
+; launch is stopped. Behind the last one, signals matter only to a caller who has more to do.
+define internal i1 @stretch(ptr %c, ptr %f, ptr %a, i64 %first, i64 %last, i64 %thread, i1 %alone) {
+entry:
+  %stop.p = getelementptr %control, ptr %c, i32 0, i32 2
+  %unit.p = getelementptr %control, ptr %c, i32 0, i32 1
+  %unit = load i64, ptr %unit.p
+  %caller = icmp eq i64 %thread, 0
+  %begin = call i64 @now()
+  br label %head
+head:
+  %at = phi i64 [ %first, %entry ], [ %end, %next ]
+  %count = phi i64 [ 1, %entry ], [ %following, %next ]
+  %before = phi i64 [ %begin, %entry ], [ %after, %next ]
+  %stopped = load atomic i32, ptr %stop.p monotonic, align 4
+  %stop = icmp ne i32 %stopped, 0
+  br i1 %stop, label %leave, label %run
+run:
+  %size = mul i64 %count, %unit
+  %behind = add i64 %at, %size
+  %end = call i64 @llvm.umin.i64(i64 %behind, i64 %last)
+  call void %f(i64 %at, i64 %end, i64 %thread, ptr %a)
+  %ends = icmp uge i64 %end, %last
+  %over = and i1 %ends, %alone
+  br i1 %over, label %done, label %look
+look:
+  %after = call i64 @now()
+  br i1 %caller, label %signals, label %more
+signals:
+  %raised = call i1 @ask(ptr %c, i64 %after)
+  br i1 %raised, label %leave, label %more
+more:
+  %left = icmp ult i64 %end, %last
+  br i1 %left, label %next, label %done
+next:
+  %took = sub i64 %after, %before
+  %quick = icmp slt i64 %took, <quick>
+  %slow = icmp sgt i64 %took, <slow>
+  %more.of = shl i64 %count, 3
+  %part.of = lshr i64 %count, 3
+  %least = call i64 @llvm.umax.i64(i64 %part.of, i64 1)
+  %up = select i1 %quick, i64 %more.of, i64 %count
+  %following = select i1 %slow, i64 %least, i64 %up
+  br label %head
+leave:
+  ret i1 true
+done:
+  ret i1 false
+}
+
+; Begin a polled launch: the programs of a group stay together where the group is a number of programs.
+define internal void @begin(ptr %c, i64 %group) {
+  %grouped = icmp sgt i64 %group, 1
+  %unit = select i1 %grouped, i64 %group, i64 1
+  store i64 0, ptr %c
+  %unit.p = getelementptr %control, ptr %c, i32 0, i32 1
+  store i64 %unit, ptr %unit.p
+  %stop.p = getelementptr %control, ptr %c, i32 0, i32 2
+  store atomic i32 0, ptr %stop.p monotonic, align 4
+  ret void
+}
+
 define internal void @work(ptr %p, i64 %thread) {
 entry:
+  %lp = getelementptr %pool, ptr %p, i32 0, i32 1
+  %polled = load i32, ptr %lp
+  %long = icmp ne i32 %polled, 0
+  %c = getelementptr %pool, ptr %p, i32 0, i32 18
   %fp = getelementptr %pool, ptr %p, i32 0, i32 2
   %f = load ptr, ptr %fp
   %ap = getelementptr %pool, ptr %p, i32 0, i32 3
@@ -34,8 +161,8 @@ entry:
   %sp = getelementptr %pool, ptr %p, i32 0, i32 7
   %small = load i64, ptr %sp
   %np = getelementptr %pool, ptr %p, i32 0, i32 11
-  %quarter = lshr i64 %total, 2
-  %most = sub i64 %total, %quarter
+  %part.of = lshr i64 %total, 2
+  %most = sub i64 %total, %part.of
   %both = udiv i64 %most, %chunk
   %many = lshr i64 %both, 1  ; large chunks at each end
   %large = mul i64 %many, %chunk
@@ -78,8 +205,13 @@ run:
   %end = add i64 %first, %size
   %whole = call i64 @llvm.umin.i64(i64 %end, i64 %limit)
   %last = call i64 @llvm.umin.i64(i64 %whole, i64 %there)
+  br i1 %long, label %parts, label %whole.chunk
+whole.chunk:
   call void %f(i64 %first, i64 %last, i64 %thread, ptr %a)
   br label %take
+parts:
+  %stopped = call i1 @stretch(ptr %c, ptr %f, ptr %a, i64 %first, i64 %last, i64 %thread, i1 false)
+  br i1 %stopped, label %done, label %take
 done:
   ret void
 }
@@ -162,16 +294,29 @@ end:
 ; Run programs 0 to %total on some threads, small chunks being %least programs or more. Those of a %group stay together;
 ; 0 or less stands for those along the grid's first axis, whose size is the first argument, and for so many where that
 ; is 1; times 2^32, for so many such rows, where there are so many for each thread. While another thread of the process
-; uses the pool, the caller does it alone.
-define void @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least, i64 %group) {
+; uses the pool, and with one thread, the caller does it alone. Gives 0, or 1 where a polled launch was stopped.
+define i32 @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least, i64 %group, i64 %polled) {
+first:
+  %own = alloca %control
+  %word = trunc i64 %polled to i32
+  %long = icmp ne i64 %polled, 0
+  %serial = icmp ult i64 %threads, 2
+  br i1 %serial, label %alone, label %entry
 entry:
   %busy = getelementptr %pool, ptr %p, i32 0, i32 14
   %old = atomicrmw xchg ptr %busy, i32 1 acquire
   %mine = icmp eq i32 %old, 0
   br i1 %mine, label %enter, label %alone
 alone:
+  br i1 %long, label %stretches, label %all
+all:
   call void %f(i64 0, i64 %total, i64 0, ptr %a)
-  ret void
+  ret i32 0
+stretches:
+  call void @begin(ptr %own, i64 %group)
+  %stopped = call i1 @stretch(ptr %own, ptr %f, ptr %a, i64 0, i64 %total, i64 0, i1 true)
+  %told = zext i1 %stopped to i32
+  ret i32 %told
 enter:
   %started.p = getelementptr %pool, ptr %p, i32 0, i32 15
   %started = load i32, ptr %started.p
@@ -249,9 +394,32 @@ share:
   %ends = mul i64 %units, %unit
   %ep = getelementptr %pool, ptr %p, i32 0, i32 8
   store i64 %ends, ptr %ep
+  %polled.p = getelementptr %pool, ptr %p, i32 0, i32 1
+  store i32 %word, ptr %polled.p
+  %c = getelementptr %pool, ptr %p, i32 0, i32 18
+  br i1 %long, label %polling, label %running
+polling:
+  call void @begin(ptr %c, i64 %unit)
+  br label %running
+running:
   call void @pool_share(ptr %p, ptr %f, ptr %a, i64 %total, i64 %large, i64 %threads)
+  br i1 %long, label %result, label %plain
+result:
+  %stop.p = getelementptr %control, ptr %c, i32 0, i32 2
+  %stop = load atomic i32, ptr %stop.p monotonic, align 4
   store atomic i32 0, ptr %busy release, align 4
-  ret void
+  ret i32 %stop
+plain:
+  store atomic i32 0, ptr %busy release, align 4
+  ret i32 0
+}
+
+; The same for a caller that holds the interpreter's lock, which is free meanwhile.
+define i32 @pool_locked(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least, i64 %group, i64 %polled) {
+  %state = call ptr @PyEval_SaveThread()
+  %r = call i32 @pool_run(ptr %p, ptr %f, ptr %a, i64 %total, i64 %threads, i64 %least, i64 %group, i64 %polled)
+  call void @PyEval_RestoreThread(ptr %state)
+  ret i32 %r
 }
 
 define internal void @pool_share(ptr %p, ptr %f, ptr %a, i64 %total, i64 %chunk, i64 %threads) {
@@ -289,6 +457,14 @@ rest:
   br i1 %busy, label %hold, label %end
 hold:
   call void <pause>
+  %polled.p = getelementptr %pool, ptr %p, i32 0, i32 1
+  %polled = load i32, ptr %polled.p
+  %long = icmp ne i32 %polled, 0
+  br i1 %long, label %signals, label %rest
+signals:
+  %control = getelementptr %pool, ptr %p, i32 0, i32 18
+  %now = call i64 @now()
+  %raised = call i1 @ask(ptr %control, i64 %now)
   br label %rest
 end:
   ret void

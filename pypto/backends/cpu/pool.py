@@ -21,14 +21,19 @@ from typing import Final, Protocol
 
 from pypto.backends.cpu.engine import Engine, Loaded
 
-# Number of the system call `futex`, and the instruction for waiting loops: declaration and call.
+# Number of the system call `futex`, the instruction for waiting loops (declaration and call), and what tells the time.
+_TIME: Final = "%time = call i64 {}\n  ret i64 %time"
 _MACHINES: Final = MappingProxyType({
-    "x86_64": ("202", "@llvm.x86.sse2.pause()", "@llvm.x86.sse2.pause()"),
-    "aarch64": ("98", "@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)"),
+    "x86_64": ("202", "@llvm.x86.sse2.pause()", "@llvm.x86.sse2.pause()",
+        _TIME.format("@llvm.readcyclecounter()")),
+    "aarch64": ("98", "@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)",
+        _TIME.format("@clock()")),
 })
 _SPINS = 4000
 _PARTS = 8  # chunks of programs per thread, if none were small
 _STRUCT_BYTES = 512
+_INTERVAL = 50_000_000  # nanoseconds after which a polled launch lets Python handle signals
+_QUICK, _SLOW = 2_000_000, 20_000_000  # nanoseconds of a stretch of programs that a polled launch does not cut
 _WORKERS = 200  # where the struct has the memory of its workers and their number
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
@@ -36,7 +41,9 @@ KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, 
 class Runner(Protocol):
     """Runs a kernel for all programs of a grid."""
 
-    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1) -> None: ...
+    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1,
+            polled: bool = False) -> None:
+        """Run programs 0 to `programs`; where it is `polled`, signal handlers run meanwhile, and may end it."""
 
 
 def default_threads(root: Path = Path("/")) -> int:
@@ -79,10 +86,11 @@ def is_native() -> bool:
 
 def pool_object(engine: Engine) -> bytes:
     """Object code of the pool, for the disk cache."""
-    futex, declared, pause = _MACHINES[platform.machine()]
+    futex, declared, pause, now = _MACHINES[platform.machine()]
     text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
-    for name, value in (("futex", futex), ("declared", declared), ("pause", pause), ("spins", str(_SPINS)),
-        ("parts", str(_PARTS))):
+    numbers = {"spins": _SPINS, "parts": _PARTS, "interval": _INTERVAL, "quick": _QUICK, "slow": _SLOW}
+    texts = {"futex": futex, "declared": declared, "pause": pause, "now": now}
+    for name, value in (*texts.items(), *((name, str(number)) for name, number in numbers.items())):
         text = text.replace(f"<{name}>", value)
     return engine.compile(text)
 
@@ -96,10 +104,12 @@ class NativePool:
     code: bytes
 
     def __post_init__(self) -> None:
-        self.loaded: Loaded = self.engine.load(self.code, "pool_run")
+        self.loaded: Loaded = self.engine.load(self.code, "pool_run", "pool_locked")
         # Workers run this code until the process ends, so nothing may unload it: not even Python's last clean-up.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.loaded.keep))
-        self.launch = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 4)(self.loaded.address)
+        words = *(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 5
+        self.launch = ctypes.CFUNCTYPE(ctypes.c_int32, *words)(self.loaded.address)
+        self.launch_polled = ctypes.PYFUNCTYPE(ctypes.c_int32, *words)(self.loaded.addresses[1])  # raises what is set
         self.memory = ctypes.create_string_buffer(_STRUCT_BYTES + 64)
         self.workers = ctypes.create_string_buffer(16 * max(1, self.threads))
         self.state = (ctypes.addressof(self.memory) + 63) // 64 * 64
@@ -112,24 +122,41 @@ class NativePool:
         for n, word in enumerate((ctypes.addressof(self.workers), max(0, self.threads - 1))):
             ctypes.c_int64.from_address(self.state + _WORKERS + 8 * n).value = word
 
-    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1) -> None:
+    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1,
+            polled: bool = False) -> None:
         """Run programs 0 to `programs`; serially while another thread of this process uses the pool."""
-        self.launch(self.state, kernel, args, programs, threads, least, group)
+        launch = self.launch_polled if polled else self.launch
+        launch(self.state, kernel, args, programs, threads, least, group, polled)
 
 
 class PythonPool:
     """The same on Python's threads; compiled code runs without the interpreter's lock."""
 
-    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1) -> None:
+    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1,
+            polled: bool = False) -> None:
+        """Run programs 0 to `programs`; after an exception in the caller, no thread begins another chunk."""
         from concurrent.futures import ThreadPoolExecutor
 
         function, free = KERNEL(kernel), list(range(threads))
-        chunk = max(least, abs(group) % 2**32, programs // (threads * _PARTS))
+        parts = _PARTS * _PARTS if polled else _PARTS
+        chunk = max(least, abs(group) % 2**32, programs // (threads * parts))
+        if threads <= 1:
+            for first in range(0, programs, chunk):  # Python handles signals between two calls
+                function(first, min(first + chunk, programs), 0, args)
+            return
+
+        stopped: list[bool] = []
 
         def work(first: int) -> None:
+            if stopped:
+                return
             thread = free.pop()
             function(first, min(first + chunk, programs), thread, args)
             free.append(thread)
 
         with ThreadPoolExecutor(threads) as executor:
-            list(executor.map(work, range(0, programs, chunk)))
+            try:
+                list(executor.map(work, range(0, programs, chunk)))
+            except BaseException:
+                stopped.append(True)
+                raise

@@ -14,6 +14,9 @@ declare i32 @PyContextVar_Get(ptr, ptr, ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare void @Py_IncRef(ptr)
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_NormalizeException(ptr, ptr, ptr)
+declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 declare {i64, i1} @llvm.umul.with.overflow.i64(i64, i64)
@@ -140,8 +143,9 @@ search:
   %none = icmp eq ptr %entry, null
   br i1 %none, label %asked, label %run
 run:
-  %ran = call i1 @run(ptr %kernel, ptr %entry, ptr %block)
-  br i1 %ran, label %done, label %asked
+  %ran = call i32 @run(ptr %kernel, ptr %entry, ptr %block)
+  switch i32 %ran, label %stopped [ i32 0, label %asked
+                                    i32 1, label %done ]
 done:
   %given = load ptr, ptr %answer
   call void @forget(ptr %given, ptr %grid)
@@ -149,6 +153,11 @@ done:
   %nothing = call ptr @word(ptr %shared, i64 <s.none>)
   call void @Py_IncRef(ptr %nothing)
   ret ptr %nothing
+stopped:
+  %told.grid = load ptr, ptr %answer
+  call void @forget(ptr %told.grid, ptr %grid)
+  %raised = call ptr @stopped(ptr %kernel, ptr %entry)
+  ret ptr %raised
 python:
   %result = call ptr @through_python(ptr %kernel, ptr %grid, ptr %args, i64 %count, ptr %names)
   ret ptr %result
@@ -159,6 +168,27 @@ asked:  ; what a function gave for the grid is not asked for again
   ret ptr %result2
 error:
   ret ptr null
+}
+
+; Let Python say that a launch was ended by the exception that is set. Gives null, with the exception that is raised.
+define internal ptr @stopped(ptr %kernel, ptr %entry) {
+  %type = alloca ptr
+  %value = alloca ptr
+  %trace = alloca ptr
+  store ptr null, ptr %trace
+  call void @PyErr_Fetch(ptr %type, ptr %value, ptr %trace)
+  call void @PyErr_NormalizeException(ptr %type, ptr %value, ptr %trace)
+  %shared = load ptr, ptr %kernel
+  %function = call ptr @word(ptr %shared, i64 <s.stopped>)
+  %program = call ptr @word(ptr %entry, i64 <e.program>)
+  %error = load ptr, ptr %value
+  %result = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %function, ptr %program, ptr %error, ptr null)
+  %kind = load ptr, ptr %type
+  call void @Py_DecRef(ptr %kind)
+  call void @Py_DecRef(ptr %error)
+  %frames = load ptr, ptr %trace
+  call void @Py_DecRef(ptr %frames)
+  ret ptr %result
 }
 
 ; Drop what a grid function gave, where there was one.

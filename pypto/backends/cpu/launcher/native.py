@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.backends.base import PAGE
-from pypto.backends.cpu.backend import SERIAL_BELOW, at_least
+from pypto.backends.cpu.backend import POLLED_ABOVE, SERIAL_BELOW, at_least
 from pypto.backends.cpu.engine import Engine
 from pypto.backends.cpu.launcher.recipe import SLOTS, STEPS, Recipe, Unfit, recipe
 from pypto.errors import CompilerBug
@@ -27,10 +27,10 @@ _PLACES: Final = 8  # twice the pieces of scratch memory
 _LONG: Final = 20000.0  # nanoseconds of work for which the interpreter's lock is released
 # Words of the tables: what all kernels share, a kernel's own, and the head of an entry.
 SHARED: Final = ("threads", "none", "int", "float", "bool", "tuple", "function", "mode", "plain",
-    "again", "launch", "ignored", "scratch")  # fmt: skip
+    "again", "launch", "ignored", "stopped", "scratch")  # fmt: skip
 _KERNEL: Final = ("shared", "arity", "names", "defaults", "python", "before", "after", "entries", "table", "grids",
     "turn")  # fmt: skip
-_ENTRY: Final = ("body", "scratch", "cost", "threads", "unbounded", "pool", "least", "group", "steps")
+_ENTRY: Final = ("body", "scratch", "cost", "threads", "unbounded", "pool", "least", "group", "program", "steps")
 # Where objects of Python and numpy keep what is read of them.
 _OBJECT: Final = MappingProxyType({"type": 8, "size": 16, "list.items": 24, "tuple.items": tuple.__basicsize__,
     "bytes.content": bytes.__basicsize__ - 1})  # fmt: skip
@@ -52,7 +52,7 @@ def launcher_text() -> str:
     """The launcher's LLVM IR for this interpreter."""
     names = {"parameters": PARAMETERS, "slots": SLOTS, "grids": _GRIDS, "places": _PLACES, **STEPS, **_OBJECT,
              **{f"array.{name}": at for name, at in _ARRAY.items()},
-             "serial": SERIAL_BELOW, "long": _LONG}  # fmt: skip
+             "serial": SERIAL_BELOW, "long": _LONG, "polled": POLLED_ABOVE}  # fmt: skip
     for letter, words in (("s", SHARED), ("k", _KERNEL), ("e", _ENTRY)):
         names |= {f"{letter}.{name}": n for n, name in enumerate(words)}
     text = "\n".join(Path(__file__).with_name(f"{name}.ll").read_text(encoding="utf-8") for name in _FILES)
@@ -102,7 +102,8 @@ def word(address: int, offset: int) -> int:
 class Launcher:
     """The launcher's code and what all kernels share: a table of words that the process's session owns."""
 
-    def __init__(self, engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...]) -> None:
+    def __init__(self, engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...],
+                 stopped: Callable[..., Any]) -> None:
         name = f"launcher {sys.implementation.cache_tag} {platform.machine()}"
         code = stored(name, lambda: engine.compile(launcher_text()))
         self.loaded = engine.load(code, *_FUNCTIONS, "offer")
@@ -113,9 +114,10 @@ class Launcher:
         signature = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.offer = partial(signature(self.loaded.addresses[-1]), ctypes.addressof(shared))
         self.memory: dict[int, Any] = {}
+        self.stopped = stopped
         self.shared, self.ignored, self.again = shared, ignored, (lambda grid: lambda _: grid)
         known = {"none": None, "int": int, "float": float, "bool": bool, "tuple": tuple,
-            "function": FunctionType, "again": self.again, "ignored": ignored}  # fmt: skip
+            "function": FunctionType, "again": self.again, "ignored": ignored, "stopped": stopped}  # fmt: skip
         for name, thing in known.items():
             shared[SHARED.index(name)] = id(thing)
         shared[SHARED.index("launch")] = ctypes.addressof(self.methods["launch"])
@@ -180,16 +182,20 @@ class Table:
         head = {"body": program.executable.address, "scratch": program.artifact.pages, "cost": cost,
             "threads": self.threads, "unbounded": not program.artifact.bounded,
             "pool": ctypes.addressof(pool), "least": at_least(program.artifact.cost),
-            "group": program.artifact.group}  # fmt: skip
+            "group": program.artifact.group, "program": id(program)}  # fmt: skip
         self.keep.append(pool)
         words = [*(head[name] for name in _ENTRY[:-1]), *made.words()]
         return (ctypes.c_int64 * len(words))(*words)
 
 
-def make_launcher(engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...]) -> Launcher | None:
-    """The launcher, or None on interpreters and machines that it does not know. It ignores some named arguments."""
+def make_launcher(engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...],
+                  stopped: Callable[..., Any]) -> Launcher | None:
+    """The launcher, or None on interpreters and machines that it does not know.
+
+    It ignores some named arguments. `stopped` is called with the program and the exception that ended a launch.
+    """
     try:
-        return Launcher(engine, stored, shared, ignored) if is_supported() else None
+        return Launcher(engine, stored, shared, ignored, stopped) if is_supported() else None
     except CompilerBug:  # of the launcher, not of anybody's kernel: Python launches as well
         return None
 

@@ -1,7 +1,8 @@
 ; Running all programs of a grid: here, one after the other, or through the threads of the backend's pool.
 
-; False where Python is to do it: for the first launch that needs threads or more scratch memory than there is.
-define internal i1 @run(ptr %kernel, ptr %entry, ptr %block) alwaysinline {
+; 0 where Python is to do it: for the first launch that needs the pool or more scratch memory than there is. 1 when all
+; programs are done, and 2 with an exception set where a signal handler ended a launch that takes long.
+define internal i32 @run(ptr %kernel, ptr %entry, ptr %block) alwaysinline {
 start:
   %shared = load ptr, ptr %kernel
   %x = load i64, ptr %block
@@ -27,7 +28,15 @@ weigh:
   %function = load ptr, ptr %pool
   %missing = icmp eq ptr %function, null
   %several = icmp ugt i64 %threads, 1
-  %unready = and i1 %missing, %several
+  %open.p = getelementptr i64, ptr %entry, i64 <e.unbounded>
+  %open = load i64, ptr %open.p
+  %unbounded = icmp ne i64 %open, 0
+  %very = fcmp ogt double %work, <polled>
+  %lasting = or i1 %unbounded, %very
+  %many = icmp ugt i64 %programs, 1
+  %polled = and i1 %lasting, %many
+  %pooled = or i1 %several, %polled
+  %unready = and i1 %missing, %pooled
   br i1 %unready, label %python, label %prepare
 prepare:
   %scratch.p = getelementptr i64, ptr %entry, i64 <e.scratch>
@@ -43,27 +52,26 @@ begin:
   %bytes.p = getelementptr i64, ptr %block, i64 4
   store i64 %scratch, ptr %bytes.p
   store ptr null, ptr %place
-  %open.p = getelementptr i64, ptr %entry, i64 <e.unbounded>
-  %open = load i64, ptr %open.p
-  %unbounded = icmp ne i64 %open, 0
   %much = fcmp ogt double %work, <long>
   %long = or i1 %unbounded, %much
   br i1 %long, label %release, label %work.here
 release:  ; what may take long lets Python's other threads run
   %state = call ptr @PyEval_SaveThread()
-  call void @programs(ptr %entry, ptr %pool, ptr %block, i64 %programs, i64 %threads)
+  %stopped = call i32 @programs(ptr %entry, ptr %pool, ptr %block, i64 %programs, i64 %threads, i1 %polled)
   call void @PyEval_RestoreThread(ptr %state)
   br label %end
 work.here:
-  call void @programs(ptr %entry, ptr %pool, ptr %block, i64 %programs, i64 %threads)
+  %never = call i32 @programs(ptr %entry, ptr %pool, ptr %block, i64 %programs, i64 %threads, i1 false)
   br label %end
 end:
+  %failed = phi i32 [ %stopped, %release ], [ 0, %work.here ]
   store ptr %memory, ptr %place
-  br label %done
+  %result = add i32 %failed, 1
+  ret i32 %result
 done:
-  ret i1 true
+  ret i32 1
 python:
-  ret i1 false
+  ret i32 0
 }
 
 ; Threads for so much work.
@@ -89,14 +97,16 @@ one:
   ret i64 1
 }
 
-define internal void @programs(ptr %entry, ptr %pool, ptr %block, i64 %programs, i64 %threads) alwaysinline {
+define internal i32 @programs(ptr %entry, ptr %pool, ptr %block, i64 %programs, i64 %threads,
+                              i1 %polled) alwaysinline {
 start:
   %body = load ptr, ptr %entry
-  %one = icmp ule i64 %threads, 1
-  br i1 %one, label %serial, label %parallel
+  %several = icmp ugt i64 %threads, 1
+  %pooled = or i1 %several, %polled
+  br i1 %pooled, label %parallel, label %serial
 serial:
   call void %body(i64 0, i64 %programs, i64 0, ptr %block)
-  ret void
+  ret i32 0
 parallel:
   %run = load ptr, ptr %pool
   %state = call ptr @word(ptr %pool, i64 1)
@@ -104,8 +114,10 @@ parallel:
   %least = load i64, ptr %least.p
   %group.p = getelementptr i64, ptr %entry, i64 <e.group>
   %group = load i64, ptr %group.p
-  call void %run(ptr %state, ptr %body, ptr %block, i64 %programs, i64 %threads, i64 %least, i64 %group)
-  ret void
+  %asks = zext i1 %polled to i64
+  %stopped = call i32 %run(ptr %state, ptr %body, ptr %block, i64 %programs, i64 %threads, i64 %least, i64 %group,
+                           i64 %asks)
+  ret i32 %stopped
 }
 
 ; The place of free scratch memory of at least a size: an address and a number of bytes. Its address is null while the

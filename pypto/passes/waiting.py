@@ -1,0 +1,111 @@
+"""Busy waiting: `while` loops that do nothing until memory holds something that another program stores.
+
+Programs of a launch are no threads that all make progress: each thread runs its programs one after the other, in the
+order of the grid. A program that waits for one behind it on the same thread waits for ever.
+
+    while load(flag) == 0:                 found: nothing in the loop changes its condition
+        pass
+    while atomic_cas(lock, 0, 1) == 1:     a lock: found only if nothing outside of the loop stores to `lock`, which
+        pass                               would give it back; a program that holds a lock runs on and does so
+    while (load(flag) == 0) & (i < n):     not found: the loop ends by itself
+        i += 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pypto.ir.core import Function, Op, Region, Value
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.carried import carried, pointer_roots, yields
+
+_ACQUIRES: Final = ("atomic_cas", "atomic_xchg")
+_READS: Final = ("atomic_add", "atomic_or", "atomic_xor")  # of 0
+
+Roots = dict[Value, frozenset[str]]
+
+
+def waiting_loops(function: Function) -> Iterator[Op]:
+    """The loops of a kernel in which a program waits for another one."""
+    loops = [op for op in function.walk() if op.name == "while"]
+    if not loops:
+        return
+    roots = pointer_roots(function)
+    for loop in loops:
+        polled = polled_by(loop)
+        if polled and not is_lock(function, loop, polled, roots):
+            yield loop
+
+
+def polled_by(loop: Op) -> list[Op]:
+    """The reads of memory that alone decide how long a loop runs; none if it does anything else."""
+    inside = list(ops_of(loop))
+    if any(TABLE[op.name].effect is not Effect.PURE and not reads(op) for op in inside):
+        return []
+    found: list[Op] = []
+    within = {v for op in inside for v in op.results}
+    state = dict(zip(carried(loop, loop.regions[0]), yields(loop)[0], strict=False))
+    pending, seen = [loop.regions[0].terminator.operands[0]], set[Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value in state:
+            if not rests_on_memory(state[value], within):
+                return []
+            pending.append(state[value])
+        elif value in within and value.op is not None:
+            found += [value.op] if reads(value.op) else []
+            pending += value.op.operands  # of a read as well: an address that moves ends the loop by itself
+    return found
+
+
+def rests_on_memory(value: Value, within: set[Value]) -> bool:
+    """Whether the next value of what a loop carries is what memory holds, and no step of a count."""
+    if value.op is None:
+        return False
+    return reads(value.op) or all((v in within and rests_on_memory(v, within)) or is_fixed(v, within)
+                                  for v in value.op.operands)  # fmt: skip
+
+
+def is_fixed(value: Value, within: set[Value]) -> bool:
+    return value.op is not None and value not in within
+
+
+def reads(op: Op) -> bool:
+    """Whether an op asks memory, and stores at most that a lock is taken."""
+    if TABLE[op.name].effect is Effect.READ or op.name in _ACQUIRES:
+        return True
+    return op.name in _READS and is_zero(op.operands[1])
+
+
+def is_zero(value: Value) -> bool:
+    op = value.op
+    while op is not None and op.name in ("cast", "broadcast_to", "reshape", "splat"):
+        op = op.operands[0].op
+    return op is not None and op.name == "constant" and op.attrs.get("value") == 0
+
+
+def is_lock(function: Function, loop: Op, polled: list[Op], roots: Roots) -> bool:
+    """Whether a loop takes a lock that its program gives back outside of it."""
+    if not all(op.name in _ACQUIRES for op in polled):
+        return False
+    inside, wanted = set(map(id, ops_of(loop))), [roots.get(op.operands[0]) for op in polled]
+    stores = (op for op in function.walk() if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC))
+    given = [roots.get(op.operands[0]) for op in stores if id(op) not in inside]
+    return all(any(not a or not b or a & b for b in given) for a in wanted)
+
+
+def ops_of(op: Op) -> Iterator[Op]:
+    """All ops in the regions of an op, but for the ends of regions."""
+    for region in op.regions:
+        yield from ops_in(region)
+
+
+def ops_in(region: Region) -> Iterator[Op]:
+    for op in region.body:
+        yield op
+        yield from ops_of(op)

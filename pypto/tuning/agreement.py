@@ -1,0 +1,193 @@
+"""Whose results are right: the configurations are grouped by what they stored, and one group may have a majority.
+
+Results count with their coverage, the elements that a run stored. A configuration that stores fewer elements than
+another one is never right by itself, however many agree with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Constants = Mapping[str, Any]
+# Results of two right configurations may differ by the order of their sums: relatively, for floats of so many bits.
+_TOLERANCE: Final = {64: 1e-9, 32: 1e-3, 16: 3e-2, 8: 2e-1}
+_NAMED: Final = 4  # configurations that a sentence names
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a run left in an array.
+
+    `stored` is true for the elements that the run changed. It is `exact` where the kernel does not read the array: then
+    the array was filled with something else before the run, and no stored element is missed.
+    """
+
+    name: str
+    values: Array
+    stored: Array
+    exact: bool
+
+    def like(self, other: Output) -> bool:
+        """Whether two runs computed the same, but for the rounding of sums."""
+        if not self.exact:
+            return alike(self.values, other.values)
+        if not np.array_equal(self.stored, other.stored):
+            return False
+        if self.stored.all():
+            return alike(self.values, other.values)
+        return alike(self.values[self.stored], other.values[self.stored])
+
+
+@dataclass(slots=True)
+class Group:
+    """Candidates whose results agree; `outputs` are those of the first."""
+
+    outputs: list[Output]
+    members: list[Any] = field(default_factory=list)
+
+    @property
+    def stored(self) -> int:
+        return sum(int(np.count_nonzero(output.stored)) for output in self.outputs)
+
+    def covers(self, other: Group) -> bool:
+        """Whether it stores every element that the other group stores."""
+        pairs = zip(self.outputs, other.outputs, strict=True)
+        return not any(bool((theirs.stored & ~ours.stored).any()) for ours, theirs in pairs)
+
+    def coverage(self) -> str:
+        """How much of each array it stores, in words."""
+        parts = (f"{np.count_nonzero(o.stored)} of {o.stored.size} elements of `{o.name}`" for o in self.outputs)
+        return " and ".join(parts) or "nothing"
+
+    def difference(self, other: Group) -> str:
+        """What distinguishes its results from those of another group, in words."""
+        if self.stored != other.stored and not (self.covers(other) and other.covers(self)):
+            return f"it stores {self.coverage()}, not {other.coverage()}"
+        pairs = [(a, b) for a, b in zip(self.outputs, other.outputs, strict=True) if not a.like(b)]
+        worst = max((apart(a.values, b.values, a.stored | b.stored) for a, b in pairs), default=math.nan)
+        return f"the results differ by up to {worst:.3g}"
+
+
+@dataclass
+class Groups:
+    """All groups of a search, in the order in which they were found."""
+
+    found: list[Group] = field(default_factory=list)
+
+    def join(self, outputs: list[Output], member: Any) -> None:
+        """Add a candidate to the group that it agrees with; its arrays are copied where it is the first of one."""
+        for group in self.found:
+            if all(a.like(b) for a, b in zip(group.outputs, outputs, strict=True)):
+                group.members.append(member)
+                return
+        kept = [Output(o.name, o.values.copy(), o.stored, o.exact) for o in outputs]
+        self.found.append(Group(kept, [member]))
+
+    def right(self, votes: Callable[[Group], int] = lambda group: len(group.members)) -> Group | None:
+        """The group that has more votes than all others together, and stores every element that any group stores."""
+        if len(self.found) == 1:
+            return self.found[0]
+        total = sum(map(votes, self.found))
+        return next((g for g in self.found if 2 * votes(g) > total and all(map(g.covers, self.found))), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Witnesses:
+    """How many witnesses a group has, where the grid may be the reason for a disagreement.
+
+    A grid that depends on none of the tuned constants gives each block size another part of the work. All
+    configurations of one block size then make the same mistake, so they are one witness, not several.
+
+    Parameters
+    ----------
+    constants : function
+        Gives the tuned constants of a member of a group.
+    free : sequence of str
+        The tuned constants that the grid does not depend on.
+    bound : bool
+        Whether it depends on another one.
+    """
+
+    constants: Callable[[Any], Constants]
+    free: Sequence[str]
+    bound: bool
+
+    def suspects(self, groups: Groups) -> list[str]:
+        """Those of the `free` constants that decide about the result."""
+        rows = [(n, self.constants(m)) for n, group in enumerate(groups.found) for m in group.members]
+        return [name for name in self.free if decides(name, rows)] or self.all_varying(rows)
+
+    def all_varying(self, rows: Sequence[tuple[int, Constants]]) -> list[str]:
+        """Where no two rows differ in one constant alone: all that vary, if the grid depends on nothing."""
+        return [] if self.bound else [name for name in self.free if len({repr(c.get(name)) for _, c in rows}) > 1]
+
+    def votes(self, groups: Groups) -> Callable[[Group], int]:
+        suspects = [] if self.bound else self.suspects(groups)
+        if not suspects:
+            return lambda group: len(group.members)
+
+        def count(group: Group) -> int:
+            return len({tuple(repr(self.constants(m).get(name)) for name in suspects) for m in group.members})
+
+        return count
+
+
+def decides(name: str, rows: Sequence[tuple[int, Constants]]) -> bool:
+    """Whether two rows that differ in one constant alone are of different groups."""
+    seen: dict[str, int] = {}
+    for group, constants in rows:
+        rest = repr(sorted((n, repr(value)) for n, value in constants.items() if n != name))
+        if seen.setdefault(rest, group) != group:
+            return True
+    return False
+
+
+def changed(before: Array, after: Array, exact: bool) -> Array:
+    """Which elements a run changed: bit by bit, or by more than rounding."""
+    if exact or before.dtype.kind in "iub":
+        bits = f"u{before.dtype.itemsize}"
+        different: Array = before.view(bits) != after.view(bits)
+        return different
+    return ~close(before, after)
+
+
+def alike(a: Array, b: Array) -> bool:
+    """Whether two results are those of one computation, but for the rounding of sums.
+
+    Most are so bit by bit, which is found out in a small part of the time.
+    """
+    if a.dtype.kind in "iub":
+        return bool(np.array_equal(a, b))
+    bits = f"u{a.dtype.itemsize}"
+    if a.dtype == b.dtype and np.array_equal(a.view(bits), b.view(bits)):
+        return True
+    return bool(close(a, b).all())
+
+
+def close(a: Array, b: Array) -> Array:
+    """Which elements of two arrays of floats differ by no more than the rounding of sums."""
+    tolerance = _TOLERANCE[8 * a.dtype.itemsize]
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    scale = np.max(np.abs(x), initial=0.0, where=np.isfinite(x))
+    return np.isclose(x, y, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+
+
+def apart(a: Array, b: Array, where: Array) -> float:
+    """The largest difference of two arrays among some elements."""
+    with np.errstate(all="ignore"):
+        difference = np.abs(a.astype(np.float64) - b.astype(np.float64))[where]
+    return float(np.max(difference)) if difference.size else math.nan
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a sentence, the first few of many."""
+    known = list(names)
+    if len(known) > _NAMED:
+        return f"{', '.join(known[: _NAMED - 1])} and {len(known) - _NAMED + 1} more"
+    return " and ".join([", ".join(known[:-1]), known[-1]] if len(known) > 1 else known)

@@ -1,0 +1,55 @@
+"""What a grid says of the tuned constants: which of them it depends on, and its sizes for a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+class Meta(dict[str, Any]):
+    """The arguments of a grid function, which notes the names that the function asks for."""
+
+    def __init__(self, held: Mapping[str, Any]) -> None:
+        super().__init__(held)
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.add(name)
+        return super().get(name, default)
+
+    def __iter__(self) -> Iterator[str]:
+        self.asked.update(super().keys())
+        return super().__iter__()
+
+    def items(self) -> Any:
+        self.asked.update(super().keys())
+        return super().items()
+
+    def values(self) -> Any:
+        self.asked.update(super().keys())
+        return super().values()
+
+
+def asked(grid: Any, named: Mapping[str, Any]) -> frozenset[str]:
+    """The names that a grid depends on. All of them, where its function cannot be called with these arguments."""
+    if not callable(grid):
+        return frozenset()
+    meta = Meta(named)
+    try:
+        grid(meta)
+    except Exception:  # the launch says what is wrong with a user's function
+        return frozenset(named)
+    return frozenset(meta.asked)
+
+
+def sizes(grid: Any, named: Mapping[str, Any]) -> Any:
+    """A grid's sizes as something that can be compared; None where its function does not give them."""
+    try:
+        found = grid(dict(named)) if callable(grid) else grid
+        return tuple(found) if isinstance(found, Iterable) else (found,)
+    except Exception:  # as above
+        return None

@@ -1,0 +1,95 @@
+"""In which order configurations are tried: spread over all of them, then from the best to its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any, Final
+
+import numpy as np
+
+Point = tuple[int, ...]
+_MOST_SPREAD: Final = 2000  # points that are spread by their distances; more are by their numbers
+
+
+def points(constants: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """Each configuration as a point: of every constant that varies, the rank of its value among all values."""
+    names = list(dict.fromkeys(name for row in constants for name in row))
+    columns = [[row.get(name) for row in constants] for name in names]
+    ranked = [ranks(column) for column in columns if len({repr(x) for x in column}) > 1]
+    return list(zip(*ranked, strict=True)) if ranked else [()] * len(constants)
+
+
+def ranks(column: Sequence[Any]) -> list[int]:
+    """Numbers by their size, all else in the order in which it first occurs."""
+    values = list({repr(x): x for x in column}.values())
+    if all(isinstance(x, int | float) for x in values):
+        values.sort()
+    place = {repr(x): n for n, x in enumerate(values)}
+    return [place[repr(x)] for x in column]
+
+
+def spread(found: Sequence[Point]) -> list[int]:
+    """The points in an order of which every beginning is spread over all: the next is the farthest from those before.
+
+    The first is the one in the middle.
+    """
+    if len(found) > _MOST_SPREAD or not found or not found[0]:
+        return by_number(len(found))
+    at = np.array(found, np.float64)
+    at /= np.maximum(at.max(axis=0), 1)
+    nearest = np.full(len(at), np.inf)
+    order = [int(np.argmin(((at - at.mean(axis=0)) ** 2).sum(axis=1)))]
+    while len(order) < len(at):
+        nearest = np.minimum(nearest, ((at - at[order[-1]]) ** 2).sum(axis=1))
+        nearest[order[-1]] = -1
+        order.append(int(np.argmax(nearest)))
+    return order
+
+
+def by_number(count: int) -> list[int]:
+    """The numbers below `count` by their bits in reverse, which spreads them as well."""
+    bits = max(1, (count - 1).bit_length())
+    reverse = (int(f"{n:0{bits}b}"[::-1], 2) for n in range(1 << bits))
+    return [n for n in reverse if n < count]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Which points lie next to a point: one step away along one constant, then along two at once.
+
+    A step leads to the next value for which there is a point, so that a gap in the space ends no line.
+    """
+
+    numbers: Mapping[Point, int]
+    highest: Point
+
+    @staticmethod
+    def of(found: Sequence[Point]) -> Neighbours:
+        highest = tuple(int(x) for x in np.max(np.array(found), axis=0)) if found and found[0] else ()
+        return Neighbours({point: n for n, point in enumerate(found)}, highest)
+
+    def near(self, point: Point) -> list[int]:
+        """One step along one constant."""
+        steps = (self.along(point, axis, way) for axis, way in product(range(len(point)), (1, -1)))
+        return list(dict.fromkeys(n for step in steps for n in step))
+
+    def across(self, point: Point) -> list[int]:
+        """One step along two constants: products of block sizes keep their size so."""
+        found = []
+        for (a, b), (up, down) in product(combinations(range(len(point)), 2), product((1, -1), repeat=2)):
+            moved = list(point)
+            moved[a] += up
+            moved[b] += down
+            found += [n for n in (self.numbers.get(tuple(moved)),) if n is not None]
+        return found
+
+    def along(self, point: Point, axis: int, way: int) -> Iterator[int]:
+        moved = list(point)
+        while 0 <= moved[axis] + way <= self.highest[axis]:
+            moved[axis] += way
+            number = self.numbers.get(tuple(moved))
+            if number is not None:
+                yield number
+                return

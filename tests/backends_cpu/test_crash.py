@@ -1,0 +1,112 @@
+"""A process that a kernel ends writes one line before it does, and other handlers of the signal still run."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.backends.cpu.crash import CrashLines, crash_object, place_in_text
+from pypto.backends.cpu.pool import is_native
+from pypto.compile import session
+from pypto.options import KernelOptions
+from tests.conformance.processes import ROOT
+
+pytestmark = pytest.mark.skipif(not is_native(), reason="the handler is for Linux")
+LINE = "pypto: kernel `far` touched memory that is in none of its arrays, and ends this process; " \
+    "run with PYPTO_CHECKED=1 to see where\n"  # fmt: skip
+FAR = """
+import ctypes, faulthandler, os, signal, sys
+import numpy as np
+import pypto as pto
+
+@pto.jit
+def near(x, o):
+    o[:] = x[:]
+
+@pto.jit
+def far(x, o, at, BLOCK: pto.constexpr):
+    i = pto.program_id(0) * BLOCK + pto.arange(0, BLOCK)
+    pto.store(o + i, pto.load(x + i + at))
+
+x, o = np.zeros(1 << 20, np.float32), np.zeros(1 << 20, np.float32)
+near[1](x[:8], o[:8])
+far[1](x, o, 0, BLOCK=8)
+near[1](x[:16], o[:16])
+"""
+
+
+def ended(tmp_path: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    script = tmp_path / "script.py"
+    script.write_text(FAR + text, encoding="utf-8")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONFAULTHANDLER": "", **environment}
+    return subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("programs", [1, 1 << 17])
+def test_the_kernel_is_named(programs: int, tmp_path: Path) -> None:
+    """In the caller's thread, and in those of the pool."""
+    done = ended(tmp_path, f"far[{programs}](x, o, 1 << 44, BLOCK=8)\n")
+    assert done.returncode == -signal.SIGSEGV
+    assert done.stderr == LINE
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_pythons_own_handler_still_runs(order: str, tmp_path: Path) -> None:
+    early = {"PYTHONFAULTHANDLER": "1"} if order == "before" else {}
+    done = ended(tmp_path, "faulthandler.enable()\nfar[1](x, o, 1 << 44, BLOCK=8)\n", **early)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+    assert done.stderr.startswith(LINE) == (order == "before")
+
+
+def test_a_fault_elsewhere_is_no_kernels(tmp_path: Path) -> None:
+    done = ended(tmp_path, "ctypes.string_at(8)\n")
+    assert done.returncode == -signal.SIGSEGV
+    assert not done.stderr
+
+
+def test_a_signal_that_is_sent_ends_the_process_too(tmp_path: Path) -> None:
+    done = ended(tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)\n")
+    assert done.returncode == -signal.SIGSEGV
+    assert not done.stderr
+
+
+def test_what_the_line_advises_finds_the_place(tmp_path: Path) -> None:
+    done = ended(tmp_path, "far[1](x, o, 1 << 24, BLOCK=8)\n", PYPTO_CHECKED="1")
+    assert "load out of bounds: x[16777216]" in done.stderr
+
+
+def test_the_table_has_the_memory_of_a_kernel() -> None:
+    @pto.jit
+    def twice(x: Any, o: Any) -> None:
+        o[:] = x[:] * 2
+
+    backend = session().backend(KernelOptions())
+    x = np.ones(8, np.float32)
+    found = twice.compile(x, x.copy())
+    before, size = place_in_text(found.program.artifact.code, "twice")
+    assert 0 <= before < size <= len(found.program.artifact.code)
+    lines = backend.crashes
+    begin, end, text, length = lines.words[4 * lines.count - 4 : 4 * lines.count]
+    assert begin <= found.program.executable.address < end
+    assert b"`twice`" in ctypes.string_at(text, length)
+    assert place_in_text(found.program.artifact.code, "missing") == (0, 0)
+
+
+def test_the_table_grows() -> None:
+    backend = session().backend(KernelOptions())
+    lines = CrashLines(backend.engine, crash_object(backend.engine))
+    for n in range(600):
+        lines.add(f"k{n}", n, b"\0" * 64)
+    assert lines.count == 600
+    assert list(lines.words[0:2]) == [0, 0]
+    assert list(lines.words[4 * 599 : 4 * 599 + 2]) == [599, 599]
