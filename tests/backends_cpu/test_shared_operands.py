@@ -33,7 +33,7 @@ def scaled(x, y, first, second):
 
 @pto.jit
 def on_both_sides(x, y, first, second):
-    """A product of the tile and its transpose, then one of the transpose alone, which is stored by another statement."""
+    """A product of the tile and its transpose, then one of the transpose, which is added up, too."""
     e = pto.exp2(y[:, :])
     t = pto.trans(e)
     first[:, :] = pto.dot(e, t)

@@ -96,6 +96,7 @@ def halved(schedule: Schedule) -> None:
 
 
 def in_registers(schedule: Schedule) -> None:
+    """What only one nest is said to see has no memory."""
     kept(schedule).unused = True
 
 

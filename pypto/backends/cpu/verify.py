@@ -7,6 +7,7 @@ pair: what flows between them has to stay at one index of these loops.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -37,7 +38,7 @@ def verify(schedule: Schedule, name: str) -> None:
 def problems(schedule: Schedule) -> list[str]:
     """The reads that would not find what they need, in the order of the items."""
     checker = Checker(schedule)
-    checker.items(schedule.items, State())
+    checker.items(schedule.items, State(checker.extents))
     for nest in nests(schedule.items):
         checker.compare(nest)
     return list(dict.fromkeys(checker.found))
@@ -59,17 +60,11 @@ def layout_of(b: Buffer) -> Layout:
 
 
 def extent(b: Buffer) -> tuple[int, int]:
-    """The bytes of a buffer in scratch, from one to before another."""
+    """The bytes of a buffer in scratch, from one to before another; none where it lies in registers."""
     memory = b.memory
+    if b.unused or memory.unused:
+        return 0, 0
     return memory.offset, memory.offset + memory.elements * item_bytes(memory.elem, memory.compact)
-
-
-def overlap(a: Buffer, b: Buffer) -> bool:
-    """True for two buffers in the same bytes, in part or as a whole, that are not views of one memory."""
-    if a.memory is b.memory or a.unused or b.unused:
-        return False
-    (first, end), (second, stop) = extent(a), extent(b)
-    return first < stop and second < end
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +79,16 @@ class Content:
 class State:
     """What is in scratch at a point of the schedule, by the buffer whose memory it is."""
 
+    extents: Mapping[Buffer, tuple[int, int]]
     held: dict[Buffer, Content] = field(default_factory=dict)
 
     def copy(self) -> State:
-        return State(dict(self.held))
+        return State(self.extents, dict(self.held))
 
     def write(self, b: Buffer, value: Value) -> None:
-        for other in [x for x in self.held if overlap(x, b)]:
+        first, end = self.extents[b]
+        met = [x for x in self.held if self.extents[x][0] < end and first < self.extents[x][1]]
+        for other in met:
             del self.held[other]
         self.held[b.memory] = Content(frozenset({value}), layout_of(b))
 
@@ -108,7 +106,18 @@ class State:
             found = other.held.get(b)
             if found is not None and found.layout == content.layout and found.values & content.values:
                 both[b] = Content(found.values & content.values, content.layout)
-        return State(both)
+        return State(self.extents, both)
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A statement of a nest reads or writes a buffer, at an index."""
+
+    stmt: Stmt
+    body: int
+    buffer: Buffer
+    index: IndexMap
+    writes: bool
 
 
 class Checker:
@@ -116,7 +125,7 @@ class Checker:
 
     def __init__(self, schedule: Schedule) -> None:
         self.of: Mapping[Value, Buffer] = schedule.of
-        self.buffers = schedule.buffers
+        self.extents = {b: extent(b) for b in schedule.buffers}
         self.found: list[str] = []
         self.reads: dict[Stmt, Reads] = {}
         self.ends: dict[Value, Value] = {}  # by the result of a loop, the argument that it is the last value of
@@ -156,6 +165,21 @@ class Checker:
         name = f"the `{value.op.name}` of line {line}" if value.op is not None else f"%{value.hint}"
         self.found.append(f"{who} reads {name} in b{b.id}, which {what}")
 
+    def apart(self, buffers: Iterable[Buffer], who: str) -> None:
+        """Note buffers at the same addresses; they are in use at the same time."""
+        end, last = 0, None
+        for b in sorted(buffers, key=self.extents.__getitem__):
+            if self.extents[b][0] < end and last is not None:
+                self.found.append(f"{who} has b{last.id} and b{b.id} at the same addresses")
+            if self.extents[b][1] > end:
+                end, last = self.extents[b][1], b
+
+    def lasting(self, b: Buffer) -> None:
+        """Note what lies where another program is to find the contents of a buffer."""
+        first, end = self.extents[b]
+        met = [x for x, (start, stop) in self.extents.items() if start < end and first < stop and x.memory is not b]
+        self.found += [f"b{x.id} lies where the contents of b{b.id} outlast the program" for x in met]
+
     # --- nests and scalars ----------------------------------------------------------------------------------------
 
     def nest(self, nest: Nest, state: State) -> None:
@@ -166,14 +190,25 @@ class Checker:
                 state.held.pop(stmt.buffer.memory, None)
 
     def compare(self, nest: Nest) -> None:
-        """All pairs of statements that share loops."""
+        """Pairs of statements that share loops and memory: what flows between them has to be of the same round."""
+        used: dict[Buffer, list[Touch]] = defaultdict(list)
         for n, body in enumerate(nest.bodies):
-            earlier = [s for before in nest.bodies[:n] for s in before]
-            for k, stmt in enumerate(body):
-                for other in earlier:
-                    self.beside(other, stmt, nest.shared)
-                for other in body[:k]:
-                    self.beside(other, stmt, len(stmt.loops))
+            for stmt in body:
+                for b, index in self.read(stmt).buffers:
+                    used[b.memory].append(Touch(stmt, n, b, index, False))
+                if stmt.buffer is not None:
+                    used[stmt.buffer.memory].append(Touch(stmt, n, stmt.buffer, stmt.written, True))
+        self.apart(used, "a nest")
+        for touches in used.values():
+            for writer in (x for x in touches if x.writes):
+                for other in (x for x in touches if x.stmt is not writer.stmt):
+                    self.beside(writer, other, nest.shared)
+
+    def beside(self, writer: Touch, other: Touch, shared: int) -> None:
+        shared = len(other.stmt.loops) if writer.body == other.body else shared
+        if writer.buffer is not other.buffer or not in_step(writer.index, other.index, shared):
+            self.found.append(f"{stmt_name(other.stmt)} uses b{other.buffer.id} in other rounds of the loops that it "
+                              f"shares with {stmt_name(writer.stmt)}")
 
     def read(self, stmt: Stmt) -> Reads:
         if stmt not in self.reads:
@@ -193,22 +228,6 @@ class Checker:
         if stmt.buffer is not None and stmt.kind != "zero" and (result := stmt.result) is not None:
             state.write(stmt.buffer, result)
 
-    def beside(self, first: Stmt, second: Stmt, shared: int) -> None:
-        """Two statements in the same rounds of shared loops: what flows between them has to be of the same round."""
-        for writer, other in ((first, second), (second, first)):
-            b = writer.buffer
-            if b is None:
-                continue
-            reads = self.read(other)
-            used: list[tuple[Buffer, IndexMap]] = [*reads.buffers]
-            used += [(other.buffer, other.written)] if other.buffer is not None else []
-            for x, index in used:
-                if overlap(x, b):
-                    self.found.append(f"{stmt_name(other)} uses b{x.id} where {stmt_name(writer)} writes b{b.id}")
-                elif x.memory is b.memory and not (x is b and in_step(writer.written, index, shared)):
-                    self.found.append(f"{stmt_name(other)} uses b{x.id} in other rounds of the loops that it shares "
-                                      f"with {stmt_name(writer)}")
-
     def scalar(self, item: Scalar, state: State) -> None:
         for v, _ in pulled(read_by(item.op, ()), self.of.__contains__) if item.op.results else ():
             if v in self.of:
@@ -223,12 +242,12 @@ class Checker:
                 self.expect(state, use.buffer, use.reads, item.op.name)
             if use.fault:
                 self.found.append(f"{item.op.name} reads b{use.buffer.id}, {use.fault}")
-            met = [x for x in self.buffers if overlap(use.buffer, x)] if use.stays else []
-            self.found += [f"b{use.buffer.id}, which stays, is where b{x.id} is" for x in met]
+            if use.stays:
+                self.lasting(use.buffer)
         for a, b in combinations(uses, 2):
-            same = a.buffer.memory is b.buffer.memory and (a.writes is not None or b.writes is not None)
-            if same or overlap(a.buffer, b.buffer):
-                self.found.append(f"{item.op.name} has b{a.buffer.id} and b{b.buffer.id} at the same addresses")
+            if a.buffer.memory is b.buffer.memory and (a.writes is not None or b.writes is not None):
+                self.found.append(f"{item.op.name} uses b{a.buffer.id} twice")
+        self.apart(dict.fromkeys(use.buffer.memory for use in uses), item.op.name)
         for use in uses:
             if use.writes is not None:
                 state.write(use.buffer, use.writes)
