@@ -162,7 +162,8 @@ def same_argument(plan: Plan, a: Value, b: Value) -> bool:
 def in_place(plan: Plan, op: Op, old: Value) -> bool:
     """True when `op` reads each element of `old` no later than it writes the same element of its result."""
     if op.name == "dot":
-        return len(op.operands) > 2 and old is op.operands[2] and old not in op.operands[:2]
+        packed = [v.op.operands[0] for v in op.operands[1:2] if op in plan.packed and v.op is not None]
+        return len(op.operands) > 2 and old is op.operands[2] and old not in (*op.operands[:2], *packed)
     if not can_pull(op) or old.shape != op.results[0].shape:
         return False
     return all(index == tuple(range(len(old.shape))) for index in maps_to(plan, op, old))
