@@ -1,26 +1,18 @@
 """Random kernels of matrix products: transposes, operands that several products share, loops, branches, stores.
 
 Numbers stay near 1 and all functions are smooth, so that results of another order of sums are near; integers are exact.
-``python -m tests.conformance.matrices --count 1000 --first 0`` compares so many with the interpreter, and shrinks each
-that differs.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-import pypto as pto
-from pypto.errors import CompilerBug, Diagnostic
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int8, int32
-from tests.conformance.sources import define
-from tests.conftest import ALL_LEVELS
 
 SIZES = (16, 16, 32, 32, 8, 12, 17, 24, 33, 48, 64)
 FLOATS = (*(float32,) * 8, float16, float16, bfloat16, bfloat16, float64)
@@ -30,7 +22,6 @@ CHEAP = ("{} * 0.5", "-{}", "pto.abs({})", "pto.maximum({}, 0.0)", "{} - 0.25")
 DEAR_INTS, CHEAP_INTS = ("{} // 3", "{} % 7"), ("-{}", "{} ^ 5", "pto.maximum({}, 1)", "{} & 27")
 LESS = ((0, 0), (0, 0), (1, 0), (3, 5))  # rows and columns of a block that do not exist
 INDENT = "    "
-EACH = 50  # programs between two lines of a report
 
 
 @dataclass(frozen=True)
@@ -370,88 +361,3 @@ class Maker:
         choices += [self.store_some, self.read_back, self.overwrite]
         choices += [self.loop, self.loop, self.branch, self.along] if self.depth < 3 else []
         self.pick(choices)()
-
-
-# --- comparing --------------------------------------------------------------------------------------------------------
-
-
-def outputs(kernel: Any, program: Program) -> list[Any]:
-    """All arrays after a launch; inputs may be written, too."""
-    arrays = program.arrays()
-    kernel[program.programs](*arrays, program.n)
-    return arrays
-
-
-def difference(program: Program, levels: Sequence[str]) -> str:
-    """Why a kernel is wrong at one of these levels; empty where it is not."""
-    wanted = outputs(pto.interpret(define(program.text)), program)
-    for level in levels:
-        try:
-            found = outputs(define(program.text, level), program)
-        except CompilerBug as error:
-            return f"{level or 'host'}: {error}"
-        except KeyError as error:  # of the compiler's own tables
-            return f"{level or 'host'}: KeyError {str(error)[:200]}"
-        for n, (a, b) in enumerate(zip(found, wanted, strict=True)):
-            off, size = np.abs(a.astype(np.float64) - b.astype(np.float64)), np.abs(b.astype(np.float64))
-            if not off.size or off.max() <= program.tolerance * max(1.0, size.max()):  # NaN is no such number
-                continue
-            return f"{level or 'host'}: array {n} is {off.max():.3g} off, of numbers up to {size.max():.3g}"
-    return ""
-
-
-def shrunk(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """The program with as few lines as still fail."""
-    smaller = True
-    while smaller:
-        smaller = False
-        lines = program.text.splitlines()
-        for size in (4, 2, 1):
-            for start in range(2, len(lines) - size + 1):
-                text = "\n".join([*lines[:start], *lines[start + size :], ""])
-                candidate = replace(program, text=text)
-                if still(candidate, fails):
-                    program, smaller = candidate, True
-                    break
-            if smaller:
-                break
-    return program
-
-
-def still(program: Program, fails: Callable[[Program], bool]) -> bool:
-    try:
-        return fails(program)
-    except (Diagnostic, SyntaxError):  # a name that is no more, or a block without lines
-        return False
-
-
-def wrong(first: int, count: int, levels: Sequence[str]) -> list[tuple[int, str, Program]]:
-    """The seeds that differ, among so many."""
-    found = []
-    for seed in range(first, first + count):
-        program = Maker(seed).program()
-        text = difference(program, levels)
-        if text:
-            found.append((seed, text, program))
-    return found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--levels", default=",".join(ALL_LEVELS), help="separated by commas; empty is the host's")
-    options = parser.parse_args()
-    levels, failed = options.levels.split(","), 0
-    for start in range(options.first, options.first + options.count, EACH):
-        for seed, text, program in wrong(start, min(EACH, options.first + options.count - start), levels):
-            failed += 1
-            small = shrunk(program, lambda p: bool(difference(p, levels)))
-            print(f"--- seed {seed}: {text}\n{small.text}n = {small.n}, programs = {small.programs}\n"
-                  f"{small.inputs}\n{small.outputs}\n{difference(small, levels)}", flush=True)  # fmt: skip
-        print(f"up to {start + EACH}: {failed} differ", flush=True)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
