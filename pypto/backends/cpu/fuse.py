@@ -170,7 +170,8 @@ class Fuser:
             v = stmt.value
             if v is None or v.op is None or not self.is_private(v, stmt, inside):
                 continue
-            if not any(v in self.reads[s].values for s in inside if s not in body):
+            others = (b for s in inside if s not in body for b, _ in self.reads[s].buffers)
+            if not any(b is stmt.buffer for b in others):
                 stmt.into.unused = True
                 for s in (s for s in body if s.source is stmt.buffer):
                     s.source = None

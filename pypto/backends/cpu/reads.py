@@ -23,7 +23,6 @@ class Reads:
     held: list[Value | None] = field(default_factory=list)
     loads: list[tuple[Op, IndexMap]] = field(default_factory=list)
     scalars: set[Value] = field(default_factory=set)
-    values: set[Value] = field(default_factory=set)
 
 
 def reads_of(stmt: Stmt, of: Mapping[Value, Buffer]) -> Reads:
@@ -45,7 +44,6 @@ def reads_of(stmt: Stmt, of: Mapping[Value, Buffer]) -> Reads:
         if v in of and v is not own:
             reads.buffers.append((of[v], at))
             reads.held.append(v)
-            reads.values.add(v)
             continue
         assert v.op is not None
         reads.scalars.update(x for x in v.op.operands if not is_tile(x))

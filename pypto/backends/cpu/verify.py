@@ -183,11 +183,13 @@ class Checker:
     # --- nests and scalars ----------------------------------------------------------------------------------------
 
     def nest(self, nest: Nest, state: State) -> None:
-        for stmt in nest.stmts:
-            self.stmt(stmt, state)
-        for stmt in nest.stmts:  # registers, and rows that the shared loops write over one another
-            if stmt.buffer is not None and (stmt.buffer.unused or stmt.buffer.dropped):
-                state.held.pop(stmt.buffer.memory, None)
+        for body in nest.bodies:
+            for stmt in body:
+                self.stmt(stmt, state)
+            for b in [s.buffer for s in body if s.buffer is not None and s.buffer.unused]:
+                state.held.pop(b.memory, None)
+        for b in [s.buffer for s in nest.stmts if s.buffer is not None and s.buffer.dropped]:
+            state.held.pop(b.memory, None)  # only what the last round of the shared loops has written is there
 
     def compare(self, nest: Nest) -> None:
         """Pairs of statements that share loops and memory: what flows between them has to be of the same round."""
@@ -223,6 +225,8 @@ class Checker:
             self.expect(state, b, value, who)
             if b.panel:
                 self.note(who, b, value, "is in panels")
+            if b.unused and b is stmt.source:
+                self.note(who, b, value, "is in registers")
             if stmt.buffer is not None and b.memory is stmt.buffer.memory and index != stmt.written:
                 self.note(who, b, value, "it writes in another order")
         if stmt.buffer is not None and stmt.kind != "zero" and (result := stmt.result) is not None:
