@@ -116,10 +116,11 @@ class Matmul(CellItem):
         found = [Use(self.c, before, self.op.results[0])]
         for item in self.chain:
             found += item.sides()
-        return found
+        windows = {item.window.buffer: item for item in self.chain[::-1] if item.window is not None}
+        return [*found, *(Use(buffer, writes=first.op.operands[0]) for buffer, first in windows.items())]
 
     def sides(self) -> Iterator[Use]:
-        """What a product of a chain does with the buffers of its operands, and with those that it copies them into."""
+        """What a product of a chain does with the buffers of its operands, and with those of its own copies of them."""
         a, b = self.op.operands[:2]
         if isinstance(self.a, Buffer):
             yield Use(self.a, a, fault=self.fault(self.a))
@@ -128,9 +129,7 @@ class Matmul(CellItem):
             yield Use(self.source, held, fault=self.fault(self.source))
         yield Use(self.b, b if self.source is None else None, b if self.source is not None else None,
             self.stay is not None)
-        if self.window is not None:
-            yield Use(self.window.buffer, writes=a)
-        elif self.block is not None:
+        if self.window is None and self.block is not None:
             yield Use(self.block, writes=a)
 
     def fault(self, side: Buffer) -> str:
