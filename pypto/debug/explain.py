@@ -17,12 +17,13 @@ from typing import Any, Final
 from pypto.backends.cpu.cost import minor
 from pypto.backends.cpu.fuse import Fuser, writes
 from pypto.backends.cpu.legalize import legalize, prepared
-from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt
+from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt, item_bytes
 from pypto.backends.cpu.outline import LARGE, weight
 from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, needs_whole
 from pypto.backends.cpu.pull import can_pull, is_tile
+from pypto.backends.cpu.reads import reads_of
 from pypto.backends.cpu.schedule import Scheduler, make_schedule
-from pypto.backends.cpu.storage import Storage, is_view, item_bytes, make_storage
+from pypto.backends.cpu.storage import Storage, is_view, make_storage
 from pypto.backends.cpu.stream import loaded_bytes, may_leave, moved_bytes, never_streams, reads, stream_alignment
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.turns import is_plain
@@ -287,7 +288,7 @@ def fusion(fuser: Fuser, items: list[Item]) -> Iterator[Finding]:
 def apart(fuser: Fuser, a: Nest, scalars: list[Op], b: Nest) -> Iterator[Finding]:
     """Why what begins a nest is not in the one before."""
     for stmt in (*a.stmts, *b.stmts):
-        fuser.reads[stmt] = fuser.all_reads(stmt)
+        fuser.reads[stmt] = reads_of(stmt, fuser.storage.of)
     stmt = b.stmts[0]
     reason = refusal(fuser, a, scalars, stmt)
     if reason:

@@ -117,6 +117,69 @@ def chunk_gated_delta_rule(m: Any) -> None:
     gradients(lambda *xs: m.chunk_gated_delta_rule(*xs)[0], reference, *qkv(), g, beta, tolerance=5e-3)
 
 
+@trial(FLA, "ops/kda/chunk.py")
+def chunk_kda(m: Any) -> None:
+    def reference(q: Any, k: Any, v: Any, g: Any, beta: Any) -> Any:
+        return recurrence(q, k, v, g[..., None], K**-0.5, beta)
+
+    q, k, v = qkv()
+    g, beta = F.logsigmoid(randn(B, T, H, K)), randn(B, T, H).sigmoid()
+    gradients(lambda *xs: m.chunk_kda(*xs)[0], reference, q, k, v, g, beta, tolerance=2e-5)
+
+
+@trial(FLA, "ops/gdn2/chunk.py")
+def chunk_gated_delta_net_2(m: Any) -> None:
+    def reference(q: Any, k: Any, v: Any, g: Any, erase: Any, write: Any) -> Any:
+        state, outputs = q.new_zeros(B, H, K, V), []
+        for t in range(T):
+            state = state * g[:, t].exp()[..., None]
+            new = write[:, t] * v[:, t] - torch.einsum("bhk,bhkv->bhv", erase[:, t] * k[:, t], state)
+            state = state + k[:, t, :, :, None] * new[:, :, None, :]
+            outputs.append(torch.einsum("bhk,bhkv->bhv", q[:, t] * K**-0.5, state))
+        return torch.stack(outputs, 1)
+
+    gates = F.logsigmoid(randn(B, T, H, K)), randn(B, T, H, K).sigmoid(), randn(B, T, H, V).sigmoid()
+    gradients(lambda *xs: m.chunk_gdn2(*xs)[0], reference, *qkv(), *gates, tolerance=2e-5)
+
+
+@trial(FLA, "ops/generalized_delta_rule/dplr/chunk.py")
+def chunk_dplr(m: Any) -> None:
+    def reference(q: Any, k: Any, v: Any, a: Any, b: Any, g: Any) -> Any:
+        state, outputs = q.new_zeros(B, H, K, V), []
+        for t in range(T):
+            new = torch.einsum("bhk,bhkv->bhv", a[:, t], state)
+            state = state * g[:, t].exp()[..., None] + b[:, t, :, :, None] * new[:, :, None, :]
+            state = state + k[:, t, :, :, None] * v[:, t, :, None, :]
+            outputs.append(torch.einsum("bhk,bhkv->bhv", q[:, t] * K**-0.5, state))
+        return torch.stack(outputs, 1)
+
+    a = F.normalize(randn(B, T, H, K), dim=-1)
+    b, g = -a * randn(B, T, H, K).sigmoid(), F.logsigmoid(randn(B, T, H, K))
+    gradients(lambda *xs: m.chunk_dplr_delta_rule(*xs)[0], reference, *qkv(), a, b, g, tolerance=2e-5)
+
+
+@trial(FLA, "ops/precond_kda/chunk.py")
+def chunk_preconditioned_kda(m: Any) -> None:
+    """Keys are scaled by what a diagonal of their squares says before they are written."""
+
+    def reference(q: Any, k: Any, v: Any, g: Any, forget: Any, take: Any, beta: Any) -> Any:
+        q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+        state, diagonal, outputs = q.new_zeros(B, H, K, V), q.new_zeros(B, H, K), []
+        for t in range(T):
+            diagonal = diagonal * forget[:, t].exp()[..., None] + take[:, t, :, None] * k[:, t] ** 2
+            off = torch.log(diagonal + 1e-6) + 0.2
+            scaled = k[:, t] * 1.5 ** -(off / (1 + off.abs()))
+            state = state * g[:, t].exp()[..., None]
+            new = (v[:, t] - torch.einsum("bhk,bhkv->bhv", k[:, t], state)) * beta[:, t, :, None]
+            state = state + scaled[..., None] * new[:, :, None, :]
+            outputs.append(torch.einsum("bhk,bhkv->bhv", q[:, t] * K**-0.5, state))
+        return torch.stack(outputs, 1)
+
+    decays = F.logsigmoid(randn(B, T, H, K)), F.logsigmoid(randn(B, T, H))
+    betas = randn(B, T, H).sigmoid(), randn(B, T, H).sigmoid()
+    gradients(lambda *xs: m.chunk_precond_kda(*xs)[0], reference, *qkv(), *decays, *betas, tolerance=2e-5)
+
+
 @trial(FLA, "ops/hgrn/chunk.py")
 def chunk_hgrn(m: Any) -> None:
     def reference(x: Any, g: Any) -> Any:

@@ -100,7 +100,8 @@ def multiply(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None) 
     """All blocks of a result that is the sum of some products."""
     item, e, w = parts[-1].item, dots.e, dots.w
     table = w.slot(f"[{NOTED * len(parts)} x i64]")
-    most = most_rows(dots.target, item.b.panel // dots.lanes(item))
+    lanes = dots.lanes(item)  # a block that is copied, and one that leaves as columns, has a register for its rows
+    most = min(lanes, most_rows(dots.target, item.b.panel // lanes))
     windows.fill(dots, parts, read(dots, parts, landing, most))
     for first, rows, count in blocks(item.c.shape[-2], most):
         with w.loop(str(first), str(first + rows * count), str(rows)) as i:

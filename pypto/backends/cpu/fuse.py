@@ -10,26 +10,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pypto.backends.cpu.interchange import interchanged, related
-from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Stmt
+from pypto.backends.cpu.loopir import CellItem, Control, Item, Nest, Scalar, Stmt
 from pypto.backends.cpu.plan import Plan, may_alias, same_place
-from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, Leaf, is_tile, pulled, read_by
+from pypto.backends.cpu.pull import ELSEWHERE, IndexMap, is_tile
+from pypto.backends.cpu.reads import Reads, Uses, reads_of
 from pypto.backends.cpu.storage import Storage
 from pypto.ir.core import Op, Value
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 
 MOST: Final = 128  # statements in open nests: each new one is compared with all of them
-Uses = list[tuple[Buffer, IndexMap]]
-
-
-@dataclass
-class Reads:
-    """What a statement reads: buffers with the loop positions that index them, memory, and scalars."""
-
-    buffers: Uses = field(default_factory=list)
-    loads: list[tuple[Op, IndexMap]] = field(default_factory=list)
-    scalars: set[Value] = field(default_factory=set)
-    values: set[Value] = field(default_factory=set)
 
 
 @dataclass
@@ -84,7 +74,7 @@ class Fuser:
 
     def add(self, stmt: Stmt) -> None:
         """Into the last nest that takes the statement, past nests that have nothing to do with it."""
-        self.reads[stmt] = self.all_reads(stmt)
+        self.reads[stmt] = reads_of(stmt, self.storage.of)
         if sum(len(nest.stmts) for nest in self.nests) >= MOST:
             self.close()
         for nest in reversed(self.nests):
@@ -166,30 +156,6 @@ class Fuser:
         in_step = index == store.index and same_place(load, store.does)
         return not in_step and may_alias(self.plan.function, load, store.does)
 
-    # --- what a statement reads ---------------------------------------------------------------------------------
-
-    def all_reads(self, stmt: Stmt) -> Reads:
-        """Buffers and loads behind what the statement computes; a value's own buffer is none of them."""
-        reads, index, leaves, own = Reads(), stmt.index, list[Leaf](), None
-        if stmt.source is not None:
-            reads.buffers.append((stmt.source, index))
-        elif stmt.kind == "compute" and stmt.value is not None:
-            leaves = [(stmt.value, index)]
-            own = stmt.value if self.storage.of.get(stmt.value) is stmt.buffer else None
-        elif stmt.op is not None:
-            reads.scalars.update(v for v in stmt.op.operands if not is_tile(v))
-            leaves = read_by(stmt.op, index)
-        for v, at in pulled(leaves, lambda v: v in self.storage.of and v is not own):
-            if v in self.storage.of and v is not own:
-                reads.buffers.append((self.storage.of[v], at))
-                reads.values.add(v)
-                continue
-            assert v.op is not None
-            reads.scalars.update(x for x in v.op.operands if not is_tile(x))
-            if v.op.name == "tile_load":
-                reads.loads.append((v.op, at))
-        return reads
-
     # --- memory that fusion saves -------------------------------------------------------------------------------
 
     def shrink(self, nest: Nest) -> None:
@@ -204,7 +170,8 @@ class Fuser:
             v = stmt.value
             if v is None or v.op is None or not self.is_private(v, stmt, inside):
                 continue
-            if not any(v in self.reads[s].values for s in inside if s not in body):
+            others = (b for s in inside if s not in body for b, _ in self.reads[s].buffers)
+            if not any(b is stmt.buffer for b in others):
                 stmt.into.unused = True
                 for s in (s for s in body if s.source is stmt.buffer):
                     s.source = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.loopir import Nest, Stmt
+from pypto.backends.cpu.reads import reads_of
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.fuse import Fuser
@@ -35,7 +36,7 @@ def interchanged(fuser: Fuser, nest: Nest, stmt: Stmt) -> bool:
         return False
     for s in changed:
         s.loops, s.width = order, stmt.width
-        fuser.reads[s] = fuser.all_reads(s)
+        fuser.reads[s] = reads_of(s, fuser.storage.of)
     return True
 
 

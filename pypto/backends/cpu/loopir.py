@@ -15,6 +15,13 @@ from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
 
 
+def item_bytes(elem: DType | PtrType, compact: bool = False) -> int:
+    """Bytes of an element in scratch, where 16-bit floats are kept as they are in registers, unless it is compact."""
+    if isinstance(elem, PtrType):
+        return 8
+    return 4 if elem.is_narrow and not compact else elem.itemsize
+
+
 @dataclass(eq=False, slots=True)
 class Buffer:
     """A tile in scratch memory: padded to `sizes`, or in panels of `panel` columns for the right side of a dot."""
@@ -142,11 +149,29 @@ class Nest:
         return [s for body in self.bodies for s in body]
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a cell does with a buffer: the value that it has to find there, and the one that it leaves.
+
+    One that `stays` is found again by other programs. `fault` says why the cell cannot read the buffer as it lies.
+    """
+
+    buffer: Buffer
+    reads: Value | None = None
+    writes: Value | None = None
+    stays: bool = False
+    fault: str = ""
+
+
 @dataclass(eq=False, slots=True)
 class CellItem:
     """What a structural cell makes of its op, to be emitted by itself."""
 
     op: Op
+
+    def uses(self) -> Iterable[Use]:
+        """The buffers that it reads and writes, while all of them are there."""
+        return ()
 
     def stores(self, stmt: Stmt, plan: Any, last: Op) -> bool:
         """Whether it can store its result, or that of the `last` op, which it ends, as the statement would."""

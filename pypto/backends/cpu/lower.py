@@ -31,6 +31,7 @@ from pypto.backends.cpu.strips import in_turns, merged_or_stripped, step_from
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import Timer
 from pypto.backends.cpu.turns import turn
+from pypto.backends.cpu.verify import verify
 from pypto.backends.cpu.writer import Carried, Writer
 from pypto.backends.sites import Check, Site
 from pypto.ir.builder import temporarily
@@ -68,7 +69,9 @@ def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] 
     writer = kind.writer_kind()
     for merged in merged_or_stripped(prepared(function), target):
         legal = guarded(legalize(merged.function, target))
-        made.append(kind(legal, make_schedule(legal, target), target, merged, writer, order))
+        schedule = make_schedule(legal, target)
+        verify(schedule, function.name)
+        made.append(kind(legal, schedule, target, merged, writer, order))
         made[-1].write()
     group, last = (in_turns if made[0].merged.strips > 1 else choose)(made, function.name), made[-1]
     scratch = last.timer.with_area(max(one.schedule.scratch_bytes for one in made))

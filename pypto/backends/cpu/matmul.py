@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pypto.backends.cpu.loopir import Buffer, CellItem, Nest, Stmt
+from pypto.backends.cpu.loopir import Buffer, CellItem, Nest, Stmt, Use, item_bytes
 from pypto.backends.cpu.memory import memory_dtype
-from pypto.backends.cpu.operands import Direct, origin
+from pypto.backends.cpu.operands import Direct, dot_dtype, origin
 from pypto.backends.cpu.plan import Plan, may_alias
 from pypto.backends.cpu.pull import IndexMap, is_tile
 from pypto.backends.cpu.rest import may_finish
@@ -109,6 +109,34 @@ class Matmul(CellItem):
         arg = body.args[1 + n]
         alone = self.op.operands[2:] == (arg,) and len(plan.uses[arg]) == 1 and len(plan.uses[value]) == 1
         return loop.results[n] if alone else None
+
+    def uses(self) -> list[Use]:
+        first = self.chain[0].op.operands[2:]
+        before = first[0] if first and not self.chain[0].fresh else None
+        found = [Use(self.c, before, self.op.results[0])]
+        for item in self.chain:
+            found += item.sides()
+        windows = {item.window.buffer: item for item in self.chain[::-1] if item.window is not None}
+        return [*found, *(Use(buffer, writes=first.op.operands[0]) for buffer, first in windows.items())]
+
+    def sides(self) -> Iterator[Use]:
+        """What a product of a chain does with the buffers of its operands, and with those of its own copies of them."""
+        a, b = self.op.operands[:2]
+        if isinstance(self.a, Buffer):
+            yield Use(self.a, a, fault=self.fault(self.a))
+        if isinstance(self.source, Buffer):
+            held = b.op.operands[0] if self.turned and b.op is not None else b
+            yield Use(self.source, held, fault=self.fault(self.source))
+        yield Use(self.b, b if self.source is None else None, b if self.source is not None else None,
+            self.stay is not None)
+        if self.window is None and self.block is not None:
+            yield Use(self.block, writes=a)
+
+    def fault(self, side: Buffer) -> str:
+        """Why a side cannot be read as it lies; empty where it can."""
+        size = self.op.operands[0].dtype.itemsize if self.words else dot_dtype(self.op.operands[0].dtype).itemsize
+        held = item_bytes(side.elem, side.compact)
+        return "" if held == size else f"which holds {held} bytes of a number, not {size}"
 
     @property
     def chain(self) -> list[Matmul]:

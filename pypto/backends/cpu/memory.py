@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pypto.backends.cpu.convert import from_memory, to_memory
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.lanes import Lanes, intrinsic_suffix, memory_type, vector
-from pypto.backends.cpu.loopir import Buffer, Stmt
+from pypto.backends.cpu.loopir import Buffer, Stmt, item_bytes
 from pypto.backends.cpu.pull import IndexMap
-from pypto.backends.cpu.storage import item_bytes
 from pypto.backends.cpu.stores import pieces
 from pypto.ir.core import Value
 from pypto.ir.types import DType, PtrType, float32, int1, int64, uint8, uint16

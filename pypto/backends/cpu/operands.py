@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.lanes import Lanes
+from pypto.backends.cpu.loopir import item_bytes
 from pypto.backends.cpu.pull import is_tile, plain_reshape
 from pypto.backends.cpu.splitting import parts_of
 from pypto.backends.cpu.target import CpuTarget
@@ -184,15 +185,29 @@ def reads_columns(function: Function, dot: Op, target: CpuTarget) -> bool:
     return rows > FEW and depth <= DEEP and (right is None or is_common(function, right[0]))
 
 
-def read_by_dot(plan: Plan, dot: Op, target: CpuTarget) -> Iterator[Value]:
-    """What a dot reads of its operands itself: loads beside it that are for it alone, and what moves their numbers."""
+def read_by_dot(plan: Plan, dot: Op, target: CpuTarget) -> Iterator[tuple[Value, ...]]:
+    """What a dot may read of its operands itself: a load beside it that is for it alone, after what moves its numbers.
+    """
     for side, v in enumerate(dot.operands[:2]):
         found = direct_of(v) if words_of(dot, target) or v.dtype == dot_dtype(v.dtype) else None
         if found is None or (side == 0 and found[0].turned and not reads_columns(plan.function, dot, target)):
             continue
         lone = all(len(plan.uses[x]) == 1 for x in found[1])
         if lone and plan.loops[found[0].load] == plan.loops[dot]:
-            yield from found[1]
+            yield found[1]
+
+
+def packs_transposed(dot: Op, target: CpuTarget) -> bool:
+    """True for a dot whose panels are packed from the tile that its right side is the transpose of.
+
+    Registers and scratch then hold that tile as the dot multiplies it, or packing converts it into words.
+    """
+    b = dot.operands[1]
+    rank = len(b.shape)
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    if b.op is None or b.op.name != "permute" or b.op.attrs["dims"] != swapped:
+        return False
+    return words_of(dot, target) > 0 or item_bytes(b.tile.elem) == dot_dtype(b.dtype).itemsize
 
 
 def reads_itself(dot: Op, uses: Mapping[Value, int], target: CpuTarget) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pypto.backends.cpu.loopir import Stmt
+from pypto.backends.cpu.loopir import Stmt, item_bytes
 from pypto.backends.cpu.pull import is_tile
-from pypto.backends.cpu.storage import item_bytes
 from pypto.backends.cpu.target import CpuTarget
 
 

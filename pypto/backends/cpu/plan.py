@@ -7,10 +7,11 @@ would cost more than storing it, or when a store in between might change what a 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pypto.backends.cpu.operands import read_by_dot
+from pypto.backends.cpu.operands import packs_transposed, read_by_dot
 from pypto.backends.cpu.pull import PICKS, can_pull, is_tile, plain_reshape, pulled_operands
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
@@ -44,6 +45,7 @@ class Plan:
     readers: dict[Value, tuple[Op, ...]] = field(default_factory=dict)
     writes: list[Op] = field(default_factory=list)
     direct: set[Value] = field(default_factory=set)  # on the way from memory to a dot that reads it itself
+    packed: set[Op] = field(default_factory=set)  # dots with panels of what their right side is the transpose of
     height: dict[Value, int] = field(default_factory=dict)  # most ops on the way to a reader
 
     def defined_at(self, v: Value) -> int:
@@ -73,7 +75,9 @@ def make_plan(function: Function, target: CpuTarget) -> Plan:
     plan = Plan(function)
     ops = number(plan, function.body, ())
     plan.writes = [op for op in ops if op.name in TABLE and TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)]
-    plan.direct = {v for op in ops if op.name == "dot" for v in read_by_dot(plan, op, target)}
+    sides = ((op, way) for op in ops if op.name == "dot" for way in read_by_dot(plan, op, target))
+    plan.direct = {v for op, way in sides if not is_overwritten(plan, way[-1], op) for v in way}
+    plan.packed = {op for op in ops if op.name == "dot" and packs_transposed(op, target)}
     cost: dict[Value, int] = {}
     for op in ops:
         for v in op.results:
@@ -124,14 +128,23 @@ def readers(plan: Plan, v: Value) -> tuple[Op, ...]:
             found.update(dict.fromkeys(plan.readers[result]))
         elif result is not None and user.name == "reshape" and not plain_reshape(user):
             found.update(dict.fromkeys((user, *plan.readers[result])))  # the result is the same memory
+        elif result is not None and user.name == "permute":
+            found.update(dict.fromkeys((user, *packing(plan, result))))
         else:
             found[user] = None
     return tuple(found)
 
 
+def packing(plan: Plan, v: Value) -> list[Op]:
+    """Dots whose panels are packed from what a value is the transpose of: they read that, not the value."""
+    return [user for user in plan.uses[v] if user in plan.packed and v is user.operands[1]]
+
+
 def decide(plan: Plan, op: Op, v: Value, cost: int) -> None:
     plan.readers[v] = readers(plan, v)
-    dear = cost > _KEEP_ABOVE and (len(plan.readers[v]) > 1 or is_read_in_loop(plan, v))
+    past = packing(plan, v)
+    own = [reader for reader in plan.readers[v] if reader not in past]
+    dear = cost > _KEEP_ABOVE and (len(own) > 1 or is_read_in_loop(plan, v, own))
     pulled = [u.results[0] for u in plan.uses[v] if u.results and u.results[0] in plan.height]
     plan.height[v] = 1 + max((plan.height[r] for r in pulled if r not in plan.kept), default=0)
     long = plan.height[v] % _LONGEST_CHAIN == 0
@@ -162,9 +175,9 @@ def constant_like(v: Value) -> bool:
     return v.op is not None and v.op.name in ("constant", "undef")
 
 
-def is_read_in_loop(plan: Plan, v: Value) -> bool:
+def is_read_in_loop(plan: Plan, v: Value, readers: Iterable[Op]) -> bool:
     inside = plan.enclosing(v)
-    return any(loop not in inside for r in plan.readers[v] for loop in plan.loops[r])
+    return any(loop not in inside for r in readers for loop in plan.loops[r])
 
 
 def is_changed(plan: Plan, op: Op, v: Value) -> bool:
@@ -175,6 +188,14 @@ def is_changed(plan: Plan, op: Op, v: Value) -> bool:
     harmless = [w for w in writes if same_place(op, w) and is_straight(plan, v)]  # if they themselves read the load
     return any(plan.position[w] <= plan.read_until(v, reader) and not (w is reader and w in harmless)
                for reader in plan.readers[v] for w in writes)
+
+
+def is_overwritten(plan: Plan, v: Value, reader: Op) -> bool:
+    """True when a store may touch the memory of a loaded value before its reader has run."""
+    load = v.op
+    assert load is not None
+    between = (w for w in plan.writes if plan.position[load] < plan.position[w] <= plan.read_until(v, reader))
+    return any(may_alias(plan.function, load, w) for w in between)
 
 
 def is_straight(plan: Plan, v: Value) -> bool:

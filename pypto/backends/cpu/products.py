@@ -10,17 +10,26 @@ from pypto.backends.cpu.counting import counted
 from pypto.backends.cpu.dot import DotEmitter
 from pypto.backends.cpu.fuse import Fuser
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.loopir import Buffer, CellItem
+from pypto.backends.cpu.loopir import Buffer, CellItem, item_bytes
 from pypto.backends.cpu.lower import FunctionEmitter
 from pypto.backends.cpu.matmul import Matmul, Stay
-from pypto.backends.cpu.operands import Direct, direct_of, dot_dtype, may_stream, panel_width, tile_words, words_of
+from pypto.backends.cpu.operands import (
+    Direct,
+    direct_of,
+    dot_dtype,
+    may_stream,
+    packs_transposed,
+    panel_width,
+    tile_words,
+    words_of,
+)
 from pypto.backends.cpu.orient import oriented
 from pypto.backends.cpu.plan import Plan
 from pypto.backends.cpu.restep import restep
 from pypto.backends.cpu.schedule import Scheduler
 from pypto.backends.cpu.sharing import stay
 from pypto.backends.cpu.splitting import parts_of
-from pypto.backends.cpu.storage import Storage, item_bytes, padded
+from pypto.backends.cpu.storage import Storage, padded
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.timing import walk
 from pypto.backends.cpu.turning import turned_loops
@@ -114,7 +123,7 @@ def keep(plan: Plan, op: Op, left: Buffer | Direct, source: Buffer | Direct | No
 def direct(plan: Plan, v: Value) -> Direct | None:
     """Where a dot reads its operand itself."""
     found = direct_of(v) if v in plan.direct else None
-    return found[0] if found is not None and plan.kept.isdisjoint(found[1]) else None
+    return found[0] if found is not None else None
 
 
 def right(op: Op, b: Value, filled: Buffer, per: int, scheduler: Scheduler,
@@ -129,9 +138,9 @@ def right(op: Op, b: Value, filled: Buffer, per: int, scheduler: Scheduler,
         filled.start, filled.end = plan.position[loop], plan.end[loop]
         scheduler.before[loop].add(scheduler.compute(b, filled, plan.position[loop]))
         return None, False
-    if is_transposed(b) and b.op is not None and (per or is_held_as_is(b)):
-        source = storage.of[b.op.operands[0]]
-        if not source.dense and source.view_of is None:
+    if packs_transposed(op, storage.target) and b.op is not None:
+        source = storage.of.get(b.op.operands[0])  # none for what has no numbers
+        if source is not None and not source.dense and source.view_of is None:
             return source, True
     if not per:
         stmt = scheduler.compute(b, filled, position)
@@ -154,18 +163,6 @@ def panels(storage: Storage, b: Value, per: int, position: int, in_place: bool, 
                          panel_width(b, storage.target, in_place))
     filled.sizes[-2] = parts * padded(words, lanes)
     return filled
-
-
-def is_held_as_is(v: Value) -> bool:
-    """True when registers and scratch hold a value as a dot multiplies it."""
-    return item_bytes(v.tile.elem) == dot_dtype(v.dtype).itemsize
-
-
-def is_transposed(v: Value) -> bool:
-    """True for a tile that is another one with its last two dimensions exchanged: a dot packs that one directly."""
-    rank = len(v.shape)
-    swapped = (*range(rank - 2), rank - 1, rank - 2)
-    return v.op is not None and v.op.name == "permute" and v.op.attrs["dims"] == swapped
 
 
 class Products:

@@ -139,12 +139,12 @@ class Scheduler:
     def move(self, fuser: Fuser, pairs: list[tuple[Value, Buffer | None]], position: int) -> None:
         """Values into buffers as if all at once: what reads another target goes through memory of its own first."""
         moves = [(v, b) for v, b in pairs if b is not None and self.storage.of.get(v) is not b]
-        targets = {b for _, b in moves}
+        targets = {b.memory for _, b in moves}
         ready: list[Stmt] = []
         for v, b in moves:
             made = v.op is not None and v not in self.plan.kept
             stmt = self.compute(v, b, position) if made else copy(v, b, position)
-            if self.reads(v) & (targets - {b}) or self.reads_askew(v, b):
+            if self.reads(v) & (targets - {b.memory}) or self.reads_askew(v, b):
                 stmt.buffer = self.storage.new(v.tile.elem, v.shape, position, position)
                 fuser.add(stmt)
                 stmt = copy(v, b, position, stmt.buffer)
@@ -153,17 +153,18 @@ class Scheduler:
             fuser.add(stmt)
 
     def reads(self, v: Value) -> set[Buffer]:
-        """Buffers that computing `v` reads."""
+        """Buffers whose memory computing `v` reads."""
         found = pulled([(v, tuple(range(len(v.shape))))], self.storage.of.__contains__)
-        return {self.storage.of[x] for x, _ in found if x in self.storage.of}
+        return {self.storage.of[x].memory for x, _ in found if x in self.storage.of}
 
     def reads_askew(self, v: Value, buffer: Buffer) -> bool:
         """True when computing `v` reads elements of `buffer` other than the one it would write there."""
         if v in self.storage.of or v.op is None:
             return False
         identity = tuple(range(len(v.shape)))
-        members = [m for m, b in self.storage.of.items() if b is buffer]
-        return any(index != identity for m in members for index in maps_to(self.plan, v.op, m))
+        members = [(m, b) for m, b in self.storage.of.items() if b.memory is buffer.memory]
+        read = ((b, index) for m, b in members for index in maps_to(self.plan, v.op, m))
+        return any(b is not buffer or index != identity for b, index in read)
 
 
 def nest_stmt(kind: str, op: Op | None, value: Value | None, domain: tuple[int, ...], position: int,

@@ -22,7 +22,7 @@ from functools import partial
 from pypto.backends.cpu.fuse import Fuser
 from pypto.backends.cpu.kernel import function, is_new
 from pypto.backends.cpu.lanes import Lanes, llvm_type
-from pypto.backends.cpu.loopir import Buffer, CellItem
+from pypto.backends.cpu.loopir import Buffer, CellItem, Use
 from pypto.backends.cpu.lower import FunctionEmitter
 from pypto.backends.cpu.prefetch import fetch, start_ahead, taken_over, tile_bytes
 from pypto.backends.cpu.schedule import Scheduler
@@ -39,6 +39,9 @@ class Sort(CellItem):
     """The rows of a buffer of integer keys, sorted in place."""
 
     buffer: Buffer
+
+    def uses(self) -> tuple[Use, ...]:
+        return (Use(self.buffer, self.op.operands[0], self.op.results[0]),)
 
     def __str__(self) -> str:
         return f"sort b{self.buffer.id}"

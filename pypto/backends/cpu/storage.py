@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.loopir import Buffer, item_bytes
 from pypto.backends.cpu.operands import is_joined
 from pypto.backends.cpu.plan import Plan
 from pypto.backends.cpu.pull import IndexMap, can_pull, plain_reshape, pulled, read_by
@@ -50,13 +50,6 @@ class Storage:
 
 def padded(n: int, unit: int) -> int:
     return -(-n // unit) * unit
-
-
-def item_bytes(elem: DType | PtrType, compact: bool = False) -> int:
-    """Bytes of an element in scratch, where 16-bit floats are kept as they are in registers, unless it is compact."""
-    if isinstance(elem, PtrType):
-        return 8
-    return 4 if elem.is_narrow and not compact else elem.itemsize
 
 
 def make_storage(plan: Plan, target: CpuTarget) -> Storage:
@@ -169,7 +162,8 @@ def same_argument(plan: Plan, a: Value, b: Value) -> bool:
 def in_place(plan: Plan, op: Op, old: Value) -> bool:
     """True when `op` reads each element of `old` no later than it writes the same element of its result."""
     if op.name == "dot":
-        return len(op.operands) > 2 and old is op.operands[2] and old not in op.operands[:2]
+        packed = [v.op.operands[0] for v in op.operands[1:2] if op in plan.packed and v.op is not None]
+        return len(op.operands) > 2 and old is op.operands[2] and old not in (*op.operands[:2], *packed)
     if not can_pull(op) or old.shape != op.results[0].shape:
         return False
     return all(index == tuple(range(len(old.shape))) for index in maps_to(plan, op, old))

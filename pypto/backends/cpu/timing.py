@@ -15,9 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Schedule, Stmt
+from pypto.backends.cpu.loopir import Buffer, CellItem, Control, Item, Nest, Scalar, Schedule, Stmt, item_bytes
 from pypto.backends.cpu.operands import Direct
-from pypto.backends.cpu.storage import item_bytes
 from pypto.backends.sites import Site
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType

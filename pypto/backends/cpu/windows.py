@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.kernel import function, is_new
 from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.loopir import Buffer
+from pypto.backends.cpu.loopir import Buffer, item_bytes
 from pypto.backends.cpu.matmul import Matmul, Window
 from pypto.backends.cpu.operands import Direct, Matrix, Span
-from pypto.backends.cpu.storage import Storage, item_bytes
+from pypto.backends.cpu.storage import Storage
 from pypto.ir.core import Value
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
