@@ -28,31 +28,37 @@ _CHUNKS: Final = (4, 64)  # so many make up for two loops in place of one, in a 
 _KINDS: Final = ("compute", "store", "reduce", "arg")
 
 
-def can_split(nest: NestEmitter, item: Nest, edge: bool = False) -> bool:
-    """True where all loops along lanes are chunks of one width, whose masks depend on where a row begins and ends.
+def unsplit(nest: NestEmitter, item: Nest, edge: bool = False) -> str:
+    """Why a nest's rows are not split into chunks that exist as a whole and others; empty where they are.
 
     Long rows are split in every version of the nest; shorter ones in that for tiles at an `edge` alone.
     """
-    free = len(item.bodies) == 1 or item.shared == 0
-    return free and nest.block is None and all(splits(nest, body, edge) for body in item.bodies)
+    if nest.block is not None:
+        return "a product runs it block by block"
+    if len(item.bodies) > 1 and item.shared:
+        return "several loops share its rows"
+    return next((why for why in (refusal(nest, body, edge) for body in item.bodies) if why), "")
 
 
-def splits(nest: NestEmitter, body: list[Stmt], edge: bool) -> bool:
-    first = body[0]
-    if first.lanes not in first.loops or first.lanes != first.loops[-1] or any(s.kind not in _KINDS for s in body):
-        return False
-    if nest.crossing.loop(body) >= 0:
-        return False
+def refusal(nest: NestEmitter, body: list[Stmt], edge: bool) -> str:
+    first, odd = body[0], [s for s in body if s.kind not in _KINDS]
+    if odd:
+        op = odd[0].op
+        return f"`{op.name}` is computed in its loop" if op is not None else "memory is cleared in its loop"
+    if first.lanes not in first.loops or first.lanes != first.loops[-1] or nest.crossing.loop(body) >= 0:
+        return "its innermost loop runs across the rows"
+    found = list(accesses(nest, body))
+    if any(p == ELSEWHERE for _, index in found for p in index):
+        return "what it picks may lie anywhere"
     side, position = lanes_of(nest.e.target, body), len(first.loops) - 1
     registers = at_edge(nest, body, side) if edge else nest.registers(body)
     main = lane_parts(body, side, registers)[0]
     least = _CHUNKS[position > 0] if not edge else 1 if may_narrow(nest, body) else _CHUNKS[0]
     if main.tail or main.stop < least * main.width:
-        return False
-    found = list(accesses(nest, body))
+        return "its rows are short"
     known = nest.memory.known
-    open_ended = any((edge or p == position) and not known(a, d) for a, index in found for d, p in enumerate(index))
-    return open_ended and all(p != ELSEWHERE for _, index in found for p in index)
+    ends = ((access, d) for access, index in found for d, p in enumerate(index) if edge or p == position)
+    return "" if any(not known(*end) for end in ends) else "its rows end nowhere"
 
 
 def at_edge(nest: NestEmitter, body: list[Stmt], side: int) -> int:

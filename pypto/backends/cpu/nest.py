@@ -8,7 +8,7 @@ from typing import Final
 
 from pypto.backends.cpu.cells import atomics, histograms
 from pypto.backends.cpu.crosswise import LEAST_SIDE, steps
-from pypto.backends.cpu.edges import at_edge, can_split, settle, split_chunks
+from pypto.backends.cpu.edges import at_edge, settle, split_chunks, unsplit
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.extremes import can_trust, can_trust_rows, trusted, trusted_rows
 from pypto.backends.cpu.lanes import Lanes
@@ -55,6 +55,7 @@ class NestEmitter(ValueEmitter):
         self.most: dict[Stmt, int] = {}  # registers per chunk of the bodies that begin with these
         self.block: Area | None = None  # what a nest runs on, where that is not all
         self.split = False  # chunks that exist as a whole run without masks, in the version that has them
+        self.masked: dict[Op, str] = {}  # why ops run with masks in all of a tile at an edge; empty where they do not
         self.at_edge = False  # the version for tiles at an edge runs, with rows that are split
         self.rough = False  # tiles of the nest may exist in part, not only as a whole
 
@@ -74,9 +75,11 @@ class NestEmitter(ValueEmitter):
         self.streaming = once and not is_minor and (self.block is None or not self.block.width)  # whole lines in one go
         known = [(n, self.memory.known(a, d)) for a in accesses for d, n in enumerate(a.shape)]
         self.rough = any(n > 1 and not whole for n, whole in known) and not is_minor
-        self.split = self.rough and inside is not None and can_split(self, nest)
-        if inside is None or is_minor or any(whole is False for _, whole in known):
-            results = self.version(nest, is_minor or inside is not None)
+        self.split = self.rough and inside is not None and not unsplit(self, nest)
+        if inside is None or is_minor:
+            results = self.version(nest, is_minor)
+        elif any(whole is False for _, whole in known):
+            results = self.version(nest, True) if self.split else self.edge(nest)
         elif can_trust(nest):
             results = trusted(self, nest, inside)
         elif self.split:
@@ -92,7 +95,9 @@ class NestEmitter(ValueEmitter):
     def edge(self, nest: Nest) -> list[Lanes]:
         """The version for tiles that exist in part; chunks that exist as a whole run without masks here, too."""
         self.streaming = False
-        self.split = self.at_edge = self.rough and can_split(self, nest, edge=True)
+        reason = unsplit(self, nest, edge=True) if self.rough else ""
+        self.masked |= dict.fromkeys((op for s in nest.stmts for op in self.ops(s)), reason)
+        self.split = self.at_edge = self.rough and not reason
         results = self.version(nest, True)
         self.split = self.at_edge = False
         return results
