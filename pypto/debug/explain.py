@@ -18,6 +18,7 @@ from pypto.backends.cpu.cost import minor
 from pypto.backends.cpu.fuse import Fuser, writes
 from pypto.backends.cpu.legalize import legalize, prepared
 from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt, item_bytes
+from pypto.backends.cpu.lower import lower
 from pypto.backends.cpu.outline import LARGE, weight
 from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, needs_whole
 from pypto.backends.cpu.pull import can_pull, is_tile
@@ -114,6 +115,7 @@ def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
     needed = make_schedule(both, target).scratch_bytes
     found = [
         *accesses(function),
+        *masks(version),
         *(Finding("access", op.loc, _WRAPS) for op in whole.walk() if whole.attrs.get("twice") and wrapped(op)),
         *streams(function, items, target),
         *fusion(Fuser(plan, storage), items),
@@ -174,6 +176,17 @@ def accesses(function: Function) -> Iterator[Finding]:
         if access.mask is not None:
             text = "its mask is no bound of an index: every element is tested"
             yield Finding("access", op.loc, text, "a mask such as `offsets < n` becomes the end of the tile")
+
+
+def masks(version: Any) -> Iterator[Finding]:
+    """Accesses that run with masks in every part of a tile that lies across an edge of its array."""
+    target, function = version.program.backend.target, optimize(version.program.function)
+    if target.has_masks:
+        return
+    function.attrs["noalias"] = version.noalias
+    for op, reason in lower(function, target).masked:
+        if op.name in ("tile_load", "tile_store") and reason:
+            yield Finding("access", op.loc, f"all of a tile across an edge of the array runs with masks: {reason}")
 
 
 def lanes(access: Access, done: str) -> tuple[str, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,11 +18,14 @@ from pypto.ops.memory import Access
 
 @dataclass(frozen=True, slots=True)
 class Existence:
-    """Which elements of a chunk exist: a condition on all, a mask of lanes, and whether any does. None is true."""
+    """Which elements of a chunk exist: a condition on all, and whether any does. None is true.
+
+    `ends` are the dimensions that lie along the lanes: the first lane's place in each, and its extent.
+    """
 
     whole: Lanes | None
-    lanes: Lanes | None
     some: Lanes | None
+    ends: tuple[tuple[Lanes, Lanes], ...]
 
 
 class AccessEmitter(MemoryEmitter):
@@ -29,20 +33,21 @@ class AccessEmitter(MemoryEmitter):
 
     def existence(self, access: Access, index: IndexMap, at: Chunk) -> Existence:
         """What the extents say of a chunk; its tail is known otherwise."""
-        whole = lanes = some = cast(Lanes | None, None)
+        whole = some = cast(Lanes | None, None)
+        ends: list[tuple[Lanes, Lanes]] = []
         for d, p in enumerate(index):
             if not at.masked or self.known(access, d):
                 continue
             first = self.e.add(self.scalar(access.offsets[d]), at.at(p))
             extent = self.scalar(access.extents[d])
             if p is not None and p == at.lanes:
-                lanes = both(self.e, lanes, self.lanes_inside(first, extent, at))
+                ends.append((first, extent))
                 reached = self.e.cmp("gt", first, self.e.const(-at.width, int64))
                 some = both(self.e, some, self.e.and_(reached, self.e.cmp("lt", first, extent)))
             else:
                 zero = self.e.const(0, int64)
                 whole = both(self.e, whole, self.e.and_(self.e.cmp("ge", first, zero), self.e.cmp("lt", first, extent)))
-        return Existence(whole, lanes, both(self.e, whole, some))
+        return Existence(whole, both(self.e, whole, some), tuple(ends))
 
     def reachable(self, pointer: str, some: Lanes | None, level: int) -> str:
         """The pointer, or one to harmless memory when no lane exists.
@@ -58,12 +63,24 @@ class AccessEmitter(MemoryEmitter):
         offset, extent = self.scalar(access.offsets[d]).text, self.scalar(access.extents[d]).text
         return None if "%" in offset + extent else 0 <= int(offset) <= int(extent) - access.shape[d]
 
+    def lanes_mask(self, there: Existence, at: Chunk) -> Lanes | None:
+        """Lanes that exist."""
+        return all_of(self.e, [self.lanes_inside(first, extent, at) for first, extent in there.ends])
+
     def lanes_inside(self, first: Lanes, extent: Lanes, at: Chunk) -> Lanes:
         zero, most = self.e.const(0, int64), self.e.const(at.width, int64)
         limit = self.e.minimum(self.e.maximum(self.e.sub(extent, first), zero), most)
         skipped = self.e.minimum(self.e.maximum(self.e.neg(first), zero), most)
         before = self.e.xor(self.below(skipped, at.width), self.e.const(True, int1))
         return self.e.and_(self.below(limit, at.width), before)
+
+    def all_lanes(self, there: Existence, at: Chunk) -> Lanes:
+        """Whether every lane exists."""
+        conditions = []
+        for first, extent in there.ends:
+            last = self.e.add(first, self.e.const(at.width, int64))
+            conditions += [self.e.cmp("ge", first, self.e.const(0, int64)), self.e.cmp("le", last, extent)]
+        return functools.reduce(self.e.and_, conditions)
 
     def interior(self, *accesses: Access) -> Lanes | None:
         """Condition under which every element exists; None when that is known."""
@@ -104,17 +121,63 @@ class AccessEmitter(MemoryEmitter):
             loaded = self.gather(addresses, elem, self.mask_of(there, at, mask), rest, level)
             return from_memory(self.e, loaded, elem)
         pointer, known = self.pointer(base, first, elem)
-        level = max(level, known, there.some.level if there.some is not None else 0)
-        pointer = self.reachable(pointer, there.some, level)
-        on = both(self.e, there.lanes, self.e.splat(mask, at.width) if mask is not None else None)
-        loaded = self.load_at(pointer, level, dtype, at.width, dtype.itemsize, on, rest, at.tail)
-        if there.whole is not None:
-            loaded = self.e.select(there.whole, loaded, rest or self.e.const(0, dtype))
+        loaded = self.load_neighbours((pointer, max(level, known), dtype), there, at, mask, rest)
         return from_memory(self.e, loaded, elem)
+
+    def load_neighbours(self, place: tuple[str, int, DType], there: Existence, at: Chunk, mask: Lanes | None,
+                        rest: Lanes | None) -> Lanes:
+        """Lanes that are neighbours in memory, from a pointer that is known from a frame on."""
+        pointer, level, dtype = place
+        form = dtype, at.width, dtype.itemsize
+        level = max(level, there.some.level if there.some is not None else 0)
+        if level == self.w.depth and self.looks(there, at, mask):
+            rest = self.e.splat(rest or self.e.const(0, dtype), at.width)
+            return self.looked(there, at, (
+                lambda: [self.load_at(pointer, self.w.depth, *form)],
+                lambda: [self.load_at(pointer, self.w.depth, *form, self.lanes_mask(there, at), rest)],
+                lambda: [rest],
+            ))[0]
+        pointer = self.reachable(pointer, there.some, level)
+        loaded = self.load_at(pointer, level, *form, self.neighbours(there, at, mask), rest, at.tail)
+        return loaded if there.whole is None else self.e.select(there.whole, loaded, rest or self.e.const(0, dtype))
+
+    def store_neighbours(self, value: Lanes, pointer: str, there: Existence, at: Chunk, mask: Lanes | None) -> None:
+        size = value.dtype.itemsize
+        if self.looks(there, at, mask):
+            def store(masked: bool) -> list[Lanes]:
+                self.store_at(value, pointer, size, self.lanes_mask(there, at) if masked else None)
+                return []
+
+            self.looked(there, at, (functools.partial(store, False), functools.partial(store, True), list))
+            return
+        pointer = self.reachable(pointer, there.some, self.w.depth)
+        self.store_at(value, pointer, size, self.neighbours(there, at, mask), at.tail, at.streaming)
+
+    def neighbours(self, there: Existence, at: Chunk, mask: Lanes | None) -> Lanes | None:
+        """The mask of lanes that are neighbours in memory; the tail and the condition on all are apart from it."""
+        return both(self.e, self.lanes_mask(there, at), self.e.splat(mask, at.width) if mask is not None else None)
+
+    def looks(self, there: Existence, at: Chunk, mask: Lanes | None) -> bool:
+        """Whether to look first if all lanes of a chunk exist, or none: where a mask costs more than that."""
+        return bool(there.ends) and mask is None and not at.tail and not self.e.target.has_masks
+
+    def looked(self, there: Existence, at: Chunk, sides: Sequence[Callable[[], list[Lanes]]]) -> list[Lanes]:
+        """What is done where all lanes exist, where some do, and where none does."""
+
+        def based(side: Callable[[], list[Lanes]]) -> list[Lanes]:
+            with self.w.based():
+                return side()
+
+        whole, part, none = (functools.partial(based, side) for side in sides)
+        every = both(self.e, there.whole, self.all_lanes(there, at))
+        assert every is not None and there.some is not None
+        some = there.some.text
+        return self.w.branch(every.text, [whole, lambda: self.w.branch(some, [part, none])])
 
     def mask_of(self, there: Existence, at: Chunk, mask: Lanes | None) -> Lanes | None:
         """All conditions in one mask."""
-        return both(self.e, both(self.e, there.whole, both(self.e, self.tail_mask(at), there.lanes)), mask)
+        lanes = both(self.e, self.tail_mask(at), self.lanes_mask(there, at))
+        return both(self.e, both(self.e, there.whole, lanes), mask)
 
     def is_uniform(self, base: Lanes, index: IndexMap, at: Chunk, step: Lanes, mask: Lanes | None) -> bool:
         """True when all lanes load one element; a mask that only cuts the tail does not matter then."""
@@ -135,9 +198,7 @@ class AccessEmitter(MemoryEmitter):
         elif step.text != "1" or base.width > 1:
             self.scatter(held, self.addresses(base, first, step, at.width, elem), self.mask_of(there, at, mask))
         else:
-            pointer = self.reachable(self.pointer(base, first, elem)[0], there.some, self.w.depth)
-            on = both(self.e, there.lanes, self.e.splat(mask, at.width) if mask is not None else None)
-            self.store_at(held, pointer, held.dtype.itemsize, on, at.tail, at.streaming)
+            self.store_neighbours(held, self.pointer(base, first, elem)[0], there, at, mask)
 
     def below(self, count: Lanes, width: int) -> Lanes:
         """Lanes before a count of 0 to `width`."""

@@ -28,25 +28,52 @@ _CHUNKS: Final = (4, 64)  # so many make up for two loops in place of one, in a 
 _KINDS: Final = ("compute", "store", "reduce", "arg")
 
 
-def can_split(nest: NestEmitter, item: Nest) -> bool:
-    """True where all loops along lanes are chunks of one width, whose masks depend on where a row ends."""
-    free = len(item.bodies) == 1 or item.shared == 0
-    return free and nest.block is None and all(splits(nest, body) for body in item.bodies)
+def unsplit(nest: NestEmitter, item: Nest, edge: bool = False) -> str:
+    """Why a nest's rows are not split into chunks that exist as a whole and others; empty where they are.
+
+    Long rows are split in every version of the nest; shorter ones in that for tiles at an `edge` alone.
+    """
+    if nest.block is not None:
+        return "a product runs it block by block"
+    if len(item.bodies) > 1 and item.shared:
+        return "several loops share its rows"
+    return next((why for why in (refusal(nest, body, edge) for body in item.bodies) if why), "")
 
 
-def splits(nest: NestEmitter, body: list[Stmt]) -> bool:
-    first = body[0]
-    if first.lanes not in first.loops or first.lanes != first.loops[-1] or any(s.kind not in _KINDS for s in body):
-        return False
-    side, position = lanes_of(nest.e.target, body), len(first.loops) - 1
-    parts = lane_parts(body, side, nest.registers(body))
-    long = len(parts) == 1 and not parts[0].tail and parts[0].stop >= _CHUNKS[position > 0] * parts[0].width
-    if not long or nest.crossing.loop(body) >= 0:
-        return False
+def refusal(nest: NestEmitter, body: list[Stmt], edge: bool) -> str:
+    first, odd = body[0], [s for s in body if s.kind not in _KINDS]
+    if odd:
+        op = odd[0].op
+        return f"`{op.name}` is computed in its loop" if op is not None else "memory is cleared in its loop"
+    if first.lanes not in first.loops or first.lanes != first.loops[-1] or nest.crossing.loop(body) >= 0:
+        return "its innermost loop runs across the rows"
     found = list(accesses(nest, body))
+    if any(p == ELSEWHERE for _, index in found for p in index):
+        return "what it picks may lie anywhere"
+    side, position = lanes_of(nest.e.target, body), len(first.loops) - 1
+    registers = at_edge(nest, body, side) if edge else nest.registers(body)
+    main = lane_parts(body, side, registers)[0]
+    least = _CHUNKS[position > 0] if not edge else 1 if may_narrow(nest, body) else _CHUNKS[0]
+    if main.tail or main.stop < least * main.width:
+        return "its rows are short"
     known = nest.memory.known
-    open_ended = any(p == position and not known(a, d) for a, index in found for d, p in enumerate(index))
-    return open_ended and all(p != ELSEWHERE for _, index in found for p in index)
+    ends = ((access, d) for access, index in found for d, p in enumerate(index) if edge or p == position)
+    return "" if any(not known(*end) for end in ends) else "its rows end nowhere"
+
+
+def at_edge(nest: NestEmitter, body: list[Stmt], side: int) -> int:
+    """Registers per chunk in the version for tiles at an edge: one in short rows, of which more exists as a whole then.
+
+    Sums along the lanes are the same in all versions.
+    """
+    registers = nest.registers(body)
+    long = body[0].domain[body[0].lanes] >= _CHUNKS[0] * registers * side
+    return registers if long or not may_narrow(nest, body) else 1
+
+
+def may_narrow(nest: NestEmitter, body: list[Stmt]) -> bool:
+    """Whether chunks with masks are better narrow: masks cost much, and no sum depends on how wide the chunks are."""
+    return not nest.e.target.has_masks and not body[0].width and not any(s.lanes in s.reduced for s in body)
 
 
 def accesses(nest: NestEmitter, body: list[Stmt]) -> Iterator[tuple[Access, IndexMap]]:
@@ -60,42 +87,64 @@ def accesses(nest: NestEmitter, body: list[Stmt]) -> Iterator[tuple[Access, Inde
                 yield Access.of(v.op), index
 
 
-def whole_chunks(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part) -> str:
-    """Run the chunks that exist as a whole, without masks; gives where the others begin."""
+def split_chunks(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part, live: Lanes) -> Lanes:
+    """Run the chunks that exist as a whole without masks, and those before and behind them with masks, in order.
+
+    The loop with masks is written once: it runs in a first turn up to the chunks that exist as a whole, and in a second
+    turn from where they end. Most rows have nothing to do in the first. Gives where the chunks end.
+    """
     e, w = nest.e, nest.w
-    stop = e.binary("and", length(nest, body, at, part), e.const(-part.width, int64))
+    start, zero, one = (e.const(n, int64) for n in (part.start, 0, 1))
+    first, stop = whole(nest, body, at, part)
+    turn = e.select(e.cmp("gt", first, start), zero, one)
+    with w.loop(turn.text, "2", "1") as i:
+        behind = e.cmp("eq", i, one)
+        unmasked(nest, body, at, part, (first, stop), e.and_(behind, e.cmp("lt", first, stop)))
+        narrow = nest.side if may_narrow(nest, body) else part.width
+        with w.loop(e.select(behind, stop, start).text, e.select(behind, live, first).text, str(narrow)) as j:
+            nest.loops(body, replace(at, width=narrow, index=[*at.index, j]))
+    ended = e.binary("and", e.add(live, e.const(part.width - 1, int64)), e.const(-part.width, int64))
+    return e.maximum(ended, start)
+
+
+def unmasked(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part, ends: tuple[Lanes, Lanes],
+             some: Lanes) -> None:
+    """Run the chunks that exist as a whole, if there are some."""
+    w = nest.w
 
     def run(body: list[Stmt], at: Chunk) -> list[Lanes]:
-        with w.loop(str(part.start), stop.text, str(part.width)) as i:
+        with w.loop(ends[0].text, ends[1].text, str(part.width)) as i:
             nest.loops(body, replace(at, index=[*at.index, i]))
         return []
 
-    def unmasked() -> list[Lanes]:  # what all lanes share need not exist where no chunk does: it is loaded in here
+    def inside() -> list[Lanes]:  # what all lanes share need not exist where no chunk does: it is loaded in here
         with w.based():
             return nest.versions(body, replace(at, masked=False), run)
 
-    w.branch(e.cmp("gt", stop, e.const(part.start, int64)).text, [unmasked, list])
-    return stop.text
+    w.branch(some.text, [inside, list])
 
 
-def length(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part) -> Lanes:
-    """How many lanes exist in every access, from the first one on; none where some do not begin."""
-    e, zero, memory = nest.e, nest.e.const(0, int64), nest.memory
-    ends, conditions = dict[Lanes, None](), dict[Lanes, None]()
+def whole(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part) -> tuple[Lanes, Lanes]:
+    """Where the chunks begin that exist as a whole in every access, and where they end; no chunks where none do."""
+    e, zero, memory, width = nest.e, nest.e.const(0, int64), nest.memory, part.width
+    start, stop = e.const(part.start, int64), e.const(part.stop, int64)
+    starts, ends, conditions = dict[Lanes, None](), dict[Lanes, None](), dict[Lanes, None]()
     for access, index in accesses(nest, body):
         for d, p in enumerate(index):
             if memory.known(access, d):
                 continue
             offset, extent = memory.scalar(access.offsets[d]), memory.scalar(access.extents[d])
             if p == at.lanes:
+                starts[e.neg(offset)] = None
                 ends[e.sub(extent, offset)] = None
-                conditions[e.cmp("ge", offset, zero)] = None
             else:
-                first = e.add(offset, at.at(p))
-                conditions[e.and_(e.cmp("ge", first, zero), e.cmp("lt", first, extent))] = None
-    most = functools.reduce(e.minimum, ends, e.const(part.stop, int64))
-    there = functools.reduce(e.and_, conditions)
-    return e.select(there, e.maximum(most, zero), zero)
+                place = e.add(offset, at.at(p))
+                conditions[e.and_(e.cmp("ge", place, zero), e.cmp("lt", place, extent))] = None
+    low, high = functools.reduce(e.maximum, starts, start), functools.reduce(e.minimum, ends, stop)
+    low = e.binary("and", e.add(low, e.const(width - 1, int64)), e.const(-width, int64))
+    high = e.binary("and", high, e.const(-width, int64))
+    there = functools.reduce(e.and_, conditions, e.cmp("lt", low, high))
+    return e.select(there, low, start), e.select(there, high, start)
 
 
 def settle(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part, start: Lanes) -> None:

@@ -49,7 +49,7 @@ class Lowered:
     """What a kernel became.
 
     `abi` says what the slots after the fixed ones hold; `scratch_bytes` is what each thread needs; `sites` are what a
-    profile times. See `Artifact` for `group`.
+    profile times; `masked` says why ops run with masks in all of a tile at an edge. See `Artifact` for `group`.
     """
 
     text: str
@@ -61,6 +61,7 @@ class Lowered:
     group: int = 1
     checks: tuple[Check, ...] = ()
     prints: tuple[Print, ...] = ()
+    masked: tuple[tuple[Op, str], ...] = ()
 
 
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
@@ -78,7 +79,7 @@ def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] 
     tail = f"attributes #0 = {{ nounwind {target.attributes} }}\n!0 = !{{i32 1}}\n"
     text = f"{writer.text()}{last.timer.text()}{last.checks.text()}{tail}"
     return Lowered(text, function.name, tuple(order), scratch, last.schedule, tuple(last.timer.sites), group,
-        last.checks.found, prints)
+        last.checks.found, prints, tuple(last.nests.masked.items()))
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Final
 
 from pypto.backends.cpu.cells import atomics, histograms
 from pypto.backends.cpu.crosswise import LEAST_SIDE, steps
-from pypto.backends.cpu.edges import can_split, settle, whole_chunks
+from pypto.backends.cpu.edges import at_edge, settle, split_chunks, unsplit
 from pypto.backends.cpu.emitter import LaneEmitter
 from pypto.backends.cpu.extremes import can_trust, can_trust_rows, trusted, trusted_rows
 from pypto.backends.cpu.lanes import Lanes
@@ -55,6 +55,8 @@ class NestEmitter(ValueEmitter):
         self.most: dict[Stmt, int] = {}  # registers per chunk of the bodies that begin with these
         self.block: Area | None = None  # what a nest runs on, where that is not all
         self.split = False  # chunks that exist as a whole run without masks, in the version that has them
+        self.masked: dict[Op, str] = {}  # why ops run with masks in all of a tile at an edge; empty where they do not
+        self.at_edge = False  # the version for tiles at an edge runs, with rows that are split
         self.rough = False  # tiles of the nest may exist in part, not only as a whole
 
     def emit(self, nest: Nest, once: bool = False) -> list[Lanes]:
@@ -73,20 +75,32 @@ class NestEmitter(ValueEmitter):
         self.streaming = once and not is_minor and (self.block is None or not self.block.width)  # whole lines in one go
         known = [(n, self.memory.known(a, d)) for a in accesses for d, n in enumerate(a.shape)]
         self.rough = any(n > 1 and not whole for n, whole in known) and not is_minor
-        self.split = self.rough and inside is not None and can_split(self, nest)
-        if inside is None or is_minor or any(whole is False for _, whole in known):
-            results = self.version(nest, is_minor or inside is not None)
+        self.split = self.rough and inside is not None and not unsplit(self, nest)
+        if inside is None or is_minor:
+            results = self.version(nest, is_minor)
+        elif any(whole is False for _, whole in known):
+            results = self.version(nest, True) if self.split else self.edge(nest)
         elif can_trust(nest):
             results = trusted(self, nest, inside)
         elif self.split:
             results = self.version(nest, True)
         else:
             is_store = not self.rough and len(accesses) == len(stmts) == len(self.stores) == 1  # all of it, or nothing
-            sides = [lambda: self.version(nest, False), list if is_store else lambda: self.version(nest, True)]
+            sides = [lambda: self.version(nest, False), list if is_store else lambda: self.edge(nest)]
             results = self.w.branch(inside.text, sides)
         finals = [s.does.results[0] for s in stmts if s.kind in ("reduce", "arg") and s.buffer is None]
         self.env.update(zip(finals, results, strict=True))
         return []
+
+    def edge(self, nest: Nest) -> list[Lanes]:
+        """The version for tiles that exist in part; chunks that exist as a whole run without masks here, too."""
+        self.streaming = False
+        reason = unsplit(self, nest, edge=True) if self.rough else ""
+        self.masked |= dict.fromkeys((op for s in nest.stmts for op in self.ops(s)), reason)
+        self.split = self.at_edge = self.rough and not reason
+        results = self.version(nest, True)
+        self.split = self.at_edge = False
+        return results
 
     def versions(self, body: list[Stmt], at: Chunk, emit: Callable[[list[Stmt], Chunk], list[Lanes]]) -> list[Lanes]:
         """The body, or what its loops run; where it may store past the caches, both ways."""
@@ -152,6 +166,7 @@ class NestEmitter(ValueEmitter):
 
     def within(self, body: list[Stmt], at: Chunk) -> list[Lanes]:
         registers = self.registers(body) if at.across < 0 and (self.rough or not at.masked) else 1
+        registers = at_edge(self, body, self.side) if self.at_edge else registers
         self.parts = lane_parts(body, self.side, registers) if at.lanes >= 0 else []
         self.running, self.done = {}, []
         self.end = self.live.end(body, at.lanes) if at.masked and at.lanes >= 0 else None
@@ -220,9 +235,11 @@ class NestEmitter(ValueEmitter):
             return
         stop, end = self.e.const(part.stop, int64), self.end if len(at.index) == at.lanes else None
         live = stop if end is None else self.e.minimum(end, stop)
-        first = whole_chunks(self, body, at, part) if self.split and at.masked else str(part.start)
-        with self.w.loop(first, live.text, str(part.width)) as i:
-            self.loops(body, replace(at, index=[*at.index, i]))
+        if self.split and at.masked and part is self.parts[0]:
+            i = split_chunks(self, body, at, part, live)
+        else:
+            with self.w.loop(str(part.start), live.text, str(part.width)) as i:
+                self.loops(body, replace(at, index=[*at.index, i]))
         if end is not None and any(s.kind in ("reduce", "arg") for s in body):
             settle(self, body, at, part, i)
 

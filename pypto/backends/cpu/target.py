@@ -29,6 +29,8 @@ class CpuTarget:
     `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
     Stores to unaligned memory are made of `store_bytes`, which may be less than a register has. One instruction rounds
     a register to bfloat16 with `has_bf16_round`.
+    `has_masks` is true where masked loads and stores cost what plain ones do: with AVX2, those of bytes are made of
+    branches, and many machines take long for any masked store.
     `has_bf16_dot` is true where products of bfloat16 pairs are faster than those of float32 in their place;
     `has_tiles` where one instruction multiplies tiles of them, and of bytes (AMX), and the process may;
     `caches` are the bytes of each level; `contract` the flag of arithmetic that may become FMA.
@@ -40,6 +42,7 @@ class CpuTarget:
     triple: str
     vector_bytes: int
     store_bytes: int
+    has_masks: bool
     registers: int
     has_fma: bool
     has_f16c: bool
@@ -91,6 +94,7 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
     return CpuTarget(
         cpu, features, level, triple, vector_bytes,
         store_bytes=32 if wide and not cpu.startswith("znver") else vector_bytes,
+        has_masks=wide,
         registers=32 if wide or arm else 16,
         has_fma=arm or "fma" in present, has_f16c=arm or "f16c" in present,
         has_round=arm or "sse4.1" in present or "sse4.2" in present,
