@@ -10,12 +10,12 @@ from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from pypto.arguments import describe, placed, shown, spec_key
+from pypto.arguments import check_writable, describe, note_written, placed, shown, spec_key
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
-from pypto.errors.launch import NotLaunched, ReadOnlyArgument
+from pypto.errors.launch import NotLaunched
 from pypto.options import KernelOptions
-from pypto.runtime.arrays import ArrayInfo, array_info, stand_in
+from pypto.runtime.arrays import array_info, stand_in
 from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.signature import Signature, flatten
@@ -308,7 +308,7 @@ class Kernel:
             known = self._known.setdefault(group, [])
             for s in reversed(known):
                 if s.holds(infos, disjoint(*overlaps(s.program.written, infos))):
-                    self._check_writable(s.program.written, infos)
+                    check_writable(self.signature.kernel, s.program.written, infos)
                     return s
             known.append(self._compile(known, infos, specs, backend))
             return known[-1]
@@ -318,7 +318,7 @@ class Kernel:
         timings: dict[str, float] = {}
         built, facts = self._build(infos, specs, changing_entries(known, infos), timings)
         written = self.compiler.written_arrays(built.function)
-        self._check_writable(written, infos)
+        check_writable(self.signature.kernel, written, infos)
         noalias = disjoint(*overlaps(written, infos))
         program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
         types = tuple((name, shown(spec)) for name, spec in specs.items())
@@ -338,11 +338,6 @@ class Kernel:
                 raise
         return self._build(infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
 
-    def _check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
-        for arg in sorted(written):
-            if isinstance(infos[arg], ArrayInfo) and not infos[arg].writable:
-                raise ReadOnlyArgument(kernel=self.signature.kernel, arg=arg)
-
     # --- interpreting -------------------------------------------------------------------------------------------
 
     def interpret(self, sizes: tuple[int, int, int], values: Values,
@@ -354,8 +349,9 @@ class Kernel:
         timings: dict[str, float] = {}
         built, _ = self._build(infos, specs, frozenset(), timings)
         function = self.compiler.prepared(built.function, timings)
-        self._check_writable(self.compiler.written_arrays(function), infos)
-        kernel, more = self.signature.kernel, enumerate(self.memory)
+        kernel, more, written = self.signature.kernel, enumerate(self.memory), self.compiler.written_arrays(function)
+        check_writable(kernel, written, infos)
+        note_written(written, infos)
         others: dict[str, Any] = {f"memory[{n}]": array_info(x, kernel, f"memory[{n}]") for n, x in more}
         run(function, [infos[v.hint] for v in function.args], sizes, self.uninitialized, others, on_store)
 
