@@ -49,7 +49,8 @@ def constant_of(kernel: str, arg: str, value: Any) -> ConstSpec:
     from pypto.frontend import ConstSpec
 
     if is_tensor(type(value)):
-        raise UnsupportedArgument(kernel=kernel, arg=arg, got="a tensor, and a constant", way="pass a number: `.item()`")
+        way = "pass the number in it: `.item()`"
+        raise UnsupportedArgument(kernel=kernel, arg=arg, got="a tensor, and a constant", way=way)
     try:
         hash(value)
     except TypeError:

@@ -20,6 +20,7 @@ from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
+from pypto.runtime.tensors import is_traced
 
 if TYPE_CHECKING:
     from pypto.frontend import ArgSpec, KernelSource
@@ -109,18 +110,26 @@ class Kernel:
         return self if options == self.options else self.kind(self.function, options, self.opaque)
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
+        if is_traced():
+            import pypto.torch.graph
+
+            return pypto.torch.graph.traced_subscript(self, grid)
         return self._subscript(grid)
 
     def _first_subscript(self, grid: Grid) -> Callable[..., None]:
+        self.make_table()
+        return self._subscript(grid)
+
+    def make_table(self) -> None:
+        """Have native code make the launches that it can, from now on."""
         launcher = None if any(self.modes) else self.compiler.session().launcher
         with self._lock:
             if launcher and not self.table:
                 self.table = launcher.table(self, self.through_python, MODE, PLAIN)
             python = functools.partial(functools.partial, self.through_python)
             self._subscript = self.table.subscript if self.table else python
-            if self.table:
-                self.__class__ = straight(self.kind, self.table.subscript)
-        return self._subscript(grid)
+            if self.table and type(self) is self.kind:
+                self.__class__ = self.table.straight(self.kind)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise self._told(NotLaunched(kernel=self.signature.kernel))
@@ -354,12 +363,6 @@ class Kernel:
         note_written(written, infos)
         others: dict[str, Any] = {f"memory[{n}]": array_info(x, kernel, f"memory[{n}]") for n, x in more}
         run(function, [infos[v.hint] for v in function.args], sizes, self.uninitialized, others, on_store)
-
-
-def straight(kind: type[Kernel], subscript: Callable[[Grid], Callable[..., None]]) -> type[Kernel]:
-    """The class of one kernel, of which `kernel[grid]` is native code, with no Python function before it."""
-    told = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-    return type(kind.__name__, (kind,), {**told, "__getitem__": subscript})
 
 
 @overload

@@ -28,6 +28,12 @@ class RecordedArgument(Diagnostic, RuntimeError):
     hint = "launch under `torch.no_grad()` or in a torch.autograd.Function, or pass `{arg}.detach()`"
 
 
+class TracedLaunch(Diagnostic, RuntimeError):
+    code = "E316"
+    template = "{kernel} cannot be launched in a graph of torch.compile: {problem}"
+    hint = "launch it outside of the compiled function, or under `torch.compiler.disable`"
+
+
 class WrongGrid(Diagnostic, ValueError):
     code = "E304"
     template = "{kernel}: the grid {grid} is not usable: {problem}"

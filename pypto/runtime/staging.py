@@ -52,8 +52,8 @@ class Staging:
         if info.reach[1] - info.reach[0] > _MOST:
             way = "pass the array itself: how far a pointer reaches is not known"
             raise NotOnDevice(kernel=kernel, arg=arg, device=self.device.name, problem="it is a bare pointer", way=way)
-        flags = Flags(info.writable, is_tensor(type(info.owner)) and not info.writable)
-        array = DeviceArray(self.device, None, 0, info.shape, info.strides, info.dtype, flags)
+        allowed = Flags(info.writable, is_tensor(type(info.owner)) and not info.writable)
+        array = DeviceArray(self.device, None, 0, info.shape, info.strides, info.dtype, allowed)
         self.staged.append((array, info))
         return array
 

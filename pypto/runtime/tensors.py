@@ -21,6 +21,12 @@ def is_tensor(kind: type) -> bool:
     return torch is not None and issubclass(kind, getattr(torch, "Tensor", ()))
 
 
+def is_traced() -> bool:
+    """Whether this runs symbolically, in a function that torch.compile traces."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_dynamo_compiling())
+
+
 def why_not(tensor: Any) -> Reason | None:
     """Why a kernel cannot read or write the memory of a tensor; None where it can.
 

@@ -127,7 +127,7 @@ def test_transforms_of_functions(kernel: Any, transform: str, words: str) -> Non
 
     call = {
         "vmap": lambda x: torch.vmap(function)(x[None]),
-        "grad": lambda x: torch.func.grad(function)(x),
+        "grad": torch.func.grad(function),
     }[transform]
     with pytest.raises(UnsupportedArgument, match=words):
         call(torch.ones(4))

@@ -21,7 +21,8 @@ from pypto.ir.types import DType, PtrType
 from pypto.ops.public import constexpr
 
 STEPS: Final = MappingProxyType({name: n for n, name in enumerate((
-    "END", "IS", "NUMPY", "TENSOR", "KEYS", "UNRECORDED", "NOTE_WRITE", "SIZE", "STRIDE", "INT", "BOOL", "FLOAT32", "FLOAT64", "EQUAL", "GLOBAL", "CELL",
+    "END", "IS", "NUMPY", "TENSOR", "KEYS", "UNRECORDED", "NOTE_WRITE", "SIZE",
+    "STRIDE", "INT", "BOOL", "FLOAT32", "FLOAT64", "EQUAL", "GLOBAL", "CELL",
     "PUT_ADDRESS", "PUT_SIZE", "PUT_STRIDE", "MEET", "MET",
 ))})  # fmt: skip
 PUTS: Final = MappingProxyType({"ptr": "PUT_ADDRESS", "shape": "PUT_SIZE", "stride": "PUT_STRIDE"})
