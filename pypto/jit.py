@@ -10,16 +10,17 @@ from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from pypto.arguments import describe, placed, shown, spec_key
+from pypto.arguments import check_writable, describe, placed, shown, spec_key
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
-from pypto.errors.launch import NotLaunched, ReadOnlyArgument
+from pypto.errors.launch import NotLaunched
 from pypto.options import KernelOptions
-from pypto.runtime.arrays import ArrayInfo, stand_in
+from pypto.runtime.arrays import stand_in
 from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
+from pypto.runtime.tensors import is_traced
 
 if TYPE_CHECKING:
     from pypto.frontend import ArgSpec, KernelSource
@@ -111,18 +112,26 @@ class Kernel:
         return self if options == self.options else self.kind(self.function, options, self.opaque)
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
+        if is_traced():
+            import pypto.torch.graph
+
+            return pypto.torch.graph.traced_subscript(self, grid)
         return self._subscript(grid)
 
     def _first_subscript(self, grid: Grid) -> Callable[..., None]:
+        self.make_table()
+        return self._subscript(grid)
+
+    def make_table(self) -> None:
+        """Have native code make the launches that it can, from now on."""
         launcher = None if any(self.modes) else self.compiler.session().launcher
         with self._lock:
             if launcher and not self.table:
                 self.table = launcher.table(self, self.through_python, MODE, PLAIN)
             python = functools.partial(functools.partial, self.through_python)
             self._subscript = self.table.subscript if self.table else python
-            if self.table:
-                self.__class__ = straight(self.kind, self.table.subscript)
-        return self._subscript(grid)
+            if self.table and type(self) is self.kind:
+                self.__class__ = self.table.straight(self.kind)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise self._told(NotLaunched(kernel=self.signature.kernel))
@@ -311,7 +320,7 @@ class Kernel:
             known = self._known.setdefault(group, [])
             for s in reversed(known):
                 if s.holds(infos, disjoint(*overlaps(s.program.written, infos))):
-                    self._check_writable(s.program.written, infos)
+                    check_writable(self.signature.kernel, s.program.written, infos)
                     return s
             known.append(self._compile(known, infos, specs, backend))
             return known[-1]
@@ -323,7 +332,7 @@ class Kernel:
         timings: dict[str, float] = {}
         built, facts = self._build(infos, specs, changing_entries(known, infos), timings)
         written = self.compiler.written_arrays(built.function)
-        self._check_writable(written, infos)
+        check_writable(self.signature.kernel, written, infos)
         noalias = disjoint(*overlaps(written, infos))
         program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
         types = tuple((name, shown(spec)) for name, spec in specs.items())
@@ -345,11 +354,6 @@ class Kernel:
                 raise
         return self._build(infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
 
-    def _check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
-        for arg in sorted(written):
-            if isinstance(infos[arg], ArrayInfo) and not infos[arg].writable:
-                raise ReadOnlyArgument(kernel=self.signature.kernel, arg=arg)
-
     # --- interpreting -------------------------------------------------------------------------------------------
 
     def interpret(self, sizes: tuple[int, int, int], values: Values,
@@ -358,12 +362,6 @@ class Kernel:
         from pypto.debug.interpret import run_interpreted
 
         run_interpreted(self, sizes, values, on_store)
-
-
-def straight(kind: type[Kernel], subscript: Callable[[Grid], Callable[..., None]]) -> type[Kernel]:
-    """The class of one kernel, of which `kernel[grid]` is native code, with no Python function before it."""
-    told = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-    return type(kind.__name__, (kind,), {**told, "__getitem__": subscript})
 
 
 @overload

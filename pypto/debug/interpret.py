@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pypto.arguments import describe
+from pypto.arguments import check_writable, describe, note_written
 from pypto.compile import prepared, written_arrays
 from pypto.runtime.arrays import array_info
 
@@ -53,7 +53,8 @@ def run_interpreted(kernel: Any, sizes: Any, values: Any, on_store: Any) -> None
     built, _ = kernel._build(infos, specs, frozenset(), timings)
     advise(kernel, built, "cpu", (), specs)
     function = prepared(built.function, timings)
-    kernel._check_writable(written_arrays(function), infos)
-    name, more = kernel.signature.kernel, enumerate(kernel.memory)
+    name, more, written = kernel.signature.kernel, enumerate(kernel.memory), written_arrays(function)
+    check_writable(name, written, infos)
+    note_written(written, infos)
     others: dict[str, Any] = {f"memory[{n}]": array_info(x, name, f"memory[{n}]") for n, x in more}
     run(function, [infos[v.hint] for v in function.args], sizes, kernel.uninitialized, others, on_store)

@@ -22,6 +22,18 @@ class ReadOnlyArgument(Diagnostic, TypeError):
     hint = "make `{arg}` writable before the call; the result is in what you pass, so keep a copy if you pass one"
 
 
+class RecordedArgument(Diagnostic, RuntimeError):
+    code = "E315"
+    template = "{kernel} writes to `{arg}`, a tensor that requires grad, and autograd cannot differentiate that"
+    hint = "launch under `torch.no_grad()` or in a torch.autograd.Function, or pass `{arg}.detach()`"
+
+
+class TracedLaunch(Diagnostic, RuntimeError):
+    code = "E316"
+    template = "{kernel} cannot be launched in a graph of torch.compile: {problem}"
+    hint = "launch it outside of the compiled function, or under `torch.compiler.disable`"
+
+
 class WrongGrid(Diagnostic, ValueError):
     code = "E304"
     template = "{kernel}: the grid {grid} is not usable: {problem}"

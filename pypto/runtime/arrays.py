@@ -15,6 +15,7 @@ from pypto.errors.launch import TooLarge, UnsupportedArgument
 from pypto.ir import types
 from pypto.ir.types import ArrayType, DType, Elem, PtrType, from_numpy
 from pypto.ops.build import weak_dtype
+from pypto.runtime.tensors import is_recorded, is_tensor, why_not
 
 # Scales and packed pairs of microscaling formats are bytes to a kernel; see `dot_scaled`.
 _BYTES: Final = ("float8_e8m0fnu", "float4_e2m1fn_x2")
@@ -47,11 +48,6 @@ class ArrayInfo:
             return 0, 0
         ends = [(n - 1) * s * self.dtype.itemsize for n, s in zip(self.shape, self.strides, strict=True)]
         return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + self.dtype.itemsize
-
-
-def is_tensor(kind: type) -> bool:
-    """Whether a type is torch's, which is asked without loading it."""
-    return kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr")
 
 
 def array_info(value: Any, kernel: str, arg: str) -> ArrayInfo | None:
@@ -106,13 +102,14 @@ def small_way(name: str) -> str:
 
 
 def torch_info(value: Any, refuse: Refuse) -> ArrayInfo:
-    if value.device.type not in ("cpu", "npu"):
-        refuse(f"a tensor on {value.device}", "move it first: `.cpu()`")
+    reason = why_not(value)
+    if reason is not None:
+        refuse(*reason)
     dtype = _TORCH.get(str(value.dtype))
-    if dtype is None or value.layout != sys.modules["torch"].strided:
-        way = small_way(str(value.dtype).removeprefix("torch."))
-        refuse(f"a {value.layout} tensor of {value.dtype}", f"{way}, in a strided tensor")
-    return ArrayInfo(value.data_ptr(), tuple(value.shape), tuple(value.stride()), dtype, True, value, npu_of(value))
+    if dtype is None:
+        refuse(f"a tensor of {value.dtype}", small_way(str(value.dtype).removeprefix("torch.")))
+    shape, strides, writable = tuple(value.shape), tuple(value.stride()), not is_recorded(value)
+    return ArrayInfo(value.data_ptr(), shape, strides, dtype, writable, value, npu_of(value))
 
 
 def npu_of(value: Any) -> str:
@@ -159,6 +156,9 @@ def stand_in(x: Any) -> Any:
 
 def array_type(info: ArrayInfo, stated: Elem | None, kernel: str, arg: str) -> ArrayType:
     """The type of an array argument, which an annotation may make `const`."""
+    if isinstance(stated, DType) and not info.shape:
+        got, way = f"an array of {info.dtype}, annotated {stated}", "pass the number in it: `.item()`"
+        raise UnsupportedArgument(kernel=kernel, arg=arg, got=got, way=way)
     pointer = stated if isinstance(stated, PtrType) else PtrType(types.void)
     if pointer.pointee not in (types.void, info.dtype):
         way = "pass an array of that type, or cast the pointer in the kernel: `x.to(pto.pointer_type(...))`"

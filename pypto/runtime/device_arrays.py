@@ -20,9 +20,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What numpy calls the flags of an array, as far as launches look at them."""
+    """What numpy calls the flags of an array, as far as launches look at them; `recorded`, by torch's autograd."""
 
     writeable: bool = True
+    recorded: bool = False
 
 
 @dataclass(eq=False)

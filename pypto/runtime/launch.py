@@ -19,9 +19,10 @@ from pypto.errors import PyptoError
 from pypto.errors.launch import WrongGrid
 from pypto.ir.types import DTYPES, FLOAT8, float32, float64
 from pypto.ops.public import constexpr
-from pypto.runtime.arrays import ArrayInfo, data_offset, is_tensor, scalar_bits
+from pypto.runtime.arrays import ArrayInfo, data_offset, scalar_bits
 from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import Specialization
+from pypto.runtime.tensors import is_recorded, is_tensor, note_writes
 
 Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
 Sizes = tuple[int, int, int]
@@ -83,8 +84,11 @@ def fingerprint(values: Values, constant: tuple[bool, ...]) -> tuple[tuple[Any, 
         elif kind is float:
             key.append(kind)
         elif is_tensor(kind):
-            key += kind, value.dtype, value.layout, value.device, value.shape, value.stride()
-            addresses.append(value.data_ptr())
+            address = value.data_ptr()
+            if not address and value.numel():  # what this is, the refusal of it says
+                raise LookupError(kind)
+            key += kind, value.dtype, value.layout, value.device, value.shape, value.stride(), value.is_neg()
+            addresses.append(address)
         elif hasattr(kind, "as_array_info"):
             key += kind, value.device, value.elem, value.shape, value.steps, value.flags
             addresses.append(value.address)
@@ -155,7 +159,8 @@ class Plan:
     """How to launch one compiled version for arguments that are alike.
 
     `slots` is the argument block with all that these have in common. The rest comes from the arrays and the numbers
-    among the arguments, each given by slot and number. `watch` is what a checked kernel's launch happens in.
+    among the arguments, each given by slot and number. `written` are the numbers of arrays that say themselves whether
+    they can be written, and `tensors` those of torch's that are. `watch` is what a checked kernel's launch happens in.
     """
 
     found: Specialization
@@ -163,6 +168,7 @@ class Plan:
     pointers: list[tuple[int, int]]
     numbers: list[tuple[int, int, Callable[[Any], int]]]
     written: list[int]
+    tensors: list[int]
     watch: Callable[..., Any] | None = None
 
     @staticmethod
@@ -172,7 +178,9 @@ class Plan:
         arrays = [name for name in names if isinstance(infos[name], ArrayInfo)]
         flagged = [name for name in arrays if hasattr(infos[name].owner, "flags")]  # numpy's, and those of devices
         written = [names.index(name) for name in flagged if name in found.program.written]
-        plan = Plan(found, [0] * (FIXED_SLOTS + len(artifact.abi)), [], [], written)
+        stored = [names.index(name) for name in arrays if name in found.program.written]
+        tensors = [n for n in stored if is_tensor(type(infos[names[n]].owner))]
+        plan = Plan(found, [0] * (FIXED_SLOTS + len(artifact.abi)), [], [], written, tensors)
         plan.slots[4] = artifact.pages
         for i, slot in enumerate(artifact.abi, FIXED_SLOTS):
             info: Any = infos.get(slot.arg)
@@ -189,6 +197,8 @@ class Plan:
         fits = True
         for i in self.written:
             fits = fits and values[i].flags.writeable
+        for i in self.tensors:
+            fits = fits and not is_recorded(values[i])
         for capture in self.found.captures:
             fits = fits and capture.read() is capture.value
         return fits
@@ -200,6 +210,8 @@ class Plan:
             slots[i] = addresses[n]
         for i, n, bits in self.numbers:
             slots[i] = bits(values[n])
+        if self.tensors:
+            note_writes([values[n] for n in self.tensors])
         with nullcontext() if self.watch is None else self.watch(slots, grid, addresses, threads):
             block = (ctypes.c_int64 * len(slots))(*slots)
             try:

@@ -12,6 +12,7 @@ from pypto.runtime.arrays import ArrayInfo, array_info
 from pypto.runtime.device_arrays import DeviceArray, Flags, host_view, spans
 from pypto.runtime.launch import Values
 from pypto.runtime.signature import Signature, fixed_fields, plain
+from pypto.runtime.tensors import is_tensor, note_writes
 
 _MOST: Final = 2**46  # bytes; more are said to be there where nobody knows
 
@@ -51,7 +52,8 @@ class Staging:
         if info.reach[1] - info.reach[0] > _MOST:
             way = "pass the array itself: how far a pointer reaches is not known"
             raise NotOnDevice(kernel=kernel, arg=arg, device=self.device.name, problem="it is a bare pointer", way=way)
-        array = DeviceArray(self.device, None, 0, info.shape, info.strides, info.dtype, Flags(info.writable))
+        allowed = Flags(info.writable, is_tensor(type(info.owner)) and not info.writable)
+        array = DeviceArray(self.device, None, 0, info.shape, info.strides, info.dtype, allowed)
         self.staged.append((array, info))
         return array
 
@@ -70,4 +72,6 @@ class Staging:
         """Copy the elements of arrays that the kernel wrote."""
         for array, info in self.staged:
             if any(array is one for one in written) and info.reach[1]:
+                if is_tensor(type(info.owner)):
+                    note_writes([info.owner])
                 np.copyto(host_view(info), array.fetch())

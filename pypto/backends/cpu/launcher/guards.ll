@@ -74,6 +74,9 @@ next:
     i64 <IS>, label %is
     i64 <NUMPY>, label %numpy
     i64 <TENSOR>, label %tensor
+    i64 <KEYS>, label %keys
+    i64 <UNRECORDED>, label %unrecorded
+    i64 <NOTE_WRITE>, label %note.write
     i64 <SIZE>, label %size
     i64 <STRIDE>, label %stride
     i64 <INT>, label %int
@@ -140,6 +143,37 @@ tensor:  ; of type %a, with %b axes, 2 ** (%c >> 32) bytes per element, the DLPa
 tensor.read:
   %t.ok = call i1 @tensor(ptr %value, ptr %view, i64 %b, i64 %c, i64 %d)
   br i1 %t.ok, label %pass, label %no
+
+keys:  ; of the tensor, at %b of its C++ object, whose address lies at %a, are %c
+  %k.impl.p = getelementptr i8, ptr %value, i64 %a
+  %k.impl = load ptr, ptr %k.impl.p
+  %k.keys.p = getelementptr i8, ptr %k.impl, i64 %b
+  %k.keys = load i64, ptr %k.keys.p
+  %k.ok = icmp eq i64 %k.keys, %c
+  br i1 %k.ok, label %pass, label %no
+
+unrecorded:  ; the C++ object at %a requires no gradient, as function %b says, or none is recorded, as function %c says
+  %u.impl.p = getelementptr i8, ptr %value, i64 %a
+  %u.impl = load ptr, ptr %u.impl.p
+  %u.asks = inttoptr i64 %b to ptr
+  %u.known = call zeroext i1 %u.asks(ptr %u.impl)
+  br i1 %u.known, label %unrecorded.mode, label %pass
+unrecorded.mode:
+  %u.mode = inttoptr i64 %c to ptr
+  %u.records = call zeroext i1 %u.mode()
+  br i1 %u.records, label %no, label %pass
+
+note.write:  ; adds one to the version, at %c of the counter whose address is at %b of the object at %a, if there is one
+  %w.impl.p = getelementptr i8, ptr %value, i64 %a
+  %w.impl = load ptr, ptr %w.impl.p
+  %w.counter.p = getelementptr i8, ptr %w.impl, i64 %b
+  %w.counter = load ptr, ptr %w.counter.p
+  %w.none = icmp eq ptr %w.counter, null
+  br i1 %w.none, label %pass, label %note.count
+note.count:
+  %w.version.p = getelementptr i8, ptr %w.counter, i64 %c
+  %w.old = atomicrmw add ptr %w.version.p, i32 1 monotonic, align 4
+  br label %pass
 
 size:  ; of axis %a is %b
   %s.sizes.p = getelementptr %view, ptr %view, i64 0, i32 1
@@ -357,7 +391,7 @@ done:
   ret i1 %whole
 }
 
-; Read a tensor through DLPack's exchange API. False if it is not on the CPU, or another than expected.
+; Read a tensor through DLPack's exchange API. False if it is not on the CPU, not in memory, or another than expected.
 define internal i1 @tensor(ptr %value, ptr %view, i64 %axes, i64 %kind, i64 %describe) {
 start:
   %t = alloca %dltensor
@@ -398,7 +432,15 @@ fill:
   %sizes = load ptr, ptr %sizes.p
   %log = lshr i64 %kind, 32
   %read = call i1 @read(ptr %view, ptr %data, ptr %sizes, ptr %strides, i64 %axes, i64 0, i64 %log)
-  ret i1 %read
+  %low.p = getelementptr %view, ptr %view, i64 0, i32 4
+  %low = load i64, ptr %low.p
+  %high.p = getelementptr %view, ptr %view, i64 0, i32 5
+  %high = load i64, ptr %high.p
+  %empty = icmp eq i64 %low, %high
+  %there = icmp ne ptr %data, null
+  %fits = or i1 %empty, %there
+  %good = and i1 %fits, %read
+  ret i1 %good
 no:
   ret i1 false
 }

@@ -159,6 +159,14 @@ class Table:
         self.address = ctypes.addressof(self.words).to_bytes(8, "little")
         self.subscript = launcher.function("subscript", self.address, self)
 
+    def straight(self, kind: type) -> type:
+        """The class of one kernel, of which `kernel[grid]` is native code, with no Python function before it.
+
+        Its objects say that they are of the class itself: what asks, as torch.compile does, finds Python functions.
+        """
+        own = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__class__": property(lambda _: kind)}
+        return type(kind.__name__, (kind,), {**own, "__getitem__": self.subscript})
+
     def prepared(self, grid: Any, values: tuple[Any, ...]) -> Any:
         """A function without arguments that launches with these."""
         return self.launcher.function("prepared", self.address, self, grid, values)

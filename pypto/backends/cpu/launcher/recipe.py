@@ -16,11 +16,13 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.backends.base import FIXED_SLOTS, Slot
+from pypto.backends.cpu.launcher.tensors import Layout, is_torch, tensor_layout
 from pypto.ir.types import DType, PtrType
 from pypto.ops.public import constexpr
 
 STEPS: Final = MappingProxyType({name: n for n, name in enumerate((
-    "END", "IS", "NUMPY", "TENSOR", "SIZE", "STRIDE", "INT", "BOOL", "FLOAT32", "FLOAT64", "EQUAL", "GLOBAL", "CELL",
+    "END", "IS", "NUMPY", "TENSOR", "KEYS", "UNRECORDED", "NOTE_WRITE", "SIZE",
+    "STRIDE", "INT", "BOOL", "FLOAT32", "FLOAT64", "EQUAL", "GLOBAL", "CELL",
     "PUT_ADDRESS", "PUT_SIZE", "PUT_STRIDE", "MEET", "MET",
 ))})  # fmt: skip
 PUTS: Final = MappingProxyType({"ptr": "PUT_ADDRESS", "shape": "PUT_SIZE", "stride": "PUT_STRIDE"})
@@ -129,6 +131,7 @@ def recipe(found: Any, infos: Mapping[str, Any], values: Sequence[Any], signatur
         add_capture(made, capture)
     add_places(made, arrays, found.program.written)
     made.add("MET", 0, overlapping)
+    add_writes(made, [n for name, n in arrays.items() if name in found.program.written and is_torch(values[n])])
     return made
 
 
@@ -192,6 +195,27 @@ def add_array(made: Recipe, n: int, info: Any, value: Any, written: bool) -> Non
     if call(value, ctypes.addressof(view)) or view.device[0] != 1 or not is_same(view, info):
         raise Unfit
     made.add("TENSOR", n, made.object(type(value)), axes, shift << 32 | view.kind, describe)
+    if is_torch(value):
+        layout = known_layout()
+        made.add("KEYS", n, layout.impl, layout.keys, layout.keys_of(value))
+
+
+def add_writes(made: Recipe, tensors: Sequence[int]) -> None:
+    """What autograd is asked of tensors that are written, and then told."""
+    for n in tensors:
+        layout = known_layout()
+        made.add("UNRECORDED", n, layout.impl, layout.requires_grad, layout.gradients_on)
+    for n in tensors:
+        layout = known_layout()
+        made.add("NOTE_WRITE", n, layout.impl, layout.counter, layout.version)
+
+
+def known_layout() -> Layout:
+    """Where torch's objects keep what is read of them."""
+    layout = tensor_layout()
+    if layout is None:
+        raise Unfit
+    return layout
 
 
 def exchange_function(made: Recipe, kind: type) -> int:

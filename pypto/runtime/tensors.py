@@ -1,0 +1,139 @@
+"""Torch tensors as arguments: which of them a kernel can work on, and what autograd is told of a launch.
+
+Torch is never loaded from here: whoever has a tensor has loaded it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+Reason = tuple[str, str]  # what the tensor is, and what to pass in its place
+_PLACES: Final = ("cpu", "npu")
+
+
+def is_tensor(kind: type) -> bool:
+    """Whether a type is torch's, which is asked without loading it."""
+    if kind.__module__.partition(".")[0] == "torch":
+        return hasattr(kind, "data_ptr")
+    torch = sys.modules.get("torch")
+    return torch is not None and issubclass(kind, getattr(torch, "Tensor", ()))
+
+
+def is_traced() -> bool:
+    """Whether this runs symbolically, in a function that torch.compile traces."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_dynamo_compiling())
+
+
+def why_not(tensor: Any) -> Reason | None:
+    """Why a kernel cannot read or write the memory of a tensor; None where it can.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Of any layout, device and subclass.
+
+    Returns
+    -------
+    (str, str) or None
+        What the tensor is, and what to pass in its place.
+    """
+    return next((reason for check in _CHECKS if (reason := check(tensor)) is not None), None)
+
+
+def fake(tensor: Any) -> Reason | None:
+    module = sys.modules.get("torch._subclasses.fake_tensor")
+    if module is None or not isinstance(tensor, module.FakeTensor):
+        return None
+    way = "launch on real tensors; to trace through a launch, use torch.compile, or put it into a torch.library op"
+    return "a FakeTensor, which has a shape and no memory", way
+
+
+def transformed(tensor: Any) -> Reason | None:
+    """A wrapper that torch.func or functionalization puts around a tensor."""
+    torch = sys.modules["torch"]
+    functorch = torch._C._functorch
+    if functorch.is_batchedtensor(tensor):
+        way = "put the launch into a torch.autograd.Function with a `vmap` method"
+        return "a tensor inside of torch.vmap", way
+    if functorch.is_functorch_wrapped_tensor(tensor):
+        way = "put the launch into a torch.autograd.Function with `setup_context` and `backward`"
+        return "a tensor inside of a transform of torch.func", way
+    if torch._is_functional_tensor(tensor):
+        return "a tensor that torch traces", "put the launch into a torch.library op, or use torch.compile"
+    return None
+
+
+def nested(tensor: Any) -> Reason | None:
+    if not tensor.is_nested:
+        return None
+    return "a nested tensor", "pass its `.values()`, and its `.offsets()` as another argument"
+
+
+def dispatched(tensor: Any) -> Reason | None:
+    """A subclass that decides itself what operations on it do, as DTensor does."""
+    plain = sys.modules["torch"].Tensor
+    if type(tensor).__torch_dispatch__ is plain.__torch_dispatch__:
+        return None
+    name = type(tensor).__name__
+    return f"a {name}, which keeps its data in its own way", "pass the plain tensors that it is made of"
+
+
+def scattered(tensor: Any) -> Reason | None:
+    """A sparse tensor, or one in a library's own format."""
+    layout = tensor.layout
+    if layout == sys.modules["torch"].strided:
+        return None
+    parts = ", or its indices and values as arguments of their own" if "sparse" in str(layout) else ""
+    return f"a {layout} tensor of {tensor.dtype}", f"pass `.to_dense()` of it{parts}"
+
+
+def elsewhere(tensor: Any) -> Reason | None:
+    kind = tensor.device.type
+    if kind in _PLACES:
+        return None
+    if kind == "meta":
+        return "a tensor on meta, which has a shape and no memory", "make one: `torch.empty_like(x, device='cpu')`"
+    return f"a tensor on {tensor.device}", "move it first: `.cpu()`"
+
+
+def coded(tensor: Any) -> Reason | None:
+    """A tensor whose memory holds something else than its elements."""
+    if tensor.is_quantized:
+        way = "pass `.int_repr()` of it with its scale and zero point, or `.dequantize()`"
+        return f"a quantized tensor of {tensor.dtype}", way
+    if tensor.is_neg():
+        way = "pass `.resolve_neg()` of it, which is a copy"
+        return "a view whose elements are the negatives of what is in memory, as `.conj().imag` makes one", way
+    return None
+
+
+def absent(tensor: Any) -> Reason | None:
+    """A tensor of which some elements, or all, are not in memory."""
+    if not tensor.numel():
+        return None
+    if tensor._is_zerotensor():
+        return "a tensor of zeros that has no memory", "pass `.clone()` of it"
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
+    if tensor.data_ptr() and tensor.untyped_storage().nbytes() >= needed:
+        return None
+    return "a tensor whose storage was freed or made smaller", "give it memory before the launch"
+
+
+# In this order, since what a wrapper says of its device and layout is about something else.
+_CHECKS: Final[tuple[Callable[[Any], Reason | None], ...]] = (
+    fake, transformed, nested, dispatched, scattered, elsewhere, coded, absent,
+)  # fmt: skip
+
+
+def is_recorded(tensor: Any) -> bool:
+    """Whether autograd would have to know how a write to a tensor is differentiated, which a launch does not tell."""
+    return bool(tensor.requires_grad) and bool(sys.modules["torch"].is_grad_enabled())
+
+
+def note_writes(tensors: Iterable[Any]) -> None:
+    """Tell autograd that tensors are written: a backward pass that needs their old elements raises."""
+    sys.modules["torch"].autograd.graph.increment_version(tensors)
