@@ -6,16 +6,18 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from pypto.arguments import describe, placed, shown, spec_key
+from pypto.arguments import Boundary, check_function, describe, place_of, shown, spec_key
 from pypto.errors import Diagnostic
-from pypto.errors.frontend import NoSource
+from pypto.errors.frontend import EmptySlice
 from pypto.errors.launch import NotLaunched, ReadOnlyArgument
+from pypto.loc import Caller
 from pypto.options import KernelOptions
-from pypto.runtime.arrays import ArrayInfo, array_info, stand_in
+from pypto.runtime.arrays import ArrayInfo, stand_in
 from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.signature import Signature, flatten
@@ -67,6 +69,7 @@ class Kernel:
         self.opaque = frozenset(n if isinstance(n, str) else names[n] for n in do_not_specialize)
         self._arity = len(names) if self.signature.positional < 0 else -1
         self._bind = self.signature.bind if self.signature.positional < 0 else self.signature.bind_star
+        self.boundary = Boundary(lambda error: place_of(error, lambda: self.kernel_source))
         self.uninitialized: tuple[str, ...] = ()
         self.memory: tuple[Any, ...] = ()
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
@@ -123,7 +126,8 @@ class Kernel:
         return self._subscript(grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._told(NotLaunched(kernel=self.signature.kernel))
+        with self.boundary:
+            raise NotLaunched(kernel=self.signature.kernel)
 
     def __repr__(self) -> str:
         return f"<kernel {self.signature.kernel}({', '.join(self.signature.names)})>"
@@ -141,6 +145,7 @@ class Kernel:
         """Call a function with the arguments of every launch, when all programs are done."""
         self.post_run_hooks.append(hook)
 
+    @Boundary()
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **given: Any) -> Specialization | None:
         """`kernel[grid](…)`, or with `warmup` only what compiles for it."""
         if warmup:
@@ -150,9 +155,11 @@ class Kernel:
 
     def warmup(self, *args: Any, grid: Grid = 1, **given: Any) -> Specialization:
         """Compile for these arguments without running. A dtype stands for an array of it, of which nothing is known."""
-        values = zip(self._bind(args, given), self.signature.constant, strict=True)
-        return self.compiled(tuple(x if fixed else stand_in(x) for x, fixed in values), {})
+        with self.boundary:
+            values = zip(self._bind(args, given), self.signature.constant, strict=True)
+            return self.compiled(tuple(x if fixed else stand_in(x) for x, fixed in values), {})
 
+    @Boundary()
     def launch(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """Run the kernel for every program of the grid; returns when all are done."""
         self._subscript(grid)(*args, **given)
@@ -190,13 +197,12 @@ class Kernel:
         >>> x
         array([2, 2, 2], dtype=int32)
         """
-        try:
+        with self.boundary:
             values = self._bind(args, given)
-        except Diagnostic as error:
-            raise self._told(error) from None
         launch = self[grid]
         return self.table.prepared(grid, values) if self.table else functools.partial(launch, *args, **given)
 
+    @Boundary()
     def inspect(self, *args: Any, **given: Any) -> Any:
         """What a launch with these arguments runs, from the source down to machine code: an `Inspection`.
 
@@ -222,12 +228,12 @@ class Kernel:
         """A launch that native code does not make: the first of its kind, and wherever something else takes part."""
         for hook in self.pre_run_hooks:
             hook(*args, **given)
-        try:
+        with self.boundary:
             values = args if len(args) == self._arity and not given else self._bind(args, given)
             sizes = check_grid(grid, self.signature, values)
-            MODE.get().run(self, sizes, values)
-        except Diagnostic as error:
-            raise self._told(error) from None
+            # No program meets an empty slice in a launch of none.
+            with nullcontext() if all(sizes) else suppress(EmptySlice):
+                MODE.get().run(self, sizes, values)
         for hook in self.post_run_hooks:
             hook(*args, **given)
 
@@ -244,11 +250,6 @@ class Kernel:
         threads = 1 if programs == 1 else self.options.num_threads or shared.threads
         size = plan.slots[4] * threads
         return plan, (sizes, leaves, addresses, shared.scratch_address(size) if size else 0, threads)
-
-    def _told(self, error: Diagnostic) -> Diagnostic:
-        """A mistake as its author reads it: the compiler's own frames would say nothing about the kernel."""
-        told = error if error.loc or isinstance(error, NoSource) else placed(error, lambda: self.kernel_source)
-        return told if self.compiler.session().settings.traceback == "full" else told.with_traceback(None)
 
     def _plan(self, given: Values) -> tuple[Plan, list[int], Values]:
         """How to launch for these arguments, compiled if need be, where their arrays are, and their leaves."""
@@ -279,6 +280,7 @@ class Kernel:
 
     # --- compiling ----------------------------------------------------------------------------------------------
 
+    @Boundary()
     def compile(self, *args: Any, **given: Any) -> Any:
         """Compile for these arguments without running; gives what was compiled.
 
@@ -294,10 +296,8 @@ class Kernel:
 
     def compiled(self, args: tuple[Any, ...], given: dict[str, Any]) -> Specialization:
         """The version for these arguments, on the device that is chosen."""
-        try:
+        with self.boundary:
             return self._specialize(*describe(self.signature, self._bind(args, given)))
-        except Diagnostic as error:
-            raise self._told(error) from None
 
     def _specialize(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
         """The version for these arguments, compiled if need be."""
@@ -308,7 +308,7 @@ class Kernel:
             known = self._known.setdefault(group, [])
             for s in reversed(known):
                 if s.holds(infos, disjoint(*overlaps(s.program.written, infos))):
-                    self._check_writable(s.program.written, infos)
+                    self.check_writable(s.program.written, infos)
                     return s
             known.append(self._compile(known, infos, specs, backend))
             return known[-1]
@@ -316,9 +316,9 @@ class Kernel:
     def _compile(self, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec],
                  backend: Any) -> Specialization:
         timings: dict[str, float] = {}
-        built, facts = self._build(infos, specs, changing_entries(known, infos), timings)
+        built, facts = self.build(infos, specs, changing_entries(known, infos), timings)
         written = self.compiler.written_arrays(built.function)
-        self._check_writable(written, infos)
+        self.check_writable(written, infos)
         noalias = disjoint(*overlaps(written, infos))
         program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
         types = tuple((name, shown(spec)) for name, spec in specs.items())
@@ -327,7 +327,7 @@ class Kernel:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made
 
-    def _build(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any,
+    def build(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any,
                timings: dict[str, float]) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
         facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque)
@@ -336,9 +336,9 @@ class Kernel:
         except Diagnostic:
             if not dynamic:
                 raise
-        return self._build(infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
+        return self.build(infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
 
-    def _check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
+    def check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
         for arg in sorted(written):
             if isinstance(infos[arg], ArrayInfo) and not infos[arg].writable:
                 raise ReadOnlyArgument(kernel=self.signature.kernel, arg=arg)
@@ -348,16 +348,9 @@ class Kernel:
     def interpret(self, sizes: tuple[int, int, int], values: Values,
                   on_store: Callable[..., None] | None = None) -> None:
         """Run the kernel in the interpreter; `on_store` is told of every store."""
-        from pypto.interp import run
+        from pypto.debug.interpret import run_interpreted
 
-        infos, specs = describe(self.signature, values)
-        timings: dict[str, float] = {}
-        built, _ = self._build(infos, specs, frozenset(), timings)
-        function = self.compiler.prepared(built.function, timings)
-        self._check_writable(self.compiler.written_arrays(function), infos)
-        kernel, more = self.signature.kernel, enumerate(self.memory)
-        others: dict[str, Any] = {f"memory[{n}]": array_info(x, kernel, f"memory[{n}]") for n, x in more}
-        run(function, [infos[v.hint] for v in function.args], sizes, self.uninitialized, others, on_store)
+        run_interpreted(self, sizes, values, on_store)
 
 
 def straight(kind: type[Kernel], subscript: Callable[[Grid], Callable[..., None]]) -> type[Kernel]:
@@ -395,6 +388,8 @@ def jit(function: Callable[..., Any] | None = None, *, do_not_specialize: Iterab
     OptionError
         When an option is unknown.
     """
-    chosen = KernelOptions.of({name: x for name, x in options.items() if name not in _ACCEPTED})
+    with Boundary(Caller.of(sys._getframe(1)).loc):
+        chosen = KernelOptions.of({name: x for name, x in options.items() if name not in _ACCEPTED})
+        check_function(function)
     make = functools.partial(Kernel, options=chosen, do_not_specialize=do_not_specialize or ())
     return make if function is None else make(function)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+from pypto.arguments import describe
+from pypto.interp import run
+from pypto.runtime.arrays import array_info
 
 
 def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[Any, ...] = ()) -> Any:
@@ -37,3 +42,17 @@ def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[An
     made = kernel.kind(kernel.function, replace(kernel.options, interpret=True), kernel.opaque)
     made.uninitialized, made.memory = uninitialized, memory
     return made
+
+
+def run_interpreted(
+    kernel: Any, sizes: tuple[int, int, int], values: tuple[Any, ...], on_store: Callable[..., None] | None
+) -> None:
+    """A launch in the interpreter; `on_store` is told of every store."""
+    infos, specs = describe(kernel.signature, values)
+    timings: dict[str, float] = {}
+    built, _ = kernel.build(infos, specs, frozenset(), timings)
+    function = kernel.compiler.prepared(built.function, timings)
+    kernel.check_writable(kernel.compiler.written_arrays(function), infos)
+    name, more = kernel.signature.kernel, enumerate(kernel.memory)
+    others: dict[str, Any] = {f"memory[{n}]": array_info(x, name, f"memory[{n}]") for n, x in more}
+    run(function, [infos[v.hint] for v in function.args], sizes, kernel.uninitialized, others, on_store)

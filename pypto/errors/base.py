@@ -54,6 +54,11 @@ class Diagnostic(PyptoError):
         self.fields = fields
         super().__init__(self.render())
 
+    def place(self, loc: Loc) -> None:
+        """Give a diagnostic that was raised without a place the one that it is about."""
+        self.loc = loc
+        self.args = (self.render(),)
+
     @property
     def message(self) -> str:
         """The first line of the text, without the place."""

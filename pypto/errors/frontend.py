@@ -37,7 +37,7 @@ class TypeClash(Diagnostic, TypeError):
 
 class NotConstant(Diagnostic, TypeError):
     code = "E206"
-    template = "{what} must be known at compile time, but is a run-time {type}"
+    template = "{what} must be known at compile time, but {problem}"
     hint = "use a literal, a `pto.constexpr` parameter, or a value computed from these alone"
 
 
@@ -60,7 +60,7 @@ class TileCondition(Diagnostic, TypeError):
 
 class MissingArgument(Diagnostic, TypeError):
     code = "E210"
-    template = "{function} misses its argument `{name}`"
+    template = "{function} misses {missing}"
     hint = "its signature is {signature}"
 
 
@@ -102,7 +102,7 @@ class NoAttribute(Diagnostic, AttributeError):
 class NotIterable(Diagnostic, TypeError):
     code = "E217"
     template = "cannot iterate over {what}"
-    hint = "iterate over `range(...)`, `pto.static_range(...)` or a tuple"
+    hint = "{way}"
 
 
 class UnpackMismatch(Diagnostic, ValueError):
@@ -130,8 +130,8 @@ class TooDeep(Diagnostic, RecursionError):
 
 class SliceExtent(Diagnostic, TypeError):
     code = "E221"
-    template = "the extent of a slice must be known at compile time, but {bound} does not simplify to a constant"
-    hint = "write the upper bound as the lower one plus a constant, for instance `i:i + BLOCK`"
+    template = "the extent of a slice must be known at compile time, but {problem}"
+    hint = "{way}"
 
 
 class IndexCount(Diagnostic, IndexError):
@@ -154,6 +154,7 @@ class NegativePosition(Diagnostic, IndexError):
 class EmptySlice(Diagnostic, ValueError):
     code = "E225"
     template = "the slice has {extent} elements; a tile has at least one"
+    hint = "{way}"
 
 
 class StoreShape(Diagnostic, TypeError):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pypto.errors.base import Diagnostic
+from pypto.errors.base import Diagnostic, OptionError
 
 
 class WrongArguments(Diagnostic, TypeError):
     code = "E301"
     template = "{kernel}: {problem}"
+    hint = "{way}"
 
 
 class UnsupportedArgument(Diagnostic, TypeError):
@@ -25,7 +26,10 @@ class ReadOnlyArgument(Diagnostic, TypeError):
 class WrongGrid(Diagnostic, ValueError):
     code = "E304"
     template = "{kernel}: the grid {grid} is not usable: {problem}"
-    hint = "a grid is 1 to 3 whole numbers of 0 or more, or a function of the constexpr arguments that gives them"
+    hint = (
+        "a grid is 1 to 3 whole numbers of 0 or more, or a function of the arguments by name that gives them, "
+        "for instance `lambda meta: (pto.cdiv(n, meta['BLOCK']),)`"
+    )
 
 
 class TooLarge(Diagnostic, OverflowError):
@@ -43,3 +47,21 @@ class NotLaunched(Diagnostic, TypeError):
     code = "E307"
     template = "{kernel} is a kernel and is launched over a grid"
     hint = "write {kernel}[grid](...), for instance {kernel}[(16,)](...)"
+
+
+class WrongDecorator(Diagnostic, TypeError):
+    code = "E308"
+    template = "{decorator} is given {given}, and takes {wanted}"
+    hint = "{way}"
+
+
+class WrongOption(Diagnostic, OptionError, TypeError):
+    code = "E309"
+    template = "{function} {problem}"
+    hint = "{way}"
+
+
+class WrongConfiguration(Diagnostic, ValueError):
+    code = "E310"
+    template = "{kernel}: {problem}"
+    hint = "{way}"

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from pypto.arguments import Boundary
+from pypto.errors.launch import WrongConfiguration
+from pypto.loc import Caller
 
 
 class Config:
@@ -30,7 +35,7 @@ class Config:
 
     def __init__(
         self,
-        kwargs: dict[str, Any],
+        kwargs: dict[str, Any] | None = None,
         num_warps: int = 4,
         num_stages: int = 3,
         num_ctas: int = 1,
@@ -40,6 +45,9 @@ class Config:
         target: str = "",
         **others: Any,
     ) -> None:
+        if not isinstance(kwargs, dict):
+            with Boundary(Caller.of(sys._getframe(1)).loc):
+                raise no_constants(kwargs, others)
         self.kwargs, self.pre_hook, self.others = kwargs, pre_hook, others
         self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
         self.maxnreg, self.ir_override, self.target = maxnreg, ir_override, target
@@ -104,6 +112,13 @@ class Space:
 
     def __repr__(self) -> str:
         return f"Space({', '.join(f'{name}={list(of)}' for name, of in self.values.items())})"
+
+
+def no_constants(given: Any, others: dict[str, Any]) -> WrongConfiguration:
+    """That a configuration gets its constants as a dict."""
+    shown = others if given is None else {"BLOCK": 64}
+    problem = "the constants are a dict" + ("" if given is None else f", not {given!r}")
+    return WrongConfiguration(kernel="pto.Config", problem=problem, way=f"write `pto.Config({shown!r})`")
 
 
 def distinct(configs: Iterable[Config]) -> list[Config]:
