@@ -29,6 +29,7 @@ from pypto.passes.carried import pointer_roots
 from pypto.runtime.launch import Scratch
 from pypto.runtime.owners import OwnerStore
 from pypto.runtime.signature import IGNORED
+from pypto.runtime.slow import Alarm, alarm, watched
 
 _FORMAT = "1"  # of the artifact's bytes
 BEHIND_IR = ("backends", "ir", "ops", "passes")  # rooms whose sources decide what a kernel's IR becomes
@@ -43,6 +44,7 @@ class Session:
     lock: threading.RLock = field(default_factory=threading.RLock)
     scratch: Scratch = field(default_factory=Scratch)
     owners: OwnerStore = field(default_factory=OwnerStore)
+    alarm: Alarm = alarm  # for compilations that take long
     shared: Any = field(default_factory=ctypes.c_int64.__mul__(64))  # what native launches look at; see `launcher`
 
     @functools.cached_property
@@ -204,7 +206,7 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
         return artifact.to_bytes()
 
     before = sum(timings.values())
-    with timed(timings, "cache"):
+    with timed(timings, "cache"), watched(function.name, built.unrolled, shared.alarm):
         data = shared.through_cache(functools.partial(key_parts, function, options, backend), make)
     timings["cache"] -= sum(timings.values()) - timings["cache"] - before
     with timed(timings, "load"):

@@ -20,6 +20,10 @@ class CacheWarning(PyptoWarning):
     """The disk cache cannot be used as it should; calls go on without it."""
 
 
+class SlowCompilation(PyptoWarning):
+    """A kernel takes long to compile, by a loop that is unrolled."""
+
+
 class OptionError(PyptoError, ValueError):
     """An option or environment variable has a value that cannot be used."""
 

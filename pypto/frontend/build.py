@@ -116,4 +116,4 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
             raise
         raise TooDeep(session.builder.loc, limit="Python allows", function=fn.name) from None
     session.builder.op("yield")
-    return Built(Function(fn.name, body, {}, loc), tuple(session.captures.values()))
+    return Built(Function(fn.name, body, {}, loc), tuple(session.captures.values()), tuple(session.loops))

@@ -20,7 +20,7 @@ import numpy as np
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import MaybeUnassigned, TooManyOps, UndefinedName, UnknownSyntax, UnsupportedGlobal
 from pypto.frontend.source import KernelSource
-from pypto.frontend.spec import GONE, Capture, Facts, Owner, reader
+from pypto.frontend.spec import GONE, Capture, Facts, Owner, Unrolled, reader
 from pypto.frontend.tuples import remade
 from pypto.ir.builder import temporarily
 from pypto.ir.core import Op, Region, Value
@@ -93,6 +93,7 @@ class Session:
     hints: dict[Any, Any] = field(default_factory=dict)
     numbers: dict[Any, int] = field(default_factory=dict)
     unrolled: int = 0
+    loops: list[Unrolled] = field(default_factory=list)
     label: str = ""
 
     def capture(self, owner: Owner, name: str, loc: Loc) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from pypto.ir.core import Function
 from pypto.ir.types import Type
+from pypto.loc import Loc
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,19 @@ def content(cell: CellType) -> object:
 
 
 @dataclass(frozen=True, slots=True)
+class Unrolled:
+    """A loop at compile time: where it stands, how it is written, and how many operations it became."""
+
+    loc: Loc
+    text: str
+    iterations: int
+    ops: int
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """A kernel as Tile IR, with the outside values that went into it."""
 
     function: Function
     captures: tuple[Capture, ...]
+    unrolled: tuple[Unrolled, ...] = ()
