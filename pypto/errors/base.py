@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from typing import Any, ClassVar
 
+from pypto.errors.examples import Example
 from pypto.loc import Loc
 
 
@@ -35,8 +36,8 @@ class CompilerBug(PyptoError, RuntimeError):
 class Diagnostic(PyptoError):
     """An error in a kernel or in its launch.
 
-    A subclass is one mistake: it states `code`, the `template` of its message and, where there is a way out,
-    a `hint`. Both are filled from the keyword arguments.
+    A subclass is one mistake: it states `code`, the `template` of its message, an `example` and, where there is a way
+    out, a `hint`. Template and hint are filled from the keyword arguments.
 
     Parameters
     ----------
@@ -51,6 +52,7 @@ class Diagnostic(PyptoError):
     code: ClassVar[str] = "E000"
     template: ClassVar[str] = "{message}"
     hint: ClassVar[str] = ""
+    example: ClassVar[Example]
 
     def __init__(self, loc: Loc | None = None, others: tuple[tuple[str, Loc], ...] = (), **fields: Any) -> None:
         self.loc = loc

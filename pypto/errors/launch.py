@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from pypto.errors.base import Diagnostic, OptionError
+from pypto.errors.examples import launches, programs
 
 
 class WrongArguments(Diagnostic, TypeError):
     code = "E301"
     template = "{kernel}: {problem}"
     hint = "{way}"
+    example = launches("f[(1,)](x, y)", "f[(1,)](x, y, 2)")
 
 
 class UnsupportedArgument(Diagnostic, TypeError):
     code = "E302"
     template = "{kernel}: argument `{arg}` is {got}"
     hint = "{way}"
+    example = launches("f[(1,)](x, y, 'two')", "f[(1,)](x, y, 2)")
 
 
 class ReadOnlyArgument(Diagnostic, TypeError):
     code = "E303"
     template = "{kernel} writes to `{arg}`, which is read-only"
     hint = "make `{arg}` writable before the call; the result is in what you pass, so keep a copy if you pass one"
+    example = launches("f[(1,)](x, np.broadcast_to(y[:1], 8), 2)", "f[(1,)](x, y, 2)")
 
 
 class WrongGrid(Diagnostic, ValueError):
@@ -30,38 +34,97 @@ class WrongGrid(Diagnostic, ValueError):
         "a grid is 1 to 3 whole numbers of 0 or more, or a function of the arguments by name that gives them, "
         "for instance `lambda meta: (pto.cdiv(n, meta['BLOCK']),)`"
     )
+    example = launches("f[(8 / 4,)](x, y, 2)", "f[(8 // 4,)](x, y, 2)")
 
 
 class TooLarge(Diagnostic, OverflowError):
     code = "E305"
     template = "{kernel}: {arg} = {value} does not fit into 64 bits"
+    example = launches("f[(1,)](x, y, 2**64)", "f[(1,)](x, y, 2**60)")
 
 
 class NeedsShape(Diagnostic, TypeError):
     code = "E306"
     template = "{kernel}: a tile's extent depends on dimension {dim} of `{arg}`, which is annotated `pto.dynamic`"
     hint = "remove the annotation, or give the extent as a constexpr argument"
+    example = programs(
+        """
+        @pto.jit
+        def f(x: pto.dynamic, y):
+            y[0] = pto.sum(x[:])
+
+        f[(1,)](x, y)
+        """,
+        """
+        @pto.jit
+        def f(x: pto.dynamic, y, N: pto.constexpr):
+            y[0] = pto.sum(x[0:N])
+
+        f[(1,)](x, y, N=8)
+        """,
+    )
 
 
 class NotLaunched(Diagnostic, TypeError):
     code = "E307"
     template = "{kernel} is a kernel and is launched over a grid"
     hint = "write {kernel}[grid](...), for instance {kernel}[(16,)](...)"
+    example = launches("f(x, y, 2)", "f[(1,)](x, y, 2)")
 
 
 class WrongDecorator(Diagnostic, TypeError):
     code = "E308"
     template = "{decorator} is given {given}, and takes {wanted}"
     hint = "{way}"
+    example = programs(
+        """
+        @pto.jit
+        @pto.autotune([pto.Config({"BLOCK": 4}), pto.Config({"BLOCK": 8})])
+        def f(x, BLOCK: pto.constexpr):
+            x[0:8] = 1
+        """,
+        """
+        @pto.autotune([pto.Config({"BLOCK": 4}), pto.Config({"BLOCK": 8})])
+        @pto.jit
+        def f(x, BLOCK: pto.constexpr):
+            x[0:8] = 1
+        """,
+    )
 
 
 class WrongOption(Diagnostic, OptionError, TypeError):
     code = "E309"
     template = "{function} {problem}"
     hint = "{way}"
+    example = programs(
+        """
+        @pto.jit(fastmath=True)
+        def f(x, y):
+            y[:] = x[:]
+        """,
+        """
+        @pto.jit(fast_math=True)
+        def f(x, y):
+            y[:] = x[:]
+        """,
+    )
 
 
 class WrongConfiguration(Diagnostic, ValueError):
     code = "E310"
     template = "{kernel}: {problem}"
     hint = "{way}"
+    example = programs(
+        """
+        @pto.autotune([{"BLOCK": 4}, {"BLOCK": 8}])
+        @pto.jit
+        def f(x, BLOCK: pto.constexpr):
+            x[0:8] = 1
+        """,
+        """
+        @pto.autotune([pto.Config({"BLOCK": 4}), pto.Config({"BLOCK": 8})])
+        @pto.jit
+        def f(x, BLOCK: pto.constexpr):
+            x[0:8] = 1
+        """,
+    )
