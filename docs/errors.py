@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pypto.debug.codes import Code, codes
+from pypto.errors.examples import PRELUDE
 
 PAGE: Final = Path(__file__).with_name("errors.md")
 HEAD: Final = """# Errors
@@ -18,6 +19,14 @@ Written by `python -m docs.errors` from the classes of the errors.
 
 | code | error | says | help |
 |---|---|---|---|
+"""
+
+MIDDLE: Final = f"""
+Each has a program below that gives it, and one that runs. All begin with
+
+```text
+{PRELUDE}```
+
 """
 
 
@@ -34,7 +43,14 @@ def cell(text: str) -> str:
 
 
 def page() -> str:
-    return HEAD + "\n".join(row(code) for code in codes().values()) + "\n"
+    rows = "\n".join(row(code) for code in codes().values())
+    return f"{HEAD}{rows}\n{MIDDLE}" + "\n".join(examples(code) for code in codes().values())
+
+
+def examples(code: Code) -> str:
+    """What is wrong, and how it is right, below the table."""
+    wrong, right = (f"```text\n{program}```" for program in (code.example.wrong, code.example.right))
+    return f"## {code.code}: {code.name}\n\nWrong:\n\n{wrong}\n\nRight:\n\n{right}\n"
 
 
 def main() -> None:

@@ -46,7 +46,8 @@ BESIDE: Final = (
 )  # fmt: skip
 # Methods of public classes that are there for other rooms of the package.
 INSIDE: Final = (
-    "compiled", "compiler", "execute", "interpret", "kernel_source", "profiled", "ready", "through_python",
+    "build", "check_writable", "compiled", "compiler", "execute", "interpret", "kernel_source", "profiled", "ready",
+    "through_python",
     "add", "all", "collect", "keep", "locked", "plain",
     "all_kwargs", "choose", "fits", "measured_by", "predict", "prune_configs", "search", "trial",
 )  # fmt: skip

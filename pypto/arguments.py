@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
-from pypto.errors.launch import ReadOnlyArgument, RecordedArgument, UnsupportedArgument
+from pypto.errors.launch import ReadOnlyArgument, RecordedArgument, UnsupportedArgument, WrongDecorator
 from pypto.ir.types import Type, scalar
+from pypto.loc import Loc
 from pypto.ops.public import constexpr
+from pypto.options import setting
 from pypto.runtime.arrays import ArrayInfo, array_info, array_type, scalar_dtype
 from pypto.runtime.launch import constant_key
 from pypto.runtime.signature import Signature, fixed_fields, plain
@@ -40,6 +43,9 @@ def spec_of(infos: dict[str, Any], signature: Signature, arg: str, given: Any, c
     stated = signature.typed.get(arg)
     if info:
         return array_type(info, stated, kernel, arg)
+    if isinstance(value, str) and not constant:
+        way = f"pass an array or a number; a kernel is compiled for a string: annotate it: `{arg}: pto.constexpr`"
+        raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"the string {value!r}", way=way)
     dtype = None if constant else scalar_dtype(value, kernel, arg, stated)
     return scalar(dtype) if dtype else constant_of(kernel, arg, value)
 
@@ -100,12 +106,60 @@ def note_written(written: frozenset[str], infos: Mapping[str, Any]) -> None:
         note_writes(tensors)
 
 
-def placed(error: Diagnostic, source: Callable[[], Any]) -> Diagnostic:
-    """A mistake in a launch, at the parameter that it is about."""
-    with contextlib.suppress(NoSource):
+def check_function(x: Any) -> None:
+    """Refuse what is no function but comes of one: a kernel, or what chooses a kernel's constants.
+
+    Raises
+    ------
+    WrongDecorator
+        When decorators stand in the wrong order, or twice.
+    """
+    if isinstance(x, FunctionType) or not hasattr(x, "run") or not hasattr(x, "arg_names"):
+        return
+    other = {"Autotuner": "pto.autotune", "Heuristics": "pto.heuristics"}.get(type(x).__name__)
+    given = f"what `@{other}` made of `{x.__name__}`" if other else f"the kernel `{x.__name__}`"
+    below = f"decorators apply from the bottom up: write `@pto.jit` below `@{other}`, right above the function"
+    way = below if other else "it is a kernel already: write `@pto.jit` once"
+    raise WrongDecorator(decorator="pto.jit", given=given, wanted="a function", way=way)
+
+
+def place_of(error: Diagnostic, source: Callable[[], Any]) -> Loc | None:
+    """The place of a mistake in a launch: the parameter that it is about, or the head of the kernel."""
+    if isinstance(error, NoSource):
+        return None
+    try:
         node = source().node
-        args = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-        name = str(error.fields.get("arg")).partition(".")[0]
-        about = next((a for a in args if a.arg == name), node)
-        return type(error)(source().loc(about), error.others, **error.fields)
-    return error
+    except NoSource:
+        return None
+    args = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    name = str(error.fields.get("arg")).partition(".")[0]
+    loc: Loc = source().loc(next((a for a in args if a.arg == name), node))
+    return loc
+
+
+class Boundary(contextlib.ContextDecorator):
+    """Where mistakes leave the package: with a place, and without frames that say nothing about the user's program.
+
+    A `with` block raises again what has left it, which adds no frame of its own. The frames stay where
+    `PYPTO_TRACEBACK=full` asks for them.
+
+    Parameters
+    ----------
+    place : function, optional
+        Gives the place of a diagnostic that has none.
+    """
+
+    def __init__(self, place: Callable[[Diagnostic], Loc | None] | None = None) -> None:
+        self.place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if not isinstance(error, Diagnostic):
+            return
+        loc = self.place(error) if error.loc is None and self.place is not None else None
+        if loc is not None:
+            error.place(loc)
+        if setting("traceback") != "full":
+            error.__traceback__, error.__suppress_context__ = None, True

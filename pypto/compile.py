@@ -32,6 +32,7 @@ from pypto.passes.waiting import waiting_loops
 from pypto.runtime.launch import Scratch, stopped
 from pypto.runtime.owners import OwnerStore
 from pypto.runtime.signature import IGNORED
+from pypto.runtime.slow import Alarm, alarm, watched
 
 _FORMAT = "1"  # of the artifact's bytes
 BEHIND_IR = ("backends", "ir", "ops", "passes")  # rooms whose sources decide what a kernel's IR becomes
@@ -47,6 +48,7 @@ class Session:
     scratch: Scratch = field(default_factory=Scratch)
     owners: OwnerStore = field(default_factory=OwnerStore)
     told: dict[Any, Any] = field(default_factory=dict)  # warnings that were given; `warnings` keeps it
+    alarm: Alarm = alarm  # for compilations that take long
     shared: Any = field(default_factory=ctypes.c_int64.__mul__(64))  # what native launches look at; see `launcher`
 
     @functools.cached_property
@@ -209,7 +211,7 @@ def compile_program(built: Built, noalias: bool, options: KernelOptions, timings
         return artifact.to_bytes()
 
     before = sum(timings.values())
-    with timed(timings, "cache"):
+    with timed(timings, "cache"), watched(function.name, built.unrolled, shared.alarm):
         data = shared.through_cache(functools.partial(key_parts, function, options, backend), make)
     timings["cache"] -= sum(timings.values()) - timings["cache"] - before
     with timed(timings, "load"):

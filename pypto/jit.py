@@ -6,14 +6,16 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from pypto.arguments import check_writable, describe, placed, shown, spec_key
+from pypto.arguments import Boundary, check_function, check_writable, describe, place_of, shown, spec_key
 from pypto.errors import Diagnostic
-from pypto.errors.frontend import NoSource
+from pypto.errors.frontend import EmptySlice
 from pypto.errors.launch import NotLaunched
+from pypto.loc import Caller
 from pypto.options import KernelOptions
 from pypto.runtime.arrays import stand_in
 from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
@@ -68,6 +70,7 @@ class Kernel:
         self.opaque = frozenset(n if isinstance(n, str) else names[n] for n in do_not_specialize)
         self._arity = len(names) if self.signature.positional < 0 else -1
         self._bind = self.signature.bind if self.signature.positional < 0 else self.signature.bind_star
+        self.boundary = Boundary(lambda error: place_of(error, lambda: self.kernel_source))
         self.uninitialized: tuple[str, ...] = ()
         self.memory: tuple[Any, ...] = ()
         self.tuned: frozenset[str] = frozenset()  # constants that a tuner tries
@@ -134,7 +137,8 @@ class Kernel:
                 self.__class__ = self.table.straight(self.kind)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._told(NotLaunched(kernel=self.signature.kernel))
+        with self.boundary:
+            raise NotLaunched(kernel=self.signature.kernel)
 
     def __repr__(self) -> str:
         return f"<kernel {self.signature.kernel}({', '.join(self.signature.names)})>"
@@ -152,6 +156,7 @@ class Kernel:
         """Call a function with the arguments of every launch, when all programs are done."""
         self.post_run_hooks.append(hook)
 
+    @Boundary()
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **given: Any) -> Specialization | None:
         """`kernel[grid](…)`, or with `warmup` only what compiles for it."""
         if warmup:
@@ -161,9 +166,11 @@ class Kernel:
 
     def warmup(self, *args: Any, grid: Grid = 1, **given: Any) -> Specialization:
         """Compile for these arguments without running. A dtype stands for an array of it, of which nothing is known."""
-        values = zip(self._bind(args, given), self.signature.constant, strict=True)
-        return self.compiled(tuple(x if fixed else stand_in(x) for x, fixed in values), {})
+        with self.boundary:
+            values = zip(self._bind(args, given), self.signature.constant, strict=True)
+            return self.compiled(tuple(x if fixed else stand_in(x) for x, fixed in values), {})
 
+    @Boundary()
     def launch(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """Run the kernel for every program of the grid; returns when all are done."""
         self._subscript(grid)(*args, **given)
@@ -201,13 +208,12 @@ class Kernel:
         >>> x
         array([2, 2, 2], dtype=int32)
         """
-        try:
+        with self.boundary:
             values = self._bind(args, given)
-        except Diagnostic as error:
-            raise self._told(error) from None
         launch = self[grid]
         return self.table.prepared(grid, values) if self.table else functools.partial(launch, *args, **given)
 
+    @Boundary()
     def inspect(self, *args: Any, **given: Any) -> Any:
         """What a launch with these arguments runs, from the source down to machine code: an `Inspection`.
 
@@ -233,12 +239,12 @@ class Kernel:
         """A launch that native code does not make: the first of its kind, and wherever something else takes part."""
         for hook in self.pre_run_hooks:
             hook(*args, **given)
-        try:
+        with self.boundary:
             values = args if len(args) == self._arity and not given else self._bind(args, given)
             sizes = check_grid(grid, self.signature, values)
-            MODE.get().run(self, sizes, values)
-        except Diagnostic as error:
-            raise self._told(error) from None
+            # No program meets an empty slice in a launch of none.
+            with nullcontext() if all(sizes) else suppress(EmptySlice):
+                MODE.get().run(self, sizes, values)
         for hook in self.post_run_hooks:
             hook(*args, **given)
 
@@ -255,11 +261,6 @@ class Kernel:
         threads = 1 if programs == 1 else self.options.num_threads or shared.threads
         size = plan.slots[4] * threads
         return plan, (sizes, leaves, addresses, shared.scratch_address(size) if size else 0, threads)
-
-    def _told(self, error: Diagnostic) -> Diagnostic:
-        """A mistake as its author reads it: the compiler's own frames would say nothing about the kernel."""
-        told = error if error.loc or isinstance(error, NoSource) else placed(error, lambda: self.kernel_source)
-        return told if self.compiler.session().settings.traceback == "full" else told.with_traceback(None)
 
     def _plan(self, given: Values) -> tuple[Plan, list[int], Values]:
         """How to launch for these arguments, compiled if need be, where their arrays are, and their leaves."""
@@ -291,6 +292,7 @@ class Kernel:
 
     # --- compiling ----------------------------------------------------------------------------------------------
 
+    @Boundary()
     def compile(self, *args: Any, **given: Any) -> Any:
         """Compile for these arguments without running; gives what was compiled.
 
@@ -306,10 +308,8 @@ class Kernel:
 
     def compiled(self, args: tuple[Any, ...], given: dict[str, Any]) -> Specialization:
         """The version for these arguments, on the device that is chosen."""
-        try:
+        with self.boundary:
             return self._specialize(*describe(self.signature, self._bind(args, given)))
-        except Diagnostic as error:
-            raise self._told(error) from None
 
     def _specialize(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
         """The version for these arguments, compiled if need be."""
@@ -330,7 +330,7 @@ class Kernel:
         from pypto.debug.advice import advise
 
         timings: dict[str, float] = {}
-        built, facts = self._build(infos, specs, changing_entries(known, infos), timings)
+        built, facts = self.build(infos, specs, changing_entries(known, infos), timings)
         written = self.compiler.written_arrays(built.function)
         check_writable(self.signature.kernel, written, infos)
         noalias = disjoint(*overlaps(written, infos))
@@ -342,7 +342,7 @@ class Kernel:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made
 
-    def _build(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any,
+    def build(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any,
                timings: dict[str, float]) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
         strong = None if self.kernel_source.lenient else frozenset(self.signature.typed)
@@ -352,7 +352,7 @@ class Kernel:
         except Diagnostic:
             if not dynamic:
                 raise
-        return self._build(infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
+        return self.build(infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
 
     # --- interpreting -------------------------------------------------------------------------------------------
 
@@ -393,6 +393,8 @@ def jit(function: Callable[..., Any] | None = None, *, do_not_specialize: Iterab
     OptionError
         When an option is unknown.
     """
-    chosen = KernelOptions.of({name: x for name, x in options.items() if name not in _ACCEPTED})
+    with Boundary(Caller.of(sys._getframe(1)).loc):
+        chosen = KernelOptions.of({name: x for name, x in options.items() if name not in _ACCEPTED})
+        check_function(function)
     make = functools.partial(Kernel, options=chosen, do_not_specialize=do_not_specialize or ())
     return make if function is None else make(function)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
+from linecache import getline
 from pathlib import Path
+from types import CodeType, FrameType
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,13 @@ class Loc:
     call_site: Loc | None = None
     label: str = ""
 
+    @staticmethod
+    def of_code(code: CodeType) -> Loc:
+        """The head of a function: the first line of its code."""
+        text = getline(code.co_filename, code.co_firstlineno).rstrip()
+        line, start = code.co_firstlineno, len(text) - len(text.lstrip())
+        return Loc(code.co_filename, line, start, line, len(text))
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.col + 1}"
 
@@ -54,6 +64,26 @@ class Loc:
     def chain(self) -> list[Loc]:
         """This place and the calls that led there, innermost first."""
         return [self, *(self.call_site.chain if self.call_site else ())]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A call that a program makes of ours; where it stands is found out when that is asked for."""
+
+    code: CodeType
+    instruction: int
+    line: int
+
+    @staticmethod
+    def of(frame: FrameType) -> Caller:
+        """The call that a frame is at."""
+        return Caller(frame.f_code, frame.f_lasti // 2, frame.f_lineno)
+
+    def loc(self, _: object = None) -> Loc:
+        """The span of the call."""
+        line, last, start, end = next(islice(self.code.co_positions(), self.instruction, None))
+        function = "" if self.code.co_name.startswith("<") else self.code.co_name
+        return Loc(self.code.co_filename, line or self.line, start or 0, last or self.line, end or 0, function)
 
 
 UNKNOWN = Loc("<unknown>", 0)

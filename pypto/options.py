@@ -6,10 +6,13 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from pypto.errors import OptionError, PyptoWarning
+from pypto.errors.launch import WrongOption
 
+_KINDS: Final = MappingProxyType({bool: "True or False", int: "an integer", str: "a string"})
 _ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
@@ -57,6 +60,13 @@ class Settings:
         return Settings(**{row.name: read(env, environ[env], row) for env, row in rows.items() if env in environ})
 
 
+def setting(name: str) -> Any:
+    """One setting, as the environment has it now."""
+    row = next(f for f in fields(Settings) if f.name == name)
+    env = row.metadata["env"]
+    return read(env, os.environ[env], row) if env in os.environ else row.default
+
+
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
     """Options of one kernel, given to `pto.jit`. Those that change code are in the cache's key."""
@@ -75,17 +85,25 @@ class KernelOptions:
 
         Raises
         ------
-        OptionError
+        WrongOption
             When a name is unknown or a value has the wrong type.
         """
         kinds = {f.name: type(f.default) for f in fields(KernelOptions) if f.name != "profile"}
         for name, value in given.items():
             if name not in kinds:
-                near, all_names = suggestion(name, kinds), ", ".join(kinds)
-                raise OptionError(f"pto.jit has no option `{name}`{near}; its options are {all_names}")
+                raise no_option("pto.jit", name, kinds)
             if type(value) is not kinds[name]:
-                raise OptionError(f"option `{name}` of pto.jit takes a {kinds[name].__name__}, not {value!r}")
+                wanted = _KINDS[kinds[name]]
+                problem = f"takes no {value!r} as `{name}`"
+                raise WrongOption(function="pto.jit", problem=problem, way=f"`{name}` is {wanted}")
         return KernelOptions(**given)
+
+
+def no_option(function: str, name: str, known: Iterable[str]) -> WrongOption:
+    """That a decorator has no such option, with the one that may be meant."""
+    names = list(known)
+    way = suggestion(name, names, "did you mean `{}`? ") + f"its options are {', '.join(names)}"
+    return WrongOption(function=function, problem=f"has no option `{name}`", way=way)
 
 
 def suggestion(name: str, known: Iterable[str], form: str = "; did you mean {}?") -> str:

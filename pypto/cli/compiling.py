@@ -109,6 +109,7 @@ def explain(
         pypto explain kernels.py:softmax x=f32[64,128] y=f32[64,128]
     """
     from pypto.debug.codes import find
+    from pypto.errors.examples import PRELUDE
 
     with mistakes():
         if ":" in what:
@@ -116,7 +117,8 @@ def explain(
             return
         code = find(what)
         if json:
-            say_json({"code": code.code, "name": code.name, "message": code.message, "help": code.hint})
+            programs = {"prelude": PRELUDE, "wrong": code.example.wrong, "right": code.example.right}
+            say_json({"code": code.code, "name": code.name, "message": code.message, "help": code.hint, **programs})
         else:
             print(code)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from textwrap import indent
 
 from pypto.errors import Diagnostic, PyptoError, advice, ascend, device, frontend, interp, ir, language, launch, tuning
+from pypto.errors.examples import PRELUDE, Example
 from pypto.options import suggestion
 
 _ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, advice)
@@ -24,12 +26,16 @@ class Code:
     message: str
     hint: str
     builtin: str
+    example: Example
 
     def __str__(self) -> str:
         kind = f" (a {self.builtin})" if self.builtin else ""
         lines = [f"{self.code}: {self.name}{kind}", f"  says: {self.message}"]
         way = "depends on what is there, and stands below the line" if self.hint == "{way}" else self.hint
-        return "\n".join([*lines, f"  help: {way}"] if way else lines)
+        lines += [f"  help: {way}"] if way else []
+        for title, program in (("wrong", self.example.wrong), ("right", self.example.right)):
+            lines += ["", f"{title}:", indent(program, "    ").rstrip()]
+        return "\n".join([*lines, "", "Both begin with:", indent(PRELUDE, "    ").rstrip()])
 
 
 def subclasses(base: type[Diagnostic]) -> Iterator[type[Diagnostic]]:
@@ -48,7 +54,8 @@ def codes() -> dict[str, Code]:
     """
     assert all(_ROOMS)  # imported, so that every class exists
     ours = sorted((c for c in subclasses(Diagnostic) if c.__module__.startswith("pypto.")), key=lambda c: c.code)
-    return {c.code: Code(c.code, c.__name__, c.template, c.hint, builtin(c)) for c in ours if "code" in vars(c)}
+    kinds = (c for c in ours if "code" in vars(c))
+    return {c.code: Code(c.code, c.__name__, c.template, c.hint, builtin(c), c.example) for c in kinds}
 
 
 def builtin(kind: type[Diagnostic]) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.arguments import Boundary
 from pypto.backends.cpu.cost import minor
 from pypto.backends.cpu.fuse import Fuser, writes
 from pypto.backends.cpu.legalize import legalize, prepared
@@ -88,6 +89,7 @@ def short(file: str) -> str:
     return cell if cell != file else Path(file).name
 
 
+@Boundary()
 def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
     """Explain the version of a kernel that a launch with these arguments runs; compiles it if need be.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from pypto.arguments import check_writable, describe, note_written
-from pypto.compile import prepared, written_arrays
+from pypto.interp import run
 from pypto.runtime.arrays import array_info
 
 
@@ -43,17 +44,18 @@ def interpret(kernel: Any, uninitialized: tuple[str, ...] = (), memory: tuple[An
     return made
 
 
-def run_interpreted(kernel: Any, sizes: Any, values: Any, on_store: Any) -> None:
+def run_interpreted(
+    kernel: Any, sizes: tuple[int, int, int], values: tuple[Any, ...], on_store: Callable[..., None] | None
+) -> None:
     """A launch in the interpreter; `on_store` is told of every store."""
     from pypto.debug.advice import advise
-    from pypto.interp import run
 
     infos, specs = describe(kernel.signature, values)
     timings: dict[str, float] = {}
-    built, _ = kernel._build(infos, specs, frozenset(), timings)
+    built, _ = kernel.build(infos, specs, frozenset(), timings)
     advise(kernel, built, "cpu", (), specs)
-    function = prepared(built.function, timings)
-    name, more, written = kernel.signature.kernel, enumerate(kernel.memory), written_arrays(function)
+    function = kernel.compiler.prepared(built.function, timings)
+    name, more, written = kernel.signature.kernel, enumerate(kernel.memory), kernel.compiler.written_arrays(function)
     check_writable(name, written, infos)
     note_written(written, infos)
     others: dict[str, Any] = {f"memory[{n}]": array_info(x, name, f"memory[{n}]") for n, x in more}

@@ -122,7 +122,7 @@ def levels_of(version: Specialization) -> Iterator[tuple[str, str]]:
 def cache_key(kernel: Any, **given: Any) -> Any:
     """The key in the disk cache of the version that a launch with these arguments would compile first."""
     infos, specs = describe(kernel.signature, kernel.signature.bind((), given))
-    built, _ = kernel._build(infos, specs, frozenset(), {})
+    built, _ = kernel.build(infos, specs, frozenset(), {})
     function = prepared(built.function, {})
     function.attrs["noalias"] = disjoint(*overlaps(written_arrays(built.function), infos))
     shared = session()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pypto.arguments import describe
+from pypto.arguments import Boundary, describe
 from pypto.backends.base import Slot
 from pypto.compile import prepared, session, written_arrays
 from pypto.ir.core import Function
@@ -30,6 +30,7 @@ class Simulator:
     def __getitem__(self, grid: Any) -> Callable[..., Prediction]:
         return partial(self.launch, grid)
 
+    @Boundary()
     def simulate(self, *args: Any, grid: Any, **given: Any) -> Prediction:
         """`launch`, with the grid by its name."""
         return self.launch(grid, *args, **given)
@@ -37,8 +38,9 @@ class Simulator:
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> Prediction:
         """Predict a launch. Nothing runs, and nothing is written."""
         signature = self.kernel.signature
-        values = signature.bind(args, given)
-        return predicted_launch(self.kernel, check_grid(grid, signature, values), values, self.target)
+        with self.kernel.boundary:
+            values = signature.bind(args, given)
+            return predicted_launch(self.kernel, check_grid(grid, signature, values), values, self.target)
 
 
 def compile_for(kernel: Any, chip: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
@@ -68,7 +70,7 @@ def predicted_launch(kernel: Any, sizes: tuple[int, int, int], values: tuple[Any
 def function_of(kernel: Any, values: tuple[Any, ...]) -> Function:
     """The Tile IR that a launch with these values is lowered from."""
     infos, specs = describe(kernel.signature, values)
-    built, _ = kernel._build(infos, specs, frozenset(), {})
+    built, _ = kernel.build(infos, specs, frozenset(), {})
     function = prepared(built.function, {})
     function.attrs["noalias"] = disjoint(*overlaps(written_arrays(function), infos))
     return optimize(function)

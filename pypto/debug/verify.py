@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.arguments import describe
+from pypto.arguments import Boundary, describe
 from pypto.errors.interp import CompiledDiffers
 from pypto.interp.memory import Segment, index_text
 from pypto.ir.types import DType
@@ -84,11 +84,13 @@ class Verifier:
     def __getitem__(self, grid: Any) -> Callable[..., Verified]:
         return partial(self.launch, grid)
 
+    @Boundary()
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> Verified:
         """Launch, and compare. The arrays hold afterwards what the compiled kernel left in them."""
         kernel, signature = self.kernel, self.kernel.signature
-        values = signature.bind(args, given)
-        sizes = check_grid(grid, signature, values)
+        with kernel.boundary:
+            values = signature.bind(args, given)
+            sizes = check_grid(grid, signature, values)
         written = kernel.compile(*args, **given).program.written
         infos = {n: i for n, i in describe(signature, values)[0].items() if isinstance(i, ArrayInfo) and n in written}
         before, recorder = taken(infos), Recorder()

@@ -6,30 +6,52 @@ import warnings
 from typing import Any
 
 from pypto.errors.base import Diagnostic, PyptoWarning
+from pypto.errors.examples import bodies, programs
 
 
 class StoresNothing(Diagnostic, PyptoWarning):
     code = "E701"
     template = "{kernel} stores nothing: a launch leaves every array as it is"
     hint = "{way}"
+    example = bodies("y = x[:] * n", "y[:] = x[:] * n")
 
 
 class CutsFractions(Diagnostic, PyptoWarning):
     code = "E702"
     template = "{given} is stored as {dtype}, which cuts what is behind the point"
     hint = "say so with `.to(pto.{dtype})`; for a division without a fraction, write `//`; else store into floats"
+    example = bodies("y[:] = x[:] * 1.5", "y[:] = (x[:] * 1.5).to(pto.int32)", "f[(1,)](x, np.zeros(8, np.int32), 8)")
 
 
 class ManyVersions(Diagnostic, PyptoWarning):
     code = "E703"
     template = "{count} versions of {kernel} were compiled for the same types; what keeps changing is {what}"
     hint = "{way}"
+    example = programs(
+        """
+        @pto.jit
+        def f(y, n: pto.constexpr):
+            y[:] = n
+
+        for n in range(12):
+            f[(1,)](y, n)
+        """,
+        """
+        @pto.jit
+        def f(y, n):
+            y[:] = n
+
+        for n in range(12):
+            f[(1,)](y, n)
+        """,
+    )
 
 
 class PrintsNothing(Diagnostic, PyptoWarning):
     code = "E704"
     template = "{kernel} prints nothing on {device}"
     hint = "prints come from the CPU and from the interpreter: `pto.interpret({kernel})`"
+    example = bodies("print(n)\ny[:] = x[:]", "y[:] = x[:]", "with pto.device('ascend-sim'):\n    f[(1,)](x, y, 8)")
 
 
 def tell(advice: Diagnostic, told: set[str], variables: dict[str, Any]) -> None:

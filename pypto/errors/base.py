@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from typing import Any, ClassVar
 
+from pypto.errors.examples import Example
 from pypto.loc import Loc
 
 
@@ -20,6 +21,10 @@ class CacheWarning(PyptoWarning):
     """The disk cache cannot be used as it should; calls go on without it."""
 
 
+class SlowCompilation(PyptoWarning):
+    """A kernel takes long to compile, by a loop that is unrolled."""
+
+
 class OptionError(PyptoError, ValueError):
     """An option or environment variable has a value that cannot be used."""
 
@@ -31,8 +36,8 @@ class CompilerBug(PyptoError, RuntimeError):
 class Diagnostic(PyptoError):
     """An error in a kernel or in its launch.
 
-    A subclass is one mistake: it states `code`, the `template` of its message and, where there is a way out,
-    a `hint`. Both are filled from the keyword arguments.
+    A subclass is one mistake: it states `code`, the `template` of its message, an `example` and, where there is a way
+    out, a `hint`. Template and hint are filled from the keyword arguments.
 
     Parameters
     ----------
@@ -47,12 +52,18 @@ class Diagnostic(PyptoError):
     code: ClassVar[str] = "E000"
     template: ClassVar[str] = "{message}"
     hint: ClassVar[str] = ""
+    example: ClassVar[Example]
 
     def __init__(self, loc: Loc | None = None, others: tuple[tuple[str, Loc], ...] = (), **fields: Any) -> None:
         self.loc = loc
         self.others = others
         self.fields = fields
         super().__init__(self.render())
+
+    def place(self, loc: Loc) -> None:
+        """Give a diagnostic that was raised without a place the one that it is about."""
+        self.loc = loc
+        self.args = (self.render(),)
 
     @property
     def message(self) -> str:

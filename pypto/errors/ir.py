@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pypto.errors.base import CompilerBug, Diagnostic
+from pypto.errors.examples import programs
 
 
 class IRTextError(Diagnostic, ValueError):
@@ -10,6 +11,18 @@ class IRTextError(Diagnostic, ValueError):
 
     code = "E901"
     template = "IR text, line {line}: {problem}"
+    example = programs(
+        """
+        from pypto.ir.parser import parse_function
+
+        parse_function("kernel @f( { yield }")
+        """,
+        """
+        from pypto.ir.parser import parse_function
+
+        parse_function("kernel @f() { yield }")
+        """,
+    )
 
 
 class InvalidIR(Diagnostic, CompilerBug):
@@ -18,3 +31,19 @@ class InvalidIR(Diagnostic, CompilerBug):
     code = "E902"
     template = "invalid IR in `{op}`: {problem}"
     hint = "the front end or a pass made this IR, so this is a fault of pypto: please report it with the kernel"
+    example = programs(
+        """
+        from pypto.ir.parser import parse_function
+        from pypto.ops.table import TABLE
+        from pypto.ops.verify import verify
+
+        verify(parse_function("kernel @f() { }"), TABLE)
+        """,
+        """
+        from pypto.ir.parser import parse_function
+        from pypto.ops.table import TABLE
+        from pypto.ops.verify import verify
+
+        verify(parse_function("kernel @f() { yield }"), TABLE)
+        """,
+    )

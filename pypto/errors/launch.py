@@ -2,59 +2,95 @@
 
 from __future__ import annotations
 
-from pypto.errors.base import Diagnostic, PyptoWarning
+from pypto.errors.base import Diagnostic, OptionError, PyptoWarning
+from pypto.errors.examples import bodies, launches, programs
 
 
 class WrongArguments(Diagnostic, TypeError):
     code = "E301"
     template = "{kernel}: {problem}"
+    hint = "{way}"
+    example = launches("f[(1,)](x, y)", "f[(1,)](x, y, 2)")
 
 
 class UnsupportedArgument(Diagnostic, TypeError):
     code = "E302"
     template = "{kernel}: argument `{arg}` is {got}"
     hint = "{way}"
+    example = launches("f[(1,)](x, y, 'two')", "f[(1,)](x, y, 2)")
 
 
 class ReadOnlyArgument(Diagnostic, TypeError):
     code = "E303"
     template = "{kernel} writes to `{arg}`, which is read-only"
     hint = "make `{arg}` writable before the call; the result is in what you pass, so keep a copy if you pass one"
+    example = launches("f[(1,)](x, np.broadcast_to(y[:1], 8), 2)", "f[(1,)](x, y, 2)")
 
 
 class RecordedArgument(Diagnostic, RuntimeError):
     code = "E315"
     template = "{kernel} writes to `{arg}`, a tensor that requires grad, and autograd cannot differentiate that"
     hint = "launch under `torch.no_grad()` or in a torch.autograd.Function, or pass `{arg}.detach()`"
+    example = launches(
+        "import torch\n\nt = torch.zeros(8, requires_grad=True)\nf[(1,)](x, t, 2)",
+        "import torch\n\nt = torch.zeros(8, requires_grad=True)\nf[(1,)](x, t.detach(), 2)",
+    )
 
 
 class TracedLaunch(Diagnostic, RuntimeError):
     code = "E316"
     template = "{kernel} cannot be launched in a graph of torch.compile: {problem}"
     hint = "launch it outside of the compiled function, or under `torch.compiler.disable`"
+    example = launches(
+        "import torch\nfrom pypto.torch.graph import planned\n\n"
+        "tensor = 'tensor', torch.complex64, 1\nplanned(f, 'x', *tensor, 'y', *tensor, 'n', *tensor)",
+        "import torch\n\ng = torch.compiler.disable(f[(1,)])\ng(torch.ones(8), torch.zeros(8), 2)",
+    )
 
 
 class WrongGrid(Diagnostic, ValueError):
     code = "E304"
     template = "{kernel}: the grid {grid} is not usable: {problem}"
-    hint = "a grid is 1 to 3 whole numbers of 0 or more, or a function of the constexpr arguments that gives them"
+    hint = (
+        "a grid is 1 to 3 whole numbers of 0 or more, or a function of the arguments by name that gives them, "
+        "for instance `lambda meta: (pto.cdiv(n, meta['BLOCK']),)`"
+    )
+    example = launches("f[(8 / 4,)](x, y, 2)", "f[(8 // 4,)](x, y, 2)")
 
 
 class TooLarge(Diagnostic, OverflowError):
     code = "E305"
     template = "{kernel}: {arg} = {value} does not fit into 64 bits"
+    example = launches("f[(1,)](x, y, 2**64)", "f[(1,)](x, y, 2**60)")
 
 
 class NeedsShape(Diagnostic, TypeError):
     code = "E306"
     template = "{kernel}: a tile's extent depends on dimension {dim} of `{arg}`, which is annotated `pto.dynamic`"
     hint = "remove the annotation, or give the extent as a constexpr argument"
+    example = programs(
+        """
+        @pto.jit
+        def f(x: pto.dynamic, y):
+            y[0] = pto.sum(x[:])
+
+        f[(1,)](x, y)
+        """,
+        """
+        @pto.jit
+        def f(x: pto.dynamic, y, N: pto.constexpr):
+            y[0] = pto.sum(x[0:N])
+
+        f[(1,)](x, y, N=8)
+        """,
+    )
 
 
 class NotLaunched(Diagnostic, TypeError):
     code = "E307"
     template = "{kernel} is a kernel and is launched over a grid"
     hint = "write {kernel}[grid](...), for instance {kernel}[(16,)](...)"
+    example = launches("f(x, y, 2)", "f[(1,)](x, y, 2)")
 
 
 class BusyWaiting(Diagnostic, PyptoWarning):
@@ -64,4 +100,68 @@ class BusyWaiting(Diagnostic, PyptoWarning):
         "each thread runs its programs one after the other, in the order of the grid: a program may wait for one "
         "before it (with an atomic, as in `pto.atomic_add(flag, 0)`: a plain load may be made once only), and never "
         "for one behind it; launch a second kernel for what has to come after all programs"
+    )
+    example = bodies(
+        "if pto.program_id(0) == 0:\n    while pto.atomic_add(y, 0.0) < 1:\n        pass\n"
+        "else:\n    pto.atomic_add(y, 1.0)",
+        "if pto.program_id(0) == 0:\n    pto.atomic_add(y, 1.0)",
+        "f[(2,)](x, y, 8)",
+    )
+
+
+class WrongDecorator(Diagnostic, TypeError):
+    code = "E308"
+    template = "{decorator} is given {given}, and takes {wanted}"
+    hint = "{way}"
+    example = programs(
+        """
+        @pto.jit
+        @pto.autotune([pto.Config({"BLOCK": 4}), pto.Config({"BLOCK": 8})])
+        def f(x, BLOCK: pto.constexpr):
+            x[0:8] = 1
+        """,
+        """
+        @pto.autotune([pto.Config({"BLOCK": 4}), pto.Config({"BLOCK": 8})])
+        @pto.jit
+        def f(x, BLOCK: pto.constexpr):
+            x[0:8] = 1
+        """,
+    )
+
+
+class WrongOption(Diagnostic, OptionError, TypeError):
+    code = "E309"
+    template = "{function} {problem}"
+    hint = "{way}"
+    example = programs(
+        """
+        @pto.jit(fastmath=True)
+        def f(x, y):
+            y[:] = x[:]
+        """,
+        """
+        @pto.jit(fast_math=True)
+        def f(x, y):
+            y[:] = x[:]
+        """,
+    )
+
+
+class WrongConfiguration(Diagnostic, ValueError):
+    code = "E310"
+    template = "{kernel}: {problem}"
+    hint = "{way}"
+    example = programs(
+        """
+        @pto.autotune([{"BLOCK": 4}, {"BLOCK": 8}])
+        @pto.jit
+        def f(x, BLOCK: pto.constexpr):
+            x[0:8] = 1
+        """,
+        """
+        @pto.autotune([pto.Config({"BLOCK": 4}), pto.Config({"BLOCK": 8})])
+        @pto.jit
+        def f(x, BLOCK: pto.constexpr):
+            x[0:8] = 1
+        """,
     )

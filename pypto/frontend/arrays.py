@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pypto.errors import frontend as errors
 from pypto.errors.advice import CutsFractions
 from pypto.frontend.scope import Scope
-from pypto.frontend.values import Dims, array_type, describe, is_index, is_number, tile_type
+from pypto.frontend.values import (
+    Dims,
+    array_type,
+    describe,
+    is_array,
+    is_index,
+    is_number,
+    load_first,
+    source_of,
+    tile_type,
+)
 from pypto.ir.core import Op, Value
 from pypto.ir.types import ArrayType, DType, TileType, int64
 from pypto.ops.build import Number, OpBuilder, merge_shapes
@@ -59,7 +70,7 @@ def index_nodes(node: ast.Subscript) -> list[ast.expr]:
 
 def access(scope: Scope, node: ast.Subscript, array: Value) -> Access:
     """What `array[...]` names. Slice bounds are evaluated here: a slice object cannot hold where they stand."""
-    entries = fill(scope, node, array, [(item, index_entry(scope, item)) for item in index_nodes(node)])
+    entries = fill(scope, node, array, [(item, index_entry(scope, item, array)) for item in index_nodes(node)])
     spans = [extent(scope, item, array, d, e) for d, (item, e) in enumerate(x for x in entries if x[1] is not None)]
     sizes = [size for _, size in spans]
     rest, stored = iter(sizes), tuple(n or 1 for n in sizes) or (1,)
@@ -68,13 +79,22 @@ def access(scope: Scope, node: ast.Subscript, array: Value) -> Access:
     return Access(array, tuple(x for x, _ in spans), stored, tuple(n for n in shape if n), is_element)
 
 
-def index_entry(scope: Scope, item: ast.expr) -> Any:
+def index_entry(scope: Scope, item: ast.expr, array: Value) -> Any:
     if not isinstance(item, ast.Slice):
         return position(scope, item, "use integers and slices", (None, Ellipsis))
-    if item.step is not None and scope.eval(item.step) not in (None, 1):
-        raise bad_index(scope, item.step, "a step", "use pointers: `pto.load(x + pto.arange(0, n) * step)`")
+    if item.step is not None and (step := scope.eval(item.step)) not in (None, 1):
+        raise bad_index(scope, item.step, "a step", way_to_step(array, step, ast.unparse(item)))
     bounds = (x and position(scope, x, "bounds of a slice are integers", (None,)) for x in (item.lower, item.upper))
     return slice(*bounds)
+
+
+def way_to_step(array: Value, step: Any, text: str) -> str:
+    """What to write for elements that lie apart, or in the order from the last to the first."""
+    name = source_of(array)
+    if step == -1:
+        return f"turn round what is loaded: `pto.flip({name}[:])`; a tile takes a step as well: `{name}[:][{text}]`"
+    pointers = f"`pto.load({name} + pto.arange(0, BLOCK) * step)`"
+    return f"load first, a tile takes a step: `{name}[:][{text}]`; or load those alone by pointers: {pointers}"
 
 
 def position(scope: Scope, node: ast.expr, way: str, others: tuple[Any, ...]) -> Any:
@@ -118,22 +138,52 @@ def extent(scope: Scope, node: ast.expr, array: Value, dim: int, entry: Any) -> 
         not_negative(scope, node, high)
     size = difference(scope.session.numbers, high, low)
     if size is None:
-        raise errors.SliceExtent(scope.loc(node), bound=extent_text(node, high, low))
-    return low, not_empty(scope, node, size)
+        assert isinstance(node, ast.Slice)
+        needed = tuple(needed_constants(scope, high, low))
+        problem, way = extent_problem(node, high, low), over_blocks(node, bool(needed))
+        raise errors.SliceExtent(scope.loc(node), problem=problem, way=way, needed=needed)
+    return low, not_empty(scope, node, size, empty_way(array, dim, entry))
 
 
-def extent_text(node: ast.AST, high: Value | int, low: Value | int) -> str:
+def empty_way(array: Value, dim: int, entry: slice) -> str:
+    if entry.stop is not None:
+        return "the upper bound is greater than the lower one, for instance `i:i + BLOCK`"
+    name = source_of(array)
+    return f"`{name}` is empty in dimension {dim}: launch for arrays with elements only: `if {name}.size:`"
+
+
+def extent_problem(node: ast.Slice, high: Value | int, low: Value | int) -> str:
     """The extent in the words of the source: the bound that is no constant, or both."""
-    assert isinstance(node, ast.Slice)
     upper, lower = (f"`{ast.unparse(x)}`" if x else "" for x in (node.upper, node.lower))
-    if isinstance(low, int):
-        return upper
-    return f"{upper or 'the size'} minus {lower}" if isinstance(high, Value) or not upper else lower
+    both = f"{upper or 'the size'} minus {lower}" if isinstance(high, Value) or not upper else lower
+    return f"{upper if isinstance(low, int) else both} does not simplify to a constant"
 
 
-def not_empty(scope: Scope, node: ast.AST, size: int) -> int:
+def over_blocks(node: ast.Slice, of_arguments: bool) -> str:
+    """What to write for an extent that is known at run time alone."""
+    start, stop = ast.unparse(node.lower) if node.lower else "0", ast.unparse(node.upper) if node.upper else "size"
+    loop = f"`for j in range({start}, {stop}, BLOCK):`"
+    if of_arguments and start != "0":
+        return "a kernel is compiled once for every value of a constant, which suits the size of a block"
+    block = f"write the upper bound as the lower one plus a constant: `{start}:{start} + BLOCK`; or, "
+    blocks = f"for an extent at run time, loop over blocks: {loop} with slices `j:j + BLOCK`"
+    return blocks if start == "0" else block + blocks
+
+
+def needed_constants(scope: Scope, high: Value | int, low: Value | int) -> list[Value]:
+    """The least arguments that make an extent a constant when they are constants; none where no arguments do."""
+    numbers, places = scope.session.numbers, {v: n for n, v in enumerate(scope.session.arguments) if is_index(v)}
+    known = {v: 1_000_003 + 2 * n for v, n in places.items()}
+    for argument in list(known):
+        fewer = {v: x for v, x in known.items() if v is not argument}
+        if difference(numbers, high, low, fewer) is not None:
+            known = fewer
+    return list(known) if difference(numbers, high, low, known) is not None else []
+
+
+def not_empty(scope: Scope, node: ast.AST, size: int, way: str = "sizes are 1 or more") -> int:
     if size < 1:
-        raise errors.EmptySlice(scope.loc(node), extent=size)
+        raise errors.EmptySlice(scope.loc(node), extent=size, way=way)
     return size
 
 
@@ -187,7 +237,8 @@ def array_store(scope: Scope, node: ast.AST, where: Access, value: Any) -> None:
         data = fitted(scope, node, where, value)
     else:
         wanted, given, loc = "a tile or a number", describe(value), scope.loc(node)
-        raise errors.WrongArgument(loc, function="a store", name="value", wanted=wanted, given=given, way="")
+        way = load_first(value) if is_array(value) else ""
+        raise errors.WrongArgument(loc, function="a store", name="value", wanted=wanted, given=given, way=way)
     b.op("tile_store", *inputs, data, **where.attrs)
 
 
@@ -214,31 +265,34 @@ def fitted(scope: Scope, node: ast.AST, where: Access, value: Value) -> Value:
 # --- extents ----------------------------------------------------------------------------------------------------------
 
 
-def difference(numbers: dict[Any, int], high: Value | int, low: Value | int) -> int | None:
+def difference(
+    numbers: dict[Any, int], high: Value | int, low: Value | int, known: Mapping[Value, int] = MappingProxyType({})
+) -> int | None:
     """`high - low` where that is a constant.
 
     Index scalars are read as sums of terms, so that `i + BLOCK` minus `i` is `BLOCK`. Equal pure expressions are one
     term, which has a number. Conversions between integer types count as nothing: positions are exact in 64 bits.
+    `known` gives numbers to some values.
     """
-    form = add(linear(numbers, high, _DEPTH), linear(numbers, low, _DEPTH), -1)
+    form = add(linear(numbers, high, _DEPTH, known), linear(numbers, low, _DEPTH, known), -1)
     return None if set(form) - {None} else form.get(None, 0)
 
 
-def linear(numbers: dict[Any, int], x: Value | int, depth: int) -> Linear:
-    if isinstance(x, int):
-        return {None: x}
-    form = sum_of(numbers, x.op, depth) if x.op and depth else None
+def linear(numbers: dict[Any, int], x: Value | int, depth: int, known: Mapping[Value, int]) -> Linear:
+    if isinstance(x, int) or x in known:
+        return {None: x if isinstance(x, int) else known[x]}
+    form = sum_of(numbers, x.op, depth, known) if x.op and depth else None
     return {number(numbers, x, depth): 1} if form is None else form
 
 
-def sum_of(numbers: dict[Any, int], op: Op, depth: int) -> Linear | None:
+def sum_of(numbers: dict[Any, int], op: Op, depth: int, known: Mapping[Value, int]) -> Linear | None:
     """An op's result as a sum, or None where it is a term of its own."""
     if op.name == "constant":
         return {None: int(op.attrs["value"])}
     widening = op.name == "cast" and op.operands[0].dtype.is_int and op.result.dtype.bits >= op.operands[0].dtype.bits
     if op.name not in ("add", "sub", "mul", "neg") and not widening:
         return None
-    first, *others = (linear(numbers, v, depth - 1) for v in op.operands)
+    first, *others = (linear(numbers, v, depth - 1, known) for v in op.operands)
     if op.name == "mul":
         factor, other = (first, others[0]) if not set(first) - {None} else (others[0], first)
         return None if set(factor) - {None} else add({}, other, factor.get(None, 0))

@@ -12,7 +12,7 @@ from pypto.frontend.operators import constant_result, operate
 from pypto.frontend.scope import Binding, Poison, Scope
 from pypto.frontend.source import FunctionNode
 from pypto.frontend.tuples import remade
-from pypto.frontend.values import Dims, Inlined, Method, Range, constant, describe, has_values, is_array
+from pypto.frontend.values import Dims, Inlined, Method, Range, constant, describe, has_values, is_array, source_of
 from pypto.ir.builder import temporarily
 from pypto.ir.core import Value
 
@@ -26,7 +26,11 @@ def items_of(scope: Scope, node: ast.AST, items: Any) -> tuple[Any, ...]:
     if isinstance(items, Dims):
         return tuple(dimension(scope, items, d) for d in range(len(items)))
     if not isinstance(items, tuple | range):
-        raise errors.NotIterable(scope.loc(node), what=describe(items))
+        way = "iterate over `range(...)`, `pto.static_range(...)` or a tuple"
+        if is_array(items):
+            name = source_of(items)
+            way = f"loop over positions: `for i in range({name}.shape[0])`, and read `{name}[i]`"
+        raise errors.NotIterable(scope.loc(node), what=describe(items), way=way)
     if len(items) > LIMIT:
         raise errors.TooManyIterations(scope.loc(node), limit=f"{LIMIT:,}")
     return tuple(items)

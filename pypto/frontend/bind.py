@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pypto.errors import frontend as errors
 from pypto.frontend.scope import YOU_MEAN, Scope
-from pypto.frontend.values import as_pointer, constant, describe, is_array, is_index, is_number
+from pypto.frontend.values import as_pointer, constant, describe, is_array, is_index, is_number, load_first
 from pypto.ir.core import Value
 from pypto.ir.types import DType, PtrType
 from pypto.ops.row import REQUIRED, Param
@@ -48,9 +48,11 @@ def bind(scope: Scope, node: ast.AST, to: Signature, args: list[Any], kwargs: Ar
         if key in bound:
             raise errors.RepeatedArgument(scope.loc(keyword(node, key)), function=to.name, name=key)
         bound[key] = value
+    missing = [f"`{p.name}`" for p in to.params if bound.setdefault(p.name, p.default) is REQUIRED]
+    if missing:
+        told = f"its argument{'s' if missing[1:] else ''} {', '.join(missing)}"
+        raise errors.MissingArgument(scope.loc(node), function=to.name, missing=told, signature=to)
     for p in to.params:
-        if bound.setdefault(p.name, p.default) is REQUIRED:
-            raise errors.MissingArgument(scope.loc(node), function=to.name, name=p.name, signature=to)
         if p.kind == "constexpr":
             constant(bound[p.name], f"`{p.name}` of {to.name}", scope.loc(node))
     return {**{name: bound[name] for name in names}, **star}
@@ -104,7 +106,7 @@ def checked(scope: Scope, node: ast.expr, function: str, p: Param, x: Any) -> An
     if is_array(x) and (p.name == "pointer" or function == "cast"):
         return as_pointer(scope.at(node), x)
     if p.is_operand:
-        way = "load a tile from the array first, for instance `x[row, :]`" if is_array(x) else ""
+        way = load_first(x) if is_array(x) else ""
         fits, wanted = is_number(x) or (isinstance(x, Value) and not is_array(x)), "a tile, scalar or number"
     else:
         constant(x, f"`{p.name}` of {function}", scope.loc(node))

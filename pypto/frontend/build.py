@@ -8,8 +8,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.errors.frontend import TooDeep, UnknownSyntax
+from pypto.errors.frontend import NotConstant, SliceExtent, TooDeep, UnknownSyntax
 from pypto.frontend import assign, calls, expressions, flow, loops, operators
+from pypto.frontend.advice import annotated
 from pypto.frontend.scope import Binding, Handler, LimitedBuilder, Scope, Session, captured
 from pypto.frontend.source import KernelSource
 from pypto.frontend.spec import ArgSpec, Built, ConstSpec, Facts
@@ -28,13 +29,14 @@ def refuse(what: str, way: str, scope: Scope, node: ast.AST) -> None:
 
 
 _OUTSIDE = "do it outside of the kernel"
+_RAISE = "write `assert condition, 'message'`, which checked mode tests; or test before the launch, and raise there"
 # What other syntax is called, and what to write instead.
 # fmt: off
 REFUSED: Final[Mapping[type[ast.AST], tuple[str, str]]] = MappingProxyType({
     ast.Dict: ("a dict", "use a tuple"), ast.Set: ("a set", "use a tuple"), ast.SetComp: ("a set", "use a tuple"),
     ast.DictComp: ("a dict", "use a tuple"), ast.Yield: ("`yield`", "return a tuple"),
     ast.YieldFrom: ("`yield from`", "return a tuple"), ast.Try: ("`try`", "test with `if` before"),
-    ast.TryStar: ("`try`", "test with `if` before"), ast.Raise: ("`raise`", "use `assert`"),
+    ast.TryStar: ("`try`", "test with `if` before"), ast.Raise: ("`raise`", _RAISE),
     ast.Starred: ("`*` here", "use it in a call, a tuple or an unpacking"), ast.Match: ("`match`", "use `if`"),
     ast.Global: ("`global`", "return the value"), ast.Nonlocal: ("`nonlocal`", "return the value"),
     ast.Import: ("`import`", _OUTSIDE), ast.ImportFrom: ("`import`", _OUTSIDE),
@@ -107,6 +109,10 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
             scope.eval(fn.node.body)
         else:
             flow.block(scope, scope.steps(fn.node.body))
+    except (NotConstant, SliceExtent) as error:
+        annotated(error, fn, session.arguments)
+        error.args = (error.render(),)
+        raise
     except RecursionError as error:
         if isinstance(error, TooDeep):
             raise
@@ -114,4 +120,4 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
     session.builder.op("yield")
     session.builder.numbers.settle(body.args, body.ops)
     remarks = () if fn.lenient else tuple(session.remarks.values())
-    return Built(Function(fn.name, body, {}, loc), tuple(session.captures.values()), remarks)
+    return Built(Function(fn.name, body, {}, loc), tuple(session.captures.values()), remarks, tuple(session.loops))

@@ -17,7 +17,7 @@ from pypto.frontend.operators import constant_result, run_row
 from pypto.frontend.scope import RETURN, VALUE, Binding, Poison, Scope, captured
 from pypto.frontend.source import KernelSource
 from pypto.frontend.tuples import is_named
-from pypto.frontend.values import Inlined, Method, array_type, describe, is_array, is_index
+from pypto.frontend.values import ELSEWHERE, Inlined, Method, array_type, describe, is_array, is_index, load_first
 from pypto.ir.asked import Answer
 from pypto.ir.core import Value
 from pypto.ir.types import DType, int1
@@ -58,6 +58,10 @@ def call(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwargs: A
     code = inlined(scope, node, function)
     if code is None:
         return call_host(scope, node, function, args, kwargs)
+    if code.source.library and args and is_array(args[0]) and scope.session.methods.get(code.name) is function:
+        wanted, given, way = "a tile, scalar or number", describe(args[0]), load_first(args[0])
+        names, loc = [a.arg for a in code.node.args.args], scope.loc(node.args[0] if node.args else node)
+        raise errors.WrongArgument(loc, function=code.name, name=names[0], wanted=wanted, given=given, way=way)
     return returned(run_body(scope, node, code, args, kwargs), scope.loc(node), code.name)
 
 
@@ -100,8 +104,10 @@ def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwar
     handler = INTRINSICS.get(getattr(function, "__name__", "")) if module == "builtins" else None
     if handler is not None:
         return handler(scope, node, args, kwargs)
-    own = TABLE.get(getattr(function, "__name__", ""))
-    way = f"in a kernel, `pto.{own.name}` does this" if own and own.public else ""
+    name = getattr(function, "__name__", "")
+    name = ELSEWHERE.get(name, name)
+    is_ours = name in scope.session.methods or (name in TABLE and TABLE[name].public)
+    way = f"in a kernel, `pto.{name}` does this" if is_ours else ""
     if callable(function) and not way:
         way = "call it outside of the kernel, and pass the result as `pto.constexpr`"
     raise errors.NotCallable(scope.loc(node), what=describe(function), way=way)

@@ -11,10 +11,22 @@ from typing import Any, Final
 from pypto.errors.frontend import BadIndex, NoAttribute, RuntimeFormat
 from pypto.frontend.arrays import access, array_load, dimension, fill, index_nodes, not_empty, shaped
 from pypto.frontend.calls import call
-from pypto.frontend.operators import constant_result, run_row
+from pypto.frontend.operators import constant_result, operate, run_row
 from pypto.frontend.scope import Binding, Scope, captured, has_plain_fields
 from pypto.frontend.tuples import is_named, leaves
-from pypto.frontend.values import Dims, Method, constant, describe, has_values, is_array, is_index, is_number
+from pypto.frontend.values import (
+    ELSEWHERE,
+    Dims,
+    Method,
+    constant,
+    describe,
+    has_values,
+    is_array,
+    is_index,
+    is_number,
+    load_first,
+    source_of,
+)
 from pypto.ir.asked import YES
 from pypto.ir.core import Value
 from pypto.ir.types import DType
@@ -46,13 +58,8 @@ TILE_ATTRIBUTES: Final[Mapping[str, Any]] = MappingProxyType({
     "size": lambda t: t.tile.size, "numel": lambda t: t.tile.size, "type": lambda t: t.tile if t.shape else t.tile.elem,
 })
 # fmt: on
-# What other libraries call it; a name that is meant is nearer than one that is spelt alike.
-_ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType({
-    "astype": "to", "half": "float16", "float": "float32", "double": "float64", "concatenate": "cat", "matmul": "dot",
-    "transpose": "trans", "power": "pow", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
-})
 _TILE_INDEX: Final = "a tile takes integers, slices, `None` and `...`; for an index per element, use `pto.gather`"
-_METHODS: Final = MappingProxyType({"to": "cast", "transpose": "permute", "view": "reshape"})
+_METHODS: Final = MappingProxyType({"to": "cast", "astype": "cast", "transpose": "permute", "view": "reshape"})
 
 
 def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
@@ -99,7 +106,7 @@ def member(scope: Scope, node: ast.Attribute, base: Any) -> Any:
 
 
 def no_attribute(scope: Scope, node: ast.Attribute, base: Any, names: Iterable[str], prefix: str = "") -> NoAttribute:
-    name = _ELSEWHERE.get(node.attr, node.attr)
+    name = ELSEWHERE.get(node.attr, node.attr)
     way = suggestion(name, names, f"did you mean `{prefix}.{{}}`?")
     if isinstance(base, tuple) and node.attr in ("append", "extend", "insert"):
         grown = f"`{ast.unparse(node.value)} += (value,)`"
@@ -120,22 +127,39 @@ def module_attribute(scope: Scope, node: ast.Attribute, module: ModuleType) -> A
 def value_attribute(scope: Scope, node: ast.Attribute, value: Value) -> Any:
     """An attribute, or a method of tiles: an op whose first parameter is an operand, or a function in the language."""
     name, methods, row = node.attr, scope.session.methods, TABLE.get(_METHODS.get(node.attr, node.attr))
-    if is_array(value) and row is TABLE["cast"]:
+    if is_array(value) and row is TABLE["cast"] and name != "astype":  # which means the elements
         value = scope.at(node).emit("array_ptr", value)
     table = ARRAY_ATTRIBUTES if is_array(value) else TILE_ATTRIBUTES
+    if name == "size" and is_array(value):
+        return array_size(scope, node, value)
     if name in table:
         return table[name](value)
     is_method = row is not None and row.public and row.params and row.params[0].is_operand
     function = methods.get(name, row if is_method else None)
     if is_array(value) and function is not None:
-        way = "load a tile first, for instance `x[row, :]`"
-        raise NoAttribute(scope.loc(node), what=describe(value), name=name, way=way)
-    if name == "T" and not is_array(value):
+        raise no_method(scope, node, value)
+    if name == "T":
+        if is_array(value):
+            raise no_method(scope, node, value)
         return run_row(scope, node, "permute", input=value, dims=None)
     if function is None:
         public = [*_METHODS, *methods, *(r.name for r in TABLE.values() if r.public)]
-        raise no_attribute(scope, node, value, [*table, *([] if is_array(value) else public)])
+        raise no_attribute(scope, node, value, [*table, *(["size"] if is_array(value) else public)])
     return Method(value, name, function)
+
+
+def no_method(scope: Scope, node: ast.Attribute, array: Value) -> NoAttribute:
+    """What tiles have and arrays have not."""
+    way = f"{load_first(array)}, then `{source_of(array)}[:].{node.attr}`"
+    return NoAttribute(scope.loc(node), what=describe(array), name=node.attr, way=way)
+
+
+def array_size(scope: Scope, node: ast.Attribute, array: Value) -> Value | int:
+    """Number of elements: the product of the entries of the shape."""
+    size: Any = 1
+    for dim in range(len(Dims(array, False))):
+        size = operate(scope, node, ast.Mult(), size, dimension(scope, Dims(array, False), dim))
+    return size  # type: ignore[no-any-return]
 
 
 def run_subscript(scope: Scope, node: ast.Subscript) -> Any:
@@ -177,7 +201,7 @@ def index_tile(scope: Scope, node: ast.Subscript, tile: Value) -> Value:
             shape.append(1)
         elif isinstance(entry, slice):
             parts.append(constant_result(scope, item, lambda e=entry, n=size: range(n)[e]))
-            shape.append(not_empty(scope, item, len(parts[-1])))
+            shape.append(not_empty(scope, item, len(parts[-1]), "let it end behind its start, as `t[2:4]` does"))
         elif isinstance(entry, Value) and is_index(entry):
             at = tuple(1 if d == len(parts) else n for d, n in enumerate(tile.shape))
             index = scope.at(node).broadcast(entry, at)

@@ -12,7 +12,8 @@ from pypto.frontend.assign import LIMIT, assign, items_of
 from pypto.frontend.carry import INDEX, Carried, Loop, Variable
 from pypto.frontend.flow import arrive, as_truth, block, choose
 from pypto.frontend.merge import Path
-from pypto.frontend.scope import BREAK, EXITS, RETURN, Binding, Scope
+from pypto.frontend.scope import BREAK, EXITS, RETURN, Binding, Scope, Step
+from pypto.frontend.spec import Unrolled
 from pypto.frontend.values import Range, describe, is_index
 from pypto.ir.core import Region, Value
 from pypto.ir.types import DType, int1, int32, int64, uint32
@@ -47,11 +48,17 @@ def unroll(scope: Scope, node: ast.For, items: Any) -> None:
         block(scope, scope.steps(node.body))
         arrive(scope, EXITS.index(BREAK))
 
+    made = scope.session.builder.made
+    steps: list[Step] = [partial(iteration, item) for item in items_of(scope, node.iter, items)]
     try:
-        block(scope, [partial(iteration, item) for item in items_of(scope, node.iter, items)])
+        block(scope, steps)
     except TooManyOps as error:
         loops = (*error.others, ("unrolled here", scope.loc(node.iter)))
         raise TooManyOps(error.loc, loops, **error.fields) from None
+    if not scope.source.library:
+        text = f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
+        ops = scope.session.builder.made - made
+        scope.session.loops.append(Unrolled(scope.loc(node.iter), text, len(steps), ops))
     arrive(scope, EXITS.index(RETURN))
 
 

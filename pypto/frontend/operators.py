@@ -14,7 +14,7 @@ from pypto.errors.frontend import ConstantFailed, NoOperator
 from pypto.errors.language import OpTypeError
 from pypto.frontend.flow import as_truth, choose
 from pypto.frontend.scope import Scope
-from pypto.frontend.values import as_pointer, describe, has_values, is_array, is_number
+from pypto.frontend.values import as_pointer, describe, has_values, is_array, is_number, load_first
 from pypto.ir.core import Value
 from pypto.ir.types import int1, int64
 from pypto.ops.build import OpBuilder
@@ -104,7 +104,7 @@ def run_operator(scope: Scope, node: ast.AST, symbol: str, row: str, x: Any, *ot
 
 
 def no_operator(scope: Scope, node: ast.AST, symbol: str, way: str, x: Any, *others: Any) -> NoOperator:
-    b = describe(others[0]) if others else "nothing else"
+    b = describe(others[0]) if any(y is not None for y in others) else "nothing else"
     return NoOperator(scope.loc(node), symbol=symbol, a=describe(x), b=b, way=way)
 
 
@@ -113,19 +113,28 @@ def is_pointer(x: Any) -> bool:
 
 
 def pointer_arithmetic(scope: Scope, node: ast.AST, symbol: str, x: Any, y: Any = None) -> Value:
+    way = way_out(symbol, x, y)
     if is_pointer(y) and symbol == "+":
         x, y = y, x
     offsets = isinstance(y, int) or (isinstance(y, Value) and not is_pointer(y) and not y.dtype.is_float)
     if symbol not in ("+", "-") or not is_pointer(x) or not offsets:
-        way = "offsets are integers, so divide with `//`, or cast with `.to(pto.int64)`"
-        if is_array(x) or is_array(y):
-            way += "; to compute with the elements, load them: `x[i:i + BLOCK]`, or `pto.load(x + offsets)`"
         raise no_operator(scope, node, symbol, way, x, y)
     b = scope.at(node)
     # Offsets are widened before they are scaled, so that no product of indices wraps at 2**31.
     offset = b.cast(b.value(y, int64), int64)
     base, offset = b.align([as_pointer(b, x), b.emit("neg", offset) if symbol == "-" else offset])
     return b.emit("addptr", base, offset)
+
+
+def way_out(symbol: str, x: Any, y: Any) -> str:
+    """What to write in place of arithmetic that neither offsets nor elements have."""
+    arrays = [v for v in (x, y) if is_array(v)]
+    offsets = "offsets are integers, so divide with `//`, or cast with `.to(pto.int64)`"
+    if not arrays:
+        return offsets
+    elements = f"to compute with the elements, {load_first(*arrays)}"
+    is_offset = symbol in ("+", "-") and any(is_tile(v) and not is_pointer(v) for v in (x, y))
+    return f"{elements}; {offsets}" if is_offset else elements
 
 
 def one_if_known(scope: Scope, node: ast.AST, x: Any) -> Any:

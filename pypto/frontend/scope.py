@@ -20,7 +20,7 @@ import numpy as np
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import MaybeUnassigned, TooManyOps, UndefinedName, UnknownSyntax, UnsupportedGlobal
 from pypto.frontend.source import KernelSource
-from pypto.frontend.spec import GONE, Capture, Facts, Owner, reader
+from pypto.frontend.spec import GONE, Capture, Facts, Owner, Unrolled, reader
 from pypto.frontend.tuples import remade
 from pypto.frontend.weak import WeakNumbers
 from pypto.ir.builder import temporarily
@@ -102,6 +102,7 @@ class Session:
     numbers: dict[Any, int] = field(default_factory=dict)
     remarks: dict[str, Diagnostic] = field(default_factory=dict)  # by place: parts of a kernel are built several times
     unrolled: int = 0
+    loops: list[Unrolled] = field(default_factory=list)
     label: str = ""
 
     def capture(self, owner: Owner, name: str, loc: Loc) -> Any:

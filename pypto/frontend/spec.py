@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from pypto.errors import Diagnostic
 from pypto.ir.core import Function
 from pypto.ir.types import Type
+from pypto.loc import Loc
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,20 @@ def content(cell: CellType) -> object:
 
 
 @dataclass(frozen=True, slots=True)
+class Unrolled:
+    """A loop at compile time: where it stands, how it is written, and how many operations it became."""
+
+    loc: Loc
+    text: str
+    iterations: int
+    ops: int
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """A kernel as Tile IR, with the outside values that went into it, and warnings to its author."""
 
     function: Function
     captures: tuple[Capture, ...]
     remarks: tuple[Diagnostic, ...] = ()
+    unrolled: tuple[Unrolled, ...] = ()

@@ -6,9 +6,10 @@ strings, None, dtypes, functions, modules, tuples (which may hold run-time value
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 from pypto.errors.frontend import NotConstant
 from pypto.frontend.source import FunctionNode, KernelSource
@@ -20,6 +21,17 @@ from pypto.loc import Loc
 if TYPE_CHECKING:
     from pypto.frontend.scope import Scope
     from pypto.ops.build import OpBuilder
+
+
+# fmt: off
+# What other libraries call it; a name that is meant is nearer than one that is spelt alike.
+ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType({
+    "half": "float16", "float": "float32", "double": "float64", "concatenate": "cat", "concat": "cat", "matmul": "dot",
+    "transpose": "trans", "power": "pow", "clip": "clamp", "absolute": "abs", "amax": "max", "amin": "min",
+    "swish": "silu", "true_divide": "fdiv", "average": "mean", "variance": "var", "arcsin": "asin", "arccos": "acos",
+    "arctan": "atan",
+})
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +130,21 @@ def describe(x: Any) -> str:
     return f"the constant {x!r}"
 
 
+def source_of(argument: Value) -> str:
+    """An argument as the kernel writes it; the leaves of a tuple are items of it."""
+    name, *path = argument.hint.split(".")
+    return name + "".join(f"[{n}]" for n in path)
+
+
+def load_first(*arrays: Value) -> str:
+    """What to write where elements are meant, and arrays are given."""
+    loads = " and ".join(f"`{source_of(x)}[:]`" for x in arrays)
+    return f"load {'it' if len(arrays) == 1 else 'them'} first: {loads}"
+
+
 def constant(x: Any, what: str, loc: Loc) -> Any:
     """`x`, which has to be known at compile time."""
     for leaf in leaves(x):
         if has_values(leaf):
-            raise NotConstant(loc, what=what, type=describe(leaf))
+            raise NotConstant(loc, what=what, problem=f"is a run-time {describe(leaf)}", needed=(leaf,))
     return x

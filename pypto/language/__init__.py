@@ -4,6 +4,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.language import (
+    activations,
     aggregates,
     blocks,
     creation,
@@ -15,9 +16,10 @@ from pypto.language import (
     random,
     reducing,
     shaping,
-    std,
+    standard,
     types,
 )
+from pypto.language.activations import *  # noqa: F403
 from pypto.language.aggregates import *  # noqa: F403
 from pypto.language.blocks import *  # noqa: F403
 from pypto.language.creation import *  # noqa: F403
@@ -29,12 +31,12 @@ from pypto.language.ordering import *  # noqa: F403
 from pypto.language.random import *  # noqa: F403
 from pypto.language.reducing import *  # noqa: F403
 from pypto.language.shaping import *  # noqa: F403
-from pypto.language.std import *  # noqa: F403
+from pypto.language.standard import *  # noqa: F403
 from pypto.language.types import *  # noqa: F403
 from pypto.ops.public import const, constexpr, dynamic, static, tensor
 
 _MATH = ("copysign", "div_rn", "fdiv", "isfinite", "isinf", "isnan", "signbit", "sqrt_rn")
-_WRITTEN = (creation, ordering, random, reducing, shaping, std)
+_WRITTEN = (activations, creation, ordering, random, reducing, shaping, standard)
 METHODS: Final = MappingProxyType(
     {
         name: getattr(module, name)

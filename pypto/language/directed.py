@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pypto.ir.types import DType, float32, float64, int8, int16, int32, int64
 from pypto.language import ops
-from pypto.language.std import static_assert
+from pypto.language.standard import static_assert
 from pypto.ops.public import OpFunction
 from pypto.ops.table import TABLE
 

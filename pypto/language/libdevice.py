@@ -31,7 +31,7 @@ from pypto.language.directed import (
     two_sum,
     viewed,
 )
-from pypto.language.std import static_assert
+from pypto.language.standard import static_assert
 from pypto.ops.public import constexpr
 
 Tile = Any  # a tile or scalar; annotations in here are for readers

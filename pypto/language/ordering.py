@@ -8,7 +8,7 @@ from pypto.ir.types import bfloat16, float32, float64, int16, int32, int64, uint
 from pypto.language import ops
 from pypto.language.libdevice import isnan
 from pypto.language.shaping import cat, flip, from_zero, part, positions
-from pypto.language.std import cdiv, next_power_of_2
+from pypto.language.standard import cdiv, next_power_of_2
 from pypto.ops.public import OpFunction
 from pypto.ops.table import TABLE
 
@@ -35,9 +35,32 @@ def argsort(x: Tile, dim: Any = None, descending: bool = False) -> Tile:
     return _to_last(ops.cast(_order(_to_last(x, axis), descending, x.shape[axis]), int32), axis)
 
 
-def topk(x: Tile, k: int, dim: Any = None) -> Tile:
-    """The k greatest elements along a dimension, greatest first; NaN counts as least."""
-    return _picked(x, dim, True, k)
+def topk(x: Tile, k: int, dim: Any = None, return_indices: bool = False) -> Any:
+    """The k greatest elements along a dimension, greatest first; NaN counts as least.
+
+    Parameters
+    ----------
+    x : tile
+    k : int
+        1 to the size of the dimension.
+    dim : int, optional
+        By default the last one.
+    return_indices : bool
+        Give the index of each element as well, int32. Equal elements, and 0.0 and -0.0, keep their order then.
+
+    Returns
+    -------
+    tile, or (tile, tile)
+
+    Examples
+    --------
+        values, indices = pto.topk(x, 4, return_indices=True)
+    """
+    if not return_indices:
+        return _picked(x, dim, True, k)
+    axis = from_zero(-1 if dim is None else dim, len(x.shape))
+    indices = ops.cast(_order(_to_last(x, axis), True, k), int32)
+    return _to_last(ops.gather(_to_last(x, axis), indices, -1), axis), _to_last(indices, axis)
 
 
 def bitonic_merge(x: Tile, dim: Any = None, descending: bool = False) -> Tile:
@@ -190,7 +213,7 @@ def _order(x: Tile, descending: bool, count: int) -> Tile:
             keys = _float_keys(ops.cast(x, float32), descending)
         else:
             keys = ops.cast(_keys(x, descending), int64)
-        return part(_sort_keys((keys << 32) | index), last, 0, count) & 0xFFFFFFFF
+        return _first((keys << 32) | index, count) & 0xFFFFFFFF
     # By the lower halves of the keys, then, as equal ones keep their order, by the upper halves.
     keys = _wide_keys(x, descending)
     first = _sort_keys(((keys ^ 0x80000000) << 32) | index) & 0xFFFFFFFF

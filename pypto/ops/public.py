@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
 from pypto.errors.frontend import OutsideKernel
+from pypto.loc import Caller
 from pypto.ops.row import REQUIRED, OpRow, Param
 
 
@@ -20,7 +22,11 @@ class KernelName:
         self.__module__ = "pypto"
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        raise OutsideKernel(name=self.__name__)
+        try:
+            raise OutsideKernel(Caller.of(sys._getframe(1)).loc(), name=self.__name__)
+        except OutsideKernel as error:
+            error.__traceback__ = None  # a bare `raise` adds no frame of ours
+            raise
 
     def __repr__(self) -> str:
         return f"pto.{self.__name__}"

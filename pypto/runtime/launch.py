@@ -18,7 +18,9 @@ from pypto.backends.base import FIXED_SLOTS, PAGE
 from pypto.errors import PyptoError
 from pypto.errors.launch import WrongGrid
 from pypto.ir.types import DTYPES, FLOAT8, float32, float64
+from pypto.loc import Loc
 from pypto.ops.public import constexpr
+from pypto.options import suggestion
 from pypto.runtime.arrays import ArrayInfo, data_offset, scalar_bits
 from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import Specialization
@@ -44,7 +46,7 @@ def check_grid(grid: Any, signature: Signature, values: Values) -> Sizes:
     """
     sizes = grid
     if type(grid) is not tuple:
-        grid = grid(dict(zip(signature.names, values, strict=True))) if callable(grid) else grid
+        grid = asked(grid, signature, values) if callable(grid) else grid
         sizes = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
     problem = "" if 1 <= len(sizes) <= 3 else f"it has {len(sizes)} axes"
     x, y, z = (*sizes, 1, 1, 1)[:3]
@@ -58,6 +60,51 @@ def check_grid(grid: Any, signature: Signature, values: Values) -> Sizes:
     if problem:
         raise WrongGrid(kernel=signature.kernel, grid=grid, problem=problem)
     return x, y, z
+
+
+class Named(dict[str, Any]):
+    """The arguments of a launch by name, as a grid function gets them."""
+
+    def __missing__(self, name: str) -> Any:
+        raise NoSuchArgument(name, suggestion(name, self, "did you mean {!r}?") or f"there are {', '.join(self)}")
+
+
+class NoSuchArgument(KeyError):
+    """A function of the arguments by name asks for one that the kernel has not."""
+
+    def __init__(self, name: str, way: str) -> None:
+        super().__init__(name)
+        self.name, self.way = name, way
+
+
+def asked(grid: Callable[[Mapping[str, Any]], Any], signature: Signature, values: Values) -> Any:
+    """What a grid function gives for these arguments.
+
+    Raises
+    ------
+    WrongGrid
+        When it asks for what the kernel has not, or takes its argument for something else than a mapping.
+    """
+    named = Named(zip(signature.names, values, strict=True))
+    try:
+        return grid(named)
+    except NoSuchArgument as error:
+        problem = f"it asks for {error.name!r}, which is no parameter; {error.way}"
+    except (AttributeError, TypeError) as error:
+        if not is_about(error, named):
+            raise
+        problem = f"{type(error).__name__}: {error}; it takes one mapping, from names to arguments"
+    code = getattr(grid, "__code__", None)
+    place = (("the function", Loc.of_code(code)),) if code is not None else ()
+    raise WrongGrid(None, place, kernel=signature.kernel, grid="function", problem=problem)
+
+
+def is_about(error: AttributeError | TypeError, named: Named) -> bool:
+    """Whether an error of a grid function comes from how it takes its argument."""
+    if isinstance(error, AttributeError):
+        return error.obj is named
+    trace = error.__traceback__
+    return (trace is not None and trace.tb_next is None) or f"'{Named.__name__}'" in str(error)
 
 
 def fingerprint(values: Values, constant: tuple[bool, ...]) -> tuple[tuple[Any, ...], list[int], Values]:

@@ -41,8 +41,8 @@ class Signature:
         count = code.co_argcount + code.co_kwonlyargcount + star
         names, positional = code.co_varnames[:count], function.__defaults__ or ()
         if code.co_flags & inspect.CO_VARKEYWORDS:
-            problem = f"a kernel takes no **kwargs (`{code.co_varnames[count]}`); name its parameters"
-            raise WrongArguments(kernel=kernel, problem=problem)
+            problem = f"a kernel takes no **kwargs (`{code.co_varnames[count]}`)"
+            raise WrongArguments(kernel=kernel, problem=problem, way="name its parameters")
         optional = names[code.co_argcount - len(positional) : code.co_argcount]
         defaults = {**dict(zip(optional, positional, strict=True)), **(function.__kwdefaults__ or {})}
         words = {name: annotation_word(function.__annotations__.get(name)) for name in names}
@@ -64,25 +64,32 @@ class Signature:
         if count + len(given) == len(names) and all(map(given.__contains__, rest)):
             return (*args, *map(given.__getitem__, rest)) if given else args
         if count > len(names):
-            self.fail(f"takes {len(names)} arguments, but {count} were given")
+            self.fail(f"takes {len(names)} arguments, but {count} were given", self.call_text())
         for name in given:
             if name in names[:count]:
-                self.fail(f"argument `{name}` was given twice")
+                self.fail(f"argument `{name}` was given twice", "give it by position or by name")
             if name not in names and name not in IGNORED:
-                near = suggestion(name, names, "; did you mean `{}`?") or f"; it has {', '.join(names)}"
-                self.fail(f"has no parameter `{name}`{near}")
+                near = suggestion(name, names, "did you mean `{}`?") or f"it has {', '.join(names)}"
+                self.fail(f"has no parameter `{name}`", near)
         values = {**self.defaults, **dict(zip(names, args, strict=False)), **given}
         missing = [f"`{name}`" for name in names if name not in values]
         if missing:
-            self.fail(f"missing {', '.join(missing)}; it takes {', '.join(names)}")
+            self.fail(f"missing {', '.join(missing)}", self.call_text())
         return tuple(values[name] for name in names)
 
     def bind_star(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
         """`bind` of a kernel with `*args`, which get the positional arguments that are left."""
         return self.bind(args[: self.positional], {**given, self.names[-1]: args[self.positional :]})
 
-    def fail(self, problem: str) -> NoReturn:
-        raise WrongArguments(kernel=self.kernel, problem=problem)
+    def call_text(self) -> str:
+        """How a launch is written: constants by name, in brackets what has a default."""
+        rows = zip(self.names, self.constant, strict=True)
+        words = [f"{n}=…" if fixed else n for n, fixed in rows]
+        shown = (f"[{word}]" if n in self.defaults else word for n, word in zip(self.names, words, strict=True))
+        return f"launch it as {self.kernel}[grid]({', '.join(shown)})"
+
+    def fail(self, problem: str, way: str) -> NoReturn:
+        raise WrongArguments(kernel=self.kernel, problem=problem, way=way)
 
 
 Leaves = tuple[tuple[Any, ...], tuple[Any, ...], tuple[bool, ...]]

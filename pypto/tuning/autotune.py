@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pypto.arguments import Boundary
 from pypto.errors import PyptoError, PyptoWarning
+from pypto.errors.launch import WrongConfiguration
+from pypto.loc import Caller, Loc
 from pypto.tuning.bench import Bench, in_order, median_of, nothing
 from pypto.tuning.candidates import about_grid, new_search, none_is_right, ranked
+from pypto.tuning.checking import check_configs, check_kernel, check_names, check_options
 from pypto.tuning.config import Config, Space, constants, labels
 from pypto.tuning.grids import asked, sizes
 from pypto.tuning.interrupts import noting_interrupts
@@ -87,17 +92,20 @@ class Autotuner(KernelInterface):
         if results is not None and Path(results).exists():
             self.import_tuning(results)
 
+    @Boundary()
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch with the best configuration, after trying them all where the key is new."""
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         config = self.configs[0]
         if conflicts := sorted(name for name in kwargs if any(name in c.kwargs for c in self.configs)):
-            raise ValueError(f"{self.__name__}: {', '.join(conflicts)} given in the launch and tuned as well")
+            problem = f"{', '.join(conflicts)} given in the launch and tuned as well"
+            way, place = "leave out of the launch what is tuned", Loc.of_code(self.base_fn.__code__)
+            raise WrongConfiguration(place, kernel=self.__name__, problem=problem, way=way)
         if len(self.configs) > 1:
             named = call_by_name(self.arg_names, args, kwargs)
             chip = chip_of(named)
             keys = self.keys_of(named, kwargs.get("grid"))
-            found = next((self.cache[place] for key in keys if (place := at(key, chip)) in self.cache), None)
+            found = next((self.cache[known] for key in keys if (known := at(key, chip)) in self.cache), None)
             config = found or self.choose(keys, args, kwargs, chip)
         self.best_config = config
         if config.pre_hook is not None:
@@ -106,11 +114,13 @@ class Autotuner(KernelInterface):
         self.nargs = None
         return result
 
+    @Boundary()
     def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Compile for every configuration, without running."""
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         return [self.fn.warmup(*args, **kwargs, **c.all_kwargs()) for c in self.prune_configs(kwargs)]
 
+    @Boundary()
     def tune(self, *args: Any, grid: Any, **kwargs: Any) -> TuningReport:
         """Search for these arguments, whatever is known of them from before, and use what wins from now on.
 
@@ -380,7 +390,26 @@ def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any)
     >>> x
     array([0., 2., 4., 6.], dtype=float32)
     """
-    return lambda fn: Autotuner(fn, fn.arg_names, configs, key, **options)
+    caller = Caller.of(sys._getframe(1))
+    with Boundary(caller.loc):
+        return decorator(caller, configs, key, options)
+
+
+def decorator(
+    caller: Caller, configs: Any, key: Sequence[str], options: dict[str, Any]
+) -> Callable[[Launchable], Autotuner]:
+    """What `autotune` gives; mistakes have the place of its call."""
+    tried = check_configs(configs)
+    check_options(options, Autotuner.__init__)
+
+    def decorate(fn: Launchable) -> Autotuner:
+        with Boundary(caller.loc):
+            check_kernel(fn, "pto.autotune")
+            lists = {"key": key, **{name: options.get(name) or () for name in ("reset_to_zero", "restore_value")}}
+            check_names(fn, tried, lists)
+        return Autotuner(fn, fn.arg_names, tried, key, **options)
+
+    return decorate
 
 
 __all__ = ["Autotuner", "Config", "autotune", "is_array"]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, Final
+
+from pypto.arguments import Boundary
+from pypto.errors.launch import WrongConfiguration
+from pypto.loc import Caller
 
 HINTS: Final = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
 
@@ -33,7 +38,7 @@ class Config:
 
     def __init__(
         self,
-        kwargs: dict[str, Any],
+        kwargs: dict[str, Any] | None = None,
         num_warps: int = 4,
         num_stages: int = 3,
         num_ctas: int = 1,
@@ -43,6 +48,9 @@ class Config:
         target: str = "",
         **others: Any,
     ) -> None:
+        if not isinstance(kwargs, dict):
+            with Boundary(Caller.of(sys._getframe(1)).loc):
+                raise no_constants(kwargs, others)
         self.kwargs, self.pre_hook, self.others = kwargs, pre_hook, others
         self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
         self.maxnreg, self.ir_override, self.target = maxnreg, ir_override, target
@@ -112,6 +120,13 @@ def constants(config: Config, parameters: Container[str] = ()) -> dict[str, Any]
     """What a configuration tells the kernel: its constants, and of the hints for GPUs those that are parameters."""
     more = {**config.all_kwargs(), **config.kwargs}
     return {name: value for name, value in sorted(more.items()) if name in config.kwargs or name in parameters}
+
+
+def no_constants(given: Any, others: dict[str, Any]) -> WrongConfiguration:
+    """That a configuration gets its constants as a dict."""
+    shown = others if given is None else {"BLOCK": 64}
+    problem = "the constants are a dict" + ("" if given is None else f", not {given!r}")
+    return WrongConfiguration(kernel="pto.Config", problem=problem, way=f"write `pto.Config({shown!r})`")
 
 
 def name_of(config: Config, parameters: Container[str] = ()) -> str:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pypto.arguments import Boundary
+from pypto.errors.launch import WrongConfiguration
+from pypto.loc import Caller, Loc
 from pypto.ops.public import constexpr
-from pypto.tuning.launching import KernelInterface, Launchable, call_by_name, let_vary
+from pypto.runtime.launch import Named, NoSuchArgument
+from pypto.tuning.checking import check_kernel
+from pypto.tuning.launching import KernelInterface, Launchable, base_of, call_by_name, let_vary
 
 Rule = Callable[[dict[str, Any]], Any]
 
@@ -27,12 +33,18 @@ class Heuristics(KernelInterface):
             raise AttributeError(name)
         return getattr(self.fn, name)
 
+    @Boundary()
     def run(self, *args: Any, **kwargs: Any) -> Any:
         defaults = getattr(getattr(self.fn, "signature", None), "defaults", {})
         held = {**defaults, **call_by_name(self.arg_names, args, kwargs)}
-        given = {name: x.value if isinstance(x, constexpr) else x for name, x in held.items()}
+        given = Named((name, x.value if isinstance(x, constexpr) else x) for name, x in held.items())
         for name, rule in self.values.items():
-            kwargs[name] = given[name] = rule(given)
+            try:
+                kwargs[name] = given[name] = rule(given)
+            except NoSuchArgument as error:
+                place, kernel = Loc.of_code(base_of(self).__code__), base_of(self).__name__
+                problem = f"the rule of `{name}` asks for {error.name!r}, which is no parameter"
+                raise WrongConfiguration(place, kernel=kernel, problem=problem, way=error.way) from None
         return self.fn.run(*args, **kwargs)
 
     def warmup(self, *args: Any, **kwargs: Any) -> Any:
@@ -60,4 +72,11 @@ def heuristics(values: Mapping[str, Rule]) -> Callable[[Launchable], Heuristics]
     >>> x
     array([7, 7, 7], dtype=int32)
     """
-    return lambda fn: Heuristics(fn, fn.arg_names, values)
+    caller = Caller.of(sys._getframe(1))
+
+    def decorate(fn: Launchable) -> Heuristics:
+        with Boundary(caller.loc):
+            check_kernel(fn, "pto.heuristics")
+        return Heuristics(fn, fn.arg_names, values)
+
+    return decorate

@@ -6,6 +6,10 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pypto.arguments import Boundary
+from pypto.errors.launch import NotLaunched
+from pypto.loc import Loc
+
 Launchable = Any  # a kernel, or what wraps one: has `run(*args, grid=…, **kwargs)` and `arg_names`
 
 
@@ -13,13 +17,20 @@ class KernelInterface:
     """Launched as ``kernel[grid](arguments…)``, which is ``kernel.run(arguments…, grid=grid)``."""
 
     run: Callable[..., Any]
+    lenient = False  # names that are no parameters are an error
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return functools.partial(self.run, grid=grid, warmup=False)
 
+    @Boundary()
     def launch(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
         """`kernel[grid](…)`."""
         return self.run(*args, grid=grid, warmup=False, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        function = base_of(self)
+        with Boundary(lambda _: Loc.of_code(function.__code__)):
+            raise NotLaunched(kernel=function.__name__)
 
 
 def base_of(fn: Launchable) -> Any:

@@ -37,7 +37,7 @@ def test_docstring(test: doctest.DocTest) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert {"pypto.jit.Kernel", "pypto.loc.Loc", "pypto.language.std.cdiv"} <= {test.name for test in FOUND}
+    assert {"pypto.jit.Kernel", "pypto.loc.Loc", "pypto.language.standard.cdiv"} <= {test.name for test in FOUND}
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -119,7 +119,7 @@ def test_import_loads_nothing_heavy() -> None:
     [
         ("pypto.ir.core", "pypto.loc", True),
         ("pypto.ir.core", "pypto.ops.table", False),
-        ("pypto.frontend.loops", "pypto.language.std", False),
+        ("pypto.frontend.loops", "pypto.language.standard", False),
         ("pypto.backends.cpu.lower", "pypto.backends.base", True),
         ("pypto.backends.cpu.lower", "pypto.backends.ascend.lower", False),
         ("pypto.runtime.launch", "pypto.backends.cpu.engine", False),

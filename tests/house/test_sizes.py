@@ -65,7 +65,9 @@ BESIDE_THE_CORE = (
     *("pypto/backends/sites.py", "pypto/backends/cpu/timing.py"),
     "pypto/backends/cpu/launcher/",
     *("pypto/backends/ascend/", "pypto/opening.py", "pypto/devices.py", "pypto/runtime/device", "pypto/tools/"),
-    "pypto/runtime/copies.py",
+    *("pypto/runtime/copies.py", "pypto/runtime/slow.py", "pypto/runtime/tensors.py", "pypto/torch/"),
+    *("pypto/backends/cpu/prints.py", "pypto/backends/cpu/crash.py", "pypto/backends/cpu/verify.py"),
+    *("pypto/frontend/advice.py", "pypto/frontend/weak.py", "pypto/passes/waiting.py"),
     *("pypto/runtime/acl.py", "pypto/runtime/dlpack.py", "pypto/runtime/simulator.py", "pypto/runtime/staging.py"),
 )
 

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.cpu.launcher.native import is_supported, launcher_text
+from pypto.compile import session
+from pypto.options import KernelOptions
 
 
 @pto.jit
@@ -94,3 +97,10 @@ def test_a_launcher_can_be_kept() -> None:
     for _ in range(3):
         launch(out)
     assert out.tolist() == [3] * 4 + [0] * 20
+
+
+def test_the_native_launcher_is_there_where_it_can_be() -> None:
+    """Launches go through Python without it, which no other test would notice."""
+    engine = session().backend(KernelOptions()).engine
+    assert engine.compile(launcher_text())
+    assert is_supported() or session().launcher is None

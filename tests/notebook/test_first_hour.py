@@ -46,8 +46,9 @@ def said(notebook: Any, begin: str) -> str:
 
 def test_the_mistake_is_told_in_its_cell(notebook: Any) -> None:
     text = said(notebook, "%%pto\n")
-    assert "[E216] the module `pypto` has no attribute `mean`" in text
-    assert "--> Cell In[2]:5:26, in rms_norm" in text
+    assert "[E207] `*` does not take tile<512xf32> and array<f32, 1>" in text
+    assert "--> Cell In[2]:6:19, in rms_norm" in text
+    assert "load it first: `weight[:]`" in text
     assert "launched from Cell In[2]:8" in text
     assert "Traceback" not in text
 

@@ -92,7 +92,7 @@ def test_own_time_is_without_the_sites_inside() -> None:
 
 
 def test_a_line_of_our_own_library_is_the_users_call() -> None:
-    import pypto.language.std as library
+    import pypto.language.standard as library
 
     call = Loc("user.py", 5)
     assert Loc(str(Path(library.__file__)), 30, call_site=call).user is call

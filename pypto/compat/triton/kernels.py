@@ -112,6 +112,7 @@ class JITFunction(KernelInterface):
         **_: Any,
     ) -> None:
         functools.update_wrapper(self, fn)
+        self.lenient = True
         self.__name__ = fn.__name__
         self.fn, self.version, self.debug, self.noinline = fn, version, debug, noinline
         self.module, self.launch_metadata, self._repr = fn.__module__, launch_metadata, repr

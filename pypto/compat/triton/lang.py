@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.ir.types import DType, TileType, int32, pointer_type
-from pypto.language import libdevice, ops, ordering, random, reducing, shaping, std
+from pypto.language import libdevice, ops, ordering, random, reducing, shaping, standard
 from pypto.language.aggregates import constexpr_function
 from pypto.ops.public import constexpr
 
@@ -58,7 +58,7 @@ def fdiv(x: Tile, y: Tile, ieee_rounding: Any = False, approx: Any = False) -> T
 
 def cdiv(x: Any, div: Any) -> Any:
     """x / div rounded up, for integers that are not negative."""
-    return std.cdiv(x, div)
+    return standard.cdiv(x, div)
 
 
 # --- values and hints -------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def static_assert(cond: Any, msg: Any = "") -> None:
 
 def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
     """An assertion at run time, for the elements where the mask holds."""
-    std.device_assert(cond, msg, mask)
+    standard.device_assert(cond, msg, mask)
 
 
 # --- shapes, scans and order ------------------------------------------------------------------------------------------
@@ -289,6 +289,8 @@ INSIDE: Final = (
     "_experimental_descriptor_load", "_experimental_descriptor_store", "_is_power_of_two", "_log2", "_or_combine",
     "_prod_combine", "_sum_combine", "_unwrap_if_constexpr", "_xor_combine", "get_int_dtype",
 )
+# Names of our language that `triton.language` has not: files ask with `hasattr`, and define them themselves.
+NOT_OF_TRITON: Final = ("gelu", "logsumexp", "mean", "relu", "silu", "std", "var")
 # Names that Triton has, and has no more, for ours.
 RENAMED: Final = (
     ("_experimental_make_tensor_descriptor", "make_tensor_descriptor"), ("float8e4", "float8e4nv"),

@@ -104,7 +104,7 @@ def contents() -> dict[str, Names]:
 
 def names_of_language() -> Names:
     """All public names of `triton.language`, of versions 2 and 3."""
-    names = {name: getattr(language, name) for name in language.__all__ if name not in ("interpret", "jit")}
+    names = {name: getattr(language, name) for name in language.__all__ if name not in lang.NOT_OF_TRITON}
     names |= {name: getattr(lang, name) for name in lang.ADAPTERS} | dict(lang.BUILTINS) | refused.NAMES
     names |= {old: names[new] for old, new in lang.RENAMED}
     inside = {name: getattr(lang, name) for name in lang.INSIDE if name.startswith("_exp")}

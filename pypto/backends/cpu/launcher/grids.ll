@@ -39,7 +39,15 @@ call:
   %given = call ptr @PyObject_CallOneArg(ptr %grid, ptr %dict)
   call void @Py_DecRef(ptr %dict)
   %raised = icmp eq ptr %given, null
-  br i1 %raised, label %error, label %take
+  br i1 %raised, label %refused, label %take
+refused:  ; Python asks again, and has the words for what is wrong
+  %meant = call ptr @word(ptr %shared, i64 <s.meant>)
+  %known = call i32 @PyErr_ExceptionMatches(ptr %meant)
+  %unknown = icmp eq i32 %known, 0
+  br i1 %unknown, label %error, label %clear
+clear:
+  call void @PyErr_Clear()
+  br label %python
 take:
   store ptr %given, ptr %answer
   %usable = call i1 @sizes(ptr %shared, ptr %given, ptr %block)

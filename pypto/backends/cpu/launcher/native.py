@@ -27,7 +27,7 @@ _PLACES: Final = 8  # twice the pieces of scratch memory
 _LONG: Final = 20000.0  # nanoseconds of work for which the interpreter's lock is released
 # Words of the tables: what all kernels share, a kernel's own, and the head of an entry.
 SHARED: Final = ("threads", "none", "int", "float", "bool", "tuple", "function", "mode", "plain",
-    "again", "launch", "ignored", "stopped", "scratch")  # fmt: skip
+    "again", "launch", "ignored", "stopped", "meant", "scratch")  # fmt: skip
 _KERNEL: Final = ("shared", "arity", "names", "defaults", "python", "before", "after", "entries", "table", "grids",
     "turn")  # fmt: skip
 _ENTRY: Final = ("body", "scratch", "cost", "threads", "unbounded", "pool", "least", "group", "program", "steps")
@@ -38,6 +38,7 @@ _ARRAY: Final = MappingProxyType({"data": 16, "axes": 24, "sizes": 32, "strides"
 _FILES: Final = ("guards", "calls", "grids", "runs")
 _O, _NOARGS, _FASTCALL, _KEYWORDS = 0x8, 0x4, 0x80, 0x2
 _FUNCTIONS: Final = MappingProxyType({"subscript": _O, "launch": _FASTCALL | _KEYWORDS, "prepared": _NOARGS})
+MEANT: Final = (KeyError, AttributeError, TypeError)  # what a grid function raises that takes its argument wrongly
 Stored = Callable[[str, Callable[[], bytes]], bytes]  # gives code by its name, and makes it where it is missing
 
 
@@ -117,7 +118,8 @@ class Launcher:
         self.stopped = stopped
         self.shared, self.ignored, self.again = shared, ignored, (lambda grid: lambda _: grid)
         known = {"none": None, "int": int, "float": float, "bool": bool, "tuple": tuple,
-            "function": FunctionType, "again": self.again, "ignored": ignored, "stopped": stopped}  # fmt: skip
+            "function": FunctionType, "again": self.again, "ignored": ignored, "stopped": stopped,
+            "meant": MEANT}  # fmt: skip
         for name, thing in known.items():
             shared[SHARED.index(name)] = id(thing)
         shared[SHARED.index("launch")] = ctypes.addressof(self.methods["launch"])
