@@ -107,7 +107,7 @@ def common_dtype(operands: list[Operand]) -> DType:
 def rank(dtype: DType) -> tuple[int, int, bool, bool]:
     """Promotion order of a dtype."""
     kind = 0 if dtype.is_bool else 1 if dtype.is_int else 2
-    return kind, dtype.bits, dtype.name == "f16", dtype.kind == "uint"
+    return kind, dtype.bits, dtype.mnemonic == "f16", dtype.kind == "uint"
 
 
 def join_dtypes(a: DType, b: DType) -> DType:

@@ -197,6 +197,19 @@ class JITFunction(KernelInterface):
         text = textwrap.dedent("".join(self.raw_src))
         return text[text.index("def ") :]
 
+    def _unsafe_update_src(self, new_src: str) -> None:
+        """Read another text in place of the function's; versions that were compiled are forgotten."""
+        from pypto.frontend import REWRITTEN
+
+        old = self.fn
+        self.fn = FunctionType(old.__code__, old.__globals__, old.__name__, old.__defaults__, old.__closure__)
+        functools.update_wrapper(self.fn, old)
+        self.fn.__kwdefaults__ = old.__kwdefaults__
+        setattr(self.fn, REWRITTEN, new_src)
+        for name in ("ours", "kernel_source"):
+            vars(self).pop(name, None)
+        vars(self)["src"] = new_src
+
     @property
     def cache_key(self) -> str:
         """Changes with the text of the function. Its versions are not found by it."""

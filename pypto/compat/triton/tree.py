@@ -6,11 +6,22 @@ import math as python_math
 from collections.abc import Mapping
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, Final
 
 from pypto import language, testing
-from pypto.compat.triton import compiled, compiler, driver, kernels, lang, refused
+from pypto.compat.triton import (
+    compiled,
+    compiler,
+    driver,
+    filecheck,
+    internal_testing,
+    kernels,
+    knobs,
+    lang,
+    mxfp,
+    refused,
+)
 from pypto.errors import Diagnostic, PyptoError
 from pypto.errors.frontend import AssertionFailed, UnknownSyntax
 from pypto.language import libdevice
@@ -27,15 +38,6 @@ _MATH: Final = (
 # Folders of libdevice for one make of GPU or another.
 _MAKES: Final = ("cuda", "hip", "intel", "xpu", "cpu", "ascend")
 # fmt: on
-
-
-class Knobs(SimpleNamespace):
-    """Settings of Triton, each off: a setting that nobody knows is None."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return None
 
 
 def build() -> dict[str, ModuleType]:
@@ -156,7 +158,7 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "ASTSource": compiler.ASTSource, "CompiledKernel": compiled.CompiledKernel, "compile": compiler.compile,
         "LazyDict": dict, "make_backend": compiler.make_backend, "triton_key": compiler.triton_key,
     }  # fmt: skip
-    settings = {name: Knobs() for name in ("runtime", "autotuning", "cache", "compilation", "nvidia", "amd", "build")}
+    settings = knobs.names()
     target = {"GPUTarget": driver.GPUTarget, "BaseBackend": compiler.BaseBackend}
     cache = {n: getattr(compiler, n) for n in ("FileCacheManager", "get_cache_manager", "default_cache_dir")}
     return {
@@ -178,12 +180,15 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton.backends.driver": {"DriverBase": driver.CpuDriver, "GPUDriver": driver.CpuDriver},
         "triton.testing": names_of_testing(),
         "triton.tools": {},
+        "triton.tools.mxfp": {"MXFP4Tensor": mxfp.MXFP4Tensor, "MXScaleTensor": mxfp.MXScaleTensor},
         "triton.tools.tensor_descriptor": {"TensorDescriptor": language.TensorDescriptor},
         "triton.ops": {},
         "triton.ops.matmul_perf_model": {
             "early_config_prune": compiler.keep_configs, "estimate_matmul_time": compiler.no_estimate},
         "triton.knobs": settings,
         "triton._utils": {"cdiv": lang.cdiv},
+        "triton._filecheck": filecheck.names(),
+        "triton._internal_testing": internal_testing.names(),
         "triton._C": {},
     }  # fmt: skip
 
