@@ -24,5 +24,5 @@ class ConstantOutOfRange(Diagnostic, TypeError):
 
 class MixedSign(Diagnostic, TypeError):
     code = "E104"
-    template = "`//` and `%` take operands of one signedness, not {a} and {b}"
+    template = "Cannot use `//` or `%` with {a} and {b} because they have different signedness"
     hint = "cast one of them, for instance `.to(pto.int32)`"

@@ -9,7 +9,7 @@ from itertools import chain, groupby
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
-from pypto.errors.frontend import HostFunction, NoAttribute, WrongArgument
+from pypto.errors.frontend import HostFunction, NoAttribute, UnknownSyntax, WrongArgument
 from pypto.frontend.assign import items_of
 from pypto.frontend.bind import Signature, bind, checked_arguments
 from pypto.frontend.flow import Label
@@ -19,7 +19,7 @@ from pypto.frontend.tuples import leaves
 from pypto.frontend.values import Dims, Range, as_pointer, constant, describe, has_values, is_array, is_index, tile_type
 from pypto.ir.core import Value
 from pypto.ir.types import DType, int64
-from pypto.ops.public import constexpr, tensor
+from pypto.ops.public import Refused, constexpr, tensor
 from pypto.ops.row import Param
 from pypto.ops.table import TABLE
 
@@ -162,6 +162,9 @@ def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]
 def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Run-time values are of no Python type, tuples of them are. What is known is a `constexpr`, else a `tensor`."""
     x, *kinds = (() if isinstance(args[0], Dims) else args[0], *args[1:2])
+    for kind in leaves(tuple(kinds)):
+        if isinstance(kind, Refused):
+            raise UnknownSyntax(scope.loc(node), what=f"`{kind.__name__}`", way=kind.way)
     if {tensor if has_values(x) else constexpr} & {*leaves(tuple(kinds))}:
         return not isinstance(x, tuple)
     return (isinstance(x, tuple) or not has_values(x)) and constant_result(scope, node, isinstance, x, *args[1:])

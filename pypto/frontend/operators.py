@@ -97,7 +97,12 @@ def run_operator(scope: Scope, node: ast.AST, symbol: str, row: str, x: Any, *ot
         x, others = one_if_known(scope, node, x), (one_if_known(scope, node, others[0]),)
     params = TABLE[row].params
     values = [x, *others, *(p.default for p in params[1 + len(others) :])]
-    return run_row(scope, node, row, **{p.name: v for p, v in zip(params, values, strict=True)})
+    try:
+        return run_row(scope, node, row, **{p.name: v for p, v in zip(params, values, strict=True)})
+    except OpTypeError as error:  # in the words of the source
+        if error.fields["op"] != row:
+            raise
+        raise OpTypeError(error.loc, op=f"`{symbol}`", problem=error.fields["problem"]) from None
 
 
 def no_operator(scope: Scope, node: ast.AST, symbol: str, way: str, x: Any, *others: Any) -> NoOperator:

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.compat.triton import utils
 from pypto.ir.types import DType, TileType, int32, pointer_type
 from pypto.language import libdevice, ops, ordering, random, reducing, shaping, std
 from pypto.language.aggregates import constexpr_function
-from pypto.ops.public import constexpr
+from pypto.ops.public import constexpr, constexpr_type
 
 Tile = Any  # a tile or scalar; annotations in here are for readers
 
@@ -294,5 +295,8 @@ RENAMED: Final = (
     ("_experimental_make_tensor_descriptor", "make_tensor_descriptor"), ("float8e4", "float8e4nv"),
     ("uint32_to_uniform_float", "uint_to_uniform_float"), ("_aggregate", "aggregate"),
 )
-BUILTINS: Final = (("tuple", builtins.tuple), ("slice", builtins.slice), ("CONSTEXPR_0", 0), ("libdevice", libdevice))
+BUILTINS: Final = (
+    ("tuple", builtins.tuple), ("slice", builtins.slice), ("CONSTEXPR_0", 0), ("libdevice", libdevice),
+    ("constexpr_type", constexpr_type), ("str_to_ty", utils.str_to_ty),
+)
 # fmt: on

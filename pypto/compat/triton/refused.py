@@ -30,7 +30,7 @@ def is_builtin(fn: Any) -> bool:
 NAMES: Final = {
     **refuse("async_task", "warps of one GPU program do different work in it; write the parts one after the other"),
     **refuse("extern_elementwise dispatch", "it calls a library of machine code for GPUs; use `tl.extra.libdevice`"),
-    **refuse("function_type base_type base_value constexpr_type slice_type tuple_type tensor_descriptor_type",
+    **refuse("function_type base_type base_value slice_type tuple_type tensor_descriptor_type",
              "it is a class of Triton's compiler; kernels need the values, not the classes"),
     "builtin": builtin, "extern": extern, "is_builtin": is_builtin,
 }  # fmt: skip

@@ -21,6 +21,7 @@ from pypto.compat.triton import (
     lang,
     mxfp,
     refused,
+    utils,
 )
 from pypto.errors import Diagnostic, PyptoError
 from pypto.errors.frontend import AssertionFailed, UnknownSyntax
@@ -163,7 +164,9 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
     cache = {n: getattr(compiler, n) for n in ("FileCacheManager", "get_cache_manager", "default_cache_dir")}
     return {
         "triton.runtime": {**jit, **tuning, **errors, "driver": config},
-        "triton.runtime.jit": {**jit, "driver": config, "T": Any},
+        "triton.runtime.jit": {
+            **jit, "driver": config, "T": Any, "type_canonicalisation_dict": utils.type_canonicalisation_dict,
+            "JITCallable": kernels.JITFunction},
         "triton.runtime.autotuner": {**tuning, **errors, "KernelInterface": KernelInterface, "driver": config},
         "triton.runtime.driver": {**names_of_driver(config), "driver": config},
         "triton.runtime.errors": errors,
@@ -186,7 +189,7 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton.ops.matmul_perf_model": {
             "early_config_prune": compiler.keep_configs, "estimate_matmul_time": compiler.no_estimate},
         "triton.knobs": settings,
-        "triton._utils": {"cdiv": lang.cdiv},
+        "triton._utils": utils.names(),
         "triton._filecheck": filecheck.names(),
         "triton._internal_testing": internal_testing.names(),
         "triton._C": {},
