@@ -31,7 +31,7 @@ class MaybeUnassigned(Diagnostic, NameError):
 
 class TypeClash(Diagnostic, TypeError):
     code = "E205"
-    template = "{name} is {a} on one path and {b} on another; a variable has one type where paths meet"
+    template = "{what}: {a} on one path and {b} on another; a variable has one type where paths meet"
     hint = "{way}"
 
 

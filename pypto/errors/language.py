@@ -18,7 +18,7 @@ class NoBroadcast(Diagnostic, TypeError):
 
 class ConstantOutOfRange(Diagnostic, TypeError):
     code = "E103"
-    template = "{number} does not fit into {dtype}, which holds {low} to {high}"
+    template = "{number} is out of range for {dtype}, which holds {low} to {high}"
     hint = "cast the tile to a wider type first, for instance `.to(pto.int64)`"
 
 

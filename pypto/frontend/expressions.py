@@ -79,13 +79,20 @@ def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
     plain = has_plain_fields(base)
     if plain and hasattr(base, name):
         return captured(ast.unparse(node), getattr(base, name), scope.loc(node))
-    if is_number(base) and name == "type" and scope.source.lenient:
+    if is_number(base) and name == "type" and scope.source.lenient and not is_assigned(scope, node.value):
         return constexpr_type(base)
     if is_number(base) and name != "value":  # what a tile of that number has
         return value_attribute(scope, node, scope.at(node).value(base))
     if name == "value" and not has_values(base):  # of what may have been a `pto.constexpr`
         return base
     raise no_attribute(scope, node, base, [n for n in dir(base) if plain and not n.startswith("_")])
+
+
+def is_assigned(scope: Scope, node: ast.expr) -> bool:
+    """Whether a constant comes from a plain assignment, which for Triton makes a scalar of it."""
+    plain = (n for n in ast.walk(scope.source.node) if isinstance(n, ast.Assign | ast.AugAssign))
+    targets = (t for n in plain for t in (n.targets if isinstance(n, ast.Assign) else [n.target]))
+    return isinstance(node, ast.Name) and any(isinstance(t, ast.Name) and t.id == node.id for t in targets)
 
 
 def is_of_array(scope: Scope, node: ast.expr) -> bool:

@@ -15,7 +15,7 @@ from pypto.frontend.bind import Signature, bind, checked_arguments
 from pypto.frontend.flow import Label
 from pypto.frontend.operators import constant_result, one_if_known, run_row
 from pypto.frontend.scope import Scope
-from pypto.frontend.tuples import leaves
+from pypto.frontend.tuples import is_named, leaves
 from pypto.frontend.values import Dims, Range, as_pointer, constant, describe, has_values, is_array, is_index, tile_type
 from pypto.ir.core import Value
 from pypto.ir.types import DType, int64
@@ -189,6 +189,18 @@ def attribute(asks: bool, scope: Scope, node: ast.Call, args: list[Any], kwargs:
     return asks or found
 
 
+def replace_fields(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`pto.aggregate_replace`: a named tuple with other items."""
+    made: Any = args[0] if len(args) == 1 else args
+    function = "aggregate_replace"
+    if not is_named(type(made)):
+        loc, given, wanted = scope.loc(node), describe(tuple(args)), "one instance of an aggregate, and fields by name"
+        raise WrongArgument(loc, function=function, name="instance", wanted=wanted, given=given, way="")
+    fields = tuple(Param(name, "any", None) for name in made._fields)
+    bind(scope, node, Signature(type(made).__name__, fields), [], kwargs)
+    return made._replace(**kwargs)
+
+
 # fmt: off
 INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     # Of the language
@@ -196,7 +208,7 @@ INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     "static_print": static_print,
     "combination": partial(of_elements, "combination"), "map_elements": partial(of_elements, "map_elements"),
     "label": lambda scope, node, args, kwargs: Label(*checked_arguments(scope, node, _LABEL, args, kwargs).values()),
-    "block_indices": block_indices, "tile_load": partial(structured, "tile_load"),
+    "aggregate_replace": replace_fields, "block_indices": block_indices, "tile_load": partial(structured, "tile_load"),
     "tile_store": partial(structured, "tile_store"),
     # Hints about a value that are accepted and not needed
     **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy", "assume", "debug_barrier"),

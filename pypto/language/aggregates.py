@@ -8,7 +8,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["aggregate", "constexpr_function"]
+from pypto.ops.public import Intrinsic
+
+__all__ = ["aggregate", "aggregate_replace", "constexpr_function"]
 
 
 def aggregate(cls: type) -> Any:
@@ -58,6 +60,43 @@ def aggregate(cls: type) -> Any:
         body["__new__"] = constructor(cls.__name__, fields, getattr(init, "function", init))
     return type(cls.__name__, (base,), {**body, "__slots__": (), "__annotations__": annotations})
 
+
+def replaced(instance: Any, /, **changes: Any) -> Any:
+    """A copy of an instance of an aggregate with other values in some fields."""
+    fields = getattr(instance, "_fields", None)
+    if fields is None:
+        raise TypeError(f"aggregate_replace expects an aggregate instance, not a {type(instance).__name__}")
+    for name in changes:
+        if name not in fields:
+            raise TypeError(f"{type(instance).__name__} has no field '{name}'; its fields are {', '.join(fields)}")
+    return instance._replace(**changes)
+
+
+class Replace(Intrinsic):
+    """`aggregate_replace`, which works outside of kernels too."""
+
+    def __call__(self, *instance: Any, **changes: Any) -> Any:
+        return replaced(*instance, **changes)
+
+
+aggregate_replace = Replace("aggregate_replace", """A copy of an aggregate's instance with other values in some fields.
+
+    Parameters
+    ----------
+    instance : instance of an aggregate
+    **changes
+        New values by the names of the fields.
+
+    Examples
+    --------
+    >>> import pypto as pto
+    >>> @pto.aggregate
+    ... class Point:
+    ...     x: pto.tensor
+    ...     y: pto.tensor
+    >>> pto.aggregate_replace(Point(1, 2), y=5)
+    Point(x=1, y=5)
+    """)
 
 _OWN = ("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "__annotate__", "__slots__")
 

@@ -121,10 +121,15 @@ class CompiledKernel:
     launch_enter_hook = launch_exit_hook = None
 
     def __init__(
-        self, fn: JITFunction, found: Specialization | None, args: tuple[Any, ...], given: dict[str, Any]
+        self,
+        fn: JITFunction,
+        found: Specialization | None,
+        args: tuple[Any, ...],
+        given: dict[str, Any],
+        name: str = "",
     ) -> None:
         self.fn, self.src, self.specialization, self._args, self._given = fn, fn, found, args, given
-        self.name, self.module, self.function, self.hash = fn.__name__, None, 0, ""
+        self.name, self.module, self.function, self.hash = name or fn.__name__, None, 0, ""
 
     @property
     def program(self) -> Any:

@@ -185,65 +185,6 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
     return function(args[0]).to(dtype)
 
 
-# --- what libraries take from inside of Triton ------------------------------------------------------------------------
-
-
-@constexpr_function
-def _log2(n: int) -> int:
-    """The logarithm of a power of two."""
-    return n.bit_length() - 1
-
-
-@constexpr_function
-def _is_power_of_two(n: int) -> bool:
-    return n > 0 and n & (n - 1) == 0
-
-
-@constexpr_function
-def get_int_dtype(bitwidth: int, signed: bool) -> DType:
-    """The integer type of a width."""
-    return DType(f"{'' if signed else 'u'}int{bitwidth}") if bitwidth > 1 else DType("int1")
-
-
-@constexpr_function
-def _unwrap_if_constexpr(x: Any) -> Any:
-    return x.value if isinstance(x, constexpr) else x
-
-
-def _sum_combine(a: Tile, b: Tile) -> Tile:
-    return a + b
-
-
-def _prod_combine(a: Tile, b: Tile) -> Tile:
-    return a * b
-
-
-def _xor_combine(a: Tile, b: Tile) -> Tile:
-    return a ^ b
-
-
-def _or_combine(a: Tile, b: Tile) -> Tile:
-    return a | b
-
-
-def _elementwise_max(a: Tile, b: Tile) -> Tile:
-    return ops.maximum(a, b)
-
-
-def _elementwise_min(a: Tile, b: Tile) -> Tile:
-    return ops.minimum(a, b)
-
-
-def _argmax_combine_tie_break_left(value1: Tile, index1: Tile, value2: Tile, index2: Tile) -> Any:
-    first = (value1 > value2) | ((value1 == value2) & (index1 < index2))
-    return ops.where(first, value1, value2), ops.where(first, index1, index2)
-
-
-def _argmin_combine_tie_break_left(value1: Tile, index1: Tile, value2: Tile, index2: Tile) -> Any:
-    first = (value1 < value2) | ((value1 == value2) & (index1 < index2))
-    return ops.where(first, value1, value2), ops.where(first, index1, index2)
-
-
 # --- the device -------------------------------------------------------------------------------------------------------
 
 
@@ -285,11 +226,7 @@ ADAPTERS: Final = (
     "item", "mul", "pi32_t", "rand4x", "ravel",
     "squeeze", "static_assert", "sub", "to_tensor", "topk", "unsqueeze",
 )
-INSIDE: Final = (
-    "_argmax_combine_tie_break_left", "_argmin_combine_tie_break_left", "_elementwise_max", "_elementwise_min",
-    "_experimental_descriptor_load", "_experimental_descriptor_store", "_is_power_of_two", "_log2", "_or_combine",
-    "_prod_combine", "_sum_combine", "_unwrap_if_constexpr", "_xor_combine", "get_int_dtype",
-)
+INSIDE: Final = ("_experimental_descriptor_load", "_experimental_descriptor_store")
 # Names that Triton has, and has no more, for ours.
 RENAMED: Final = (
     ("_experimental_make_tensor_descriptor", "make_tensor_descriptor"), ("float8e4", "float8e4nv"),

@@ -15,17 +15,20 @@ from pypto.compat.triton import (
     compiler,
     driver,
     filecheck,
+    inside,
     internal_testing,
     kernels,
     knobs,
     lang,
     mxfp,
     refused,
+    standard,
     utils,
 )
 from pypto.errors import Diagnostic, PyptoError
 from pypto.errors.frontend import AssertionFailed, UnknownSyntax
 from pypto.language import libdevice
+from pypto.ops.public import constexpr
 from pypto.tuning import Autotuner, Config, Heuristics, KernelInterface, autotune, heuristics
 
 VERSION: Final = "3.4.0"
@@ -83,17 +86,19 @@ def contents() -> dict[str, Names]:
     core = names_of_language()
     device = {name: getattr(libdevice, name) for name in libdevice.__all__}
     config, errors = driver.DriverConfig(), names_of_errors()
+    inner = {**{name: getattr(lang, name) for name in lang.INSIDE}, **standard.names()}
     tree = {
         "triton": names_of_triton(errors),
         "triton.language": core,
-        "triton.language.core": {**core, **{n: getattr(lang, n) for n in lang.INSIDE}, **refused.INSIDE},
-        "triton.language.standard": {**core, **{n: getattr(lang, n) for n in lang.INSIDE}},
+        "triton.language.core": {**core, **inner, **refused.INSIDE},
+        "triton.language.standard": {**core, **inner},
         "triton.language.math": {**device, **{n: core[n] for n in _MATH}},
         "triton.language.random": {n: x for n, x in core.items() if n in language.random.__all__} | {
-            n: core[n] for n in ("rand4x", "uint32_to_uniform_float")},
-        "triton.language.semantic": {},
-        "triton.language.target_info": {n: getattr(lang, n) for n in ("is_cuda", "cuda_capability_geq")} | {
-            "is_hip": lang.is_cuda, "current_target": config.active.get_current_target},
+            n: core[n] for n in ("rand4x", "uint32_to_uniform_float")} | {"N_ROUNDS_DEFAULT": constexpr(10)},
+        "triton.language.target_info": {
+            **{n: getattr(lang, n) for n in ("is_cuda", "cuda_capability_geq")},
+            **dict.fromkeys(("is_hip", "is_hip_cdna3", "is_hip_cdna4", "is_hip_gfx1250"), lang.is_cuda),
+            "current_target": config.active.get_current_target},
         "triton.language.libdevice": device,
         "triton.language.extra": {},
         "triton.language.extra.libdevice": device,
@@ -102,6 +107,8 @@ def contents() -> dict[str, Names]:
         tree[f"triton.language.extra.{make}"] = names_of_make()
         tree[f"triton.language.extra.{make}.libdevice"] = device
     tree |= names_of_runtime(config, errors)
+    for name, names in inside.modules().items():
+        tree[name] = {**names, **tree.get(name, {})}
     return {name: {**refused.ELSEWHERE.get(name, {}), **names} for name, names in tree.items()}
 
 
@@ -110,8 +117,8 @@ def names_of_language() -> Names:
     names = {name: getattr(language, name) for name in language.__all__ if name not in ("interpret", "jit")}
     names |= {name: getattr(lang, name) for name in lang.ADAPTERS} | dict(lang.BUILTINS) | refused.NAMES
     names |= {old: names[new] for old, new in lang.RENAMED}
-    inside = {name: getattr(lang, name) for name in lang.INSIDE if name.startswith("_exp")}
-    return names | inside | {"tensor_descriptor": language.descriptors.tensor_descriptor}
+    old = {name: getattr(lang, name) for name in lang.INSIDE}
+    return names | old | {"tensor_descriptor": language.descriptors.tensor_descriptor}
 
 
 def names_of_make() -> Names:
@@ -125,6 +132,7 @@ def names_of_errors() -> Names:
         "TritonError": PyptoError, "CompilationError": Diagnostic, "CompileTimeAssertionFailure": AssertionFailed,
         "UnsupportedLanguageConstruct": UnknownSyntax, "InterpreterError": compiler.InterpreterError,
         "OutOfResources": compiler.OutOfResources, "PTXASError": compiler.PTXASError,
+        "AutotunerError": inside.AutotunerError,
     }  # fmt: skip
 
 
@@ -147,7 +155,7 @@ def names_of_tuning() -> Names:
 def names_of_triton(errors: Names) -> Names:
     return {
         **names_of_jit(), **names_of_tuning(), **errors, "__version__": VERSION, "compile": compiler.compile,
-        "cdiv": lang.cdiv, "next_power_of_2": language.next_power_of_2, "set_allocator": compiler.set_allocator,
+        "cdiv": lang.cdiv, "next_power_of_2": language.next_power_of_2, "set_allocator": inside.set_allocator,
         "must_use_result": compiler.must_use_result, "aggregate": language.aggregate,
     }  # fmt: skip
 
@@ -161,7 +169,6 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
     }  # fmt: skip
     settings = knobs.names()
     target = {"GPUTarget": driver.GPUTarget, "BaseBackend": compiler.BaseBackend}
-    cache = {n: getattr(compiler, n) for n in ("FileCacheManager", "get_cache_manager", "default_cache_dir")}
     return {
         "triton.runtime": {**jit, **tuning, **errors, "driver": config},
         "triton.runtime.jit": {
@@ -170,14 +177,12 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton.runtime.autotuner": {**tuning, **errors, "KernelInterface": KernelInterface, "driver": config},
         "triton.runtime.driver": {**names_of_driver(config), "driver": config},
         "triton.runtime.errors": errors,
-        "triton.runtime.cache": {**cache, "knobs": settings["cache"]},
+        "triton.runtime.cache": {"knobs": settings["cache"]},
         "triton.runtime.interpreter": {**errors, "InterpretedFunction": kernels.JITFunction},
-        "triton.runtime._allocation": {"set_allocator": compiler.set_allocator},
         "triton.errors": {"TritonError": PyptoError},
         "triton.compiler": {**build_names, **errors},
         "triton.compiler.compiler": {**build_names, **errors, **target},
         "triton.compiler.errors": errors,
-        "triton.compiler.code_generator": {},
         "triton.backends": {"backends": {}, "DriverBase": driver.CpuDriver},
         "triton.backends.compiler": target,
         "triton.backends.driver": {"DriverBase": driver.CpuDriver, "GPUDriver": driver.CpuDriver},

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.compat.triton.compiled import MockTensor
 from pypto.ir.types import ALL_DTYPES, DType, PtrType, void, written_type
 from pypto.language import cdiv
-from pypto.ops.public import constexpr_type
+from pypto.ops.build import weak_dtype
+from pypto.ops.public import constexpr, constexpr_type
 
 TRITON_MAX_TENSOR_NUMEL: Final = 1048576
 _SHORT: Final[Mapping[str, str]] = MappingProxyType({"int": "i", "uint": "u", "bool": "u"})
@@ -53,6 +55,19 @@ def canonicalize_dtype(dtype: Any) -> str:
 
 def canonicalize_ptr_dtype(dtype: Any, is_const: bool) -> str:
     return f"*{'k' if is_const else ''}{canonicalize_dtype(dtype)}"
+
+
+def mangle_type(arg: Any, specialize: bool = False) -> Any:
+    """The word for an argument's type in a signature: "*fp32", "i32", "constexpr"."""
+    if arg is None or isinstance(arg, constexpr | str) or callable(arg) or (specialize and arg == 1):
+        return "constexpr"
+    if isinstance(arg, tuple):
+        return tuple(mangle_type(x, specialize) for x in arg)
+    if isinstance(arg, bool | int | float):
+        return canonicalize_dtype(weak_dtype(arg))
+    if isinstance(arg, MockTensor) or hasattr(arg, "data_ptr") or hasattr(arg, "__array_interface__"):
+        return canonicalize_ptr_dtype(arg.dtype, False)
+    return canonicalize_dtype(arg.dtype)
 
 
 def get_primitive_bitwidth(dtype: str) -> int:
@@ -116,7 +131,7 @@ def get_iterable_path(iterable: Any, path: tuple[int, ...]) -> Any:
 
 def names() -> dict[str, Any]:
     """What `triton._utils` holds."""
-    ours = ("short", "spellings", "names", "str_to_ty")
+    ours = ("short", "spellings", "names", "str_to_ty", "mangle_type")
     found = {n: x for n, x in globals().items() if getattr(x, "__module__", "") == __name__ and n not in ours}
     words = {"type_canonicalisation_dict": type_canonicalisation_dict, "BITWIDTH_DICT": BITWIDTH_DICT}
     return {**found, **words, "TRITON_MAX_TENSOR_NUMEL": TRITON_MAX_TENSOR_NUMEL, "cdiv": cdiv}
