@@ -45,8 +45,11 @@ def aggregate(cls: type) -> Any:
     >>> out
     array([4], dtype=int32)
     """
-    annotations = {name: a for base in reversed(cls.__mro__) for name, a in inspect.get_annotations(base).items()}
-    body = {name: x for base in reversed(cls.__mro__[:-1]) for name, x in vars(base).items() if name not in _OWN}
+    bases = [base for base in reversed(cls.__mro__) if base not in (object, tuple) and "_fields" not in vars(base)]
+    annotations = {name: a for base in bases for name, a in inspect.get_annotations(base).items()}
+    body: dict[str, Any] = {}
+    for base in bases:
+        body |= {**getattr(base, "_field_defaults", {}), **{n: x for n, x in vars(base).items() if n not in _OWN}}
     init = body.pop("__init__", None)
     fields = tuple(annotations)
     optional = [name for name in fields if name in body]
@@ -54,11 +57,11 @@ def aggregate(cls: type) -> Any:
         raise TypeError(f"{cls.__name__}: fields without a default stand before those with one")
     defaults = [body.pop(name) for name in optional]
     make: Any = namedtuple
-    base: Any = make(cls.__name__, fields, defaults=defaults if init is None else None)
+    plain: Any = make(cls.__name__, fields, defaults=defaults if init is None else None)
     if init is not None:
         body["initializer"] = init
         body["__new__"] = constructor(cls.__name__, fields, getattr(init, "function", init))
-    return type(cls.__name__, (base,), {**body, "__slots__": (), "__annotations__": annotations})
+    return type(cls.__name__, (plain,), {**body, "__slots__": (), "__annotations__": annotations})
 
 
 def replaced(instance: Any, /, **changes: Any) -> Any:
@@ -98,7 +101,10 @@ aggregate_replace = Replace("aggregate_replace", """A copy of an aggregate's ins
     Point(x=1, y=5)
     """)
 
-_OWN = ("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "__annotate__", "__slots__")
+_OWN = (
+    *("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "__annotate__", "__slots__"),
+    *("initializer", "__new__"),  # of a base that is an aggregate
+)
 
 
 def constructor(name: str, fields: tuple[str, ...], init: Callable[..., None]) -> Callable[..., Any]:

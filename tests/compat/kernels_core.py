@@ -2,6 +2,12 @@
 
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
+from triton.language.standard import (  # type: ignore[import-not-found]
+    _argmax_combine_tie_break_left,
+    _bitonic_merge,
+    _log2,
+)
+from triton.tools.ragged_tma import atomic_add_ragged, load_ragged, store_ragged  # type: ignore[import-not-found]
 
 
 @triton.jit
@@ -64,3 +70,57 @@ def masked_atomics(out, mask, N: tl.constexpr):
 def uniform(out, seed, N: tl.constexpr):
     offsets = tl.arange(0, N)
     tl.store(out + offsets, tl.rand(seed, offsets))
+
+
+@triton.jit
+def of_pointers(out, condition, x, y):
+    pointer = tl.where(tl.load(condition), x, y)
+    tl.store(out + tl.arange(0, 4), tl.load(pointer + tl.arange(0, 4)))
+
+
+@triton.jit
+def of_bools(out, x, y):
+    i = tl.arange(0, 4)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.static_assert((a + b).dtype == tl.int1 and (a * b).dtype == tl.int1 and (a + 1).dtype == tl.int32)
+    tl.store(out + i, (a + b).to(tl.int32) + 2 * (a - b).to(tl.int32) + 4 * (a * b).to(tl.int32))
+
+
+@triton.jit
+def magnitude(out, x, N: tl.constexpr):
+    codes = tl.load(x + tl.arange(0, N)).to(tl.float8e4b15, bitcast=True)
+    tl.store(out + tl.arange(0, N), tl.abs(codes).to(tl.uint8, bitcast=True))
+
+
+@triton.jit
+def assigned_constants(n: tl.constexpr):
+    kept: tl.constexpr = n
+    made = n
+    tl.static_assert(kept.type == tl.constexpr_type(2.5) and made.type == tl.float32)
+
+
+@triton.jit
+def bitonic(out, x, N: tl.constexpr, UP: tl.constexpr):
+    tile = tl.load(x + tl.arange(0, N))
+    for stage in tl.static_range(1, _log2(N) + 1):
+        tile = _bitonic_merge(tile, stage, 2 if stage < _log2(N) else UP, _log2(N))
+    tl.store(out + tl.arange(0, N), tile)
+
+
+@triton.jit
+def best(value1, index1, value2, index2):
+    return _argmax_combine_tie_break_left(value1, index1, value2, index2)
+
+
+@triton.jit
+def best_of(out, x, N: tl.constexpr):
+    _, index = tl.reduce((tl.load(x + tl.arange(0, N)), tl.arange(0, N)), 0, best)
+    tl.store(out, index)
+
+
+@triton.jit
+def doubled_part(x, y, start, size, B: tl.constexpr):
+    for row in range(0, size, B):
+        block = load_ragged(x, start, size, [row, 0])
+        store_ragged(y, start, size, [row, 0], block * 2)
+        atomic_add_ragged(y, start, size, [row, 0], block)

@@ -103,6 +103,52 @@ def test_floats_as_seeds(kernels: Any) -> None:
     assert np.array_equal(a, b) and np.array_equal(a, c) and len({*a}) == 16
 
 
+def test_where_of_pointers(kernels: Any) -> None:
+    x, y, out = np.arange(4, dtype=np.int64), np.arange(4, 8), np.zeros(4, np.int64)
+    for chosen, wanted in ((1, x), (0, y)):
+        kernels.of_pointers[(1,)](out, np.array([chosen], np.int8), x, y)
+        np.testing.assert_array_equal(out, wanted)
+
+
+def test_arithmetic_of_bools_wraps(kernels: Any) -> None:
+    out, x, y = np.zeros(4, np.int32), np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
+    kernels.of_bools[(1,)](out, x, y)
+    np.testing.assert_array_equal(out, [0, 3, 3, 4])
+
+
+def test_magnitude_of_every_code(kernels: Any) -> None:
+    out, x = np.zeros(256, np.uint8), np.arange(256, dtype=np.uint8)
+    kernels.magnitude[(1,)](out, x, N=256)
+    np.testing.assert_array_equal(out, x & 127)
+
+
+def test_types_of_assigned_constants(kernels: Any) -> None:
+    assert kernels.assigned_constants.warmup(2.5, grid=(1,)).program is not None
+
+
+@pytest.mark.parametrize("up", [0, 1])
+def test_steps_of_a_sort(kernels: Any, up: int) -> None:
+    x, out = np.random.default_rng(up).permutation(32).astype(np.float32), np.zeros(32, np.float32)
+    kernels.bitonic[(1,)](out, x, N=32, UP=up)
+    np.testing.assert_array_equal(out, np.sort(x)[:: -1 if up else 1])
+
+
+def test_combinations_of_the_standard_library(kernels: Any) -> None:
+    x, out = np.array([3, 7, 7, 1], np.float32), np.zeros(1, np.int32)
+    kernels.best_of[(1,)](out, x, N=4)
+    assert out[0] == 1
+
+
+def test_parts_of_any_size(kernels: Any) -> None:
+    make = named("triton.tools.ragged_tma", "create_ragged_descriptor")
+    x, y = np.arange(40, dtype=np.float32).reshape(10, 4), np.zeros((10, 4), np.float32)
+    kernels.doubled_part[(1,)](make(x, [4, 4]), make(y, [4, 4]), 2, 6, B=4)
+    wanted = np.where((np.arange(10)[:, None] >= 2) & (np.arange(10)[:, None] < 8), 3 * x, 0)
+    np.testing.assert_array_equal(y, wanted)
+    with pytest.raises(AssertionError, match="no last dimension"):
+        make(x, [4, 4], ragged_dim=1)
+
+
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
@@ -207,3 +253,31 @@ def test_filecheck_says_what_is_missing(kernels: Any) -> None:
     with pytest.raises(NotImplementedError, match="no IR of Triton's"):
         named("triton._filecheck", "filecheck_test")(kernels.uniform)()
     assert issubclass(named("triton.errors", "TritonError"), PyptoError)
+
+
+def test_names_of_versions(triton: Any) -> None:
+    def told(specialization: Any) -> str:
+        return "_".join([specialization.signature["n"], *map(str, specialization.constants)])
+
+    @triton.jit(repr=told)
+    def kernel(n, one, x, B: triton.language.constexpr):  # type: ignore[name-defined]
+        pass
+
+    assert kernel.warmup(2**31, 1, np.zeros(1, np.float32), 4, grid=(1,)).name == "i64_one_B"
+    assert kernel.warmup(2.0, 2, np.zeros(1, np.float32), 4, grid=(1,)).name == "fp32_B"
+
+
+def test_inside_of_the_runtime(triton: Any) -> None:
+    mangle, memory = named("triton.runtime.jit", "mangle_type"), importlib.import_module("triton.runtime._allocation")
+    x = np.zeros(1, np.float16)
+    assert [mangle(v) for v in (x, 3, 2.0, True, 2**40, None)] == ["*fp16", "i32", "fp32", "u1", "i64", "constexpr"]
+    assert named("triton.runtime.jit", "get_def_line_number")(["@jit\n", "def f():\n"], 7) == 8
+    assert named("triton.runtime.jit", "get_def_col_number")("    def f(x):") == 5
+    assert named("triton.runtime.cache", "_base32")("00ff") == "AD7Q"
+    with pytest.raises(RuntimeError, match="no allocator was set"):
+        memory._allocator.get()(8, 8, None)
+    triton.set_allocator(len)
+    assert memory._allocator.get() is len and not memory.has_profile_allocator()
+    triton.set_allocator(memory.NullAllocator())
+    with pytest.raises(NotImplementedError, match=r"IRSource: .*ASTSource"):
+        named("triton.compiler", "IRSource")("x.ttir")

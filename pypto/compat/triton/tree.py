@@ -21,6 +21,7 @@ from pypto.compat.triton import (
     knobs,
     lang,
     mxfp,
+    ragged,
     refused,
     standard,
     utils,
@@ -189,6 +190,7 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton.testing": names_of_testing(),
         "triton.tools": {},
         "triton.tools.mxfp": {"MXFP4Tensor": mxfp.MXFP4Tensor, "MXScaleTensor": mxfp.MXScaleTensor},
+        "triton.tools.ragged_tma": ragged.names(),
         "triton.tools.tensor_descriptor": {"TensorDescriptor": language.TensorDescriptor},
         "triton.ops": {},
         "triton.ops.matmul_perf_model": {
