@@ -11,6 +11,7 @@ from typing import Any, Final
 from pypto.errors.frontend import BadIndex, NoAttribute, RuntimeFormat
 from pypto.frontend.arrays import Entry, access, array_load, dimension, fill, index_nodes, not_empty, shaped
 from pypto.frontend.calls import call
+from pypto.frontend.intrinsics import is_of_array
 from pypto.frontend.operators import constant_result, run_row
 from pypto.frontend.scope import Binding, Scope, captured, has_plain_fields
 from pypto.frontend.tuples import is_named, leaves
@@ -93,11 +94,6 @@ def is_assigned(scope: Scope, node: ast.expr) -> bool:
     plain = (n for n in ast.walk(scope.source.node) if isinstance(n, ast.Assign | ast.AugAssign))
     targets = (t for n in plain for t in (n.targets if isinstance(n, ast.Assign) else [n.target]))
     return isinstance(node, ast.Name) and any(isinstance(t, ast.Name) and t.id == node.id for t in targets)
-
-
-def is_of_array(scope: Scope, node: ast.expr) -> bool:
-    """Whether this is `x.dtype` of an array. It is that of the elements, and for Triton a pointer all the same."""
-    return isinstance(node, ast.Attribute) and node.attr == "dtype" and is_array(scope.eval(node.value))
 
 
 def member(scope: Scope, node: ast.Attribute, base: Any) -> Any:

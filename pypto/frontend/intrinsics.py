@@ -18,7 +18,7 @@ from pypto.frontend.scope import Scope
 from pypto.frontend.tuples import is_named, leaves
 from pypto.frontend.values import Dims, Range, as_pointer, constant, describe, has_values, is_array, is_index, tile_type
 from pypto.ir.core import Value
-from pypto.ir.types import DType, int64
+from pypto.ir.types import DType, PtrType, int64
 from pypto.ops.public import Refused, constexpr, tensor
 from pypto.ops.row import Param
 from pypto.ops.table import TABLE
@@ -159,15 +159,23 @@ def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]
     raise WrongArgument(scope.loc(node), function="len", name="x", wanted="a tuple or tile", given=given, way=way)
 
 
+def is_of_array(scope: Scope, node: ast.expr) -> bool:
+    """Whether this is `x.dtype` of an array. It is that of the elements, and for Triton a pointer all the same."""
+    return isinstance(node, ast.Attribute) and node.attr == "dtype" and is_array(scope.eval(node.value))
+
+
 def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Run-time values are of no Python type, tuples of them are. What is known is a `constexpr`, else a `tensor`."""
     x, *kinds = (() if isinstance(args[0], Dims) else args[0], *args[1:2])
-    for kind in leaves(tuple(kinds)):
+    known = tuple(getattr(kind, "instances_of", kind) for kind in leaves(tuple(kinds)))
+    for kind in known:
         if isinstance(kind, Refused):
             raise UnknownSyntax(scope.loc(node), what=f"`{kind.__name__}`", way=kind.way)
-    if {tensor if has_values(x) else constexpr} & {*leaves(tuple(kinds))}:
+    if {tensor if has_values(x) else constexpr} & {*known}:
         return not isinstance(x, tuple)
-    return (isinstance(x, tuple) or not has_values(x)) and constant_result(scope, node, isinstance, x, *args[1:])
+    if isinstance(x, DType) and PtrType in known and is_of_array(scope, node.args[0]):
+        return True
+    return (isinstance(x, tuple) or not has_values(x)) and constant_result(scope, node, isinstance, x, known)
 
 
 def attribute(asks: bool, scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -177,6 +177,9 @@ def pointer_type(element_ty: DType, address_space: int = 1, const: bool = False)
     return PtrType(element_ty, bool(const))
 
 
+setattr(pointer_type, "instances_of", PtrType)  # noqa: B010  # what `isinstance` in a kernel takes it for
+
+
 def written_type(text: str) -> DType | PtrType | None:
     """The type that an annotation such as "i32", "fp16", "*fp32" or "*const fp32" means, or None."""
     if not text.startswith("*"):

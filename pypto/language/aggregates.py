@@ -140,6 +140,7 @@ class constexpr_function:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        vars(self).update(vars(function))
         self.function = self.host_function = self.__wrapped__ = function
         self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
 

@@ -60,7 +60,7 @@ def allocation() -> Names:
     return {
         "NullAllocator": NullAllocator, "set_allocator": set_allocator, "set_profile_allocator": set_profile_allocator,
         "has_profile_allocator": has_profile_allocator, "Allocator": Callable[[int, int, Any], Any], "Buffer": Any,
-        "_allocator": _allocator, "_profile_allocator": _profile_allocator,
+        "_allocator": _allocator, "_profile_allocator": _profile_allocator, "_NULL_ALLOCATOR": _allocator.get(),
     }  # fmt: skip
 
 
@@ -101,14 +101,20 @@ def convert_to_tuple_if_list(item: Any) -> Any:
     return tuple(map(convert_to_tuple_if_list, item)) if isinstance(item, list | tuple) else item
 
 
+def get_jit_fn_file_line(fn: Any) -> tuple[str, int]:
+    """Where the function of a kernel stands: the file, and the line of `def`."""
+    return fn.fn.__code__.co_filename, get_def_line_number(fn.raw_src, fn.starting_line_number)
+
+
 def jit() -> Names:
-    ours = (get_full_name, get_def_line_number, get_def_col_number, convert_to_tuple_if_list, mangle_type)
+    places = (get_jit_fn_file_line, get_full_name, get_def_line_number, get_def_col_number)
     inside = (
         "DependenciesFinder create_function_from_signature serialize_specialization_data compute_cache_key "
         "BoundConstexprFunction"
     )
+    functions = {f.__name__: f for f in (*places, convert_to_tuple_if_list, mangle_type)}
     return {
-        **refused.absent(inside, _COMPILER), **{f.__name__: f for f in ours}, "JitFunctionInfo": JitFunctionInfo,
+        **refused.absent(inside, _COMPILER), **functions, "JitFunctionInfo": JitFunctionInfo,
         "ConstexprFunction": constexpr_function, "INDENT_PATTERN": INDENT_PATTERN, "TRITON_MODULE": "triton.language",
         "GLUON_MODULE": "triton.experimental.gluon.language", "_triton_jit_function_registry": {},
     }  # fmt: skip
@@ -133,14 +139,18 @@ def get_cache_key(src: Any, backend: Any, backend_options: Any, env_vars: Any) -
     return hashlib.sha256("-".join(map(str, parts)).encode()).hexdigest()
 
 
+REMOTE: Final = refused.absent(
+    "RemoteCacheBackend RedisRemoteCacheBackend RemoteCacheManager",
+    "libraries' files are kept nowhere; pypto's own cache is a folder, see PYPTO_CACHE",
+)
+
+
 def cache() -> Names:
     ours = (compiler.FileCacheManager, compiler.get_cache_manager, compiler.default_cache_dir, compiler.triton_key)
-    remote = "libraries' files are kept nowhere; pypto's own cache is a folder, see PYPTO_CACHE"
     return {
         **{f.__name__: f for f in (*ours, _base32, make_so_cache_key, get_cache_key)},
         **dict.fromkeys(("get_override_manager", "get_dump_manager"), compiler.get_cache_manager),
-        **refused.absent("RemoteCacheBackend RedisRemoteCacheBackend RemoteCacheManager", remote),
-        "CacheManager": compiler.FileCacheManager,
+        **REMOTE, "CacheManager": compiler.FileCacheManager,
     }  # fmt: skip
 
 

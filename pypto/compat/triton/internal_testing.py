@@ -1,13 +1,16 @@
 """`triton._internal_testing`: what Triton's own tests, and tests written like them, take from it.
 
-Questions about the device have the answers of a CPU. The names that need torch or pytest import them when called.
+Questions about the device have the answers of a CPU. The names that need torch import it when called.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -158,19 +161,31 @@ def default_alloc_fn(size: int, align: int, stream: Any) -> Any:
 # --- processes and settings -------------------------------------------------------------------------------------------
 
 
-def run_in_process(client_fn: Callable[..., Any], args: Any = (), kwargs: Any = None, env: Any = None) -> Any:
-    """Call a function here: an error in a kernel does not end the process."""
-    from types import SimpleNamespace
+@dataclass
+class ProcessResult:
+    """What a function ended with, and what the driver of a GPU would have written."""
 
+    exc: BaseException | None
+    driver_stderr_output: str
+
+
+@contextmanager
+def use_process_pool(preload_module: str) -> Iterator[None]:
+    """Nothing: functions are called in this process."""
+    yield
+
+
+def run_in_process(client_fn: Callable[..., Any], args: Any = (), kwargs: Any = None, env: Any = None) -> ProcessResult:
+    """Call a function here: an error in a kernel does not end the process."""
     old = {name: os.environ.get(name) for name in env or {}}
     os.environ.update(env or {})
     try:
         client_fn(*args, **(kwargs or {}))
     except Exception as error:
-        return SimpleNamespace(exc=error, driver_stderr_output=str(error))
+        return ProcessResult(error, str(error))
     finally:
         restore(old)
-    return SimpleNamespace(exc=None, driver_stderr_output="")
+    return ProcessResult(None, "")
 
 
 def restore(environment: Mapping[str, str | None]) -> None:
@@ -184,7 +199,7 @@ def restore(environment: Mapping[str, str | None]) -> None:
 
 def fresh_knobs_impl(skipped_attr: set[str] | None = None) -> tuple[Callable[[], Any], Callable[[], None]]:
     """Two functions: one sets all knobs back and gives their module, the other undoes that."""
-    knobs = importlib.import_module("triton.knobs")
+    knobs = sys.modules["triton.knobs"]
     kept = {n: x for n, x in vars(knobs).items() if isinstance(x, knobs.base_knobs) and n not in (skipped_attr or ())}
     environment = {d.key: os.environ.get(d.key) for x in kept.values() for d in x.knob_descriptors.values()}
 
@@ -203,23 +218,16 @@ def fresh_knobs_impl(skipped_attr: set[str] | None = None) -> tuple[Callable[[],
     return fresh, undo
 
 
-def requires_tma() -> Any:
+def requires_tma(test: Any) -> Any:
     """A mark of tests that need tensor descriptors: it skips none."""
-    return importlib.import_module("pytest").mark.skipif(False, reason=tma_skip_msg())
+    return test
 
 
-def later(name: str) -> Any:
-    """A name of the module that is made when it is asked for."""
-    if name == "requires_tma":
-        return requires_tma()
-    raise AttributeError(name)
-
-
-_OURS: Final = ("fresh_knobs_impl", "later", "names", "no", "random_integers", "requires_tma", "restore")
+_OURS: Final = ("fresh_knobs_impl", "names", "no", "random_integers", "restore")
 
 
 def names() -> dict[str, Any]:
     """What the module holds."""
     here = {n: x for n, x in globals().items() if not n.startswith("_") and n not in _OURS}
     plain = {n: x for n, x in here.items() if isinstance(x, list) or getattr(x, "__module__", "") == __name__}
-    return {**plain, **dict.fromkeys(_QUESTIONS, no), "_fresh_knobs_impl": fresh_knobs_impl, "__getattr__": later}
+    return {**plain, **dict.fromkeys(_QUESTIONS, no), "_fresh_knobs_impl": fresh_knobs_impl}

@@ -43,9 +43,9 @@ class env_base:
             self.__delete__(group)
             return
         vars(group)[self.name] = value
-        text = str(int(value)) if isinstance(value, bool) else value
-        if isinstance(text, str | int) or text is None:
-            setenv(self.key, text)
+        found = toenv(value)
+        if found is not None:
+            setenv(self.key, found[0])
 
     def __delete__(self, group: Any) -> None:
         vars(group).pop(self.name, None)
@@ -310,6 +310,20 @@ _SHARED: Final[tuple[Any, ...]] = (
 )
 
 
+# Types of hooks and listeners, for annotations.
+_TYPES: Final = (
+    *("AutotuneListener", "BuildImpl", "CompilationListener", "InitHandleHook", "JITHook", "JITHookCompileInfo"),
+    *("KernelAttr", "LaunchHook", "NvidiaTool", "PipelineStagesHook"),
+)
+
+
+def toenv(val: Any) -> tuple[str | None] | None:
+    """The text of a variable for a value, in a tuple; None for a value that no variable can have."""
+    if val is None or isinstance(val, str | int):
+        return (None if val is None else str(int(val)) if isinstance(val, bool) else str(val),)
+    return None
+
+
 def names() -> dict[str, Any]:
     """What the module holds: the groups, their classes, and what other groups are made of."""
     groups: dict[str, Any] = {name: kind() for name, kind in KINDS.items()}
@@ -318,5 +332,6 @@ def names() -> dict[str, Any]:
         groups["runtime"].debug = getenv_bool("TRITON_DEBUG")
         groups["compilation"].instrumentation_mode = getenv("TRITON_INSTRUMENTATION_MODE", "")
 
-    shared = {x.__name__: x for x in (*_SHARED, *KINDS.values(), refresh_knobs)}
-    return {**shared, **groups, "env": env, PROPAGATE: True}
+    shared = {x.__name__: x for x in (*_SHARED, *KINDS.values(), toenv, refresh_knobs)}
+    older = {"env_str_callable_default": env_str, "env_opt_base": env_base}
+    return {**shared, **older, **dict.fromkeys(_TYPES, Any), **groups, "env": env, PROPAGATE: True}

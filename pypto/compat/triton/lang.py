@@ -34,6 +34,9 @@ def block_type(element_ty: DType, shape: Any) -> TileType:
     return TileType(tuple(shape), element_ty)
 
 
+setattr(block_type, "instances_of", TileType)  # noqa: B010  # what `isinstance` in a kernel takes it for
+
+
 # --- arithmetic as functions ------------------------------------------------------------------------------------------
 
 

@@ -117,3 +117,14 @@ class MXScaleTensor(MXTensor):
         torch, fits = self.torch, values.isfinite() & (values > 0)
         exponents = torch.floor(torch.log2(torch.where(fits, values, torch.ones_like(values)))).int() + BIAS
         return torch.where(fits, exponents.clamp(0, NAN - 1), NAN).to(torch.uint8)
+
+
+def fp8e8m0_to_float32(scale: Any) -> Any:
+    """The power of two that each code of 8 bits means, in float32."""
+    made = MXScaleTensor(size=1)
+    made.data = scale.view(made.torch.uint8)
+    return made.to(made.torch.float32)
+
+
+def names() -> dict[str, Any]:
+    return {x.__name__: x for x in (MXFP4Tensor, MXScaleTensor, fp8e8m0_to_float32)}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from pypto.ir.types import DType, int1, int32, uint32
-from pypto.language import ops
+from pypto.language import ops, ordering
 from pypto.language.aggregates import constexpr_function
 from pypto.ops.public import constexpr
 
+MARK: Final = "__triton_builtin__"  # of functions that speak to Triton's compiler
 Tile = Any  # a tile or scalar; annotations in here are for readers
 
 
@@ -135,15 +137,28 @@ def _bitonic_merge(x: Tile, stage: Any, order: Any, n_dims: Any) -> Tile:
     return ops.reshape(cube, x.shape)
 
 
+def sort_impl(x: Tile, k: Any = None, dim: Any = None, descending: Any = False) -> Tile:
+    """All elements in order along the last dimension, or the first k of them."""
+    if k is None:
+        return ordering.sort(x, dim, descending)
+    return ordering.topk(x, k, dim) if descending else -ordering.topk(-x, k, dim)
+
+
+@constexpr_function
+def is_negative_zero(x: Any) -> bool:
+    return x == 0.0 and math.copysign(1.0, x) < 0
+
+
 NAMES: Final = (
     *("_log2", "_is_power_of_two", "get_int_dtype", "_unwrap_if_constexpr", "_pick_sum_dtype", "_get_flip_dim"),
     *("_sum_combine", "_prod_combine", "_xor_combine", "_or_combine", "_elementwise_max", "_elementwise_min"),
     *("_argmax_combine", "_argmax_combine_tie_break_left", "_argmax_combine_tie_break_fast", "_argmin_combine"),
     *("_argmin_combine_tie_break_left", "_argmin_combine_tie_break_fast", "_indicator", "_compare_and_swap"),
-    *("_bitonic_merge_hypercube", "_bitonic_merge"),
+    *("_bitonic_merge_hypercube", "_bitonic_merge", "sort_impl", "is_negative_zero"),
 )
 
 
 def names() -> dict[str, Any]:
     """What `triton.language.core` and `triton.language.standard` have beside the language's public names."""
-    return {**{name: globals()[name] for name in NAMES}, "_get_int_dtype": get_int_dtype}
+    more = {"_get_int_dtype": get_int_dtype, "builtin_max": max, "builtin_min": min, "TRITON_BUILTIN": MARK}
+    return {**{name: globals()[name] for name in NAMES}, **more}

@@ -91,7 +91,9 @@ def contents() -> dict[str, Names]:
     tree = {
         "triton": names_of_triton(errors),
         "triton.language": core,
-        "triton.language.core": {**core, **inner, **refused.INSIDE},
+        "triton.language.core": {
+            **core, **inner, **refused.INSIDE, "must_use_result": compiler.must_use_result,
+            "tensor_descriptor_base": core["tensor_descriptor"]},
         "triton.language.standard": {**core, **inner},
         "triton.language.math": {**device, **{n: core[n] for n in _MATH}},
         "triton.language.random": {n: x for n, x in core.items() if n in language.random.__all__} | {
@@ -171,12 +173,13 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
     settings = knobs.names()
     target = {"GPUTarget": driver.GPUTarget, "BaseBackend": compiler.BaseBackend}
     return {
-        "triton.runtime": {**jit, **tuning, **errors, "driver": config},
+        "triton.runtime": {**jit, **tuning, **errors, **inside.REMOTE, "driver": config},
         "triton.runtime.jit": {
             **jit, "driver": config, "T": Any, "type_canonicalisation_dict": utils.type_canonicalisation_dict,
             "JITCallable": kernels.JITFunction},
         "triton.runtime.autotuner": {**tuning, **errors, "KernelInterface": KernelInterface, "driver": config},
-        "triton.runtime.driver": {**names_of_driver(config), "driver": config},
+        "triton.runtime.driver": {
+            **names_of_driver(config), "driver": config, "DriverConfig": driver.DriverConfig},
         "triton.runtime.errors": errors,
         "triton.runtime.cache": {"knobs": settings["cache"]},
         "triton.runtime.interpreter": {**errors, "InterpretedFunction": kernels.JITFunction},
@@ -184,12 +187,12 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton.compiler": {**build_names, **errors},
         "triton.compiler.compiler": {**build_names, **errors, **target},
         "triton.compiler.errors": errors,
-        "triton.backends": {"backends": {}, "DriverBase": driver.CpuDriver},
+        "triton.backends": {"backends": {}, "DriverBase": driver.CpuDriver, "BaseBackend": compiler.BaseBackend},
         "triton.backends.compiler": target,
         "triton.backends.driver": {"DriverBase": driver.CpuDriver, "GPUDriver": driver.CpuDriver},
         "triton.testing": names_of_testing(),
         "triton.tools": {},
-        "triton.tools.mxfp": {"MXFP4Tensor": mxfp.MXFP4Tensor, "MXScaleTensor": mxfp.MXScaleTensor},
+        "triton.tools.mxfp": mxfp.names(),
         "triton.tools.ragged_tma": ragged.names(),
         "triton.tools.tensor_descriptor": {"TensorDescriptor": language.TensorDescriptor},
         "triton.ops": {},

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.compat.triton.compiled import MockTensor
+from pypto.errors import PyptoWarning
 from pypto.ir.types import ALL_DTYPES, DType, PtrType, void, written_type
 from pypto.language import cdiv
 from pypto.ops.build import weak_dtype
@@ -122,6 +125,12 @@ def find_paths_if(iterable: Any, pred: Callable[[tuple[int, ...], Any], Any]) ->
     return list(paths((), iterable))
 
 
+@functools.cache
+def warn_once(message: str) -> None:
+    """A warning that is given once."""
+    warnings.warn(message, PyptoWarning, stacklevel=2)
+
+
 def get_iterable_path(iterable: Any, path: tuple[int, ...]) -> Any:
     """What indices lead to."""
     for n in path:
@@ -133,5 +142,6 @@ def names() -> dict[str, Any]:
     """What `triton._utils` holds."""
     ours = ("short", "spellings", "names", "str_to_ty", "mangle_type")
     found = {n: x for n, x in globals().items() if getattr(x, "__module__", "") == __name__ and n not in ours}
-    words = {"type_canonicalisation_dict": type_canonicalisation_dict, "BITWIDTH_DICT": BITWIDTH_DICT}
-    return {**found, **words, "TRITON_MAX_TENSOR_NUMEL": TRITON_MAX_TENSOR_NUMEL, "cdiv": cdiv}
+    words: dict[str, Any] = {"type_canonicalisation_dict": type_canonicalisation_dict, "BITWIDTH_DICT": BITWIDTH_DICT}
+    words |= {"IterableType": Any, "ObjPath": tuple, "TRITON_MAX_TENSOR_NUMEL": TRITON_MAX_TENSOR_NUMEL}
+    return {**found, **words, "warn_once": warn_once, "cdiv": cdiv}
