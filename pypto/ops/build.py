@@ -18,6 +18,8 @@ Operand = Value | Number
 class OpBuilder(Builder):
     """A `Builder` that knows the op table."""
 
+    saturates = False  # whether casts to float8 give the greatest number for what is larger, as Triton's do
+
     def op(self, name: str, *operands: Value, **attrs: Attr) -> Op:
         """Append an op; its result types follow from the row."""
         row = TABLE[name]

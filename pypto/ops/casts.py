@@ -10,6 +10,7 @@ import numpy as np
 from pypto.errors.language import OpTypeError
 from pypto.ir.core import Op, Value
 from pypto.ir.types import (
+    FLOAT8,
     DType,
     Elem,
     PtrType,
@@ -112,6 +113,8 @@ def cast_value(b: OpBuilder, v: Value, elem: Elem) -> Value:
         return cast_pointer(b, v, elem)
     if source == float8e4b15:
         return cast_value(b, from_b15(b, v), elem)
+    if b.saturates and elem in FLOAT8:
+        v = saturated(b, v, elem)
     return to_b15(b, v) if elem == float8e4b15 else b.emit("cast", v, dtype=elem)
 
 
@@ -195,6 +198,7 @@ def prepare_cast(
         raise TypeError(f"fp_downcast_rounding is for casts to a narrower float, not from {v.type} to {dtype}")
     if isinstance(dtype, PtrType) or v.tile.is_ptr or float8e4b15 in (dtype, v.dtype):
         return cast_value(b, v, dtype)
+    saturate = saturate or (b.saturates and dtype in FLOAT8)
     if fp_downcast_rounding == "rtz":
         return toward_zero(b, saturated(b, v, dtype) if saturate else v, dtype)
     return [saturated(b, v, dtype) if saturate else v], {"dtype": dtype}

@@ -124,3 +124,18 @@ def doubled_part(x, y, start, size, B: tl.constexpr):
         block = load_ragged(x, start, size, [row, 0])
         store_ragged(y, start, size, [row, 0], block * 2)
         atomic_add_ragged(y, start, size, [row, 0], block)
+
+
+@triton.jit
+def to_float8(out, stored, x, N: tl.constexpr, TO: tl.constexpr):
+    tile = tl.load(x + tl.arange(0, N))
+    tl.store(out + tl.arange(0, N), tile.to(TO).to(tl.float32))
+    tl.store(stored + tl.arange(0, N), tile)
+
+
+@triton.jit
+def pointers_by_type(x):
+    if (x is not None) and hasattr(x, "dtype") and isinstance(x.dtype, tl.pointer_type) and (tl.load(x) > 42):
+        tl.store(x, 42)
+    block = x + tl.arange(0, 1) if isinstance(x, tl.tensor) and x.dtype.is_ptr() else tl.zeros((1,), tl.int8)
+    tl.static_assert(isinstance(block.type, tl.block_type) and not isinstance(block.type, tl.pointer_type))

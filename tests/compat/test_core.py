@@ -149,6 +149,25 @@ def test_parts_of_any_size(kernels: Any) -> None:
         make(x, [4, 4], ragged_dim=1)
 
 
+@pytest.mark.parametrize(("name", "most"), [("float8e4nv", 448), ("float8e5", 57344), ("float8e4b8", 240)])
+def test_casts_to_float8_saturate(kernels: Any, triton: Any, name: str, most: float) -> None:
+    x = np.array([1.0, 1e6, -1e6, np.inf, -np.inf, np.nan, 500000.0, -0.5], np.float32)
+    dtype, out = getattr(triton.language, name), np.zeros(8, np.float32)
+    stored = np.zeros(8, dtype.numpy)
+    kernels.to_float8[(1,)](out, stored, x, N=8, TO=dtype)
+    wanted = [1, most, -most, most, -most, np.nan, most, -0.5]
+    np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_array_equal(stored.astype(np.float32), wanted)
+
+
+def test_isinstance_of_types(kernels: Any) -> None:
+    for nothing in (None, 1, 2):
+        kernels.pointers_by_type[(1,)](nothing)
+    x = np.array([100], np.int32)
+    kernels.pointers_by_type[(1,)](x)
+    assert x[0] == 42
+
+
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
@@ -265,6 +284,12 @@ def test_names_of_versions(triton: Any) -> None:
 
     assert kernel.warmup(2**31, 1, np.zeros(1, np.float32), 4, grid=(1,)).name == "i64_one_B"
     assert kernel.warmup(2.0, 2, np.zeros(1, np.float32), 4, grid=(1,)).name == "fp32_B"
+
+
+def test_levels_as_text(kernels: Any) -> None:
+    handle = kernels.uniform[(1,)](np.zeros(4, np.float32), 1, N=4)
+    assert "kernel @uniform" in handle.asm["ttir"] and "define void" in handle.asm["llir"]
+    assert all(handle.asm.values()) and "amdgcn" in handle.asm and "spirv" not in handle.asm
 
 
 def test_inside_of_the_runtime(triton: Any) -> None:
