@@ -60,8 +60,9 @@ def page() -> str:
     told = ", ".join(
         f"{count} {'work' if word == 'works' else word}" for word, count in sorted(counts.items(), reverse=True)
     )
-    head = ["# Names of Triton", "", f"Every public name of Triton 2.1, 3.4 and 3.9 and what it is here: {told}.",
-            "Written by `python -m docs.triton_names`."]  # fmt: skip
+    text = ("Names of Triton 2.1, 3.4 and 3.9, the public ones and those private ones that other code imports, and",
+            f"what each is here: {told}. Written by `python -m docs.triton_names`.")  # fmt: skip
+    head = ["# Names of Triton", "", *text]
     return "\n".join([*head, *rows]) + "\n"
 
 

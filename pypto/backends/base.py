@@ -121,7 +121,7 @@ class Artifact:
 
 def plain(held: Any) -> Any:
     """What stands for a part of an artifact in JSON."""
-    return held.name if isinstance(held, DType) else {f.name: getattr(held, f.name) for f in fields(held)}
+    return held.mnemonic if isinstance(held, DType) else {f.name: getattr(held, f.name) for f in fields(held)}
 
 
 class Executable(Protocol):

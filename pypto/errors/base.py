@@ -70,6 +70,11 @@ class Diagnostic(PyptoError):
         """The first line of the text, without the place."""
         return self.template.format(**self.fields)
 
+    @property
+    def error_message(self) -> str:
+        """The same under the name that Triton's errors have for it."""
+        return self.message
+
     def _render_traceback_(self) -> list[str]:
         """What IPython shows in place of a traceback."""
         from pypto.errors.notebook import rendered

@@ -49,7 +49,7 @@ class MaybeUnassigned(Diagnostic, NameError):
 
 class TypeClash(Diagnostic, TypeError):
     code = "E205"
-    template = "{name} is {a} on one path and {b} on another; a variable has one type where paths meet"
+    template = "{what}: {a} on one path and {b} on another; a variable has one type where paths meet"
     hint = "{way}"
     example = bodies("v = x[0:4]\nif n > 4:\n    v = x[:]\ny[:] = v", "v = x[:]\nif n > 4:\n    v = x[:] * 2\ny[:] = v")
 

@@ -21,13 +21,13 @@ class NoBroadcast(Diagnostic, TypeError):
 
 class ConstantOutOfRange(Diagnostic, TypeError):
     code = "E103"
-    template = "{number} does not fit into {dtype}, which holds {low} to {high}"
+    template = "{number} is out of range for {dtype}, which holds {low} to {high}"
     hint = "cast the tile to a wider type first, for instance `.to(pto.int64)`"
     example = bodies("y[:] = x[:].to(pto.int8) + 300", "y[:] = x[:].to(pto.int32) + 300")
 
 
 class MixedSign(Diagnostic, TypeError):
     code = "E104"
-    template = "`{symbol}` takes operands of one signedness, not {a} and {b}"
+    template = "Cannot use `{symbol}` with {a} and {b} because they have different signedness"
     hint = "cast one of them, for instance `.to(pto.int32)`"
     example = bodies("y[0] = n // pto.cast(n, pto.uint32)", "y[0] = n // pto.cast(n, pto.uint32).to(pto.int32)")

@@ -103,7 +103,7 @@ def checked_arguments(scope: Scope, node: ast.Call, to: Signature, args: list[An
 def checked(scope: Scope, node: ast.expr, function: str, p: Param, x: Any) -> Any:
     if x is None and p.default is None:
         return x
-    if is_array(x) and (p.name == "pointer" or function == "cast"):
+    if is_array(x) and (p.name == "pointer" or function == "cast" or (function == "where" and scope.source.lenient)):
         return as_pointer(scope.at(node), x)
     if p.is_operand:
         way = load_first(x) if is_array(x) else ""

@@ -102,6 +102,7 @@ def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: 
     """
     body, loc = Region(), fn.loc(fn.node)
     session = Session(LimitedBuilder(body, loc, max_ops, WeakNumbers(facts)), facts, HANDLERS, methods, body.args)
+    session.builder.saturates = fn.lenient
     scope = Scope(session, fn)
     scope.vars.update({name: Binding(argument(scope, name, spec), loc) for name, spec in args.items()})
     try:

@@ -22,7 +22,7 @@ from pypto.ir.asked import Answer
 from pypto.ir.core import Value
 from pypto.ir.types import DType, int1
 from pypto.loc import Loc
-from pypto.ops.public import Intrinsic, OpFunction, Refused, constexpr
+from pypto.ops.public import Intrinsic, OpFunction, Refused, constexpr, constexpr_type
 from pypto.ops.row import REQUIRED, Effect, OpRow, Param
 from pypto.ops.table import TABLE
 
@@ -98,7 +98,7 @@ def unset(name: str, field: str) -> Poison:
 def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwargs: Arguments) -> Any:
     """A function of Python itself: some have a meaning on run-time values, and `math` is computed on constants."""
     module, host = getattr(function, "__module__", None), getattr(function, "host_function", None)
-    of_types = function is DType or isinstance(function, Answer)
+    of_types = function in (DType, constexpr_type) or isinstance(function, Answer)
     if host or of_types or (isinstance(function, BuiltinFunctionType) and module in ("math", "_operator")):
         return captured("the result", on_constants(host or function, scope, node, args, kwargs), scope.loc(node))
     handler = INTRINSICS.get(getattr(function, "__name__", "")) if module == "builtins" else None

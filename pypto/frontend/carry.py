@@ -84,6 +84,13 @@ def assigned(node: ast.AST) -> Iterator[str]:
             yield from assigned(child)
 
 
+def read_outside(function: ast.AST, loop: Loop) -> set[str]:
+    """The variables that a function reads anywhere but in a loop of it."""
+    inside = set(ast.walk(loop))
+    names = (n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+    return {n.id for n in names if n not in inside}
+
+
 def candidates(scope: Scope, node: Loop, hints: Hints) -> dict[str, Variable]:
     """Variables of before the loop that its body assigns. A hint is the type of a constant in an earlier build."""
     found = {}
@@ -174,6 +181,18 @@ class Carried:
             value, loc = body.vars[VALUE].value, body.vars[VALUE].loc
             start = rebuild(value, iter([UNDEF if tile_type(x) else x for x in leaves(value)]))
             added[VALUE] = Variable(Binding(start, loc), [tile_type(x) for x in leaves(value)])
+        Carried(self.scope, self.node, added).enter(body.region)
+        self.variables.update(added)
+
+    def add_last(self, body: Path) -> None:
+        """A loop that runs at least once also hands over what its body assigns, where something outside reads it."""
+        added, read = {}, read_outside(self.scope.source.node, self.node)
+        for name in dict.fromkeys(assigned(self.node)):
+            end = body.vars.get(name) if name in read and name not in self.variables else None
+            if end and not isinstance(end.value, Poison):
+                start = rebuild(end.value, iter([UNDEF if tile_type(x) else x for x in leaves(end.value)]))
+                types = [tile_type(x) for x in leaves(end.value)]
+                added[name] = Variable(Binding(start, end.loc), types)
         Carried(self.scope, self.node, added).enter(body.region)
         self.variables.update(added)
 

@@ -9,8 +9,9 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 from pypto.errors.frontend import BadIndex, NoAttribute, RuntimeFormat
-from pypto.frontend.arrays import access, array_load, dimension, fill, index_nodes, not_empty, shaped
+from pypto.frontend.arrays import Entry, access, array_load, dimension, fill, index_nodes, not_empty, shaped
 from pypto.frontend.calls import call
+from pypto.frontend.intrinsics import is_of_array
 from pypto.frontend.operators import constant_result, operate, run_row
 from pypto.frontend.scope import Binding, Scope, captured, has_plain_fields
 from pypto.frontend.tuples import is_named, leaves
@@ -18,6 +19,7 @@ from pypto.frontend.values import (
     ELSEWHERE,
     Dims,
     Method,
+    as_pointer,
     constant,
     describe,
     has_values,
@@ -30,6 +32,7 @@ from pypto.frontend.values import (
 from pypto.ir.asked import YES
 from pypto.ir.core import Value
 from pypto.ir.types import DType
+from pypto.ops.public import constexpr_type
 from pypto.ops.table import TABLE
 from pypto.options import suggestion
 
@@ -75,6 +78,8 @@ def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
     plain = has_plain_fields(base)
     if plain and hasattr(base, name):
         return captured(ast.unparse(node), getattr(base, name), scope.loc(node))
+    if is_number(base) and name == "type" and scope.source.lenient and not is_assigned(scope, node.value):
+        return constexpr_type(base)
     if is_number(base) and name != "value":  # what a tile of that number has
         return value_attribute(scope, node, scope.at(node).value(base))
     if name == "value" and not has_values(base):  # of what may have been a `pto.constexpr`
@@ -82,9 +87,11 @@ def run_attribute(scope: Scope, node: ast.Attribute) -> Any:
     raise no_attribute(scope, node, base, [n for n in dir(base) if plain and not n.startswith("_")])
 
 
-def is_of_array(scope: Scope, node: ast.expr) -> bool:
-    """Whether this is `x.dtype` of an array. It is that of the elements, and for Triton a pointer all the same."""
-    return isinstance(node, ast.Attribute) and node.attr == "dtype" and is_array(scope.eval(node.value))
+def is_assigned(scope: Scope, node: ast.expr) -> bool:
+    """Whether a constant comes from a plain assignment, which for Triton makes a scalar of it."""
+    plain = (n for n in ast.walk(scope.source.node) if isinstance(n, ast.Assign | ast.AugAssign))
+    targets = (t for n in plain for t in (n.targets if isinstance(n, ast.Assign) else [n.target]))
+    return isinstance(node, ast.Name) and any(isinstance(t, ast.Name) and t.id == node.id for t in targets)
 
 
 def member(scope: Scope, node: ast.Attribute, base: Any) -> Any:
@@ -164,6 +171,8 @@ def array_size(scope: Scope, node: ast.Attribute, array: Value) -> Value | int:
 
 def run_subscript(scope: Scope, node: ast.Subscript) -> Any:
     base = scope.eval(node.value)
+    if is_array(base) and scope.source.lenient and adds_axes(scope, node):
+        base = as_pointer(scope.at(node), base)
     if is_array(base):
         return array_load(scope, node, access(scope, node, base), 0)
     if isinstance(base, Value):
@@ -175,6 +184,22 @@ def run_subscript(scope: Scope, node: ast.Subscript) -> Any:
         way = "arrays, tiles and tuples can be indexed"
         raise BadIndex(scope.loc(node), what=describe(base), index=describe(index), way=way)
     return constant_result(scope, node, lambda: base[index])
+
+
+def adds_axes(scope: Scope, node: ast.Subscript) -> bool:
+    """Whether an index is made of `None` and `:`: of a pointer, that is a block of one, as Triton has it."""
+    items = index_nodes(node)
+    new = [item for item in items if is_none(scope, item)]
+    return bool(new) and all(item in new or is_whole(item) for item in items)
+
+
+def is_whole(item: ast.expr) -> bool:
+    """Whether an index is `:`."""
+    return isinstance(item, ast.Slice) and not (item.lower or item.upper or item.step)
+
+
+def is_none(scope: Scope, item: ast.expr) -> bool:
+    return isinstance(item, ast.Constant | ast.Name) and scope.eval(item) is None
 
 
 def dims_item(scope: Scope, node: ast.Subscript, dims: Dims, index: Any) -> Any:
@@ -191,11 +216,22 @@ def run_slice(scope: Scope, node: ast.Slice) -> slice:
     return slice(*(constant(x, "the bound of a slice", scope.loc(node)) for x in bounds))
 
 
+def tile_entries(scope: Scope, node: ast.Subscript, rank: int) -> list[Entry]:
+    """The indices of a tile. Triton drops `:` beyond the last dimension."""
+    entries = [(item, scope.eval(item)) for item in index_nodes(node)]
+    surplus = sum(entry is not None for _, entry in entries) - rank
+    for n in reversed(range(len(entries))):
+        if surplus > 0 and scope.source.lenient and is_whole(entries[n][0]):
+            del entries[n]
+            surplus -= 1
+    return entries
+
+
 def index_tile(scope: Scope, node: ast.Subscript, tile: Value) -> Value:
     """New axes, slices, and elements at one position, known at compile time or not."""
     parts: list[range] = []
     shape: list[int] = []
-    for item, entry in fill(scope, node, tile, [(item, scope.eval(item)) for item in index_nodes(node)]):
+    for item, entry in fill(scope, node, tile, tile_entries(scope, node, len(tile.shape))):
         size = tile.shape[len(parts)] if len(parts) < len(tile.shape) else 1
         if entry is None:
             shape.append(1)

@@ -9,17 +9,17 @@ from itertools import chain, groupby
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
-from pypto.errors.frontend import HostFunction, NoAttribute, WrongArgument
+from pypto.errors.frontend import HostFunction, NoAttribute, UnknownSyntax, WrongArgument
 from pypto.frontend.assign import items_of
 from pypto.frontend.bind import Signature, bind, checked_arguments
 from pypto.frontend.flow import Label
 from pypto.frontend.operators import constant_result, one_if_known, run_row
 from pypto.frontend.scope import Scope
-from pypto.frontend.tuples import leaves
+from pypto.frontend.tuples import is_named, leaves
 from pypto.frontend.values import Dims, Range, as_pointer, constant, describe, has_values, is_array, is_index, tile_type
 from pypto.ir.core import Value
-from pypto.ir.types import DType, int64
-from pypto.ops.public import constexpr, tensor
+from pypto.ir.types import DType, PtrType, int64
+from pypto.ops.public import Refused, constexpr, tensor
 from pypto.ops.row import Param
 from pypto.ops.table import TABLE
 
@@ -159,12 +159,23 @@ def length(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]
     raise WrongArgument(scope.loc(node), function="len", name="x", wanted="a tuple or tile", given=given, way=way)
 
 
+def is_of_array(scope: Scope, node: ast.expr) -> bool:
+    """Whether this is `x.dtype` of an array. It is that of the elements, and for Triton a pointer all the same."""
+    return isinstance(node, ast.Attribute) and node.attr == "dtype" and is_array(scope.eval(node.value))
+
+
 def is_instance(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Run-time values are of no Python type, tuples of them are. What is known is a `constexpr`, else a `tensor`."""
     x, *kinds = (() if isinstance(args[0], Dims) else args[0], *args[1:2])
-    if {tensor if has_values(x) else constexpr} & {*leaves(tuple(kinds))}:
+    known = tuple(getattr(kind, "instances_of", kind) for kind in leaves(tuple(kinds)))
+    for kind in known:
+        if isinstance(kind, Refused):
+            raise UnknownSyntax(scope.loc(node), what=f"`{kind.__name__}`", way=kind.way)
+    if {tensor if has_values(x) else constexpr} & {*known}:
         return not isinstance(x, tuple)
-    return (isinstance(x, tuple) or not has_values(x)) and constant_result(scope, node, isinstance, x, *args[1:])
+    if isinstance(x, DType) and PtrType in known and is_of_array(scope, node.args[0]):
+        return True
+    return (isinstance(x, tuple) or not has_values(x)) and constant_result(scope, node, isinstance, x, known)
 
 
 def attribute(asks: bool, scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -186,6 +197,18 @@ def attribute(asks: bool, scope: Scope, node: ast.Call, args: list[Any], kwargs:
     return asks or found
 
 
+def replace_fields(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`pto.aggregate_replace`: a named tuple with other items."""
+    made: Any = args[0] if len(args) == 1 else args
+    function = "aggregate_replace"
+    if not is_named(type(made)):
+        loc, given, wanted = scope.loc(node), describe(tuple(args)), "one instance of an aggregate, and fields by name"
+        raise WrongArgument(loc, function=function, name="instance", wanted=wanted, given=given, way="")
+    fields = tuple(Param(name, "any", None) for name in made._fields)
+    bind(scope, node, Signature(type(made).__name__, fields), [], kwargs)
+    return made._replace(**kwargs)
+
+
 # fmt: off
 INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     # Of the language
@@ -193,7 +216,7 @@ INTRINSICS: Final[Mapping[str, Intrinsic]] = MappingProxyType({
     "static_print": static_print,
     "combination": partial(of_elements, "combination"), "map_elements": partial(of_elements, "map_elements"),
     "label": lambda scope, node, args, kwargs: Label(*checked_arguments(scope, node, _LABEL, args, kwargs).values()),
-    "block_indices": block_indices, "tile_load": partial(structured, "tile_load"),
+    "aggregate_replace": replace_fields, "block_indices": block_indices, "tile_load": partial(structured, "tile_load"),
     "tile_store": partial(structured, "tile_store"),
     # Hints about a value that are accepted and not needed
     **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy", "assume", "debug_barrier"),

@@ -104,7 +104,16 @@ def run_loop(scope: Scope, node: ast.For, bounds: tuple[Value, Value, Value], co
         leaving_for(carried, body, high, step)
         return
     del carried.variables[INDEX]
+    if copies == 1 and runs(*bounds) and not any(isinstance(n, (*_LEAVING, ast.Continue)) for n in ast.walk(node)):
+        carried.add_last(body)
     carried.finish("for", (low, high, step), (body.region,), body)
+
+
+def runs(low: Value, high: Value, step: Value) -> bool:
+    """Whether a loop is known to run at least once."""
+    if not all(v.op is not None and v.op.name == "constant" for v in (low, high, step)):
+        return False
+    return bool(range(*(v.op.attrs["value"] for v in (low, high, step) if v.op is not None)))
 
 
 def leaving_for(carried: Carried, body: Path, high: Value, step: Value) -> None:

@@ -21,6 +21,11 @@ RESULT: Final = ".result"  # of an expression that is built as branches
 UNDEF: Final = object()  # what a path brings where nothing will read it
 ABSENT: Final[Mapping[str, Any]] = MappingProxyType({SKIP: False, BREAK: False, RETURN: False, VALUE: UNDEF})
 
+# What is wrong with values that are no variables.
+_CLASHES: Final[Mapping[str, str]] = MappingProxyType({
+    VALUE: "Return type mismatch", RESULT: "Ternary expression with dynamic condition has inconsistent type",
+})  # fmt: skip
+
 Kind = TileType | Number | None
 
 
@@ -166,8 +171,8 @@ def conform(b: OpBuilder, x: Any, type: TileType) -> Value:
 def clashing(name: str, a: Binding, b: Binding, way: str = "cast or broadcast one of them, or use two names") -> Poison:
     if isinstance(b.value, Poison):
         return b.value
-    shown = {VALUE: "the returned value", RESULT: "the result"}.get(name, f"`{name}`")
-    fields = {"name": shown, "a": describe(a.value), "b": describe(b.value), "way": way}
+    what = _CLASHES.get(name, f"Mismatched type for {name}")
+    fields = {"what": what, "a": describe(a.value), "b": describe(b.value), "way": way}
     return Poison(lambda use: TypeClash(b.loc, ((f"{fields['a']} here", a.loc), ("used here", use)), **fields))
 
 

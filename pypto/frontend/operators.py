@@ -38,6 +38,10 @@ OPERATORS: Final[Mapping[type[ast.AST], tuple[str, Callable[..., Any], str]]] = 
 # fmt: on
 
 
+# What arithmetic of two bools is in Triton, where they are integers of one bit.
+_OF_BITS: Final[Mapping[str, str]] = MappingProxyType({"add": "xor", "sub": "xor", "mul": "and_"})
+
+
 def constant_result(scope: Scope, node: ast.AST, fn: Callable[..., Any], *args: Any) -> Any:
     """What Python itself computes."""
     try:
@@ -93,12 +97,19 @@ def run_operator(scope: Scope, node: ast.AST, symbol: str, row: str, x: Any, *ot
         return x
     if not row:
         raise no_operator(scope, node, symbol, "compare numbers with `==`, `<`, …", x, *others)
+    if scope.source.lenient and all(isinstance(v, Value) and v.tile.elem == int1 for v in (x, *others)):
+        row = _OF_BITS.get(row, row)
     if row == "mul":
         x, others = one_if_known(scope, node, x), (one_if_known(scope, node, others[0]),)
     params = TABLE[row].params
     values = [x, *others, *(p.default for p in params[1 + len(others) :])]
     arguments = {p.name: v for p, v in zip(params, values, strict=True)}
-    result = run_row(scope, node, row, **arguments)
+    try:
+        result = run_row(scope, node, row, **arguments)
+    except OpTypeError as error:  # in the words of the source
+        if error.fields["op"] != row:
+            raise
+        raise OpTypeError(error.loc, op=f"`{symbol}`", problem=error.fields["problem"]) from None
     scope.builder.numbers.note(result, row, arguments)
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import linecache
 from contextlib import suppress
 from copy import copy
@@ -15,6 +16,7 @@ from pypto.errors.frontend import NoSource
 from pypto.loc import Loc
 
 FunctionNode = ast.FunctionDef | ast.Lambda
+REWRITTEN: Final = "__pypto_rewritten__"  # of a function: the text that is read in place of its own
 _INSIDE: Final = (*" \t\f\r\n#)]}", "")  # what the lines of a function may begin with, after the first
 
 
@@ -45,6 +47,8 @@ class KernelSource:
         if not isinstance(function, FunctionType):
             name = getattr(function, "__name__", type(function).__name__)
             raise NoSource(call_site, name=name, file="this program", reason="it is no Python function")
+        if REWRITTEN in vars(function):
+            return rewritten(function, vars(function)[REWRITTEN])
         code, file = function.__code__, function.__code__.co_filename
         linecache.checkcache(file)
         lines = tuple(linecache.getlines(file, function.__globals__))
@@ -70,6 +74,17 @@ class KernelSource:
         """Characters before a byte offset of a line."""
         text = linecache.getline(self.file, line)
         return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+def rewritten(function: FunctionType, text: str) -> KernelSource:
+    """A function that is read from another text than its own, which stands as a file of its own in errors."""
+    name = function.__name__
+    node = next((n for n in parse_file(text).body if isinstance(n, ast.FunctionDef)), None)
+    if node is None:
+        raise NoSource(None, name=name, file="this program", reason="the text that it was given has no function")
+    file = f"<{name}, rewritten {hashlib.sha256(text.encode()).hexdigest()[:8]}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    return KernelSource(function, node, file, False)
 
 
 def is_another(node: FunctionNode, code: CodeType) -> bool:

@@ -48,13 +48,26 @@ class Asked:
             return answer(hasattr(self, "kind") and questions()[name](self))
 
 
+def name(t: Any) -> str:
+    """What Triton calls a type."""
+    if hasattr(t, "pointee"):
+        return f"{'const_' if t.const else ''}pointer<{name(t.pointee)}>"
+    if hasattr(t, "shape"):
+        return f"<{t.shape}, {name(t.elem)}>" if t.shape else name(t.elem)
+    return str(t.triton)
+
+
 # What pointers and tiles answer too, and what is no question.
 AS_IN_TRITON: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType({
     "is_ptr": lambda t: answer(hasattr(t, "pointee")), "is_block": lambda t: answer(hasattr(t, "shape")),
     "is_const": lambda t: answer(getattr(t, "const", False)), "scalar": lambda t: getattr(t, "elem", t),
     "element_ty": lambda t: getattr(t, "pointee", getattr(t, "elem", t)),
     **dict.fromkeys(("primitive_bitwidth", "int_bitwidth"), lambda t: getattr(t.scalar, "bits", 64)),
-    "fp_mantissa_width": lambda d: d.format[0], "exponent_bias": lambda d: d.format[1],
+    "fp_mantissa_width": lambda d: d.format[0], "exponent_bias": lambda d: d.format[1], "name": name,
+    "get_int_max_value": lambda d: lambda: d.integer_range[1],
+    "get_int_min_value": lambda d: lambda: d.integer_range[0], "numel": lambda t: t.size,
+    "nbytes": lambda t: t.size * t.element_ty.itemsize, "get_block_shapes": lambda t: lambda: t.shape,
+    "with_element_ty": lambda t: lambda elem: t.with_elem(elem) if hasattr(t, "shape") else elem,
 })  # fmt: skip
 
 

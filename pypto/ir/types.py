@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -18,15 +18,23 @@ from pypto.ir.asked import NO, OURS, Asked, answer
 class DType(Asked):
     """An element type. By name alone it is the one that pypto, numpy or Triton call so.
 
+    `mnemonic` is its name in the IR. Triton's name is `name`, and the lists of the class hold such names.
+
     Examples
     --------
-    >>> str(float32), float32.bits, float32.is_float, float32.is_fp32()
-    ('f32', 32, True, True)
+    >>> str(float32), float32.bits, float32.is_float, float32.is_fp32(), float32.name
+    ('f32', 32, True, True, 'fp32')
     >>> DType("fp16") == DType("float16") == float16
     True
     """
 
-    name: str
+    SINT_TYPES: ClassVar[list[str]] = []
+    UINT_TYPES: ClassVar[list[str]] = []
+    FP_TYPES: ClassVar[list[str]] = []
+    STANDARD_FP_TYPES: ClassVar[list[str]] = []
+    OTHER_TYPES: ClassVar[list[str]] = []
+
+    mnemonic: str
     kind: str = ""  # "bool", "int", "uint", "float", "bits" (casts alone have a meaning) or "void"
     bits: int = 0
     public: str = ""
@@ -34,20 +42,20 @@ class DType(Asked):
 
     def __post_init__(self) -> None:
         if not self.kind:
-            found = named(self.name)
+            found = named(self.mnemonic)
             if found is None:
                 known = ", ".join(d.public for d in ALL_DTYPES)
-                raise ValueError(f"{self.name!r} is no element type; there are {known}")
+                raise ValueError(f"{self.mnemonic!r} is no element type; there are {known}")
             self.__dict__.update(vars(found))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, DType) and self.name == other.name)
+        return self is other or (isinstance(other, DType) and self.mnemonic == other.mnemonic)
 
     def __hash__(self) -> int:
-        return hash(self.name)
+        return hash(self.mnemonic)
 
     def __str__(self) -> str:
-        return self.name
+        return self.mnemonic
 
     def __repr__(self) -> str:
         return f"pto.{self.public}"
@@ -78,7 +86,7 @@ class DType(Asked):
     @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The numpy dtype that arrays of this element type have."""
-        if self.is_narrow and self.name != "f16":
+        if self.is_narrow and self.mnemonic != "f16":
             import ml_dtypes
 
             dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.public))
@@ -92,10 +100,15 @@ class DType(Asked):
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
+    @staticmethod
+    def is_dtype(name: str) -> bool:
+        """Whether Triton calls an element type so."""
+        return any(name == d.triton for d in (*ALL_DTYPES, void))
+
     @property
     def format(self) -> tuple[int, int]:
         """Bits of a float's fraction, and the bias of its exponent."""
-        return _FORMATS[self.name]
+        return _FORMATS[self.mnemonic]
 
 
 int1 = DType("i1", "bool", 1, "int1", "int1")
@@ -122,8 +135,13 @@ void = DType("void", "void", 0, "void", "void")
 DTYPES = (int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
 FLOAT8 = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz)
 ALL_DTYPES = (*DTYPES, *FLOAT8, float8e4b15)
-DTYPE_BY_NAME = {d.name: d for d in ALL_DTYPES}
-_NAMED = {n: d for d in (*ALL_DTYPES, void) for n in (d.name, d.public, d.triton, d.triton.replace("fp", "float"))}
+DType.SINT_TYPES += [d.triton for d in DTYPES if d.kind == "int"]
+DType.UINT_TYPES += [d.triton for d in DTYPES if d.kind in ("bool", "uint")]
+DType.FP_TYPES += [d.triton for d in ALL_DTYPES if d.kind in ("float", "bits")]
+DType.STANDARD_FP_TYPES += [d.triton for d in DTYPES if d.is_float]
+DType.OTHER_TYPES += [void.triton]
+DTYPE_BY_NAME = {d.mnemonic: d for d in ALL_DTYPES}
+_NAMED = {n: d for d in (*ALL_DTYPES, void) for n in (d.mnemonic, d.public, d.triton, d.triton.replace("fp", "float"))}
 _FORMATS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({
     "f16": (10, 15), "bf16": (7, 127), "f32": (23, 127), "f64": (52, 1023), "f8e4m3fn": (3, 7), "f8e5m2": (2, 15),
     "f8e4m3fnuz": (3, 8), "f8e5m2fnuz": (2, 16), "f8e4b15": (3, 15),
@@ -157,6 +175,9 @@ def pointer_type(element_ty: DType, address_space: int = 1, const: bool = False)
     if not isinstance(element_ty, DType):
         raise TypeError(f"a pointer points at elements of a type such as pto.float32, not at {element_ty!r}")
     return PtrType(element_ty, bool(const))
+
+
+setattr(pointer_type, "instances_of", PtrType)  # noqa: B010  # what `isinstance` in a kernel takes it for
 
 
 def written_type(text: str) -> DType | PtrType | None:

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["aggregate", "constexpr_function"]
+from pypto.ops.public import Intrinsic
+
+__all__ = ["aggregate", "aggregate_replace", "constexpr_function"]
 
 
 def aggregate(cls: type) -> Any:
@@ -43,8 +45,11 @@ def aggregate(cls: type) -> Any:
     >>> out
     array([4], dtype=int32)
     """
-    annotations = {name: a for base in reversed(cls.__mro__) for name, a in inspect.get_annotations(base).items()}
-    body = {name: x for base in reversed(cls.__mro__[:-1]) for name, x in vars(base).items() if name not in _OWN}
+    bases = [base for base in reversed(cls.__mro__) if base not in (object, tuple) and "_fields" not in vars(base)]
+    annotations = {name: a for base in bases for name, a in inspect.get_annotations(base).items()}
+    body: dict[str, Any] = {}
+    for base in bases:
+        body |= {**getattr(base, "_field_defaults", {}), **{n: x for n, x in vars(base).items() if n not in _OWN}}
     init = body.pop("__init__", None)
     fields = tuple(annotations)
     optional = [name for name in fields if name in body]
@@ -52,14 +57,54 @@ def aggregate(cls: type) -> Any:
         raise TypeError(f"{cls.__name__}: fields without a default stand before those with one")
     defaults = [body.pop(name) for name in optional]
     make: Any = namedtuple
-    base: Any = make(cls.__name__, fields, defaults=defaults if init is None else None)
+    plain: Any = make(cls.__name__, fields, defaults=defaults if init is None else None)
     if init is not None:
         body["initializer"] = init
         body["__new__"] = constructor(cls.__name__, fields, getattr(init, "function", init))
-    return type(cls.__name__, (base,), {**body, "__slots__": (), "__annotations__": annotations})
+    return type(cls.__name__, (plain,), {**body, "__slots__": (), "__annotations__": annotations})
 
 
-_OWN = ("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "__annotate__", "__slots__")
+def replaced(instance: Any, /, **changes: Any) -> Any:
+    """A copy of an instance of an aggregate with other values in some fields."""
+    fields = getattr(instance, "_fields", None)
+    if fields is None:
+        raise TypeError(f"aggregate_replace expects an aggregate instance, not a {type(instance).__name__}")
+    for name in changes:
+        if name not in fields:
+            raise TypeError(f"{type(instance).__name__} has no field '{name}'; its fields are {', '.join(fields)}")
+    return instance._replace(**changes)
+
+
+class Replace(Intrinsic):
+    """`aggregate_replace`, which works outside of kernels too."""
+
+    def __call__(self, *instance: Any, **changes: Any) -> Any:
+        return replaced(*instance, **changes)
+
+
+aggregate_replace = Replace("aggregate_replace", """A copy of an aggregate's instance with other values in some fields.
+
+    Parameters
+    ----------
+    instance : instance of an aggregate
+    **changes
+        New values by the names of the fields.
+
+    Examples
+    --------
+    >>> import pypto as pto
+    >>> @pto.aggregate
+    ... class Point:
+    ...     x: pto.tensor
+    ...     y: pto.tensor
+    >>> pto.aggregate_replace(Point(1, 2), y=5)
+    Point(x=1, y=5)
+    """)
+
+_OWN = (
+    *("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "__annotate__", "__slots__"),
+    *("initializer", "__new__"),  # of a base that is an aggregate
+)
 
 
 def constructor(name: str, fields: tuple[str, ...], init: Callable[..., None]) -> Callable[..., Any]:
@@ -95,6 +140,7 @@ class constexpr_function:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        vars(self).update(vars(function))
         self.function = self.host_function = self.__wrapped__ = function
         self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
 

@@ -43,7 +43,7 @@ def positions(shape: Any, axis: int, dtype: Any = None) -> Tile:
 
 def from_zero(axis: int, rank: int) -> int:
     """An axis that may count from the end."""
-    assert -rank <= axis < rank, f"axis {axis} is out of range for a tile of {rank} dimensions"
+    assert -rank <= axis < rank, f"invalid axis {axis}: a tile of {rank} dimensions has none such"
     return axis % rank
 
 
@@ -67,6 +67,8 @@ def expand_dims(input: Tile, axis: Any) -> Tile:
     axes = axis if isinstance(axis, tuple) else (axis,)
     rank = len(input.shape) + len(axes)
     new = tuple(from_zero(a, rank) for a in axes)
+    twice = sum(tuple(d in new for d in range(rank))) < len(new)
+    assert not twice, f"duplicate axes, normalized axes = [{repr(new)[1:-1]}]"
     sizes, shape = input.shape, ()
     for d in ops.static_range(rank):
         shape = (*shape, *((1,) if d in new else sizes[:1]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pypto.ir.core import Op, Value
-from pypto.ir.types import Type
+from pypto.ir.types import Type, int1
 from pypto.ops.memory import check_mask, check_writable, pointee
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
 from pypto.ops.rules import Prepared, tile
@@ -59,7 +59,7 @@ def prepare_atomic(kind: str) -> Any:
         dtype = pointee(pointer.type).dtype
         values = [b.cast(val, dtype) if isinstance(val, Value) else b.constant(val, dtype)]
         if mask is not None:
-            values.append(b.value(mask))
+            values.append(b.cast(b.value(mask), int1))
         attrs = {"kind": kind, "sem": sem or "acq_rel", "scope": scope or "gpu"}
         return [pointer, *(b.broadcast(v, tile(pointer.type).shape) for v in values)], attrs
 

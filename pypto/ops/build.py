@@ -19,6 +19,8 @@ Operand = Value | Number
 class OpBuilder(Builder):
     """A `Builder` that knows the op table."""
 
+    saturates = False  # whether casts to float8 give the greatest number for what is larger, as Triton's do
+
     def op(self, name: str, *operands: Value, **attrs: Attr) -> Op:
         """Append an op; its result types follow from the row."""
         row = TABLE[name]
@@ -112,7 +114,7 @@ def common_dtype(operands: Sequence[Operand]) -> DType:
 def rank(dtype: DType) -> tuple[int, int, bool, bool]:
     """Promotion order of a dtype."""
     kind = 0 if dtype.is_bool else 1 if dtype.is_int else 2
-    return kind, dtype.bits, dtype.name == "f16", dtype.kind == "uint"
+    return kind, dtype.bits, dtype.mnemonic == "f16", dtype.kind == "uint"
 
 
 def join_dtypes(a: DType, b: DType) -> DType:

@@ -60,7 +60,7 @@ _ROOT_HALF = 0.7071067811865476, -4.833646656726457e-17
 def erf(x: Term) -> Term:
     """x + x · P(x²) near 0, far out 1 - erfc(|x|) with erfc by its logarithm; float64 has a polynomial between them."""
     size = abs(x)
-    small = muladd(size, polynomial(size * size, _SMALL[x.dtype.name]), size)
+    small = muladd(size, polynomial(size * size, _SMALL[x.dtype.mnemonic]), size)
     if x.is_double:
         small = where(size < 0.75, small, polynomial(size - 1.125, _MIDDLE) + 0.888671875)
         result = where(size < 1.5, small, 1.0 - large_erfc(where(size > 6.0, 6.0, size)))

@@ -37,8 +37,8 @@ _EXP_SHORT = (0.5000000013457727, 0.16666666681614256, 0.04166646500604005, 0.00
 
 def reduce_exp(x: Term) -> tuple[Term, Term]:
     """n and r with x = n log 2 + r and r within ±log(2)/2."""
-    high, low = LN2[x.dtype.name]
-    n = (x * LOG2E).round() if x.is_paired else muladd(x, LOG2E, _WHOLE[x.dtype.name]) - _WHOLE[x.dtype.name]
+    high, low = LN2[x.dtype.mnemonic]
+    n = (x * LOG2E).round() if x.is_paired else muladd(x, LOG2E, _WHOLE[x.dtype.mnemonic]) - _WHOLE[x.dtype.mnemonic]
     return n, muladd(n, -low, muladd(n, -high, x))
 
 
@@ -87,7 +87,7 @@ def within(x: Term, low: float, high: float, saturates_above: bool = True) -> Te
 
 def exp2_reduced(x: Term) -> Term:
     """2**x = exp(x log 2) within ±½."""
-    coefficients = [c * math.log(2) ** k for k, c in enumerate(_EXP[x.dtype.name])]
+    coefficients = [c * math.log(2) ** k for k, c in enumerate(_EXP[x.dtype.mnemonic])]
     if x.dtype == float32:
         return polynomial(x, coefficients)
     return one_more(x * LOG2[0], x * polynomial(x, (LOG2[1], *coefficients[2:])))

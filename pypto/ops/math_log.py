@@ -53,7 +53,7 @@ def log_parts(f: Term) -> tuple[Term, Term]:
     s = f / (f + 2.0)
     z = s * s
     half = f * f * 0.5
-    return half, s * (half + z * polynomial(z, _TERMS[f.dtype.name]))
+    return half, s * (half + z * polynomial(z, _TERMS[f.dtype.mnemonic]))
 
 
 def special(x: Term, result: Term) -> Term:
@@ -66,7 +66,7 @@ def special(x: Term, result: Term) -> Term:
 def log(x: Term) -> Term:
     k, f = split(x)
     half, rest = log_parts(f)
-    high, low = LN2[x.dtype.name]
+    high, low = LN2[x.dtype.mnemonic]
     return special(x, k * high - (half - (rest + k * low) - f))
 
 
@@ -76,7 +76,7 @@ def log1p(x: Term) -> Term:
     assert u.lo is not None
     k, f = split(u.hi)
     half, rest = log_parts(f)
-    high, low = LN2[x.dtype.name]
+    high, low = LN2[x.dtype.mnemonic]
     result = k * high - (half - (rest + (k * low + u.lo / u.hi)) - f)
     return where(x.same(0.0), x, special(u.hi, result))
 
@@ -90,7 +90,7 @@ def log_to(base: int) -> Callable[[Term], Term]:
         # The upper part of f - half has few bits: its product with the upper part of the factor is exact.
         upper = ((f - half).bits() & -(1 << 32 if x.is_double else 1 << 12)).bits(x.dtype)
         lower = f - upper - half + rest
-        high, low, high2, low2 = _BASES[base, x.dtype.name]
+        high, low, high2, low2 = _BASES[base, x.dtype.mnemonic]
         sum_ = two_sum(k * high2, upper * high)
         assert sum_.lo is not None
         tail = (lower + upper) * low + lower * high + k * low2

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pypto.ir.core import Attr, Op
-from pypto.ir.types import DType, Type, float32, float64, int16, int32, int64
+from pypto.ir.core import Attr, Op, Value
+from pypto.ir.types import DType, Type, float32, float64, int16, int32, int64, uint8
 from pypto.ops import math_reference as reference
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_rows import Array, function, native, one_by_one, widened
@@ -116,6 +116,14 @@ def numpy_nextafter(x: Array, y: Array) -> Array:
     return np.where(x == y, y, np.nextafter(x, y))
 
 
+def prepare_abs(b: OpBuilder, x: Any) -> Prepared | Value:
+    """Of a type that is there to be stored, the code without its sign: a cast there and back would round."""
+    if not isinstance(x, Value) or x.tile.is_ptr or x.dtype.kind != "bits":
+        return promoted(arithmetic=True)(b, x=x)
+    code = b.emit("bitcast", x, dtype=uint8)
+    return b.emit("bitcast", b.emit("and_", code, b.constant(0x7F, uint8, x.shape)), dtype=x.dtype)
+
+
 ROWS = (
     rounding("floor", np.floor, "floor", "Greatest integral value not above x."),
     rounding("ceil", np.ceil, "ceil", "Least integral value not below x."),
@@ -124,7 +132,7 @@ ROWS = (
     function("round", reference.round_away, native(round_away),
              "Nearest integral value, ties away from 0.", ascend=Direct("Cast", "f32", mode="CAST_ROUND")),
     OpRow("abs", (Param("x"),), same_kind(("int", "uint", "float")), lambda op, a: np.abs(a), lambda e, op, x: e.abs(x), Shared("f16"),
-          promoted(arithmetic=True), traits=frozenset({"elementwise"}), dtypes="number", doc="Magnitude; the least integer stays as it is.",
+          prepare_abs, traits=frozenset({"elementwise"}), dtypes="number", doc="Magnitude; the least integer stays as it is.",
           example="abs(x)"),
     function("fma", one_by_one(reference.fma), lambda e, op, a, b, c: e.fma(a, b, c),
              "x * y + z with one rounding.", (0.51, 0.51), names="x y z"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,8 @@ def prepare_dot(
     shape = (*x.shape[:-1], *y.shape[-1:]) if len(y.shape) > 1 else x.shape[:-1]
     x = b.emit("reshape", x, shape=(1, *x.shape)) if len(x.shape) == 1 else x
     y = b.emit("reshape", y, shape=(*y.shape, 1)) if len(y.shape) == 1 else y
+    if len(x.shape) > 3 and x.shape[:-2] == y.shape[:-2]:
+        x, y = (b.emit("reshape", v, shape=(math.prod(v.shape[:-2]), *v.shape[-2:])) for v in (x, y))
     wide = dot_result(x.dtype)
     final = (out_dtype if x.dtype.is_float else None) or (acc.dtype if isinstance(acc, Value) else wide)
     more = [] if acc is None else [fitted(b, b.value(acc), wide, (*x.shape[:-1], y.shape[-1]))]
@@ -95,7 +98,7 @@ _PRECISION = (
     "With the latter four, where tiles of bfloat16 are multiplied (AMX), infinite numbers may give NaN, and what is below 1e-38 counts as 0"
 )
 _DOT = (
-    Param("input", doc="tile of shape (M, K), or (B, M, K), or (K,)"), Param("other", doc="tile of shape (K, N), or (B, K, N), or (K,)"),
+    Param("input", doc="tile of shape (M, K), or (…, M, K), or (K,)"), Param("other", doc="tile of shape (K, N), or (…, K, N), or (K,)"),
     Param("acc", default=None, doc="added to the product"),
     Param("input_precision", "str", None, _PRECISION),
     Param("allow_tf32", "any", None, "True asks for tf32"), Param("max_num_imprecise_acc", "any", None, "accepted, without meaning here"),

@@ -49,7 +49,7 @@ def pointee(t: Type) -> TileType:
 def check_writable(pointer: Type) -> None:
     elem = tile(pointer).elem
     if isinstance(elem, PtrType) and elem.const:
-        raise TypeError(f"cannot write through {elem}: the argument is annotated const")
+        raise TypeError(f"Cannot store to a constant pointer ({elem}): the argument is annotated const")
 
 
 def check_mask(mask: Type, shape: tuple[int, ...]) -> None:

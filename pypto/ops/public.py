@@ -6,6 +6,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pypto.errors.frontend import OutsideKernel
@@ -90,11 +91,22 @@ class constexpr(_Operators):  # type: ignore[misc]  # its operators are those of
     def __init__(self, value: Any) -> None:
         self.value: Any = value.value if isinstance(value, constexpr) else value
 
+    @property
+    def type(self) -> constexpr_type:
+        return constexpr_type(self.value)
+
     def __repr__(self) -> str:
         return f"pto.constexpr({self.value!r})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.value(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class constexpr_type:
+    """The type that Triton gives a constant: one for each value."""
+
+    value: Any
 
 
 class tensor:

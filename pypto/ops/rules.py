@@ -37,7 +37,7 @@ def same_kind(kinds: tuple[str, ...]) -> Callable[[Sequence[Type], Mapping[str, 
         (result,) = same(types, attrs)
         assert isinstance(result, TileType)
         if result.dtype.kind not in kinds:
-            raise TypeError(f"takes {' or '.join(kinds)} operands, not {result.dtype}")
+            raise TypeError(f"invalid operands of type {result.dtype}; it takes {' or '.join(kinds)}")
         return (result,)
 
     return infer

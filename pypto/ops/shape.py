@@ -100,7 +100,7 @@ def index_row(name: str, doc: str) -> OpRow:
 
 def infer_axis(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     if attrs["axis"] not in (0, 1, 2):
-        raise TypeError(f"a grid has axes 0, 1 and 2, not {attrs['axis']}")
+        raise TypeError(f"axis must be 0, 1, or 2 but got {attrs['axis']}")
     return (scalar(int32),)
 
 

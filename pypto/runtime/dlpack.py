@@ -57,7 +57,7 @@ def capsule(array: Any, device: tuple[int, int]) -> Any:
     """
     axes = len(array.shape)
     shape, steps = (ctypes.c_int64 * axes)(*array.shape), (ctypes.c_int64 * axes)(*array.steps)
-    kind = "bfloat" if array.elem.name == "bf16" else "bool" if array.elem.is_bool else array.elem.kind
+    kind = "bfloat" if array.elem.mnemonic == "bf16" else "bool" if array.elem.is_bool else array.elem.kind
     made = Managed(array.address, *device, axes, _KINDS[kind], 8 * array.elem.itemsize, 1, ctypes.addressof(shape),
         ctypes.addressof(steps), 0, None, ctypes.cast(_RELEASE, ctypes.c_void_p))  # fmt: skip
     kept = [array, shape, steps, made]

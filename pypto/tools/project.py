@@ -38,7 +38,7 @@ _TOLERANCES: Final = MappingProxyType({"f32": 1e-4, "f16": 5e-3, "bf16": 4e-2})
 
 
 def c_type(dtype: DType) -> str:
-    return _TYPES.get(dtype.name) or f"{'u' if dtype.kind == 'uint' else ''}int{dtype.bits}_t"
+    return _TYPES.get(dtype.mnemonic) or f"{'u' if dtype.kind == 'uint' else ''}int{dtype.bits}_t"
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def test_texts(fields: list[Field], infos: Mapping[str, Any], written: frozenset
 
 
 def comparison(field: Field, dtype: DType) -> str:
-    name, tolerance = field.name, _TOLERANCES.get(dtype.name, 0.0)
+    name, tolerance = field.name, _TOLERANCES.get(dtype.mnemonic, 0.0)
     return (
         f'        const Bytes wanted_{name} = read(folder + "{name}.expected.bin");\n'
         f'        wrong += differences<{c_type(dtype)}>("{name}", download({name}, wanted_{name}.size()), '
@@ -201,7 +201,7 @@ def torch_texts(fields: list[Field], infos: Mapping[str, Any], guard: Mapping[An
 def tensor_checks(field: Field, info: ArrayInfo) -> Iterator[str]:
     """That a tensor is one that the kernel was compiled for, as far as its type says."""
     x, dtype, rank = field.name, info.dtype, len(info.shape)
-    kind = _TORCH.get(dtype.name)
+    kind = _TORCH.get(dtype.mnemonic)
     same = f"{x}.scalar_type() == at::k{kind}" if kind else f"{x}.element_size() == {dtype.itemsize}"
     yield f'    TORCH_CHECK({x}.device().type() == c10::DeviceType::PrivateUse1, "{x} is not on an NPU");'
     yield f'    TORCH_CHECK({same} && {x}.dim() == {rank}, "{x} is no tensor of {dtype!r} with {rank} dimensions");'
@@ -223,7 +223,7 @@ def tensor_fields(fields: list[Field]) -> Iterator[str]:
             case "ptr":
                 yield f"{name}.data_ptr()"
             case "scalar" if f.is_half:
-                yield f"c10::{'BFloat16' if f.slot.dtype.name == 'bf16' else 'Half'}(static_cast<float>({name})).x"
+                yield f"c10::{'BFloat16' if f.slot.dtype.mnemonic == 'bf16' else 'Half'}(static_cast<float>({name})).x"
             case "scalar":
                 yield f"static_cast<{f.type}>({name})"
             case kind:

@@ -98,7 +98,7 @@ def compare(case: Case, device: Any) -> None:
 def bound(name: str, dtype: Any) -> float:
     """How far results of two roundings may be apart."""
     cell = TABLE[name].ascend
-    here = 0.51 if dtype.bits == 16 else TABLE[name].ulp[dtype.name]
+    here = 0.51 if dtype.bits == 16 else TABLE[name].ulp[dtype.mnemonic]
     return here + max(here, cell.ulp if isinstance(cell, Direct) else 0.0) + 1
 
 

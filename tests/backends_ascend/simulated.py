@@ -59,7 +59,7 @@ def run(
         values: list[Any] = []
         layout = "="
         for slot, param in zip(made.slots, made.params, strict=False):
-            code = "Q" if slot.kind == "ptr" else _PACKED[param.dtype.name]
+            code = "Q" if slot.kind == "ptr" else _PACKED[param.dtype.mnemonic]
             size = max(4, struct.calcsize(code))
             layout += "x" * (-struct.calcsize(layout) % size) + code
             values.append(value_of(slot, arguments, memory))

@@ -46,7 +46,7 @@ class Case:
     dtype: DType
 
     def __str__(self) -> str:
-        return f"{self.row.name}_{self.dtype.name}"
+        return f"{self.row.name}_{self.dtype.mnemonic}"
 
     @property
     def calls(self) -> list[Call]:

@@ -49,6 +49,13 @@ def made(a, b, c, BM: pto.constexpr, BK: pto.constexpr):
     c[:, :] = pto.dot(left, b[0:BK, :]) + pto.dot(left, b[0:BK, :])
 
 
+@pto.jit
+def regrouped(a, b, c, N: pto.constexpr):
+    """Sides that lie in scratch as one row each, under another shape: what is written there is read in words."""
+    left = pto.reshape(pto.reshape(a[:] * 1, (N // 2, N * 2)), (N, N))
+    c[:, :] = pto.dot(left, pto.reshape(b[:], (N, N))) + pto.dot(left, pto.trans(left))
+
+
 def numbers(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
     """Whole numbers whose products every accumulator holds; of int8 the whole range."""
     most = 128 if dtype == np.int8 else 8
@@ -57,6 +64,16 @@ def numbers(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
 
 def result_type(dtype: Any) -> Any:
     return np.int32 if dtype == np.int8 else np.float32
+
+
+@pytest.mark.parametrize("dtype", [bfloat16, np.int8])
+@pytest.mark.parametrize("n", [8, 16, 32])
+def test_sides_that_are_regrouped(n: int, dtype: Any, level: str) -> None:
+    a, b = numbers(dtype, n * n), numbers(dtype, n * n)[::-1].copy()
+    c = np.zeros((n, n), result_type(dtype))
+    regrouped[(1,)](a, b, c, n)
+    x, y = (v.reshape(n, n).astype(c.dtype) for v in (a, b))
+    np.testing.assert_array_equal(c, x @ y + x @ x.T)
 
 
 @pytest.mark.parametrize("dtype", [bfloat16, np.int8])

@@ -19,7 +19,7 @@ USES = {
     "broadcast": "tl.broadcast(t, m[0:1, 0:1])", "broadcast_to": "tl.broadcast_to(t[:, None], (64, 4))",
     "cast": "tl.cast(t, tl.float16, fp_downcast_rounding='rtz')", "cat": "tl.cat(t, u, can_reorder=True)",
     "cdiv": "tl.cdiv(k, 8)", "clamp": "tl.clamp(t, 0.0, 1.0)", "condition": "tl.condition(k > 0)",
-    "constexpr": "tl.constexpr(3)", "constexpr_function": "half(8)",
+    "constexpr": "tl.constexpr(3)", "constexpr_type": "tl.constexpr_type(3)", "constexpr_function": "half(8)",
     "cumprod": "tl.cumprod(t, 0, reverse=True)", "cumsum": "tl.cumsum(m, axis=1)",
     "debug_barrier": "tl.debug_barrier()", "device_assert": "tl.device_assert(t == t, 'nan', mask=n > 0)",
     "device_print": "tl.device_print('t', t)", "div_rn": "tl.div_rn(t, u)",

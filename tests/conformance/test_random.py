@@ -42,7 +42,7 @@ def check(program: Program, layouts: list[str], n: int, level: str) -> None:
         elif kind == "sum":
             check_sum(a, b, wanted[index - 1], program, what)
         else:
-            ulp = 0.51 if term.dtype.bits == 16 else TABLE[kind].ulp[term.dtype.name]
+            ulp = 0.51 if term.dtype.bits == 16 else TABLE[kind].ulp[term.dtype.mnemonic]
             errors = ulp_errors(a, wide(b), term.dtype)
             assert errors.max() <= ulp + 1, f"{what} is {errors.max():.2f} ulp off"
 

@@ -173,4 +173,4 @@ def test_only_what_is_read_is_asked() -> None:
 
 def test_addresses_are_offset_in_64_bits() -> None:
     function = built(add, x=example(4), y=example(4), out=example(4), n=4, BLOCK=pto_const(4)).function
-    assert {op.operands[1].dtype.name for op in function.walk() if op.name == "addptr"} == {"i64"}
+    assert {op.operands[1].dtype.mnemonic for op in function.walk() if op.name == "addptr"} == {"i64"}

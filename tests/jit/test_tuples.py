@@ -141,3 +141,43 @@ def test_objects_that_stand_for_tuples() -> None:
         kernel[1](Two(out, n))
         assert out[0] == n
     assert len(kernel.specializations) == 1
+
+
+@pto.aggregate
+class Line:
+    low: pto.tensor
+    step: pto.constexpr = 2
+
+    def end(self):
+        return self.low + self.step
+
+
+@pto.aggregate
+class Named(Line):
+    """An aggregate with the fields and the methods of another one."""
+
+    bias: pto.tensor = 10
+
+    def end(self):
+        return self.low + self.step + self.bias
+
+
+@pto.jit
+def ends(out, a, b):
+    changed = pto.aggregate_replace(b, low=a.low * 100)
+    pto.store(out, a.end())
+    pto.store(out + 1, b.end())
+    pto.store(out + 2, changed.end())
+    pto.store(out + 3, Named(1, bias=2).end())
+
+
+@BOTH
+def test_inheritance_and_replaced_fields(run: Any) -> None:
+    out = np.zeros(4, np.int32)
+    run(ends)[1](out, Line(1), Named(2, 3, 4))
+    assert out.tolist() == [3, 9, 107, 5]
+    assert pto.aggregate_replace(Named(2), bias=5) == Named(2, 2, 5)
+    with pytest.raises(TypeError, match="Named has no field 'high'; its fields are low, step, bias"):
+        pto.aggregate_replace(Named(2), high=5)
+    with pytest.raises(TypeError, match="expects an aggregate instance"):
+        pto.aggregate_replace(5, high=5)

@@ -158,6 +158,6 @@ def at_levels(pairs: list[tuple[OpRow, DType]], levels: tuple[str, ...] = LEVELS
     made = []
     for row, dtype in pairs:
         for level in levels:
-            marks = [pytest.mark.slow] if level and dtype.name not in QUICK else []
+            marks = [pytest.mark.slow] if level and dtype.mnemonic not in QUICK else []
             made.append(pytest.param(row, dtype, level, marks=marks, id=f"{row.name}-{dtype}-{level or 'host'}"))
     return pytest.mark.parametrize(("row", "dtype", "level"), made, indirect=["level"])

@@ -50,7 +50,7 @@ def random_values(rng: np.random.Generator, dtype: DType, count: int, domain: tu
 
 def enough(name: str, dtype: DType, count: int) -> int:
     """How many numbers are tried: fewer where what is right in float64 is found step by step for each of them."""
-    return count // 8 if dtype.name == "f64" and name in ("erfinv", "erfcinv", "normcdfinv") else count
+    return count // 8 if dtype.mnemonic == "f64" and name in ("erfinv", "erfcinv", "normcdfinv") else count
 
 
 def operands(seed: int, dtype: DType, arity: int, count: int, domain: tuple[float, float]) -> list[Array]:

@@ -109,8 +109,8 @@ def nearest_codes(x: Array, dtype: DType) -> Array:
     low, high = size - numbers[above - 1], numbers[above] - size
     code = np.where((low < high) | ((low == high) & (above % 2 == 1)), above - 1, above)
     code = np.where(size == 0, 0, code)
-    infinite = {"f8e5m2": 0x7C, "f16": 0x7C00, "bf16": 0x7F80}.get(dtype.name)
-    fnuz = dtype.name.endswith("fnuz")
+    infinite = {"f8e5m2": 0x7C, "f16": 0x7C00, "bf16": 0x7F80}.get(dtype.mnemonic)
+    fnuz = dtype.mnemonic.endswith("fnuz")
     over = code >= len(numbers) - 1
     top = infinite if infinite is not None else 0x80 if fnuz else 0x7F
     sign = np.where(np.signbit(wide(x)) & ~(fnuz & ((code == 0) | over)), 1 << (dtype.bits - 1), 0)
@@ -197,7 +197,7 @@ def test_what_is_too_large() -> None:
     wanted = {"f8e4m3fn": [448, np.nan, np.nan, np.nan, np.nan], "f8e5m2": [448, 448, np.inf, -np.inf, np.inf],
               "f8e4m3fnuz": [np.nan] * 5, "f8e5m2fnuz": [448, 448, np.nan, np.nan, np.nan]}  # fmt: skip
     for dtype in FLOAT8:
-        np.testing.assert_array_equal(wide(run(cast, x, dtype)), wanted[dtype.name])
+        np.testing.assert_array_equal(wide(run(cast, x, dtype)), wanted[dtype.mnemonic])
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])

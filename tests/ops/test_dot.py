@@ -62,7 +62,7 @@ def exact(x: Array, y: Array) -> Array:
 def bound(x: Array, y: Array, result: DType) -> Array:
     """What adding up and the last rounding may be off by."""
     sizes = exact(np.abs(x.astype(np.float64)), np.abs(y.astype(np.float64))) + 1
-    digits = {"f16": 10, "bf16": 7, "f32": 21, "f64": 50}[result.name]
+    digits = {"f16": 10, "bf16": 7, "f32": 21, "f64": 50}[result.mnemonic]
     return np.asarray(sizes * x.shape[-1] ** (result.bits > 16) * 2.0**-digits)
 
 

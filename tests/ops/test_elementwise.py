@@ -53,7 +53,7 @@ def allowed(row: OpRow, dtype: DType) -> float:
     if not row.ulp or not dtype.is_float:
         return 0.0
     # The reference of float64 is itself off by up to a unit.
-    return 0.51 if dtype.bits == 16 else row.ulp[dtype.name] + (1.0 if dtype.bits == 64 else 0.0)
+    return 0.51 if dtype.bits == 16 else row.ulp[dtype.mnemonic] + (1.0 if dtype.bits == 64 else 0.0)
 
 
 def assert_agree(found: Array, wanted: Array, call: Call, what: str) -> None:

@@ -61,7 +61,7 @@ BROKEN = {
     "array as a result": ("%1: array<f32, 1> = if %b { yield %x } { yield %x }", "gives an array"),
     "array as region argument": ("while { (%1: array<f32, 1>) yield %b } { yield }", "a region takes an array"),
     "array as operand": ("%1: f32 = neg %x", "needs a tile or scalar, not array<f32, 1>"),
-    "store to const": ("store %t, %f", "cannot write through ptr<const f32>"),
+    "store to const": ("store %t, %f", "Cannot store to a constant pointer (ptr<const f32>)"),
     "if: condition": ("if %n { yield } { yield }", "takes one bool scalar"),
     "if: regions": ("if %b { yield }", "has 1 regions, but needs one for each outcome"),
     "if: arguments": ("if %b { (%1: i32) yield } { yield }", "a region takes (i32), but gets ()"),

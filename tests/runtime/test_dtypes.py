@@ -18,7 +18,7 @@ from tests.conformance.sources import define
 
 @pytest.mark.parametrize("dtype", [*ALL_DTYPES, pto.void], ids=str)
 def test_names(dtype: DType) -> None:
-    for name in (dtype.name, dtype.public, dtype.triton):
+    for name in (dtype.mnemonic, dtype.public, dtype.triton):
         assert pto.dtype(name) == dtype and hash(pto.dtype(name)) == hash(dtype)
     assert getattr(pto, dtype.public) is dtype
 

@@ -86,7 +86,7 @@ def _number(kind: str, value: Scalar, instr: Instr, names: Names) -> str:
     # A template finds its type by the tensor and by the number, which must agree.
     if kind in ("T", "S") and isinstance(value, str | Expr | Read):
         code = scalar(value, names)
-        return f"static_cast<{ctype}>({text})" if code.text == text and CTYPES[code.dtype.name] != ctype else text
+        return f"static_cast<{ctype}>({text})" if code.text == text and CTYPES[code.dtype.mnemonic] != ctype else text
     exact = not isinstance(value, int) or kind not in ("T", "S") or ctype in ("int32_t", "float")
     return text if exact or text.startswith("static_cast") else f"static_cast<{ctype}>({text})"
 

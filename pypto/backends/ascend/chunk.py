@@ -98,12 +98,12 @@ def as_int32(value: Scalar) -> Scalar:
     """An integer of 32 bits with the sign that its highest bit says."""
     if isinstance(value, int):
         return (int(value) + (1 << 31)) % (1 << 32) - (1 << 31)
-    return Expr(int32.name, (value,))
+    return Expr(int32.mnemonic, (value,))
 
 
 def as_uint32(value: Scalar) -> Scalar:
     """The same bits as a number without sign."""
-    return int(value) % (1 << 32) if isinstance(value, int) else Expr(uint32.name, (value,))
+    return int(value) % (1 << 32) if isinstance(value, int) else Expr(uint32.mnemonic, (value,))
 
 
 def lanes_of(term: Term) -> Lanes:

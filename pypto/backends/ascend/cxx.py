@@ -18,7 +18,7 @@ CTYPES: Final = MappingProxyType({
     "i1": "bool", "f16": "half", "bf16": "bfloat16_t", "f32": "float",
     **{f"i{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
     **{f"u{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
-    **{dtype.name: "uint8_t" for dtype in FLOAT8},  # which the vector unit holds by their codes
+    **{dtype.mnemonic: "uint8_t" for dtype in FLOAT8},  # which the vector unit holds by their codes
 })  # fmt: skip
 _BITS: Final = MappingProxyType({"uint8_t": 8, "uint16_t": 16, "uint32_t": 32, "int8_t": 7, "int32_t": 31})
 # From loosest to tightest.
@@ -44,9 +44,9 @@ class Code:
 
 def tensor_type(dtype: DType) -> str:
     """What a tensor of a dtype holds; bools are bytes."""
-    if dtype.name not in CTYPES:
+    if dtype.mnemonic not in CTYPES:
         raise CompilerBug(f"Block IR holds {dtype}, which the chips have not")
-    return "uint8_t" if dtype.is_bool else CTYPES[dtype.name]
+    return "uint8_t" if dtype.is_bool else CTYPES[dtype.mnemonic]
 
 
 @dataclass
@@ -130,7 +130,7 @@ def convert(code: Code, dtype: DType) -> Code:
         return Code(f"ToBfloat16({convert(code, float32).text})", bfloat16)
     if dtype.is_bool:
         return Code(f"{code.inside(COMPARED)} != 0", int1, LEVEL["!="])
-    return Code(f"static_cast<{CTYPES[dtype.name]}>({code.text})", dtype)
+    return Code(f"static_cast<{CTYPES[dtype.mnemonic]}>({code.text})", dtype)
 
 
 def scalar(value: Scalar, names: Names) -> Code:
@@ -195,7 +195,7 @@ def _extreme(value: Expr, names: Names) -> Code:
         return Code(f"{a.text} {sign} {b.text} ? {a.text} : {b.text}", a.dtype, CHOICE)
     helper = "Lesser" if value.op == "min" else "Greater"
     names.helpers.add(helper)
-    return Code(f"{helper}<{CTYPES[a.dtype.name]}>({a.text}, {b.text})", a.dtype)
+    return Code(f"{helper}<{CTYPES[a.dtype.mnemonic]}>({a.text}, {b.text})", a.dtype)
 
 
 def _alike(a: Code, b: Code) -> tuple[Code, Code]:
@@ -230,7 +230,7 @@ def joined(a: DType, b: DType) -> DType:
     """The type that holds both."""
     floats = [d for d in (a, b) if d.is_float]
     if floats:
-        return floats[0] if len({d.name for d in floats}) == 1 and floats[0] == float16 and a == b else float32
+        return floats[0] if len({d.mnemonic for d in floats}) == 1 and floats[0] == float16 and a == b else float32
     wide = a if a.bits >= b.bits else b
     if a.kind == b.kind or "bool" in (a.kind, b.kind):
         return wide if wide.bits > 8 else int32

@@ -119,7 +119,7 @@ def _head(writer: Writer) -> list[str]:
     texts = []
     for param in kernel.params:
         name = names.add(param.name, int64 if param.is_array else param.dtype)
-        ctype = "GM_ADDR" if param.is_array else CTYPES[param.dtype.name]
+        ctype = "GM_ADDR" if param.is_array else CTYPES[param.dtype.mnemonic]
         used = param.name in (touched if param.is_array else writer.live) or param.name == WORKSPACE
         texts.append(f"{ctype} {name}" if used else f"{ctype} /* {name} */")
     kind = KINDS.get(kernel.kind, f"__mix__(1, {writer.target.ratio})")
@@ -276,7 +276,7 @@ def _item(writer: Writer, item: Item) -> None:
 
 
 def _as(value: Scalar, dtype: DType, writer: Writer) -> str:
-    return argument(value, CTYPES[dtype.name], writer.names)
+    return argument(value, CTYPES[dtype.mnemonic], writer.names)
 
 
 def _assign(writer: Writer, item: Assign) -> None:
@@ -291,7 +291,7 @@ def _let(writer: Writer, item: Let) -> None:
     known = isinstance(item.value, int | float) and item.dtype.bits != 16
     word = "" if item.name in writer.changed else "constexpr " if known else "const "
     name = writer.names.add(item.name, item.dtype)
-    writer.put(f"{word}{CTYPES[item.dtype.name]} {name} = {text};", item.line)
+    writer.put(f"{word}{CTYPES[item.dtype.mnemonic]} {name} = {text};", item.line)
 
 
 def _body(writer: Writer, items: tuple[Item, ...]) -> None:
@@ -314,7 +314,7 @@ def _loop(writer: Writer, item: Loop, leading: list[Item]) -> None:
 def _loop_head(writer: Writer, item: Loop) -> str:
     if (condition := condition_of(item)) is not None and item.name not in _names_read(item.body):
         return f"if ({writer.text(condition)}) {{"
-    ctype, step = CTYPES[item.dtype.name], item.step
+    ctype, step = CTYPES[item.dtype.mnemonic], item.step
     start = _as(item.start, item.dtype, writer)
     stop = _bound(writer, item, item.stop)
     name = writer.names.add(item.name, item.dtype)
@@ -339,7 +339,7 @@ def _bound(writer: Writer, item: Loop, value: Scalar) -> str:
     if not moves and len(code.text) <= LONG:
         return _as(value, item.dtype, writer) if code.dtype.bits > item.dtype.bits else code.inside(COMPARED + 1)
     name = writer.names.fresh(f"{item.name}s" if item.step == "blocks" else f"{item.name}_end")
-    writer.put(f"const {CTYPES[item.dtype.name]} {name} = {_as(value, item.dtype, writer)};")
+    writer.put(f"const {CTYPES[item.dtype.mnemonic]} {name} = {_as(value, item.dtype, writer)};")
     return name
 
 

@@ -35,7 +35,7 @@ def wrapped(e: VectorEmitter, a: Lanes, dtype: DType | None = None) -> Lanes:
 def cut(number: Scalar, dtype: DType) -> Scalar:
     """An integer as so many bits hold it."""
     if not isinstance(number, int):
-        return Expr(dtype.name, (number,))
+        return Expr(dtype.mnemonic, (number,))
     low, high = dtype.integer_range
     return (number - low) % (high - low + 1) + low
 

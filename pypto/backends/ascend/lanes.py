@@ -145,11 +145,11 @@ def on_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch) -> 
 
 
 def fits(cell: Direct, op: Op, operands: Sequence[Lanes]) -> bool:
-    known = all(x.dtype.name in cell.dtypes.split() and isinstance(x.at, View) for x in operands)
+    known = all(x.dtype.mnemonic in cell.dtypes.split() and isinstance(x.at, View) for x in operands)
     return known and (cell.when is None or cell.when(op))
 
 
 def prepared(e: VectorEmitter, a: Lanes, narrow: str) -> Lanes:
     """An operand in the form that rules compute with. Floats of 16 and 8 bits are float32 but where they may stay."""
-    keeps = not a.dtype.is_narrow or narrow == "*" or a.dtype.name in narrow.split()
+    keeps = not a.dtype.is_narrow or narrow == "*" or a.dtype.mnemonic in narrow.split()
     return loaded(e, a, wide=False) if keeps else widened(e, a)

@@ -49,7 +49,7 @@ def packed_bits(op: Op, operands: Sequence[Lanes], sink: Scratch, target: View, 
     sink.emit(Let(bits, int32, 0, sink.line))
     with sink.nested() as body:
         value = element(op, operands, sink, Expr("+", (Expr("*", (byte, 8)), bit)))
-        shifted = Expr("<<", (Expr(int32.name, (value,)), bit))
+        shifted = Expr("<<", (Expr(int32.mnemonic, (value,)), bit))
         sink.emit(Assign(bits, Expr("|", (bits, shifted)), sink.line))
     sink.emit(Loop(bit, 0, 8, 1, tuple(body), sink.line, int32))
     sink.emit(Instr("SetValue", (View(target.of, byte), bits), sink.line))

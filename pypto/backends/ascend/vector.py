@@ -86,7 +86,7 @@ class VectorEmitter:
 
     def number(self, value: Scalar, dtype: DType) -> Scalar:
         """A number as another dtype."""
-        return total(self.const(value, dtype)) if isinstance(value, int | float) else Expr(dtype.name, (value,))
+        return total(self.const(value, dtype)) if isinstance(value, int | float) else Expr(dtype.mnemonic, (value,))
 
     def known(self, name: str, a: Lanes, b: Lanes) -> Lanes:
         """What is known of two numbers: computed where both are constants, else by the scalar unit."""

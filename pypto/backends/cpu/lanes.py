@@ -47,14 +47,14 @@ def signed(dtype: DType) -> DType:
 
 def element_type(dtype: DType) -> str:
     """LLVM type of one element in a register."""
-    return _REGISTER.get(dtype.name) or ("float" if dtype.is_narrow else f"i{dtype.bits}")
+    return _REGISTER.get(dtype.mnemonic) or ("float" if dtype.is_narrow else f"i{dtype.bits}")
 
 
 def memory_type(dtype: DType | PtrType) -> str:
     """LLVM type of one element in memory."""
     if isinstance(dtype, PtrType):
         return "i64"
-    return _MEMORY.get(dtype.name) or f"i{dtype.bits}"
+    return _MEMORY.get(dtype.mnemonic) or f"i{dtype.bits}"
 
 
 def vector(text: str, width: int) -> str:

@@ -220,8 +220,13 @@ def reads_itself(dot: Op, uses: Mapping[Value, int], target: CpuTarget) -> bool:
 
 
 def is_joined(plan: Plan, v: Value, target: CpuTarget) -> bool:
-    """True for what a dot reads several numbers of at once: its left side, and what its right side is turned from."""
+    """True for what a dot reads several numbers of at once: its left side, and what its right side is turned from.
+
+    A reshape that regroups elements lies in the memory of what it reshapes, which is then joined too.
+    """
     for user in plan.uses[v]:
+        if user.name == "reshape" and not plain_reshape(user) and is_joined(plan, user.results[0], target):
+            return True
         if user.name == "dot" and v is user.operands[0] and words_of(user, target):
             return True
         right = user.results[0] if user.name == "permute" else None

@@ -81,7 +81,7 @@ class _Printer(Rewriter[OpBuilder]):
     def print(self, op: Op) -> None:
         """The record of a print, where there is room for it; else it is counted."""
         b, values = self.builder, [printable(self.builder, v) for v in self.operands(op)]
-        site = Print(str(op.attrs["prefix"]), bool(op.attrs["hex"]), tuple((v.dtype.name, v.shape) for v in values))
+        site = Print(str(op.attrs["prefix"]), bool(op.attrs["hex"]), tuple((v.dtype.mnemonic, v.shape) for v in values))
         number, size = len(self.prints), site.bytes
         self.prints.append(site)
         used = b.emit("load", self.pointer(self.address), self.enabled, self.room)  # full, where it has none
@@ -109,7 +109,7 @@ class _Printer(Rewriter[OpBuilder]):
                 b.op("tile_store", base, *numbers, v, shape=v.shape, masked=False)
             else:
                 b.op("store", base, v)
-            at += value_bytes(v.dtype.name, v.shape)
+            at += value_bytes(v.dtype.mnemonic, v.shape)
 
 
 def _rule(printer: _Printer, op: Op) -> Sequence[Value] | None:

@@ -101,7 +101,8 @@ def add_view(storage: Storage, v: Value) -> None:
     """A reshape that regroups elements: the source's memory, packed without padding, under another shape."""
     assert v.op is not None
     source = storage.of[v.op.operands[0]].memory
-    view = Buffer(len(storage.buffers), source.elem, v.shape, [], view_of=source, start=source.start, end=source.end)
+    view = Buffer(len(storage.buffers), source.elem, v.shape, [], compact=source.compact, view_of=source,
+                  start=source.start, end=source.end)
     for buffer in (source, view):
         buffer.dense, buffer.sizes = True, list(buffer.shape)
     storage.buffers.append(view)

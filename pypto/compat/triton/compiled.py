@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.runtime.specialization import Specialization
@@ -90,25 +90,32 @@ def reinterpret(tensor: Any, dtype: Any) -> Any:
     raise TypeError(f"reinterpret takes an array or a tensor, not a {type(tensor).__name__}")
 
 
-class Texts(Mapping[str, Any]):
-    """The levels of a compiled kernel as text. Names of GPUs' formats stand for ours that come nearest."""
+# The levels of ours that come nearest to Triton's, and to the formats of GPUs.
+_LEVELS: Final[Mapping[str, str]] = MappingProxyType({
+    "ttir": "tile-ir", "ttgir": "optimized-ir", "llir": "llvm-ir",
+    **dict.fromkeys(("ptx", "cubin", "amdgcn", "hsaco"), "assembly"),
+})  # fmt: skip
 
-    NAMES: Final = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco")
+
+class Texts(Mapping[str, Any]):
+    """The levels of a compiled kernel as text: pypto's own, under the names of Triton's; empty if interpreted."""
 
     def __init__(self, kernel: CompiledKernel) -> None:
         self._kernel = kernel
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.NAMES:
-            raise KeyError(name)
-        found = self._kernel.specialization
-        return str(getattr(found.program, "text", "") if found else "")
+    def __getitem__(self, name: str) -> str:
+        from pypto.debug.levels import levels
+
+        level, kernel = _LEVELS[name], self._kernel
+        version = kernel.specialization or next(iter(kernel.fn.ours.specializations[::-1]), None)
+        shown = levels(version).get(level) if version else None
+        return shown(version, False) if shown else ""
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.NAMES)
+        return iter(_LEVELS)
 
     def __len__(self) -> int:
-        return len(self.NAMES)
+        return len(_LEVELS)
 
 
 class CompiledKernel:
@@ -121,10 +128,15 @@ class CompiledKernel:
     launch_enter_hook = launch_exit_hook = None
 
     def __init__(
-        self, fn: JITFunction, found: Specialization | None, args: tuple[Any, ...], given: dict[str, Any]
+        self,
+        fn: JITFunction,
+        found: Specialization | None,
+        args: tuple[Any, ...],
+        given: dict[str, Any],
+        name: str = "",
     ) -> None:
         self.fn, self.src, self.specialization, self._args, self._given = fn, fn, found, args, given
-        self.name, self.module, self.function, self.hash = fn.__name__, None, 0, ""
+        self.name, self.module, self.function, self.hash = name or fn.__name__, None, 0, ""
 
     @property
     def program(self) -> Any:

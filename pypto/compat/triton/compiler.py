@@ -94,10 +94,6 @@ def triton_key() -> str:
     return f"pypto-{type(session()).__module__}"
 
 
-def set_allocator(allocator: Any) -> None:
-    """Nothing: tensor descriptors made in a kernel take no memory of their own."""
-
-
 def must_use_result(x: Any, s: Any = True) -> Any:
     """A mark for functions whose result is to be used."""
     return x if callable(x) else lambda fn: fn

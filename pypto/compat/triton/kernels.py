@@ -9,10 +9,11 @@ import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any, Final
 
 from pypto.compat.triton.compiled import CompiledKernel, MockTensor
+from pypto.compat.triton.utils import mangle_type
 from pypto.errors.launch import NotLaunched
 from pypto.jit import Kernel
 from pypto.ops.public import constexpr
@@ -160,9 +161,21 @@ class JITFunction(KernelInterface):
         return self.run(*args, grid=grid, warmup=True, **given)
 
     def _warmup(self, args: tuple[Any, ...], given: dict[str, Any]) -> CompiledKernel:
-        found = self.ours.warmup(*map(MockTensor.wrap_dtype, args),
-                                 **{name: MockTensor.wrap_dtype(x) for name, x in given.items()})  # fmt: skip
-        return CompiledKernel(self, found, args, given)
+        wrapped = {name: MockTensor.wrap_dtype(x) for name, x in given.items()}
+        found = self.ours.warmup(*map(MockTensor.wrap_dtype, args), **wrapped)
+        return CompiledKernel(self, found, args, given, self._name(args, given))
+
+    def _name(self, args: tuple[Any, ...], given: dict[str, Any]) -> str:
+        """What `repr` calls the kernel for these arguments: it is told their types, and what is constant."""
+        if self._repr is None:
+            return self.__name__
+        bound = self.signature.bind(*args, **given)
+        bound.apply_defaults()
+        fixed = {p.name for p in self.params if p.is_constexpr}
+        signature = {n: "constexpr" if n in fixed else mangle_type(x) for n, x in bound.arguments.items()}
+        ones = {n for n, x in bound.arguments.items() if type(x) is int and x == 1}
+        constants = {n: x for n, x in bound.arguments.items() if n in fixed | ones or x is None}
+        return self.repr(SimpleNamespace(signature=signature, constants=constants, fn=self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotLaunched(kernel=self.__name__)
@@ -197,6 +210,19 @@ class JITFunction(KernelInterface):
         """The text of the function, without decorators."""
         text = textwrap.dedent("".join(self.raw_src))
         return text[text.index("def ") :]
+
+    def _unsafe_update_src(self, new_src: str) -> None:
+        """Read another text in place of the function's; versions that were compiled are forgotten."""
+        from pypto.frontend import REWRITTEN
+
+        old = self.fn
+        self.fn = FunctionType(old.__code__, old.__globals__, old.__name__, old.__defaults__, old.__closure__)
+        functools.update_wrapper(self.fn, old)
+        self.fn.__kwdefaults__ = old.__kwdefaults__
+        setattr(self.fn, REWRITTEN, new_src)
+        for name in ("ours", "kernel_source"):
+            vars(self).pop(name, None)
+        vars(self)["src"] = new_src
 
     @property
     def cache_key(self) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.compat.triton import utils
 from pypto.ir.types import DType, TileType, int32, pointer_type
 from pypto.language import libdevice, ops, ordering, random, reducing, shaping, standard
 from pypto.language.aggregates import constexpr_function
-from pypto.ops.public import constexpr
+from pypto.ops.public import constexpr, constexpr_type
 
 Tile = Any  # a tile or scalar; annotations in here are for readers
 
@@ -31,6 +32,9 @@ class PropagateNan(enum.IntEnum):
 def block_type(element_ty: DType, shape: Any) -> TileType:
     """The type of a tile."""
     return TileType(tuple(shape), element_ty)
+
+
+setattr(block_type, "instances_of", TileType)  # noqa: B010  # what `isinstance` in a kernel takes it for
 
 
 # --- arithmetic as functions ------------------------------------------------------------------------------------------
@@ -184,65 +188,6 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
     return function(args[0]).to(dtype)
 
 
-# --- what libraries take from inside of Triton ------------------------------------------------------------------------
-
-
-@constexpr_function
-def _log2(n: int) -> int:
-    """The logarithm of a power of two."""
-    return n.bit_length() - 1
-
-
-@constexpr_function
-def _is_power_of_two(n: int) -> bool:
-    return n > 0 and n & (n - 1) == 0
-
-
-@constexpr_function
-def get_int_dtype(bitwidth: int, signed: bool) -> DType:
-    """The integer type of a width."""
-    return DType(f"{'' if signed else 'u'}int{bitwidth}") if bitwidth > 1 else DType("int1")
-
-
-@constexpr_function
-def _unwrap_if_constexpr(x: Any) -> Any:
-    return x.value if isinstance(x, constexpr) else x
-
-
-def _sum_combine(a: Tile, b: Tile) -> Tile:
-    return a + b
-
-
-def _prod_combine(a: Tile, b: Tile) -> Tile:
-    return a * b
-
-
-def _xor_combine(a: Tile, b: Tile) -> Tile:
-    return a ^ b
-
-
-def _or_combine(a: Tile, b: Tile) -> Tile:
-    return a | b
-
-
-def _elementwise_max(a: Tile, b: Tile) -> Tile:
-    return ops.maximum(a, b)
-
-
-def _elementwise_min(a: Tile, b: Tile) -> Tile:
-    return ops.minimum(a, b)
-
-
-def _argmax_combine_tie_break_left(value1: Tile, index1: Tile, value2: Tile, index2: Tile) -> Any:
-    first = (value1 > value2) | ((value1 == value2) & (index1 < index2))
-    return ops.where(first, value1, value2), ops.where(first, index1, index2)
-
-
-def _argmin_combine_tie_break_left(value1: Tile, index1: Tile, value2: Tile, index2: Tile) -> Any:
-    first = (value1 < value2) | ((value1 == value2) & (index1 < index2))
-    return ops.where(first, value1, value2), ops.where(first, index1, index2)
-
-
 # --- the device -------------------------------------------------------------------------------------------------------
 
 
@@ -284,11 +229,7 @@ ADAPTERS: Final = (
     "item", "mul", "pi32_t", "rand4x", "ravel",
     "squeeze", "static_assert", "sub", "to_tensor", "topk", "unsqueeze",
 )
-INSIDE: Final = (
-    "_argmax_combine_tie_break_left", "_argmin_combine_tie_break_left", "_elementwise_max", "_elementwise_min",
-    "_experimental_descriptor_load", "_experimental_descriptor_store", "_is_power_of_two", "_log2", "_or_combine",
-    "_prod_combine", "_sum_combine", "_unwrap_if_constexpr", "_xor_combine", "get_int_dtype",
-)
+INSIDE: Final = ("_experimental_descriptor_load", "_experimental_descriptor_store")
 # Names of our language that `triton.language` has not: files ask with `hasattr`, and define them themselves.
 NOT_OF_TRITON: Final = ("gelu", "logsumexp", "mean", "relu", "silu", "std", "var")
 # Names that Triton has, and has no more, for ours.
@@ -296,5 +237,8 @@ RENAMED: Final = (
     ("_experimental_make_tensor_descriptor", "make_tensor_descriptor"), ("float8e4", "float8e4nv"),
     ("uint32_to_uniform_float", "uint_to_uniform_float"), ("_aggregate", "aggregate"),
 )
-BUILTINS: Final = (("tuple", builtins.tuple), ("slice", builtins.slice), ("CONSTEXPR_0", 0), ("libdevice", libdevice))
+BUILTINS: Final = (
+    ("tuple", builtins.tuple), ("slice", builtins.slice), ("CONSTEXPR_0", 0), ("libdevice", libdevice),
+    ("constexpr_type", constexpr_type), ("str_to_ty", utils.str_to_ty),
+)
 # fmt: on

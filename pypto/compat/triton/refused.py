@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from pypto.ops.public import Refused
 
 
 def refuse(names: str, way: str) -> dict[str, Refused]:
     return {name: Refused(f"tl.{name}", way) for name in names.split()}
+
+
+class Absent(Refused):
+    """A name of the host's side that is not there: called, it says why."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"{self.__name__}: {self.way}")
+
+
+def absent(names: str, way: str) -> dict[str, Absent]:
+    return {name: Absent(name, way) for name in names.split()}
 
 
 def builtin(fn: Callable[..., Any]) -> Refused:
@@ -30,7 +41,7 @@ def is_builtin(fn: Any) -> bool:
 NAMES: Final = {
     **refuse("async_task", "warps of one GPU program do different work in it; write the parts one after the other"),
     **refuse("extern_elementwise dispatch", "it calls a library of machine code for GPUs; use `tl.extra.libdevice`"),
-    **refuse("function_type base_type base_value constexpr_type slice_type tuple_type tensor_descriptor_type",
+    **refuse("function_type base_type base_value slice_type tuple_type tensor_descriptor_type",
              "it is a class of Triton's compiler; kernels need the values, not the classes"),
     "builtin": builtin, "extern": extern, "is_builtin": is_builtin,
 }  # fmt: skip
@@ -40,11 +51,15 @@ INSIDE: Final = refuse(
     "it belongs to the inside of Triton's compiler; use the public names of `triton.language`",
 )
 
+ASYNC: Final = absent(
+    "AsyncCompileMode FutureKernel",
+    "kernels are compiled when they are first launched; call `kernel.warmup(...)` ahead of time",
+)
+
 # Of the modules `triton`, `triton.testing` and `triton.language.math`: names of GPUs, and of Triton's own inside.
 ELSEWHERE: Final = {
     "triton": {
-        **refuse("AsyncCompileMode FutureKernel",
-                 "kernels are compiled when they are first launched; call `kernel.warmup(...)` ahead of time"),
+        **ASYNC,
         **refuse("impl", "it is the inside of Triton 2.1's compiler"),
     },
     "triton.testing": {

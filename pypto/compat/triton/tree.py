@@ -6,14 +6,30 @@ import math as python_math
 from collections.abc import Mapping
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, Final
 
 from pypto import language, testing
-from pypto.compat.triton import compiled, compiler, driver, kernels, lang, refused
+from pypto.compat.triton import (
+    compiled,
+    compiler,
+    driver,
+    filecheck,
+    inside,
+    internal_testing,
+    kernels,
+    knobs,
+    lang,
+    mxfp,
+    ragged,
+    refused,
+    standard,
+    utils,
+)
 from pypto.errors import Diagnostic, PyptoError
 from pypto.errors.frontend import AssertionFailed, UnknownSyntax
 from pypto.language import libdevice
+from pypto.ops.public import constexpr
 from pypto.tuning import Autotuner, Config, Heuristics, KernelInterface, autotune, heuristics
 
 VERSION: Final = "3.4.0"
@@ -27,15 +43,6 @@ _MATH: Final = (
 # Folders of libdevice for one make of GPU or another.
 _MAKES: Final = ("cuda", "hip", "intel", "xpu", "cpu", "ascend")
 # fmt: on
-
-
-class Knobs(SimpleNamespace):
-    """Settings of Triton, each off: a setting that nobody knows is None."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return None
 
 
 def build() -> dict[str, ModuleType]:
@@ -80,17 +87,21 @@ def contents() -> dict[str, Names]:
     core = names_of_language()
     device = {name: getattr(libdevice, name) for name in libdevice.__all__}
     config, errors = driver.DriverConfig(), names_of_errors()
+    inner = {**{name: getattr(lang, name) for name in lang.INSIDE}, **standard.names()}
     tree = {
         "triton": names_of_triton(errors),
         "triton.language": core,
-        "triton.language.core": {**core, **{n: getattr(lang, n) for n in lang.INSIDE}, **refused.INSIDE},
-        "triton.language.standard": {**core, **{n: getattr(lang, n) for n in lang.INSIDE}},
+        "triton.language.core": {
+            **core, **inner, **refused.INSIDE, "must_use_result": compiler.must_use_result,
+            "tensor_descriptor_base": core["tensor_descriptor"]},
+        "triton.language.standard": {**core, **inner},
         "triton.language.math": {**device, **{n: core[n] for n in _MATH}},
         "triton.language.random": {n: x for n, x in core.items() if n in language.random.__all__} | {
-            n: core[n] for n in ("rand4x", "uint32_to_uniform_float")},
-        "triton.language.semantic": {},
-        "triton.language.target_info": {n: getattr(lang, n) for n in ("is_cuda", "cuda_capability_geq")} | {
-            "is_hip": lang.is_cuda, "current_target": config.active.get_current_target},
+            n: core[n] for n in ("rand4x", "uint32_to_uniform_float")} | {"N_ROUNDS_DEFAULT": constexpr(10)},
+        "triton.language.target_info": {
+            **{n: getattr(lang, n) for n in ("is_cuda", "cuda_capability_geq")},
+            **dict.fromkeys(("is_hip", "is_hip_cdna3", "is_hip_cdna4", "is_hip_gfx1250"), lang.is_cuda),
+            "current_target": config.active.get_current_target},
         "triton.language.libdevice": device,
         "triton.language.extra": {},
         "triton.language.extra.libdevice": device,
@@ -99,6 +110,8 @@ def contents() -> dict[str, Names]:
         tree[f"triton.language.extra.{make}"] = names_of_make()
         tree[f"triton.language.extra.{make}.libdevice"] = device
     tree |= names_of_runtime(config, errors)
+    for name, names in inside.modules().items():
+        tree[name] = {**names, **tree.get(name, {})}
     return {name: {**refused.ELSEWHERE.get(name, {}), **names} for name, names in tree.items()}
 
 
@@ -107,8 +120,8 @@ def names_of_language() -> Names:
     names = {name: getattr(language, name) for name in language.__all__ if name not in lang.NOT_OF_TRITON}
     names |= {name: getattr(lang, name) for name in lang.ADAPTERS} | dict(lang.BUILTINS) | refused.NAMES
     names |= {old: names[new] for old, new in lang.RENAMED}
-    inside = {name: getattr(lang, name) for name in lang.INSIDE if name.startswith("_exp")}
-    return names | inside | {"tensor_descriptor": language.descriptors.tensor_descriptor}
+    old = {name: getattr(lang, name) for name in lang.INSIDE}
+    return names | old | {"tensor_descriptor": language.descriptors.tensor_descriptor}
 
 
 def names_of_make() -> Names:
@@ -122,6 +135,7 @@ def names_of_errors() -> Names:
         "TritonError": PyptoError, "CompilationError": Diagnostic, "CompileTimeAssertionFailure": AssertionFailed,
         "UnsupportedLanguageConstruct": UnknownSyntax, "InterpreterError": compiler.InterpreterError,
         "OutOfResources": compiler.OutOfResources, "PTXASError": compiler.PTXASError,
+        "AutotunerError": inside.AutotunerError,
     }  # fmt: skip
 
 
@@ -144,7 +158,7 @@ def names_of_tuning() -> Names:
 def names_of_triton(errors: Names) -> Names:
     return {
         **names_of_jit(), **names_of_tuning(), **errors, "__version__": VERSION, "compile": compiler.compile,
-        "cdiv": lang.cdiv, "next_power_of_2": language.next_power_of_2, "set_allocator": compiler.set_allocator,
+        "cdiv": lang.cdiv, "next_power_of_2": language.next_power_of_2, "set_allocator": inside.set_allocator,
         "must_use_result": compiler.must_use_result, "aggregate": language.aggregate,
     }  # fmt: skip
 
@@ -156,34 +170,38 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "ASTSource": compiler.ASTSource, "CompiledKernel": compiled.CompiledKernel, "compile": compiler.compile,
         "LazyDict": dict, "make_backend": compiler.make_backend, "triton_key": compiler.triton_key,
     }  # fmt: skip
-    settings = {name: Knobs() for name in ("runtime", "autotuning", "cache", "compilation", "nvidia", "amd", "build")}
+    settings = knobs.names()
     target = {"GPUTarget": driver.GPUTarget, "BaseBackend": compiler.BaseBackend}
-    cache = {n: getattr(compiler, n) for n in ("FileCacheManager", "get_cache_manager", "default_cache_dir")}
     return {
-        "triton.runtime": {**jit, **tuning, **errors, "driver": config},
-        "triton.runtime.jit": {**jit, "driver": config, "T": Any},
+        "triton.runtime": {**jit, **tuning, **errors, **inside.REMOTE, "driver": config},
+        "triton.runtime.jit": {
+            **jit, "driver": config, "T": Any, "type_canonicalisation_dict": utils.type_canonicalisation_dict,
+            "JITCallable": kernels.JITFunction},
         "triton.runtime.autotuner": {**tuning, **errors, "KernelInterface": KernelInterface, "driver": config},
-        "triton.runtime.driver": {**names_of_driver(config), "driver": config},
+        "triton.runtime.driver": {
+            **names_of_driver(config), "driver": config, "DriverConfig": driver.DriverConfig},
         "triton.runtime.errors": errors,
-        "triton.runtime.cache": {**cache, "knobs": settings["cache"]},
+        "triton.runtime.cache": {"knobs": settings["cache"]},
         "triton.runtime.interpreter": {**errors, "InterpretedFunction": kernels.JITFunction},
-        "triton.runtime._allocation": {"set_allocator": compiler.set_allocator},
         "triton.errors": {"TritonError": PyptoError},
         "triton.compiler": {**build_names, **errors},
         "triton.compiler.compiler": {**build_names, **errors, **target},
         "triton.compiler.errors": errors,
-        "triton.compiler.code_generator": {},
-        "triton.backends": {"backends": {}, "DriverBase": driver.CpuDriver},
+        "triton.backends": {"backends": {}, "DriverBase": driver.CpuDriver, "BaseBackend": compiler.BaseBackend},
         "triton.backends.compiler": target,
         "triton.backends.driver": {"DriverBase": driver.CpuDriver, "GPUDriver": driver.CpuDriver},
         "triton.testing": names_of_testing(),
         "triton.tools": {},
+        "triton.tools.mxfp": mxfp.names(),
+        "triton.tools.ragged_tma": ragged.names(),
         "triton.tools.tensor_descriptor": {"TensorDescriptor": language.TensorDescriptor},
         "triton.ops": {},
         "triton.ops.matmul_perf_model": {
             "early_config_prune": compiler.keep_configs, "estimate_matmul_time": compiler.no_estimate},
         "triton.knobs": settings,
-        "triton._utils": {"cdiv": lang.cdiv},
+        "triton._utils": utils.names(),
+        "triton._filecheck": filecheck.names(),
+        "triton._internal_testing": internal_testing.names(),
         "triton._C": {},
     }  # fmt: skip
 

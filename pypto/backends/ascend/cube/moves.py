@@ -45,7 +45,7 @@ class Pitch:
         if isinstance(stride, int):
             return Pitch(stride, stride) if 0 < stride <= most else Pitch(stride, 1, False)
         fits = let("fits", int1, Expr("&&", (Expr(">", (stride, 0)), Expr("<=", (stride, most)))))
-        return Pitch(stride, let("pitch", dtype, Expr(dtype.name, (Expr("?:", (fits, stride, 1)),))), fits)
+        return Pitch(stride, let("pitch", dtype, Expr(dtype.mnemonic, (Expr("?:", (fits, stride, 1)),))), fits)
 
 
 def by_rows(

@@ -32,7 +32,7 @@ def needs_one_core(function: Function) -> bool:
 
 
 def is_by_numbers(op: Op, uses: int) -> bool:
-    return uses > 0 or op.attrs["kind"] not in (*MODES, "xchg") or op.operands[1].dtype.name not in DTYPES
+    return uses > 0 or op.attrs["kind"] not in (*MODES, "xchg") or op.operands[1].dtype.mnemonic not in DTYPES
 
 
 def atomic(low: Lowering, op: Op) -> None:
@@ -92,7 +92,7 @@ def changed(low: Lowering, op: Op, values: list[Scalar]) -> Scalar:
         made = e.select(e.isnan(old), rest[0], made) if dtype.is_float else made
     else:
         made = getattr(e, {"and": "and_", "or": "or_"}.get(kind, kind))(old, rest[0])
-    return Expr(dtype.name, (made.value,)) if dtype.is_narrow else made.value
+    return Expr(dtype.mnemonic, (made.value,)) if dtype.is_narrow else made.value
 
 
 def same_size(dtype: DType) -> DType:

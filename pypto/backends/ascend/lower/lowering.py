@@ -298,7 +298,7 @@ class Lowering:
     def adding(self, kind: str | None, dtype: DType) -> Iterator[None]:
         """Copies out that add to what is in memory, or keep the greater or the lesser of both."""
         if kind is not None:
-            self.instr(f"SetAtomic{kind.capitalize()}", Word(dtype.name))
+            self.instr(f"SetAtomic{kind.capitalize()}", Word(dtype.mnemonic))
         yield
         if kind is not None:
             self.instr("SetAtomicNone")

@@ -80,7 +80,7 @@ class ScalarEmitter:
             return Number(fold(op, *values), a.dtype)
         made = Expr(op, tuple(values))
         small = a.dtype.is_int and a.dtype.bits < 32
-        return Number(Expr(a.dtype.name, (made,)) if small else made, a.dtype)
+        return Number(Expr(a.dtype.mnemonic, (made,)) if small else made, a.dtype)
 
     def add(self, a: Number, b: Number) -> Number:
         return self.wrapped("+", a, b)
@@ -169,7 +169,7 @@ class ScalarEmitter:
 
     def shl(self, a: Number, b: Number) -> Number:
         if isinstance(a.value, int):  # C++ shifts a constant in the bits that it has by itself
-            a = self.named(Number(Expr(a.dtype.name, (a.value,)), a.dtype))
+            a = self.named(Number(Expr(a.dtype.mnemonic, (a.value,)), a.dtype))
         return self.wrapped("<<", a, b)
 
     def shr(self, a: Number, b: Number) -> Number:
@@ -238,7 +238,7 @@ class ScalarEmitter:
             return Number(float(a.value), dtype)
         if a.dtype.is_int and dtype.is_narrow:
             a = self.convert(a, float32)
-        return Number(Expr(dtype.name, (a.value,)), dtype)
+        return Number(Expr(dtype.mnemonic, (a.value,)), dtype)
 
     def to_double(self, a: Number) -> Number:
         if isinstance(a.value, int | float):
@@ -257,19 +257,19 @@ class ScalarEmitter:
             return Number(Expr("!=", (Expr("<<", (a.value, 1)), 0)), int1)
         if dtype.is_float:  # what is rounded twice must not lose what is between
             made = self.double("FloatOfDouble", a.value, dtype.is_narrow, dtype=float32)
-            return Number(Expr(dtype.name, (made.value,)), dtype) if dtype.is_narrow else made
+            return Number(Expr(dtype.mnemonic, (made.value,)), dtype) if dtype.is_narrow else made
         if dtype == uint64:
             return self.double("UintOfDouble", a.value, dtype=uint64)
         whole = self.double("IntOfDouble", a.value, dtype=int64)
         if dtype == int64:
             return whole
         low, high = dtype.integer_range
-        return Number(Expr(dtype.name, (fold("min", fold("max", whole.value, low), high),)), dtype)
+        return Number(Expr(dtype.mnemonic, (fold("min", fold("max", whole.value, low), high),)), dtype)
 
     def saturated(self, a: Number, dtype: DType) -> Number:
         a = self.named(a)
         low, high = dtype.integer_range
-        inside = Expr("?:", (Expr(">=", (a.value, float(high) + 1.0)), high, Expr(dtype.name, (a.value,))))
+        inside = Expr("?:", (Expr(">=", (a.value, float(high) + 1.0)), high, Expr(dtype.mnemonic, (a.value,))))
         below = Expr("?:", (Expr("<", (a.value, float(low))), low, inside))
         return Number(Expr("?:", (Expr("!=", (a.value, a.value)), 0, below)), dtype)
 
@@ -341,7 +341,7 @@ def apply(low: Lowering, op: Op, operands: Sequence[Scalar]) -> Scalar:
     wide = [Number(Expr("f32", (n.value,)), float32) if n.dtype.is_narrow else n for n in numbers]
     made = rule(e, op, *wide)
     if op.result.dtype.is_narrow:
-        return Expr(op.result.dtype.name, (made.value,))
+        return Expr(op.result.dtype.mnemonic, (made.value,))
     value: Scalar = made.value
     return value
 

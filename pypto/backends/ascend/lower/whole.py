@@ -42,7 +42,7 @@ def _rule(rewriter: _Raiser, op: Op) -> Sequence[Value] | None:
     if TABLE[op.name].effect is not Effect.ATOMIC or not op.operands[0].shape or op.result in rewriter.read:
         return None
     pointers, value, *mask = rewriter.operands(op)
-    if op.attrs["kind"] not in MODES or value.dtype.name not in DTYPES:
+    if op.attrs["kind"] not in MODES or value.dtype.mnemonic not in DTYPES:
         return None
     form, bounds = rewriter.forms.of(pointers), Bounds(rewriter.forms, pointers.shape)
     for condition in conditions(rewriter.forms, mask[0]) if mask else ():

@@ -254,9 +254,9 @@ def add_number(made: Recipe, n: int, name: str, value: Any, stated: Any) -> None
         made.add("BOOL", n, made.object(True), 0, at)
     elif type(value) is int and not is_float:
         made.add("INT", n, *integer_range(value, stated), at)
-    elif type(value) is float and (slot is None or slot.name == "f32"):
+    elif type(value) is float and (slot is None or slot.mnemonic == "f32"):
         made.add("FLOAT32", n, 0, 0, at)
-    elif type(value) is float and slot is not None and slot.name == "f64":
+    elif type(value) is float and slot is not None and slot.mnemonic == "f64":
         made.add("FLOAT64", n, 0, 0, at)
     else:
         raise Unfit

@@ -1,0 +1,108 @@
+"""Run a sample of Triton's own `test_core.py`, unedited, on pypto: ``python -m tests.compat.core_sample [file]``.
+
+The file comes from the folder that KERNEL_SOURCES names, or from GitHub. Cases run in several processes, one after the
+other, so that one which ends its process costs the rest of its part alone: those count as failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.compat.sources import Repository, Unavailable, folder, online
+
+ROOT = Path(__file__).parents[2]
+CORE = Repository(
+    "triton-lang/triton-cpu", "910ba2e98deb5180a5fb8f204f57cd6e71d2436a", "triton", "python/test/unit/language"
+)
+PARTS = 5
+LIMIT = 1800  # seconds for a part
+
+
+@dataclass
+class Found:
+    """What a sample gave; `cases` are those of the whole file."""
+
+    cases: int = 0
+    outcomes: dict[str, str] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
+    output: str = ""
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(self.outcomes.values())
+
+    @property
+    def rate(self) -> float:
+        """Of those that do not skip themselves, the share that passes."""
+        ran = len(self.outcomes) - self.counts["skipped"]
+        return self.counts["passed"] / ran if ran else 0.0
+
+
+def source() -> Path:
+    """The file as it was published."""
+    path = f"{CORE.prefix}/test_core.py"
+    place = folder() / CORE.name.replace("/", "+") / CORE.commit / path
+    if not place.exists():
+        if not online():
+            raise Unavailable(path)
+        CORE.fetch(path, place)
+    return place
+
+
+def sample(file: Path, count: int = 1500, seed: int = 0) -> Found:
+    """Draw cases of a file and run them."""
+    found = Found()
+    with tempfile.TemporaryDirectory() as work:
+        for part in range(PARTS):
+            log = Path(work) / f"{part}.jsonl"
+            numbers = {"SAMPLE": count, "SEED": seed, "PART": part, "PARTS": PARTS, "LOG": log}
+            found.output = run(file, {f"CORE_{name}": str(x) for name, x in numbers.items()}, work)
+            for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
+                take(found, json.loads(line))
+    return found
+
+
+def run(file: Path, variables: dict[str, str], work: str) -> str:
+    """One part, in a process of its own, without the configuration of this repository."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    plain = ("-q", "-c", os.devnull, "-p", "no:cacheprovider", "-W", "ignore", f"--rootdir={work}")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.compat.core_plugin", *plain, str(file)]
+    told: dict[str, Any] = {"env": {**os.environ, **variables, "PYTHONPATH": path}, "cwd": work, "timeout": LIMIT}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **told)
+    except subprocess.TimeoutExpired:
+        return f"a part took more than {LIMIT} seconds"
+    return done.stdout[-2000:]
+
+
+def take(found: Found, row: dict[str, Any]) -> None:
+    """A line of the log. A case that was chosen has failed until it says otherwise."""
+    if "cases" in row:
+        found.cases = row["cases"]
+    elif "chosen" in row:
+        found.outcomes.update(dict.fromkeys(row["chosen"], "failed"))
+    else:
+        found.outcomes[row["case"]] = row["outcome"]
+        if row["outcome"] == "failed":
+            found.reasons[f"{row['case'].split('[')[0]}: {row['reason']}"] += 1
+
+
+def main(file: str = "") -> None:
+    found = sample(Path(file).resolve() if file else source())
+    print(f"{found.cases} cases, drawn {len(found.outcomes)}: {dict(found.counts)}, {found.rate:.1%} pass")
+    for reason, count in found.reasons.most_common():
+        print(f"{count:4} {reason}")
+    if not found.outcomes:
+        print(found.output)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
