@@ -208,3 +208,47 @@ def add_serial(x, y, out):
 def many(a, b, c, d, e, f, g, out, p, q, r, s):  # noqa: PLR0913, PLR0917
     for i in range(out.size):
         out[i] = a[i] + b[i] + c[i] + d[i] + e[i] + f[i] + g[i] + p + q + r + s
+
+
+@jit
+def shift(x, by, out):
+    for i in numba.prange(x.size):
+        out[i] = x[i - by] if i >= by else np.float32(0)
+
+
+@numba.njit
+def padded(x):
+    """Zeros around the matrix."""
+    found = np.zeros((x.shape[0] + 2, x.shape[1] + 2), x.dtype)
+    found[1:-1, 1:-1] = x
+    return found
+
+
+@jit
+def five_point(x, out):
+    p = padded(x)
+    for i in numba.prange(x.shape[0]):
+        for j in range(x.shape[1]):
+            t = p[i, j + 1] + p[i + 2, j + 1] + p[i + 1, j] + p[i + 1, j + 2]
+            out[i, j] = t * np.float32(0.125) + x[i, j] * np.float32(0.5)
+
+
+@jit
+def convolution(x, w, out):
+    p = padded(x)
+    for i in numba.prange(x.shape[0]):
+        for j in range(x.shape[1]):
+            t = p[i, j] * w[0, 0] + p[i, j + 1] * w[0, 1] + p[i, j + 2] * w[0, 2]
+            t += p[i + 1, j] * w[1, 0] + p[i + 1, j + 1] * w[1, 1] + p[i + 1, j + 2] * w[1, 2]
+            t += p[i + 2, j] * w[2, 0] + p[i + 2, j + 1] * w[2, 1] + p[i + 2, j + 2] * w[2, 2]
+            out[i, j] = t
+
+
+@jit
+def life(x, out):
+    p = padded(x)
+    for i in numba.prange(x.shape[0]):
+        for j in range(x.shape[1]):
+            n = p[i, j] + p[i, j + 1] + p[i, j + 2] + p[i + 1, j] + p[i + 1, j + 2]
+            n += p[i + 2, j] + p[i + 2, j + 1] + p[i + 2, j + 2]
+            out[i, j] = np.uint8(n == 3 or (n == 2 and x[i, j] == 1))

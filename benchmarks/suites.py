@@ -13,6 +13,7 @@ from benchmarks.elementwise import ROWS as ELEMENTWISE
 from benchmarks.encoder import BATCH, LENGTHS, LONG, encoder_case, encoder_flops, long_batch, real_batch
 from benchmarks.runner import Bar, Row, Suite
 from benchmarks.scaling import SCALING
+from benchmarks.stencil import STENCIL
 
 
 def encoder_row(shape: str, lengths: tuple[int, ...], make_batch: Callable[[], Any], precision: str) -> Row:
@@ -37,5 +38,5 @@ BARRED: Final = (
 )
 CORE: Final = Suite("core", BARRED, (*probes.PROBES, launch.THROUGH_POOL), 2.0, 0.95, memory=True)
 COMPILE: Final = Suite("compile", (), (*probes.PROBES, *probes.PEERS), growths=growth.GROWTHS)
-ALL: Final = (CORE, gemm.GEMM, rows.ROWS, attention.ATTENTION, launch.LAUNCH, COMPILE, SCALING, CHECKED)
+ALL: Final = (CORE, gemm.GEMM, rows.ROWS, attention.ATTENTION, launch.LAUNCH, STENCIL, COMPILE, SCALING, CHECKED)
 SUITES: Final = MappingProxyType({suite.name: suite for suite in ALL})

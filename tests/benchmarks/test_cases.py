@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks import attention, elementwise, gemm, launch, rows
+from benchmarks import attention, elementwise, gemm, launch, rows, stencil
 from benchmarks.data import memory_limit
 from benchmarks.peers import limited_threads
 from benchmarks.runner import OURS, Case, Pace, Row, run_row
@@ -26,6 +26,10 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], float]] = {
     "split heads": (elementwise.head_split_case, (2, 33, 3, 8), 0.0),
     "embedding": (elementwise.embedding_case, (33, 50, 20), 0.0),
     "gather": (elementwise.take_case, (3000, 100), 0.0),
+    "shift": (stencil.shift_case, (5000, 7), 0.0),
+    "five point": (stencil.five_point_case, (20, 70), 1e-6),
+    "3x3 convolution": (stencil.convolution_case, (20, 70), 1e-6),
+    "game of life": (stencil.life_case, (20, 70), 0.0),
     "softmax": (rows.softmax_case, (5, 70), 1e-6),
     "layer norm": (rows.layer_norm_case, (5, 70), 1e-5),
     "rms norm": (rows.rms_norm_case, (5, 70), 1e-5),
