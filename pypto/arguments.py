@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
-from pypto.errors.launch import UnsupportedArgument
+from pypto.errors.launch import ReadOnlyArgument, UnsupportedArgument
 from pypto.ir.types import Type, scalar
 from pypto.ops.public import constexpr
-from pypto.runtime.arrays import array_info, array_type, scalar_dtype
+from pypto.runtime.arrays import ArrayInfo, array_info, array_type, scalar_dtype
 from pypto.runtime.launch import constant_key
 from pypto.runtime.signature import Signature, fixed_fields, plain
 
@@ -80,3 +80,10 @@ def placed(error: Diagnostic, source: Callable[[], Any]) -> Diagnostic:
         about = next((a for a in args if a.arg == name), node)
         return type(error)(source().loc(about), error.others, **error.fields)
     return error
+
+
+def check_writable(kernel: str, written: frozenset[str], infos: Mapping[str, Any]) -> None:
+    """Refuse a launch that would write to an array which is read-only."""
+    for arg in sorted(written):
+        if isinstance(infos[arg], ArrayInfo) and not infos[arg].writable:
+            raise ReadOnlyArgument(kernel=kernel, arg=arg)

@@ -10,16 +10,17 @@ from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from pypto.arguments import describe, placed, shown, spec_key
+from pypto.arguments import check_writable, describe, placed, shown, spec_key
 from pypto.errors import Diagnostic
 from pypto.errors.frontend import NoSource
-from pypto.errors.launch import NotLaunched, ReadOnlyArgument
+from pypto.errors.launch import NotLaunched
 from pypto.options import KernelOptions
-from pypto.runtime.arrays import ArrayInfo, array_info, stand_in
-from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
+from pypto.runtime.arrays import array_info, stand_in
+from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps, straight
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
+from pypto.runtime.versions import Versions
 
 if TYPE_CHECKING:
     from pypto.frontend import ArgSpec, KernelSource
@@ -128,10 +129,15 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.signature.kernel}({', '.join(self.signature.names)})>"
 
+    def _repr_html_(self) -> str:
+        from pypto.debug.cards import kernel_card
+
+        return kernel_card(self)
+
     @property
     def specializations(self) -> list[Specialization]:
         """What was compiled so far, and why each version was needed."""
-        return [s for known in self._known.values() for s in known]
+        return Versions(self.signature.kernel, (s for known in self._known.values() for s in known))
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call a function with the arguments of every launch, before it."""
@@ -200,9 +206,9 @@ class Kernel:
     def inspect(self, *args: Any, **given: Any) -> Any:
         """What a launch with these arguments runs, from the source down to machine code: an `Inspection`.
 
-        Printed, it is the source with the type of what every line makes. ``[level]`` is a level as text. In a notebook,
-        and with `save` as a page, source and levels stand side by side, linked by line. With ``target="ascend910b2"``,
-        the levels are those of that chip, with the memory plan and a timeline.
+        Printed, it is the source with the type of every line; ``[level]`` is a level as text. A notebook, and
+        the page of `save`, open on what became of every line: elements per pass, time (where ``profile=prof`` is given)
+        and reasons. With ``target="ascend910b2"``, it is for that chip, with the memory plan and a timeline.
 
         Examples
         --------
@@ -308,7 +314,7 @@ class Kernel:
             known = self._known.setdefault(group, [])
             for s in reversed(known):
                 if s.holds(infos, disjoint(*overlaps(s.program.written, infos))):
-                    self._check_writable(s.program.written, infos)
+                    check_writable(self.signature.kernel, s.program.written, infos)
                     return s
             known.append(self._compile(known, infos, specs, backend))
             return known[-1]
@@ -318,7 +324,7 @@ class Kernel:
         timings: dict[str, float] = {}
         built, facts = self._build(infos, specs, changing_entries(known, infos), timings)
         written = self.compiler.written_arrays(built.function)
-        self._check_writable(written, infos)
+        check_writable(self.signature.kernel, written, infos)
         noalias = disjoint(*overlaps(written, infos))
         program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
         types = tuple((name, shown(spec)) for name, spec in specs.items())
@@ -338,11 +344,6 @@ class Kernel:
                 raise
         return self._build(infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
 
-    def _check_writable(self, written: frozenset[str], infos: Mapping[str, Any]) -> None:
-        for arg in sorted(written):
-            if isinstance(infos[arg], ArrayInfo) and not infos[arg].writable:
-                raise ReadOnlyArgument(kernel=self.signature.kernel, arg=arg)
-
     # --- interpreting -------------------------------------------------------------------------------------------
 
     def interpret(self, sizes: tuple[int, int, int], values: Values,
@@ -354,16 +355,10 @@ class Kernel:
         timings: dict[str, float] = {}
         built, _ = self._build(infos, specs, frozenset(), timings)
         function = self.compiler.prepared(built.function, timings)
-        self._check_writable(self.compiler.written_arrays(function), infos)
+        check_writable(self.signature.kernel, self.compiler.written_arrays(function), infos)
         kernel, more = self.signature.kernel, enumerate(self.memory)
         others: dict[str, Any] = {f"memory[{n}]": array_info(x, kernel, f"memory[{n}]") for n, x in more}
         run(function, [infos[v.hint] for v in function.args], sizes, self.uninitialized, others, on_store)
-
-
-def straight(kind: type[Kernel], subscript: Callable[[Grid], Callable[..., None]]) -> type[Kernel]:
-    """The class of one kernel, of which `kernel[grid]` is native code, with no Python function before it."""
-    told = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-    return type(kind.__name__, (kind,), {**told, "__getitem__": subscript})
 
 
 @overload

@@ -209,3 +209,9 @@ def to_bits(kind: type, dtype: Any) -> Callable[[Any], int]:
     if kind is float and dtype == float32:
         return lambda value: ctypes.c_int32.from_buffer(ctypes.c_float(value)).value
     return int if kind in (int, bool) and not dtype.is_float else partial(scalar_bits, dtype=dtype)
+
+
+def straight(kind: type[Any], subscript: Callable[[Grid], Callable[..., None]]) -> type[Any]:
+    """The class of one kernel, of which `kernel[grid]` is native code, with no Python function before it."""
+    told = {"__doc__": kind.__doc__, "__module__": kind.__module__}
+    return type(kind.__name__, (kind,), {**told, "__getitem__": subscript})

@@ -61,11 +61,11 @@ BESIDE_THE_CORE = (
     *(f"pypto/errors/{name}.py" for name in WORDS),
     *("pypto/language/", "pypto/runtime/cache", "pypto/_platform.py", "pypto/compat/", "pypto/ir/asked.py"),
     *("pypto/cli/", "pypto/__main__.py", "pypto/tuning/", "pypto/testing/", "pypto/profiler/", "pypto/debug/"),
-    "pypto/notebook/",
+    *("pypto/notebook/", "pypto/markup/"),
     *("pypto/backends/sites.py", "pypto/backends/cpu/timing.py"),
     "pypto/backends/cpu/launcher/",
     *("pypto/backends/ascend/", "pypto/opening.py", "pypto/devices.py", "pypto/runtime/device", "pypto/tools/"),
-    "pypto/runtime/copies.py",
+    *("pypto/runtime/copies.py", "pypto/runtime/versions.py"),
     *("pypto/runtime/acl.py", "pypto/runtime/dlpack.py", "pypto/runtime/simulator.py", "pypto/runtime/staging.py"),
 )
 
