@@ -20,7 +20,8 @@ FLAGS: Final = (
 )  # fmt: skip
 needs_browser: Final = pytest.mark.skipif(not BROWSER, reason="no browser to look at the page with")
 # Collects errors of scripts from the first one on; what was found is asked for when everything is loaded.
-_WATCH: Final = "<script>window.errors=[];addEventListener('error',e=>errors.push(e.message||'not loaded: '+(e.target.src||e.target.href)),true)</script>"
+_WATCH: Final = """<script>window.errors=[];addEventListener("error",
+e=>errors.push(e.message||"not loaded: "+(e.target.src||e.target.href)),true)</script>"""
 _ASK: Final = """<script>addEventListener("load",()=>setTimeout(()=>{let found={};
 try{found=(function(){QUESTIONS})()}catch(e){errors.push(String(e))}
 const told=document.createElement("pre");told.id="told";

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pypto._platform import install_command
 from pypto.errors import PyptoError
 from pypto.markup import Markup, Shown, card, cells, note, table
 from pypto.tuning.config import name_of
@@ -122,7 +123,7 @@ class TuningReport(Shown):
         try:
             figures = importlib.import_module("matplotlib.figure")
         except ImportError:
-            raise PyptoError("a plot needs matplotlib: pip install 'pypto-jit[viz]'") from None
+            raise PyptoError(f"a plot needs matplotlib: {install_command('viz')}") from None
         if not shown:
             raise PyptoError(f"nothing was tried for {self.kernel} yet: launch it first")
         heights = [sum(r.status == "ok" for r in s.rows) for s in shown]
