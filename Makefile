@@ -59,6 +59,7 @@ docs: $(VENV)/.docs model
 	$(PY) -m docs.triton_names
 	$(PY) -m docs.features
 	$(PY) -m docs.errors
+	$(PY) -m docs.charts
 	$(PY) -m docs.site
 
 notebooks: $(VENV)/.installed model

@@ -1,8 +1,9 @@
 """Builds the site: the pages as they stand here, with the tutorials, the architecture and the changelog beside them.
 
-``python -m docs.site`` executes the tutorials, puts all pages into ``docs/_build/source``, with links as they are there,
-and lets Sphinx make ``docs/_build/html`` of them. The pages are plain Markdown, and read as well where the repository is
-browsed. A tutorial that fails is shown without outputs; the site is built all the same, and the exit code is 1.
+``python -m docs.site`` executes the tutorials, puts all pages into ``docs/_build/source``, with links as they are
+there, and lets Sphinx make ``docs/_build/html`` of them. The pages are plain Markdown, and read as well where the
+repository is browsed. A tutorial that fails is shown without outputs; the site is built all the same, and the exit
+code is 1.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 BUILD: Final = ROOT / "docs" / "_build"
 # What the sidebar shows, in this order; other pages follow the guides.
 PARTS: Final = {
-    "Start": ("quickstart", "tutorials/index", "coming-from-triton", "features"),
+    "Start": ("quickstart", "tutorials/index", "coming-from-numpy", "coming-from-triton", "torch", "features"),
     "Guides": ("language", "semantics", "performance", "profiling", "debugging", "checked", "devices", "ascend",
                "command-line", "notebooks"),
-    "Lists": ("reference/index", "errors", "triton-names", "triton-kernels"),
+    "Lists": ("reference/index", "glossary", "errors", "triton-names", "triton-kernels"),
     "Contributing": ("contributing", "architecture", "changelog"),
 }  # fmt: skip
 ELSEWHERE: Final = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md"}
@@ -40,6 +41,7 @@ def sources() -> dict[Path, str]:
     found = {path: str(path.relative_to(ROOT / "docs")) for path in sorted((ROOT / "docs").glob("*.md"))}
     found |= {path: f"reference/{path.name}" for path in sorted((ROOT / "docs" / "reference").glob("*.md"))}
     found |= {ROOT / name: page for name, page in ELSEWHERE.items()}
+    found |= {path: f"charts/{path.name}" for path in sorted((ROOT / "docs" / "charts").glob("*.svg"))}
     return found | {path: f"tutorials/{path.stem}.ipynb" for path in tutorials()}
 
 
@@ -122,7 +124,7 @@ def assemble(folder: Path, executed: Path = BUILD / "tutorials") -> None:
     texts: dict[str, str] = {"tutorials/index.md": list_of_tutorials()}
     for path, page in pages.items():
         text = notebook(path, executed) if path.suffix == ".py" else path.read_text(encoding="utf-8")
-        texts[page] = text if path.suffix == ".py" else relinked(text, path, pages)
+        texts[page] = relinked(text, path, pages) if path.suffix == ".md" else text
     texts["index.md"] += contents(pages)
     names = sorted(path.stem for path in pages if path.parent.name == "reference")
     texts["reference/index.md"] += tree("", [name for name in names if name != "index"])

@@ -25,6 +25,20 @@ def sort(x: Tile, dim: Any = None, descending: bool = False) -> Tile:
     """A tile in order along a dimension, by default the last one.
 
     It is a permutation for every input: NaN is last in either direction, and -0.0 counts as less than 0.0.
+
+    Parameters
+    ----------
+    x : tile
+        Of any shape, of integers or floats.
+    dim : int, optional
+        The dimension to sort along; the last one without. Negative numbers count from the end.
+    descending : bool
+        Whether the greatest element is first.
+
+    Returns
+    -------
+    tile
+        Of the shape and type of `x`.
     """
     return _picked(x, dim, descending, x.shape[-1 if dim is None else dim])
 
@@ -36,7 +50,22 @@ def argsort(x: Tile, dim: Any = None, descending: bool = False) -> Tile:
 
 
 def topk(x: Tile, k: int, dim: Any = None) -> Tile:
-    """The k greatest elements along a dimension, greatest first; NaN counts as least."""
+    """The k greatest elements along a dimension, greatest first; NaN counts as least.
+
+    Parameters
+    ----------
+    x : tile
+        Of any shape, of integers or floats.
+    k : int
+        How many; a constant.
+    dim : int, optional
+        The dimension to choose along; the last one without.
+
+    Returns
+    -------
+    tile
+        Of the type of `x`, with `k` elements along the dimension.
+    """
     return _picked(x, dim, True, k)
 
 
