@@ -43,7 +43,7 @@ def speedups(run: Mapping[str, Any]) -> str:
             parts += [bar(start, y, end - start, colour(peer), told), text(end + 5, y + 12, ratio_text(ratio))]
             y += _BAR
         y += _GAP
-    return drawing(y + 26, f"Speed of {OURS} beside others", run, [*axis(low, high, y), *parts], peers_of(rows))
+    return drawing(y + 26, f"How many times as fast {OURS} is as the others (logarithmic)", run, [*axis(low, high, y), *parts], peers_of(rows))
 
 
 def times(run: Mapping[str, Any]) -> str:
@@ -119,7 +119,7 @@ def machine_text(run: Mapping[str, Any]) -> str:
     """The machine that the figures are of, in a sentence."""
     machine = run["machine"]
     names = ", ".join(f"{name} {version}" for name, version in sorted(machine["versions"].items()) if version)
-    busy = f", while other work kept {machine['load']:.1f} cores busy" if machine["load"] > 0.7 else ""
+    busy = f", with other work on the machine (load {machine['load']:.1f})" if machine["load"] > 0.7 else ""
     threads = sorted({row["threads"] for row in run["rows"]})
     on = f"{' and '.join(map(str, threads))} thread{'s' if threads != [1] else ''}"
     return f"{machine['cpu']}, {on} of {machine['cores']} cores, Python {machine['python']}, {names}{busy}"

@@ -38,7 +38,7 @@ BARRED: Final = (
 )
 CORE: Final = Suite("core", BARRED, (*probes.PROBES, launch.THROUGH_POOL), 2.0, 0.95, memory=True)
 COMPILE: Final = Suite("compile", (), (*probes.PROBES, *probes.PEERS), growths=growth.GROWTHS)
-# What the charts of the site show: python -m benchmarks site --json docs/measured.json
+# What the charts of the site show: python -m benchmarks site --threads 1 --json docs/measured.json
 SHOWN: Final = (
     "vector add 1M", "gelu 1M", "chain of 15 4M", "softmax 4096²", "layer norm 4096²", "cross entropy 4096²",
     "row sort 4096 x 2048", "topk 4096 x 2048 x 8", "matmul fp32 1024³", "convolution 3 x 3 8 x 64 x 56², 64",

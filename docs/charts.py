@@ -1,7 +1,7 @@
 """Writes the charts of the site, ``docs/charts``, from the figures in ``docs/measured.json``.
 
-``python -m benchmarks site --json docs/measured.json`` measures; ``python -m docs.charts`` draws the charts anew and
-puts the machine's name behind the mark of each page that shows one.
+``python -m benchmarks site --threads 1 --json docs/measured.json`` measures; ``python -m docs.charts`` draws the charts
+anew and puts the machine's name behind the mark of each page that shows one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def sentence() -> str:
     run = json.loads(MEASURED.read_text(encoding="utf-8"))
     return (
         f"> Measured on {machine_text(run)}. Each figure compares the fastest calls, taken in turns in one process; "
-        "results are checked before they are timed. `python -m benchmarks site --json docs/measured.json` measures "
-        "again, and `python -m docs.charts` draws."
+        "results are checked before they are timed. `python -m benchmarks site --threads 1 --json docs/measured.json` "
+        "measures again, and `python -m docs.charts` draws."
     )
 
 

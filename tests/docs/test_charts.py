@@ -52,7 +52,7 @@ def test_bars_are_as_long_as_their_figures() -> None:
     ours, numpy, numba = (float(rect.get("width", 0)) for rect in bars)
     assert numpy == pytest.approx(4 * ours, rel=0.01)
     assert ours == pytest.approx(2 * numba, rel=0.01)
-    assert "z&lt;4, 1 thread of 2 cores, Python 3.11, numpy 2, while other work kept 3.0 cores busy" in svg
+    assert "z&lt;4, 1 thread of 2 cores, Python 3.11, numpy 2, with other work on the machine (load 3.0)" in svg
 
 
 def test_the_runner_writes_them(tmp_path: Any) -> None:
