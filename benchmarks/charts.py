@@ -43,7 +43,8 @@ def speedups(run: Mapping[str, Any]) -> str:
             parts += [bar(start, y, end - start, colour(peer), told), text(end + 5, y + 12, ratio_text(ratio))]
             y += _BAR
         y += _GAP
-    return drawing(y + 26, f"How many times as fast {OURS} is as the others (logarithmic)", run, [*axis(low, high, y), *parts], peers_of(rows))
+    title = f"How many times as fast {OURS} is as the others (logarithmic)"
+    return drawing(y + 26, title, run, [*axis(low, high, y), *parts], peers_of(rows))
 
 
 def times(run: Mapping[str, Any]) -> str:
