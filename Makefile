@@ -20,8 +20,8 @@ help:
 	@echo "make exhaustive  try the functions of float32 on all numbers there are"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  measure SUITE=$(SUITE) against the peers that are installed, and write $(BENCH) and its picture"
-	@echo "make docs   write the generated pages anew, and build the site: docs/_build/html/index.html"
-	@echo "make notebooks  execute the tutorials, so that the site shows what they print"
+	@echo "make docs   write the generated pages anew, execute the tutorials, and build the site: docs/_build/html/index.html"
+	@echo "make notebooks  execute the tutorials alone, as .ipynb and HTML in docs/_build/tutorials"
 	@echo "make clean  remove $(VENV)"
 	@echo "PYTHON=... chooses the interpreter (3.11 or later), WORKERS=... the number of test processes,"
 	@echo "CACHE=... a folder where another run of the tests finds kernels of this one"
@@ -54,14 +54,15 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.installed
 	$(PY) -m benchmarks $(SUITE) --json $(BENCH) --plot $(BENCH:.json=.png)
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.docs model
 	$(PY) -m docs.reference
 	$(PY) -m docs.triton_names
 	$(PY) -m docs.features
 	$(PY) -m docs.errors
+	$(PY) -m docs.charts
 	$(PY) -m docs.site
 
-notebooks: $(VENV)/.installed
+notebooks: $(VENV)/.installed model
 	@$(PIP) install --quiet -e '.[notebook]'
 	$(PY) -m docs.notebooks docs/_build/tutorials
 
@@ -80,7 +81,7 @@ $(VENV)/.dev: $(VENV)/.installed
 
 $(VENV)/.docs: $(VENV)/.installed
 	@echo "Installing Sphinx into $(VENV) ..."
-	@$(PIP) install --quiet -e '.[docs]'
+	@$(PIP) install --quiet -e '.[docs,notebook]'
 	@touch $@
 
 # The interpreter is tried, not only looked for: a version manager may list one that it cannot start. A half-made

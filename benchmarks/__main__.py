@@ -1,4 +1,4 @@
-"""``python -m benchmarks SUITE``: measure a suite against its peers in one run; ``compare``: two runs by ratio."""
+"""``python -m benchmarks SUITE``: measure a suite against its peers in one run; also ``compare`` and ``charts``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks import compare
+from benchmarks import charts, compare
 from benchmarks.growth import run_growth
 from benchmarks.limits import compile_loops, measure
 from benchmarks.loops import beside
@@ -34,7 +34,8 @@ PEERS: Final = "torch,torch.compile,numba,jax,onnxruntime"
 
 def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    commands = parser.add_subparsers(dest="suite", required=True, metavar="|".join((*sorted(SUITES), "compare")))
+    names = "|".join((*sorted(SUITES), "charts", "compare"))
+    commands = parser.add_subparsers(dest="suite", required=True, metavar=names)
     for name in sorted(SUITES):
         suite = commands.add_parser(name, help=f"measure the suite {name}")
         suite.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
@@ -46,6 +47,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
         memory = "measure the peak memory of ours and torch, too; core does"
         suite.add_argument("--memory", action=argparse.BooleanOptionalAction, help=memory)
         suite.add_argument("--strict", action="store_true", help="fail when a bar is not reached, too")
+    drawn = commands.add_parser("charts", help="draw the charts of the site from a run's JSON")
+    drawn.add_argument("run", type=Path)
+    drawn.add_argument("folder", type=Path)
     two = commands.add_parser("compare", help="compare two runs by ratio; 1 if something got worse")
     two.add_argument("old", type=Path)
     two.add_argument("new", type=Path)
@@ -142,6 +146,9 @@ def main(argv: list[str]) -> int:
 
     options = parse(argv)
     console = Console(width=None if sys.stdout.isatty() else 150)
+    if options.suite == "charts":
+        console.print(*charts.write(options.run, options.folder), highlight=False)
+        return 0
     if options.suite == "compare":
         return compare_files(options, console)
     if options.peers is not None:

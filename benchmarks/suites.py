@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -38,5 +39,12 @@ BARRED: Final = (
 )
 CORE: Final = Suite("core", BARRED, (*probes.PROBES, launch.THROUGH_POOL), 2.0, 0.95, memory=True)
 COMPILE: Final = Suite("compile", (), (*probes.PROBES, *probes.PEERS), growths=growth.GROWTHS)
-ALL: Final = (CORE, gemm.GEMM, rows.ROWS, attention.ATTENTION, launch.LAUNCH, STENCIL, COMPILE, SCALING, CHECKED)
+# What the charts of the site show: python -m benchmarks site --threads 1 --json docs/measured.json
+SHOWN: Final = (
+    "vector add 1M", "gelu 1M", "chain of 15 4M", "softmax 4096²", "layer norm 4096²", "cross entropy 4096²",
+    "row sort 4096 x 2048", "topk 4096 x 2048 x 8", "matmul fp32 1024³", "convolution 3 x 3 8 x 64 x 56², 64",
+    "attention 16 x 1024 x 64",
+)  # fmt: skip
+SITE: Final = Suite("site", tuple(replace(row, threads=(0,)) for row in BARRED if row.title in SHOWN))
+ALL: Final = (CORE, SITE, gemm.GEMM, rows.ROWS, attention.ATTENTION, launch.LAUNCH, STENCIL, COMPILE, SCALING, CHECKED)
 SUITES: Final = MappingProxyType({suite.name: suite for suite in ALL})

@@ -10,6 +10,7 @@ be read (installing, settings of a shell) is ``sh`` or ``text``.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
 import shlex
@@ -71,6 +72,9 @@ def run_python(block: Block, page: ModuleType, folder: Path) -> str:
     named = NAMED.match(block.text)
     file = folder / (named[1] if named else f"line{block.line}.py")
     file.write_text(block.text, encoding="utf-8")
+    if named:  # another page may have a file of that name
+        sys.modules.pop(file.stem, None)
+        importlib.invalidate_caches()
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(block.text, str(file), "exec"), page.__dict__)

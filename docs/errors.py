@@ -12,8 +12,8 @@ from pypto.errors.examples import PRELUDE
 PAGE: Final = Path(__file__).with_name("errors.md")
 HEAD: Final = """# Errors
 
-Every error that a kernel or a launch can meet, by the code that it shows. In braces stands what depends on the place.
-`pypto explain CODE` says the same in a terminal, and [Debugging](debugging.md) what to do.
+Every error of kernels and launches, by its code. Text in braces depends on the place. `pypto explain CODE` shows the
+same in a terminal; [Debugging](debugging.md) says how to go on.
 
 Written by `python -m docs.errors` from the classes of the errors.
 

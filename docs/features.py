@@ -11,15 +11,16 @@ HERE: Final = Path(__file__).parent
 TABLE: Final = HERE / "features.toml"
 PAGE: Final = HERE / "features.md"
 OURS: Final = "pypto"
-HEAD: Final = """# Features beside other kernel languages
+HEAD: Final = """# Comparison of kernel languages
 
-What this and other languages for kernels in Python offer, row by row; also where we say no. Behind each yes of ours
-stands a test of this repository, which the list at the end names. Each word about another tool leads to the public
-source that says so, as it stood in {read} or shortly before; links into a repository name the commit. A dot says that
-we found no word of it, which is not a no. The sources for Triton are those of its CPU fork, which carries upstream's
+What pypto and other kernel languages for Python offer, including what pypto lacks. The list at the end names the test
+behind each yes of pypto. Each entry for another tool links to the public source that it is taken from, as of {read};
+links into a repository name the commit. The sources for Triton are those of its CPU fork, which contains upstream's
 files.
 
-Written by `python -m docs.features` from `docs/features.toml`: a row that is wrong or out of date is mended there.
+`·` means that the documentation and source that we read do not mention the feature. The tool may have it all the same.
+
+This page is written by `python -m docs.features` from `docs/features.toml`; corrections belong there.
 """
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 import pypto as pto
+from docs.details import DETAILS, Part
 from docs.examples import EXAMPLES
 from docs.numpydoc import markdown, methods
 from pypto import language, ops
@@ -125,7 +126,18 @@ def page(entry: Entry) -> str:
         rest = (inspect.getdoc(entry.value) or "").partition("\n\n")[2]
         parts += [markdown(rest), *method_parts(entry.value)]
         parts += example_parts(EXAMPLES[entry.name]) if entry.name in EXAMPLES else []
+    parts += detail_parts(DETAILS.get(entry.name, ()))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def detail_parts(parts: Iterable[Part]) -> list[str]:
+    """What is told beyond the docstring; every example is run."""
+    return [text for part in parts for text in (f"## {part.heading}", part.text, detail_example(part.body))]
+
+
+def detail_example(body: str) -> str:
+    text = f"@pto.jit\ndef kernel(p):\n{textwrap.indent(body, '    ')}\n"
+    return shown(text, run_example(text)) if body else ""
 
 
 def method_parts(value: Any) -> list[str]:
@@ -145,7 +157,7 @@ def example_parts(body: str) -> list[str]:
     text = f"@pto.jit\ndef kernel(p):\n{textwrap.indent(body, '    ')}\n"
     accepted = [d for d in DTYPES if runs(text, d)] if "p[" in body else []
     sections = [f"## Types\n\nThe example runs for {listed(accepted)}."] if accepted else []
-    where = "It is made of other ops, and runs wherever they do: on the CPU and in the interpreter."
+    where = "It is composed of other ops, and runs wherever they do: on the CPU and in the interpreter."
     return [*sections, f"## Backends\n\n{where}", f"## Example\n\n{shown(text, run_example(text, False))}"]
 
 

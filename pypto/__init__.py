@@ -18,6 +18,8 @@ from pypto.language import __all__ as _names
 from pypto.process import get_num_threads, interpreter, set_num_threads
 from pypto.profiler import profile
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from pypto.debug.checked import checked
     from pypto.debug.interpret import interpret

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
+PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
+
 OLDEST: Final = (3, 11)
 
 # The places where numpy, ml_dtypes and llvmlite have wheels.
@@ -159,3 +161,21 @@ def may_use_tiles() -> bool:
     Processes forked from this one have it, too.
     """
     return sys.platform.startswith("linux") and bool(ctypes.CDLL(None).syscall(*_ASK_FOR_TILES) == 0)
+
+
+def checkout() -> str:
+    """The folder of the checkout that pypto is imported from; empty where it is installed as a package."""
+    folder = os.path.dirname(PACKAGE)
+    return folder if os.path.isfile(os.path.join(folder, "pyproject.toml")) else ""
+
+
+def install_command(extra: str = "") -> str:
+    """The command that installs pypto for this interpreter, with what an extra brings; in a checkout, from there.
+
+    Examples
+    --------
+    >>> install_command("torch").endswith('[torch]"')
+    True
+    """
+    what = f"{checkout() or 'pypto-jit'}{f'[{extra}]' if extra else ''}"
+    return f'"{sys.executable}" -m pip install {"-e " if checkout() else ""}"{what}"'

@@ -23,6 +23,7 @@ from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.signature import Signature, flatten
 from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
 from pypto.runtime.tensors import is_traced
+from pypto.runtime.versions import Versions
 
 if TYPE_CHECKING:
     from pypto.frontend import ArgSpec, KernelSource
@@ -143,10 +144,15 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.signature.kernel}({', '.join(self.signature.names)})>"
 
+    def _repr_html_(self) -> str:
+        from pypto.debug.cards import kernel_card
+
+        return kernel_card(self)
+
     @property
     def specializations(self) -> list[Specialization]:
         """What was compiled so far, and why each version was needed."""
-        return [s for known in self._known.values() for s in known]
+        return Versions(self.signature.kernel, (s for known in self._known.values() for s in known))
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call a function with the arguments of every launch, before it."""
@@ -217,9 +223,9 @@ class Kernel:
     def inspect(self, *args: Any, **given: Any) -> Any:
         """What a launch with these arguments runs, from the source down to machine code: an `Inspection`.
 
-        Printed, it is the source with the type of what every line makes. ``[level]`` is a level as text. In a notebook,
-        and with `save` as a page, source and levels stand side by side, linked by line. With ``target="ascend910b2"``,
-        the levels are those of that chip, with the memory plan and a timeline.
+        Printed, it is the source with the type of every line; ``[level]`` is a level as text. A notebook, and
+        the page of `save`, open on what became of every line: elements per pass, time (where ``profile=prof`` is given)
+        and reasons. With ``target="ascend910b2"``, it is for that chip, with the memory plan and a timeline.
 
         Examples
         --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -43,9 +43,27 @@ def group(text: str, commands: tuple[tuple[str, Command], ...]) -> typer.Typer:
     return made
 
 
+def say_version(wanted: bool) -> None:
+    """Print the version, and stop."""
+    if wanted:
+        import pypto
+
+        print(f"pypto {pypto.__version__}")
+        raise typer.Exit
+
+
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=say_version, is_eager=True, help="Print the version, and stop.")
+    ] = False,
+) -> None:
+    """Kernels in Python: run them, compile them, look inside."""
+
+
 def make_app() -> typer.Typer:
     """All commands, put together."""
     app = group("Kernels in Python: run them, compile them, look inside.", COMMANDS)
+    app.callback()(options)
     app.add_typer(group("The disk cache: look into it, check it, carry it elsewhere.", CACHE), name="cache")
     app.add_typer(group("The tutorials that come with pypto.", TUTORIALS), name="tutorials")
     return app

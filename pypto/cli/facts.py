@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final
 
 import typer
 
+from pypto._platform import PACKAGE, checkout, install_command
 from pypto.cli.output import FAILED, Json, mistakes, say_json, say_table
 from pypto.cli.specs import UsageError
 from pypto.errors import PyptoError
 from pypto.ops.row import OpRow, Unsupported
 from pypto.ops.table import ROWS
 from pypto.options import suggestion
+
+_WIDTH: Final = 14  # of the column that names what was looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +76,24 @@ def doctor(json: Json = False) -> None:
         if json:
             say_json({"findings": [asdict(f) for f in found]})
         else:
-            rows = [(f.what, f.found or "missing", f.way) for f in found]
-            say_table("this machine", ("what", "found", "to get it"), rows)
+            print("\n".join(line for f in found for line in lines_of(f)))
         if any(f.needed and not f.found for f in found):
             raise typer.Exit(FAILED)
+
+
+def lines_of(finding: Finding) -> Iterator[str]:
+    """A finding as plain lines, so that nothing of a path or a command is cut or broken."""
+    yield f"{finding.what:<{_WIDTH}}{finding.found or 'missing'}"
+    if finding.way:
+        yield f"{'':<{_WIDTH}}→ {finding.way}"
 
 
 def python() -> Iterator[Finding]:
     import pypto
 
+    yield Finding("pypto", f"{pypto.__version__}, {'checkout' if checkout() else 'installed'}, {PACKAGE}")
     yield Finding("python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
     yield Finding("platform", f"{platform.system()} on {platform.machine()}")
-    yield Finding("pypto", os.path.dirname(pypto.__file__))
 
 
 def cpu() -> Iterator[Finding]:
@@ -111,8 +122,22 @@ def cache() -> Iterator[Finding]:
         yield Finding("disk cache", "", f"{error}; {way}")
         return
     size, bad = sum(e.size for e in stored), sum(not e.is_whole for e in stored)
-    text = f"{folder()}, {session().settings.cache}: {len(stored)} entries, {size >> 20} MiB"
-    yield Finding("disk cache", text, f"{bad} are damaged: pypto cache verify --remove" if bad else "")
+    mode, problem = usable_mode(session().settings.cache, folder())
+    text = f"{folder()}, {mode}: {len(stored)} entries, {size >> 20} MiB"
+    damaged = f"{bad} are damaged: pypto cache verify --remove" if bad else ""
+    yield Finding("disk cache", text, f"{problem}; {way}" if problem else damaged)
+
+
+def usable_mode(mode: str, folder: Path) -> tuple[str, str]:
+    """How the cache can be used, and why not as it is set: a file is written where the cache would write."""
+    if mode != "rw":
+        return mode, ""
+    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return mode, ""
+    except OSError as error:
+        return "not writable", f"nothing can be written to {there} ({error.strerror}), so nothing is kept"
 
 
 def compilers() -> Iterator[Finding]:
@@ -122,15 +147,28 @@ def compilers() -> Iterator[Finding]:
 
 # Libraries that pypto uses where they are, and the extra that brings each; none for what it always needs.
 LIBRARIES: Final = MappingProxyType({
-    "llvmlite": "", "torch": "torch", "jax": "jax", "matplotlib": "viz", "jupytext": "notebook", "sphinx": "docs",
+    "numpy": "", "llvmlite": "", "torch": "torch", "jax": "jax", "matplotlib": "viz", "jupytext": "notebook",
+    "sphinx": "docs",
 })  # fmt: skip
 
 
 def libraries() -> Iterator[Finding]:
     for name, extra in LIBRARIES.items():
-        there = importlib.util.find_spec(name) is not None
-        way = f"pip install 'pypto-jit[{extra}]'" if extra else "pip install pypto-jit, anew"
-        yield Finding(name, "yes" if there else "", "" if there else way, needed=not extra)
+        found = version_of(name)
+        yield Finding(name, found, "" if found else install_command(extra), needed=not extra)
+
+
+def version_of(name: str) -> str:
+    """A library's version, with LLVM's own for llvmlite; empty where it is not installed. Nothing heavy is imported."""
+    try:
+        found = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+    if name != "llvmlite":
+        return found
+    from pypto.backends.cpu.engine import llvm_version
+
+    return f"{found}, with LLVM {llvm_version()}"
 
 
 def ascend() -> Iterator[Finding]:

@@ -34,6 +34,7 @@ from pypto.errors.notebook import cell_name
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
 from pypto.loc import UNKNOWN, Loc
+from pypto.markup import Shown
 from pypto.ops.memory import Access
 from pypto.passes import optimize
 from pypto.passes.affine import RULES
@@ -60,7 +61,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Shown):
     """All findings for one version of a kernel, in the order of the source. `print` shows them under their lines."""
 
     kernel: str
@@ -69,18 +70,28 @@ class Explanation:
     findings: tuple[Finding, ...]
     scratch_of: str = "thread"
 
+    @property
+    def scratch_text(self) -> str:
+        """How much memory of its own the kernel needs."""
+        return f"scratch memory: {size(self.scratch_bytes)} per {self.scratch_of}"
+
     def about(self, topic: str) -> list[Finding]:
         """Findings of a topic: ``access``, ``stream``, ``fusion``, ``memory``, ``version``; ``form``, ``scalar``."""
         return [finding for finding in self.findings if finding.topic == topic]
 
     def __str__(self) -> str:
         lines = [f"{self.kernel}, compiled for {self.version}"]
-        lines.append(f"scratch memory: {size(self.scratch_bytes)} per {self.scratch_of}")
+        lines.append(self.scratch_text)
         for (file, line), group in groupby(self.findings, lambda f: (f.loc.user.file, f.loc.user.line)):
             lines += ["", f"{short(file)}:{line}  {linecache.getline(file, line).strip()}"]
             for finding in group:
                 lines.append(f"  {finding.topic:8}{finding.text}" + (f"; {finding.way}" if finding.way else ""))
         return "\n".join(lines) + "\n"
+
+    def _repr_html_(self) -> str:
+        from pypto.debug.cards import explanation_card
+
+        return explanation_card(self)
 
 
 def short(file: str) -> str:
@@ -103,7 +114,11 @@ def explain(kernel: Any, *args: Any, **given: Any) -> Explanation:
     >>> [f.text for f in explain(total, np.ones((4, 8), np.float32)[:, 0], np.ones(1, np.float32)).about("access")]
     ['its elements lie apart by a stride known at run time: each is loaded alone']
     """
-    version = kernel.compile(*args, **given)
+    return explained(kernel, kernel.compile(*args, **given))
+
+
+def explained(kernel: Any, version: Any) -> Explanation:
+    """Explain a compiled version."""
     if version.program.backend.name == "ascend":
         return on_ascend(kernel, version)
     program = version.program

@@ -8,16 +8,18 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.arguments import describe
 from pypto.compile import session
 from pypto.debug.levels import block_kernel, levels_of
+from pypto.debug.line_facts import LineFacts, facts_by_line, predicted_times, profiled_times, widths_of
 from pypto.debug.pictures import Picture, pictures_of
 from pypto.ir.core import Function, Op
 from pypto.loc import Loc
+from pypto.markup import Shown
 
 if TYPE_CHECKING:
     from pypto.frontend import KernelSource
@@ -52,7 +54,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(Shown):
     """A version of a kernel, level by level. `print` shows the source with its types; a notebook shows all levels.
 
     Attributes
@@ -65,6 +67,8 @@ class Inspection:
         ``block-ir`` and ``ascendc``.
     pictures : tuple of Picture
         On Ascend, the memory plan and a timeline of one core.
+    facts : dict from int to LineFacts
+        What became of every line: how many elements one pass computes, its part of the time, and why.
     """
 
     kernel: str
@@ -73,6 +77,7 @@ class Inspection:
     source: tuple[SourceLine, ...]
     levels: tuple[Level, ...]
     pictures: tuple[Picture, ...] = ()
+    facts: dict[int, LineFacts] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> str:
         """The text of a level."""
@@ -107,28 +112,40 @@ class Inspection:
 
 def inspect(kernel: Any, *args: Any, **given: Any) -> Inspection:
     """The version of a kernel that a launch with these arguments runs; see `Kernel.inspect`."""
-    chip = given.pop("target", None) if "target" not in kernel.signature.names else None
+    own = kernel.signature.names
+    chip = given.pop("target", None) if "target" not in own else None
+    profile = given.pop("profile", None) if "profile" not in own else None
     with session().devices.chip(chip) if chip else nullcontext():
-        return inspected(kernel, kernel.compiled(args, given), kernel.signature.bind(args, given))
+        return inspected(kernel, kernel.compiled(args, given), kernel.signature.bind(args, given), profile)
 
 
-def inspected(kernel: Any, version: Specialization, values: tuple[Any, ...]) -> Inspection:
-    """A version, and what can be drawn of it for these arguments."""
+def inspected(kernel: Any, version: Specialization, values: tuple[Any, ...], profile: Any = None) -> Inspection:
+    """A version, and what can be drawn and said of it for these arguments."""
+    from pypto.debug.explain import explained
+
     source = kernel.kernel_source
     levels = tuple(Level(name, tuple(placed(text))) for name, text in levels_of(version))
-    shown = pictures(kernel, version, values)
-    return Inspection(source.name, str(version), source.file, tuple(source_lines(source, version)), levels, shown)
+    target = version.program.backend.target
+    if version.program.backend.name == "ascend":
+        found = prediction(kernel, version, values)
+        shown, times = pictures_of(block_kernel(version), target, found), predicted_times(found.lines)
+        widths: dict[int, str] = {}
+    else:
+        shown, widths = (), widths_of(levels, target.vector_bytes)
+        times = profiled_times(profile, source.name) if profile is not None else {}
+    facts = facts_by_line(widths, times, explained(kernel, version).findings)
+    lines = tuple(source_lines(source, version))
+    return Inspection(source.name, str(version), source.file, lines, levels, shown, facts)
 
 
-def pictures(kernel: Any, version: Specialization, values: tuple[Any, ...]) -> tuple[Picture, ...]:
-    """What can be drawn of a version, for these arguments."""
-    if version.program.backend.name != "ascend":
-        return ()
+def prediction(kernel: Any, version: Specialization, values: tuple[Any, ...]) -> Any:
+    """The first programs of a launch on one core of a chip, by the timing model."""
+    from pypto.debug.pictures import predicted
     from pypto.debug.simulate import numbers_of
 
     block = block_kernel(version)
     infos, _ = describe(kernel.signature, values)
-    return pictures_of(block, version.program.backend.target, numbers_of(block, infos))
+    return predicted(block, version.program.backend.target, numbers_of(block, infos))
 
 
 def placed(text: str) -> Iterator[tuple[int, str]]:

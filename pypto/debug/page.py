@@ -1,41 +1,23 @@
 """An inspection as HTML: the source with its types on one side, the levels on the other, linked by line.
 
-The page holds all that it needs: it works as a file, in a notebook and without a network.
+It opens on what became of every line. The page holds all that it needs: it works as a file, in a notebook and without a
+network.
 """
 
 from __future__ import annotations
 
 import hashlib
-import html
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
+
+from pypto.markup import Markup, bar, card, join, note, table, tag, text
+from pypto.markup.colours import coloured
 
 if TYPE_CHECKING:
     from pypto.debug.inspection import Inspection, Level, SourceLine
+    from pypto.debug.line_facts import LineFacts
     from pypto.debug.pictures import Picture
 
-_STYLE: Final = """
-#ID{font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;color:#1f2328;background:#fff;text-align:left}
-#ID h3{font:600 14px system-ui,sans-serif;margin:4px 0}
-#ID p{font:12px system-ui,sans-serif;color:#57606a;margin:0 0 8px}
-#ID .sides{display:flex;gap:12px;align-items:flex-start}
-#ID .side{flex:1 1 50%;min-width:0;border:1px solid #d0d7de;border-radius:6px;overflow:hidden}
-#ID .bar{display:flex;gap:2px;background:#f6f8fa;border-bottom:1px solid #d0d7de;padding:4px 6px;min-height:24px}
-#ID .bar button{font:12px system-ui,sans-serif;border:0;background:none;padding:3px 8px;border-radius:4px}
-#ID .bar button{cursor:pointer;color:#1f2328}
-#ID .bar button[aria-selected=true]{background:#0b7285;color:#fff}
-#ID .bar span{font:600 12px system-ui,sans-serif;padding:3px 4px}
-#ID .text{overflow:auto;max-height:75vh;padding:4px 0}
-#ID .line{white-space:pre;padding:0 10px}
-#ID .line i{font-style:normal;color:#8c959f;display:inline-block;width:3.2em;user-select:none}
-#ID .line b{font-weight:400;color:#0b7285;padding-left:2em}
-#ID .lit{background:#fff3bf}
-#ID [hidden]{display:none}
-#ID .text p{margin:4px 10px 8px}
-#ID svg{display:block;width:calc(100% - 20px);margin:0 10px;font:11px system-ui,sans-serif}
-#ID svg rect{stroke:#fff;stroke-width:.5}
-#ID svg:has(.lit) rect:not(.lit){opacity:.25}
-#ID svg .cut{stroke:#495057;stroke-dasharray:3 3}
-"""
 _SCRIPT: Final = """
 (function(){const root=document.getElementById("ID");
 const light=n=>root.querySelectorAll(".line").forEach(l=>l.classList.toggle("lit",n!=="0"&&l.dataset.line===n));
@@ -46,52 +28,80 @@ root.querySelectorAll("[data-level]").forEach(t=>t.hidden=t.dataset.level!==b.te
 const l=e.target.closest(".source .line");if(!l)return;
 const shown=[...root.querySelectorAll("[data-level]")].find(t=>!t.hidden);
 const to=shown.querySelector('[data-line="'+l.dataset.line+'"]');
-if(to)to.scrollIntoView({block:"center"})})})();
+if(to)to.scrollIntoView({block:"nearest"})})})();
 """
+SUMMARY: Final = "line by line"
 _SOURCE: Final = "source, and the type at every line"
 _HEAD: Final = "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>TITLE</title></head><body>\n"
+_NO_TIMES: Final = (
+    "No times yet. Run launches under `with pto.profile() as prof:` and pass `profile=prof` to `inspect`, or use "
+    "`%%pto --inspect`, which does both."
+)
 
 
 def page(inspection: Inspection) -> str:
     """A document of its own."""
-    title = html.escape(f"{inspection.kernel}: from source to machine code")
+    title = text(f"{inspection.kernel}: from source to machine code")
     return f"{_HEAD.replace('TITLE', title)}{body(inspection)}\n</body></html>\n"
 
 
-def body(inspection: Inspection) -> str:
+def body(inspection: Inspection) -> Markup:
     """What goes into a page or a notebook's cell. Several of them may be in one."""
-    name = "i" + hashlib.sha256(str(inspection).encode()).hexdigest()[:12]
-    shown = next((n for n, level in enumerate(inspection.levels) if level.name in ("loop-ir", "ascendc")), 0)
-    names = [*(level.name for level in inspection.levels), *(picture.name for picture in inspection.pictures)]
-    buttons = "".join(button(name, n == shown) for n, name in enumerate(names))
-    parts = (
-        f"<div id='{name}'><style>{_STYLE.replace('ID', name)}</style>",
-        f"<h3>{html.escape(inspection.kernel)}</h3><p>{html.escape(inspection.version)}</p>",
-        f"<div class='sides'><div class='side source'><div class='bar'><span>{_SOURCE}</span></div>",
-        f"<div class='text'>{''.join(map(source_line, inspection.source))}</div></div>",
-        f"<div class='side'><div class='bar'>{buttons}</div>",
-        *(level_text(level, n == shown) for n, level in enumerate(inspection.levels)),
-        *map(drawn, inspection.pictures),
-        f"</div></div><script>{_SCRIPT.replace('ID', name)}</script></div>",
-    )
-    return "".join(parts)
+    name = "i" + hashlib.sha256(f"{inspection}{inspection.facts}".encode()).hexdigest()[:12]
+    levels = [level.name for level in inspection.levels]
+    names = (SUMMARY, *levels, *(picture.name for picture in inspection.pictures))
+    buttons = (tag("button", label, aria_selected=str(n == 0).lower()) for n, label in enumerate(names))
+    source = panel("source", tag("span", _SOURCE), tag("div", *map(source_line, inspection.source), class_="text"))
+    found = panel("", join(buttons), shown(SUMMARY, summary(inspection), hidden=False),
+                  *(shown(level.name, *level_lines(level), hidden=True) for level in inspection.levels),
+                  *(shown(drawn.name, *picture(drawn), hidden=True) for drawn in inspection.pictures))  # fmt: skip
+    script = Markup(f"<script>{_SCRIPT.replace('ID', name)}</script>")
+    made = card(inspection.kernel, tag("div", source, found, class_="sides"), note=inspection.version)
+    return tag("div", made, script, id=name)
 
 
-def source_line(line: SourceLine) -> str:
-    types = f"<b>{html.escape('  '.join(line.types))}</b>" if line.types else ""
-    return f"<div class='line' data-line='{line.number}'><i>{line.number}</i>{html.escape(line.text)}{types}</div>"
+def panel(kind: str, head: Markup, *parts: Markup) -> Markup:
+    """One of the two sides."""
+    return tag("div", tag("div", head, class_="heads"), *parts, class_=f"side {kind}".strip())
 
 
-def button(name: str, shown: bool) -> str:
-    return f"<button aria-selected='{str(shown).lower()}'>{html.escape(name)}</button>"
+def shown(name: str, *parts: Markup, hidden: bool) -> Markup:
+    """What a button shows."""
+    return tag("div", *parts, class_="text", data_level=name, hidden=hidden)
 
 
-def drawn(picture: Picture) -> str:
-    head = f"<div class='text' data-level='{html.escape(picture.name)}' hidden>"
-    return f"{head}<p>{html.escape(picture.text)}</p>{picture.svg}</div>"
+def source_line(line: SourceLine) -> Markup:
+    """A line of the source, and below it the whole of its types."""
+    number = tag("i", line.number, class_="row")
+    types = tag("div", "  ".join(line.types), class_="types") if line.types else Markup("")
+    return tag("div", tag("div", number, coloured(line.text)), types, class_="line", data_line=line.number)
 
 
-def level_text(level: Level, shown: bool) -> str:
-    lines = (f"<div class='line' data-line='{n}'>{html.escape(text) or ' '}</div>" for n, text in level.lines)
-    hidden = "" if shown else " hidden"
-    return f"<div class='text' data-level='{html.escape(level.name)}'{hidden}>{''.join(lines)}</div>"
+def summary(inspection: Inspection) -> Markup:
+    """What became of every line: how wide it is, how long it takes, and why."""
+    lines = [line for line in inspection.source if line.number in inspection.facts]
+    rows = (row for line in lines for row in summary_rows(line, inspection.facts[line.number]))
+    made = table(("line", "source", "elements per pass", "time"), rows, (0,))
+    timed = any(facts.time for facts in inspection.facts.values())
+    return join([made, Markup("") if timed else note(_NO_TIMES)])
+
+
+def summary_rows(line: SourceLine, facts: LineFacts) -> Iterator[Markup]:
+    """A row with the facts of a line, and one below it for the reasons, as wide as the table."""
+    code = tag("td", coloured(line.text.strip()), class_="code")
+    time = facts.time if facts.share is None else bar(facts.share, facts.time)
+    kept = (tag("td", shown, class_="keep") for shown in (facts.width, time))
+    yield tag("tr", tag("td", line.number, class_="number"), code, *kept, class_="line", data_line=line.number)
+    if facts.reasons:
+        why = tag("td", *(note(reason) for reason in facts.reasons), colspan=3)
+        yield tag("tr", tag("td"), why, class_="line", data_line=line.number)
+
+
+def level_lines(level: Level) -> Iterator[Markup]:
+    for number, line in level.lines:
+        yield tag("div", coloured(line) or " ", class_="line", data_line=number)
+
+
+def picture(drawn: Picture) -> Iterator[Markup]:
+    yield note(drawn.text)
+    yield Markup(drawn.svg)

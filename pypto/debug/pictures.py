@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pypto.markup import Markup, Shown, card
+
 if TYPE_CHECKING:
     from pypto.backends.ascend.blockir import BlockKernel, Buffer
     from pypto.backends.ascend.liveness import Life
@@ -24,19 +26,26 @@ PROGRAMS: Final = 4  # that the timeline shows, one after the other on a core
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Shown):
     """A picture: what it is, a sentence about it, and SVG. Shapes have the user's line as `data-line`."""
 
     name: str
     text: str
     svg: str
 
+    def _repr_html_(self) -> str:
+        return card(self.name, Markup(self.svg), note=self.text)
 
-def pictures_of(block: BlockKernel, target: AscendTarget, numbers: Mapping[str, int]) -> tuple[Picture, ...]:
-    """The memory plan, and the timeline of the first programs on one core by the timing model."""
+
+def predicted(block: BlockKernel, target: AscendTarget, numbers: Mapping[str, int]) -> Prediction:
+    """The first programs on one core, by the timing model."""
     from pypto.backends.ascend.timing.prediction import predict
 
-    found = predict(block, target, dict(numbers), (PROGRAMS, 1, 1), blocks=1)
+    return predict(block, target, dict(numbers), (PROGRAMS, 1, 1), blocks=1)
+
+
+def pictures_of(block: BlockKernel, target: AscendTarget, found: Prediction) -> tuple[Picture, ...]:
+    """The memory plan, and the timeline of what `predicted` gives."""
     return memory_plan(block, target), timeline(found)
 
 
@@ -82,7 +91,7 @@ def panel(
             cut = y + height * stage / buffer.stages
             yield f"<line x1='{x:.1f}' x2='{x + width:.1f}' y1='{cut:.1f}' y2='{cut:.1f}' class='cut'/>"
         if height >= 13 and width >= 60:
-            yield label(x + 4, y + min(height / 2 + 4, 16), f"{buffer.name}, line {life.line}")
+            yield label(x + 4, y + min(height / 2 + 4, 16), f"{buffer.name}, line {life.line}", inside=True)
 
 
 def timeline(found: Prediction) -> Picture:
@@ -119,9 +128,11 @@ def shape(x: float, y: float, width: float, height: float, line: int, tip: str) 
     return f"<rect class='line' data-line='{line}' {where} fill='{color}'><title>{html.escape(tip)}</title></rect>"
 
 
-def label(x: float, y: float, text: str, bold: bool = False) -> str:
+def label(x: float, y: float, text: str, bold: bool = False, inside: bool = False) -> str:
+    """Words; those `inside` of a shape are dark in dark pages, too."""
     weight = " font-weight='600'" if bold else ""
-    return f"<text x='{x:.1f}' y='{y:.1f}'{weight}>{html.escape(text)}</text>"
+    place = " class='on'" if inside else ""
+    return f"<text x='{x:.1f}' y='{y:.1f}'{weight}{place}>{html.escape(text)}</text>"
 
 
 def svg(height: float, parts: Sequence[Any]) -> str:

@@ -11,6 +11,7 @@ from pypto.arguments import Boundary, describe
 from pypto.backends.base import Slot
 from pypto.compile import prepared, session, written_arrays
 from pypto.ir.core import Function
+from pypto.markup import Shown, card
 from pypto.passes import optimize
 from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.launch import check_grid, disjoint, overlaps
@@ -21,11 +22,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Simulator:
+class Simulator(Shown):
     """A kernel whose launches are predicted; see `simulate`."""
 
     kernel: Any
     target: str
+
+    def __str__(self) -> str:
+        name = self.kernel.signature.kernel
+        return f"simulate({name}): launch it as simulate({name})[grid](arguments…) to predict its time on {self.target}"
+
+    def _repr_html_(self) -> str:
+        return card(*str(self).split(": ", 1))
 
     def __getitem__(self, grid: Any) -> Callable[..., Prediction]:
         return partial(self.launch, grid)

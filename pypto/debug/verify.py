@@ -17,6 +17,7 @@ from pypto.errors.interp import CompiledDiffers
 from pypto.interp.memory import Segment, index_text
 from pypto.ir.types import DType
 from pypto.loc import UNKNOWN, Loc
+from pypto.markup import Shown, card
 from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.copies import Span, merged, stand_in
 from pypto.runtime.launch import check_grid
@@ -37,7 +38,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Shown):
     """What was compared, where nothing differs by more than is allowed."""
 
     kernel: str
@@ -50,6 +51,11 @@ class Verified:
             ulp = "" if a.ulp is None else f" ({a.ulp:.3g} ulp)"
             lines.append(f"  {a.array}: {a.elements} elements, largest difference {a.largest:.3g}{ulp}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from pypto.debug.cards import verified_card
+
+        return verified_card(self)
 
 
 @dataclass
@@ -74,12 +80,19 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True)
-class Verifier:
+class Verifier(Shown):
     """A kernel that is launched compiled and interpreted; see `verify`."""
 
     kernel: Any
     atol: float | None
     rtol: float | None
+
+    def __str__(self) -> str:
+        name = self.kernel.signature.kernel
+        return f"verify({name}): launch it as verify({name})[grid](arguments…) to compare compiled with interpreted"
+
+    def _repr_html_(self) -> str:
+        return card(*str(self).split(": ", 1))
 
     def __getitem__(self, grid: Any) -> Callable[..., Verified]:
         return partial(self.launch, grid)

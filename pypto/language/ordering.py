@@ -25,6 +25,20 @@ def sort(x: Tile, dim: Any = None, descending: bool = False) -> Tile:
     """A tile in order along a dimension, by default the last one.
 
     It is a permutation for every input: NaN is last in either direction, and -0.0 counts as less than 0.0.
+
+    Parameters
+    ----------
+    x : tile
+        Of any shape, of integers or floats.
+    dim : int, optional
+        The dimension to sort along; the last one without. Negative numbers count from the end.
+    descending : bool
+        Whether the greatest element is first.
+
+    Returns
+    -------
+    tile
+        Of the shape and type of `x`.
     """
     return _picked(x, dim, descending, x.shape[-1 if dim is None else dim])
 
@@ -41,10 +55,11 @@ def topk(x: Tile, k: int, dim: Any = None, return_indices: bool = False) -> Any:
     Parameters
     ----------
     x : tile
+        Of any shape, of integers or floats.
     k : int
-        1 to the size of the dimension.
+        How many; a constant, 1 to the size of the dimension.
     dim : int, optional
-        By default the last one.
+        The dimension to choose along; the last one without.
     return_indices : bool
         Give the index of each element as well, int32. Equal elements, and 0.0 and -0.0, keep their order then.
 

@@ -91,7 +91,22 @@ def rand4x(seed: Any, offset: Tile, n_rounds: int = 10) -> Any:
 
 
 def rand(seed: Any, offset: Tile, n_rounds: int = 10) -> Tile:
-    """float32 from 0 to 1, without 1, for a seed and offsets."""
+    """float32 from 0 to 1, without 1, for a seed and offsets.
+
+    Parameters
+    ----------
+    seed : int
+        Of 32 or 64 bits; all of it counts. It may be a run-time value.
+    offset : tile or int
+        Integers of 32 or 64 bits, one for each number.
+    n_rounds : int
+        Rounds of Philox; a constant. Fewer are faster and less random.
+
+    Returns
+    -------
+    tile
+        float32, of the shape of `offset`.
+    """
     return uint_to_uniform_float(randint(seed, offset, n_rounds))
 
 

@@ -119,10 +119,21 @@ def show(launch: Launch, options: dict[str, str]) -> Any:
     else:
         with place(target, "interpret" in options), checks("checked" in options):
             compared = verified(launch) if "verify" in options else None
-            result = launch() if compared is None else None
-            told = [compared, result, *texts(launch, options.keys(), level)]
+            with watched(launch, options) as profile:
+                result = launch() if compared is None else None
+            told = [compared, result, *texts(launch, options.keys(), level, profile)]
     for shown in told:
         display(shown)
+
+
+def watched(launch: Launch, options: dict[str, str]) -> AbstractContextManager[Any]:
+    """A profile of the launch, for the time of every line; a tuner's would count its trials, too."""
+    other = options.keys() & {"verify", "interpret", "checked", "target"} or hasattr(launch.kernel, "winner")
+    if "inspect" not in options or other:
+        return nullcontext()
+    import pypto
+
+    return pypto.profile()
 
 
 def predicted(launch: Launch, target: str) -> Any:
@@ -157,15 +168,16 @@ def checks(wanted: bool) -> AbstractContextManager[Any]:
     return pypto.checked() if wanted else nullcontext()
 
 
-def texts(launch: Launch, wanted: Any, level: str) -> Iterator[Any]:
-    """What is asked for beside the launch itself."""
+def texts(launch: Launch, wanted: Any, level: str, profile: Any = None) -> Iterator[Any]:
+    """What is asked for beside the launch itself, of which there may be a profile."""
     if "time" in wanted:
         yield timed(launch)
     if not wanted & {"inspect", "level", "explain"}:
         return
     launch = launch.chosen
     if "inspect" in wanted:
-        yield launch.kernel.inspect(*launch.args, **launch.given)
+        timed_lines = {} if profile is None else {"profile": profile}
+        yield launch.kernel.inspect(*launch.args, **launch.given, **timed_lines)
     if "level" in wanted:
         found = launch.kernel.inspect(*launch.args, **launch.given)
         names = [known.name for known in found.levels]
@@ -175,7 +187,7 @@ def texts(launch: Launch, wanted: Any, level: str) -> Iterator[Any]:
     if "explain" in wanted:
         from pypto.debug.explain import explain
 
-        yield str(explain(launch.kernel, *launch.args, **launch.given))
+        yield explain(launch.kernel, *launch.args, **launch.given)
 
 
 def verified(launch: Launch) -> Any:

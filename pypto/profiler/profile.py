@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pypto.jit import Kernel
+from pypto.markup import Shown
 from pypto.runtime.launch import Sizes, Values
 from pypto.runtime.mode import MODE, mode
 
@@ -56,7 +57,7 @@ class Version:
     wall_ns: int = 0
 
 
-class Profile:
+class Profile(Shown):
     """What `profile` gives; see there.
 
     Attributes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pypto.markup import Markup, bar, card, note, table, tag
+from pypto.markup.colours import coloured
 from pypto.profiler.rows import Row, ranges
 
 if TYPE_CHECKING:
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 HEADINGS: Final = ("share", "total", "runs", "min", "median", "GB/s", "GFLOP/s")
 NOTE: Final = "min and median: time in one program; GB/s and GFLOP/s: of one thread, whole tiles"
 _STYLES: Final = {"kernel": "bold", "label": "cyan", "line": ""}
-_CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums"
-_NAME: Final = "padding:2px 10px;text-align:left;white-space:pre;max-width:42em;overflow:hidden;text-overflow:ellipsis"
-_LOOKS: Final = {"kernel": "font-weight:600;border-top:1px solid #8888", "label": "font-weight:500;color:#0b7285",
-                 "line": ""}  # fmt: skip
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -88,24 +85,19 @@ def as_text(profile: Profile) -> str:
     return text
 
 
-def as_html(profile: Profile) -> str:
-    """The table as HTML that needs no style sheet, with shares as bars."""
+def as_html(profile: Profile) -> Markup:
+    """The table as HTML, with shares as bars."""
     rows = profile.rows
-    head = f'<th style="{_NAME}">kernel, label, line</th>' + "".join(f'<th style="{_CELL}">{h}</th>' for h in HEADINGS)
-    lines = [f'<table style="border-collapse:collapse;font-size:13px"><tr>{head}</tr>']
-    lines += [html_row(row, place(rows, row.kernel) if row.level == "kernel" else row.file) for row in rows]
-    notes = "<br>".join(html.escape(text) for text in remarks(profile))
-    return "\n".join([*lines, f'</table><p style="font-size:12px;opacity:.7">{notes}</p>'])
+    made = [html_row(row, place(rows, row.kernel) if row.level == "kernel" else row.file) for row in rows]
+    table_of_rows = table(("kernel, label, line", *HEADINGS), made, range(1, 1 + len(HEADINGS)))
+    return card("profile", table_of_rows, *(note(remark) for remark in remarks(profile)))
 
 
-def html_row(row: Row, file: str) -> str:
+def html_row(row: Row, file: str) -> Markup:
     """A row; the bar is as long as the share, and a line says its file when it is pointed at."""
-    first, *others = cells(row)
-    width = f"{100 * row.share:.1f}%"
-    bar = f"background:linear-gradient(to right,#74c0fc88 {width},transparent {width});min-width:7em"
-    indent = f"padding-left:{10 + 18 * row.depth}px"
-    code = "font-family:monospace" if row.level == "line" else ""
-    title = html.escape(f"{file}:{ranges(row.lines)}" if row.lines else file)
-    tds = "".join(f'<td style="{_CELL}">{text}</td>' for text in others)
-    return (f'<tr style="{_LOOKS[row.level]}"><td style="{_NAME};{indent};{code}" title="{title}">'
-        f'{html.escape(name(row))}</td><td style="{_CELL};{bar}">{first}</td>{tds}</tr>')
+    share, *others = cells(row)
+    where = f"{file}:{ranges(row.lines)}" if row.lines else file
+    shown = tag("code", coloured(name(row))) if row.level == "line" else name(row)
+    first = tag("td", shown, title=where, style=f"padding-left:{18 * row.depth}px")
+    numbers = (tag("td", value, class_="number") for value in (bar(row.share, share), *others))
+    return tag("tr", first, *numbers, class_=row.level)

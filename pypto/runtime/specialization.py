@@ -8,6 +8,7 @@ from typing import Any
 
 from pypto.errors import OptionError
 from pypto.errors.launch import NeedsShape
+from pypto.markup import Shown
 
 Fact = tuple[str, str, int]  # kind ("shape", "stride", "one" or "weak"), argument, dimension
 Guard = dict[Fact, int | bool | None]
@@ -84,7 +85,7 @@ def told(fact: Fact, value: Any) -> str:
 
 
 @dataclass(eq=False, repr=False)
-class Specialization:
+class Specialization(Shown):
     """One compiled version of a kernel, and when it may be used.
 
     Attributes
@@ -145,6 +146,11 @@ class Specialization:
     def differing(self, values: Mapping[str, Any]) -> list[Fact]:
         """The facts that do not hold of a launch."""
         return [fact for fact, expected in self.guard.items() if observe(fact, values) != expected]
+
+    def _repr_html_(self) -> str:
+        from pypto.runtime.versions import version_card
+
+        return version_card(self)
 
     def __repr__(self) -> str:
         types = ", ".join(f"{name}: {kind}" for name, kind in self.types)

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.markup import Shown, bar, card, table
+
 _MODES: Final = ("min", "max", "mean", "median", "all")
 
 
@@ -132,7 +134,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """Times of several functions that were taken in turns, the first of which the others are compared with."""
 
     times: tuple[Times, ...]
@@ -144,14 +146,28 @@ class Comparison:
         """How many times as long as the first function this one takes, at their fastest."""
         return self[name].min / self.times[0].min
 
-    def __str__(self) -> str:
-        heads = ("", "min", "median", "90 %", f"of {self.times[0].name}")
-        rows = [(t.name, *(f"{x:.4g} ms" for x in (t.min, t.median, quantile(sorted(t.all), 0.9))),
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The headings of `rows`."""
+        return "", "min", "median", "90 %", f"of {self.times[0].name}"
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Every function's name, times and ratio as texts."""
+        return [(t.name, *(f"{x:.4g} ms" for x in (t.min, t.median, quantile(sorted(t.all), 0.9))),
                  f"{self.ratio(t.name):.2f}x") for t in self.times]  # fmt: skip
+
+    def __str__(self) -> str:
+        heads, rows = self.heads, self.rows()
         widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
         lines = ([c.rjust(w) if n else c.ljust(w) for n, (c, w) in enumerate(zip(r, widths, strict=True))]
                  for r in (heads, *rows))  # fmt: skip
         return "\n".join("  ".join(line).rstrip() for line in lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(row[0], bar(t.min / max(t.min for t in self.times), row[1]), *row[2:])
+                for t, row in zip(self.times, self.rows(), strict=True)]  # fmt: skip
+        shown = table(self.heads, rows, (2, 3, 4))
+        return card("comparison", shown, note=f"{len(self.times[0].all)} calls of each, in turns")
 
 
 def compare(functions: Mapping[str, Callable[[], Any]], rep: float = 200, cold: bool = False) -> Comparison:

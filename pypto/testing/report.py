@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pypto._platform import install_command
+
 
 @dataclass
 class Benchmark:
@@ -126,7 +128,7 @@ def plot(rows: list[dict[str, Any]], bench: Benchmark, folder: str, show: bool) 
     try:
         pyplot = importlib.import_module("matplotlib.pyplot")
     except ImportError:
-        print(f"{bench.plot_name}: no plot, as matplotlib is not installed (`pip install pypto-jit[viz]`)")
+        print(f"{bench.plot_name}: no plot, as matplotlib is not installed: {install_command('viz')}")
         return
     figure, axes = pyplot.subplots()
     for n, name in enumerate(bench.line_names):

@@ -282,6 +282,14 @@ class Autotuner(KernelInterface):
         finally:
             trial.restore()
 
+    def __repr__(self) -> str:
+        return f"<autotuner of {self.__name__}({', '.join(self.arg_names)}): {len(self.configs)} configurations>"
+
+    def _repr_html_(self) -> str:
+        from pypto.tuning.card import autotuner_card
+
+        return autotuner_card(self)
+
     def tuning_report(self) -> TuningReport:
         """What was tried in this process, configuration by configuration.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import importlib
+import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pypto._platform import install_command
 from pypto.errors import PyptoError
+from pypto.markup import Markup, Shown, card, cells, note, table
 from pypto.tuning.search import Outcome
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 HEADINGS: Final = ("configuration", "median", "20 %", "80 %", "of the best", "")  # the best by its 20 % quantile
 _NOTHING: Final = "nothing was tried yet; what earlier processes found needs no search"
-_CELL: Final = "text-align:left;padding:2px 10px"
+_NUMBERS: Final = (1, 2, 3, 4)
 _ORDER: Final = ("ok", "equal", "wrong", "failed", "untried")
 
 
@@ -73,7 +75,7 @@ def times(row: Row, best: float) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TuningReport:
+class TuningReport(Shown):
     """What was tried for a kernel in this process. `print` shows it; a notebook shows a table."""
 
     kernel: str
@@ -94,26 +96,19 @@ class TuningReport:
 
         made = []
         for section in self.sections:
-            table = Table(*HEADINGS, title=f"{self.kernel}, {section.title}", title_justify="left")
-            for cells in section.cells():
-                table.add_row(*cells)
-            made.append(table)
+            drawn = Table(*HEADINGS, title=f"{self.kernel}, {section.title}", title_justify="left")
+            for texts in section.cells():
+                drawn.add_row(*texts)
+            made.append(drawn)
         return made
 
     def _repr_html_(self) -> str:
-        parts = []
-        for section in self.sections:
-            head = "".join(f"<th style='{_CELL}'>{h}</th>" for h in HEADINGS)
-            rows = "".join(
-                "<tr>" + "".join(f"<td style='{_CELL}'>{html.escape(c)}</td>" for c in cells) + "</tr>"
-                for cells in section.cells()
-            )
-            title = html.escape(f"{self.kernel}, {section.title}")
-            parts.append(f"<table><caption style='text-align:left'>{title}</caption><tr>{head}</tr>{rows}</table>")
-        return "".join(parts) or html.escape(str(self))
+        if not self.sections:
+            return card(f"tuning of {self.kernel}", note=_NOTHING)
+        return card(f"tuning of {self.kernel}", *(part for s in self.sections for part in section_parts(s)))
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Draw the times of every configuration, the fastest at the top; matplotlib's figure.
+        """Draw the times of every configuration, the fastest at the top; matplotlib's figure, which a notebook shows.
 
         Parameters
         ----------
@@ -129,11 +124,12 @@ class TuningReport:
         try:
             figures = importlib.import_module("matplotlib.figure")
         except ImportError:
-            raise PyptoError("a plot needs matplotlib: pip install 'pypto-jit[viz]'") from None
+            raise PyptoError(f"a plot needs matplotlib: {install_command('viz')}") from None
         if not shown:
             raise PyptoError(f"nothing was tried for {self.kernel} yet: launch it first")
         heights = [sum(r.status == "ok" for r in s.rows) for s in shown]
-        figure = figures.Figure(figsize=(8, 1 + 0.3 * sum(heights) + 0.8 * len(shown)), layout="constrained")
+        size = 8, 1 + 0.3 * sum(heights) + 0.8 * len(shown)
+        figure = shown_figure(figures.Figure)(figsize=size, layout="constrained")
         axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)
         for section, axis in zip(shown, axes[:, 0], strict=True):
             draw(section, axis)
@@ -142,10 +138,29 @@ class TuningReport:
         return figure
 
 
+def section_parts(section: Section) -> Iterator[Markup]:
+    """A section as HTML: its title and its table, with the chosen configuration marked."""
+    yield note(section.title)
+    pairs = zip(section.rows, section.cells(), strict=True)
+    rows = (cells("td", texts, _NUMBERS, class_="best" if row.chosen else "") for row, texts in pairs)
+    yield table(HEADINGS, rows, _NUMBERS)
+
+
 def aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     """A line of the table: times to the right, words to the left."""
     cells = [c.rjust(w) if 0 < n < 5 else c.ljust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True))]
     return "  ".join(["", *cells]).rstrip()
+
+
+def shown_figure(kind: type[Any]) -> type[Any]:
+    """Matplotlib's figure as one that shows itself: without pyplot, a notebook prints only its size."""
+
+    def _repr_png_(figure: Any) -> bytes:
+        file = io.BytesIO()
+        figure.savefig(file, format="png")
+        return file.getvalue()
+
+    return type("Figure", (kind,), {"_repr_png_": _repr_png_})
 
 
 def draw(section: Section, axis: Any) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import shlex
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+import pypto as pto
+from pypto._platform import install_command
 from pypto.ops.table import ROWS
 from tests.cli.commands import answer, called
 from tests.house.measure import ROOT
@@ -26,16 +31,57 @@ def test_doctor_tells_of_everything_that_it_looks_for() -> None:
     found = {f["what"]: f for f in answer("doctor")["findings"]}
     assert found.keys() >= {"python", "cpu", "threads", "disk cache", "C++ compiler", "CANN", "llvmlite"}
     assert all(f["found"] or f["way"] for f in found.values())
+    for name in ("numpy", "llvmlite"):
+        assert found[name]["found"].startswith(metadata.version(name))
+    assert re.search(r", with LLVM \d+\.\d+\.\d+$", found["llvmlite"]["found"])
+    assert found["pypto"]["found"] == f"{pto.__version__}, checkout, {ROOT / 'pypto'}"
+
+
+def test_doctor_cuts_no_path_and_no_command() -> None:
+    lines = called("doctor").stdout.splitlines()
+    assert f"python        CPython {platform.python_version()}, {sys.executable}" in lines
+    missing = [f for f in answer("doctor")["findings"] if not f["found"]]
+    assert missing
+    for finding in missing:
+        assert f"{'':14}→ {finding['way']}" in lines
+
+
+def test_doctor_gives_advice_that_works_from_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = {f["what"]: f["way"] for f in answer("doctor")["findings"] if not f["found"]}
+    wanted = install_command("torch")
+    assert wanted == f'"{sys.executable}" -m pip install -e "{ROOT}[torch]"'
+    assert missing.get("torch", wanted) == wanted
+    monkeypatch.setattr("pypto._platform.PACKAGE", "/opt/python/site-packages/pypto")
+    assert install_command("torch") == f'"{sys.executable}" -m pip install "pypto-jit[torch]"'
+
+
+def doctor_with(cache: str) -> dict[str, str]:
+    """What doctor says of a cache in a folder."""
+    env = {**os.environ, "PYPTO_CACHE_DIR": cache, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "ignore", "-m", "pypto", "doctor", "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
+    return next(f for f in json.loads(done.stdout)["findings"] if f["what"] == "disk cache")
 
 
 def test_doctor_tells_of_a_cache_that_it_cannot_use(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
-    env = {**os.environ, "PYPTO_CACHE_DIR": str(tmp_path / "file"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-W", "ignore", "-m", "pypto", "doctor", "--json"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
-    found = {f["what"]: f for f in json.loads(done.stdout)["findings"]}
-    assert found["disk cache"]["found"] == ""
-    assert "is not the folder it should be" in found["disk cache"]["way"]
+    found = doctor_with(str(tmp_path / "file"))
+    assert found["found"] == ""
+    assert "is not the folder it should be" in found["way"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="needs a folder that nobody can write to, root neither")
+def test_doctor_does_not_call_a_cache_rw_that_cannot_be_written() -> None:
+    found = doctor_with("/proc/pypto-cache")
+    assert "/proc/pypto-cache, not writable: 0 entries" in found["found"]
+    assert "nothing can be written to /proc" in found["way"]
+    assert "PYPTO_CACHE_DIR" in found["way"]
+
+
+def test_the_version() -> None:
+    assert called("--version").stdout == f"pypto {pto.__version__}\n"
+    assert re.fullmatch(r"\d+\.\d+\.\d+", pto.__version__)
+    assert metadata.version("pypto-jit") == pto.__version__
 
 
 def test_a_new_project_passes_its_own_tests(tmp_path: Path) -> None:

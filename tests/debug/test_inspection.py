@@ -70,7 +70,7 @@ def test_the_page_escapes_what_it_shows_and_needs_nothing_from_elsewhere(found: 
     assert not re.search(r"https?://|src=|@import", page)
     assert page == found.html()
     other = softmax.inspect(np.ones((8, 32), np.float32), np.ones((8, 32), np.float32), 3, BLOCK=4)
-    ids = [re.findall(r"<div id='(\w+)'", x._repr_html_()) for x in (found, other)]
+    ids = [re.findall(r'<div id="(\w+)"', x._repr_html_()) for x in (found, other)]
     assert len({i for (i,) in ids}) == 2
 
 

@@ -77,7 +77,7 @@ def test_pictures_are_on_the_page_and_the_same_every_time(case: tuple[Inspection
     found, _ = case
     page = found.html()
     for picture in found.pictures:
-        assert f"data-level='{picture.name}' hidden" in page
+        assert f'data-level="{picture.name}" hidden' in page
         assert picture.svg in page
     assert page == found.html()
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from docs import site
+from docs import notebooks, site
 from docs.blocks import LANGUAGES, blocks, check, commands, run_page
 
 ROOT = site.ROOT
@@ -97,6 +97,44 @@ def test_the_source_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     named = re.findall(r"^([\w/-]+)$", index.split("{toctree}", 1)[1], re.MULTILINE)
     assert named
     assert {f"{name}.md" for name in named} <= there
+
+
+def test_a_tutorial_that_fails_stops_neither_the_others_nor_the_site(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths, seen = [tmp_path / f"{n}.py" for n in "abc"], list[str]()
+
+    def run(path: Path, folder: Path) -> None:
+        seen.append(path.stem)
+        if path.stem == "b":
+            raise ValueError("no such number")
+
+    for path in paths:
+        path.write_text("", encoding="utf-8")
+    assert notebooks.convert_all(paths, tmp_path, run) == ["b"]
+    assert seen == ["a", "b", "c"]
+    assert "b: failed: ValueError: no such number" in capsys.readouterr().err
+
+
+def test_the_site_is_built_and_the_exit_code_tells_of_what_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built: list[object] = []
+    monkeypatch.setattr(site, "assemble", built.append)
+    assert site.main([], lambda command: 0, lambda paths, folder: ["03_matrix_multiplication"]) == 1
+    assert site.main([], lambda command: 0, lambda paths, folder: []) == 0
+    assert len(built) == 2
+    assert "tutorials that failed: 03_matrix_multiplication" in capsys.readouterr().err
+
+
+def test_a_tutorial_is_shown_with_its_outputs_as_long_as_it_is_the_same(tmp_path: Path) -> None:
+    path = site.tutorials()[0]
+    plain = site.notebook(path, tmp_path)
+    done = tmp_path / f"{path.stem}.ipynb"
+    done.write_text(plain.replace('"outputs": []', '"outputs": ["said"]', 1), encoding="utf-8")
+    assert "said" in site.notebook(path, tmp_path)
+    done.write_text(done.read_text(encoding="utf-8").replace("import pypto", "import numpy", 1), encoding="utf-8")
+    assert site.notebook(path, tmp_path) == plain
 
 
 def test_a_page_is_held_to_what_it_shows(tmp_path: Path) -> None:

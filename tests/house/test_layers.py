@@ -12,7 +12,7 @@ import pytest
 from pypto.compile import BEHIND_IR
 from tests.house.measure import ROOT, Import, imports, module_name, python_files
 
-BASE = ("errors", "loc", "options", "_platform")
+BASE = ("errors", "loc", "options", "_platform", "markup")
 TABLES = (*BASE, "ir", "ops")
 BELOW_COMPILE = (*TABLES, "language", "frontend", "interp", "passes", "backends", "runtime")
 BELOW_TOOLS = (*BELOW_COMPILE, "compile", "opening", "arguments", "process", "devices", "jit", "debug")
@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "errors": ("loc",),
     "options": ("errors",),
     "_platform": (),
+    "markup": (),
     "ir": BASE,
     "ops": (*BASE, "ir"),
     "language": TABLES,

@@ -55,7 +55,7 @@ def test_the_mistake_is_told_in_its_cell(notebook: Any) -> None:
 
 def test_what_was_mended_is_compared_and_timed(notebook: Any) -> None:
     text = said(notebook, "%%pto --verify --time")
-    assert "2048 programs, compiled as interpreted" in text
+    assert "2,048 programs ran compiled and interpreted" in text
     assert "launches: least" in text
 
 

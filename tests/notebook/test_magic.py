@@ -85,7 +85,7 @@ def test_a_cell_is_python_and_decorated_functions_stay_as_they_are(shell: Shell)
         ("--time", r"launches: least .* µs, median .* µs, 90 % .* µs; arguments of .* MB"),
         ("--explain", r"Cell In\[3\]:5"),
         ("--level loop-ir", "store"),
-        ("--inspect", "Inspection"),
+        ("--inspect", "levels: tile-ir"),
         ("--target ascend910b2", "add on ascend910b2"),
         ("--target ascend910b2 --level ascendc", "DataCopyPad"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import re
@@ -17,7 +18,7 @@ import pytest
 
 from benchmarks.tutorials import FOLDER
 from docs.notebooks import convert
-from pypto.cli.notebooks import notebook
+from pypto.cli.notebooks import notebook, plain
 from tests.cli.commands import answer, called
 from tests.house.measure import ROOT
 from tests.house.test_wheel import CLEAN, python_of
@@ -31,7 +32,29 @@ def test_a_script_becomes_the_notebook_that_jupytext_makes_of_it(path: Path) -> 
     made: Any = nbformat.reads(notebook(path.read_text(encoding="utf-8")), as_version=4)
     nbformat.validate(made)
     expected = jupytext.read(path).cells
-    assert [(c.cell_type, c.source) for c in made.cells] == [(c.cell_type, c.source) for c in expected]
+    assert [c.cell_type for c in made.cells] == [c.cell_type for c in expected]
+    for cell, script in zip(made.cells, expected, strict=True):
+        assert cell.source == (plain(script.source) if cell.cell_type == "code" else script.source)
+        assert "noqa" not in cell.source
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_cells_do_what_the_script_does(path: Path) -> None:
+    """Without its guards, the script is the cells one after the other."""
+    cells = [c.source for c in jupytext.read(path).cells if c.cell_type == "code"]
+    for source in cells:
+        wanted = [node for statement in ast.parse(source).body for node in unguarded(statement)]
+        assert ast.dump(ast.parse(plain(source))) == ast.dump(ast.Module(wanted, []))
+
+
+def unguarded(node: ast.stmt) -> list[ast.stmt]:
+    """A statement as it is where `__name__` is "__main__"."""
+    if not isinstance(node, ast.If) or "__name__" not in ast.unparse(node.test):
+        return [node]
+    if not isinstance(node.test, ast.BoolOp):
+        return node.body
+    rest = [inner for other in node.orelse for inner in unguarded(other)]
+    return [ast.If(node.test.values[1], node.body, rest)]
 
 
 def test_tutorials_are_copied_as_notebooks_with_what_they_import(tmp_path: Path) -> None:

@@ -20,6 +20,13 @@ _PASSES: Final = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine
 _COMBINED: Final = ("llvm.masked", "define internal", "x i8> %", "x i16> %", "x i32> %", "x i64> %")
 
 
+def llvm_version() -> str:
+    """The version of the LLVM that llvmlite brings."""
+    import llvmlite.binding as llvm
+
+    return ".".join(map(str, llvm.llvm_version_info))
+
+
 @dataclass(slots=True)
 class Loaded:
     """Code in memory; it stays there as long as this object lives."""

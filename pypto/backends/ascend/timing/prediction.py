@@ -14,6 +14,7 @@ from pypto.backends.ascend.instructions import PIPES
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.timing.core import CoreTime, Flags, Slice
 from pypto.backends.ascend.timing.together import skip_together
+from pypto.markup import Shown
 
 LAUNCH: Final = 5400.0  # cycles until the cores begin: 3 µs
 _HALF: Final = 1400  # bytes of a copy at which memory gives half of what it can: fitted to copies of 128 B to 128 KB
@@ -21,7 +22,7 @@ _MOST_TURNS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Shown):
     """How long a launch takes on a chip, by the model.
 
     Attributes
@@ -68,6 +69,11 @@ class Prediction:
         if self.assumed:
             rows.append(f"  depends on data, so something usual was taken: lines {', '.join(map(str, self.assumed))}")
         return "\n".join(rows)
+
+    def _repr_html_(self) -> str:
+        from pypto.backends.ascend.timing.card import prediction_card
+
+        return prediction_card(self)
 
     def timeline(self, path: str | Path | None = None) -> str:
         """A Perfetto trace of one core's units as JSON, whose slices name the user's lines; written to `path`."""
