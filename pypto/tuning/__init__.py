@@ -1,7 +1,8 @@
 """Choosing a kernel's constants: by trial (`autotune`), or by rules (`heuristics`)."""
 
-from pypto.tuning.autotune import Autotuner, autotune
+from pypto.tuning.autotune import Autotuner
 from pypto.tuning.config import Config, Space
+from pypto.tuning.decorator import autotune
 from pypto.tuning.heuristics import Heuristics, heuristics
 from pypto.tuning.launching import KernelInterface
 from pypto.tuning.report import TuningReport

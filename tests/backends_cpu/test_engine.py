@@ -22,7 +22,8 @@ from tests.conformance.processes import ROOT
 from tests.conformance.running import ALL, at_level, make_launch
 
 ALLOWED = {"memcpy", "memset", "memmove"}
-POOL = {"pthread_create", "pthread_detach", "syscall"}
+PYTHON = {"PyErr_CheckSignals", "PyEval_RestoreThread", "PyEval_SaveThread", "PyGILState_Ensure", "PyGILState_Release"}
+POOL = {"clock_gettime", "pthread_create", "pthread_detach", "syscall"} | PYTHON  # which runs signal handlers
 ADD = """
 define void @add(i64 %a, i64 %b, i64 %t, ptr %out) {{
   %sum = add i64 %a, {number}

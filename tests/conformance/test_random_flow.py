@@ -24,7 +24,7 @@ STATEMENTS = st.sampled_from(
     ["a = a + b", "b = a * 3 - s", "a = pto.where(a > b, a, s)", "b = pto.cumsum(a)", "a, b = b, a", "a = a * i + n",
      "a = pto.maximum(a, b) ^ i", "s += 1", "s = s + pto.sum(a) % 5", "s = pto.min(b) % 9", "a = f(a, s)",
      "b = x[s : s + N]", "a = pto.load(x + pto.arange(0, N) * 2 + (s if 0 < s < 9 else 0))", "out[p * 4 + 1, :] = a",
-     "out[p * 4 + 2, :] = b", "a = out[p * 4 + 1, :]", "b = out[p * 4 + 2, :] - a", "out[p * 4 + 3, i] = s",
+     "out[p * 4 + 2, :] = b", "a = out[p * 4 + 1, :]", "b = out[p * 4 + 2, :] - a", "out[p * 4 + 3, i % N] = s",
      "a = a if s > i else b", "b = pto.zeros((N,), pto.int32) + s", "a = h(a, b)", "s = g(s, n)"]
 )  # fmt: skip
 HEADS = ("for i in range(3):", "for i in range(n):", "for i in range(n, 0, -2):", "for i in pto.static_range(2):",

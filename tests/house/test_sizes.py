@@ -13,12 +13,12 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 8600  # with what is named cells, techniques and texts below it would be some 13,000
+CORE_TOKEN_LINES = 8800  # with what is named cells, techniques and texts below it would be some 13,000
 CELLS_TOKEN_LINES = 1450
 TECHNIQUES_TOKEN_LINES = 3000
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {"pypto/jit.py": "what a kernel is to its user: one class and its decorator"}
 LONG_FUNCTIONS: dict[str, str] = {}
 
 # The core is the machinery from a function's source to a launched kernel, with one backend. Beside it stand what only
