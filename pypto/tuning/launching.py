@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from pypto.runtime.tensors import is_traced
+
 Launchable = Any  # a kernel, or what wraps one: has `run(*args, grid=…, **kwargs)` and `arg_names`
 
 
@@ -15,6 +17,10 @@ class KernelInterface:
     run: Callable[..., Any]
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        if is_traced():
+            import pypto.torch.graph
+
+            return pypto.torch.graph.outside_subscript(self, grid)
         return functools.partial(self.run, grid=grid, warmup=False)
 
     def launch(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
