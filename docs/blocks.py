@@ -4,7 +4,7 @@ A page's blocks of ``python`` are run one after another in one namespace, as the
 prints is the block of ``text`` that follows at once, or else the comments behind its calls of `print`. A block that
 begins with ``# kernels.py`` stands in a file of that name, too. Blocks of ``console`` hold commands behind ``$``, each
 with what it says, or with nothing where that does not matter. ``…`` stands for any text, or any lines. What is only to
-be read (installing, settings of a shell) is ``sh`` or ``text``. A page that begins with ``<!-- needs: torch -->`` is run
+be read (installing, settings of a shell) is ``sh`` or ``text``. A page that begins with ``<!-- needs: torch -->`` runs
 where that library is installed.
 """
 

@@ -21,8 +21,8 @@ BUILD: Final = ROOT / "docs" / "_build"
 # What the sidebar shows, in this order; other pages follow the guides.
 PARTS: Final = {
     "Start": ("quickstart", "tutorials/index", "coming-from-triton", "features"),
-    "Guides": ("language", "semantics", "performance", "profiling", "debugging", "checked", "devices", "ascend", "torch",
-               "command-line", "notebooks"),
+    "Guides": ("language", "semantics", "performance", "profiling", "debugging", "checked", "devices", "ascend",
+               "torch", "command-line", "ahead-of-time", "notebooks"),
     "Lists": ("reference/index", "errors", "triton-names", "triton-kernels"),
     "Contributing": ("contributing", "architecture", "changelog"),
 }  # fmt: skip

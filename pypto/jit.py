@@ -111,9 +111,9 @@ class Kernel:
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
         if is_traced():
-            import pypto.torch.graph
+            from pypto.torch.graph import traced_subscript
 
-            return pypto.torch.graph.traced_subscript(self, grid)
+            return traced_subscript(self, grid)
         return self._subscript(grid)
 
     def _first_subscript(self, grid: Grid) -> Callable[..., None]:

@@ -221,8 +221,8 @@ def built_for(kernel: Any, values: Mapping[str, Any]) -> frozenset[str]:
 
 
 _OUTSIDE: Final = (
-    "a launch with tuples, of a tuner or of a kernel with *args, or that writes to what requires grad, is made outside of"
-    " the graph"
+    "a launch with tuples, of a tuner or of a kernel with *args, or that writes to what requires grad, is made outside"
+    " of the graph"
 )
 
 _REASON: Final = {"reason": _OUTSIDE} if "reason" in inspect.signature(torch.compiler.disable).parameters else {}

@@ -18,9 +18,9 @@ class KernelInterface:
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         if is_traced():
-            import pypto.torch.graph
+            from pypto.torch.graph import outside_subscript
 
-            return pypto.torch.graph.outside_subscript(self, grid)
+            return outside_subscript(self, grid)
         return functools.partial(self.run, grid=grid, warmup=False)
 
     def launch(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "debug": (*BELOW_COMPILE, "compile", "arguments"),
     "torch": (*BELOW_COMPILE, "compile", "arguments"),
     "jit": (*BELOW_COMPILE, "compile", "arguments", "debug", "torch"),
+    "aot": (*TABLES, "runtime"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "": (*BELOW_TOOLS, *TOOLS, "notebook"),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),

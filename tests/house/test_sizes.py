@@ -65,6 +65,7 @@ BESIDE_THE_CORE = (
     *("pypto/backends/sites.py", "pypto/backends/cpu/timing.py"),
     "pypto/backends/cpu/launcher/",
     *("pypto/backends/ascend/", "pypto/opening.py", "pypto/devices.py", "pypto/runtime/device", "pypto/tools/"),
+    *("pypto/torch/", "pypto/runtime/tensors.py", "pypto/aot.py", "pypto/backends/cpu/ahead.py"),
     "pypto/runtime/copies.py",
     *("pypto/runtime/acl.py", "pypto/runtime/dlpack.py", "pypto/runtime/simulator.py", "pypto/runtime/staging.py"),
 )

@@ -28,8 +28,8 @@ _MACHINES: Final = MappingProxyType({
 })
 _SPINS = 4000
 _PARTS = 8  # chunks of programs per thread, if none were small
-_STRUCT_BYTES = 512
-_WORKERS = 200  # where the struct has the memory of its workers and their number
+STATE_BYTES = 512
+WORKERS = 200  # where the struct has the memory of its workers and their number
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
@@ -79,12 +79,17 @@ def is_native() -> bool:
 
 def pool_object(engine: Engine) -> bytes:
     """Object code of the pool, for the disk cache."""
+    return engine.compile(pool_text())
+
+
+def pool_text() -> str:
+    """The pool as LLVM IR for this kind of machine."""
     futex, declared, pause = _MACHINES[platform.machine()]
     text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
     for name, value in (("futex", futex), ("declared", declared), ("pause", pause), ("spins", str(_SPINS)),
         ("parts", str(_PARTS))):
         text = text.replace(f"<{name}>", value)
-    return engine.compile(text)
+    return text
 
 
 @dataclass
@@ -100,7 +105,7 @@ class NativePool:
         # Workers run this code until the process ends, so nothing may unload it: not even Python's last clean-up.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.loaded.keep))
         self.launch = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 4)(self.loaded.address)
-        self.memory = ctypes.create_string_buffer(_STRUCT_BYTES + 64)
+        self.memory = ctypes.create_string_buffer(STATE_BYTES + 64)
         self.workers = ctypes.create_string_buffer(16 * max(1, self.threads))
         self.state = (ctypes.addressof(self.memory) + 63) // 64 * 64
         self.reset()
@@ -108,9 +113,9 @@ class NativePool:
 
     def reset(self) -> None:
         """Forget all workers and jobs: a forked child has none."""
-        ctypes.memset(self.state, 0, _STRUCT_BYTES)
+        ctypes.memset(self.state, 0, STATE_BYTES)
         for n, word in enumerate((ctypes.addressof(self.workers), max(0, self.threads - 1))):
-            ctypes.c_int64.from_address(self.state + _WORKERS + 8 * n).value = word
+            ctypes.c_int64.from_address(self.state + WORKERS + 8 * n).value = word
 
     def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1) -> None:
         """Run programs 0 to `programs`; serially while another thread of this process uses the pool."""
