@@ -117,10 +117,10 @@ class Kernel:
         return self._subscript(grid)
 
     def _first_subscript(self, grid: Grid) -> Callable[..., None]:
-        self.make_table()
+        self._make_table()
         return self._subscript(grid)
 
-    def make_table(self) -> None:
+    def _make_table(self) -> None:
         """Have native code make the launches that it can, from now on."""
         launcher = None if any(self.modes) else self.compiler.session().launcher
         with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -15,15 +15,13 @@ from pypto.cli.running import Arguments, Kernel, MadeArguments
 from pypto.cli.specs import UsageError, arguments, bare, kernel_of, launch_of
 
 
+_EMITTED: Final = ("tile-ir", "optimized-ir", "loop-ir", "llvm-ir", "assembly", "block-ir", "ascendc", "project", *KINDS)
+
+
 def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the command
     target: Kernel,
     args: Arguments = None,
-    emit: Annotated[
-        str,
-        typer.Option(
-            help="timings, tile-ir, optimized-ir, loop-ir, llvm-ir, assembly, block-ir, ascendc, project, object, shared."
-        ),
-    ] = "timings",
+    emit: Annotated[str, typer.Option(help=f"timings, {', '.join(_EMITTED)}.")] = "timings",
     chip: Annotated[
         str, typer.Option("--target", help="An Ascend chip, as in ascend910b2, which need not be there.")
     ] = "",
@@ -47,35 +45,39 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
 
         pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit shared -o libsoftmax.so
     """
-    from pypto.compile import session
-    from pypto.debug.levels import ASCEND_LEVELS, CPU_LEVELS, level_text
-
     with mistakes():
         if emit == "project" and chip:
             project(target, args or [], chip, grid_of(grid), output, json)
-            return
-        if emit in KINDS and not chip:
+        elif emit in KINDS and not chip:
             compile_ahead(target, args or [], emit, output, also or [], level or [], json)
-            return
-        if also or level:
+        elif also or level:
             raise UsageError(f"--also and --level are for --emit {' and '.join(KINDS)}, not {emit}")
-        levels = ASCEND_LEVELS if chip else CPU_LEVELS
-        if emit != "timings" and emit not in levels:
-            known = ", ".join(("timings", *levels, *KINDS))
-            raise UsageError(f"--emit {emit} is none of {known}{target_hint(emit, chip)}")
-        kernel = kernel_of(target)
-        with session().devices.chip(chip) if chip else nullcontext():
-            version = kernel.compile(**arguments(args or [], kernel.arg_names))
-        if emit == "timings":
-            show_timings(target, str(version), version.timings, json)
-            return
-        text = level_text(version, emit)
-        if output:
-            output.write_text(text, encoding="utf-8")
-        elif json:
-            say_json({"kernel": target, "version": str(version), emit: text})
         else:
-            print(text)
+            show_level(target, args or [], emit, chip, output, json)
+
+
+def show_level(target: str, args: list[str], emit: str, chip: str, output: Path | None, json: bool) -> None:
+    """A level of a kernel as text, or how long each stage took."""
+    from pypto.compile import session
+    from pypto.debug.levels import ASCEND_LEVELS, CPU_LEVELS, level_text
+
+    levels = ASCEND_LEVELS if chip else CPU_LEVELS
+    if emit != "timings" and emit not in levels:
+        known = ", ".join(("timings", *levels, *KINDS))
+        raise UsageError(f"--emit {emit} is none of {known}{target_hint(emit, chip)}")
+    kernel = kernel_of(target)
+    with session().devices.chip(chip) if chip else nullcontext():
+        version = kernel.compile(**arguments(args, kernel.arg_names))
+    if emit == "timings":
+        show_timings(target, str(version), version.timings, json)
+        return
+    text = level_text(version, emit)
+    if output:
+        output.write_text(text, encoding="utf-8")
+    elif json:
+        say_json({"kernel": target, "version": str(version), emit: text})
+    else:
+        print(text)
 
 
 def target_hint(emit: str, chip: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pypto.errors import Diagnostic, PyptoError, ascend, device, frontend, interp, ir, language, launch
+from pypto.errors import Diagnostic, PyptoError, ahead, ascend, device, frontend, interp, ir, language, launch
 from pypto.options import suggestion
 
-_ROOMS = (ir, frontend, launch, interp, language, ascend, device)
+_ROOMS = (ir, frontend, launch, interp, language, ascend, device, ahead)
 
 
 class NoSuchCode(PyptoError, LookupError):

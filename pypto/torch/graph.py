@@ -171,7 +171,7 @@ def planned(kernel: Any, *told: Any) -> tuple[int, tuple[tuple[str, str], ...]]:
 
     `told` has four entries for each argument: its name, its kind, and of a tensor its dtype and rank, else its value.
     """
-    kernel.make_table()
+    kernel._make_table()
     rows = {told[n]: tuple(told[n + 1 : n + 4]) for n in range(0, len(told), 4)}
     try:
         written = written_by(kernel, rows)
