@@ -14,8 +14,8 @@ from pypto.cli.output import Json, mistakes, say_json, say_table
 from pypto.cli.running import Arguments, Kernel, MadeArguments
 from pypto.cli.specs import UsageError, arguments, bare, kernel_of, launch_of
 
-
-_EMITTED: Final = ("tile-ir", "optimized-ir", "loop-ir", "llvm-ir", "assembly", "block-ir", "ascendc", "project", *KINDS)
+_LEVELS: Final = ("tile-ir", "optimized-ir", "loop-ir", "llvm-ir", "assembly", "block-ir", "ascendc")
+_EMITTED: Final = (*_LEVELS, "project", *KINDS)
 
 
 def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the command
