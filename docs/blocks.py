@@ -4,7 +4,8 @@ A page's blocks of ``python`` are run one after another in one namespace, as the
 prints is the block of ``text`` that follows at once, or else the comments behind its calls of `print`. A block that
 begins with ``# kernels.py`` stands in a file of that name, too. Blocks of ``console`` hold commands behind ``$``, each
 with what it says, or with nothing where that does not matter. ``…`` stands for any text, or any lines. What is only to
-be read (installing, settings of a shell) is ``sh`` or ``text``.
+be read (installing, settings of a shell) is ``sh`` or ``text``. A page that begins with ``<!-- needs: torch -->`` runs
+where that library is installed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from types import ModuleType
 from typing import Any, Final
 
 FENCE: Final = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$(?=(?:\n*^```text\n(.*?)^```$)?)", re.MULTILINE | re.DOTALL)
-LANGUAGES: Final = ("python", "console", "text", "sh", "pycon", "toml", "ini", "make", "")
+LANGUAGES: Final = ("python", "console", "text", "sh", "c", "pycon", "toml", "ini", "make", "")
+NEEDS: Final = re.compile(r"<!-- needs: ([\w, ]+) -->\n")
 NAMED: Final = re.compile(r"# (\w+\.py)\n")
 
 
@@ -46,6 +48,12 @@ class Block:
 
 def blocks(text: str) -> list[Block]:
     return [Block(text.count("\n", 0, m.start()) + 1, m[1], m[2], m[3]) for m in FENCE.finditer(text)]
+
+
+def needs(text: str) -> list[str]:
+    """Libraries without which a page's blocks are not run."""
+    found = NEEDS.match(text)
+    return found[1].replace(",", " ").split() if found else []
 
 
 def run_page(path: Path, folder: Path) -> int:

@@ -27,7 +27,7 @@ BUILD: Final = ROOT / "docs" / "_build"
 PARTS: Final = {
     "Start": ("quickstart", "tutorials/index", "coming-from-numpy", "coming-from-triton", "torch", "features"),
     "Guides": ("language", "semantics", "performance", "profiling", "debugging", "checked", "devices", "ascend",
-               "command-line", "notebooks"),
+               "torch", "command-line", "ahead-of-time", "notebooks"),
     "Lists": ("reference/index", "glossary", "errors", "triton-names", "triton-kernels"),
     "Contributing": ("contributing", "architecture", "changelog"),
 }  # fmt: skip

@@ -117,16 +117,16 @@ class Kernel:
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
         if is_traced():
-            import pypto.torch.graph
+            from pypto.torch.graph import traced_subscript
 
-            return pypto.torch.graph.traced_subscript(self, grid)
+            return traced_subscript(self, grid)
         return self._subscript(grid)
 
     def _first_subscript(self, grid: Grid) -> Callable[..., None]:
-        self.make_table()
+        self._make_table()
         return self._subscript(grid)
 
-    def make_table(self) -> None:
+    def _make_table(self) -> None:
         """Have native code make the launches that it can, from now on."""
         launcher = None if any(self.modes) else self.compiler.session().launcher
         with self._lock:

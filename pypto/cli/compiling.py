@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from pypto.cli.ahead import KINDS, compile_ahead
 from pypto.cli.grids import Grid, grid_of
 from pypto.cli.output import Json, mistakes, say_json, say_table
 from pypto.cli.running import Arguments, Kernel, MadeArguments
 from pypto.cli.specs import UsageError, arguments, bare, kernel_of, launch_of
 
+_LEVELS: Final = ("tile-ir", "optimized-ir", "loop-ir", "llvm-ir", "assembly", "block-ir", "ascendc")
+_EMITTED: Final = (*_LEVELS, "project", *KINDS)
 
-def compile_kernel(
+
+def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the command
     target: Kernel,
     args: Arguments = None,
-    emit: Annotated[
-        str,
-        typer.Option(help="tile-ir, optimized-ir, loop-ir, llvm-ir, assembly, block-ir, ascendc, project, or timings."),
-    ] = "timings",
+    emit: Annotated[str, typer.Option(help=f"timings, {', '.join(_EMITTED)}.")] = "timings",
     chip: Annotated[
         str, typer.Option("--target", help="An Ascend chip, as in ascend910b2, which need not be there.")
     ] = "",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file for the text, or the folder of a project.")
+        Path | None, typer.Option("--output", "-o", help="A file for the text or code, or the folder of a project.")
+    ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option(help="Of an object or library: arguments of a further version, in quotes.")
+    ] = None,
+    level: Annotated[
+        list[str] | None, typer.Option(help="Of an object or library: a feature level, as in x86-64-v3; all if none.")
     ] = None,
     grid: Annotated[str, typer.Option(help="Of the launch that a project tests, as in 8,4.")] = "1",
     json: Json = False,
@@ -35,30 +42,42 @@ def compile_kernel(
     Example:
 
         pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit loop-ir
-    """
-    from pypto.compile import session
-    from pypto.debug.levels import ASCEND_LEVELS, CPU_LEVELS, level_text
 
+        pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit shared -o libsoftmax.so
+    """
     with mistakes():
         if emit == "project" and chip:
             project(target, args or [], chip, grid_of(grid), output, json)
-            return
-        levels = ASCEND_LEVELS if chip else CPU_LEVELS
-        if emit != "timings" and emit not in levels:
-            raise UsageError(f"--emit {emit} is none of timings, {', '.join(levels)}{target_hint(emit, chip)}")
-        kernel = kernel_of(target)
-        with session().devices.chip(chip) if chip else nullcontext():
-            version = kernel.compile(**arguments(args or [], kernel.arg_names))
-        if emit == "timings":
-            show_timings(target, str(version), version.timings, json)
-            return
-        text = level_text(version, emit)
-        if output:
-            output.write_text(text, encoding="utf-8")
-        elif json:
-            say_json({"kernel": target, "version": str(version), emit: text})
+        elif emit in KINDS and not chip:
+            compile_ahead(target, args or [], emit, output, also or [], level or [], json)
+        elif also or level:
+            raise UsageError(f"--also and --level are for --emit {' and '.join(KINDS)}, not {emit}")
         else:
-            print(text)
+            show_level(target, args or [], emit, chip, output, json)
+
+
+def show_level(target: str, args: list[str], emit: str, chip: str, output: Path | None, json: bool) -> None:
+    """A level of a kernel as text, or how long each stage took."""
+    from pypto.compile import session
+    from pypto.debug.levels import ASCEND_LEVELS, CPU_LEVELS, level_text
+
+    levels = ASCEND_LEVELS if chip else CPU_LEVELS
+    if emit != "timings" and emit not in levels:
+        known = ", ".join(("timings", *levels, *KINDS))
+        raise UsageError(f"--emit {emit} is none of {known}{target_hint(emit, chip)}")
+    kernel = kernel_of(target)
+    with session().devices.chip(chip) if chip else nullcontext():
+        version = kernel.compile(**arguments(args, kernel.arg_names))
+    if emit == "timings":
+        show_timings(target, str(version), version.timings, json)
+        return
+    text = level_text(version, emit)
+    if output:
+        output.write_text(text, encoding="utf-8")
+    elif json:
+        say_json({"kernel": target, "version": str(version), emit: text})
+    else:
+        print(text)
 
 
 def target_hint(emit: str, chip: str) -> str:

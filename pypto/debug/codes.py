@@ -6,11 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from textwrap import indent
 
-from pypto.errors import Diagnostic, PyptoError, advice, ascend, device, frontend, interp, ir, language, launch, tuning
+from pypto.errors import (
+    Diagnostic,
+    PyptoError,
+    advice,
+    ahead,
+    ascend,
+    device,
+    frontend,
+    interp,
+    ir,
+    language,
+    launch,
+    tuning,
+)
 from pypto.errors.examples import PRELUDE, Example
 from pypto.options import suggestion
 
-_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, advice)
+_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, ahead, advice)
 
 
 class NoSuchCode(PyptoError, LookupError):

@@ -41,3 +41,13 @@ def launches(wrong: str, right: str) -> Example:
 
 CHECKED: Final = "with pto.checked():\n    f[(1,)](x, y, 8)"
 INTERPRETED: Final = "pto.interpret(f)[(1,)](x, y, 8)"
+
+
+def libraries(wrong: str, right: str) -> Example:
+    """What is done with a library of a kernel, which is built first."""
+    head = (
+        "import os, pathlib, pypto.aot, tempfile\nfrom pypto.tools.ahead import build\n\n"
+        "@pto.jit\ndef f(x, y):\n    y[:] = x[:] * 2\n\n"
+        "path = pathlib.Path(tempfile.mkdtemp(), 'libf.so')\n"
+    )
+    return Example(f"{head}{wrong}\n", f"{head}{right}\n")

@@ -23,8 +23,8 @@ def is_tensor(kind: type) -> bool:
 
 def is_traced() -> bool:
     """Whether this runs symbolically, in a function that torch.compile traces."""
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.compiler.is_dynamo_compiling())
+    compiler = getattr(sys.modules.get("torch"), "compiler", None)  # a module that is just being loaded has none yet
+    return compiler is not None and bool(compiler.is_dynamo_compiling())
 
 
 def why_not(tensor: Any) -> Reason | None:

@@ -115,9 +115,21 @@ def traced_subscript(kernel: Any, grid: Grid) -> Callable[..., None]:
     return functools.partial(traced_launch, kernel, grid)
 
 
+def outside_subscript(launchable: Any, grid: Any) -> Callable[..., None]:
+    """`launchable[grid]` of what no graph can hold, in a function that Dynamo traces."""
+    return functools.partial(outside_launch, launchable, grid)
+
+
+def outside_launch(launchable: Any, grid: Any, *args: Any, **given: Any) -> None:
+    outside(launchable, grid, args, given)
+
+
 def traced_launch(kernel: Any, grid: Any, *args: Any, **given: Any) -> None:
     """`kernel[grid](…)` in a function that Dynamo traces: written for what Dynamo follows."""
-    names, constants = parameters(kernel)
+    names, constants, is_open = parameters(kernel)
+    if is_open:
+        outside(kernel, grid, args, given)
+        return
     values = {**dict(zip(names, args)), **{n: x for n, x in given.items() if n in names}}  # noqa: B905
     if callable(grid):
         grid = grid(values)
@@ -146,10 +158,11 @@ def traced_launch(kernel: Any, grid: Any, *args: Any, **given: Any) -> None:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def parameters(kernel: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of a kernel's parameters, and those of the constant ones."""
-    names = kernel.signature.names
-    return names, tuple(n for n, fixed in zip(names, kernel.signature.constant, strict=True) if fixed)
+def parameters(kernel: Any) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Names of a kernel's parameters, those of the constant ones, and whether there may be more of them."""
+    names, signature = kernel.signature.names, kernel.signature
+    constant = tuple(n for n, fixed in zip(names, signature.constant, strict=True) if fixed)
+    return names, constant, signature.positional >= 0
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -158,7 +171,7 @@ def planned(kernel: Any, *told: Any) -> tuple[int, tuple[tuple[str, str], ...]]:
 
     `told` has four entries for each argument: its name, its kind, and of a tensor its dtype and rank, else its value.
     """
-    kernel.make_table()
+    kernel._make_table()
     rows = {told[n]: tuple(told[n + 1 : n + 4]) for n in range(0, len(told), 4)}
     try:
         written = written_by(kernel, rows)
@@ -203,16 +216,19 @@ def built_for(kernel: Any, values: Mapping[str, Any]) -> frozenset[str]:
     infos, specs = describe(kernel.signature, kernel.signature.bind((), values))
     arrays = {name: info for name, info in infos.items() if isinstance(info, ArrayInfo)}
     unknown = frozenset((name, dim) for name, info in arrays.items() for dim in range(len(info.shape)))
-    built, _ = kernel._build(infos, specs, unknown, {})
+    built, _ = kernel.build(infos, specs, unknown, {})
     return written_arrays(built.function)
 
 
-_OUTSIDE: Final = "a launch with tuples, or that writes to what requires grad, is made outside of the graph"
+_OUTSIDE: Final = (
+    "a launch with tuples, of a tuner or of a kernel with *args, or that writes to what requires grad, is made outside"
+    " of the graph"
+)
 
 _REASON: Final = {"reason": _OUTSIDE} if "reason" in inspect.signature(torch.compiler.disable).parameters else {}
 
 
 @torch.compiler.disable(**_REASON)  # type: ignore[untyped-decorator]
-def outside(kernel: Any, sizes: Any, args: Any, given: Any) -> None:
+def outside(kernel: Any, grid: Any, args: Any, given: Any) -> None:
     """A launch that no graph can hold: Dynamo ends its graph before it, and begins another one behind it."""
-    kernel.launch(tuple(sizes), *args, **given)
+    kernel.launch(tuple(grid) if isinstance(grid, list) else grid, *args, **given)

@@ -9,6 +9,7 @@ from typing import Any
 from pypto.arguments import Boundary
 from pypto.errors.launch import NotLaunched
 from pypto.loc import Loc
+from pypto.runtime.tensors import is_traced
 
 Launchable = Any  # a kernel, or what wraps one: has `run(*args, grid=…, **kwargs)` and `arg_names`
 
@@ -20,6 +21,10 @@ class KernelInterface:
     lenient = False  # names that are no parameters are an error
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        if is_traced():
+            from pypto.torch.graph import outside_subscript
+
+            return outside_subscript(self, grid)
         return functools.partial(self.run, grid=grid, warmup=False)
 
     @Boundary()

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pypto.backends.cpu.ahead import levels
 from pypto.cli.specs import UsageError, arguments, kernel_of
 from pypto.debug.codes import codes
 from pypto.debug.levels import CPU_LEVELS
@@ -49,6 +50,8 @@ def test_a_mistake_in_a_kernel_is_its_text_and_an_exit_code(tmp_path: Path) -> N
         (("run", "{file}:add", "x=@no.npy"), "no.npy cannot be read"),
         (("run", "{file}:add", *ADD, "--grid", "a"), "is no grid"),
         (("compile", "{file}:add", *ADD, "--emit", "wasm"), "is none of timings, tile-ir"),
+        (("compile", "{file}:add", *ADD, "--emit", "object", "-o", "add.txt"), "a file that ends in .o, not add.txt"),
+        (("compile", "{file}:add", *ADD, "--also", "x=f64[2]"), "are for --emit object and shared, not timings"),
         (("explain", "E999"), "no diagnostic has the code E999"),
         (("ops", "cumsun"), "did you mean cumsum?"),
     ],
@@ -68,6 +71,16 @@ def test_compile_shows_every_level(tmp_path: Path, level: str) -> None:
     text = out.read_text(encoding="utf-8")
     assert len(text.splitlines()) > 3
     assert answer("compile", f"{kernels(tmp_path)}:add", *ADD, "--emit", level)[level] == text
+
+
+def test_compile_ahead_of_time_writes_an_object_and_a_header(tmp_path: Path) -> None:
+    out = tmp_path / "add.o"
+    also = ("--also", "x=f64[1000] y=f64[1000] out=f64[1000]", "--level", levels()[0]) if levels()[0] else ()
+    said = answer("compile", f"{kernels(tmp_path)}:add", *ADD, "--emit", "object", "-o", out, *also)
+    assert said["files"] == [str(out), str(out.with_suffix(".h"))]
+    assert said["versions"] == (2 if also else 1)
+    assert out.read_bytes()[:4] in (b"\x7fELF", b"\xcf\xfa\xed\xfe") or out.stat().st_size > 1000
+    assert "static inline int32_t add(" in out.with_suffix(".h").read_text(encoding="utf-8")
 
 
 def test_compile_tells_the_time_of_every_stage(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import pypto as pto
 from docs import notebooks, site
-from docs.blocks import LANGUAGES, blocks, check, commands, run_page
+from docs.blocks import LANGUAGES, blocks, check, commands, needs, run_page
 
 ROOT = site.ROOT
 GUIDES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -40,6 +40,8 @@ def cost(path: Path) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize("path", [pytest.param(p, id=p.stem, marks=cost(p)) for p in GUIDES if has_code(p)])
 def test_blocks_run(path: Path, alone: Path) -> None:
+    for library in needs(path.read_text(encoding="utf-8")):
+        pytest.importorskip(library)
     assert run_page(path, alone) > 0
 
 

@@ -15,7 +15,7 @@ from tests.house.measure import ROOT, Import, imports, module_name, python_files
 BASE = ("errors", "loc", "options", "_platform", "markup")
 TABLES = (*BASE, "ir", "ops")
 BELOW_COMPILE = (*TABLES, "language", "frontend", "interp", "passes", "backends", "runtime")
-BELOW_TOOLS = (*BELOW_COMPILE, "compile", "opening", "arguments", "process", "devices", "jit", "debug")
+BELOW_TOOLS = (*BELOW_COMPILE, "compile", "opening", "arguments", "process", "devices", "torch", "jit", "debug")
 TOOLS = ("tuning", "testing", "profiler", "tools")
 
 # Room -> the rooms that it may import besides itself; a folder of rooms ("backends") stands for all of them.
@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "debug": (*BELOW_COMPILE, "compile", "arguments"),
     "torch": (*BELOW_COMPILE, "compile", "arguments"),
     "jit": (*BELOW_COMPILE, "compile", "arguments", "debug", "torch"),
+    "aot": (*TABLES, "runtime"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "": (*BELOW_TOOLS, *TOOLS, "notebook"),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),

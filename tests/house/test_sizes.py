@@ -69,6 +69,7 @@ BESIDE_THE_CORE = (
     "pypto/runtime/versions.py",
     *("pypto/backends/cpu/prints.py", "pypto/backends/cpu/crash.py", "pypto/backends/cpu/verify.py"),
     *("pypto/frontend/advice.py", "pypto/frontend/weak.py", "pypto/passes/waiting.py"),
+    *("pypto/aot.py", "pypto/backends/cpu/ahead.py"),
     *("pypto/runtime/acl.py", "pypto/runtime/dlpack.py", "pypto/runtime/simulator.py", "pypto/runtime/staging.py"),
 )
 

@@ -285,3 +285,56 @@ def test_tensors_without_axes_are_no_numbers(make: Any) -> None:
         filled[1](out, 1.0, make(4))
     filled[1](out, make(3.0).item(), 4)
     assert out.tolist() == [3.0] * 4
+
+
+def test_many_axes(kernel: Any) -> None:
+    """More axes than torch keeps the sizes of in a tensor's object."""
+
+    @pto.jit
+    def first(x, out):
+        out[0] = pto.load(x + x.strides[6] * 1 + x.strides[0] * 1)
+
+    x = torch.arange(2.0**7).reshape(2, 2, 2, 2, 2, 2, 2)
+    for held in (x, x.permute(6, 5, 4, 3, 2, 1, 0), x):
+        out = torch.zeros(1)
+        first[1](held, out)
+        assert out.item() == held[1, 0, 0, 0, 0, 0, 1]
+
+
+def test_a_lazy_clone_is_written_alone(kernel: Any) -> None:
+    """A tensor that shares its memory until somebody writes to it."""
+    x = torch.zeros(4)
+    clone = torch._lazy_clone(x)
+    for held in (clone, torch._lazy_clone(x)):
+        kernel[1](torch.ones(4), held)
+        assert held.tolist() == [2.0] * 4 and x.tolist() == [0.0] * 4
+    out = torch.ones(4)
+    kernel[1](torch._lazy_clone(x), out)
+    assert out.tolist() == [0.0] * 4
+
+
+def test_types_are_told_apart(kernel: Any) -> None:
+    """The same place in memory, sizes and strides, and another type."""
+
+    @pto.jit
+    def copied(x, out):
+        out[:] = x[:]
+
+    x = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    for _ in range(2):
+        for dtype in (torch.float32, torch.int32, torch.uint32):
+            held, out = x.view(dtype), torch.zeros(4, dtype=torch.float64)
+            copied[1](held, out)
+            assert torch.equal(out, held.to(torch.float64))
+
+
+def test_what_was_read_and_is_refused_later(kernel: Any) -> None:
+    x, out = torch.ones(4), torch.zeros(4)
+    kernel[1](x, out)
+    x.untyped_storage().resize_(0)
+    with pytest.raises(UnsupportedArgument, match="freed"):
+        kernel[1](x, out)
+    x.untyped_storage().resize_(16)
+    x.fill_(3.0)
+    kernel[1](x, out)
+    assert out.tolist() == [6.0] * 4

@@ -173,14 +173,33 @@ def test_writing_to_what_requires_grad_is_the_same_error() -> None:
         assert function(x).tolist() == [0.5] * 4
 
 
-def test_tuples_break_the_graph_with_a_sentence() -> None:
-    @pto.jit
-    def pair(both, out):
-        out[:] = both[0][:] + both[1][:]
+def pair(both, out):
+    out[:] = both[0][:] + both[1][:]
+
+
+def many(out, *arrays):
+    out[:] = arrays[0][:] + arrays[1][:]
+
+
+def tuned(x, out, BLOCK: pto.constexpr):
+    i = pto.program_id(0) * BLOCK
+    out[i : i + BLOCK] = x[i : i + BLOCK] * 2
+
+
+OUTSIDE: dict[str, Any] = {
+    "tuples": lambda: (pto.jit(pair), lambda x, out: ((x, x), out)),
+    "star": lambda: (pto.jit(many), lambda x, out: (out, x, x)),
+    "tuner": lambda: (pto.autotune([pto.Config({"BLOCK": 4})], key=[])(pto.jit(tuned)), lambda x, out: (x, out)),
+}
+
+
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_what_no_graph_holds_breaks_it_with_a_sentence(kind: str) -> None:
+    kernel, arguments = OUTSIDE[kind]()
 
     def function(x: Any) -> Any:
         out = torch.empty_like(x)
-        pair[1]((x, x), out)
+        kernel[(1,)](*arguments(x, out))
         return out + 1
 
     with pytest.raises(Exception, match="a launch with tuples"):

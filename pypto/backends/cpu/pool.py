@@ -31,10 +31,10 @@ _MACHINES: Final = MappingProxyType({
 })
 _SPINS = 4000
 _PARTS = 8  # chunks of programs per thread, if none were small
-_STRUCT_BYTES = 512
+STATE_BYTES = 512
 _INTERVAL = 50_000_000  # nanoseconds after which a polled launch lets Python handle signals
 _QUICK, _SLOW = 2_000_000, 20_000_000  # nanoseconds of a stretch of programs that a polled launch does not cut
-_WORKERS = 200  # where the struct has the memory of its workers and their number
+WORKERS = 200  # where the struct has the memory of its workers and their number
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
@@ -86,13 +86,18 @@ def is_native() -> bool:
 
 def pool_object(engine: Engine) -> bytes:
     """Object code of the pool, for the disk cache."""
+    return engine.compile(pool_text())
+
+
+def pool_text() -> str:
+    """The pool as LLVM IR for this kind of machine."""
     futex, declared, pause, now = _MACHINES[platform.machine()]
     text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
     numbers = {"spins": _SPINS, "parts": _PARTS, "interval": _INTERVAL, "quick": _QUICK, "slow": _SLOW}
     texts = {"futex": futex, "declared": declared, "pause": pause, "now": now}
     for name, value in (*texts.items(), *((name, str(number)) for name, number in numbers.items())):
         text = text.replace(f"<{name}>", value)
-    return engine.compile(text)
+    return text
 
 
 @dataclass
@@ -110,7 +115,7 @@ class NativePool:
         words = *(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 5
         self.launch = ctypes.CFUNCTYPE(ctypes.c_int32, *words)(self.loaded.address)
         self.launch_polled = ctypes.PYFUNCTYPE(ctypes.c_int32, *words)(self.loaded.addresses[1])  # raises what is set
-        self.memory = ctypes.create_string_buffer(_STRUCT_BYTES + 64)
+        self.memory = ctypes.create_string_buffer(STATE_BYTES + 64)
         self.workers = ctypes.create_string_buffer(16 * max(1, self.threads))
         self.state = (ctypes.addressof(self.memory) + 63) // 64 * 64
         self.reset()
@@ -118,9 +123,9 @@ class NativePool:
 
     def reset(self) -> None:
         """Forget all workers and jobs: a forked child has none."""
-        ctypes.memset(self.state, 0, _STRUCT_BYTES)
+        ctypes.memset(self.state, 0, STATE_BYTES)
         for n, word in enumerate((ctypes.addressof(self.workers), max(0, self.threads - 1))):
-            ctypes.c_int64.from_address(self.state + _WORKERS + 8 * n).value = word
+            ctypes.c_int64.from_address(self.state + WORKERS + 8 * n).value = word
 
     def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1,
             polled: bool = False) -> None:

@@ -87,6 +87,14 @@ def plain_target(level: str | None) -> CpuTarget:
     return describe(level, "", level, triple, set(_LEVELS[level]))
 
 
+def level_target(level: str) -> CpuTarget:
+    """A feature level, whether the host has it or not; empty is what every machine of the host's kind has."""
+    import llvmlite.binding as llvm
+
+    triple = llvm.get_process_triple()
+    return describe(level or "generic", "", level or "baseline", triple, set(_LEVELS.get(level, ())))
+
+
 def describe(cpu: str, features: str, level: str, triple: str, present: set[str]) -> CpuTarget:
     arm = triple.startswith(("aarch64", "arm64"))
     wide = "avx512f" in present and "avx512bw" in present

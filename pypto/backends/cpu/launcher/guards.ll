@@ -74,6 +74,7 @@ next:
     i64 <IS>, label %is
     i64 <NUMPY>, label %numpy
     i64 <TENSOR>, label %tensor
+    i64 <PLAIN>, label %plain
     i64 <KEYS>, label %keys
     i64 <UNRECORDED>, label %unrecorded
     i64 <NOTE_WRITE>, label %note.write
@@ -143,6 +144,14 @@ tensor:  ; of type %a, with %b axes, 2 ** (%c >> 32) bytes per element, the DLPa
 tensor.read:
   %t.ok = call i1 @tensor(ptr %value, ptr %view, i64 %b, i64 %c, i64 %d)
   br i1 %t.ok, label %pass, label %no
+
+plain:  ; tensor of type %a that is only read, with %b axes, 2 ** (%c >> 32) bytes per element and dtype %c, by record %d
+  %l.type = ptrtoint ptr %type to i64
+  %l.ok1 = icmp eq i64 %l.type, %a
+  br i1 %l.ok1, label %plain.read, label %no
+plain.read:
+  %l.ok = call i1 @plain(ptr %value, ptr %view, i64 %b, i64 %c, i64 %d)
+  br i1 %l.ok, label %pass, label %no
 
 keys:  ; of the tensor, at %b of its C++ object, whose address lies at %a, are %c
   %k.impl.p = getelementptr i8, ptr %value, i64 %a
@@ -391,6 +400,72 @@ done:
   ret i1 %whole
 }
 
+; Read a tensor from torch's object. The record has the places of that object's address, keys, dtype, storage, data in
+; the storage, offset and sizes, and the keys that are wanted. False if it is another kind of tensor, or not in memory.
+define internal i1 @plain(ptr %value, ptr %view, i64 %axes, i64 %kind, i64 %record) {
+start:
+  %places = inttoptr i64 %record to ptr
+  %impl.n = call i64 @place(ptr %places, i64 0)
+  %impl.p = getelementptr i8, ptr %value, i64 %impl.n
+  %impl = load ptr, ptr %impl.p
+  %keys.n = call i64 @place(ptr %places, i64 1)
+  %keys.p = getelementptr i8, ptr %impl, i64 %keys.n
+  %keys = load i64, ptr %keys.p
+  %wanted = call i64 @place(ptr %places, i64 2)
+  %ok1 = icmp eq i64 %keys, %wanted
+  %dtype.n = call i64 @place(ptr %places, i64 3)
+  %dtype.p = getelementptr i8, ptr %impl, i64 %dtype.n
+  %dtype = load i16, ptr %dtype.p
+  %want = trunc i64 %kind to i16
+  %ok2 = icmp eq i16 %dtype, %want
+  %sizes.n = call i64 @place(ptr %places, i64 7)
+  %axes.p = getelementptr i8, ptr %impl, i64 %sizes.n
+  %have = load i64, ptr %axes.p
+  %ok3 = icmp eq i64 %have, %axes
+  %ok12 = and i1 %ok1, %ok2
+  %ok = and i1 %ok12, %ok3
+  br i1 %ok, label %fill, label %no
+fill:
+  %storage.n = call i64 @place(ptr %places, i64 4)
+  %storage.p = getelementptr i8, ptr %impl, i64 %storage.n
+  %storage = load ptr, ptr %storage.p
+  %data.n = call i64 @place(ptr %places, i64 5)
+  %data.p = getelementptr i8, ptr %storage, i64 %data.n
+  %base = load ptr, ptr %data.p
+  %offset.n = call i64 @place(ptr %places, i64 6)
+  %offset.p = getelementptr i8, ptr %impl, i64 %offset.n
+  %offset = load i64, ptr %offset.p
+  %log = lshr i64 %kind, 32
+  %bytes = shl i64 %offset, %log
+  %data = getelementptr i8, ptr %base, i64 %bytes
+  %sizes = getelementptr i64, ptr %axes.p, i64 1
+  %strides = getelementptr i64, ptr %axes.p, i64 <behind>
+  %read = call i1 @read(ptr %view, ptr %data, ptr %sizes, ptr %strides, i64 %axes, i64 0, i64 %log)
+  %there = call i1 @there(ptr %view, ptr %base)
+  %good = and i1 %there, %read
+  ret i1 %good
+no:
+  ret i1 false
+}
+
+define internal i64 @place(ptr %places, i64 %n) alwaysinline {
+  %p = getelementptr i64, ptr %places, i64 %n
+  %value = load i64, ptr %p
+  ret i64 %value
+}
+
+; Whether a view is of memory that begins at %base, or of nothing.
+define internal i1 @there(ptr %view, ptr %base) alwaysinline {
+  %low.p = getelementptr %view, ptr %view, i64 0, i32 4
+  %low = load i64, ptr %low.p
+  %high.p = getelementptr %view, ptr %view, i64 0, i32 5
+  %high = load i64, ptr %high.p
+  %empty = icmp eq i64 %low, %high
+  %some = icmp ne ptr %base, null
+  %is = or i1 %empty, %some
+  ret i1 %is
+}
+
 ; Read a tensor through DLPack's exchange API. False if it is not on the CPU, not in memory, or another than expected.
 define internal i1 @tensor(ptr %value, ptr %view, i64 %axes, i64 %kind, i64 %describe) {
 start:
@@ -432,14 +507,8 @@ fill:
   %sizes = load ptr, ptr %sizes.p
   %log = lshr i64 %kind, 32
   %read = call i1 @read(ptr %view, ptr %data, ptr %sizes, ptr %strides, i64 %axes, i64 0, i64 %log)
-  %low.p = getelementptr %view, ptr %view, i64 0, i32 4
-  %low = load i64, ptr %low.p
-  %high.p = getelementptr %view, ptr %view, i64 0, i32 5
-  %high = load i64, ptr %high.p
-  %empty = icmp eq i64 %low, %high
-  %there = icmp ne ptr %data, null
-  %fits = or i1 %empty, %there
-  %good = and i1 %fits, %read
+  %there = call i1 @there(ptr %view, ptr %base)
+  %good = and i1 %there, %read
   ret i1 %good
 no:
   ret i1 false

@@ -18,6 +18,7 @@ from pypto.backends.base import PAGE
 from pypto.backends.cpu.backend import POLLED_ABOVE, SERIAL_BELOW, at_least
 from pypto.backends.cpu.engine import Engine
 from pypto.backends.cpu.launcher.recipe import SLOTS, STEPS, Recipe, Unfit, recipe
+from pypto.backends.cpu.launcher.tensors import INSIDE
 from pypto.errors import CompilerBug
 
 PARAMETERS: Final = 32
@@ -53,7 +54,7 @@ def launcher_text() -> str:
     """The launcher's LLVM IR for this interpreter."""
     names = {"parameters": PARAMETERS, "slots": SLOTS, "grids": _GRIDS, "places": _PLACES, **STEPS, **_OBJECT,
              **{f"array.{name}": at for name, at in _ARRAY.items()},
-             "serial": SERIAL_BELOW, "long": _LONG, "polled": POLLED_ABOVE}  # fmt: skip
+             "behind": 1 + INSIDE, "serial": SERIAL_BELOW, "long": _LONG, "polled": POLLED_ABOVE}  # fmt: skip
     for letter, words in (("s", SHARED), ("k", _KERNEL), ("e", _ENTRY)):
         names |= {f"{letter}.{name}": n for n, name in enumerate(words)}
     text = "\n".join(Path(__file__).with_name(f"{name}.ll").read_text(encoding="utf-8") for name in _FILES)

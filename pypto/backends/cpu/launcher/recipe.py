@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.backends.base import FIXED_SLOTS, Slot
-from pypto.backends.cpu.launcher.tensors import Layout, is_torch, tensor_layout
+from pypto.backends.cpu.launcher.tensors import Layout, UnknownLayoutError, is_torch, tensor_layout
 from pypto.ir.types import DType, PtrType
 from pypto.ops.public import constexpr
 
 STEPS: Final = MappingProxyType({name: n for n, name in enumerate((
-    "END", "IS", "NUMPY", "TENSOR", "KEYS", "UNRECORDED", "NOTE_WRITE", "SIZE",
+    "END", "IS", "NUMPY", "TENSOR", "KEYS", "UNRECORDED", "NOTE_WRITE", "PLAIN", "SIZE",
     "STRIDE", "INT", "BOOL", "FLOAT32", "FLOAT64", "EQUAL", "GLOBAL", "CELL",
     "PUT_ADDRESS", "PUT_SIZE", "PUT_STRIDE", "MEET", "MET",
 ))})  # fmt: skip
@@ -189,6 +189,9 @@ def add_array(made: Recipe, n: int, info: Any, value: Any, written: bool) -> Non
         flags = shift << 32 | (_WRITEABLE if written else 0)
         made.add("NUMPY", n, made.object(type(value)), made.object(value.dtype), axes, flags)
         return
+    if is_torch(value) and not written and known_layout().can_read(value):
+        add_plain(made, n, value, shift)
+        return
     describe = exchange_function(made, type(value))
     view = DLTensor()
     call = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p)(describe)
@@ -198,6 +201,17 @@ def add_array(made: Recipe, n: int, info: Any, value: Any, written: bool) -> Non
     if is_torch(value):
         layout = known_layout()
         made.add("KEYS", n, layout.impl, layout.keys, layout.keys_of(value))
+
+
+def add_plain(made: Recipe, n: int, value: Any, shift: int) -> None:
+    """A tensor that is only read, as its own object says. One that is written may be a lazy copy: torch is asked."""
+    layout = known_layout()
+    places = (layout.impl, layout.keys, layout.keys_of(value), layout.dtype, layout.storage, layout.data, layout.offset,
+        layout.sizes)  # fmt: skip
+    record = (ctypes.c_int64 * len(places))(*map(signed, places))
+    made.keep.append(record)
+    words = len(value.shape), shift << 32 | layout.dtype_of(value), ctypes.addressof(record)
+    made.add("PLAIN", n, made.object(type(value)), *words)
 
 
 def add_writes(made: Recipe, tensors: Sequence[int]) -> None:
@@ -212,10 +226,10 @@ def add_writes(made: Recipe, tensors: Sequence[int]) -> None:
 
 def known_layout() -> Layout:
     """Where torch's objects keep what is read of them."""
-    layout = tensor_layout()
-    if layout is None:
-        raise Unfit
-    return layout
+    try:
+        return tensor_layout()
+    except UnknownLayoutError:
+        raise Unfit from None
 
 
 def exchange_function(made: Recipe, kind: type) -> int:

@@ -1,8 +1,8 @@
 """Where objects of torch keep what the native launcher reads of them, found by looking at tensors of known contents.
 
 A tensor's Python object holds the address of a C++ object. In that lie the set of dispatch keys, in which every kind of
-tensor that is no plain memory has a bit, and the address of the version counter. Where one of them is not found beyond
-doubt, there is no layout, and launches on tensors go through Python.
+tensor that is no plain memory has a bit, the address of the version counter, and all that a launch must know of a
+tensor that it reads. Where one of them is not found beyond doubt, there is no layout: tensors go through Python then.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 _HEADS: Final = (16, 24)  # where the address of the C++ object may lie in the Python object
 _WORDS: Final = range(1, 24)  # of the C++ object, behind the address of its virtual functions
 _SHAPE: Final = (2, 3, 4, 5, 6)  # as many axes as lie in the object itself, so that no word of it is left undefined
+INSIDE: Final = len(_SHAPE)  # most axes of a tensor whose sizes lie in its object
 _SAMPLES: Final = 4
+_DTYPES: Final = ("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool")
 _COUNTER: Final = (2, 3, 4)  # half words of a version counter in which the version may lie
 _REQUIRES_GRAD: Final = "_ZNK3c1010TensorImpl13requires_gradEv"  # c10::TensorImpl::requires_grad() const
 _GRADIENTS_ON: Final = "_ZN3c108GradMode10is_enabledEv"  # c10::GradMode::is_enabled()
@@ -31,12 +35,38 @@ class Layout:
     keys: int
     counter: int
     version: int  # in the counter
+    storage: int
+    data: int  # in the storage
+    offset: int
+    sizes: int  # the number of axes, then sizes, then strides
+    dtype: int  # a number of two bytes
     requires_grad: int
     gradients_on: int
 
     def keys_of(self, tensor: Any) -> int:
         """The set of dispatch keys of a tensor."""
         return words_of(tensor)[self.keys // 8]
+
+    def read(self, tensor: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """Address, sizes and strides of a tensor of few axes, as native code reads them."""
+        words, first = words_of(tensor), self.sizes // 8 + 1
+        axes = words[first - 1]
+        sizes, strides = words[first : first + axes], words[first + INSIDE : first + INSIDE + axes]
+        start = word(words[self.storage // 8], self.data)
+        return start + words[self.offset // 8] * tensor.element_size(), tuple(sizes), tuple(map(signed, strides))
+
+    def dtype_of(self, tensor: Any) -> int:
+        """The number of a tensor's dtype."""
+        return halves_of(tensor)[self.dtype // 2]
+
+    def can_read(self, tensor: Any) -> bool:
+        """Whether the tensor is what native code reads of it."""
+        told = tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride())
+        return tensor.dim() <= INSIDE and self.read(tensor) == told
+
+
+class UnknownLayoutError(Exception):
+    """One part of the layout is in doubt, as it is while torch traces: everything else is looked at then."""
 
 
 def is_torch(value: Any) -> bool:
@@ -46,26 +76,72 @@ def is_torch(value: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=1)
-def tensor_layout() -> Layout | None:
-    """The layout of this process's torch; None where one part of it is in doubt."""
+def tensor_layout() -> Layout:
+    """The layout of this process's torch.
+
+    Raises
+    ------
+    UnknownLayoutError
+        Where one part of it is in doubt.
+    """
     torch = sys.modules["torch"]
     with torch.inference_mode(False), torch.no_grad():
         found = find_layout(torch)
-    return found if found is not None and confirmed(torch, found) else None
+        if not confirmed(torch, found):
+            raise UnknownLayoutError
+    return found
 
 
-def find_layout(torch: Any) -> Layout | None:
+def find_layout(torch: Any) -> Layout:
     x = torch.zeros(_SHAPE)
-    impl = next((at for at in _HEADS if word(id(x), at) == x._cdata), None)
+    if type(x) is not torch.Tensor:  # in a mode in which torch makes others
+        raise UnknownLayoutError
+    impl = only(_HEADS, lambda at: word(id(x), at) == x._cdata)
     keys = only(_WORDS, lambda n: all(words_of(t)[n] == raw_keys(torch, t) for t in (x, torch._neg_view(x))))
-    counter, functions = find_counter(torch), find_functions(torch)
-    if impl is None or keys is None or counter is None or functions is None:
-        return None
-    version = find_version(torch, 8 * counter)
-    return None if version is None else Layout(impl, 8 * keys, 8 * counter, version, *functions)
+    counter, storage = find_counter(torch), find_storage(torch)
+    version, data = find_version(torch, 8 * counter), find_data(torch)
+    offset, sizes = find_offset(torch), find_sizes(torch)
+    places = (8 * counter, version, 8 * storage, data, 8 * offset, 8 * sizes, find_dtype(torch))
+    return Layout(impl, 8 * keys, *places, *find_functions(torch))
 
 
-def find_counter(torch: Any) -> Any:
+def find_storage(torch: Any) -> int:
+    """The word that is the address of a tensor's storage."""
+    tensors = [torch.zeros(_SHAPE)[n:] for n in range(2)]
+    return only(_WORDS, lambda n: all(words_of(t)[n] == t.untyped_storage()._cdata for t in tensors))
+
+
+def find_data(torch: Any) -> int:
+    """Where a storage has the address of its memory: of a numpy array, whose owner has another address."""
+    storages = [torch.from_numpy(np.zeros(9 + n)).untyped_storage() for n in range(_SAMPLES)]
+    return 8 * only(range(1, 6), lambda n: all(word(s._cdata, 8 * n) == s.data_ptr() for s in storages))
+
+
+def find_offset(torch: Any) -> int:
+    """The word that is the number of elements before the first one of a view."""
+    views = [torch.zeros(2000)[n : n + 720].view(_SHAPE) for n in (777, 1013, 1234)]
+    return only(_WORDS, lambda n: all(words_of(t)[n] == t.storage_offset() for t in views))
+
+
+def find_sizes(torch: Any) -> int:
+    """The word that is the number of axes, with sizes and strides behind it."""
+    x = torch.zeros(_SHAPE)
+    tensors = [(words_of(t), (t.dim(), *t.shape, *t.stride())) for t in (x, x.permute(4, 1, 3, 0, 2), x[:, ::2])]
+    return only(_WORDS, lambda n: all(words[n : n + len(told)] == told for words, told in tensors))
+
+
+def find_dtype(torch: Any) -> int:
+    """Where a number of two bytes lies that is the same for tensors of one dtype, and of no others."""
+    pairs = [[halves_of(torch.zeros(_SHAPE, dtype=getattr(torch, name))) for _ in range(2)] for name in _DTYPES]
+    places = range(4 * _WORDS.start, 4 * _WORDS.stop)
+
+    def is_dtype(n: int) -> bool:
+        return all(a[n] == b[n] for a, b in pairs) and len({a[n] for a, _ in pairs}) == len(pairs)
+
+    return 2 * only(places, is_dtype)
+
+
+def find_counter(torch: Any) -> int:
     """The word that a tensor shares with its views and not with `.data`, and that is 0 where nobody counts."""
     with torch.inference_mode():
         uncounted = [words_of(torch.zeros(_SHAPE)) for _ in range(_SAMPLES)]
@@ -79,7 +155,7 @@ def find_counter(torch: Any) -> Any:
     return only(_WORDS, is_counter)
 
 
-def find_version(torch: Any, counter: int) -> int | None:
+def find_version(torch: Any, counter: int) -> int:
     """The half word of the counter that is the version of tensors of known versions."""
     counted = [torch.zeros(3) for _ in range(3)]
     for times, tensor in zip((3, 11, 1027), counted, strict=True):
@@ -87,17 +163,16 @@ def find_version(torch: Any, counter: int) -> int | None:
             torch.autograd.graph.increment_version(tensor)
     places = [word(t._cdata, counter) for t in counted]
     halves = [(ctypes.c_uint32 * (_COUNTER[-1] + 2)).from_address(at) for at in places]
-    found = only(range(2, len(halves[0])), lambda n: [h[n] for h in halves] == [t._version for t in counted])
-    return None if found is None else 4 * found
+    return 4 * only(range(2, len(halves[0])), lambda n: [h[n] for h in halves] == [t._version for t in counted])
 
 
-def find_functions(torch: Any) -> tuple[int, int] | None:
+def find_functions(torch: Any) -> tuple[int, int]:
     """The addresses of two functions: a tensor requires a gradient, and autograd records in this thread."""
     try:
         library = ctypes.CDLL(str(torch._C.__file__))
         requires, records = getattr(library, _REQUIRES_GRAD), getattr(library, _GRADIENTS_ON)
     except (AttributeError, OSError):
-        return None
+        raise UnknownLayoutError from None
     requires.restype, requires.argtypes = ctypes.c_bool, (ctypes.c_void_p,)
     records.restype, records.argtypes = ctypes.c_bool, ()
     leaf = torch.zeros(3, requires_grad=True)
@@ -107,7 +182,9 @@ def find_functions(torch: Any) -> tuple[int, int] | None:
     with torch.no_grad():
         right = right and not records()
     found = [ctypes.cast(function, ctypes.c_void_p).value for function in (requires, records)]
-    return (found[0] or 0, found[1] or 0) if right and all(found) else None
+    if not right or not all(found):
+        raise UnknownLayoutError
+    return found[0] or 0, found[1] or 0
 
 
 def confirmed(torch: Any, layout: Layout) -> bool:
@@ -117,9 +194,12 @@ def confirmed(torch: Any, layout: Layout) -> bool:
     place = word(view._cdata, layout.counter) + layout.version
     before = base._version
     ctypes.c_uint32.from_address(place).value += 2
-    tensors = [base, view, torch.nn.Parameter(torch.zeros(2, 2)), torch.zeros((), dtype=torch.int8)]
+    tensors = [base, view, torch.nn.Parameter(torch.zeros(2, 2)), torch.zeros((), dtype=torch.int8), torch.zeros(0, 3),
+        torch.from_numpy(np.zeros((3, 4), np.int16)[1:]), torch.zeros(1, 3).expand(7, 3)]  # fmt: skip
     same_keys = all(layout.keys_of(t) == raw_keys(torch, t) for t in tensors)
-    return base._version == view._version == before + 2 and same_keys
+    same_dtypes = all((layout.dtype_of(t) == layout.dtype_of(base)) == (t.dtype == base.dtype) for t in tensors)
+    counted = base._version == view._version == before + 2
+    return counted and same_keys and same_dtypes and all(map(layout.can_read, tensors))
 
 
 def raw_keys(torch: Any, tensor: Any) -> int:
@@ -131,11 +211,28 @@ def words_of(tensor: Any) -> Sequence[int]:
     return tuple((ctypes.c_uint64 * _WORDS.stop).from_address(tensor._cdata))
 
 
+def halves_of(tensor: Any) -> Sequence[int]:
+    """The same as numbers of two bytes."""
+    return tuple((ctypes.c_uint16 * (4 * _WORDS.stop)).from_address(tensor._cdata))
+
+
+def signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
 def word(address: int, offset: int) -> int:
     return ctypes.c_uint64.from_address(address + offset).value
 
 
-def only(numbers: range, holds: Callable[[int], bool]) -> int | None:
-    """The one number for which something holds; None where there are several, or none."""
+def only(numbers: Sequence[int], holds: Callable[[int], bool]) -> int:
+    """The one number for which something holds.
+
+    Raises
+    ------
+    UnknownLayoutError
+        Where there are several, or none.
+    """
     found = [n for n in numbers if holds(n)]
-    return found[0] if len(found) == 1 else None
+    if len(found) != 1:
+        raise UnknownLayoutError
+    return found[0]
