@@ -1,4 +1,4 @@
-"""Records the Tile IR of every kernel that other code compiles: of the conformance suite, the benchmarks, the tutorials.
+"""Records the Tile IR of every kernel that other code compiles: the conformance suite, the benchmarks, the tutorials.
 
 A source is recorded in a process of its own, since a kernel is compiled once in each. Nothing has to be listed here:
 what a source launches is found when it is compiled.

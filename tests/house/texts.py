@@ -1,9 +1,9 @@
 """Hashes of everything that the compiler generates, to show that a change of its sources changes no code.
 
-``python -m tests.house.texts FILE`` writes one line for each text, ``name target mode what hash``, in order. Kernels are
+``python -m tests.house.texts FILE`` writes a line for each text, ``name target mode what hash``, sorted. Kernels are
 those of the conformance suite, the benchmarks, the performance guide, the tutorials and the Ascend suite, as
-`recording` finds them; targets are named here, so that the host's CPU is of no account. Scratch bytes are a number in
-place of a hash. A kernel that a target refuses has the hash of the message.
+`recording` finds them; targets are named here, so that the host's CPU does not matter. Scratch bytes are a number, not
+a hash. A kernel that a target refuses has the hash of the message.
 
 ``--compare FILE`` prints what is different from a file and exits with 1 where something is; ``--only 'tutorials/*'``
 takes the names that a pattern matches. The file of the repository is ``tests/house/texts.sha256.gz``.
