@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import sys
@@ -94,6 +95,16 @@ def test_patterns_choose_sources() -> None:
     assert sources("conformance/soft*") == {"conformance"}
     assert sources("tutorials/0[12]*") >= {"tutorials/01_vector_add", "tutorials/02_fused_softmax"}
     assert sources("nothing") == set()
+
+
+def test_processes_have_settings_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYPTO_LEVEL", "x86-64-v2")
+    before = dict(os.environ)
+    with texts.settings("folder"):
+        assert os.environ["PATH"] == before["PATH"]
+        assert "PYPTO_LEVEL" not in os.environ
+        assert os.environ["PYPTO_CACHE_DIR"] == "folder"
+    assert dict(os.environ) == before
 
 
 def test_differences_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -120,25 +121,28 @@ def tasks(pattern: str) -> list[tuple[str, int, int, str]]:
     return [(source, part, PARTS.get(source, 1), pattern) for source in wanted for part in range(PARTS.get(source, 1))]
 
 
-def settings(folder: str) -> dict[str, str]:
+@contextmanager
+def settings(folder: str) -> Iterator[None]:
     """Settings of the processes: none of the user's, and a cache in which nothing has been tuned yet."""
+    before = dict(os.environ)
     own = {"PYPTO_CACHE_DIR": folder, "PYPTO_LAUNCHER": "python", "PYPTO_NUM_THREADS": "2", "CI": "1", "ROUNDS": "1"}
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYPTO_")} | own
+    for name in [name for name in before if name.startswith("PYPTO_")]:
+        del os.environ[name]
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def generate(pattern: str = "*", processes: int = 2) -> list[str]:
     """All lines, sorted."""
-    before, spawn = dict(os.environ), multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            os.environ.clear()
-            os.environ.update(settings(folder))
-            with ProcessPoolExecutor(processes, mp_context=spawn, max_tasks_per_child=1) as pool:
-                made = [pool.submit(texts, *task) for task in tasks(pattern)]
-                return sorted(line for task in made for line in task.result())
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder, settings(folder):
+        with ProcessPoolExecutor(processes, mp_context=spawn, max_tasks_per_child=1) as pool:
+            made = [pool.submit(texts, *task) for task in tasks(pattern)]
+            return sorted(line for task in made for line in task.result())
 
 
 def read(path: Path) -> list[str]:
