@@ -139,10 +139,13 @@ def settings(folder: str) -> Iterator[None]:
 def generate(pattern: str = "*", processes: int = 2) -> list[str]:
     """All lines, sorted."""
     spawn = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder, settings(folder):
-        with ProcessPoolExecutor(processes, mp_context=spawn, max_tasks_per_child=1) as pool:
-            made = [pool.submit(texts, *task) for task in tasks(pattern)]
-            return sorted(line for task in made for line in task.result())
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        settings(folder),
+        ProcessPoolExecutor(processes, mp_context=spawn, max_tasks_per_child=1) as pool,
+    ):
+        made = [pool.submit(texts, *task) for task in tasks(pattern)]
+        return sorted(line for task in made for line in task.result())
 
 
 def read(path: Path) -> list[str]:
