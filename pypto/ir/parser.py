@@ -176,8 +176,9 @@ class _Parser:
         results = tuple(self.values_by(self.definition))
         if results:
             self.expect("=")
+        line = self.peek().line
         name = self.take("word")
-        operands = tuple(self.values_by(self.operand))
+        operands = tuple(self.values_by(self.operand)) if self.peek().line == line else ()  # an op ends with its line
         attrs = self.attrs() if self.at("{") and self.peek(2).text == "=" else {}
         regions = []
         while self.accept("{"):

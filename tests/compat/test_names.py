@@ -71,6 +71,7 @@ def compiled(use: str) -> Any:
     return kernel.warmup(np.float32, np.int32, 7, grid=(1,))
 
 
+@pytest.mark.filterwarnings("ignore::pypto.errors.launch.BusyWaiting")  # of what polls
 @pytest.mark.parametrize("name", [n for n in LANGUAGE if n not in TYPES and n not in REFUSED])
 def test_language(name: str) -> None:
     assert compiled(USES[name]).program is not None

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from tests.house.measure import ROOT
-from tests.house.texts import CHIPS, CPUS, MODES, differences
+from tests.house.texts import CHIPS, CPUS, MODES, SETTINGS, differences
 
 SCRIPT = """
 from tests.house.texts import texts
@@ -17,7 +17,7 @@ for text in texts(("conformance", 0), "layer_norm|scatter"):
 
 def lines(seed: str) -> list[str]:
     command = [sys.executable, "-c", SCRIPT]
-    done = subprocess.run(command, cwd=ROOT, env={"PYTHONHASHSEED": seed, "PATH": ""}, capture_output=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, env={"PYTHONHASHSEED": seed, "PATH": "", **SETTINGS}, capture_output=True, check=True)
     return done.stdout.decode().splitlines()
 
 

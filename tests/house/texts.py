@@ -43,6 +43,7 @@ CPUS: Final = {
 MODES: Final = ("plain", "checked", "profile")
 CHIPS: Final = ("ascend910b2", "ascend950")
 CONFORMANCE_PARTS: Final = 12
+SETTINGS: Final = {"PYPTO_CACHE": "off", "PYPTO_LAUNCHER": "python"}  # of processes that record kernels
 TUTORIALS: Final = ("01", "02", "03", "04", "05", "07", "08", "09", "11")
 
 
@@ -282,6 +283,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--show", default="")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)
+    os.environ |= SETTINGS  # the processes of the pool get them, too
     if given.show:
         return show(given.show)
     lines = all_lines(given.only, given.processes)
@@ -292,8 +294,6 @@ def main(arguments: list[str]) -> int:
     print("\n".join(found) if found else "nothing differs" if given.compare else "")
     return 1 if found else 0
 
-
-os.environ |= {"PYPTO_CACHE": "off", "PYPTO_LAUNCHER": "python"}  # also of the processes that are begun here
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -78,7 +78,7 @@ def test_mixed_signs_are_an_error(on: Engine) -> None:
     signed, unsigned = np.ones(4, I32), np.ones(4, np.uint32)
     for symbol, kernel, outputs in (("//", floor_division, 2), ("%", remainder, 1), ("/", divided, 1)):
         for operands in ((signed, unsigned), (unsigned, signed)):
-            with pytest.raises(pto.errors.Diagnostic, match=f"`{symbol}` takes operands of one signedness"):
+            with pytest.raises(pto.errors.Diagnostic, match=f"Cannot use `{symbol}` with .* different signedness"):
                 on(kernel)[1](*operands, *[np.ones(4, I32)] * outputs)
 
 

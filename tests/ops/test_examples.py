@@ -34,7 +34,7 @@ def kernel_text(row: OpRow) -> str:
     names = NAMES | ({"x": X[row.name]} if row.name in X else {}) | arrays
     lines = [f"{name} = {value}" for name, value in names.items()]
     call = f"{home(row)}.{row.example}"
-    result = [call] if row.name == "store" else [f"result = {call}", "p[0] = pto.sum(result.to(pto.float32))"]
+    result = [call] if row.name == "store" else [f"result = {call}", "p[0] = pto.sum(result.to(pto.float32)).to(p.dtype)"]
     return "\n".join(["def kernel(p, q):", *(f"    {line}" for line in [*lines, *result]), ""])
 
 
