@@ -64,7 +64,7 @@ def load(path: str | os.PathLike[str], threads: int = 0) -> Library:
     >>> import pypto.aot
     >>> pypto.aot.load("/nowhere/libadd.so")
     Traceback (most recent call last):
-    pypto.errors.ahead.NotALibrary: [E323] /nowhere/libadd.so is no library of kernels: there is no such file
+    pypto.errors.ahead.NotALibrary: [E333] /nowhere/libadd.so is no library of kernels: there is no such file
       help: `pypto compile FILE:KERNEL … --emit shared` makes one
     """
     file = Path(path).absolute()

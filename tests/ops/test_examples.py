@@ -13,6 +13,7 @@ from tests.ops.rows import home, is_hidden
 
 PUBLIC = [row for row in ROWS if row.public or is_hidden(row)]
 X = {"broadcast_to": "pto.zeros((1, 8), pto.float32)", "permute": "pto.ones((5, 3), pto.float32)"}
+SUM = "p[0] = pto.sum(result.to(pto.float32)).to(p.dtype)"
 NAMES = {
     "offsets": "pto.arange(0, 128)",
     "n": "100",
@@ -34,7 +35,7 @@ def kernel_text(row: OpRow) -> str:
     names = NAMES | ({"x": X[row.name]} if row.name in X else {}) | arrays
     lines = [f"{name} = {value}" for name, value in names.items()]
     call = f"{home(row)}.{row.example}"
-    result = [call] if row.name == "store" else [f"result = {call}", "p[0] = pto.sum(result.to(pto.float32)).to(p.dtype)"]
+    result = [call] if row.name == "store" else [f"result = {call}", SUM]
     return "\n".join(["def kernel(p, q):", *(f"    {line}" for line in [*lines, *result]), ""])
 
 
