@@ -173,7 +173,8 @@ def test_numbers_that_do_not_fit_are_a_bug_of_ours() -> None:
 
 def test_names_of_cxx_and_of_the_api_are_not_taken() -> None:
     names = Names()
-    assert [names.add(x, int32) for x in ("new", "Add", "x", "1st", "größe")] == ["new_", "Add_", "x", "v1st", "gru00f6u00dfe"]
+    given, wanted = ("new", "Add", "x", "1st", "größe"), ["new_", "Add_", "x", "v1st", "gru00f6u00dfe"]
+    assert [names.add(x, int32) for x in given] == wanted
     assert names.fresh("x") == "x2"
 
 

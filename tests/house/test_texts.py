@@ -17,7 +17,9 @@ for text in texts(("conformance", 0), "layer_norm|scatter"):
 
 def lines(seed: str) -> list[str]:
     command = [sys.executable, "-c", SCRIPT]
-    done = subprocess.run(command, cwd=ROOT, env={"PYTHONHASHSEED": seed, "PATH": "", **SETTINGS}, capture_output=True, check=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env={"PYTHONHASHSEED": seed, "PATH": "", **SETTINGS}, capture_output=True, check=True
+    )
     return done.stdout.decode().splitlines()
 
 
