@@ -23,7 +23,7 @@ HELPERS = {
     *("crosswise.Crossing.__init__", "crosswise.Crossing.leaves", "crosswise.steps", "crosswise.stored"),
     *("crosswise.transposed", "live.Live.__init__", "merging.Merged.is_one", "merging.choose"),
     *("operands.dot_dtype", "operands.is_joined", "operands.joined_bytes", "operands.origin"),
-    *("operands.panel_width", "operands.tile_words", "operands.words_of"),
+    *("operands.packs_transposed", "operands.panel_width", "operands.tile_words", "operands.words_of"),
     *("outline.statements", "outline.weight"),
     *("prefetch.begun", "prefetch.fetch", "prefetch.level", "prefetch.grown", "prefetch.slope", "prefetch.times"),
     *("rest.run", "stream.differs", "stream.loaded_bytes", "stream.reads"),  # `run` of nothing

@@ -57,7 +57,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (convert, "rounds", no),
     (crosswise.Crossing, "loop", lambda *_: -1),
     (early, "find", nothing),
-    (edges, "can_split", no),
+    (edges, "unsplit", lambda *_, **__: "it is refused"),
     (emitter, "has_factor", no),
     (emitter, "scales", no),
     (extremes, "can_trust", no),
