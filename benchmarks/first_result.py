@@ -32,7 +32,8 @@ def everything_loaded() -> None:
     import pypto
 
     for module in pkgutil.walk_packages(pypto.__path__, "pypto."):
-        importlib.import_module(module.name)
+        if not module.name.startswith("pypto.torch."):  # those load torch
+            importlib.import_module(module.name)
 
 
 def compiling(tutorial: str, kernel: str, arrays: int, shape: tuple[int, ...], times: int, **meta: Any) -> list[float]:
