@@ -21,7 +21,7 @@ class Part:
 
 _PADDING = (
     "`boundary_check` names the dimensions in which the block may reach beyond the array. Without it the block must lie "
-    "inside. `padding_option` is `\"zero\"` or `\"nan\"`; the latter needs a float."
+    'inside. `padding_option` is `"zero"` or `"nan"`; the latter needs a float.'
 )
 
 DETAILS: Final = MappingProxyType({

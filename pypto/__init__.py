@@ -41,7 +41,6 @@ else:
         return getattr(room, name)
 
 
-
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext pypto``: the magics ``%%pto`` and ``%pto``."""
     from pypto.notebook import load

@@ -171,8 +171,9 @@ def without_collection() -> Iterator[None]:
 
 
 @without_collection()
-def to_ir(source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, options: KernelOptions,
-          timings: dict[str, float]) -> Built:
+def to_ir(
+    source: KernelSource, specs: Mapping[str, ArgSpec], facts: Facts, options: KernelOptions, timings: dict[str, float]
+) -> Built:
     """Tile IR of a kernel."""
     with timed(timings, "frontend"):
         return build(source, specs, facts, METHODS, options.max_ops)
@@ -192,8 +193,9 @@ def verified(function: Function, timings: dict[str, float]) -> Function:
 
 
 @without_collection()
-def compile_program(built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float],
-                    backend: Any) -> Program:
+def compile_program(
+    built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float], backend: Any
+) -> Program:
     """A backend's code of a kernel, from the disk cache when it is there: then this IR was verified before."""
     shared = session()
     with timed(timings, "prepare"):

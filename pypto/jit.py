@@ -56,8 +56,9 @@ class Kernel:
     array([0., 2., 4., 6.], dtype=float32)
     """
 
-    def __init__(self, function: Callable[..., Any], options: KernelOptions,
-                 do_not_specialize: Iterable[str | int] = ()) -> None:
+    def __init__(
+        self, function: Callable[..., Any], options: KernelOptions, do_not_specialize: Iterable[str | int] = ()
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function: Any = function
         self.fn = function
@@ -331,8 +332,9 @@ class Kernel:
             known.append(self._compile(known, infos, specs, backend))
             return known[-1]
 
-    def _compile(self, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec],
-                 backend: Any) -> Specialization:
+    def _compile(
+        self, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], backend: Any
+    ) -> Specialization:
         from pypto.debug.advice import advise
 
         timings: dict[str, float] = {}
@@ -348,8 +350,9 @@ class Kernel:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made
 
-    def build(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any,
-               timings: dict[str, float]) -> tuple[Any, FactRecorder]:
+    def build(
+        self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any, timings: dict[str, float]
+    ) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
         strong = None if self.kernel_source.lenient else frozenset(self.signature.typed)
         facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque, strong)
@@ -362,8 +365,9 @@ class Kernel:
 
     # --- interpreting -------------------------------------------------------------------------------------------
 
-    def interpret(self, sizes: tuple[int, int, int], values: Values,
-                  on_store: Callable[..., None] | None = None) -> None:
+    def interpret(
+        self, sizes: tuple[int, int, int], values: Values, on_store: Callable[..., None] | None = None
+    ) -> None:
         """Run the kernel in the interpreter; `on_store` is told of every store."""
         from pypto.debug.interpret import run_interpreted
 
@@ -374,8 +378,9 @@ class Kernel:
 def jit(function: Callable[..., Any]) -> Kernel: ...
 @overload
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
-def jit(function: Callable[..., Any] | None = None, *, do_not_specialize: Iterable[str | int] | None = None,
-        **options: Any) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None, *, do_not_specialize: Iterable[str | int] | None = None, **options: Any
+) -> Any:
     """Make a kernel of a function.
 
     Parameters

@@ -140,9 +140,7 @@ if __name__ == "__main__":
 
 
 # %%
-@pto.autotune(
-    pto.Space(BM=[32, 64, 128], BN=[32, 64, 128], where=lambda BM, BN: BM <= BN), key=["a", "b"], budget=2.0
-)
+@pto.autotune(pto.Space(BM=[32, 64, 128], BN=[32, 64, 128], where=lambda BM, BN: BM <= BN), key=["a", "b"], budget=2.0)
 @pto.jit
 def matmul(a, b, c, BM: pto.constexpr, BN: pto.constexpr):
     i, j = pto.program_id(0) * BM, pto.program_id(1) * BN

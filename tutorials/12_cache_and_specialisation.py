@@ -125,7 +125,7 @@ if __name__ == "__main__":
 # cache in a folder of its own. `timings` are the seconds of each stage of a compilation.
 
 # %%
-KERNEL = '''
+KERNEL = """
 import json
 import numpy as np
 import pypto as pto
@@ -145,7 +145,7 @@ if __name__ == "__main__":
     e = np.exp(x - x.max(axis=1, keepdims=True))
     assert np.abs(y - e / e.sum(axis=1, keepdims=True)).max() < 1e-6
     print(json.dumps(softmax.specializations[0].timings))
-'''
+"""
 folder = tempfile.TemporaryDirectory()
 file = Path(folder.name) / "kernels.py"
 

@@ -13,8 +13,15 @@ from pypto.cli.specs import UsageError, arguments, kernel_of
 KINDS: Final = ("object", "shared")
 
 
-def compile_ahead(target: str, texts: Sequence[str], emit: str, output: Path | None, also: Sequence[str],
-                  levels: Sequence[str], json: bool) -> None:
+def compile_ahead(
+    target: str,
+    texts: Sequence[str],
+    emit: str,
+    output: Path | None,
+    also: Sequence[str],
+    levels: Sequence[str],
+    json: bool,
+) -> None:
     """Write the object or library, and say which files there are.
 
     Each text of `also` has the arguments in which a further version differs from the first one.

@@ -25,8 +25,9 @@ _WAYS: Final = (
 )
 
 
-def advise(kernel: Any, built: Built, backend: str, versions: Sequence[Specialization],
-           specs: Mapping[str, ArgSpec]) -> None:
+def advise(
+    kernel: Any, built: Built, backend: str, versions: Sequence[Specialization], specs: Mapping[str, ArgSpec]
+) -> None:
     """Warn of what a kernel's text hardly means, and of too many versions; the last one is the newest.
 
     Triton's kernels are read as Triton reads them, without a word.
@@ -88,8 +89,9 @@ def count_versions(kernel: Any, versions: Sequence[Specialization], specs: Mappi
     tell(found, kernel.told, kernel.function.__globals__)
 
 
-def alike(versions: Sequence[Specialization], specs: Mapping[str, ArgSpec],
-          tuned: frozenset[str]) -> list[Specialization]:
+def alike(
+    versions: Sequence[Specialization], specs: Mapping[str, ArgSpec], tuned: frozenset[str]
+) -> list[Specialization]:
     """Versions for the types at hand, one of those that differ in tuned constants alone."""
     types = {name: shown(spec) for name, spec in specs.items() if not isinstance(spec, ConstSpec)}
     found: dict[Hashable, Specialization] = {}
@@ -101,8 +103,9 @@ def alike(versions: Sequence[Specialization], specs: Mapping[str, ArgSpec],
     return list(found.values())
 
 
-def changing(versions: Sequence[Specialization], specs: Mapping[str, ArgSpec],
-             tuned: frozenset[str]) -> dict[tuple[str, str], set[Any]]:
+def changing(
+    versions: Sequence[Specialization], specs: Mapping[str, ArgSpec], tuned: frozenset[str]
+) -> dict[tuple[str, str], set[Any]]:
     """What differs between versions, by kind and name, with all its values."""
     seen: dict[tuple[str, str], set[Any]] = {}
     for v in versions:

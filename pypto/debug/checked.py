@@ -125,11 +125,15 @@ class Checking:
         return min(known, key=lambda k: max(k[2] + k[1].reach[0] - value, value - (k[2] + k[1].reach[1] - 1), 0))
 
 
-_PLAIN: Final[Mapping[str, Callable[[Check, str, int], Diagnostic]]] = MappingProxyType({
-    "assert": lambda c, program, _: KernelAssertion(c.loc, program=program, message=f": {c.what}" if c.what else ""),
-    "overflow": lambda c, program, _: IndexOverflow(c.loc, program=program, dtype=c.what),
-    "gather": lambda c, program, value: GatherOutOfRange(c.loc, program=program, index=value, where=c.what),
-})
+_PLAIN: Final[Mapping[str, Callable[[Check, str, int], Diagnostic]]] = MappingProxyType(
+    {
+        "assert": lambda c, program, _: KernelAssertion(
+            c.loc, program=program, message=f": {c.what}" if c.what else ""
+        ),
+        "overflow": lambda c, program, _: IndexOverflow(c.loc, program=program, dtype=c.what),
+        "gather": lambda c, program, value: GatherOutOfRange(c.loc, program=program, index=value, where=c.what),
+    }
+)
 
 
 @contextmanager

@@ -70,9 +70,7 @@ def place(buffer: Buffer) -> int:
     return buffer.address or 0
 
 
-def panel(
-    space: str, top: float, used: int, buffers: Iterable[tuple[Buffer, Life]], end: int
-) -> Iterator[str]:
+def panel(space: str, top: float, used: int, buffers: Iterable[tuple[Buffer, Life]], end: int) -> Iterator[str]:
     """One memory, with its buffers."""
     across, up = (_WIDTH - _LEFT - 10) / max(1, end), _PANEL / max(1, used)
     bottom = top + _PANEL + 8

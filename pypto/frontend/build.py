@@ -72,8 +72,9 @@ def argument(scope: Scope, name: str, spec: ArgSpec) -> Any:
     return scope.session.arguments[-1]
 
 
-def build(fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any],
-          max_ops: int) -> Built:
+def build(
+    fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any], max_ops: int
+) -> Built:
     """Build a kernel for the given kinds of arguments.
 
     Parameters

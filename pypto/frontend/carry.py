@@ -26,8 +26,10 @@ from pypto.ir.types import TileType, int1, scalar
 
 Loop = ast.For | ast.While
 Hints = dict[tuple[str, int], TileType | None]
-_ONE_TYPE: Final = ("a loop keeps the type of a variable: cast or broadcast before it; a loop over `pto.static_range` "
-    "is unrolled, and may change it")
+_ONE_TYPE: Final = (
+    "a loop keeps the type of a variable: cast or broadcast before it; a loop over `pto.static_range` "
+    "is unrolled, and may change it"
+)
 INDEX: Final = ".index"  # the index of a `for`, besides the variable that gets it
 
 

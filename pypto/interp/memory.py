@@ -142,8 +142,9 @@ class Memory:
                 segment.filled[index] = True
             segment.write(at, value[chosen])
 
-    def resolve(self, pointers: Array, mask: Array, item: int, what: str,
-                loc: Loc) -> list[tuple[Segment, Array, Array, Array]]:
+    def resolve(
+        self, pointers: Array, mask: Array, item: int, what: str, loc: Loc
+    ) -> list[tuple[Segment, Array, Array, Array]]:
         """(segment, distances in bytes, numbers of elements, which lanes) for the pointers of each array."""
         found = []
         owners = pointers >> _SEGMENT

@@ -58,8 +58,14 @@ def settle(result: Any, kind: TileType) -> Array:
         return np.asarray(result).astype(dtype, copy=False).reshape(kind.shape)
 
 
-def run(function: Function, arguments: Sequence[Any], grid: tuple[int, int, int], uninitialized: tuple[str, ...] = (),
-        others: Mapping[str, ArrayArg] = MappingProxyType({}), on_store: Callable[..., None] | None = None) -> None:
+def run(
+    function: Function,
+    arguments: Sequence[Any],
+    grid: tuple[int, int, int],
+    uninitialized: tuple[str, ...] = (),
+    others: Mapping[str, ArrayArg] = MappingProxyType({}),
+    on_store: Callable[..., None] | None = None,
+) -> None:
     """Run every program of the grid, one after the other.
 
     Parameters
@@ -241,13 +247,26 @@ def stop(m: Machine, op: Op) -> None:
 
 
 # What an op gives: its result, a tuple of all of them, or None.
-HANDLERS: Final[Mapping[str, Callable[[Machine, Op], Any]]] = MappingProxyType({
-    "program_id": lambda m, op: m.program[op.attrs["axis"]], "num_programs": lambda m, op: m.grid[op.attrs["axis"]],
-    "array_ptr": lambda m, op: m.arrays[op.operands[0]][1],
-    "array_shape": lambda m, op: m.arrays[op.operands[0]][0].shape[op.attrs["dim"]],
-    "array_stride": lambda m, op: m.arrays[op.operands[0]][0].strides[op.attrs["dim"]],
-    "addptr": addptr, "ptr_cast": ptr_cast, "load": load, "store": store,
-    "tile_load": tile_load, "tile_store": tile_store, "atomic_cas": compare_and_swap,
-    **{f"atomic_{kind}": atomic for kind in COMBINE},
-    "if": branch, "for": for_loop, "while": while_loop, "assert_": check, "print_": show, "breakpoint_": stop,
-})
+HANDLERS: Final[Mapping[str, Callable[[Machine, Op], Any]]] = MappingProxyType(
+    {
+        "program_id": lambda m, op: m.program[op.attrs["axis"]],
+        "num_programs": lambda m, op: m.grid[op.attrs["axis"]],
+        "array_ptr": lambda m, op: m.arrays[op.operands[0]][1],
+        "array_shape": lambda m, op: m.arrays[op.operands[0]][0].shape[op.attrs["dim"]],
+        "array_stride": lambda m, op: m.arrays[op.operands[0]][0].strides[op.attrs["dim"]],
+        "addptr": addptr,
+        "ptr_cast": ptr_cast,
+        "load": load,
+        "store": store,
+        "tile_load": tile_load,
+        "tile_store": tile_store,
+        "atomic_cas": compare_and_swap,
+        **{f"atomic_{kind}": atomic for kind in COMBINE},
+        "if": branch,
+        "for": for_loop,
+        "while": while_loop,
+        "assert_": check,
+        "print_": show,
+        "breakpoint_": stop,
+    }
+)

@@ -34,8 +34,14 @@ class Builder:
         self.region = region
         self.loc = loc
 
-    def create(self, name: str, operands: tuple[Value, ...] = (), attrs: dict[str, Attr] | None = None,
-               types: tuple[Type, ...] = (), regions: tuple[Region, ...] = ()) -> Op:
+    def create(
+        self,
+        name: str,
+        operands: tuple[Value, ...] = (),
+        attrs: dict[str, Attr] | None = None,
+        types: tuple[Type, ...] = (),
+        regions: tuple[Region, ...] = (),
+    ) -> Op:
         op = make_op(name, operands, attrs or {}, types, regions, self.loc)
         self.region.ops.append(op)
         return op

@@ -102,8 +102,14 @@ def walk(region: Region) -> Iterator[Op]:
             yield from walk(inner)
 
 
-def make_op(name: str, operands: tuple[Value, ...], attrs: dict[str, Attr], types: tuple[Type, ...],
-            regions: tuple[Region, ...] = (), loc: Loc = UNKNOWN) -> Op:
+def make_op(
+    name: str,
+    operands: tuple[Value, ...],
+    attrs: dict[str, Attr],
+    types: tuple[Type, ...],
+    regions: tuple[Region, ...] = (),
+    loc: Loc = UNKNOWN,
+) -> Op:
     """An op with fresh results of the given types."""
     op = Op(name, operands, attrs, (), regions, loc)
     op.results = tuple([Value(t, "", op) for t in types])

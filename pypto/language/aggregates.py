@@ -82,7 +82,9 @@ class Replace(Intrinsic):
         return replaced(*instance, **changes)
 
 
-aggregate_replace = Replace("aggregate_replace", """A copy of an aggregate's instance with other values in some fields.
+aggregate_replace = Replace(
+    "aggregate_replace",
+    """A copy of an aggregate's instance with other values in some fields.
 
     Parameters
     ----------
@@ -99,7 +101,8 @@ aggregate_replace = Replace("aggregate_replace", """A copy of an aggregate's ins
     ...     y: pto.tensor
     >>> pto.aggregate_replace(Point(1, 2), y=5)
     Point(x=1, y=5)
-    """)
+    """,
+)
 
 _OWN = (
     *("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "__annotate__", "__slots__"),

@@ -87,8 +87,17 @@ def compare(name: str, fn: Any) -> OpRow:
     def cpu(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
         return e.cmp(name, a, b)
 
-    return binary(name, fn, cpu, Shared("f16"), f"x {name} y, elementwise",
-                  infer=comparison, prepare=promoted(), public=False, dtypes="all")
+    return binary(
+        name,
+        fn,
+        cpu,
+        Shared("f16"),
+        f"x {name} y, elementwise",
+        infer=comparison,
+        prepare=promoted(),
+        public=False,
+        dtypes="all",
+    )
 
 
 def lane_max(e: Emitter, a: Lanes, b: Lanes, greater: str = "gt") -> Lanes:
@@ -113,10 +122,22 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str) 
 
     params = (*_XY, Param("propagate_nan", "bool", False, "give NaN when either operand is NaN"))
     # The instruction gives NaN where either operand is one.
-    direct = Direct(ascend, _ARITHMETIC, when=lambda op: op.attrs["propagate_nan"] or not op.result.dtype.is_float, narrow="f16")
-    return OpRow(name, params, same, meaning, cpu, direct, prepare, traits=_COMMUTES, dtypes="number",
-                 doc=f"{name.capitalize()} of two tiles, elementwise; a NaN gives way to a number.",
-                 example=f"{name}(x, 0.0)")
+    direct = Direct(
+        ascend, _ARITHMETIC, when=lambda op: op.attrs["propagate_nan"] or not op.result.dtype.is_float, narrow="f16"
+    )
+    return OpRow(
+        name,
+        params,
+        same,
+        meaning,
+        cpu,
+        direct,
+        prepare,
+        traits=_COMMUTES,
+        dtypes="number",
+        doc=f"{name.capitalize()} of two tiles, elementwise; a NaN gives way to a number.",
+        example=f"{name}(x, 0.0)",
+    )
 
 
 def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:
@@ -124,8 +145,18 @@ def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:
         result: Lanes = getattr(e, method)(a, b)
         return result
 
-    return binary(name, fn, cpu, ascend, doc, infer=same_kind(_BITS), prepare=promoted(), traits=_COMMUTES, public=False,
-                  dtypes="int")
+    return binary(
+        name,
+        fn,
+        cpu,
+        ascend,
+        doc,
+        infer=same_kind(_BITS),
+        prepare=promoted(),
+        traits=_COMMUTES,
+        public=False,
+        dtypes="int",
+    )
 
 
 def check_signs(b: OpBuilder, symbol: str, x: Any, y: Any) -> None:
@@ -178,35 +209,130 @@ def prepare_where(b: OpBuilder, condition: Any, x: Any, y: Any) -> Prepared:
 
 
 ROWS = (
-    binary("add", np.add, lambda e, op, a, b: e.add(a, b), Direct("Add", _ARITHMETIC, narrow="f16"), "x + y, elementwise", traits=_COMMUTES,
-           public=False),
-    binary("sub", np.subtract, lambda e, op, a, b: e.sub(a, b), Direct("Sub", _ARITHMETIC, narrow="f16"), "x - y, elementwise", public=False),
-    binary("mul", np.multiply, lambda e, op, a, b: e.mul(a, b), Direct("Mul", _ARITHMETIC, narrow="f16"), "x * y, elementwise",
-           traits=_COMMUTES, public=False),
-    binary("div", np.divide, lambda e, op, a, b: e.div(a, b), Direct("Div", "f32"),
-           "x / y, elementwise; integers and 16-bit floats give float32", infer=same_kind(("float",)), prepare=prepare_div,
-           public=False, dtypes="float"),
-    binary("floordiv", trunc_div, lambda e, op, a, b: e.div(a, b), SHARED,
-           "x // y of integers, towards zero", infer=same_kind(("int", "uint")), prepare=prepare_floor("//"), public=False, dtypes="int"),
-    binary("rem", remainder, lane_remainder, SHARED,
-           "x % y with the sign of x", prepare=prepare_floor("%"), public=False),
+    binary(
+        "add",
+        np.add,
+        lambda e, op, a, b: e.add(a, b),
+        Direct("Add", _ARITHMETIC, narrow="f16"),
+        "x + y, elementwise",
+        traits=_COMMUTES,
+        public=False,
+    ),
+    binary(
+        "sub",
+        np.subtract,
+        lambda e, op, a, b: e.sub(a, b),
+        Direct("Sub", _ARITHMETIC, narrow="f16"),
+        "x - y, elementwise",
+        public=False,
+    ),
+    binary(
+        "mul",
+        np.multiply,
+        lambda e, op, a, b: e.mul(a, b),
+        Direct("Mul", _ARITHMETIC, narrow="f16"),
+        "x * y, elementwise",
+        traits=_COMMUTES,
+        public=False,
+    ),
+    binary(
+        "div",
+        np.divide,
+        lambda e, op, a, b: e.div(a, b),
+        Direct("Div", "f32"),
+        "x / y, elementwise; integers and 16-bit floats give float32",
+        infer=same_kind(("float",)),
+        prepare=prepare_div,
+        public=False,
+        dtypes="float",
+    ),
+    binary(
+        "floordiv",
+        trunc_div,
+        lambda e, op, a, b: e.div(a, b),
+        SHARED,
+        "x // y of integers, towards zero",
+        infer=same_kind(("int", "uint")),
+        prepare=prepare_floor("//"),
+        public=False,
+        dtypes="int",
+    ),
+    binary(
+        "rem", remainder, lane_remainder, SHARED, "x % y with the sign of x", prepare=prepare_floor("%"), public=False
+    ),
     logic("and_", np.bitwise_and, "and_", Direct("And", "i16 u16"), "x & y, elementwise"),
     logic("or_", np.bitwise_or, "or_", Direct("Or", "i16 u16"), "x | y, elementwise"),
     logic("xor", np.bitwise_xor, "xor", SHARED, "x ^ y, elementwise"),
-    binary("shl", shift(np.left_shift), lane_shift(True), SHARED, "x << y, elementwise",
-           infer=same_kind(("int", "uint")), public=False, dtypes="int"),
-    binary("shr", shift(np.right_shift), lane_shift(False), SHARED,
-           "x >> y, arithmetic where x is signed, logical where it is unsigned", prepare=prepare_shr, infer=same_kind(("int", "uint")), public=False, dtypes="int"),
-    *(compare(n, f) for n, f in (("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal),
-                                 ("gt", np.greater), ("ge", np.greater_equal))),
+    binary(
+        "shl",
+        shift(np.left_shift),
+        lane_shift(True),
+        SHARED,
+        "x << y, elementwise",
+        infer=same_kind(("int", "uint")),
+        public=False,
+        dtypes="int",
+    ),
+    binary(
+        "shr",
+        shift(np.right_shift),
+        lane_shift(False),
+        SHARED,
+        "x >> y, arithmetic where x is signed, logical where it is unsigned",
+        prepare=prepare_shr,
+        infer=same_kind(("int", "uint")),
+        public=False,
+        dtypes="int",
+    ),
+    *(
+        compare(n, f)
+        for n, f in (
+            ("eq", np.equal),
+            ("ne", np.not_equal),
+            ("lt", np.less),
+            ("le", np.less_equal),
+            ("gt", np.greater),
+            ("ge", np.greater_equal),
+        )
+    ),
     extremum("maximum", np.fmax, np.maximum, "gt", "Max"),
     extremum("minimum", np.fmin, np.minimum, "lt", "Min"),
-    OpRow("neg", _X, same_kind(_NUMBERS), numpy_op(np.negative), lambda e, op, a: e.neg(a), Shared("f16"),
-          promoted(arithmetic=True), traits=_ELEMENTWISE, doc="-x, elementwise", public=False, dtypes="number"),
-    OpRow("not_", _X, same_kind(_BITS), numpy_op(np.invert),
-          lambda e, op, a: e.xor(a, e.const(1 if a.dtype.is_bool else -1, a.dtype)), Direct("Not", "i16 u16"),
-          promoted(), traits=_ELEMENTWISE, doc="~x, elementwise", public=False, dtypes="int"),
-    OpRow("where", (Param("condition"), *_XY), infer_where, numpy_op(np.where), lambda e, op, c, a, b: e.select(c, a, b),
-          Shared("*"), prepare_where, traits=_ELEMENTWISE,
-          doc="x where the condition holds, else y. Both are computed.", example="where(x > 0, x, 0.0)"),
+    OpRow(
+        "neg",
+        _X,
+        same_kind(_NUMBERS),
+        numpy_op(np.negative),
+        lambda e, op, a: e.neg(a),
+        Shared("f16"),
+        promoted(arithmetic=True),
+        traits=_ELEMENTWISE,
+        doc="-x, elementwise",
+        public=False,
+        dtypes="number",
+    ),
+    OpRow(
+        "not_",
+        _X,
+        same_kind(_BITS),
+        numpy_op(np.invert),
+        lambda e, op, a: e.xor(a, e.const(1 if a.dtype.is_bool else -1, a.dtype)),
+        Direct("Not", "i16 u16"),
+        promoted(),
+        traits=_ELEMENTWISE,
+        doc="~x, elementwise",
+        public=False,
+        dtypes="int",
+    ),
+    OpRow(
+        "where",
+        (Param("condition"), *_XY),
+        infer_where,
+        numpy_op(np.where),
+        lambda e, op, c, a, b: e.select(c, a, b),
+        Shared("*"),
+        prepare_where,
+        traits=_ELEMENTWISE,
+        doc="x where the condition holds, else y. Both are computed.",
+        example="where(x > 0, x, 0.0)",
+    ),
 )

@@ -18,13 +18,22 @@ if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
 
 # What the words of Triton mean; all are at least as strong in the interpreter, where programs run one by one.
-ORDERS: Final = MappingProxyType({"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"})
+ORDERS: Final = MappingProxyType(
+    {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+)
 SCOPES: Final = ("gpu", "cta", "sys")
 # The new value in memory, from the old one and the operand.
-COMBINE: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType({
-    "add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "xchg": lambda old, new: new,
-})
+COMBINE: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "add": np.add,
+        "max": np.fmax,
+        "min": np.fmin,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+        "xchg": lambda old, new: new,
+    }
+)
 
 
 def takes_turns(ops: Iterable[Op]) -> bool:
@@ -73,22 +82,50 @@ def prepare_cas(b: OpBuilder, pointer: Value, cmp: Any, val: Any, sem: str | Non
     return [pointer, *(b.broadcast(v, shape) for v in values)], attrs
 
 
-_ORDER = (Param("sem", "str", None, "relaxed, acquire, release or acq_rel, the default"),
-          Param("scope", "str", None, "accepted: gpu, cta or sys"))
+_ORDER = (
+    Param("sem", "str", None, "relaxed, acquire, release or acq_rel, the default"),
+    Param("scope", "str", None, "accepted: gpu, cta or sys"),
+)
 _ATTRS = ("kind", "sem", "scope")
 
 
 def atomic(kind: str, doc: str) -> OpRow:
-    return OpRow(f"atomic_{kind}", (Param("pointer"), Param("val"), Param("mask", default=None), *_ORDER), infer_atomic, None, STRUCTURAL,
-                 STRUCTURAL, prepare_atomic(kind), Effect.ATOMIC, attrs=_ATTRS, dtypes="int" if kind in ("and", "or", "xor") else "number",
-                 doc=f"{doc} Gives the old values; 0 where the mask is false.", example=f"atomic_{kind}(x + offsets, value, mask=mask)")
+    return OpRow(
+        f"atomic_{kind}",
+        (Param("pointer"), Param("val"), Param("mask", default=None), *_ORDER),
+        infer_atomic,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_atomic(kind),
+        Effect.ATOMIC,
+        attrs=_ATTRS,
+        dtypes="int" if kind in ("and", "or", "xor") else "number",
+        doc=f"{doc} Gives the old values; 0 where the mask is false.",
+        example=f"atomic_{kind}(x + offsets, value, mask=mask)",
+    )
 
 
 ROWS = (
-    atomic("add", "Adds to memory."), atomic("max", "Keeps the greater in memory."), atomic("min", "Keeps the lesser in memory."),
-    atomic("and", "Bitwise and with memory."), atomic("or", "Bitwise or with memory."), atomic("xor", "Bitwise exclusive or with memory."),
+    atomic("add", "Adds to memory."),
+    atomic("max", "Keeps the greater in memory."),
+    atomic("min", "Keeps the lesser in memory."),
+    atomic("and", "Bitwise and with memory."),
+    atomic("or", "Bitwise or with memory."),
+    atomic("xor", "Bitwise exclusive or with memory."),
     atomic("xchg", "Puts the value into memory."),
-    OpRow("atomic_cas", (Param("pointer"), Param("cmp"), Param("val"), *_ORDER), infer_cas, None, STRUCTURAL, STRUCTURAL, prepare_cas,
-          Effect.ATOMIC, attrs=_ATTRS, dtypes="number", doc="Where memory holds `cmp`, puts `val` there. Gives the old values.",
-          example="atomic_cas(x, 0, 1)"),
+    OpRow(
+        "atomic_cas",
+        (Param("pointer"), Param("cmp"), Param("val"), *_ORDER),
+        infer_cas,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_cas,
+        Effect.ATOMIC,
+        attrs=_ATTRS,
+        dtypes="number",
+        doc="Where memory holds `cmp`, puts `val` there. Gives the old values.",
+        example="atomic_cas(x, 0, 1)",
+    ),
 )

@@ -193,7 +193,9 @@ def prepare_cast(
         pointers = isinstance(dtype, PtrType) or v.tile.is_ptr
         return cast_value(b, v, dtype) if pointers else b.emit("bitcast", v, dtype=dtype)
     if fp_downcast_rounding not in (None, "rtne", "rtz"):
-        raise TypeError(f"fp_downcast_rounding is 'rtne' (to nearest even) or 'rtz' (towards zero), not {fp_downcast_rounding!r}")
+        raise TypeError(
+            f"fp_downcast_rounding is 'rtne' (to nearest even) or 'rtz' (towards zero), not {fp_downcast_rounding!r}"
+        )
     if fp_downcast_rounding and v.tile.elem != dtype and not is_downcast(v, dtype):
         raise TypeError(f"fp_downcast_rounding is for casts to a narrower float, not from {v.type} to {dtype}")
     if isinstance(dtype, PtrType) or v.tile.is_ptr or float8e4b15 in (dtype, v.dtype):
@@ -220,8 +222,14 @@ def prepare_bitcast(b: OpBuilder, x: Any, dtype: DType) -> Prepared:
 _X = Param("x", doc="operand")
 _TO = Param("dtype", "dtype", REQUIRED, "element type of the result")
 _CAST = (
-    Param("input", doc="a tile or scalar"), Param("dtype", "elem", REQUIRED, "element type of the result; pointers: `pto.pointer_type`"),
-    Param("fp_downcast_rounding", "str", None, "to a narrower float: 'rtne' (to nearest even, the default) or 'rtz' (towards zero)"),
+    Param("input", doc="a tile or scalar"),
+    Param("dtype", "elem", REQUIRED, "element type of the result; pointers: `pto.pointer_type`"),
+    Param(
+        "fp_downcast_rounding",
+        "str",
+        None,
+        "to a narrower float: 'rtne' (to nearest even, the default) or 'rtz' (towards zero)",
+    ),
     Param("bitcast", "any", False, "keep the bits in place of the value; sizes must be equal"),
     Param("saturate", "any", False, "what is larger than the result's greatest number becomes that"),
 )
@@ -232,16 +240,41 @@ _NO_ADDRESSES = (
     "wanted, as `x.view(dtype)` of numpy and torch does"
 )
 ROWS = (
-    OpRow("cast", _CAST, infer_cast, cast_meaning, lambda e, op, a: e.convert(a, op.attrs["dtype"]),
-          Shared("*"), prepare_cast, traits=_ELEMENTWISE, attrs=("dtype",),
-          doc="x in another element type. Floats are rounded once, to nearest even; what is too large becomes infinite, or NaN where "
-              "the type has no infinity (float8_e4m3fn, the fnuz types). Floats saturate into integers, with NaN to 0; integers wrap.",
-          example="cast(x, pto.float16)"),
-    OpRow("bitcast", (_X, _TO), infer_bitcast, bitcast_meaning, lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
-          Shared("*"), prepare_bitcast, traits=_ELEMENTWISE,
-          doc="The same bits under another element type of the same size.", example="bitcast(x, pto.int32)"),
-    OpRow("ptr_cast", (_X, Param("dtype", "elem")), infer_ptr_cast, None, STRUCTURAL,
-          Unsupported(_NO_ADDRESSES), public=False,
-          doc="Pointers from addresses or of another element type, and addresses from pointers."),
+    OpRow(
+        "cast",
+        _CAST,
+        infer_cast,
+        cast_meaning,
+        lambda e, op, a: e.convert(a, op.attrs["dtype"]),
+        Shared("*"),
+        prepare_cast,
+        traits=_ELEMENTWISE,
+        attrs=("dtype",),
+        doc="x in another element type. Floats are rounded once, to nearest even; what is too large becomes infinite, or NaN where "
+        "the type has no infinity (float8_e4m3fn, the fnuz types). Floats saturate into integers, with NaN to 0; integers wrap.",
+        example="cast(x, pto.float16)",
+    ),
+    OpRow(
+        "bitcast",
+        (_X, _TO),
+        infer_bitcast,
+        bitcast_meaning,
+        lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
+        Shared("*"),
+        prepare_bitcast,
+        traits=_ELEMENTWISE,
+        doc="The same bits under another element type of the same size.",
+        example="bitcast(x, pto.int32)",
+    ),
+    OpRow(
+        "ptr_cast",
+        (_X, Param("dtype", "elem")),
+        infer_ptr_cast,
+        None,
+        STRUCTURAL,
+        Unsupported(_NO_ADDRESSES),
+        public=False,
+        doc="Pointers from addresses or of another element type, and addresses from pointers.",
+    ),
 )
 __all__ = ["ROWS", "cast_value", "convert"]

@@ -34,12 +34,17 @@ def types_of(values: Sequence[Value]) -> tuple[Type, ...]:
 
 def need_yield(region: Region, expected: tuple[Type, ...]) -> None:
     given = types_of(region.terminator.operands)
-    need(given == expected, f"a region yields ({', '.join(map(str, given))}), but ({', '.join(map(str, expected))}) is needed")
+    need(
+        given == expected,
+        f"a region yields ({', '.join(map(str, given))}), but ({', '.join(map(str, expected))}) is needed",
+    )
 
 
 def need_args(region: Region, expected: tuple[Type, ...]) -> None:
     given = types_of(region.args)
-    need(given == expected, f"a region takes ({', '.join(map(str, given))}), but gets ({', '.join(map(str, expected))})")
+    need(
+        given == expected, f"a region takes ({', '.join(map(str, given))}), but gets ({', '.join(map(str, expected))})"
+    )
 
 
 def check_if(op: Op) -> None:
@@ -52,8 +57,10 @@ def check_if(op: Op) -> None:
 
 def check_for(op: Op) -> None:
     bounds = set(types_of(op.operands[:3]))
-    need(len(op.operands) >= 3 and bounds in ({scalar(int32)}, {scalar(int64)}),
-         "takes lower bound, upper bound and step, all i32 or all i64")
+    need(
+        len(op.operands) >= 3 and bounds in ({scalar(int32)}, {scalar(int64)}),
+        "takes lower bound, upper bound and step, all i32 or all i64",
+    )
     need(len(op.regions) == 1, f"has {len(op.regions)} regions, but needs one")
     need_args(op.regions[0], (*bounds, *types_of(op.results)))
     need_yield(op.regions[0], types_of(op.results))
@@ -67,23 +74,79 @@ def check_while(op: Op) -> None:
 
 
 def structural(name: str, infer: Any, doc: str, check: Any = None, traits: tuple[str, ...] = ("control",)) -> OpRow:
-    return OpRow(name, (), infer, None, STRUCTURAL, STRUCTURAL, check=check, traits=frozenset(("variadic", *traits)), public=False, doc=doc)
+    return OpRow(
+        name,
+        (),
+        infer,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        check=check,
+        traits=frozenset(("variadic", *traits)),
+        public=False,
+        doc=doc,
+    )
 
 
 ROWS = (
-    structural("if", nothing, "Runs its first region when the condition holds, else its second; yields what that one yields.",
-               check_if, ("control", "declared")),
-    structural("for", loop_results, "Runs its region for each index from lower bound to upper bound by a step; the region's arguments are "
-               "the index and the carried values, and it yields the next state of these. The bounds and the index have one integer type.",
-               check_for),
-    structural("while", carried, "Runs its second region as long as its first one yields true; both take the carried values, and the "
-               "second yields their next state.", check_while),
+    structural(
+        "if",
+        nothing,
+        "Runs its first region when the condition holds, else its second; yields what that one yields.",
+        check_if,
+        ("control", "declared"),
+    ),
+    structural(
+        "for",
+        loop_results,
+        "Runs its region for each index from lower bound to upper bound by a step; the region's arguments are "
+        "the index and the carried values, and it yields the next state of these. The bounds and the index have one integer type.",
+        check_for,
+    ),
+    structural(
+        "while",
+        carried,
+        "Runs its second region as long as its first one yields true; both take the carried values, and the "
+        "second yields their next state.",
+        check_while,
+    ),
     structural("yield", nothing, "Ends a region and gives its values.", traits=("terminator",)),
-    OpRow("assert_", (Param("condition"), Param("message", "str", ""), Param("wraps", "str", "", "the dtype of an index that wraps around")),
-          nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC,
-          public=False, doc="Reports the message where the condition is false, in checked mode and in the interpreter."),
-    OpRow("print_", (Param("values"), Param("prefix", "str", ""), Param("hex", "bool", False)), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
-          traits=frozenset({"variadic"}), doc="Prints values for every program: on the CPU when all are done, in the interpreter at once; on Ascend, nothing."),
-    OpRow("breakpoint_", (), nothing, None, STRUCTURAL, STRUCTURAL, effect=Effect.SYNC, public=False,
-          doc="Stops in the debugger, in the interpreter; compiled code goes on."),
+    OpRow(
+        "assert_",
+        (
+            Param("condition"),
+            Param("message", "str", ""),
+            Param("wraps", "str", "", "the dtype of an index that wraps around"),
+        ),
+        nothing,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        effect=Effect.SYNC,
+        public=False,
+        doc="Reports the message where the condition is false, in checked mode and in the interpreter.",
+    ),
+    OpRow(
+        "print_",
+        (Param("values"), Param("prefix", "str", ""), Param("hex", "bool", False)),
+        nothing,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        effect=Effect.SYNC,
+        public=False,
+        traits=frozenset({"variadic"}),
+        doc="Prints values for every program: on the CPU when all are done, in the interpreter at once; on Ascend, nothing.",
+    ),
+    OpRow(
+        "breakpoint_",
+        (),
+        nothing,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        effect=Effect.SYNC,
+        public=False,
+        doc="Stops in the debugger, in the interpreter; compiled code goes on.",
+    ),
 )

@@ -52,16 +52,40 @@ def to_int32(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, ..
     return (tile(same_kind(("int", "uint"))(types, attrs)[0]).with_elem(int32),)
 
 
-def row(name: str, rule: Callable[..., Term], meaning: Callable[..., Any], doc: str, names: str = "x", **more: Any) -> OpRow:
+def row(
+    name: str, rule: Callable[..., Term], meaning: Callable[..., Any], doc: str, names: str = "x", **more: Any
+) -> OpRow:
     usual: dict[str, Any] = {"infer": same_kind(("int", "uint")), "public": False}
-    return OpRow(name, tuple(Param(n, doc="tile or scalar of integers") for n in names.split()), meaning=meaning, cpu=native(rule),
-                 ascend=SHARED, prepare=promoted(arithmetic=True),
-                 traits=frozenset({"elementwise"}), dtypes="int", doc=doc, example=f"{name}({', '.join(names.split())})", **usual | more)
+    return OpRow(
+        name,
+        tuple(Param(n, doc="tile or scalar of integers") for n in names.split()),
+        meaning=meaning,
+        cpu=native(rule),
+        ascend=SHARED,
+        prepare=promoted(arithmetic=True),
+        traits=frozenset({"elementwise"}),
+        dtypes="int",
+        doc=doc,
+        example=f"{name}({', '.join(names.split())})",
+        **usual | more,
+    )
 
 
 ROWS = (
-    row("popc", lambda x: popc(x).to(int32), each(lambda bits, x: x.bit_count()), "Number of bits that are set.", infer=to_int32),
+    row(
+        "popc",
+        lambda x: popc(x).to(int32),
+        each(lambda bits, x: x.bit_count()),
+        "Number of bits that are set.",
+        infer=to_int32,
+    ),
     row("brev", brev, each(lambda bits, x: int(f"{x:0{bits}b}"[::-1], 2)), "Bits in reverse order."),
-    row("umulhi", umulhi, each(lambda bits, x, y: x * y >> bits), "Upper half of the product of two integers, both taken as unsigned.", "x y",
-        public=True),
+    row(
+        "umulhi",
+        umulhi,
+        each(lambda bits, x, y: x * y >> bits),
+        "Upper half of the product of two integers, both taken as unsigned.",
+        "x y",
+        public=True,
+    ),
 )

@@ -11,8 +11,14 @@ from pypto.ops.math_rows import by_size, function, widened
 from pypto.ops.math_term import Term, clamp, copysign, muladd, polynomial, where
 
 # (tanh(x) - x) / x³ in x² ≤ 0.391, Chebyshev interpolant: 5.5e-10 of x.
-_TANH = (-0.33333333171275803, 0.1333330342585789, -0.05395922855611955, 0.021768666325116613, -0.008343119638547832,
-         0.0022918094207610654)
+_TANH = (
+    -0.33333333171275803,
+    0.1333330342585789,
+    -0.05395922855611955,
+    0.021768666325116613,
+    -0.008343119638547832,
+    0.0022918094207610654,
+)
 
 
 def tanh_short(x: Term) -> Term:
@@ -102,8 +108,8 @@ ROWS = (
     function("sinh", np.sinh, widened(sinh), "Hyperbolic sine.", (0.6, 1.0), (-90.0, 90.0)),
     function("cosh", np.cosh, widened(cosh), "Hyperbolic cosine.", (0.6, 1.0), (-90.0, 90.0)),
     function("asinh", np.arcsinh, widened(asinh), "Inverse hyperbolic sine.", (0.6, 1.0)),
-    function("acosh", np.arccosh, widened(acosh), "Inverse hyperbolic cosine: NaN below 1.", (0.6, 1.0),
-             (1.0, 100.0)),
-    function("atanh", np.arctanh, widened(atanh), "Inverse hyperbolic tangent: NaN beyond ±1.",
-             (0.6, 1.0), (-1.0, 1.0)),
+    function("acosh", np.arccosh, widened(acosh), "Inverse hyperbolic cosine: NaN below 1.", (0.6, 1.0), (1.0, 100.0)),
+    function(
+        "atanh", np.arctanh, widened(atanh), "Inverse hyperbolic tangent: NaN beyond ±1.", (0.6, 1.0), (-1.0, 1.0)
+    ),
 )

@@ -19,18 +19,28 @@ from pypto.ops.row import Direct
 # log((1 + s) / (1 - s)) = 2 s + s · (2/3 s² + 2/5 s⁴ + …) on |s| < 0.1716; what is left out is below half an ulp.
 _TERMS = {"f32": tuple(2 / (2 * k + 3) for k in range(5)), "f64": tuple(2 / (2 * k + 3) for k in range(12))}
 # (artanh(s) / s - 1 - s²/3) / s⁴ in s² < 0.0295, Chebyshev interpolant: 1.1e-20 of artanh(s) / s.
-_REST = (0.2, 0.1428571428571469, 0.1111111111082441, 0.09090909168496285, 0.07692297395881176, 0.06667406985646002,
-         0.058529940782504536, 0.05862885610905572)
+_REST = (
+    0.2,
+    0.1428571428571469,
+    0.1111111111082441,
+    0.09090909168496285,
+    0.07692297395881176,
+    0.06667406985646002,
+    0.058529940782504536,
+    0.05862885610905572,
+)
 # (artanh(s) / s - 1) / s² there, for float32: 1.1e-13.
 _SHORT = (0.33333333333691384, 0.19999999393441642, 0.14285878334073157, 0.11095632799585983, 0.09682639210878612)
 THIRD: Final = 1 / 3, 1.850371707708594e-17
 # 1 / log(base) in two parts, the upper one of few bits, and log 2 to that base in two parts likewise.
-_BASES: Final[Mapping[tuple[int, str], tuple[float, float, float, float]]] = MappingProxyType({
-    (2, "f32"): (1.44287109375, -0.00017605286103659264, 1.0, 0.0),
-    (2, "f64"): (1.4426950407214463, 1.6751713164886512e-10, 1.0, 0.0),
-    (10, "f32"): (0.434326171875, -3.168997174817235e-05, 0.30103302001953125, -3.0243555500547862e-06),
-    (10, "f64"): (0.4342944818781689, 2.5082946711645275e-11, 0.30102999566395283, 2.8363394551044964e-14),
-})
+_BASES: Final[Mapping[tuple[int, str], tuple[float, float, float, float]]] = MappingProxyType(
+    {
+        (2, "f32"): (1.44287109375, -0.00017605286103659264, 1.0, 0.0),
+        (2, "f64"): (1.4426950407214463, 1.6751713164886512e-10, 1.0, 0.0),
+        (10, "f32"): (0.434326171875, -3.168997174817235e-05, 0.30103302001953125, -3.0243555500547862e-06),
+        (10, "f64"): (0.4342944818781689, 2.5082946711645275e-11, 0.30102999566395283, 2.8363394551044964e-14),
+    }
+)
 
 
 def split(x: Term) -> tuple[Term, Term]:
@@ -114,8 +124,15 @@ def log_of(x: Pair) -> Pair:
 
 
 ROWS = (
-    function("log", np.log, native(log), "Natural logarithm: -inf at 0, NaN below.", (1.0, 1.0), (0.0, 1e4),
-             ascend=Direct("Ln", "f32", ulp=2.0)),
+    function(
+        "log",
+        np.log,
+        native(log),
+        "Natural logarithm: -inf at 0, NaN below.",
+        (1.0, 1.0),
+        (0.0, 1e4),
+        ascend=Direct("Ln", "f32", ulp=2.0),
+    ),
     function("log2", np.log2, native(log_to(2)), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4)),
     function("log10", np.log10, native(log_to(10)), "Logarithm to base 10.", (1.0, 1.0), (0.0, 1e4)),
     function("log1p", np.log1p, native(log1p), "log(1 + x), with all its digits near 0.", (1.0, 1.0), (-1.0, 1e4)),

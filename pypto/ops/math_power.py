@@ -76,7 +76,9 @@ def prepare_power(b: OpBuilder, x: Any, y: Any) -> Prepared | Value:
     if isinstance(x, Value) and not isinstance(y, Value) and y == 2 and not x.dtype.is_bool:
         return b.emit("mul", x, x)
     if isinstance(x, Value) and isinstance(y, Value) and x.dtype.is_float and y.dtype.is_int:
-        return b.align([x, b.cast(y, int64 if y.dtype.bits == 64 or (y.dtype.bits == 32 and y.dtype.kind == "uint") else int32)]), {}
+        return b.align(
+            [x, b.cast(y, int64 if y.dtype.bits == 64 or (y.dtype.bits == 32 and y.dtype.kind == "uint") else int32)]
+        ), {}
     values = b.promote([x, y])
     return [b.cast(v, int32) if v.dtype.is_bool else v for v in values], {}
 
@@ -107,20 +109,53 @@ def reciprocal_root(x: Term) -> Term:
     """1 / √x and one step of Newton's method, whose residue 1 - x y² keeps its digits: its factors stay far from the limits."""
     y = 1.0 / x.sqrt()
     large = x > 1.0
-    square = product(x * where(large, x.number(2.0**-100), 2.0**100), y) * (y * where(large, x.number(2.0**100), 2.0**-100))
+    square = product(x * where(large, x.number(2.0**-100), 2.0**100), y) * (
+        y * where(large, x.number(2.0**100), 2.0**-100)
+    )
     assert square.lo is not None
     rest = 1.0 - square.hi - square.lo
     return where(abs(rest) < 1.0, y + y * rest * 0.5, y)
 
 
 ROWS = (
-    function("sqrt", None, native(Term.sqrt), "Square root, correctly rounded.", domain=(0.0, 1e4), meaning=in_float64(np.sqrt),
-             ascend=Direct("Sqrt", "f32", ulp=1.0)),
-    function("rsqrt", lambda a: 1 / np.sqrt(a), by_size(lambda x: 1.0 / x.sqrt(), reciprocal_root), "1 / sqrt(x).", (1.5, 1.0), (0.0, 1e4)),
+    function(
+        "sqrt",
+        None,
+        native(Term.sqrt),
+        "Square root, correctly rounded.",
+        domain=(0.0, 1e4),
+        meaning=in_float64(np.sqrt),
+        ascend=Direct("Sqrt", "f32", ulp=1.0),
+    ),
+    function(
+        "rsqrt",
+        lambda a: 1 / np.sqrt(a),
+        by_size(lambda x: 1.0 / x.sqrt(), reciprocal_root),
+        "1 / sqrt(x).",
+        (1.5, 1.0),
+        (0.0, 1e4),
+    ),
     function("cbrt", np.cbrt, widened(cbrt), "Cube root.", (0.6, 1.0), public=False),
-    function("pow", None, power_rule,
-             "x to the power of y. Integers wrap, and to a negative power they give 1 / x**-y towards zero.", (0.6, 1.0), (0.0, 20.0), "x y",
-             infer=infer_power, prepare=prepare_power, meaning=power_meaning, dtypes="number"),
-    function("hypot", reference.lengths, widened(hypot), "sqrt(x * x + y * y), without overflow in between.",
-             (0.6, 1.0), names="x y", public=False),
+    function(
+        "pow",
+        None,
+        power_rule,
+        "x to the power of y. Integers wrap, and to a negative power they give 1 / x**-y towards zero.",
+        (0.6, 1.0),
+        (0.0, 20.0),
+        "x y",
+        infer=infer_power,
+        prepare=prepare_power,
+        meaning=power_meaning,
+        dtypes="number",
+    ),
+    function(
+        "hypot",
+        reference.lengths,
+        widened(hypot),
+        "sqrt(x * x + y * y), without overflow in between.",
+        (0.6, 1.0),
+        names="x y",
+        public=False,
+    ),
 )

@@ -35,7 +35,9 @@ def half_turns(shift: int) -> Callable[[Array], Array]:
         turn = np.fmod(x, 2)
         n = np.rint(2 * turn)
         rest = (turn - n / 2) * pi(x)
-        value = np.choose(np.nan_to_num(n + shift).astype(int) % 4, [np.sin(rest), np.cos(rest), -np.sin(rest), -np.cos(rest)])
+        value = np.choose(
+            np.nan_to_num(n + shift).astype(int) % 4, [np.sin(rest), np.cos(rest), -np.sin(rest), -np.cos(rest)]
+        )
         return np.where(value == 0, 0 * (np.abs(x) if shift else x), value + 0 * turn)
 
     return apply
@@ -165,7 +167,10 @@ def log_gamma_near(z: Array) -> Array:
 
 def stirling(x: Array) -> Array:
     """log Γ for x from 20."""
-    series = sum(b / x ** (2 * k + 1) for k, b in enumerate((1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)))
+    series = sum(
+        b / x ** (2 * k + 1)
+        for k, b in enumerate((1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156))
+    )
     correction = (x.dtype.type(1) / 12 - 1 / 12) / x - (x.dtype.type(1) / 360 - 1 / 360) / x**3
     return np.asarray((x - 0.5) * (np.log(x) - 1) - 0.5 + np.log(2 * pi(x)) / 2 + series + correction)
 
@@ -177,7 +182,9 @@ def log_gamma(x: Array) -> Array:
         y, product = np.where(y > 2.5, y - 1, y), product * np.where(y > 2.5, y - 1, 1)
     first, second = y < 1.5, y < 0.5
     z = np.where(second, y, np.where(first, y - 1, y - 2))
-    middle = log_gamma_near(z) + np.log(product) - np.where(second, np.log1p(y) + np.log(y), np.where(first, np.log(y), 0))
+    middle = (
+        log_gamma_near(z) + np.log(product) - np.where(second, np.log1p(y) + np.log(y), np.where(first, np.log(y), 0))
+    )
     return np.where(x < 20, middle, stirling(np.maximum(x, 20)))
 
 
@@ -229,7 +236,9 @@ def neumann(order: int, x: Array) -> Array:
 def bessel_j(order: int) -> Callable[[Array], Array]:
     def apply(x: Array) -> Array:
         size = np.abs(x)
-        value = np.where(size < 25, integral(order, np.minimum(size, 25), np.cos), hankel(order, np.maximum(size, 25)).real)
+        value = np.where(
+            size < 25, integral(order, np.minimum(size, 25), np.cos), hankel(order, np.maximum(size, 25)).real
+        )
         return np.where(np.isinf(x), 0.0, np.where(np.isnan(x), x, value * (np.sign(x) if order else 1)))
 
     return apply

@@ -73,18 +73,40 @@ def one_by_one(fn: Callable[..., float]) -> Callable[..., Array]:
         except ValueError:
             return math.nan
 
-    return lambda *arrays: np.asarray(np.frompyfunc(apply, len(arrays), 1)(*(a.astype(float) for a in arrays)), dtype=np.float64)
+    return lambda *arrays: np.asarray(
+        np.frompyfunc(apply, len(arrays), 1)(*(a.astype(float) for a in arrays)), dtype=np.float64
+    )
 
 
-def function(name: str, reference: Callable[..., Any] | None, cpu: CpuRule, doc: str,
-             ulp: tuple[float, float] = (0.0, 0.0), domain: tuple[float, float] = (-10.0, 10.0), names: str = "x",
-             **more: Any) -> OpRow:
+def function(
+    name: str,
+    reference: Callable[..., Any] | None,
+    cpu: CpuRule,
+    doc: str,
+    ulp: tuple[float, float] = (0.0, 0.0),
+    domain: tuple[float, float] = (-10.0, 10.0),
+    names: str = "x",
+    **more: Any,
+) -> OpRow:
     """The row of a function of floats; integers count as float32.
 
     `reference` is the function in numpy, `ulp` for float32 and float64, `names` are those of the operands.
     """
-    usual = {"infer": same_kind(("float",)), "meaning": reference and in_wider(reference), "dtypes": "float",
-             "prepare": promoted(floating=True), "ascend": SHARED, "traits": frozenset({"elementwise"})}
-    return OpRow(name, tuple(Param(n, doc="tile or scalar; integers count as float32") for n in names.split()), cpu=cpu,
-                 domain=domain, ulp=MappingProxyType({"f32": ulp[0], "f64": ulp[1]} if any(ulp) else {}), doc=doc,
-                 example=f"{name}({', '.join(names.split())})", **usual | more)
+    usual = {
+        "infer": same_kind(("float",)),
+        "meaning": reference and in_wider(reference),
+        "dtypes": "float",
+        "prepare": promoted(floating=True),
+        "ascend": SHARED,
+        "traits": frozenset({"elementwise"}),
+    }
+    return OpRow(
+        name,
+        tuple(Param(n, doc="tile or scalar; integers count as float32") for n in names.split()),
+        cpu=cpu,
+        domain=domain,
+        ulp=MappingProxyType({"f32": ulp[0], "f64": ulp[1]} if any(ulp) else {}),
+        doc=doc,
+        example=f"{name}({', '.join(names.split())})",
+        **usual | more,
+    )

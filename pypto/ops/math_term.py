@@ -144,7 +144,11 @@ def paired_polynomial(x: Term, coefficients: Sequence[float], reach: float) -> T
     sizes = [abs(c) * reach**k for k, c in enumerate(coefficients)]
     single = next(j for j in range(1, len(sizes) + 1) if sum(sizes[j:]) <= sizes[0] * 2.0**-10)
     left = coefficients[single:]
-    total = polynomial(x.single, left).to(float64) if len(left) > 1 else x.number(left[0] if left else coefficients[single - 1])
+    total = (
+        polynomial(x.single, left).to(float64)
+        if len(left) > 1
+        else x.number(left[0] if left else coefficients[single - 1])
+    )
     for c in reversed(coefficients[: single if left else single - 1]):
         total = muladd(total, x, c)
     return total

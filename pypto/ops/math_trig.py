@@ -22,12 +22,25 @@ _TWO_BY_PI: Final = 0.6366197723675814
 HALF_PI: Final = 1.5707963267948966, 6.123233995736766e-17
 PI: Final = 3.141592653589793, 1.2246467991473532e-16
 # (sin(r) / r - 1) / r² in r² ≤ (π/4)², Chebyshev interpolants: 5.7e-18 of sin(r) / r, for float32 1.8e-11.
-_SIN = (-0.16666666666666666, 0.008333333333333331, -0.00019841269841265065, 2.7557319219339167e-06,
-        -2.5052106232447578e-08, 1.6058531618986147e-10, -7.586697117706918e-13)
+_SIN = (
+    -0.16666666666666666,
+    0.008333333333333331,
+    -0.00019841269841265065,
+    2.7557319219339167e-06,
+    -2.5052106232447578e-08,
+    1.6058531618986147e-10,
+    -7.586697117706918e-13,
+)
 _SIN_SHORT = (-0.1666666666385529, 0.008333331874710208, -0.00019840086735384846, 2.724992580305979e-06)
 # (cos(r) - 1 + r²/2) / r⁴ there: 8.9e-19 of cos(r), for float32 9e-13.
-_COS = (0.041666666666666664, -0.0013888888888887398, 2.480158729876569e-05, -2.7557317271729793e-07,
-        2.08761462684032e-09, -1.1382632425521717e-11)
+_COS = (
+    0.041666666666666664,
+    -0.0013888888888887398,
+    2.480158729876569e-05,
+    -2.7557317271729793e-07,
+    2.08761462684032e-09,
+    -1.1382632425521717e-11,
+)
 _COS_SHORT = (0.0416666666643212, -0.001388888767201679, 2.480060037715673e-05, -2.730095920390147e-07)
 # For float32 lanes: π/2 in three parts of 13 bits, whose products with 11-bit numbers are exact, and the rest; sin and cos
 # as above, to 1.3e-8 of sin(r) / r and 7.7e-10 of cos(r).
@@ -39,7 +52,9 @@ _NEAR_SINGLE: Final = 3216.0  # 2**11 · π/2 and less
 _DIGITS: Final = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921cfe1deb1cb129"
     "a73ee88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980fef2f118b5a0a6d1f6d367ecf"
-    "27cb09b74f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6babf0cfbc209af4361d", 16)
+    "27cb09b74f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6babf0cfbc209af4361d",
+    16,
+)
 _NEAR: Final = 20  # binary digits of arguments that are reduced by multiples of π/2 in parts
 
 
@@ -108,7 +123,9 @@ def far_short(x: Term) -> tuple[Term, Pair]:
     bits = x.bits()
     j = ((bits >> 52) - (1023 + _NEAR)) >> 4
     whole = (bits - ((j * 16 - 3) << 52)).bits(x.dtype)
-    first, second, third = (whole * x.new(x.e.lookup("two_by_pi_short", short_table, (j * 3 + i).lanes)) for i in range(3))
+    first, second, third = (
+        whole * x.new(x.e.lookup("two_by_pi_short", short_table, (j * 3 + i).lanes)) for i in range(3)
+    )
     first, second = modulo4(first), modulo4(second)
     n = (first + second).round()
     return n, Pair((first - n + second + third) * HALF_PI[0])
@@ -215,7 +232,12 @@ def far_single(x: Term) -> tuple[Term, Term, Term]:
     high = first + upper_half(m, words[1]) + carry  # quarters of a turn, in units of 2**-30
     k = (high + (1 << 29)) >> 30
     rest = (high - (k << 30)).to(int32)
-    parts = ((rest >> 16) << 16, 2.0**-30), (rest & 0xFFFF, 2.0**-30), ((low >> 16).to(int32), 2.0**-46), ((low & 0xFFFF).to(int32), 2.0**-62)
+    parts = (
+        ((rest >> 16) << 16, 2.0**-30),
+        (rest & 0xFFFF, 2.0**-30),
+        ((low >> 16).to(int32), 2.0**-46),
+        ((low & 0xFFFF).to(int32), 2.0**-62),
+    )
     turn = x.number(0.0).to(float64)
     for part, unit in parts:
         turn = turn + (part.to(float32) * unit).to(float64)
@@ -299,6 +321,10 @@ ROWS = (
     function("sin", np.sin, by_size(sin_single, sin), "Sine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
     function("cos", np.cos, by_size(cos_single, cos), "Cosine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
     function("tan", np.tan, widened(tan), "Tangent of an angle in radians.", (0.6, 1.0), (-100.0, 100.0)),
-    function("sinpi", reference.half_turns(0), widened(sinpi), "sin(π x), exact at multiples of ½.", (0.6, 1.0), public=False),
-    function("cospi", reference.half_turns(1), widened(cospi), "cos(π x), exact at multiples of ½.", (0.6, 1.0), public=False),
+    function(
+        "sinpi", reference.half_turns(0), widened(sinpi), "sin(π x), exact at multiples of ½.", (0.6, 1.0), public=False
+    ),
+    function(
+        "cospi", reference.half_turns(1), widened(cospi), "cos(π x), exact at multiples of ½.", (0.6, 1.0), public=False
+    ),
 )

@@ -25,6 +25,17 @@ from pypto.ops import (
 )
 from pypto.ops.math_reference import erf
 
-ROWS = (*math_exp.ROWS, *math_log.ROWS, *math_hyper.ROWS, *math_power.ROWS, *math_trig.ROWS, *math_arc.ROWS, *math_erf.ROWS, *math_gamma.ROWS,
-        *math_bessel.ROWS, *math_round.ROWS, *math_bits.ROWS)
+ROWS = (
+    *math_exp.ROWS,
+    *math_log.ROWS,
+    *math_hyper.ROWS,
+    *math_power.ROWS,
+    *math_trig.ROWS,
+    *math_arc.ROWS,
+    *math_erf.ROWS,
+    *math_gamma.ROWS,
+    *math_bessel.ROWS,
+    *math_round.ROWS,
+    *math_bits.ROWS,
+)
 __all__ = ["ROWS", "erf"]

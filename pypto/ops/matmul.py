@@ -31,7 +31,12 @@ def dot_result(a: DType) -> DType:
 
 def infer_dot(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     a, b = tile(types[0]), tile(types[1])
-    if len(a.shape) != len(b.shape) or len(a.shape) not in (2, 3) or a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
+    if (
+        len(a.shape) != len(b.shape)
+        or len(a.shape) not in (2, 3)
+        or a.shape[-1] != b.shape[-2]
+        or a.shape[:-2] != b.shape[:-2]
+    ):
         turned = len(a.shape) == len(b.shape) == 2 and a.shape[1] == b.shape[1]
         way = "; transpose the second one with `.T`" if turned else ""
         raise TypeError(f"takes (M, K) and (K, N), or stacks of them, not {a.shape} and {b.shape}{way}")
@@ -44,7 +49,14 @@ def infer_dot(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ..
 
 
 def prepare_dot(
-    b: OpBuilder, input: Value, other: Value, acc: Any, input_precision: str | None, allow_tf32: Any, out_dtype: DType | None, **hints: Any
+    b: OpBuilder,
+    input: Value,
+    other: Value,
+    acc: Any,
+    input_precision: str | None,
+    allow_tf32: Any,
+    out_dtype: DType | None,
+    **hints: Any,
 ) -> Value:
     """The product, accumulated in the type that its operands ask for and then cast to the one that is asked for."""
     if input_precision is not None and input_precision not in PRECISIONS:
@@ -98,14 +110,34 @@ _PRECISION = (
     "With the latter four, where tiles of bfloat16 are multiplied (AMX), infinite numbers may give NaN, and what is below 1e-38 counts as 0"
 )
 _DOT = (
-    Param("input", doc="tile of shape (M, K), or (…, M, K), or (K,)"), Param("other", doc="tile of shape (K, N), or (…, K, N), or (K,)"),
+    Param("input", doc="tile of shape (M, K), or (…, M, K), or (K,)"),
+    Param("other", doc="tile of shape (K, N), or (…, K, N), or (K,)"),
     Param("acc", default=None, doc="added to the product"),
     Param("input_precision", "str", None, _PRECISION),
-    Param("allow_tf32", "any", None, "True asks for tf32"), Param("max_num_imprecise_acc", "any", None, "accepted, without meaning here"),
-    Param("out_dtype", "dtype", None, "element type of the result, of floats; by default that of acc, else float32 (float64, int32)"),
+    Param("allow_tf32", "any", None, "True asks for tf32"),
+    Param("max_num_imprecise_acc", "any", None, "accepted, without meaning here"),
+    Param(
+        "out_dtype",
+        "dtype",
+        None,
+        "element type of the result, of floats; by default that of acc, else float32 (float64, int32)",
+    ),
 )
 
 ROWS = (
-    OpRow("dot", _DOT, infer_dot, dot_meaning, STRUCTURAL, STRUCTURAL, prepare_dot, check=check_dot, attrs=(), options=("parts",), dtypes="number",
-          doc="Matrix product, accumulated in float32; of float64 in float64, of integers in int32.", example="dot(a, b, acc)"),
+    OpRow(
+        "dot",
+        _DOT,
+        infer_dot,
+        dot_meaning,
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_dot,
+        check=check_dot,
+        attrs=(),
+        options=("parts",),
+        dtypes="number",
+        doc="Matrix product, accumulated in float32; of float64 in float64, of integers in int32.",
+        example="dot(a, b, acc)",
+    ),
 )

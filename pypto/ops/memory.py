@@ -164,35 +164,126 @@ def infer_tile_store(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[T
     return ()
 
 
-_BLOCK = tuple(Param(name, "any", None, "of block pointers: see `make_block_ptr`") for name in ("boundary_check", "padding_option"))
-_HINTS = tuple(Param(name, "any", None, "accepted; has no meaning on a CPU")
-               for name in ("cache_modifier", "eviction_policy", "volatile"))
+_BLOCK = tuple(
+    Param(name, "any", None, "of block pointers: see `make_block_ptr`") for name in ("boundary_check", "padding_option")
+)
+_HINTS = tuple(
+    Param(name, "any", None, "accepted; has no meaning on a CPU")
+    for name in ("cache_modifier", "eviction_policy", "volatile")
+)
 _ARRAY = Param("array", doc="an array argument")
 _DIM = Param("dim", "int")
 _VARIADIC = frozenset({"variadic"})
 
 ROWS = (
-    OpRow("array_ptr", (_ARRAY,), infer_array_ptr, None, STRUCTURAL, STRUCTURAL, public=False, doc="Address of the first element."),
-    OpRow("array_shape", (_ARRAY, _DIM), infer_array_dim, None, STRUCTURAL, STRUCTURAL, public=False, doc="Size of a dimension."),
-    OpRow("array_stride", (_ARRAY, _DIM), infer_array_dim, None, STRUCTURAL, STRUCTURAL, public=False,
-          doc="Stride of a dimension, in elements."),
-    OpRow("addptr", (Param("pointer"), Param("offset")), infer_addptr, None, STRUCTURAL, STRUCTURAL, public=False,
-          doc="Pointers moved by a number of elements."),
-    OpRow("load", (Param("pointer", doc="where to read: pointers, an array plus integers, or a block pointer; an array has a form of its own"),
-                   Param("mask", default=None, doc="which elements exist; all without"),
-                   Param("other", default=None, doc="what the others are; 0 without"), *_BLOCK, *_HINTS), infer_load, None, STRUCTURAL,
-          STRUCTURAL, prepare_load, Effect.READ, attrs=(),
-          doc="Elements at the pointers. Where the mask is false no memory is touched and the result is `other`, or 0.",
-          example="load(x + offsets, mask=offsets < n, other=0.0)"),
-    OpRow("store", (Param("pointer", doc="where to write: pointers, an array plus integers, or a block pointer; an array has a form of its own"),
-                    Param("value", doc="what is written; it is cast and broadcast"),
-                    Param("mask", default=None, doc="which elements are written; all without"), _BLOCK[0], *_HINTS[:2]), infer_store, None, STRUCTURAL, STRUCTURAL,
-          prepare_store, Effect.WRITE, attrs=(), doc="Writes the value's elements at the pointers, where the mask holds.",
-          example="store(y + offsets, value, mask=offsets < n)"),
-    OpRow("tile_load", (Param("base"), Param("shape", "shape"), Param("masked", "bool")), infer_tile_load, None, STRUCTURAL, STRUCTURAL,
-          effect=Effect.READ, traits=_VARIADIC, options=("element",), public=False,
-          doc="A structured load, see `Access`. Elements that do not exist are `other`, or 0; an `element` must exist."),
-    OpRow("tile_store", (Param("base"), Param("shape", "shape"), Param("masked", "bool")), infer_tile_store, None, STRUCTURAL,
-          STRUCTURAL, effect=Effect.WRITE, traits=_VARIADIC, options=("element",), public=False,
-          doc="A structured store, see `Access`. Elements that do not exist are not written; an `element` must exist."),
+    OpRow(
+        "array_ptr",
+        (_ARRAY,),
+        infer_array_ptr,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        public=False,
+        doc="Address of the first element.",
+    ),
+    OpRow(
+        "array_shape",
+        (_ARRAY, _DIM),
+        infer_array_dim,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        public=False,
+        doc="Size of a dimension.",
+    ),
+    OpRow(
+        "array_stride",
+        (_ARRAY, _DIM),
+        infer_array_dim,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        public=False,
+        doc="Stride of a dimension, in elements.",
+    ),
+    OpRow(
+        "addptr",
+        (Param("pointer"), Param("offset")),
+        infer_addptr,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        public=False,
+        doc="Pointers moved by a number of elements.",
+    ),
+    OpRow(
+        "load",
+        (
+            Param(
+                "pointer",
+                doc="where to read: pointers, an array plus integers, or a block pointer; an array has a form of its own",
+            ),
+            Param("mask", default=None, doc="which elements exist; all without"),
+            Param("other", default=None, doc="what the others are; 0 without"),
+            *_BLOCK,
+            *_HINTS,
+        ),
+        infer_load,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_load,
+        Effect.READ,
+        attrs=(),
+        doc="Elements at the pointers. Where the mask is false no memory is touched and the result is `other`, or 0.",
+        example="load(x + offsets, mask=offsets < n, other=0.0)",
+    ),
+    OpRow(
+        "store",
+        (
+            Param(
+                "pointer",
+                doc="where to write: pointers, an array plus integers, or a block pointer; an array has a form of its own",
+            ),
+            Param("value", doc="what is written; it is cast and broadcast"),
+            Param("mask", default=None, doc="which elements are written; all without"),
+            _BLOCK[0],
+            *_HINTS[:2],
+        ),
+        infer_store,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_store,
+        Effect.WRITE,
+        attrs=(),
+        doc="Writes the value's elements at the pointers, where the mask holds.",
+        example="store(y + offsets, value, mask=offsets < n)",
+    ),
+    OpRow(
+        "tile_load",
+        (Param("base"), Param("shape", "shape"), Param("masked", "bool")),
+        infer_tile_load,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        effect=Effect.READ,
+        traits=_VARIADIC,
+        options=("element",),
+        public=False,
+        doc="A structured load, see `Access`. Elements that do not exist are `other`, or 0; an `element` must exist.",
+    ),
+    OpRow(
+        "tile_store",
+        (Param("base"), Param("shape", "shape"), Param("masked", "bool")),
+        infer_tile_store,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        effect=Effect.WRITE,
+        traits=_VARIADIC,
+        options=("element",),
+        public=False,
+        doc="A structured store, see `Access`. Elements that do not exist are not written; an `element` must exist.",
+    ),
 )

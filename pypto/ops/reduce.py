@@ -135,21 +135,69 @@ def scan_meaning(fn: Any) -> Any:
 def scan_row(name: str, fn: Any, how: Reduction, doc: str) -> OpRow:
     dtype = () if name != "cumsum" else (Param("dtype", "dtype", None, "element type to add up in"),)
     prepare = prepare_cumsum if name == "cumsum" else prepare_scan
-    params = (Param("input"), Param("axis", "int", 0), Param("reverse", "bool", False, "from the last element on"), *dtype)
-    return OpRow(name, params, infer_scan, scan_meaning(fn), how, STRUCTURAL, prepare, traits=frozenset({"scan"}), dtypes="number",
-                 attrs=("axis", "reverse"), doc=doc, example=f"{name}(x, axis=0)")
+    params = (
+        Param("input"),
+        Param("axis", "int", 0),
+        Param("reverse", "bool", False, "from the last element on"),
+        *dtype,
+    )
+    return OpRow(
+        name,
+        params,
+        infer_scan,
+        scan_meaning(fn),
+        how,
+        STRUCTURAL,
+        prepare,
+        traits=frozenset({"scan"}),
+        dtypes="number",
+        attrs=("axis", "reverse"),
+        doc=doc,
+        example=f"{name}(x, axis=0)",
+    )
 
 
 def reduction_row(name: str, fn: Any, how: Reduction, doc: str, **more: Any) -> OpRow:
-    more = {"params": (_INPUT, _AXIS, _KEEP), "infer": reduction_infer, "prepare": prepare_reduction, "dtypes": "number", **more}
-    return OpRow(name=name, meaning=reduce_meaning(fn), cpu=how, ascend=STRUCTURAL, traits=frozenset({"reduction"}), attrs=_REDUCED, doc=doc,
-                 example=f"{name}(x, axis=0)", **more)
+    more = {
+        "params": (_INPUT, _AXIS, _KEEP),
+        "infer": reduction_infer,
+        "prepare": prepare_reduction,
+        "dtypes": "number",
+        **more,
+    }
+    return OpRow(
+        name=name,
+        meaning=reduce_meaning(fn),
+        cpu=how,
+        ascend=STRUCTURAL,
+        traits=frozenset({"reduction"}),
+        attrs=_REDUCED,
+        doc=doc,
+        example=f"{name}(x, axis=0)",
+        **more,
+    )
 
 
 def arg_row(name: str, best: Any, doc: str) -> OpRow:
-    params = (_INPUT, _AXIS, Param("tie_break_left", "bool", True, "accepted; the lowest index is a right answer either way"), _KEEP)
-    return OpRow(name, params, infer_arg, arg_meaning(best), STRUCTURAL, STRUCTURAL, prepare_arg, attrs=_REDUCED, dtypes="number", doc=doc,
-                 example=f"{name}(x, axis=0)")
+    params = (
+        _INPUT,
+        _AXIS,
+        Param("tie_break_left", "bool", True, "accepted; the lowest index is a right answer either way"),
+        _KEEP,
+    )
+    return OpRow(
+        name,
+        params,
+        infer_arg,
+        arg_meaning(best),
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_arg,
+        attrs=_REDUCED,
+        dtypes="number",
+        doc=doc,
+        example=f"{name}(x, axis=0)",
+    )
 
 
 _SUM = Reduction(lambda d: 0, lambda e, a, b: e.add(a, b))
@@ -159,21 +207,49 @@ _MIN = Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt"))
 _DTYPE = Param("dtype", "dtype", None, "element type to compute in")
 
 ROWS = (
-    reduction_row("sum", exact(np.sum), _SUM, "Sum along an axis. 16-bit floats add up in float32, small integers in 32 bits.",
-                  params=(_INPUT, _AXIS, _KEEP, _DTYPE), prepare=prepare_sum),
-    reduction_row("prod", exact(np.prod), _PROD, "Product along an axis. 16-bit floats multiply in float32, small integers in 32 bits.",
-                  params=(_INPUT, _AXIS, _KEEP, _DTYPE), prepare=prepare_sum),
+    reduction_row(
+        "sum",
+        exact(np.sum),
+        _SUM,
+        "Sum along an axis. 16-bit floats add up in float32, small integers in 32 bits.",
+        params=(_INPUT, _AXIS, _KEEP, _DTYPE),
+        prepare=prepare_sum,
+    ),
+    reduction_row(
+        "prod",
+        exact(np.prod),
+        _PROD,
+        "Product along an axis. 16-bit floats multiply in float32, small integers in 32 bits.",
+        params=(_INPUT, _AXIS, _KEEP, _DTYPE),
+        prepare=prepare_sum,
+    ),
     reduction_row("max", np.fmax.reduce, _MAX, "Greatest element along an axis, NaN ignored."),
     reduction_row("min", np.fmin.reduce, _MIN, "Least element along an axis, NaN ignored."),
-    reduction_row("xor_sum", np.bitwise_xor.reduce, Reduction(lambda d: 0, lambda e, a, b: e.xor(a, b)), "Exclusive or along an axis.",
-                  infer=infer_bits, dtypes="int"),
-    reduction_row("reduce_or", np.bitwise_or.reduce, Reduction(lambda d: 0, lambda e, a, b: e.or_(a, b)), "Inclusive or along an axis.",
-                  infer=infer_bits, dtypes="int"),
+    reduction_row(
+        "xor_sum",
+        np.bitwise_xor.reduce,
+        Reduction(lambda d: 0, lambda e, a, b: e.xor(a, b)),
+        "Exclusive or along an axis.",
+        infer=infer_bits,
+        dtypes="int",
+    ),
+    reduction_row(
+        "reduce_or",
+        np.bitwise_or.reduce,
+        Reduction(lambda d: 0, lambda e, a, b: e.or_(a, b)),
+        "Inclusive or along an axis.",
+        infer=infer_bits,
+        dtypes="int",
+    ),
     arg_row("argmax", np.fmax.reduce, "Index of the greatest element along an axis; the lowest index of equals."),
     arg_row("argmin", np.fmin.reduce, "Index of the least element along an axis; the lowest index of equals."),
-    scan_row("cumsum", np.cumsum, _SUM, "Running sum along an axis. 16-bit floats add up in float32, small integers in 32 bits."),
+    scan_row(
+        "cumsum",
+        np.cumsum,
+        _SUM,
+        "Running sum along an axis. 16-bit floats add up in float32, small integers in 32 bits.",
+    ),
     scan_row("cumprod", np.cumprod, _PROD, "Running product along an axis."),
     scan_row("cummax", np.fmax.accumulate, _MAX, "Greatest element so far along an axis, NaN ignored."),
     scan_row("cummin", np.fmin.accumulate, _MIN, "Least element so far along an axis, NaN ignored."),
 )
-

@@ -85,14 +85,49 @@ def histogram_meaning(op: Op, a: Array, mask: Array | None = None) -> Array:
 
 
 ROWS = (
-    OpRow("histogram", (Param("input"), Param("num_bins", "int"), Param("mask", default=None)), infer_histogram, histogram_meaning,
-          STRUCTURAL, STRUCTURAL, prepare_histogram, dtypes="int", doc="How often each of 0, 1, … num_bins - 1 is among the elements where "
-          "the mask holds, as int32; other values are not counted.", example="histogram(indices, 16)"),
-    OpRow("sort_keys", (Param("keys"),), infer_sort, lambda op, a: np.sort(a, axis=-1), STRUCTURAL, STRUCTURAL, public=False,
-          doc="The keys in ascending order along the last dimension; sorts of every kind are made of it."),
-    OpRow("slice", (Param("x"), Param("starts", "shape"), Param("shape", "shape"), Param("steps", "shape")), infer_slice, slice_meaning,
-          STRUCTURAL, STRUCTURAL, public=False, doc="Element i is element starts + i * steps of x, in every dimension."),
-    OpRow("gather", (Param("src"), Param("index"), Param("axis", "int")), infer_gather, gather_meaning, STRUCTURAL, STRUCTURAL,
-          prepare_gather, doc="Elements of src at the indices along an axis, as numpy's take_along_axis. An index out of range is an error "
-          "in checked mode, and gives some element elsewhere.", example="gather(x, indices, axis=0)"),
+    OpRow(
+        "histogram",
+        (Param("input"), Param("num_bins", "int"), Param("mask", default=None)),
+        infer_histogram,
+        histogram_meaning,
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_histogram,
+        dtypes="int",
+        doc="How often each of 0, 1, … num_bins - 1 is among the elements where "
+        "the mask holds, as int32; other values are not counted.",
+        example="histogram(indices, 16)",
+    ),
+    OpRow(
+        "sort_keys",
+        (Param("keys"),),
+        infer_sort,
+        lambda op, a: np.sort(a, axis=-1),
+        STRUCTURAL,
+        STRUCTURAL,
+        public=False,
+        doc="The keys in ascending order along the last dimension; sorts of every kind are made of it.",
+    ),
+    OpRow(
+        "slice",
+        (Param("x"), Param("starts", "shape"), Param("shape", "shape"), Param("steps", "shape")),
+        infer_slice,
+        slice_meaning,
+        STRUCTURAL,
+        STRUCTURAL,
+        public=False,
+        doc="Element i is element starts + i * steps of x, in every dimension.",
+    ),
+    OpRow(
+        "gather",
+        (Param("src"), Param("index"), Param("axis", "int")),
+        infer_gather,
+        gather_meaning,
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_gather,
+        doc="Elements of src at the indices along an axis, as numpy's take_along_axis. An index out of range is an error "
+        "in checked mode, and gives some element elsewhere.",
+        example="gather(x, indices, axis=0)",
+    ),
 )

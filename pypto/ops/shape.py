@@ -47,7 +47,9 @@ def shape_of(attrs: Mapping[str, Any]) -> tuple[int, ...]:
 
 def infer_broadcast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     source, shape = tile(types[0]), shape_of(attrs)
-    if source.shape and (len(source.shape) != len(shape) or any(n not in (1, m) for n, m in zip(source.shape, shape, strict=True))):
+    if source.shape and (
+        len(source.shape) != len(shape) or any(n not in (1, m) for n, m in zip(source.shape, shape, strict=True))
+    ):
         raise TypeError(f"{source} does not broadcast to {shape}; sizes must be equal or 1")
     return (source.with_shape(shape),)
 
@@ -94,8 +96,17 @@ def attr_meaning(fn: Any, attr: str) -> Any:
 
 
 def index_row(name: str, doc: str) -> OpRow:
-    return OpRow(name, (Param("axis", "int", 0, "axis of the grid: 0, 1 or 2"),), infer_axis, None, STRUCTURAL, STRUCTURAL,
-                 traits=frozenset({"uniform"}), doc=doc, example=f"{name}(0)")
+    return OpRow(
+        name,
+        (Param("axis", "int", 0, "axis of the grid: 0, 1 or 2"),),
+        infer_axis,
+        None,
+        STRUCTURAL,
+        STRUCTURAL,
+        traits=frozenset({"uniform"}),
+        doc=doc,
+        example=f"{name}(0)",
+    )
 
 
 def infer_axis(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
@@ -121,19 +132,72 @@ _DECLARED = frozenset({"declared"})
 ROWS = (
     index_row("program_id", "Index of this program along an axis of the grid, as int32."),
     index_row("num_programs", "Size of the grid along an axis, as int32."),
-    OpRow("constant", (Param("value", "any"),), lambda types, attrs: (), lambda op: np.full(
-        op.result.shape, op.attrs["value"], op.result.dtype.numpy), STRUCTURAL, STRUCTURAL, public=False,
-          check=check_constant, traits=_DECLARED, doc="A number known at compile time, in every element."),
-    OpRow("undef", (), lambda types, attrs: (), lambda op: np.zeros(op.result.shape, op.result.dtype.numpy), STRUCTURAL, STRUCTURAL,
-          public=False, traits=_DECLARED, doc="A value that is never read: a variable before its first assignment."),
-    OpRow("arange", (Param("start", "int"), Param("end", "int", None)), infer_arange, arange_meaning, STRUCTURAL, STRUCTURAL,
-          prepare_arange, doc="start, start + 1, … end - 1 as an int32 tile; any size.", example="arange(0, 100)"),
-    OpRow("broadcast_to", (_INPUT, _SHAPE), infer_broadcast, attr_meaning(np.broadcast_to, "shape"), STRUCTURAL, STRUCTURAL,
-          prepare_broadcast, doc="x repeated along its dimensions of size 1.", example="broadcast_to(x, (4, 8))"),
-    OpRow("reshape", (_INPUT, _SHAPE, Param("can_reorder", "bool", False, "accepted; the order is kept")), infer_reshape,
-          attr_meaning(np.reshape, "shape"), STRUCTURAL, STRUCTURAL, prepare_reshape, attrs=("shape",),
-          doc="The elements of x in row-major order under another shape; one size may be -1.", example="reshape(x, (8, 16))"),
-    OpRow("permute", (_INPUT, Param("dims", "shape", None)), infer_permute, attr_meaning(np.transpose, "dims"), STRUCTURAL,
-          STRUCTURAL, prepare_permute, doc="x with its dimensions in another order; by default the last two change places.",
-          example="permute(x, (1, 0))"),
+    OpRow(
+        "constant",
+        (Param("value", "any"),),
+        lambda types, attrs: (),
+        lambda op: np.full(op.result.shape, op.attrs["value"], op.result.dtype.numpy),
+        STRUCTURAL,
+        STRUCTURAL,
+        public=False,
+        check=check_constant,
+        traits=_DECLARED,
+        doc="A number known at compile time, in every element.",
+    ),
+    OpRow(
+        "undef",
+        (),
+        lambda types, attrs: (),
+        lambda op: np.zeros(op.result.shape, op.result.dtype.numpy),
+        STRUCTURAL,
+        STRUCTURAL,
+        public=False,
+        traits=_DECLARED,
+        doc="A value that is never read: a variable before its first assignment.",
+    ),
+    OpRow(
+        "arange",
+        (Param("start", "int"), Param("end", "int", None)),
+        infer_arange,
+        arange_meaning,
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_arange,
+        doc="start, start + 1, … end - 1 as an int32 tile; any size.",
+        example="arange(0, 100)",
+    ),
+    OpRow(
+        "broadcast_to",
+        (_INPUT, _SHAPE),
+        infer_broadcast,
+        attr_meaning(np.broadcast_to, "shape"),
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_broadcast,
+        doc="x repeated along its dimensions of size 1.",
+        example="broadcast_to(x, (4, 8))",
+    ),
+    OpRow(
+        "reshape",
+        (_INPUT, _SHAPE, Param("can_reorder", "bool", False, "accepted; the order is kept")),
+        infer_reshape,
+        attr_meaning(np.reshape, "shape"),
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_reshape,
+        attrs=("shape",),
+        doc="The elements of x in row-major order under another shape; one size may be -1.",
+        example="reshape(x, (8, 16))",
+    ),
+    OpRow(
+        "permute",
+        (_INPUT, Param("dims", "shape", None)),
+        infer_permute,
+        attr_meaning(np.transpose, "dims"),
+        STRUCTURAL,
+        STRUCTURAL,
+        prepare_permute,
+        doc="x with its dimensions in another order; by default the last two change places.",
+        example="permute(x, (1, 0))",
+    ),
 )

@@ -31,8 +31,9 @@ PREPARE: Final = (
 )
 
 
-def run(function: Function, passes: Sequence[Pass],
-        after_each: Callable[[Pass, Function], object] = lambda *_: None) -> Function:
+def run(
+    function: Function, passes: Sequence[Pass], after_each: Callable[[Pass, Function], object] = lambda *_: None
+) -> Function:
     """Run passes in order; `after_each` sees what each of them made (tests verify it)."""
     for step in passes:
         function = step.run(function)

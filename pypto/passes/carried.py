@@ -90,8 +90,14 @@ def inline(rewriter: Rewriter[OpBuilder], region: Region, args: Sequence[Value])
     return [rewriter.value(v) for v in region.terminator.operands]
 
 
-def remade(rewriter: Rewriter[OpBuilder], op: Op, types: Sequence[Type | None], starts: Iterable[Value],
-           enter: Enter, leave: Leave) -> tuple[Value, ...]:
+def remade(
+    rewriter: Rewriter[OpBuilder],
+    op: Op,
+    types: Sequence[Type | None],
+    starts: Iterable[Value],
+    enter: Enter,
+    leave: Leave,
+) -> tuple[Value, ...]:
     """Copy control flow with results of other types, None for those that go; gives the new ones.
 
     `starts` is what a loop begins with, `enter` gives the old arguments from the new ones, which go to `leave` with

@@ -54,8 +54,9 @@ def exact(function: Function, chosen: set[Op]) -> set[Op]:
     return behind([v for op in used for v in op.operands], lambda op: op.name in names and op.result.tile.elem == int32)
 
 
-def behind(work: list[Value], is_meant: Callable[[Op], bool],
-           sources: Mapping[Value, list[Value]] = MappingProxyType({})) -> set[Op]:
+def behind(
+    work: list[Value], is_meant: Callable[[Op], bool], sources: Mapping[Value, list[Value]] = MappingProxyType({})
+) -> set[Op]:
     """The ops that lead to some values, as far as they are meant; comparisons are the last ones."""
     found, left = set[Op](), dict(sources)
     while work:

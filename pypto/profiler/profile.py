@@ -188,8 +188,17 @@ class Profile(Shown):
         events = recording.kept_events()
         for rows in events:
             rows[:, 2:] = (rows[:, 2:] - count) * clock().ns + at
-        made = Launch(kernel.signature.kernel, launch[0], launch[4], start, wall,
-            plan.found.program.artifact.sites, events, threading.get_native_id(), os.getpid())
+        made = Launch(
+            kernel.signature.kernel,
+            launch[0],
+            launch[4],
+            start,
+            wall,
+            plan.found.program.artifact.sites,
+            events,
+            threading.get_native_id(),
+            os.getpid(),
+        )
         for profile in self.all():
             profile.add(kernel, made, recording)
 

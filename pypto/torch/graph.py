@@ -87,8 +87,15 @@ class Calls:
                 self.numbers[key] = len(self.made) - 1
             return self.numbers[key]
 
-    def launch(self, number: int, grid: Sequence[int], integers: Sequence[int], floats: Sequence[float],
-               written: Sequence[Any], read: Sequence[Any]) -> None:
+    def launch(
+        self,
+        number: int,
+        grid: Sequence[int],
+        integers: Sequence[int],
+        floats: Sequence[float],
+        written: Sequence[Any],
+        read: Sequence[Any],
+    ) -> None:
         """What the operator does."""
         call = self.made[number]
         values = call.values({"written": written, "read": read, "integers": integers, "floats": floats})

@@ -127,6 +127,7 @@ def tickets(counter, total, bits, biggest, seen, old, locks):
 
 def test_old_values_bits_and_exchanges() -> None:
     """What the copy engine has not: one core does it, program after program."""
+
     def arrays() -> list[Array]:
         return [np.zeros(1, np.int32), np.zeros(1, np.float32), np.full(10, -1, np.int64), np.zeros(1),
                 np.zeros(64, np.int32), np.zeros(128), np.zeros(2, np.int32)]  # fmt: skip

@@ -152,8 +152,10 @@ def test_products_far_from_one_another(width: int, level: str) -> None:
     x, weight = numbers(2, 40, width), numbers(2, 40, 32)
     assert chains(apart, x=x, weight=weight, out=np.zeros((2, 32, width), np.float32), shift=1, BW=256) == [(2, True)]
     wide = np.pad(x, ((0, 0), (0, 0), (width, width)))
-    parts = [np.einsum("ncw,co->now", wide[:, :, s : s + width], weight[n]) for n, s in
-             [(0, width), *((1, width + s) for s in range(-width, width + 1))]]
+    parts = [
+        np.einsum("ncw,co->now", wide[:, :, s : s + width], weight[n])
+        for n, s in [(0, width), *((1, width + s) for s in range(-width, width + 1))]
+    ]
     kernel = pto.jit(level=level)(apart.function)
     for shift, part in zip(range(-width, width + 1), parts[1:], strict=True):
         out = np.zeros((2, 32, width), np.float32)

@@ -45,7 +45,9 @@ def check():
     double[3000](large, y, 1000)
     assert (y == 2 * large).all()
 """
-THREADS = MANY + """
+THREADS = (
+    MANY
+    + """
 failures = []
 
 def work():
@@ -61,7 +63,10 @@ threads = [threading.Thread(target=work) for _ in range(16)]
 assert not failures, failures[0]
 print(pto.get_num_threads())
 """
-FORK = MANY + """
+)
+FORK = (
+    MANY
+    + """
 import os, warnings
 warnings.simplefilter("ignore")  # newer versions of Python warn of any fork beside threads
 check()
@@ -78,6 +83,7 @@ for _ in range(3):
     check()
 print("done")
 """
+)
 
 
 @pytest.fixture

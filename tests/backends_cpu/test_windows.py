@@ -73,8 +73,10 @@ def test_which_products_share() -> None:
     assert shared(unsigned, x=x[0], weight=weight, out=out, BW=32) == [None, None]
 
 
-@pytest.mark.parametrize(("apart", "wanted"), [(8, [(0, 0), (0, 8), (0, 16)]), (9, [(0, 0), (0, 9), None]),
-                                               (17, [None] * 3), (-1, [None] * 3)])
+@pytest.mark.parametrize(
+    ("apart", "wanted"),
+    [(8, [(0, 0), (0, 8), (0, 16)]), (9, [(0, 0), (0, 9), None]), (17, [None] * 3), (-1, [None] * 3)],
+)
 def test_how_far_apart(apart: int, wanted: list[Any]) -> None:
     x, weight, out = numbers(1, 32, 50), numbers(3, 32, 32), numbers(1, 32, 50)
     assert shared(taps, x=x, weight=weight, out=out, first=0, APART=apart, BW=32) == wanted

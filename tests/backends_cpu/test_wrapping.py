@@ -116,7 +116,7 @@ def expected(kernel: Any, a: Array, b: Array) -> Array:
     every = a[rows] @ b[:, columns]
     if kernel is all_stored:
         return every
-    every = (every.reshape(-1, 16, every.shape[1]) + every.reshape(-1, 16, every.shape[1]).sum(1, keepdims=True))
+    every = every.reshape(-1, 16, every.shape[1]) + every.reshape(-1, 16, every.shape[1]).sum(1, keepdims=True)
     return every.reshape(len(rows), -1)[: len(a), : b.shape[1]]
 
 
@@ -144,7 +144,6 @@ def test_the_body_is_there_with_gathers_and_without(kernel: Any) -> None:
     without, with_them = choice.regions
     assert not gathers(without)
     assert len(gathers(with_them)) == 2
-
 
 
 @pytest.mark.parametrize("kernel", [remainders, clamped])

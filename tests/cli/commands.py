@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from pypto.cli.app import make_app
 
-KERNELS = '''
+KERNELS = """
 import numpy as np
 import pypto as pto
 
@@ -36,7 +36,7 @@ def tuned(x, y, out, BLOCK: pto.constexpr):
 def tuned_args():
     x = np.ones(1000, np.float32)
     return {"x": x, "y": x, "out": np.zeros_like(x), "grid": lambda meta: (pto.cdiv(1000, meta["BLOCK"]),)}
-'''
+"""
 ADD = ("x=f32[1000]:ones", "y=f32[1000]:arange", "out=f32[1000]:zeros", "BLOCK=256")
 
 

@@ -90,8 +90,12 @@ def add_strided(rng):
 def add_pointers(rng):
     x, y = normal(rng, 2, SIZE, dtype=bfloat16)
     args = {"x": x, "y": y, "out": empty(SIZE + 5, dtype=bfloat16), "n": SIZE, "BLOCK": 128}
-    return Launch(kernels.add_pointers, lambda meta: (-(-meta["n"] // meta["BLOCK"]),), args,
-                  {"out": np.concatenate([x + y, empty(5, dtype=bfloat16)])})
+    return Launch(
+        kernels.add_pointers,
+        lambda meta: (-(-meta["n"] // meta["BLOCK"]),),
+        args,
+        {"out": np.concatenate([x + y, empty(5, dtype=bfloat16)])},
+    )
 
 
 @CASES

@@ -123,8 +123,13 @@ class Program:
         elif symbol in ("max", "min"):
             zero = " + 0.0" if dtype.is_float else ""  # which zero it gives is open
             bools = a.dtype.is_bool and (b.dtype.is_bool or right != b.name)
-            self.add(f"pto.{symbol}imum({a.name} + 0, {right}){zero}" if bools else
-                     f"pto.{symbol}imum({a.name}, {right}){zero}", dtype, shape)
+            self.add(
+                f"pto.{symbol}imum({a.name} + 0, {right}){zero}"
+                if bools
+                else f"pto.{symbol}imum({a.name}, {right}){zero}",
+                dtype,
+                shape,
+            )
         else:
             self.add(f"{a.name} {symbol} {right}", dtype, shape)
 

@@ -90,6 +90,7 @@ def logic(x, y, flags, counts, BLOCK: pto.constexpr):
 
 # --- reductions and scans --------------------------------------------------------------------------------------------
 
+
 @pto.jit
 def running_sums(x, forward, backward):
     t = x[pto.program_id(0), :, :]

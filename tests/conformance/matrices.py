@@ -286,7 +286,7 @@ class Maker:
         if self.ints:
             self.add(f"({text} & 63).to(pto.int8)", a.rows, cols, int8)
             return
-        t = self.add(f"{text} * {a.cols ** -0.5:.3f}", a.rows, cols, wide)
+        t = self.add(f"{text} * {a.cols**-0.5:.3f}", a.rows, cols, wide)
         if self.random.random() < 0.5 and wide != a.dtype:
             self.add(f"{t.name}.to(pto.{a.dtype.public})", a.rows, cols, a.dtype)
 

@@ -96,5 +96,5 @@ def test_marks() -> None:
     text = "  %a = add i64 1, 2, !dbg !1007\n  ret void\n"
     text += "!llvm.dbg.cu = !{!1000}\n!1007 = !DILocation(line: 5, scope: !6)\n"
     assert lines_marked(text) == "  %a = add i64 1, 2  ;@5\n  ret void\n"
-    text = 'f:\n.Ltmp3:\n\t.loc\t1 7 0 is_stmt 1\n\tmovq %rax, %rbx\n.LBB0_1:\n\t.p2align 4\n\tret\ng:\n\tnop\n'
+    text = "f:\n.Ltmp3:\n\t.loc\t1 7 0 is_stmt 1\n\tmovq %rax, %rbx\n.LBB0_1:\n\t.p2align 4\n\tret\ng:\n\tnop\n"
     assert assembly_marked(text) == "f:\n\tmovq %rax, %rbx  ;@7\n.LBB0_1:\n\t.p2align 4\n\tret  ;@7\ng:\n\tnop\n"

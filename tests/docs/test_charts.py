@@ -42,8 +42,12 @@ def test_every_row_has_a_bar_for_each_peer() -> None:
 
 
 def test_bars_are_as_long_as_their_figures() -> None:
-    row = {"name": "a < b", "shape": "8", "threads": 1,
-           "implementations": {"ours": {"minimum_s": 1e-3}, "numpy": {"minimum_s": 4e-3}, "numba": {"minimum_s": 5e-4}}}
+    row = {
+        "name": "a < b",
+        "shape": "8",
+        "threads": 1,
+        "implementations": {"ours": {"minimum_s": 1e-3}, "numpy": {"minimum_s": 4e-3}, "numba": {"minimum_s": 5e-4}},
+    }
     machine = {"cpu": "z<4", "cores": 2, "python": "3.11", "load": 3.0, "versions": {"numpy": "2"}}
     run = {"rows": [row], "machine": machine}
     svg = drawing.speedups(run)

@@ -63,7 +63,9 @@ class Text:
 
     @property
     def line(self) -> str:
-        return f"{self.title} {hashlib.sha256(self.text.encode()).hexdigest()[:20]}"
+        """The title with a hash of the text. Files are named from the root of the checkout, so that checkouts agree."""
+        portable = self.text.replace(f"{ROOT}/", "")
+        return f"{self.title} {hashlib.sha256(portable.encode()).hexdigest()[:20]}"
 
 
 class RecordingBackend:

@@ -220,8 +220,6 @@ def small_gamma(t: Number) -> Number:
     return mpmath.loggamma(2 + t) / (t * (1 + t))
 
 
-
-
 FITS: Final = (
     Fit("exp f32", math_exp._EXP["f32"], mpmath.exp, -_HALF_LOG2, _HALF_LOG2, 2e-9),
     Fit("exp rest", math_exp._EXP_REST, exp_tail(3), -_HALF_LOG2, _HALF_LOG2, 1.2e-18, lambda r: r * r),

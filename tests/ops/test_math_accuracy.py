@@ -258,7 +258,7 @@ def test_integers_to_integer_powers_wrap(dtype: Any) -> None:
 
     def power(a: int, b: int) -> int:
         exact = pow(a, b, 2**64) if b >= 0 else a ** (b % 2) if abs(a) == 1 else 0
-        return exact % 2 ** info.bits
+        return exact % 2**info.bits
 
     right = np.array([power(int(a), int(b)) for a, b in zip(x, n, strict=True)], f"u{info.bits // 8}").view(dtype)
     for level in ("", OLD):

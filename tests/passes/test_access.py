@@ -288,7 +288,7 @@ KEPT = {
     "at most": "%kept: tile<8xi32> = minimum %index, %lim {propagate_nan = false}",
     "at least": "%kept: tile<8xi32> = maximum %lim, %index {propagate_nan = false}",
     "column": "%row: tile<8xi32> = floordiv %index, %lim %col: tile<8xi32> = rem %index, %lim "
-              "%far: tile<8xi32> = mul %row, %lim %kept: tile<8xi32> = add %far, %col",
+    "%far: tile<8xi32> = mul %row, %lim %kept: tile<8xi32> = add %far, %col",
     "or zero": "%in: tile<8xi1> = lt %index, %lim %kept: tile<8xi32> = where %in, %index, %zero",
 }
 
@@ -297,7 +297,7 @@ KEPT = {
 def test_an_index_that_is_kept_inside_is_one_load_of_neighbours(name, make_kernel):
     head = POINTERS.replace("%p: tile<8xptr<f32>> = addptr %bases, %index", "%zero: tile<8xi32> = constant {value = 0}")
     limit = "%lim: tile<8xi32> = broadcast_to %m {shape = [8]}"
-    tail = "%p: tile<8xptr<f32>> = addptr %bases, %kept %v: tile<8xf32> = load %p print_ %v {hex=false, prefix=\"\"}"
+    tail = '%p: tile<8xptr<f32>> = addptr %bases, %kept %v: tile<8xf32> = load %p print_ %v {hex=false, prefix=""}'
     beyond, inside = accesses(f"{head} {limit} {KEPT[name]} {tail}", make_kernel)
     assert beyond.base.shape == (8,) and constant_of(beyond.strides[0]) == 0 and beyond.extents[0].op.name == "where"
     assert inside.base.shape == () and constant_of(inside.strides[0]) == 1

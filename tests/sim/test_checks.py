@@ -20,11 +20,17 @@ QUEUE = """
     TQue<TPosition::VECIN, 2> queue;
     pipe.InitBuffer(queue, 2, 2048);
 """
-SCORES = "LocalTensor<uint32_t> c(TPosition::VECCALC, 65536, 4096);" + LOAD + """
+SCORES = (
+    "LocalTensor<uint32_t> c(TPosition::VECCALC, 65536, 4096);"
+    + LOAD
+    + """
     Duplicate(c, static_cast<uint32_t>(7), 512);
     PipeBarrier<PIPE_V>();
 """
-SORTED = SCORES + """
+)
+SORTED = (
+    SCORES
+    + """
     Duplicate(a[32], 3.0f, 32);
     PipeBarrier<PIPE_V>();
     Sort32(b, a, c, 4);
@@ -33,6 +39,7 @@ SORTED = SCORES + """
     MrgSort4Info m;
     m.validBit = 3, m.elementLengths[0] = m.elementLengths[1] = 32;
 """
+)
 
 WIDE = "LocalTensor<int64_t> w(TPosition::VECCALC, 65536, 64); GlobalTensor<int64_t> gw; " \
     "gw.SetGlobalBuffer((__gm__ int64_t*)x, 64);"  # fmt: skip

@@ -309,13 +309,18 @@ def test_faults_of_vector_cores_are_found(what: str) -> None:
 BETWEEN: Final = {
     "more than 15 signals at one flag": (
         "if ASCEND_IS_AIC { for (int i = 0; i < 16; ++i) CrossCoreSetFlag<0x2, PIPE_FIX>(3); }",
-        "more than 15 signals"),
+        "more than 15 signals",
+    ),
     "a signal of a unit that it has not": (
-        "if ASCEND_IS_AIV { CrossCoreSetFlag<0x0, PIPE_FIX>(0); }", "this core has no unit FIX"),
+        "if ASCEND_IS_AIV { CrossCoreSetFlag<0x0, PIPE_FIX>(0); }",
+        "this core has no unit FIX",
+    ),
     "a signal of the scalar unit": ("CrossCoreSetFlag<0x2, PIPE_S>(0);", "comes from one unit"),
     "a signal of all units": ("CrossCoreSetFlag<0x2, PIPE_ALL>(0);", "comes from one unit"),
     "a signal that nobody takes": (
-        "if ASCEND_IS_AIC { CrossCoreSetFlag<0x2, PIPE_FIX>(3); }", r"k\d: flag 3 between cores is left over"),
+        "if ASCEND_IS_AIC { CrossCoreSetFlag<0x2, PIPE_FIX>(3); }",
+        r"k\d: flag 3 between cores is left over",
+    ),
     "a wait for a number too high": ("if ASCEND_IS_AIV { CrossCoreWaitFlag(11); }", "between 0 and 10"),
     "a flag that nobody sets": ("if ASCEND_IS_AIV { CrossCoreWaitFlag(3); }", "waits for another one"),
 }
@@ -337,14 +342,18 @@ def test_sums_and_numbers_on_the_same_bytes(first: str, second: str) -> None:
 
 
 def test_padding_is_the_first_element_unless_it_is_said() -> None:
-    body = """
+    body = (
+        """
     Duplicate(a, 5.0f, 64);
     SetFlag<HardEvent::V_MTE2>(0); WaitFlag<HardEvent::V_MTE2>(0);
     DataCopyPad(a, gx, {1, 12, 0, 0, 0}, {false, 0, 0, 9.0f});
-    """ + "SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0); Adds(b, a, 0.0f, 8);" + """
+    """
+        + "SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0); Adds(b, a, 0.0f, 8);"
+        + """
     SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
     DataCopyPad(gy, b, {1, 32, 0, 0, 0});
     """
+    )
     x, y = np.arange(1, N + 1, dtype=np.float32), np.zeros(N, np.float32)
     launched(vector_kernel(body), [x, y], N)
     np.testing.assert_array_equal(y[:8], [1, 2, 3, 1, 1, 1, 1, 1])

@@ -76,7 +76,6 @@ class Turns:
             return self.meaning(self.meanings[value])
         return Expr(value.op, tuple(map(self.meaning, value.args))) if isinstance(value, Expr) else value
 
-
     def replaced(self, items: tuple[Item, ...], stage: Expr, name: str) -> tuple[Item, ...]:
         """Items with a name in a stage's place, also within events' numbers."""
         meant = self.meaning(stage)

@@ -182,8 +182,9 @@ class Walk:
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
-    def touch(self, item: Item, view: View, unit: str, is_write: bool, size: int | None,
-              teeth: tuple[int, int] | None = None) -> None:
+    def touch(
+        self, item: Item, view: View, unit: str, is_write: bool, size: int | None, teeth: tuple[int, int] | None = None
+    ) -> None:
         if unit == "S" and not isinstance(item, Instr):
             self.issue("S")
         where, first, last = self.place(view, size)

@@ -102,8 +102,17 @@ class AccessEmitter(MemoryEmitter):
         along = (s for p, s in zip(index, strides, strict=True) if p is not None and p == at.lanes)
         return self.offset(terms), next(along, self.e.const(0, int64))
 
-    def load_tile(self, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk, mask: Lanes | None,
-                  other: Lanes | None, level: int) -> Lanes:
+    def load_tile(
+        self,
+        access: Access,
+        elem: DType,
+        base: Lanes,
+        index: IndexMap,
+        at: Chunk,
+        mask: Lanes | None,
+        other: Lanes | None,
+        level: int,
+    ) -> Lanes:
         """A chunk of a structured load, hoisted to the frame `level` at most."""
         there = self.existence(access, index, at)
         first, step = self.place_of(access, base, index, at)
@@ -124,19 +133,24 @@ class AccessEmitter(MemoryEmitter):
         loaded = self.load_neighbours((pointer, max(level, known), dtype), there, at, mask, rest)
         return from_memory(self.e, loaded, elem)
 
-    def load_neighbours(self, place: tuple[str, int, DType], there: Existence, at: Chunk, mask: Lanes | None,
-                        rest: Lanes | None) -> Lanes:
+    def load_neighbours(
+        self, place: tuple[str, int, DType], there: Existence, at: Chunk, mask: Lanes | None, rest: Lanes | None
+    ) -> Lanes:
         """Lanes that are neighbours in memory, from a pointer that is known from a frame on."""
         pointer, level, dtype = place
         form = dtype, at.width, dtype.itemsize
         level = max(level, there.some.level if there.some is not None else 0)
         if level == self.w.depth and self.looks(there, at, mask):
             rest = self.e.splat(rest or self.e.const(0, dtype), at.width)
-            return self.looked(there, at, (
-                lambda: [self.load_at(pointer, self.w.depth, *form)],
-                lambda: [self.load_at(pointer, self.w.depth, *form, self.lanes_mask(there, at), rest)],
-                lambda: [rest],
-            ))[0]
+            return self.looked(
+                there,
+                at,
+                (
+                    lambda: [self.load_at(pointer, self.w.depth, *form)],
+                    lambda: [self.load_at(pointer, self.w.depth, *form, self.lanes_mask(there, at), rest)],
+                    lambda: [rest],
+                ),
+            )[0]
         pointer = self.reachable(pointer, there.some, level)
         loaded = self.load_at(pointer, level, *form, self.neighbours(there, at, mask), rest, at.tail)
         return loaded if there.whole is None else self.e.select(there.whole, loaded, rest or self.e.const(0, dtype))
@@ -144,6 +158,7 @@ class AccessEmitter(MemoryEmitter):
     def store_neighbours(self, value: Lanes, pointer: str, there: Existence, at: Chunk, mask: Lanes | None) -> None:
         size = value.dtype.itemsize
         if self.looks(there, at, mask):
+
             def store(masked: bool) -> list[Lanes]:
                 self.store_at(value, pointer, size, self.lanes_mask(there, at) if masked else None)
                 return []
@@ -185,8 +200,9 @@ class AccessEmitter(MemoryEmitter):
             return False
         return at.lanes not in index or (step.text == "0" and not at.masked)
 
-    def store_tile(self, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk, value: Lanes,
-                   mask: Lanes | None) -> None:
+    def store_tile(
+        self, access: Access, elem: DType, base: Lanes, index: IndexMap, at: Chunk, value: Lanes, mask: Lanes | None
+    ) -> None:
         there = self.existence(access, index, at)
         first, step = self.place_of(access, base, index, at)
         held = self.e.splat(to_memory(self.e, value), at.width)

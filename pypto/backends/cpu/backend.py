@@ -54,8 +54,18 @@ class CpuBackend:
         with timed(timings, "codegen"):
             lowered, cost = lower(function, self.target), estimate(function, self.target)
         code = self.engine.compile(lowered.text, timings)
-        return Artifact(lowered.name, lowered.abi, lowered.scratch_bytes, cost, code, is_bounded(function),
-            lowered.sites, lowered.group, lowered.checks, lowered.prints)
+        return Artifact(
+            lowered.name,
+            lowered.abi,
+            lowered.scratch_bytes,
+            cost,
+            code,
+            is_bounded(function),
+            lowered.sites,
+            lowered.group,
+            lowered.checks,
+            lowered.prints,
+        )
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)

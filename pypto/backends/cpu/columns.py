@@ -133,8 +133,9 @@ def exists(dots: DotEmitter, sides: Sides, i: Lanes, rows: int) -> Lanes:
     return e.and_(some, e.cmp("gt", m.rows.stop, m.rows.start))
 
 
-def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, table: str, i: Lanes,
-          rows: int) -> list[Lanes]:
+def block(
+    dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, table: str, i: Lanes, rows: int
+) -> list[Lanes]:
     sides, e, w = parts[-1], dots.e, dots.w
 
     def note(n: int, m: int, number: Lanes) -> None:
@@ -160,8 +161,14 @@ def block(dots: DotEmitter, parts: Sequence[Sides], landing: Landing | None, tab
         numbers = f"{stop.typed}, {sides.down.typed}, i1 {fresh}"
         w.line(f"call void @{shape.name}(ptr {table}, ptr {dots.packs.at(c)}, {numbers}{there})")
 
-    shape = replace(dots.block(sides.item, rows), parts=len(parts), down=fixed(sides.down), lands=landing is not None,
-                    whole=whole, early=any(later))
+    shape = replace(
+        dots.block(sides.item, rows),
+        parts=len(parts),
+        down=fixed(sides.down),
+        lands=landing is not None,
+        whole=whole,
+        early=any(later),
+    )
     dots.panelwise(sides, i, shape.over(*(x.depth for x in parts)), multiply)
     return []
 

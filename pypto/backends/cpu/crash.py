@@ -19,10 +19,12 @@ from typing import Any, Final
 from pypto.backends.cpu.engine import Engine
 
 # Where the context of a signal has the address of the instruction, where what leads back to the caller, and how.
-_MACHINES: Final = MappingProxyType({
-    "x86_64": (168, 160, "%top = inttoptr i64 %held to ptr\n  %back = load i64, ptr %top"),
-    "aarch64": (440, 424, "%back = add i64 %held, 0"),
-})
+_MACHINES: Final = MappingProxyType(
+    {
+        "x86_64": (168, 160, "%top = inttoptr i64 %held to ptr\n  %back = load i64, ptr %top"),
+        "aarch64": (440, 424, "%back = add i64 %held, 0"),
+    }
+)
 _WORDS: Final = 4  # of a row
 _ROWS: Final = 256  # that a table has room for at first
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")

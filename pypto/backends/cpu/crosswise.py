@@ -34,8 +34,12 @@ class Crossing:
     that stays in the order of the elements.
     """
 
-    def __init__(self, in_memory: Callable[[Value], Buffer | None], changes: Callable[[Value], bool],
-                 scalar: Callable[[Value], Lanes]) -> None:
+    def __init__(
+        self,
+        in_memory: Callable[[Value], Buffer | None],
+        changes: Callable[[Value], bool],
+        scalar: Callable[[Value], Lanes],
+    ) -> None:
         self.in_memory = in_memory
         self.changes = changes
         self.scalar = scalar

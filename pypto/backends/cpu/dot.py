@@ -358,8 +358,9 @@ class DotEmitter:
     def later(self, sides: Sides, row: Lanes) -> Lanes:
         """Address of the rows that are copied after those that are multiplied: here, or further along K."""
         m, (rows, depth) = sides.left, sides.item.op.operands[0].shape[-2:]
-        along, below = (self.e.add(m.address, far) for far in
-            (self.number(depth * m.dtype.itemsize), self.e.mul(row, m.pitch)))
+        along, below = (
+            self.e.add(m.address, far) for far in (self.number(depth * m.dtype.itemsize), self.e.mul(row, m.pitch))
+        )
         return self.e.select(self.e.cmp("lt", row, self.number(rows)), below, along)
 
     def left(self, sides: Sides, i: Lanes, rows: int) -> tuple[Lanes, int]:

@@ -107,8 +107,9 @@ def split_chunks(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part, liv
     return e.maximum(ended, start)
 
 
-def unmasked(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part, ends: tuple[Lanes, Lanes],
-             some: Lanes) -> None:
+def unmasked(
+    nest: NestEmitter, body: list[Stmt], at: Chunk, part: Part, ends: tuple[Lanes, Lanes], some: Lanes
+) -> None:
     """Run the chunks that exist as a whole, if there are some."""
     w = nest.w
 

@@ -70,8 +70,9 @@ class Engine:
     def new_machine(self, llvm: Any) -> Any:
         """For code near its constants: reached by one instruction, they stay in registers through loops."""
         native = llvm.Target.from_triple(self.target.triple)
-        return native.create_target_machine(cpu=self.target.cpu, features=self.target.features, opt=2, jit=True,
-            codemodel="small", reloc="pic")
+        return native.create_target_machine(
+            cpu=self.target.cpu, features=self.target.features, opt=2, jit=True, codemodel="small", reloc="pic"
+        )
 
     def module(self, text: str, timings: dict[str, float]) -> Any:
         """Parsed, verified and optimised."""

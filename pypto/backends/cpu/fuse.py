@@ -113,8 +113,12 @@ class Fuser:
             if fits and all(self.common(o, stmt) >= nest.shared for o in earlier):
                 last.append(stmt)
                 return True
-        shared = min([nest.shared if len(nest.bodies) > 1 else len(stmt.loops),
-            *(self.common_outer(o, stmt) for o in nest.stmts)])
+        shared = min(
+            [
+                nest.shared if len(nest.bodies) > 1 else len(stmt.loops),
+                *(self.common_outer(o, stmt) for o in nest.stmts),
+            ]
+        )
         if shared < 1 or (len(nest.bodies) > 1 and shared < nest.shared) or not related(self, nest, stmt):
             return False
         nest.shared = shared

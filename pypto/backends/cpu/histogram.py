@@ -8,8 +8,9 @@ from pypto.backends.cpu.memory import Chunk, MemoryEmitter, both
 from pypto.ir.types import int32, int64
 
 
-def count(memory: MemoryEmitter, buffer: Buffer, base: Lanes, at: Chunk, value: Lanes,
-          mask: Lanes | None = None) -> None:
+def count(
+    memory: MemoryEmitter, buffer: Buffer, base: Lanes, at: Chunk, value: Lanes, mask: Lanes | None = None
+) -> None:
     """One more in the bins that numbers name; for those without a bin, in a slot that nobody reads."""
     e, w, place = memory.e, memory.w, memory.e.convert(memory.e.splat(value, at.width), int64)
     inside = e.and_(e.cmp("ge", place, e.const(0, int64)), e.cmp("lt", place, e.const(buffer.shape[0], int64)))

@@ -195,8 +195,9 @@ class KernelEmitter:
         sides = (slots, part), (below, after)
         return self.w.branch(last, [partial(self.steps, few, *side, over) for side in sides])
 
-    def steps(self, block: Block, slots: Slots, part: Part, over: tuple[str, str, int],
-              later: Sequence[str] = ()) -> list[Lanes]:
+    def steps(
+        self, block: Block, slots: Slots, part: Part, over: tuple[str, str, int], later: Sequence[str] = ()
+    ) -> list[Lanes]:
         first, last, unroll = over
         with self.w.loop(first, last, str(unroll)) as k:
             after = self.w.raw(f"mul i64 {k.text}, {part.pitch}") if block.parts else k.text

@@ -78,8 +78,18 @@ def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] 
     scratch = last.timer.with_area(max(one.schedule.scratch_bytes for one in made))
     tail = f"attributes #0 = {{ nounwind {target.attributes} }}\n!0 = !{{i32 1}}\n"
     text = f"{writer.text()}{last.timer.text()}{last.checks.text()}{tail}"
-    return Lowered(text, function.name, tuple(order), scratch, last.schedule, tuple(last.timer.sites), group,
-        last.checks.found, prints, tuple(last.nests.masked.items()))
+    return Lowered(
+        text,
+        function.name,
+        tuple(order),
+        scratch,
+        last.schedule,
+        tuple(last.timer.sites),
+        group,
+        last.checks.found,
+        prints,
+        tuple(last.nests.masked.items()),
+    )
 
 
 @dataclass
@@ -160,8 +170,11 @@ class FunctionEmitter:
     def places(self, program: Lanes) -> list[Lanes]:
         """Where in the grid a program is."""
         e, (_, first, second, _) = self.e, self.here
-        return [e.binary("urem", program, first), e.binary("urem", e.binary("udiv", program, first), second),
-            e.binary("udiv", program, e.mul(first, second))]
+        return [
+            e.binary("urem", program, first),
+            e.binary("urem", e.binary("udiv", program, first), second),
+            e.binary("udiv", program, e.mul(first, second)),
+        ]
 
     def base(self, buffer: Buffer) -> Lanes:
         return self.bases[buffer.id]

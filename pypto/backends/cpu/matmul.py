@@ -127,8 +127,9 @@ class Matmul(CellItem):
         if isinstance(self.source, Buffer):
             held = b.op.operands[0] if self.turned and b.op is not None else b
             yield Use(self.source, held, fault=self.fault(self.source))
-        yield Use(self.b, b if self.source is None else None, b if self.source is not None else None,
-            self.stay is not None)
+        yield Use(
+            self.b, b if self.source is None else None, b if self.source is not None else None, self.stay is not None
+        )
         if self.window is None and self.block is not None:
             yield Use(self.block, writes=a)
 

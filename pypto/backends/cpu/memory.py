@@ -94,8 +94,17 @@ class MemoryEmitter:
 
     # --- plain memory -------------------------------------------------------------------------------------------
 
-    def load_at(self, pointer: str, level: int, dtype: DType, width: int, align: int, mask: Lanes | None = None,
-                other: Lanes | None = None, tail: int = 0) -> Lanes:
+    def load_at(
+        self,
+        pointer: str,
+        level: int,
+        dtype: DType,
+        width: int,
+        align: int,
+        mask: Lanes | None = None,
+        other: Lanes | None = None,
+        tail: int = 0,
+    ) -> Lanes:
         """`width` neighbours in memory form: the first `tail` of them unless that is 0, where the mask holds."""
         if width == 1 or (mask is None and not tail):
             kind = vector(memory_type(dtype), width)
@@ -113,8 +122,9 @@ class MemoryEmitter:
         args = ("ptr", pointer), ("i32", str(align)), (on.type, on.text), (kind, other.text)
         return self.e.call(f"llvm.masked.load.{intrinsic_suffix(dtype, width)}.p0", dtype, width, level, *args)
 
-    def store_at(self, value: Lanes, pointer: str, align: int, mask: Lanes | None = None, tail: int = 0,
-                 streaming: bool = False) -> None:
+    def store_at(
+        self, value: Lanes, pointer: str, align: int, mask: Lanes | None = None, tail: int = 0, streaming: bool = False
+    ) -> None:
         if mask is None and not tail:
             align = min(STREAM_ALIGN, value.width * value.dtype.itemsize) if streaming else align
             for part, place in pieces(self.e, value, pointer, align):
@@ -140,8 +150,9 @@ class MemoryEmitter:
             return mask
         return self.e.and_(mask, self.e.hidden(self.e.const(True, int1)))
 
-    def registers(self, pointer: str, dtype: DType, width: int, tail: int, level: int, mask: Lanes | None,
-                  value: Lanes) -> list[tuple[str, Lanes | bool, Lanes]]:
+    def registers(
+        self, pointer: str, dtype: DType, width: int, tail: int, level: int, mask: Lanes | None, value: Lanes
+    ) -> list[tuple[str, Lanes | bool, Lanes]]:
         """A masked access register by register: pointer, which lanes (or all, or none), and the lanes of `value`.
 
         LLVM fails to split a masked access when its mask turns out to be empty in one half (22.1: "Getting value from
@@ -163,8 +174,9 @@ class MemoryEmitter:
         start = self.e.add(base, self.product(first, size))
         return self.e.add(start, self.e.mul(self.e.iota(width, int64), self.product(step, size)))
 
-    def gather(self, addresses: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None,
-               level: int) -> Lanes:
+    def gather(
+        self, addresses: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None, level: int
+    ) -> Lanes:
         dtype, width = memory_dtype(elem), addresses.width
         level = max(level, addresses.level, mask.level if mask else 0, other.level if other else 0)
         pointer = self.w.raw(f"inttoptr {addresses.typed} to {vector('ptr', width)}", level)
@@ -181,8 +193,9 @@ class MemoryEmitter:
 
     # --- scalars ------------------------------------------------------------------------------------------------
 
-    def load_scalar(self, address: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None,
-            level: int) -> Lanes:
+    def load_scalar(
+        self, address: Lanes, elem: DType | PtrType, mask: Lanes | None, other: Lanes | None, level: int
+    ) -> Lanes:
         """One element. Where the mask is false, a harmless stack slot is read in its place."""
         dtype, level = memory_dtype(elem), max(level, address.level, mask.level if mask else 0)
         loaded = self.load_at(self.element(address, mask, level), level, dtype, 1, dtype.itemsize)
@@ -204,8 +217,9 @@ class MemoryEmitter:
 
     # --- scratch ------------------------------------------------------------------------------------------------
 
-    def buffer_terms(self, buffer: Buffer, index: IndexMap, strides: Sequence[int],
-                     at: Chunk) -> list[tuple[Lanes, Lanes]]:
+    def buffer_terms(
+        self, buffer: Buffer, index: IndexMap, strides: Sequence[int], at: Chunk
+    ) -> list[tuple[Lanes, Lanes]]:
         terms = [(at.at(p), self.e.const(s, int64)) for p, s in zip(index, strides, strict=True)]
         if buffer.panel and index:  # whole panels before the one that this chunk lies in
             terms[-1] = (at.at(index[-1]), self.e.const(buffer.rows, int64))
@@ -215,8 +229,15 @@ class MemoryEmitter:
         """Elements between neighbouring lanes; 0 where the value is the same in all."""
         return sum(s for p, s in zip(index, strides, strict=True) if p == at.lanes and at.lanes >= 0)
 
-    def read(self, buffer: Buffer, base: Lanes, index: IndexMap, at: Chunk, starts: Sequence[int] = (),
-             steps: Sequence[int] = ()) -> Lanes:
+    def read(
+        self,
+        buffer: Buffer,
+        base: Lanes,
+        index: IndexMap,
+        at: Chunk,
+        starts: Sequence[int] = (),
+        steps: Sequence[int] = (),
+    ) -> Lanes:
         """A chunk of a kept tile, or of a slice of it. Scratch is padded, so that no mask is needed."""
         held = scratch_dtype(buffer)
         strides = [s * t for s, t in zip(buffer.strides, steps or (1,) * len(buffer.strides), strict=True)]

@@ -125,8 +125,9 @@ def choose(made: Sequence[FunctionEmitter], name: str) -> int:
     return -merged.most if shared else merged.most
 
 
-def taken(e: LaneEmitter, merged: Merged, program: Lanes, ids: Sequence[Lanes],
-          grid: Sequence[Lanes]) -> tuple[Lanes, dict[int, Lanes]]:
+def taken(
+    e: LaneEmitter, merged: Merged, program: Lanes, ids: Sequence[Lanes], grid: Sequence[Lanes]
+) -> tuple[Lanes, dict[int, Lanes]]:
     """How many programs are one with a program, and their end: as many as follow along the axis in order."""
     if merged.most == 1:
         return e.const(1, int64), {}

@@ -34,8 +34,14 @@ _MUCH: Final = 8  # values that a body computes side by side
 class NestEmitter(ValueEmitter):
     """Emits nests."""
 
-    def __init__(self, e: LaneEmitter, function: Function, env: dict[Value, Lanes], buffers: dict[Value, Buffer],
-                 base: Callable[[Buffer], Lanes]) -> None:
+    def __init__(
+        self,
+        e: LaneEmitter,
+        function: Function,
+        env: dict[Value, Lanes],
+        buffers: dict[Value, Buffer],
+        base: Callable[[Buffer], Lanes],
+    ) -> None:
         super().__init__(e, function, env, buffers, base)
         self.timer: Timer | Untimed = Untimed()
         self.live = Live(self)

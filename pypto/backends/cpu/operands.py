@@ -186,7 +186,9 @@ def reads_columns(function: Function, dot: Op, target: CpuTarget) -> bool:
 
 
 def read_by_dot(plan: Plan, dot: Op, target: CpuTarget) -> Iterator[tuple[Value, ...]]:
-    """What a dot may read of its operands itself: a load beside it that is for it alone, after what moves its numbers.
+    """What a dot may read of its operands itself.
+
+    A load beside it that is for it alone, after what moves its numbers.
     """
     for side, v in enumerate(dot.operands[:2]):
         found = direct_of(v) if words_of(dot, target) or v.dtype == dot_dtype(v.dtype) else None
@@ -230,7 +232,8 @@ def is_joined(plan: Plan, v: Value, target: CpuTarget) -> bool:
         if user.name == "dot" and v is user.operands[0] and words_of(user, target):
             return True
         right = user.results[0] if user.name == "permute" else None
-        if right is not None and any(u.name == "dot" and right is u.operands[1] and words_of(u, target)
-                for u in plan.uses[right]):
+        if right is not None and any(
+            u.name == "dot" and right is u.operands[1] and words_of(u, target) for u in plan.uses[right]
+        ):
             return True
     return False

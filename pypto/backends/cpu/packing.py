@@ -151,8 +151,15 @@ class PackEmitter:
             copy = partial(self.across, m, target, base, g, per)
             self.w.branch(whole.text, [partial(copy, partial(each, self.whole)), partial(copy, self.read)])
 
-    def across(self, m: Matrix, target: Buffer, base: Lanes, g: Lanes, per: int,
-               get: Callable[[Matrix, list[Place], int], list[Lanes]]) -> list[Lanes]:
+    def across(
+        self,
+        m: Matrix,
+        target: Buffer,
+        base: Lanes,
+        g: Lanes,
+        per: int,
+        get: Callable[[Matrix, list[Place], int], list[Lanes]],
+    ) -> list[Lanes]:
         """A row of words in every panel."""
         row, size, apart = self.e.mul(g, self.number(per)), self.size(m), self.apart(target)
         with self.w.loop("0", self.count(target), "1") as p:

@@ -186,8 +186,11 @@ def is_changed(plan: Plan, op: Op, v: Value) -> bool:
         return False
     writes = [w for w in plan.writes if plan.position[op] < plan.position[w] and may_alias(plan.function, op, w)]
     harmless = [w for w in writes if same_place(op, w) and is_straight(plan, v)]  # if they themselves read the load
-    return any(plan.position[w] <= plan.read_until(v, reader) and not (w is reader and w in harmless)
-               for reader in plan.readers[v] for w in writes)
+    return any(
+        plan.position[w] <= plan.read_until(v, reader) and not (w is reader and w in harmless)
+        for reader in plan.readers[v]
+        for w in writes
+    )
 
 
 def is_overwritten(plan: Plan, v: Value, reader: Op) -> bool:

@@ -23,12 +23,12 @@ from pypto.backends.cpu.engine import Engine, Loaded
 
 # Number of the system call `futex`, the instruction for waiting loops (declaration and call), and what tells the time.
 _TIME: Final = "%time = call i64 {}\n  ret i64 %time"
-_MACHINES: Final = MappingProxyType({
-    "x86_64": ("202", "@llvm.x86.sse2.pause()", "@llvm.x86.sse2.pause()",
-        _TIME.format("@llvm.readcyclecounter()")),
-    "aarch64": ("98", "@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)",
-        _TIME.format("@clock()")),
-})
+_MACHINES: Final = MappingProxyType(
+    {
+        "x86_64": ("202", "@llvm.x86.sse2.pause()", "@llvm.x86.sse2.pause()", _TIME.format("@llvm.readcyclecounter()")),
+        "aarch64": ("98", "@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)", _TIME.format("@clock()")),
+    }
+)
 _SPINS = 4000
 _PARTS = 8  # chunks of programs per thread, if none were small
 STATE_BYTES = 512
@@ -41,8 +41,9 @@ KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, 
 class Runner(Protocol):
     """Runs a kernel for all programs of a grid."""
 
-    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1,
-            polled: bool = False) -> None:
+    def run(
+        self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1, polled: bool = False
+    ) -> None:
         """Run programs 0 to `programs`; where it is `polled`, signal handlers run meanwhile, and may end it."""
 
 
@@ -127,8 +128,9 @@ class NativePool:
         for n, word in enumerate((ctypes.addressof(self.workers), max(0, self.threads - 1))):
             ctypes.c_int64.from_address(self.state + WORKERS + 8 * n).value = word
 
-    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1,
-            polled: bool = False) -> None:
+    def run(
+        self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1, polled: bool = False
+    ) -> None:
         """Run programs 0 to `programs`; serially while another thread of this process uses the pool."""
         launch = self.launch_polled if polled else self.launch
         launch(self.state, kernel, args, programs, threads, least, group, polled)
@@ -137,8 +139,9 @@ class NativePool:
 class PythonPool:
     """The same on Python's threads; compiled code runs without the interpreter's lock."""
 
-    def run(self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1,
-            polled: bool = False) -> None:
+    def run(
+        self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1, polled: bool = False
+    ) -> None:
         """Run programs 0 to `programs`; after an exception in the caller, no thread begins another chunk."""
         from concurrent.futures import ThreadPoolExecutor
 

@@ -152,8 +152,9 @@ def further(memory: AccessEmitter, terms: Terms) -> Lanes:
     return memory.offset(found)
 
 
-def prefetch(memory: AccessEmitter, op: Op, base: Lanes, index: IndexMap, at: Chunk, to: int, loop: Op | None,
-             alone: bool) -> None:
+def prefetch(
+    memory: AccessEmitter, op: Op, base: Lanes, index: IndexMap, at: Chunk, to: int, loop: Op | None, alone: bool
+) -> None:
     """Ask for what the next program, or turn of a loop, will load in place of this chunk.
 
     What a nest `alone` loads may be a plain stream, which the hardware follows, though not far enough for memory: a

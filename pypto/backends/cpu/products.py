@@ -107,8 +107,9 @@ def schedule(op: Op, scheduler: Scheduler, fuser: Fuser) -> None:
     fuser.barrier(item)
 
 
-def keep(plan: Plan, op: Op, left: Buffer | Direct, source: Buffer | Direct | None, panels: Buffer,
-         target: CpuTarget) -> Stay | None:
+def keep(
+    plan: Plan, op: Op, left: Buffer | Direct, source: Buffer | Direct | None, panels: Buffer, target: CpuTarget
+) -> Stay | None:
     """Room for the panels of all steps, where other programs can use them, too."""
     size = panels.elements * item_bytes(panels.elem)
     streamed = "merged" in plan.function.attrs and may_stream(op, target)
@@ -126,8 +127,9 @@ def direct(plan: Plan, v: Value) -> Direct | None:
     return found[0] if found is not None else None
 
 
-def right(op: Op, b: Value, filled: Buffer, per: int, scheduler: Scheduler,
-          fuser: Fuser) -> tuple[Buffer | Direct | None, bool]:
+def right(
+    op: Op, b: Value, filled: Buffer, per: int, scheduler: Scheduler, fuser: Fuser
+) -> tuple[Buffer | Direct | None, bool]:
     """What the panels of the right operand are filled from, and whether its rows are their columns."""
     storage, plan, position = scheduler.storage, scheduler.plan, scheduler.plan.position[op]
     read = direct(plan, b)
@@ -159,8 +161,7 @@ def panels(storage: Storage, b: Value, per: int, position: int, in_place: bool, 
     *stack, rows, columns = b.shape
     lanes = storage.lanes(dot_dtype(b.dtype))
     elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
-    filled = storage.new(elem, (*stack, words, columns), position, position,
-                         panel_width(b, storage.target, in_place))
+    filled = storage.new(elem, (*stack, words, columns), position, position, panel_width(b, storage.target, in_place))
     filled.sizes[-2] = parts * padded(words, lanes)
     return filled
 

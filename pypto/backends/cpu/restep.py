@@ -223,8 +223,11 @@ class Restep:
         b = rewriter.builder
         op, hidden = found.op, {}
         self.sizes.update((v, (*v.shape[:d], step, *v.shape[d + 1 :])) for v, d in found.along.items())
-        self.extents.update((load, (d, self.end(rewriter, b, found, load, d))) for load, d in found.loads
-                            if self.may_exceed(found, load, d))
+        self.extents.update(
+            (load, (d, self.end(rewriter, b, found, load, d)))
+            for load, d in found.loads
+            if self.may_exceed(found, load, d)
+        )
         for v in found.along:
             if v not in found.inside and v.op is not None:
                 hidden[v] = rewriter.mapping[v]
@@ -238,8 +241,9 @@ class Restep:
         rewriter.mapping.update(hidden)
         return new.results
 
-    def once(self, rewriter: Rewriter[OpBuilder], found: Sum, args: Sequence[Value],
-             hidden: Mapping[Value, Value]) -> Sequence[Value]:
+    def once(
+        self, rewriter: Rewriter[OpBuilder], found: Sum, args: Sequence[Value], hidden: Mapping[Value, Value]
+    ) -> Sequence[Value]:
         """The body alone, of a loop that runs once."""
         region = found.op.regions[0]
         rewriter.mapping.update(zip(region.args, args, strict=True))

@@ -167,8 +167,16 @@ class Scheduler:
         return any(b is not buffer or index != identity for b, index in read)
 
 
-def nest_stmt(kind: str, op: Op | None, value: Value | None, domain: tuple[int, ...], position: int,
-              buffer: Buffer | None = None, reduced: tuple[int, ...] = (), lanes: int = -1) -> Stmt:
+def nest_stmt(
+    kind: str,
+    op: Op | None,
+    value: Value | None,
+    domain: tuple[int, ...],
+    position: int,
+    buffer: Buffer | None = None,
+    reduced: tuple[int, ...] = (),
+    lanes: int = -1,
+) -> Stmt:
     """A statement with its loops in order: kept dimensions, then reduced ones, the lanes innermost of their kind."""
     dims = [d for d, n in enumerate(domain) if n > 1]
     lanes = lanes if lanes >= 0 or not dims else dims[-1]

@@ -29,8 +29,16 @@ class Storage:
     buffers: list[Buffer] = field(default_factory=list)
     group: dict[Value, list[Value]] = field(default_factory=dict)
 
-    def new(self, elem: DType | PtrType, shape: tuple[int, ...], start: int, end: int, panel: int = 0,
-            whole_rows: bool = False, compact: bool = False) -> Buffer:
+    def new(
+        self,
+        elem: DType | PtrType,
+        shape: tuple[int, ...],
+        start: int,
+        end: int,
+        panel: int = 0,
+        whole_rows: bool = False,
+        compact: bool = False,
+    ) -> Buffer:
         """A buffer for a tile. Its last dimension above 1 is padded to whole registers, that of a dot's row always."""
         lanes, sizes = self.lanes(elem, compact), list(shape)
         if len(sizes) > 1 and sizes[-2] >= lanes:
@@ -66,8 +74,14 @@ def make_storage(plan: Plan, target: CpuTarget) -> Storage:
         spans = [lifetime(plan, m) for m in members]
         start, end = min(s for s, _ in spans), max(e for _, e in spans)
         summed = any(is_product(plan, m) for m in members)
-        buffer = storage.new(v.tile.elem, v.shape, start, end, whole_rows=summed,
-            compact=any(is_joined(plan, m, target) for m in members))
+        buffer = storage.new(
+            v.tile.elem,
+            v.shape,
+            start,
+            end,
+            whole_rows=summed,
+            compact=any(is_joined(plan, m, target) for m in members),
+        )
         if summed and buffer.pitch * item_bytes(v.tile.elem) % _ALIASED == 0:
             buffer.sizes[-1] += storage.lanes(v.tile.elem)
         if any(m.op is not None and m.op.name == "sort_keys" for m in members):
@@ -101,8 +115,16 @@ def add_view(storage: Storage, v: Value) -> None:
     """A reshape that regroups elements: the source's memory, packed without padding, under another shape."""
     assert v.op is not None
     source = storage.of[v.op.operands[0]].memory
-    view = Buffer(len(storage.buffers), source.elem, v.shape, [], compact=source.compact, view_of=source,
-                  start=source.start, end=source.end)
+    view = Buffer(
+        len(storage.buffers),
+        source.elem,
+        v.shape,
+        [],
+        compact=source.compact,
+        view_of=source,
+        start=source.start,
+        end=source.end,
+    )
     for buffer in (source, view):
         buffer.dense, buffer.sizes = True, list(buffer.shape)
     storage.buffers.append(view)
@@ -148,8 +170,12 @@ def interfere(plan: Plan, a: Value, b: Value) -> bool:
     written, last = plan.defined_at(second), plan.last_read(first)
     if plan.defined_at(first) == written:
         # The arguments of both regions of a while are one value; two results of one op are not.
-        return not (first.op is None and second.op is None and plan.home[first] is plan.home[second]
-            and same_argument(plan, first, second))
+        return not (
+            first.op is None
+            and second.op is None
+            and plan.home[first] is plan.home[second]
+            and same_argument(plan, first, second)
+        )
     if last != written:
         return last > written
     return not (second.op is None or second.op.regions or in_place(plan, second.op, first))
@@ -193,5 +219,3 @@ def place(buffers: list[Buffer]) -> int:
         if buffer.view_of is not None:
             buffer.offset = buffer.view_of.offset
     return max((stop for _, stop, _ in placed), default=0)
-
-

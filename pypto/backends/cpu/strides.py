@@ -39,8 +39,9 @@ class Stretch:
         return [lanes.get(place, -1) for place in range(self.size)]
 
 
-def load_steps(memory: MemoryEmitter, place: Place, dtype: DType, width: int, on: Lanes | None, rest: Lanes | None,
-               level: int) -> Lanes:
+def load_steps(
+    memory: MemoryEmitter, place: Place, dtype: DType, width: int, on: Lanes | None, rest: Lanes | None, level: int
+) -> Lanes:
     """Elements a small stride apart: whole registers, of which only these lanes are loaded, put together."""
     e = memory.e
     if on is not None:

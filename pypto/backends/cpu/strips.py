@@ -74,8 +74,9 @@ def in_turns(made: Sequence[FunctionEmitter], name: str) -> int:
     return -count << 32
 
 
-def step_from(e: LaneEmitter, merged: Merged, rows: Carried, program: Lanes, ids: Place,
-              grid: Place) -> tuple[Lanes, dict[int, Lanes]]:
+def step_from(
+    e: LaneEmitter, merged: Merged, rows: Carried, program: Lanes, ids: Place, grid: Place
+) -> tuple[Lanes, dict[int, Lanes]]:
     """How far the next program is, and the ends of those that are one with a program, by axis; `rows` hands on."""
     number, ends = taken(e, merged, program, ids, grid)
     if merged.strips > 1:

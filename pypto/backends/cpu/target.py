@@ -100,17 +100,24 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
     wide = "avx512f" in present and "avx512bw" in present
     vector_bytes = 64 if wide else 32 if "avx2" in present else 16
     return CpuTarget(
-        cpu, features, level, triple, vector_bytes,
+        cpu,
+        features,
+        level,
+        triple,
+        vector_bytes,
         store_bytes=32 if wide and not cpu.startswith("znver") else vector_bytes,
         has_masks=wide,
         registers=32 if wide or arm else 16,
-        has_fma=arm or "fma" in present, has_f16c=arm or "f16c" in present,
+        has_fma=arm or "fma" in present,
+        has_f16c=arm or "f16c" in present,
         has_round=arm or "sse4.1" in present or "sse4.2" in present,
         has_scale=wide and "avx512vl" in present and "avx512dq" in present,
         has_bf16_dot="avx512bf16" in present and cpu.startswith(_FAST_BF16_DOT),
-        has_bf16_round=wide and "avx512bf16" in present, has_int8_dot="avx512vnni" in present,
+        has_bf16_round=wide and "avx512bf16" in present,
+        has_int8_dot="avx512vnni" in present,
         has_tiles=wide and present >= _TILES and may_use_tiles(),
-        attributes='"prefer-vector-width"="512"' if wide else "", caches=cache_bytes(),
+        attributes='"prefer-vector-width"="512"' if wide else "",
+        caches=cache_bytes(),
     )
 
 

@@ -27,8 +27,14 @@ _AS_IS = ("where", "neg", "maximum", "minimum", "cast", "bitcast")  # results of
 class ValueEmitter:
     """Emits values over an environment of scalars and the addresses of buffers."""
 
-    def __init__(self, e: LaneEmitter, function: Function, env: dict[Value, Lanes], buffers: dict[Value, Buffer],
-                 base: Callable[[Buffer], Lanes]) -> None:
+    def __init__(
+        self,
+        e: LaneEmitter,
+        function: Function,
+        env: dict[Value, Lanes],
+        buffers: dict[Value, Buffer],
+        base: Callable[[Buffer], Lanes],
+    ) -> None:
         self.e, self.w = e, e.w
         self.function = function
         self.env = env

@@ -209,8 +209,10 @@ class Checker:
     def beside(self, writer: Touch, other: Touch, shared: int) -> None:
         shared = len(other.stmt.loops) if writer.body == other.body else shared
         if writer.buffer is not other.buffer or not in_step(writer.index, other.index, shared):
-            self.found.append(f"{stmt_name(other.stmt)} uses b{other.buffer.id} in other rounds of the loops that it "
-                              f"shares with {stmt_name(writer.stmt)}")
+            self.found.append(
+                f"{stmt_name(other.stmt)} uses b{other.buffer.id} in other rounds of the loops that it "
+                f"shares with {stmt_name(writer.stmt)}"
+            )
 
     def read(self, stmt: Stmt) -> Reads:
         if stmt not in self.reads:
@@ -301,8 +303,15 @@ class Checker:
         self.hand(end, op.regions[-1].terminator.operands, args, homes, op.name)
         return end, tested
 
-    def hand(self, state: State, values: Iterable[Value], names: Iterable[Value], homes: Iterable[Buffer | None],
-             who: str, only: bool = True) -> None:
+    def hand(
+        self,
+        state: State,
+        values: Iterable[Value],
+        names: Iterable[Value],
+        homes: Iterable[Buffer | None],
+        who: str,
+        only: bool = True,
+    ) -> None:
         """Values that control flow hands on, to be found under their new names in the buffers of these."""
         for v, name, home in zip(values, names, homes, strict=True):
             if home is not None:

@@ -113,8 +113,15 @@ class Writer:
             self.frames.pop()
 
     @contextmanager
-    def loop(self, start: str, end: str, step: str, dtype: DType = int64,
-            carried: tuple[Carried, ...] = (), forward: bool = False) -> Iterator[Lanes]:
+    def loop(
+        self,
+        start: str,
+        end: str,
+        step: str,
+        dtype: DType = int64,
+        carried: tuple[Carried, ...] = (),
+        forward: bool = False,
+    ) -> Iterator[Lanes]:
         """``for (i = start; i < end; i += step)``; for a step below 0, ``i > end``.
 
         The index is known in the frame inside. A run-time step is taken as positive when it is; one that is known to be
@@ -132,8 +139,9 @@ class Writer:
         counter = Carried(index, kind, start, f"{index}.next")
         self.cycle(names, (counter, *carried), lines, [f"{index}.next = add {kind} {index}, {step}"])
 
-    def cycle(self, names: Sequence[str], carried: Sequence[Carried], lines: list[str],
-              last: Sequence[str] = ()) -> None:
+    def cycle(
+        self, names: Sequence[str], carried: Sequence[Carried], lines: list[str], last: Sequence[str] = ()
+    ) -> None:
         """A loop around lines that leave it by themselves; `last` comes at the end of an iteration."""
         pre, head, _, latch, out = names
         self.goto(head)
@@ -151,8 +159,11 @@ class Writer:
         if not step.startswith("%"):
             return [f"{index}.more = icmp {'sgt' if step.startswith('-') else 'slt'} {kind} {index}, {end}"]
         down = self.raw(f"icmp slt {kind} {step}, 0")
-        return [f"{index}.lt = icmp slt {kind} {index}, {end}", f"{index}.gt = icmp sgt {kind} {index}, {end}",
-                f"{index}.more = select i1 {down}, i1 {index}.gt, i1 {index}.lt"]
+        return [
+            f"{index}.lt = icmp slt {kind} {index}, {end}",
+            f"{index}.gt = icmp sgt {kind} {index}, {end}",
+            f"{index}.more = select i1 {down}, i1 {index}.gt, i1 {index}.lt",
+        ]
 
     @contextmanager
     def based(self) -> Iterator[None]:
@@ -177,8 +188,12 @@ class Writer:
             self.goto(end)
             self.line(f"br label %{out}")
         self.label(out)
-        return [replace(a, text=self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]"),
-                        level=self.depth) for a, b in zip(*results, strict=True)]
+        return [
+            replace(
+                a, text=self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]"), level=self.depth
+            )
+            for a, b in zip(*results, strict=True)
+        ]
 
     def finish_function(self, header: str, body: list[str]) -> None:
         self.functions.append("\n".join([f"define {header} {{", "entry:", *self.slots, *body, "}"]))
@@ -192,5 +207,3 @@ class Writer:
 
     def text(self) -> str:
         return "\n".join([*self.functions, *(self.declarations[k] for k in sorted(self.declarations))]) + "\n"
-
-

@@ -166,5 +166,3 @@ def chooser(name: str, versions: Sequence[Version]) -> str:
     for n, _ in enumerate(versions):
         lines.append(f"    if (status == PYPTO_NO_VERSION) status = {name}_{n}({names});")
     return "\n".join([*lines, "    return status;", "}", ""])
-
-

@@ -133,9 +133,7 @@ def computed(low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, .
     return Tile(shape, dtype, made.at, layout) if isinstance(made.at, View) else Splat(shape, dtype, made.at)
 
 
-def one_by_one(
-    low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, ...], problem: NotOnAscend
-) -> Tile:
+def one_by_one(low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, ...], problem: NotOnAscend) -> Tile:
     """An op that the vector unit has not, by the scalar unit.
 
     Raises

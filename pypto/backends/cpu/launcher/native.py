@@ -104,15 +104,17 @@ def word(address: int, offset: int) -> int:
 class Launcher:
     """The launcher's code and what all kernels share: a table of words that the process's session owns."""
 
-    def __init__(self, engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...],
-                 stopped: Callable[..., Any]) -> None:
+    def __init__(
+        self, engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...], stopped: Callable[..., Any]
+    ) -> None:
         name = f"launcher {sys.implementation.cache_tag} {platform.machine()}"
         code = stored(name, lambda: engine.compile(launcher_text()))
         self.loaded = engine.load(code, *_FUNCTIONS, "offer")
         self.methods = {name: Method(name.encode(), self.loaded.addresses[n], flags, None)
             for n, (name, flags) in enumerate(_FUNCTIONS.items())}  # fmt: skip
         self.new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-            ("PyCFunction_NewEx", ctypes.pythonapi))
+            ("PyCFunction_NewEx", ctypes.pythonapi)
+        )
         signature = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.offer = partial(signature(self.loaded.addresses[-1]), ctypes.addressof(shared))
         self.memory: dict[int, Any] = {}
@@ -199,8 +201,9 @@ class Table:
         return (ctypes.c_int64 * len(words))(*words)
 
 
-def make_launcher(engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...],
-                  stopped: Callable[..., Any]) -> Launcher | None:
+def make_launcher(
+    engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...], stopped: Callable[..., Any]
+) -> Launcher | None:
     """The launcher, or None on interpreters and machines that it does not know.
 
     It ignores some named arguments. `stopped` is called with the program and the exception that ended a launch.
@@ -209,4 +212,3 @@ def make_launcher(engine: Engine, stored: Stored, shared: Any, ignored: tuple[st
         return Launcher(engine, stored, shared, ignored, stopped) if is_supported() else None
     except CompilerBug:  # of the launcher, not of anybody's kernel: Python launches as well
         return None
-

@@ -238,7 +238,8 @@ def exchange_function(made: Recipe, kind: type) -> int:
     if type(capsule).__name__ != "PyCapsule":
         raise Unfit
     open_ = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi))
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
     try:
         api = open_(capsule, b"dlpack_exchange_api")
     except ValueError:
