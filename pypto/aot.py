@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.errors.ahead import MissingFeatures, NotALibrary, NoVersion
+from pypto.errors.aot import MissingFeatures, NotALibrary, NoVersion
 from pypto.errors.launch import ReadOnlyArgument
 from pypto.ir.types import DTYPE_BY_NAME
 from pypto.runtime.arrays import ArrayInfo, array_info, scalar_bits
@@ -64,7 +64,7 @@ def load(path: str | os.PathLike[str], threads: int = 0) -> Library:
     >>> import pypto.aot
     >>> pypto.aot.load("/nowhere/libadd.so")
     Traceback (most recent call last):
-    pypto.errors.ahead.NotALibrary: [E333] /nowhere/libadd.so is no library of kernels: there is no such file
+    pypto.errors.aot.NotALibrary: [E333] /nowhere/libadd.so is no library of kernels: there is no such file
       help: `pypto compile FILE:KERNEL … --emit shared` makes one
     """
     file = Path(path).absolute()

@@ -61,7 +61,7 @@ class Session:
     @functools.cached_property
     def most_threads(self) -> int:
         """Threads that the pool has."""
-        from pypto.backends.cpu.pool import default_threads
+        from pypto.backends.cpu.runtime.pool import default_threads
 
         return self.settings.num_threads or default_threads()
 
@@ -77,7 +77,7 @@ class Session:
     @functools.cached_property
     def launcher(self) -> Any:
         """Makes launches in native code; None where only Python does."""
-        from pypto.backends.cpu.launcher.native import make_launcher
+        from pypto.backends.cpu.runtime.launcher.native import make_launcher
 
         self.threads = self.threads
         engine, stored = self.backend(KernelOptions()).engine, functools.partial(self.stored, "")
@@ -133,7 +133,7 @@ def compiler_hash() -> str:
     digest, package = hashlib.sha256(), os.path.dirname(__file__)
     folders = [found for room in BEHIND_IR for found in os.walk(os.path.join(package, room))]
     for folder, _, names in (*sorted(folders), (package, [], ["compile.py"])):
-        for path in (os.path.join(folder, name) for name in sorted(names) if name.endswith((".py", ".ll"))):
+        for path in (os.path.join(folder, name) for name in sorted(names) if name.endswith((".py", ".ll", ".h"))):
             with open(path, "rb") as file:
                 text = file.read()
             digest.update(f"{os.path.relpath(path, package)}\0{len(text)}\0".encode())

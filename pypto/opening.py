@@ -96,14 +96,14 @@ def simulated(settings: Settings) -> Path:
 
 def installed(name: str) -> Path:
     """The folder of the toolkit that is installed."""
-    from pypto.backends.ascend.toolchain import find_toolkit
+    from pypto.backends.ascend.toolchain.toolchain import find_toolkit
 
     return find_toolkit(name)
 
 
 def runtime_of(folder: Path, name: str) -> Path:
     """The runtime library of a toolkit."""
-    from pypto.backends.ascend.toolchain import library
+    from pypto.backends.ascend.toolchain.toolchain import library
 
     path = library(folder, "libascendcl.so")
     if path is None:

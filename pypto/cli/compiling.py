@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from pypto.cli.ahead import KINDS, compile_ahead
+from pypto.cli.aot import KINDS, compile_aot
 from pypto.cli.grids import Grid, grid_of
 from pypto.cli.output import Json, mistakes, say_json, say_table
 from pypto.cli.running import Arguments, Kernel, MadeArguments
@@ -49,7 +49,7 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
         if emit == "project" and chip:
             project(target, args or [], chip, grid_of(grid), output, json)
         elif emit in KINDS and not chip:
-            compile_ahead(target, args or [], emit, output, also or [], level or [], json)
+            compile_aot(target, args or [], emit, output, also or [], level or [], json)
         elif also or level:
             raise UsageError(f"--also and --level are for --emit {' and '.join(KINDS)}, not {emit}")
         else:

@@ -166,13 +166,13 @@ def version_of(name: str) -> str:
         return ""
     if name != "llvmlite":
         return found
-    from pypto.backends.cpu.engine import llvm_version
+    from pypto.backends.cpu.runtime.engine import llvm_version
 
     return f"{found}, with LLVM {llvm_version()}"
 
 
 def ascend() -> Iterator[Finding]:
-    from pypto.backends.ascend.toolchain import find_toolkit, form_of, toolkit_version
+    from pypto.backends.ascend.toolchain.toolchain import find_toolkit, form_of, toolkit_version
     from pypto.errors.device import NoToolkit
 
     try:

@@ -10,7 +10,7 @@ from pypto.errors import (
     Diagnostic,
     PyptoError,
     advice,
-    ahead,
+    aot,
     ascend,
     device,
     frontend,
@@ -23,7 +23,7 @@ from pypto.errors import (
 from pypto.errors.examples import PRELUDE, Example
 from pypto.options import suggestion
 
-_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, ahead, advice)
+_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, aot, advice)
 
 
 class NoSuchCode(PyptoError, LookupError):

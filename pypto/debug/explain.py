@@ -15,21 +15,34 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.arguments import Boundary
-from pypto.backends.cpu.cost import minor
-from pypto.backends.cpu.fuse import Fuser, writes
-from pypto.backends.cpu.legalize import legalize, prepared
-from pypto.backends.cpu.loopir import Control, Item, Nest, Scalar, Stmt, item_bytes
-from pypto.backends.cpu.lower import lower
-from pypto.backends.cpu.outline import LARGE, weight
-from pypto.backends.cpu.plan import Plan, is_changed, make_plan, may_alias, needs_whole
-from pypto.backends.cpu.pull import can_pull, is_tile
-from pypto.backends.cpu.reads import reads_of
-from pypto.backends.cpu.schedule import Scheduler, make_schedule
-from pypto.backends.cpu.storage import Storage, is_view, make_storage
-from pypto.backends.cpu.stream import loaded_bytes, may_leave, moved_bytes, never_streams, reads, stream_alignment
+from pypto.backends.cpu.codegen.function import lower
+from pypto.backends.cpu.codegen.nontemporal import (
+    arrays_read,
+    is_written_once,
+    loaded_bytes,
+    moved_bytes,
+    nontemporal_alignment,
+    why_not_nontemporal,
+)
+from pypto.backends.cpu.codegen.outlining import OUTLINE_ABOVE, statement_count
+from pypto.backends.cpu.codegen.persistent_loops import is_nests_only
+from pypto.backends.cpu.loopir.allocate import BufferAllocation, allocate_buffers, is_view
+from pypto.backends.cpu.loopir.build import LoopIRBuilder, build_schedule
+from pypto.backends.cpu.loopir.cost import negligible_nests
+from pypto.backends.cpu.loopir.fusion import LoopFuser, writes
+from pypto.backends.cpu.loopir.index_maps import is_inlinable, is_tile
+from pypto.backends.cpu.loopir.ir import Control, Item, Nest, Scalar, Stmt, item_bytes
+from pypto.backends.cpu.loopir.materialize import (
+    Materialization,
+    is_load_clobbered,
+    may_alias,
+    plan_materialization,
+    requires_buffer,
+)
+from pypto.backends.cpu.loopir.use_sets import use_set_of
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.turns import is_plain
-from pypto.backends.cpu.wrapping import often, wrapped
+from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
+from pypto.backends.cpu.tile.unswitch_modulo import hot_version, wrapped_dims
 from pypto.errors.notebook import cell_name
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
@@ -123,19 +136,19 @@ def explained(kernel: Any, version: Any) -> Explanation:
         return on_ascend(kernel, version)
     program = version.program
     target = program.backend.target
-    whole = prepared(optimize(program.function))
-    function, both = legalize(often(whole), target), legalize(whole, target)
+    whole = before_coarsening(optimize(program.function))
+    function, both = legalize(hot_version(whole), target), legalize(whole, target)
     function.attrs["noalias"] = both.attrs["noalias"] = version.noalias
-    plan = make_plan(function, target)
-    storage = make_storage(plan, target)
-    items = Scheduler(plan, storage).region(function.body)
-    needed = make_schedule(both, target).scratch_bytes
+    plan = plan_materialization(function, target)
+    storage = allocate_buffers(plan, target)
+    items = LoopIRBuilder(plan, storage).region(function.body)
+    needed = build_schedule(both, target).scratch_bytes
     found = [
         *accesses(function),
         *masks(version),
-        *(Finding("access", op.loc, _WRAPS) for op in whole.walk() if whole.attrs.get("twice") and wrapped(op)),
+        *(Finding("access", op.loc, _WRAPS) for op in whole.walk() if whole.attrs.get("twice") and wrapped_dims(op)),
         *streams(function, items, target),
-        *fusion(Fuser(plan, storage), items),
+        *fusion(LoopFuser(plan, storage), items),
         *memory(plan, storage),
         *versions(kernel, function.loc),
     ]
@@ -151,11 +164,11 @@ def in_order(found: list[Finding]) -> tuple[Finding, ...]:
 
 def on_ascend(kernel: Any, version: Any) -> Explanation:
     """For a chip: which cores a kernel runs on, why on no better ones, and its accesses."""
-    from pypto.backends.ascend.cube.forms import chosen
+    from pypto.backends.ascend.cube.forms import choose_form
     from pypto.debug.on_ascend import remarks
 
     function = optimize(version.program.function)
-    block, reasons = chosen(function, version.program.backend.target)
+    block, reasons = choose_form(function, version.program.backend.target)
     loc, cores = function.loc, _CORES[block.kind]
     better = (f"not on {form}: {text.splitlines()[0]}" for form, text in zip(_FORMS, reasons, strict=False))
     forms = [Finding("form", loc, text) for text in (f"it runs on {cores}", *better)]
@@ -253,11 +266,15 @@ def told(op: Op) -> str:
 
 def streams(function: Function, items: list[Item], target: CpuTarget) -> Iterator[Finding]:
     """When stores go past the caches, or why they never do."""
-    last_level, few, read = target.caches[-1], minor(items, target.vector_bytes // 4), reads(function)[0]
+    last_level, few, read = (
+        target.caches[-1],
+        negligible_nests(items, target.vector_bytes // 4),
+        arrays_read(function)[0],
+    )
     quick = {s.op for nest in few for s in nest.stmts}
-    in_parts = weight(items) > LARGE or function.attrs.get("twice")
+    in_parts = statement_count(items) > OUTLINE_ABOVE or function.attrs.get("twice")
     turns = [(items, None)] if in_parts else repeated(items)
-    places = {s.op: ([o.does for o in nest.stmts if o.kind == "store"], loop) for part, loop in turns
+    places = {s.op: ([o.the_op for o in nest.stmts if o.kind == "store"], loop) for part, loop in turns
               for nest in part if isinstance(nest, Nest) for s in nest.stmts}  # fmt: skip
     for op in function.walk():
         if op.name != "tile_store" or Access.of(op).shape == (1,) * len(Access.of(op).shape):
@@ -268,10 +285,10 @@ def streams(function: Function, items: list[Item], target: CpuTarget) -> Iterato
             yield Finding("stream", op.loc, f"the store goes through the caches: {reason}")
             continue
         loop = place[1]
-        loaded = reads(function)[1] if loop is None else loaded_bytes(loop.regions[0].ops, loop)
+        loaded = arrays_read(function)[1] if loop is None else loaded_bytes(loop.regions[0].ops, loop)
         count, moved = last_level // moved_bytes(access, loaded), f"which load and store {size(last_level)} in all"
         where = "in grids of more than {:,} programs" if loop is None else "in loops of more than {:,} turns in all"
-        way = f"its rows must then begin at multiples of {stream_alignment(access)} bytes"
+        way = f"its rows must then begin at multiples of {nontemporal_alignment(access)} bytes"
         yield Finding("stream", op.loc, f"the store goes past the caches {where.format(count)}, {moved}", way)
 
 
@@ -281,26 +298,26 @@ def repeated(items: list[Item], loop: Op | None = None) -> Iterator[tuple[list[I
     for item in (x for x in items if isinstance(x, Control)):
         for region in item.regions:
             inner = list(repeated(region, item.op))
-            yield from inner if item.op.name == "for" and is_plain(region) else inner[1:]
+            yield from inner if item.op.name == "for" and is_nests_only(region) else inner[1:]
 
 
 def cached(op: Op, place: tuple[list[Op], Op | None] | None, read: set[Value | None]) -> str:
     """Why a store never goes past the caches; `place` are its nest's stores and loop, None where a branch decides."""
     if place is None:
         return "it is in a branch, in a loop around products, or in a loop of a kernel that is compiled in parts"
-    if not may_leave(Access.of(op), place[1]):
+    if not is_written_once(Access.of(op), place[1]):
         return "its loop stores to one place again and again"
     if root(op.operands[0]) in read:
         return "the kernel reads that array, too"
-    other = next((o for o in place[0] if o is not op and never_streams(Access.of(o))), None)
+    other = next((o for o in place[0] if o is not op and why_not_nontemporal(Access.of(o))), None)
     beside = f"the one in line {other.loc.user.line}, in the same loop, does" if other is not None else ""
-    return never_streams(Access.of(op)) or beside
+    return why_not_nontemporal(Access.of(op)) or beside
 
 
 # --- fusion --------------------------------------------------------------------------------------------------------
 
 
-def fusion(fuser: Fuser, items: list[Item]) -> Iterator[Finding]:
+def fusion(fuser: LoopFuser, items: list[Item]) -> Iterator[Finding]:
     """Why neighbouring nests are two."""
     before: Nest | None = None
     scalars: list[Op] = []  # since that nest
@@ -315,10 +332,10 @@ def fusion(fuser: Fuser, items: list[Item]) -> Iterator[Finding]:
             yield from fusion(fuser, region)
 
 
-def apart(fuser: Fuser, a: Nest, scalars: list[Op], b: Nest) -> Iterator[Finding]:
+def apart(fuser: LoopFuser, a: Nest, scalars: list[Op], b: Nest) -> Iterator[Finding]:
     """Why what begins a nest is not in the one before."""
     for stmt in (*a.stmts, *b.stmts):
-        fuser.reads[stmt] = reads_of(stmt, fuser.storage.of)
+        fuser.reads[stmt] = use_set_of(stmt, fuser.storage.of)
     stmt = b.stmts[0]
     reason = refusal(fuser, a, scalars, stmt)
     if reason:
@@ -326,7 +343,7 @@ def apart(fuser: Fuser, a: Nest, scalars: list[Op], b: Nest) -> Iterator[Finding
         yield Finding("fusion", place_of(stmt), text)
 
 
-def refusal(fuser: Fuser, nest: Nest, scalars: list[Op], stmt: Stmt) -> str:
+def refusal(fuser: LoopFuser, nest: Nest, scalars: list[Op], stmt: Stmt) -> str:
     """Why a statement is not in a nest, in the order in which fusion asks; empty where nothing flows between them."""
     numbers = {s.result for s in nest.stmts if s.kind in ("reduce", "arg")}
     for op in scalars:
@@ -335,7 +352,7 @@ def refusal(fuser: Fuser, nest: Nest, scalars: list[Op], stmt: Stmt) -> str:
     if numbers & fuser.reads[stmt].scalars:
         return "it needs the number that a reduction there gives at its end"
     for other in nest.stmts:
-        if fuser.conflict(other, stmt):
+        if fuser.has_memory_conflict(other, stmt):
             store = other if other.kind == "store" else stmt
             shared = store.op is not None and any(may_alias(fuser.plan.function, op, store.op)
                 for op, _ in fuser.reads[stmt if store is other else other].loads)  # fmt: skip
@@ -344,9 +361,9 @@ def refusal(fuser: Fuser, nest: Nest, scalars: list[Op], stmt: Stmt) -> str:
     return next((why for why in (unlike(fuser, other, stmt) for other in met) if why), "")
 
 
-def unlike(fuser: Fuser, a: Stmt, b: Stmt) -> str:
+def unlike(fuser: LoopFuser, a: Stmt, b: Stmt) -> str:
     """Why two statements share no loop; empty where they could."""
-    if fuser.common_outer(a, b) > 0:
+    if fuser.max_outer_fusable_depth(a, b) > 0:
         return ""
     if a.reduced and writes(a, fuser.reads[b].buffers):
         return "it needs the whole of a reduction"
@@ -355,7 +372,7 @@ def unlike(fuser: Fuser, a: Stmt, b: Stmt) -> str:
     if not a.loops or not b.loops or a.domain[a.loops[0]] != b.domain[b.loops[0]]:
         sizes = ("x".join(map(str, s.sizes)) or "one element" for s in (b, a))
         return "their loops differ: " + " and ".join(sizes)
-    if fuser.common(a, b) < 1:
+    if fuser.max_fusable_depth(a, b) < 1:
         return "it reads elements that are made in other rounds of the loop (another order, or a shared buffer)"
     return "their only common loop runs along the lanes of registers"
 
@@ -368,24 +385,24 @@ def place_of(stmt: Stmt) -> Loc:
 # --- memory --------------------------------------------------------------------------------------------------------
 
 
-def memory(plan: Plan, storage: Storage) -> Iterator[Finding]:
+def memory(plan: Materialization, storage: BufferAllocation) -> Iterator[Finding]:
     """Tiles that are kept in scratch memory, not in registers."""
     for v in plan.readers:
-        if v.op is None or v not in plan.kept or is_view(v) or v not in storage.of or storage.of[v].unused:
+        if v.op is None or v not in plan.materialized or is_view(v) or v not in storage.of or storage.of[v].contracted:
             continue
-        if isinstance(v.type, TileType) and can_pull(v.op):
+        if isinstance(v.type, TileType) and is_inlinable(v.op):
             held = size(storage.of[v].elements * item_bytes(v.tile.elem))
             text = f"the tile that `{v.op.name}` makes takes {held} of memory: {kept_for(plan, v.op, v)}"
             yield Finding("memory", v.op.loc, text)
 
 
-def kept_for(plan: Plan, op: Op, v: Value) -> str:
+def kept_for(plan: Materialization, op: Op, v: Value) -> str:
     """The reason of `plan.decide`, in words."""
-    user = next((user for user in plan.uses[v] if needs_whole(user, v)), None)
+    user = next((user for user in plan.uses[v] if requires_buffer(user, v)), None)
     if user is not None:
         how = "needs it whole" if user.name == "dot" else "reads it in another order than it is made in"
         return f"{told(user)} {how}"
-    if is_changed(plan, op, v):
+    if is_load_clobbered(plan, op, v):
         return "a store may change what it was loaded from before its last use"
     if len(plan.readers[v]) > 1:
         return f"{len(plan.readers[v])} statements read it, and making it again would take longer"

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.arguments import describe
-from pypto.backends.cpu.listing import print_schedule
-from pypto.backends.cpu.lower import Lowered, lower
+from pypto.backends.cpu.codegen.function import Lowered, lower
+from pypto.backends.cpu.loopir.printer import print_schedule
 from pypto.compile import key_parts, prepared, session, written_arrays
 from pypto.debug.linked import LinkedFunction, assembly_marked, lines_marked
 from pypto.ir.printer import print_function
@@ -52,13 +52,13 @@ def linked(version: Specialization) -> str:
 
 def block_kernel(version: Specialization) -> Any:
     """Block IR of a version for an Ascend chip."""
-    from pypto.backends.ascend.pipeline import lowered
+    from pypto.backends.ascend.pipeline import lower_to_text
 
-    return lowered(optimize(version.program.function), version.program.backend.target)[0]
+    return lower_to_text(optimize(version.program.function), version.program.backend.target)[0]
 
 
 def block_ir(version: Specialization, places: bool = False) -> str:
-    from pypto.backends.ascend.listing import listing
+    from pypto.backends.ascend.blockir.printer import listing
 
     return listing(block_kernel(version))
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
-from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.loopir import CellItem, Control, Item, Nest, Scalar, Stmt
-from pypto.backends.cpu.lower import FunctionEmitter
-from pypto.backends.cpu.memory import Chunk
-from pypto.backends.cpu.nest import NestEmitter
-from pypto.backends.cpu.pull import IndexMap
-from pypto.backends.cpu.writer import Writer
+from pypto.backends.cpu.codegen.function import FunctionEmitter
+from pypto.backends.cpu.codegen.memory import Chunk
+from pypto.backends.cpu.codegen.nest import NestEmitter
+from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.cpu.llvm.writer import Writer
+from pypto.backends.cpu.loopir.index_maps import IndexMap
+from pypto.backends.cpu.loopir.ir import Control, Item, LibraryOp, Nest, Scalar, Stmt
 from pypto.ir.core import Op
 from pypto.loc import Loc
 
@@ -80,33 +80,33 @@ class LinkedNests(NestEmitter):
         finally:
             self.w.place = before
 
-    def emit(self, nest: Nest, once: bool = False) -> list[Lanes]:
+    def emit(self, nest: Nest, once: bool = False) -> list[VectorValue]:
         with self.at(place_of(nest.stmts[-1])):
             return super().emit(nest, once)
 
-    def computed(self, op: Op, index: IndexMap, at: Chunk) -> Lanes:
+    def computed(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
         with self.at(op.loc):
             return super().computed(op, index, at)
 
-    def compute(self, stmt: Stmt, at: Chunk) -> None:
+    def emit_compute(self, stmt: Stmt, at: Chunk) -> None:
         with self.at(place_of(stmt)):
-            super().compute(stmt, at)
+            super().emit_compute(stmt, at)
 
-    def store(self, stmt: Stmt, at: Chunk) -> None:
+    def emit_store(self, stmt: Stmt, at: Chunk) -> None:
         with self.at(place_of(stmt)):
-            super().store(stmt, at)
+            super().emit_store(stmt, at)
 
-    def one_by_one(self, stmt: Stmt, at: Chunk) -> None:
+    def emit_scalar_loop(self, stmt: Stmt, at: Chunk) -> None:
         with self.at(place_of(stmt)):
-            super().one_by_one(stmt, at)
+            super().emit_scalar_loop(stmt, at)
 
-    def accumulate(self, stmt: Stmt, at: Chunk, accumulators: list[Any]) -> None:
+    def emit_accumulate(self, stmt: Stmt, at: Chunk, accumulators: list[Any]) -> None:
         with self.at(place_of(stmt)):
-            super().accumulate(stmt, at, accumulators)
+            super().emit_accumulate(stmt, at, accumulators)
 
-    def total(self, stmt: Stmt, accumulators: list[Any]) -> Lanes:
+    def reduction_result(self, stmt: Stmt, accumulators: list[Any]) -> VectorValue:
         with self.at(place_of(stmt)):
-            return super().total(stmt, accumulators)
+            return super().reduction_result(stmt, accumulators)
 
 
 class LinkedFunction(FunctionEmitter):
@@ -120,10 +120,10 @@ class LinkedFunction(FunctionEmitter):
         super().__post_init__()
         self.nests.file = self.function.loc.file
 
-    def item(self, item: Item, once: bool) -> None:
-        op = item.op if isinstance(item, CellItem | Scalar | Control) else None
+    def emit_item(self, item: Item, once: bool) -> None:
+        op = item.op if isinstance(item, LibraryOp | Scalar | Control) else None
         with self.nests.at(op.loc if op is not None else None):
-            super().item(item, once)
+            super().emit_item(item, once)
 
 
 def place_of(stmt: Stmt) -> Loc | None:

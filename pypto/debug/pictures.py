@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pypto.markup import Markup, Shown, card
 
 if TYPE_CHECKING:
-    from pypto.backends.ascend.blockir import BlockKernel, Buffer
-    from pypto.backends.ascend.liveness import Life
+    from pypto.backends.ascend.block.liveness import Life
+    from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer
     from pypto.backends.ascend.target import AscendTarget
     from pypto.backends.ascend.timing.prediction import Prediction
 
@@ -51,7 +51,7 @@ def pictures_of(block: BlockKernel, target: AscendTarget, found: Prediction) -> 
 
 def memory_plan(block: BlockKernel, target: AscendTarget) -> Picture:
     """Buffers by address (upwards) and by time (the kernel's instructions, in order)."""
-    from pypto.backends.ascend.liveness import lives
+    from pypto.backends.ascend.block.liveness import lives
 
     alive = lives(block.body) | lives(block.cube_body)
     spaces = [s for s in _ORDER if any(b.space == s for b in block.buffers)]

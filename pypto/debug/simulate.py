@@ -17,7 +17,7 @@ from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.launch import check_grid, disjoint, overlaps
 
 if TYPE_CHECKING:
-    from pypto.backends.ascend.blockir import BlockKernel
+    from pypto.backends.ascend.blockir.ir import BlockKernel
     from pypto.backends.ascend.timing.prediction import Prediction
 
 
@@ -64,13 +64,13 @@ def compile_for(kernel: Any, chip: str, args: tuple[Any, ...], given: dict[str, 
 
 def predicted_launch(kernel: Any, sizes: tuple[int, int, int], values: tuple[Any, ...], chip: str) -> Prediction:
     """How long a launch takes on a chip."""
-    from pypto.backends.ascend.pipeline import lowered
+    from pypto.backends.ascend.pipeline import lower_to_text
     from pypto.backends.ascend.target import ascend_target
     from pypto.backends.ascend.timing.prediction import predict
 
     infos, _ = describe(kernel.signature, values)
     target = ascend_target(chip)
-    block, _ = lowered(function_of(kernel, values), target)
+    block, _ = lower_to_text(function_of(kernel, values), target)
     arrays = {(i.address, i.reach): i.reach[1] - i.reach[0] for i in infos.values() if isinstance(i, ArrayInfo)}
     return predict(block, target, numbers_of(block, infos), sizes, footprint=sum(arrays.values()))
 

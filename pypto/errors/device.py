@@ -29,7 +29,7 @@ class NotCompiled(Diagnostic, RuntimeError):
     hint = "this is a fault of pypto, please report it; the whole text is what this error has as `fields['text']`"
     example = programs(
         """
-        from pypto.backends.ascend.toolchain import Toolchain
+        from pypto.backends.ascend.toolchain.toolchain import Toolchain
 
         folder = pto.device("ascend-sim").backend.find()
         Toolchain(folder).compile("nonsense", "f", "vector", "dav-2201")
@@ -51,7 +51,7 @@ class CompilerTimeout(Diagnostic, RuntimeError):
     hint = "make the kernel's tiles or unrolled loops smaller; if the machine is slow, try again"
     example = programs(
         """
-        from pypto.backends.ascend.toolchain import Toolchain
+        from pypto.backends.ascend.toolchain.toolchain import Toolchain
 
         folder = pto.device("ascend-sim").backend.find()
         Toolchain(folder, timeout=0.001).compile("", "f", "vector", "dav-2201")

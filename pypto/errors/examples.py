@@ -46,7 +46,7 @@ INTERPRETED: Final = "pto.interpret(f)[(1,)](x, y, 8)"
 def libraries(wrong: str, right: str) -> Example:
     """What is done with a library of a kernel, which is built first."""
     head = (
-        "import os, pathlib, pypto.aot, tempfile\nfrom pypto.tools.ahead import build\n\n"
+        "import os, pathlib, pypto.aot, tempfile\nfrom pypto.tools.aot import build\n\n"
         "@pto.jit\ndef f(x, y):\n    y[:] = x[:] * 2\n\n"
         "path = pathlib.Path(tempfile.mkdtemp(), 'libf.so')\n"
     )

@@ -40,7 +40,7 @@ def clock() -> Clock:
     RuntimeError
         When the counter stands still.
     """
-    from pypto.backends.cpu.timing import CLOCK, clock_text
+    from pypto.backends.cpu.instrument.timing import CLOCK, clock_text
     from pypto.compile import session
     from pypto.options import KernelOptions
 

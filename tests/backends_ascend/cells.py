@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.backends.ascend.blockir import (
+from pypto.backends.ascend.blockir.ir import (
     BlockKernel,
     Buffer,
     If,
@@ -23,9 +23,9 @@ from pypto.backends.ascend.blockir import (
     While,
     Word,
 )
-from pypto.backends.ascend.emit import emit
-from pypto.backends.ascend.lanes import Lanes, elementwise
-from pypto.backends.ascend.scratch import rebuilt
+from pypto.backends.ascend.emit.ascendc import emit
+from pypto.backends.ascend.rules.lane_rules import Lanes, elementwise
+from pypto.backends.ascend.rules.temporaries import rebuilt
 from pypto.backends.ascend.target import ascend_target
 from pypto.ir.core import Op
 from pypto.ir.types import DType, uint8, uint16

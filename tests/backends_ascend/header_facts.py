@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from pypto.backends.ascend.emit import POSITIONS
-from pypto.backends.ascend.instructions import EVENTS, PIPES, RECORDS, Field, RecordType
+from pypto.backends.ascend.blockir.instructions import EVENTS, PIPES, RECORDS, Field, RecordType
+from pypto.backends.ascend.emit.ascendc import POSITIONS
 from tests.backends_ascend.public_headers import Headers
 
 INCLUDE: Final = Path(__file__).parents[2] / "runtime" / "sim" / "include"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pypto.backends.ascend.blockir import (
+from pypto.backends.ascend.blockir.ir import (
     BlockKernel,
     Buffer,
     Expr,
@@ -21,7 +21,7 @@ from pypto.backends.ascend.blockir import (
     Word,
     fold,
 )
-from pypto.backends.ascend.rewrite import with_buffers
+from pypto.backends.ascend.blockir.rewrite import with_buffers
 from pypto.ir.types import DType, float32, int32, int64
 
 TILE = 2048

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pypto.backends.ascend.blockir import (
+from pypto.backends.ascend.blockir.ir import (
     BlockKernel,
     Buffer,
     Expr,

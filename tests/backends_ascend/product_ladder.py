@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pypto.backends.ascend.blockir import (
+from pypto.backends.ascend.block.insert_sync import sync
+from pypto.backends.ascend.blockir.ir import (
     BlockKernel,
     Buffer,
     Expr,
@@ -31,7 +32,6 @@ from pypto.backends.ascend.blockir import (
 )
 from pypto.backends.ascend.cube.layout import Panel, Side, round_up
 from pypto.backends.ascend.cube.moves import LAST, MORE, Pitch, fetch, load, multiply, take
-from pypto.backends.ascend.sync import sync
 from pypto.backends.ascend.target import ascend_target
 from pypto.backends.ascend.timing.prediction import Prediction, predict
 from pypto.ir.types import float16, float32, int32

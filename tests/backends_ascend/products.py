@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pypto.backends.ascend.blockir import BlockKernel, Expr, Item, Let, Loop, Param, Scalar, View, fold
+from pypto.backends.ascend.block.allocate import allocate
+from pypto.backends.ascend.block.insert_sync import sync
+from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Item, Let, Loop, Param, Scalar, View, fold
 from pypto.backends.ascend.cube.layout import Side
 from pypto.backends.ascend.cube.moves import LAST, Pitch, fetch, take
 from pypto.backends.ascend.cube.product import Blocking, Product
-from pypto.backends.ascend.plan import plan
-from pypto.backends.ascend.sync import sync
 from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.ir.types import DType, int32, int64
 
@@ -74,4 +74,4 @@ class Matmul:
 
 def whole(kernel: BlockKernel, target: AscendTarget = B2) -> BlockKernel:
     """With addresses, events and barriers."""
-    return sync(plan(kernel, target), target)
+    return sync(allocate(kernel, target), target)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pypto.backends.ascend.blockir import (
+from pypto.backends.ascend.block.race_checker import value_of
+from pypto.backends.ascend.blockir.ir import (
     Assign,
     BlockKernel,
     Buffer,
@@ -24,7 +25,6 @@ from pypto.backends.ascend.blockir import (
     While,
     fold,
 )
-from pypto.backends.ascend.walk import value_of
 from pypto.ir.types import float32, int32
 from tests.backends_ascend.kernels import X, Y, load, store, ub
 

@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 from ml_dtypes import bfloat16
 
-from pypto.backends.ascend.pipeline import lowered
+from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.debug.simulate import function_of
 
@@ -169,7 +169,7 @@ def product_kernels(target: AscendTarget) -> Iterator[tuple[str, str]]:
                      ]  # fmt: skip
         for what, kernel, arrays, constants in made:
             function = function_of(kernel, kernel.signature.bind(arrays, constants))
-            yield f"{what}_{dtype}", lowered(function, target)[1]
+            yield f"{what}_{dtype}", lower_to_text(function, target)[1]
 
 
 def op_kernels(target: AscendTarget) -> Iterator[tuple[str, str]]:
@@ -179,7 +179,7 @@ def op_kernels(target: AscendTarget) -> Iterator[tuple[str, str]]:
         if str(case) not in ops.REFUSED:
             kernel = ops.define(case.text, name=str(case))
             values = kernel.signature.bind(tuple(case.arguments()[0]), {})
-            yield str(case), lowered(function_of(kernel, values), target)[1]
+            yield str(case), lower_to_text(function_of(kernel, values), target)[1]
 
 
 def main() -> int:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pypto.backends.ascend.blockir import BlockKernel
-from pypto.backends.ascend.emit import emit
-from pypto.backends.ascend.sync import sync
+from pypto.backends.ascend.block.insert_sync import sync
+from pypto.backends.ascend.block.verify import verify
+from pypto.backends.ascend.blockir.ir import BlockKernel
+from pypto.backends.ascend.emit.ascendc import emit
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.verify import verify
 from pypto.backends.base import Slot
 from pypto.ir.core import Function
 from pypto.passes import optimize

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.cube.forms import placed
+from pypto.backends.ascend.cube.forms import lower_kernel
 from pypto.backends.ascend.cube.lower import lower_cube
-from pypto.backends.ascend.pipeline import lowered
+from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import ascend_target
 from tests.backends_ascend.simulated import function_of, run
 from tests.backends_ascend.test_cube_kernels import arrays, by_pointers, by_slices, near, turned
@@ -32,7 +32,7 @@ def test_turned_operands(dtype: Any) -> None:
 
 def test_an_operand_that_stays_in_l1() -> None:
     a, b, c, wanted = arrays(50, 70, 33, np.float16, np.float32)
-    run(rows_times_all, (2,), placed, kind="cube", chip=CHIP, a=a, b=b, c=c, M=32, N=32, K=48)
+    run(rows_times_all, (2,), lower_kernel, kind="cube", chip=CHIP, a=a, b=b, c=c, M=32, N=32, K=48)
     np.testing.assert_allclose(c, wanted, rtol=1e-3, atol=1e-3)
 
 
@@ -58,7 +58,7 @@ def test_operands_that_lack_what_is_stored_are_zeros() -> None:
 def test_attention(dtype: Any) -> None:
     q, k, v = (RNG.standard_normal((1, 100, 32)).astype(dtype) for _ in range(3))
     out = np.full_like(q, 7)
-    run(attention, (1, 4), placed, kind="mix", chip=CHIP, q=q, k=k, v=v, out=out, CAUSAL=True, BM=32, BN=32)
+    run(attention, (1, 4), lower_kernel, kind="mix", chip=CHIP, q=q, k=k, v=v, out=out, CAUSAL=True, BM=32, BN=32)
     s = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) / math.sqrt(32)
     s = np.where(np.tri(100, dtype=bool), s, -np.inf)
     p = np.exp(s - s.max(-1, keepdims=True))
@@ -77,6 +77,6 @@ def test_one_load_brings_a_whole_operand(dtype: Any) -> None:
     c = np.empty((96, 128), np.int32 if dtype == np.int8 else np.float32)
     loads = {"ascend910b2": 0, "ascend950": 2}
     for chip, count in loads.items():
-        _, text = lowered(function_of(product, {"a": a, "b": b, "c": c}), ascend_target(chip))
+        _, text = lower_to_text(function_of(product, {"a": a, "b": b, "c": c}), ascend_target(chip))
         assert text.count("LoadData2DParamsV2 ") == count
         assert ("LoadDataWithTranspose(" in text) == (count == 0 and dtype != np.float16)

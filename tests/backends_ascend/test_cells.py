@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.blockir import Loop, View
-from pypto.backends.ascend.lanes import Lanes, elementwise
+from pypto.backends.ascend.blockir.ir import Loop, View
+from pypto.backends.ascend.rules.lane_rules import Lanes, elementwise
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.types import (
     DTYPES,

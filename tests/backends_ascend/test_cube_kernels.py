@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.cube.forms import placed
+from pypto.backends.ascend.cube.forms import lower_kernel
 from pypto.backends.ascend.cube.lower import NotCube, lower_cube
-from pypto.backends.ascend.cube.restep import restep
+from pypto.backends.ascend.tile.k_blocking import block_k
 from pypto.interp.run import run as interpret
 from pypto.ir.core import Value
 from pypto.ir.types import ArrayType
@@ -134,7 +134,7 @@ def test_transposed_operands(dtype: Any) -> None:
 def test_kernels_as_triton_has_them(k: int) -> None:
     a, b, c, wanted = arrays(70, 50, k, np.float16, np.float16)
     sizes = {"M": 70, "N": 50, "K": k, "sam": k, "sak": 1, "sbk": 50, "sbn": 1, "scm": 50, "scn": 1}
-    run(matmul_pointers, (9,), placed, kind="cube", a=a, b=b, c=c, **sizes, BM=32, BN=24, BK=16, GROUP=2)
+    run(matmul_pointers, (9,), lower_kernel, kind="cube", a=a, b=b, c=c, **sizes, BM=32, BN=24, BK=16, GROUP=2)
     near(c, wanted, k)
 
 
@@ -143,13 +143,13 @@ def test_stacks(dtype: Any, out: Any) -> None:
     draw = RNG.integers(-128, 128, (2, 5, 20, 40)) if dtype == np.int8 else RNG.standard_normal((2, 5, 20, 40))
     a, b = draw.astype(dtype)
     c = np.full((5, 20, 20), 7, out)
-    run(batched_dot, (3,), placed, kind="cube", a=a, b=b, c=c, B=2)
+    run(batched_dot, (3,), lower_kernel, kind="cube", a=a, b=b, c=c, B=2)
     near(c, a.astype(np.float64) @ b.astype(np.float64).transpose(0, 2, 1), 40)
 
 
 def test_integers() -> None:
     a, b, c, wanted = arrays(70, 50, 90, np.int8, np.int32)
-    run(of_integers, (3, 2), placed, kind="cube", a=a, b=b, c=c, BM=32, BN=32, BK=64)
+    run(of_integers, (3, 2), lower_kernel, kind="cube", a=a, b=b, c=c, BM=32, BN=32, BK=64)
     np.testing.assert_array_equal(c, wanted)
 
 
@@ -195,7 +195,7 @@ def test_longer_steps_mean_the_same() -> None:
     launch = {"a": a, "b": b, "c": c, "BM": 32, "BN": 32, "BK": 16}
     pointers = {**launch, "M": 33, "N": 40, "K": 100, "stride_a": 100, "stride_b": 40, "stride_c": 40}
     for kernel, arguments in ((by_slices, launch), (by_pointers, pointers)):
-        function = restep(function_of(kernel, arguments), B2)
+        function = block_k(function_of(kernel, arguments), B2)
         shapes = {op.attrs["shape"] for op in function.walk() if op.name == "tile_load"}
         assert shapes == {(32, 112), (112, 32)} if kernel is by_slices else {(32, 1024), (1024, 32)}
         c[:] = 7
@@ -205,7 +205,7 @@ def test_longer_steps_mean_the_same() -> None:
 
 def test_blocks_that_l0_does_not_hold() -> None:
     a, b, c, wanted = arrays(300, 260, 40, np.float16, np.float16)
-    run(by_slices, (2, 2), placed, kind="cube", a=a, b=b, c=c, BM=256, BN=256, BK=32)
+    run(by_slices, (2, 2), lower_kernel, kind="cube", a=a, b=b, c=c, BM=256, BN=256, BK=32)
     near(c, wanted, 40)
 
 

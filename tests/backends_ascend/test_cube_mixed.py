@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.blockir import Expr, Instr, Loop, Word
-from pypto.backends.ascend.cube.forms import placed
-from pypto.backends.ascend.facts import items_of
-from pypto.backends.ascend.sync import sync
+from pypto.backends.ascend.block.insert_sync import sync
+from pypto.backends.ascend.block.race_checker import races
+from pypto.backends.ascend.blockir.effects import items_of
+from pypto.backends.ascend.blockir.ir import Expr, Instr, Loop, Word
+from pypto.backends.ascend.cube.forms import lower_kernel
 from pypto.backends.ascend.target import ascend_target
-from pypto.backends.ascend.walk import races
 from tests.backends_ascend.simulated import function_of, run
 from tests.conformance.networks import matmul_wrapped
 from tests.sim.device import needs_compiler
@@ -90,7 +90,7 @@ def rows_times_all(a, b, c, M: pto.constexpr, N: pto.constexpr, K: pto.constexpr
 def test_epilogues(dtype: Any) -> None:
     a, b = (RNG.standard_normal(shape).astype(dtype) for shape in ((70, 100), (100, 50)))
     bias, c = RNG.standard_normal(50).astype(np.float32), np.full((70, 50), 7, dtype)
-    run(with_epilogue, (3, 2), placed, kind="mix", a=a, b=b, bias=bias, c=c, BM=32, BN=32, BK=32)
+    run(with_epilogue, (3, 2), lower_kernel, kind="mix", a=a, b=b, bias=bias, c=c, BM=32, BN=32, BK=32)
     wanted = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
     near = 1e-2 if dtype == np.float16 else 1e-4
     np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=near, atol=near)
@@ -99,7 +99,7 @@ def test_epilogues(dtype: Any) -> None:
 def test_single_numbers_stay_where_they_are() -> None:
     a, b = (RNG.standard_normal(shape).astype(np.float32) for shape in ((5, 4), (4, 3)))
     bias, c = RNG.standard_normal(3).astype(np.float32), np.full((5, 3), 7, np.float32)
-    run(with_epilogue, (5, 3), placed, kind="vector", a=a, b=b, bias=bias, c=c, BM=1, BN=1, BK=1)
+    run(with_epilogue, (5, 3), lower_kernel, kind="vector", a=a, b=b, bias=bias, c=c, BM=1, BN=1, BK=1)
     np.testing.assert_allclose(c, np.maximum(a @ b + bias, 0), rtol=1e-5, atol=1e-5)
 
 
@@ -107,7 +107,7 @@ def test_columns_of_results_stay_where_they_are() -> None:
     """The scalar unit would take them one by one, and no flag between cores orders what that reads."""
     a, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((57, 24), (24, 3)))
     bias, c = RNG.standard_normal(3).astype(np.float32), np.full((57, 3), 7, np.float32)
-    run(with_epilogue, (4, 3), placed, kind="vector", a=a, b=b, bias=bias, c=c, BM=16, BN=1, BK=24)
+    run(with_epilogue, (4, 3), lower_kernel, kind="vector", a=a, b=b, bias=bias, c=c, BM=16, BN=1, BK=24)
     wanted = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
     np.testing.assert_allclose(c, wanted, rtol=1e-3, atol=1e-3)
 
@@ -116,7 +116,7 @@ def test_operands_that_are_gathered() -> None:
     a, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((40, 70), (70, 30)))
     c = np.full((40, 30), 7, np.float16)
     sizes = {"M": 40, "N": 30, "K": 70, "sam": 70, "sak": 1, "sbk": 30, "sbn": 1, "scm": 30, "scn": 1}
-    run(matmul_wrapped, (2, 2), placed, kind="mix", a=a, b=b, c=c, **sizes, BM=32, BN=24, BK=32)
+    run(matmul_wrapped, (2, 2), lower_kernel, kind="mix", a=a, b=b, c=c, **sizes, BM=32, BN=24, BK=32)
     np.testing.assert_allclose(c.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64), rtol=2e-3, atol=1e-2)
 
 
@@ -128,7 +128,7 @@ def test_attention(dtype: Any, n: int, d: int, block: int, causal: bool) -> None
     q, k, v = (RNG.standard_normal((heads, n, d)).astype(dtype) for _ in range(3))
     out = np.full_like(q, 7)
     grid = (heads, -(-n // block))
-    run(attention, grid, placed, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=causal, BM=block, BN=block)
+    run(attention, grid, lower_kernel, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=causal, BM=block, BN=block)
     s = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) / math.sqrt(d)
     s = np.where(np.tri(n, dtype=bool), s, -np.inf) if causal else s
     p = np.exp(s - s.max(-1, keepdims=True))
@@ -143,7 +143,7 @@ def test_queries_that_the_cube_core_keeps(n: int, d: int, BM: int, BN: int) -> N
     """The last block of queries has missing rows."""
     q, k, v = (RNG.standard_normal((n, d)).astype(np.float16) for _ in range(3))
     out, scale = np.full_like(q, 7), 1 / math.sqrt(d)
-    run(plain_attention, (-(-n // BM),), placed, kind="mix", q=q, k=k, v=v, out=out, scale=scale, BM=BM, BN=BN)
+    run(plain_attention, (-(-n // BM),), lower_kernel, kind="mix", q=q, k=k, v=v, out=out, scale=scale, BM=BM, BN=BN)
     s = q.astype(np.float64) @ k.astype(np.float64).T * scale
     p = np.exp(s - s.max(-1, keepdims=True))
     wanted = p / p.sum(-1, keepdims=True) @ v.astype(np.float64)
@@ -154,7 +154,7 @@ def test_queries_that_the_cube_core_keeps(n: int, d: int, BM: int, BN: int) -> N
 def test_an_operand_that_stays_in_l1(m: int, n: int, k: int) -> None:
     a, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n)))
     c = np.full((m, n), 7, np.float32)
-    run(rows_times_all, (-(-m // 32),), placed, kind="cube", a=a, b=b, c=c, M=32, N=32, K=48)
+    run(rows_times_all, (-(-m // 32),), lower_kernel, kind="cube", a=a, b=b, c=c, M=32, N=32, K=48)
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)
 
 
@@ -166,7 +166,7 @@ def test_attention_in_columns_of_scores_and_parts_of_rows(n: int, BN: int) -> No
     """
     q, k, v = (RNG.standard_normal((1, n, 128)).astype(np.float16) for _ in range(3))
     out = np.full_like(q, 7)
-    run(attention, (1, -(-n // 128)), placed, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=False, BM=128, BN=BN)
+    run(attention, (1, -(-n // 128)), lower_kernel, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=False, BM=128, BN=BN)
     s = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) / math.sqrt(128)
     p = np.exp(s - s.max(-1, keepdims=True))
     wanted = p / p.sum(-1, keepdims=True) @ v.astype(np.float64)
@@ -195,7 +195,7 @@ def test_scores_and_products_with_values_take_turns_in_one_loop() -> None:
     q, k, v, out = (np.empty((1, 4096, 128), np.float16) for _ in range(4))
     target = ascend_target("ascend910b2")
     arguments = {"q": q, "k": k, "v": v, "out": out, "CAUSAL": False, "BM": 128, "BN": 512}
-    made = sync(placed(function_of(attention, arguments), target), target)
+    made = sync(lower_kernel(function_of(attention, arguments), target), target)
     assert races(made, target) == []
     columns = [x for x in items_of(made.cube_body) if isinstance(x, Loop) and x.name.startswith("column")]
     (inside,) = [list(items_of(x.body)) for x in columns]
@@ -210,7 +210,7 @@ def test_operands_that_may_be_missing_are_zeros() -> None:
     n, d = 100, 32
     q, (k, v) = RNG.standard_normal((2, n, d)).astype(np.float16), RNG.standard_normal((2, 1, n, d)).astype(np.float16)
     out = np.full_like(q, 7)
-    run(attention, (2, 4), placed, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=False, BM=32, BN=32)
+    run(attention, (2, 4), lower_kernel, kind="mix", q=q, k=k, v=v, out=out, CAUSAL=False, BM=32, BN=32)
     s = q[0].astype(np.float64) @ k[0].astype(np.float64).T / math.sqrt(d)
     p = np.exp(s - s.max(-1, keepdims=True))
     wanted = p / p.sum(-1, keepdims=True) @ v[0].astype(np.float64)

@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from pypto.backends.ascend.lower import HANDLERS
-from pypto.backends.ascend.pipeline import lowered
+from pypto.backends.ascend.block.verify import of_instructions
+from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import ascend_target
-from pypto.backends.ascend.verify import of_instructions
+from pypto.backends.ascend.vector.lower import HANDLERS
 from pypto.debug.simulate import function_of
 from pypto.errors.ascend import NoForm, NotOnAscend
 from pypto.ir.types import DTYPES, DType, bfloat16, float16, float32, int8
@@ -79,7 +79,7 @@ def outcome(text: str, arguments: list[Any], *ops: str) -> str:
     function = function_of(kernel, kernel.signature.bind(tuple(arguments), {}))
     assert {op.name for op in function.walk()} >= set(ops)
     try:
-        made, written = lowered(function, B2)
+        made, written = lower_to_text(function, B2)
         assert list(of_instructions(made, B2)) == []
         return written
     except (NotOnAscend, NoForm) as refused:

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from benchmarks.tutorials import load_tutorial
-from pypto.backends.ascend.blockir import BlockKernel
-from pypto.backends.ascend.listing import listing
-from pypto.backends.ascend.parse import parse
-from pypto.backends.ascend.pipeline import lowered
+from pypto.backends.ascend.blockir.ir import BlockKernel
+from pypto.backends.ascend.blockir.parser import parse
+from pypto.backends.ascend.blockir.printer import listing
+from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.debug.simulate import function_of
-from tests.backends_ascend.test_emit import complaints
+from tests.backends_ascend.test_ascendc import complaints
 from tests.sim.device import needs_compiler
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -76,7 +76,7 @@ def chip_of(name: str) -> AscendTarget:
 def made(name: str, target: AscendTarget | None = None) -> tuple[BlockKernel, str]:
     tutorial, function, args, constants = (CASES | PRODUCTS)[name]
     kernel = getattr(load_tutorial(tutorial), function)
-    block, text = lowered(function_of(kernel, kernel.signature.bind(args(), constants)), target or chip_of(name))
+    block, text = lower_to_text(function_of(kernel, kernel.signature.bind(args(), constants)), target or chip_of(name))
     return replace(block, file=f"{tutorial}.py"), text
 
 

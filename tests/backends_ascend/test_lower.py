@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pypto.backends.ascend.blockir import BlockKernel, Buffer, Loop, View
-from pypto.backends.ascend.instructions import INSTRUCTIONS
-from pypto.backends.ascend.listing import listing
-from pypto.backends.ascend.lower import lower
+from pypto.backends.ascend.blockir.instructions import INSTRUCTIONS
+from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer, Loop, View
+from pypto.backends.ascend.blockir.printer import listing
 from pypto.backends.ascend.target import ascend_target
+from pypto.backends.ascend.vector.lower import lower
 from pypto.ir.types import uint64
 from pypto.passes import optimize
 from tests.conformance.running import make_launch

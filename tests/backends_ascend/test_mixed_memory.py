@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.cube.forms import placed
+from pypto.backends.ascend.cube.forms import lower_kernel
 from pypto.backends.ascend.target import ascend_target
 from pypto.debug.simulate import function_of
 from tests.sim.device import needs_compiler
@@ -57,7 +57,7 @@ def test_what_is_read_again(kernel: Any) -> None:
     a, b = (rng.integers(-2, 3, (32, 32)).astype(np.float16) for _ in range(2))
     given = [a, b, np.zeros(shape, dtype), np.ones(shape if shape == (32,) else (32, 32), np.float32)]
     wanted = [x.copy() for x in given]
-    assert placed(function_of(kernel, kernel.signature.bind(tuple(given), {})), B2).kind == kind
+    assert lower_kernel(function_of(kernel, kernel.signature.bind(tuple(given), {})), B2).kind == kind
     pto.interpret(kernel)[1](*wanted)
     with pto.device("ascend-sim"):
         kernel[1](*given)

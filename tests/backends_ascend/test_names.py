@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.blockir import BlockKernel, Expr, Instr, Let, Loop, Param, Read, View, Word
-from pypto.backends.ascend.lower.hoist import hoisted
-from pypto.backends.ascend.pipeline import lowered
+from pypto.backends.ascend.block.licm import hoist_invariants
+from pypto.backends.ascend.block.stage_index import compute_stage_indices
+from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Instr, Let, Loop, Param, Read, View, Word
+from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import ascend_target
-from pypto.backends.ascend.turns import with_turns
 from pypto.debug.simulate import function_of
 from pypto.ir.types import float32, int64
 from tests.backends_ascend.kernels import ub
@@ -40,7 +40,7 @@ def attended(x, weight, out, BLOCK: pto.constexpr):
 
 
 def text_of(kernel: Any, *args: Any, **given: Any) -> str:
-    return lowered(function_of(kernel, kernel.signature.bind(args, given)), B2)[1]
+    return lower_to_text(function_of(kernel, kernel.signature.bind(args, given)), B2)[1]
 
 
 def zeros(*shape: int) -> Any:
@@ -98,8 +98,11 @@ MOVES: Any = [
 def test_invariant_numbers_are_computed_before_the_loop(what: str, value: Expr, moves: bool) -> None:
     lets = Let("inside", int64, add("i", 2)), Let("found", int64, value)
     use = Instr("Adds", (View(A, "inside"), View(A, "found"), 1.0, 32))
-    before, *loops = hoisted(kernel(Loop("i", 0, 9, 1, (*lets, use)))).body if moves else (None, *hoisted(
-        kernel(Loop("i", 0, 9, 1, (*lets, use)))).body)  # fmt: skip
+    before, *loops = (
+        hoist_invariants(kernel(Loop("i", 0, 9, 1, (*lets, use)))).body
+        if moves
+        else (None, *hoist_invariants(kernel(Loop("i", 0, 9, 1, (*lets, use)))).body)
+    )
     (loop,) = loops
     assert isinstance(loop, Loop)
     assert (before == lets[1]) is moves
@@ -109,7 +112,7 @@ def test_invariant_numbers_are_computed_before_the_loop(what: str, value: Expr, 
 def test_numbers_move_out_of_all_loops_that_do_not_change_them() -> None:
     first, second = Let("first", int64, add("n", 1)), Let("second", int64, add("first", "i"))
     inner = Loop("j", 0, 4, 1, (first, second, Instr("Adds", (View(A, "second"), View(A), 1.0, 32))))
-    (moved, outer) = hoisted(kernel(Loop("i", 0, 9, 1, (inner,)))).body
+    (moved, outer) = hoist_invariants(kernel(Loop("i", 0, 9, 1, (inner,)))).body
     assert moved == first
     assert isinstance(outer, Loop)
     assert outer.body[0] == second
@@ -121,7 +124,7 @@ def test_a_stage_told_in_two_ways_is_one() -> None:
     short = Expr("%", (Expr("-", ("i", "begin")), 2))
     long = Expr("%", (Expr("-", ("i", Expr("*", ("n", 16)))), 2))
     body = Instr("WaitFlag", (Word("MTE2_V"), long)), Instr("Adds", (View(A, 0, short), View(A, 0, short), 1.0, 32))
-    _, loop = with_turns(kernel(begin, Loop("i", "begin", 99, 1, body))).body
+    _, loop = compute_stage_indices(kernel(begin, Loop("i", "begin", 99, 1, body))).body
     assert isinstance(loop, Loop)
     turn, wait, adds = loop.body
     assert isinstance(turn, Let)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pypto.backends.ascend.emit import emit
+from pypto.backends.ascend.emit.ascendc import emit
 from tests.backends_ascend.product_ladder import CHIP, LADDER, Version, predicted, whole
 from tests.sim.device import launched, needs_compiler
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pypto.backends.ascend.blockir import BlockKernel
-from pypto.backends.ascend.emit import emit
-from pypto.backends.ascend.plan import plan
-from pypto.backends.ascend.sync import sync
+from pypto.backends.ascend.block.allocate import allocate
+from pypto.backends.ascend.block.insert_sync import sync
+from pypto.backends.ascend.block.verify import problems
+from pypto.backends.ascend.blockir.ir import BlockKernel
+from pypto.backends.ascend.emit.ascendc import emit
 from pypto.backends.ascend.target import ascend_target
-from pypto.backends.ascend.verify import problems
 from tests.backends_ascend.programs import SIZE, TILES, Meaning, program
 from tests.sim.device import launched, needs_compiler
 
@@ -18,7 +18,7 @@ B2 = ascend_target("ascend910b2")
 
 
 def whole(seed: int) -> BlockKernel:
-    return sync(plan(program(seed), B2), B2)
+    return sync(allocate(program(seed), B2), B2)
 
 
 @pytest.mark.parametrize("start", range(0, 200, 20))

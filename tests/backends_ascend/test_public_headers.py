@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
-from pypto.backends.ascend.blockir import BlockKernel, Buffer, Instr, Record, View
-from pypto.backends.ascend.emit import emit
-from pypto.backends.ascend.instructions import RECORDS
+from pypto.backends.ascend.blockir.instructions import RECORDS
+from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer, Instr, Record, View
+from pypto.backends.ascend.emit.ascendc import emit
 from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.ir.types import float16
 from tests.backends_ascend.header_facts import fields, ours, theirs
@@ -27,7 +27,7 @@ from tests.backends_ascend.public_headers import (
     product_kernels,
     tutorial_kernels,
 )
-from tests.backends_ascend.test_emit import complaints as our_complaints
+from tests.backends_ascend.test_ascendc import complaints as our_complaints
 from tests.sim.device import needs_compiler
 
 PUBLIC: Final = place()

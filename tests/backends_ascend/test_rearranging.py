@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.blockir import BlockKernel
-from pypto.backends.ascend.listing import listing
-from pypto.backends.ascend.lower.sort import merged
-from pypto.backends.ascend.parse import parse
-from pypto.backends.ascend.pipeline import lowered
+from pypto.backends.ascend.block.verify import verify
+from pypto.backends.ascend.blockir.ir import BlockKernel
+from pypto.backends.ascend.blockir.parser import parse
+from pypto.backends.ascend.blockir.printer import listing
+from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import ascend_target
-from pypto.backends.ascend.verify import verify
+from pypto.backends.ascend.vector.sort import merged
 from pypto.debug.simulate import function_of
-from tests.backends_ascend.test_emit import complaints
+from tests.backends_ascend.test_ascendc import complaints
 from tests.sim.device import needs_compiler
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -60,7 +60,7 @@ def test_rows_in_order(dtype: Any, size: int, rows: int, descending: bool) -> No
 
 def made(x: Any, rows: int = 1, descending: bool = False) -> tuple[BlockKernel, str]:
     values = sorted_rows.signature.bind((x, x.copy()), {"R": rows, "DESCENDING": descending})
-    block, text = lowered(function_of(sorted_rows, values), B2)
+    block, text = lower_to_text(function_of(sorted_rows, values), B2)
     verify(block, B2)
     return replace(block, file="sorted_rows.py"), text
 
@@ -202,7 +202,7 @@ def test_places_need_no_pass_for_what_is_in_order(dtype: Any, passes: int) -> No
     """Of 64-bit numbers, two halves are sorted one after the other, each with the place below it."""
     x = np.zeros((4, 1000), dtype)
     values = places.signature.bind((x, x.astype(np.int32), x.astype(np.int32)), {"R": 1})
-    block, text = lowered(function_of(places, values), B2)
+    block, text = lower_to_text(function_of(places, values), B2)
     verify(block, B2)
     assert text.count("Sort32(") == 2 * passes
     assert dtype == np.int64 or "GetValue" not in text
@@ -219,7 +219,7 @@ def lower_halves(x, out, other):
 def test_the_lower_words_of_64_bits() -> None:
     x = patterns(np.int64, 3, 13)
     out, other = np.zeros(x.shape, np.int32), np.zeros(x.shape, np.uint32)
-    text = lowered(function_of(lower_halves, lower_halves.signature.bind((x, out, other), {})), B2)[1]
+    text = lower_to_text(function_of(lower_halves, lower_halves.signature.bind((x, out, other), {})), B2)[1]
     assert text.count("GatherMask(") == 2 and "GetValue" not in text
     with pto.device("ascend-sim"):
         lower_halves[1](x, out, other)
@@ -287,7 +287,7 @@ def test_transposes(dtype: Any) -> None:
 def test_a_transpose_is_a_gather_for_each_row() -> None:
     values = turned.signature.bind((np.zeros((16, 36), np.float32), np.zeros((36, 16), np.float32),
                                     np.zeros((8, 2), np.float32), np.zeros((9, 16, 4), np.float32)), {})  # fmt: skip
-    text = lowered(function_of(turned, values), B2)[1]
+    text = lower_to_text(function_of(turned, values), B2)[1]
     assert "GetValue" not in text
     loop = text[text.index("Gather(") :].split("}", 1)[0]
     assert "PipeBarrier" not in loop  # rows do not wait for each other
@@ -316,7 +316,7 @@ def test_running_results_along_rows(dtype: Any) -> None:
 
 def test_running_sums_take_a_step_for_each_doubling() -> None:
     x = [np.zeros((4, 1000), np.float32) for _ in range(4)]
-    text = lowered(function_of(running, running.signature.bind(tuple(x), {})), B2)[1]
+    text = lower_to_text(function_of(running, running.signature.bind(tuple(x), {})), B2)[1]
     assert "GetValue" not in text
     assert text.count("Gather(") == 30
 
@@ -345,6 +345,6 @@ def test_elements_at_indices(dtype: Any) -> None:
 def test_elements_at_indices_come_row_by_row() -> None:
     arrays = np.zeros((5, 37), np.float32), np.zeros((5, 20), np.int32), np.zeros((3, 37), np.int32)
     values = chosen.signature.bind((*arrays, np.zeros((5, 20), np.float32), np.zeros((3, 37), np.float32)), {})
-    text = lowered(function_of(chosen, values), B2)[1]
+    text = lower_to_text(function_of(chosen, values), B2)[1]
     assert "GetValue" not in text
     assert text.count("Gather(") == 2

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pypto.backends.ascend.blockir import BlockKernel, Buffer, If, Instr, Item, Loop, Record, View
-from pypto.backends.ascend.liveness import from_before
-from pypto.backends.ascend.lower.inplace import in_place
-from pypto.backends.ascend.sync import sync
+from pypto.backends.ascend.block.in_place import reuse_in_place
+from pypto.backends.ascend.block.insert_sync import sync
+from pypto.backends.ascend.block.liveness import from_before
+from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer, If, Instr, Item, Loop, Record, View
 from pypto.backends.ascend.target import ascend_target
 from tests.backends_ascend.kernels import ub
 
@@ -34,7 +34,7 @@ def piece(at: int, to: Buffer = B, source: Buffer = A) -> Instr:
 
 def names(*body: Item) -> set[str]:
     kernel = BlockKernel("k", "vector", (), (A, B, C, TOTAL), body)
-    return {b.name for b in in_place(kernel).buffers}
+    return {b.name for b in reuse_in_place(kernel).buffers}
 
 
 def test_an_operand_that_nothing_else_needs_gives_its_place() -> None:

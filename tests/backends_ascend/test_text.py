@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pypto.backends.ascend.text import WIDTH, wrapped
+from pypto.backends.ascend.emit.text import WIDTH, wrapped
 
 LONG = ", ".join(f"argument_{i}" for i in range(14))
 

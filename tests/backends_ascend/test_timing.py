@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.blockir import Buffer, Instr, Param, Record, View, Word
+from pypto.backends.ascend.blockir.ir import Buffer, Instr, Param, Record, View, Word
 from pypto.backends.ascend.target import ascend_target
 from pypto.backends.ascend.timing.core import CoreTime
 from pypto.backends.ascend.timing.costs import RATES, cost_of

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pypto.backends.ascend.toolchain import Toolchain, find_toolkit, form_of, toolkit_version, user_place
+from pypto.backends.ascend.toolchain.toolchain import Toolchain, find_toolkit, form_of, toolkit_version, user_place
 from pypto.compile import session
 from pypto.errors.device import CompilerTimeout, NotCompiled, NoToolkit
 from pypto.runtime.cache import Cache

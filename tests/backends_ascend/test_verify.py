@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pypto.backends.ascend.blockir import (
+from pypto.backends.ascend.block.allocate import allocate
+from pypto.backends.ascend.block.insert_sync import sync
+from pypto.backends.ascend.block.verify import problems, verify
+from pypto.backends.ascend.blockir.effects import views
+from pypto.backends.ascend.blockir.instructions import RECORDS
+from pypto.backends.ascend.blockir.ir import (
     Assign,
     BlockKernel,
     Buffer,
@@ -20,12 +25,7 @@ from pypto.backends.ascend.blockir import (
     View,
     Word,
 )  # fmt: skip
-from pypto.backends.ascend.facts import views
-from pypto.backends.ascend.instructions import RECORDS
-from pypto.backends.ascend.plan import plan
-from pypto.backends.ascend.sync import sync
 from pypto.backends.ascend.target import AscendTarget, ascend_target
-from pypto.backends.ascend.verify import problems, verify
 from pypto.errors import CompilerBug
 from pypto.ir.types import bfloat16, float16, float32, int8, int16, int32, int64, uint8, uint32
 from tests.backends_ascend.kernels import X, Y, event, load, scaled, store, summed, ub
@@ -284,7 +284,7 @@ def test_layouts_of_operands(what: str) -> None:
 @pytest.mark.parametrize("make", [scaled, summed, lambda: scaled(1), lambda: scaled(3)])
 def test_whole_kernels_break_none(make: object, target: object) -> None:
     assert callable(make)
-    assert problems(sync(plan(make(), B2), B2), B2) == []
+    assert problems(sync(allocate(make(), B2), B2), B2) == []
 
 
 def test_a_broken_kernel_is_a_bug_of_ours() -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pypto.backends.ascend.listing import listing
-from pypto.backends.ascend.parse import parse
-from pypto.backends.ascend.pipeline import lowered
+from pypto.backends.ascend.block.verify import problems
+from pypto.backends.ascend.blockir.parser import parse
+from pypto.backends.ascend.blockir.printer import listing
+from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import ascend_target
-from pypto.backends.ascend.verify import problems
 from pypto.errors import Diagnostic
 from pypto.passes import optimize
-from tests.backends_ascend.test_emit import complaints
+from tests.backends_ascend.test_ascendc import complaints
 from tests.conformance.running import ALL, make_launch
 from tests.sim.device import needs_compiler
 
@@ -27,7 +27,7 @@ B2 = ascend_target("ascend910b2")
 def test_texts_compile_without_a_warning(name: str, tmp_path: Path) -> None:
     launch = make_launch(name)
     function = optimize(launch.kernel.compile(**launch.arguments).program.function)
-    assert complaints(lowered(function, B2)[1], tmp_path) == ""
+    assert complaints(lower_to_text(function, B2)[1], tmp_path) == ""
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
@@ -35,7 +35,7 @@ def test_whole_kernels(name: str) -> None:
     launch = make_launch(name)
     function = optimize(launch.kernel.compile(**launch.arguments).program.function)
     try:
-        kernel, text = lowered(function, B2)
+        kernel, text = lower_to_text(function, B2)
     except Diagnostic as refused:
         assert "Ascend" in str(refused)
         return

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pypto as pto
 from pypto.backends.ascend.backend import AscendBackend
-from pypto.backends.ascend.doubles import parts
+from pypto.backends.ascend.rules.softfloat64 import parts
 from pypto.backends.ascend.target import ascend_target
-from pypto.backends.ascend.toolchain import Toolchain
+from pypto.backends.ascend.toolchain.toolchain import Toolchain
 from pypto.runtime.devices import Device
 
 TOP: Final = '#include "kernel_operator.h"\nusing namespace AscendC;\n'

@@ -6,8 +6,8 @@ import ctypes
 
 import numpy as np
 
-from pypto.backends.cpu.engine import Engine
-from pypto.backends.cpu.pool import KERNEL
+from pypto.backends.cpu.runtime.engine import Engine
+from pypto.backends.cpu.runtime.pool import KERNEL
 from pypto.backends.cpu.target import host_target
 
 FAR = 8 << 30  # bytes between one hole and all others

@@ -19,7 +19,7 @@ import numpy as np
 
 from pypto.backends.base import FIXED_SLOTS, PAGE, Artifact
 from pypto.backends.cpu.backend import CpuBackend
-from pypto.backends.cpu.engine import Engine
+from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.target import CpuTarget, describe
 
 Array = np.ndarray[Any, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pypto.backends.cpu.lower import Lowered, lower
+from pypto.backends.cpu.codegen.function import Lowered, lower
 from pypto.backends.cpu.target import CpuTarget, describe
 from pypto.ir.core import Function
 from pypto.passes import optimize

@@ -13,12 +13,12 @@ from ml_dtypes import bfloat16
 
 import pypto as pto
 from pypto.backends.cpu import target as targets
-from pypto.backends.cpu.amx import configure, heights
-from pypto.backends.cpu.engine import Engine
-from pypto.backends.cpu.operands import tile_words
-from pypto.backends.cpu.strips import merged_or_stripped
+from pypto.backends.cpu.gemm.amx import configure, tile_heights
+from pypto.backends.cpu.gemm.operands import amx_k_words
+from pypto.backends.cpu.llvm.writer import Writer
+from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.target import host_target
-from pypto.backends.cpu.writer import Writer
+from pypto.backends.cpu.tile.coarsen_2d import coarsen
 from pypto.compile import session
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
@@ -38,11 +38,11 @@ def launch(dtype: Any, k: int) -> Launch:
 
 
 def test_steps_divide_the_depth() -> None:
-    assert [tile_words(n) for n in (4, 15, 16, 24, 32, 34, 512, 504)] == [4, 15, 16, 12, 16, 2, 16, 14]
+    assert [amx_k_words(n) for n in (4, 15, 16, 24, 32, 34, 512, 504)] == [4, 15, 16, 12, 16, 2, 16, 14]
 
 
 def test_tiles_have_as_many_rows_as_there_are() -> None:
-    assert [heights(n) for n in (1, 16, 17, 27, 32)] == [[1], [16], [9, 8], [14, 13], [16, 16]]
+    assert [tile_heights(n) for n in (1, 16, 17, 27, 32)] == [[1], [16], [9, 8], [14, 13], [16, 16]]
 
 
 def test_shapes_of_registers() -> None:
@@ -128,8 +128,8 @@ def batch(dtype: Any, shape: tuple[int, int, int, int]) -> dict[str, Any]:
 def test_strips(dtype: Any, bm: int, bn: int, strips: int) -> None:
     """Wide blocks, few rows, and results that would fill the cache stay as they are."""
     launch = Launch(batched, (2, 2), {**batch(dtype, (1, 600, 600, 128)), "BM": bm, "BN": bn}, {})
-    made = merged_or_stripped(optimized(launch), TILED)
-    assert [x.strips for x in made] == ([strips, 1] if strips else [1])
+    made = coarsen(optimized(launch), TILED)
+    assert [x.second_factor for x in made] == ([strips, 1] if strips else [1])
     for x in made:
         verify(x.function, TABLE)
     found = lowered(launch, TILED)
@@ -142,10 +142,10 @@ def test_strips_lie_along_the_second_axis() -> None:
     launch = Launch(batched, (2, 2), {**batch(bfloat16, (1, 600, 600, 128)), "BM": 64, "BN": 64}, {})
     for attrs in ({"checked": True}, {"profile": True}):
         function = optimized(launch)
-        assert len(merged_or_stripped(replace(function, attrs={**function.attrs, **attrs}), TILED)) == 1
+        assert len(coarsen(replace(function, attrs={**function.attrs, **attrs}), TILED)) == 1
     turned = Launch(batched, (2, 2), {**launch.arguments, "BM": 128, "TURNED": True}, {})
-    assert [x.strips for x in merged_or_stripped(optimized(turned), TILED)] == [4, 1]
-    assert [x.strips for x in merged_or_stripped(optimized(launch), replace(TILED, has_tiles=False))] == [1]
+    assert [x.second_factor for x in coarsen(optimized(turned), TILED)] == [4, 1]
+    assert [x.second_factor for x in coarsen(optimized(launch), replace(TILED, has_tiles=False))] == [1]
 
 
 @here

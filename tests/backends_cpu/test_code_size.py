@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.cost import minor
-from pypto.backends.cpu.kernel import Block
-from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.loopir import Control, Nest
+from pypto.backends.cpu.gemm.micro_kernel import MicroTile
+from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.cpu.loopir.cost import negligible_nests
+from pypto.backends.cpu.loopir.ir import Control, Nest
 from pypto.ir.types import float32, int64
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance.cases import Launch
@@ -60,17 +60,17 @@ def test_nests_beside_products_are_minor_where_they_take_next_to_no_time() -> No
     square = np.ones((256, 64), np.float32)
     items = text(summed, square, np.ones(256, np.float32), square.copy(), N=64).schedule.items
     inner = next(item for item in items if isinstance(item, Control)).regions[0]
-    found, steps = minor(items, 8), [item for item in inner if isinstance(item, Nest)]
+    found, steps = negligible_nests(items, 8), [item for item in inner if isinstance(item, Nest)]
     sizes = {nest in found: {s.domain for s in nest.stmts} for nest in steps}
     assert sizes == {True: {(64,)}, False: {(64, 64)}}
-    assert not minor([item for item in items if isinstance(item, Nest)], 8), "nothing takes longer"
+    assert not negligible_nests([item for item in items if isinstance(item, Nest)], 8), "nothing takes longer"
 
 
 def test_a_branch_that_may_not_be_taken_makes_nothing_minor() -> None:
     square, out = np.ones((64, 64), np.float32), np.ones((65, 64), np.float32)
     items = text(rare, square, np.ones(64, np.float32), out).schedule.items
     assert any(isinstance(item, Control) for item in items)
-    assert not minor(items, 8).intersection(items)
+    assert not negligible_nests(items, 8).intersection(items)
 
 
 def test_squares_that_may_go_past_the_caches_are_transposed_once() -> None:
@@ -86,12 +86,12 @@ def test_squares_that_may_go_past_the_caches_are_transposed_once() -> None:
     [(14, 2, 0, 2), (13, 2, 1, 2), (6, 2, 0, 4), (4, 1, 0, 4), (1, 1, 0, 4), (16, 4, 0, 1), (14, 2, 9, 4)],
 )
 def test_rounds_are_as_long_as_it_pays(rows: int, vectors: int, parts: int, unroll: int) -> None:
-    block = Block(rows, vectors, 16, 32, float32, parts=parts)
+    block = MicroTile(rows, vectors, 16, 32, float32, products=parts)
     assert block.unroll == unroll
-    depths = [Lanes(str(n), int64, 1, 0) for n in (64, 128)]
-    assert block.over(*depths).even
-    assert not block.over(*depths, Lanes("50", int64, 1, 0)).even
-    assert not block.over(Lanes("%depth", int64, 1, 0)).even
+    depths = [VectorValue(str(n), int64, 1, 0) for n in (64, 128)]
+    assert block.with_depths(*depths).k_divisible
+    assert not block.with_depths(*depths, VectorValue("50", int64, 1, 0)).k_divisible
+    assert not block.with_depths(VectorValue("%depth", int64, 1, 0)).k_divisible
 
 
 def test_a_sort_makes_maxima_of_minima_where_that_is_one_instruction() -> None:

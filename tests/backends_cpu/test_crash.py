@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.crash import CrashLines, crash_object, place_in_text
-from pypto.backends.cpu.pool import is_native
+from pypto.backends.cpu.runtime.crash import CrashHandler, crash_object, symbol_range
+from pypto.backends.cpu.runtime.pool import is_native
 from pypto.compile import session
 from pypto.options import KernelOptions
 from tests.conformance.processes import ROOT
@@ -93,18 +93,18 @@ def test_the_table_has_the_memory_of_a_kernel() -> None:
     backend = session().backend(KernelOptions())
     x = np.ones(8, np.float32)
     found = twice.compile(x, x.copy())
-    before, size = place_in_text(found.program.artifact.code, "twice")
+    before, size = symbol_range(found.program.artifact.code, "twice")
     assert 0 <= before < size <= len(found.program.artifact.code)
     lines = backend.crashes
     begin, end, text, length = lines.words[4 * lines.count - 4 : 4 * lines.count]
     assert begin <= found.program.executable.address < end
     assert b"`twice`" in ctypes.string_at(text, length)
-    assert place_in_text(found.program.artifact.code, "missing") == (0, 0)
+    assert symbol_range(found.program.artifact.code, "missing") == (0, 0)
 
 
 def test_the_table_grows() -> None:
     backend = session().backend(KernelOptions())
-    lines = CrashLines(backend.engine, crash_object(backend.engine))
+    lines = CrashHandler(backend.engine, crash_object(backend.engine))
     for n in range(600):
         lines.add(f"k{n}", n, b"\0" * 64)
     assert lines.count == 600

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.loopir import Nest
-from pypto.backends.cpu.matmul import Matmul
-from pypto.backends.cpu.timing import walk
+from pypto.backends.cpu.gemm.ir import Gemm
+from pypto.backends.cpu.instrument.timing import walk
+from pypto.backends.cpu.loopir.ir import Nest
 from pypto.compile import Session
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance.cases import Launch
@@ -114,7 +114,9 @@ def numbers(dtype: Any, *shape: int) -> Array:
 def by_itself(kernel: Any, **arguments: Any) -> bool:
     """Whether a dot may store what it has made."""
     items = walk(lowered(Launch(kernel, (2, 2), arguments, {})).schedule.items)
-    return any(isinstance(x, Nest) and isinstance(x.spare, Matmul) and x.spare.rest is None for x in items)
+    return any(
+        isinstance(x, Nest) and isinstance(x.fallback_of, Gemm) and x.fallback_of.epilogue is None for x in items
+    )
 
 
 KERNELS = [(single, True), (twice, False), (biased, False), (turned, False)]
@@ -183,7 +185,11 @@ def test_one_array_under_two_names(level: str) -> None:
 def test_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dot and the nest in its place may be in different functions."""
     a, b, c = numbers(np.float32, 64, 48), numbers(np.float32, 48, 64), np.zeros((64, 64), np.float32)
-    for where, size in (("lower.LARGE", -1), ("lower.PART", 0), ("outline.PART", 1)):
+    for where, size in (
+        ("codegen.function.OUTLINE_ABOVE", -1),
+        ("codegen.function.PART_SIZE", 0),
+        ("codegen.outlining.PART_SIZE", 1),
+    ):
         monkeypatch.setattr(f"pypto.backends.cpu.{where}", size)
     monkeypatch.setattr(Session, "through_cache", lambda self, parts, make: make())
     pto.jit(single.function)[2, 2](a, b, c, BM=32, BN=32, BK=48)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pypto.backends.cpu.engine import Engine
-from pypto.backends.cpu.pool import KERNEL, is_native, pool_object
+from pypto.backends.cpu.runtime.engine import Engine
+from pypto.backends.cpu.runtime.pool import KERNEL, is_native, pool_object
 from pypto.backends.cpu.target import host_target
 from pypto.errors import CompilerBug
 from tests.backends_cpu.elf import undefined_symbols

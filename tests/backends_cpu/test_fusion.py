@@ -9,7 +9,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 import pypto as pto
-from pypto.backends.cpu.listing import print_schedule
+from pypto.backends.cpu.loopir.printer import print_schedule
 from tests.backends_cpu.lowering import lowered
 from tests.conformance.cases import Launch
 

@@ -10,8 +10,8 @@ import pytest
 
 import pypto as pto
 from benchmarks.growth import HEAD, SOURCES
-from pypto.backends.cpu.fuse import MOST
-from pypto.backends.cpu.loopir import Nest
+from pypto.backends.cpu.loopir.fusion import MAX_OPEN_STATEMENTS
+from pypto.backends.cpu.loopir.ir import Nest
 from pypto.compile import Session
 from tests.backends_cpu.lowering import lowered
 from tests.conformance.cases import Launch
@@ -48,7 +48,11 @@ def test_parts_of_one_item_each(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     launch = make_launch(name)
     with pto.interpreter():
         wanted = {n: x.copy() for n, x in run(launch.kernel, make_launch(name)).items()}
-    for where, size in (("lower.LARGE", -1), ("lower.PART", 0), ("outline.PART", 1)):
+    for where, size in (
+        ("codegen.function.OUTLINE_ABOVE", -1),
+        ("codegen.function.PART_SIZE", 0),
+        ("codegen.outlining.PART_SIZE", 1),
+    ):
         monkeypatch.setattr(f"pypto.backends.cpu.{where}", size)
     monkeypatch.setattr(Session, "through_cache", lambda self, parts, make: make())
     assert ".part1(" in lowered(launch).text
@@ -60,4 +64,4 @@ def test_nests_are_bounded() -> None:
     x, y = arrays(1000)
     items = lowered(Launch(kernel_of("straight", 400), 1, {"x": x, "y": y}, {})).schedule.items
     sizes = [len(item.stmts) for item in items if isinstance(item, Nest)]
-    assert len(sizes) > 2 and max(sizes) == MOST
+    assert len(sizes) > 2 and max(sizes) == MAX_OPEN_STATEMENTS

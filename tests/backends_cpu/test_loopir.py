@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.access import AccessEmitter
-from pypto.backends.cpu.lanes import Lanes
-from pypto.backends.cpu.listing import print_schedule
-from pypto.backends.cpu.writer import Writer
+from pypto.backends.cpu.codegen.tile_access import AccessEmitter
+from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.cpu.llvm.writer import Writer
+from pypto.backends.cpu.loopir.printer import print_schedule
 from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance import kernels, networks
@@ -120,13 +120,13 @@ def wrapped(x, y, n, BLOCK: pto.constexpr):
 def test_what_lies_inside_of_an_array_is_not_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without masks is for programs in which nothing wraps: the gather has no say in which one runs."""
     asked: list[Access] = []
-    interior = AccessEmitter.interior
+    interior = AccessEmitter.all_in_bounds
 
-    def ask(self: AccessEmitter, *accesses: Access) -> Lanes | None:
+    def ask(self: AccessEmitter, *accesses: Access) -> VectorValue | None:
         asked.extend(accesses)
         return interior(self, *accesses)
 
-    monkeypatch.setattr(AccessEmitter, "interior", ask)
+    monkeypatch.setattr(AccessEmitter, "all_in_bounds", ask)
     x = np.zeros(512, np.float32)
     text = lowered(Launch(wrapped, 4, {"x": x, "y": x.copy(), "n": 500, "BLOCK": 128}, {})).text
     assert asked and not any(access.base.shape for access in asked)

@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.pool import KERNEL, NativePool, PythonPool, default_threads, granted, is_native, pool_object
+from pypto.backends.cpu.runtime.pool import (
+    KERNEL,
+    NativePool,
+    PythonPool,
+    default_threads,
+    granted,
+    is_native,
+    pool_object,
+)
 from pypto.compile import session
 from pypto.errors import Diagnostic
 from pypto.options import KernelOptions

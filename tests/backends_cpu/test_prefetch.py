@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.prefetch import FAR, NEAR, level, moves
+from pypto.backends.cpu.codegen.prefetch import L1, L2, address_evolution, target_level
 from pypto.backends.cpu.target import host_target
 from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import lowered, optimized
@@ -144,8 +144,8 @@ def test_what_all_programs_load_leaves_less_room(first: int, near: bool) -> None
     function = optimized(Launch(weighted, 8, {"x": x, "scale": scale, "out": x.copy()}, {}))
     loads = dict.fromkeys(op for op in function.walk() if op.name == "tile_load")
     target = replace(host_target(), caches=(first << 10, 1 << 20, 32 << 20))
-    assert level(loads, 0, target) == (NEAR if near else FAR)
-    assert level(loads, 8 << 10, target) == FAR
+    assert target_level(loads, 0, target) == (L1 if near else L2)
+    assert target_level(loads, 8 << 10, target) == L2
 
 
 @pytest.mark.parametrize(("columns", "asked"), [(256, 0), (1024, 8), (600, 5)])
@@ -159,9 +159,11 @@ def test_a_sort_asks_for_a_long_row_while_it_works(columns: int, asked: int) -> 
 
 def test_how_far_the_next_row_is() -> None:
     access = first_access("rows")
-    assert moves(access) == [((access.strides[0],), 2)]
+    assert address_evolution(access) == [((access.strides[0],), 2)]
 
 
 @pytest.mark.parametrize("name", ["picked", "shared"])
 def test_no_known_distance(name: str) -> None:
-    assert [moves(Access.of(op)) for op in optimized(LAUNCHES[name]).walk() if op.name == "tile_load"][-1:] == [None]
+    assert [address_evolution(Access.of(op)) for op in optimized(LAUNCHES[name]).walk() if op.name == "tile_load"][
+        -1:
+    ] == [None]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.merging import Merged, merge
+from pypto.backends.cpu.tile.coarsening import Coarsened, coarsen_programs
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from tests.backends_cpu.lowering import fixed_target, optimized
-from tests.backends_cpu.test_merging import numbers, product
+from tests.backends_cpu.test_coarsening import numbers, product
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
 
@@ -54,11 +54,11 @@ def pointers(a, b, c, m, n, k, BM: pto.constexpr, BN: pto.constexpr):
     pto.store(c + rows[:, None] * n + columns[None, :], acc, (rows[:, None] < m) & (columns[None, :] < n))
 
 
-def made(kernel: Any, m: int, n: int, k: int, rows: int, second: int = 1 << 20) -> list[Merged]:
+def made(kernel: Any, m: int, n: int, k: int, rows: int, second: int = 1 << 20) -> list[Coarsened]:
     target = replace(fixed_target(), caches=(32 << 10, second, 32 << 20))
     arrays = {"a": numbers(m, k), "b": numbers(k, n), "c": np.zeros((m, n), np.float32)}
     launch = Launch(kernel, (1, 1), {**arrays, "BM": rows, "BN": 128, "BK": 64}, {})
-    return merge(optimized(launch), target)
+    return coarsen_programs(optimized(launch), target)
 
 
 @pytest.mark.parametrize(("m", "n", "rows"), [(300, 200, 32), (1100, 140, 128), (17, 130, 100), (2049, 30, 512)])
@@ -115,7 +115,7 @@ def test_pointers_and_masks(level: str) -> None:
 def test_which_programs_become_one(kernel: Any, k: int, rows: int, most: int) -> None:
     """Those of sums whose panels are more than half of a second-level cache, if their tiles are not tall already."""
     (found,) = made(kernel, 4096, 256, k, rows)
-    assert (found.axis, found.most) == (0, most)
+    assert (found.axis, found.factor) == (0, most)
     verify(found.function, TABLE)
     (dot,) = (op for op in found.function.walk() if op.name == "dot")
     assert dot.results[0].shape == (most * rows, 128)
@@ -124,4 +124,4 @@ def test_which_programs_become_one(kernel: Any, k: int, rows: int, most: int) ->
 @pytest.mark.parametrize(("second", "most"), [(256 << 10, 2), (512 << 10, 4), (128 << 10, 1)])
 def test_the_result_stays_in_a_small_cache(second: int, most: int) -> None:
     (found,) = made(product, 4096, 256, 2048, 128, second)
-    assert found.most == most
+    assert found.factor == most

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.lower import lower
-from pypto.backends.cpu.timing import area_bytes, clock_text
+from pypto.backends.cpu.codegen.function import lower
+from pypto.backends.cpu.instrument.timing import area_bytes, clock_text
 from tests.backends_cpu.emulated import CrossEngine, neon_target
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.conformance.cases import Launch

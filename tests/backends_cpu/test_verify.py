@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu import plan
-from pypto.backends.cpu.legalize import legalize, prepared
-from pypto.backends.cpu.loopir import Buffer, Nest, Schedule
-from pypto.backends.cpu.matmul import Matmul
-from pypto.backends.cpu.schedule import make_schedule
-from pypto.backends.cpu.verify import nests, problems, verify
+from pypto.backends.cpu.gemm.ir import Gemm
+from pypto.backends.cpu.loopir import materialize
+from pypto.backends.cpu.loopir.build import build_schedule
+from pypto.backends.cpu.loopir.ir import Buffer, Nest, Schedule
+from pypto.backends.cpu.loopir.verify import nests, verify, violations
+from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function
 from tests.backends_cpu.lowering import fixed_target, optimized
@@ -25,11 +25,11 @@ from tests.conformance.running import ALL, make_launch
 
 
 def legal(launch: Launch) -> Function:
-    return legalize(prepared(optimized(launch)), fixed_target())
+    return legalize(before_coarsening(optimized(launch)), fixed_target())
 
 
 def scheduled(launch: Launch) -> Schedule:
-    return make_schedule(legal(launch), fixed_target())
+    return build_schedule(legal(launch), fixed_target())
 
 
 def products(kernel: Any = two_products) -> Launch:
@@ -39,24 +39,24 @@ def products(kernel: Any = two_products) -> Launch:
 
 @pytest.mark.parametrize("name", ALL)
 def test_schedules_read_what_was_written(name: str) -> None:
-    assert not problems(scheduled(make_launch(name)))
+    assert not violations(scheduled(make_launch(name)))
 
 
 @pytest.mark.parametrize("kernel", [two_products, in_a_loop], ids=lambda kernel: kernel.__name__)
 def test_a_product_that_planning_does_not_know_of(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was wrong once: memory of a tile is given away before the last product has been packed from it."""
     function = legal(products(kernel))
-    monkeypatch.setattr(plan, "packing", lambda plan, v: [])
-    schedule = make_schedule(function, fixed_target())
+    monkeypatch.setattr(materialize, "packing", lambda plan, v: [])
+    schedule = build_schedule(function, fixed_target())
     with pytest.raises(CompilerBug, match=r"reads the `exp2` of line \d+ in b\d+, which has been overw"):
         verify(schedule, "twice")
 
 
 def kept(schedule: Schedule) -> Buffer:
     """The buffer of the tile that both products are packed from."""
-    product = next(item for item in schedule.items if isinstance(item, Matmul))
-    assert isinstance(product.source, Buffer)
-    return product.source
+    product = next(item for item in schedule.items if isinstance(item, Gemm))
+    assert isinstance(product.b_source, Buffer)
+    return product.b_source
 
 
 def moved(schedule: Schedule) -> None:
@@ -71,38 +71,38 @@ def unwritten(schedule: Schedule) -> None:
 
 def mistaken(schedule: Schedule) -> None:
     """The second product looks for its operand where the first one has put its result."""
-    first, second = (item for item in schedule.items if isinstance(item, Matmul))
-    second.source = first.c
+    first, second = (item for item in schedule.items if isinstance(item, Gemm))
+    second.b_source = first.c
 
 
 def repacked(schedule: Schedule) -> None:
     """Rows are written, and panels of columns are read."""
-    product = next(item for item in schedule.items if isinstance(item, Matmul))
-    product.source = replace(kept(schedule), panel=8, view_of=kept(schedule))
+    product = next(item for item in schedule.items if isinstance(item, Gemm))
+    product.b_source = replace(kept(schedule), panel=8, view_of=kept(schedule))
 
 
 def repadded(schedule: Schedule) -> None:
     """Rows are written at one distance, and read at another."""
-    product = next(item for item in schedule.items if isinstance(item, Matmul))
+    product = next(item for item in schedule.items if isinstance(item, Gemm))
     source = kept(schedule)
-    product.source = replace(source, sizes=[source.sizes[0], source.sizes[1] + 8], view_of=source)
+    product.b_source = replace(source, sizes=[source.sizes[0], source.sizes[1] + 8], view_of=source)
 
 
 def halved(schedule: Schedule) -> None:
     """16 bits of a number are kept where the product reads 32."""
-    product = next(item for item in schedule.items if isinstance(item, Matmul))
+    product = next(item for item in schedule.items if isinstance(item, Gemm))
     source = kept(schedule)
-    product.source = replace(source, elem=pto.float16, compact=True, view_of=source)
+    product.b_source = replace(source, elem=pto.float16, in_memory_format=True, view_of=source)
 
 
 def in_registers(schedule: Schedule) -> None:
     """What only one nest is said to see has no memory."""
-    kept(schedule).unused = True
+    kept(schedule).contracted = True
 
 
 def row_by_row(schedule: Schedule) -> None:
     """Only the row at hand is stored, although a product reads all of them."""
-    kept(schedule).dropped = 1
+    kept(schedule).contracted_dims = 1
 
 
 BROKEN: dict[Callable[[Schedule], None], str] = {
@@ -120,9 +120,9 @@ BROKEN: dict[Callable[[Schedule], None], str] = {
 @pytest.mark.parametrize("harm", BROKEN, ids=lambda harm: harm.__name__)
 def test_broken_schedules_are_found(harm: Callable[[Schedule], None]) -> None:
     schedule = scheduled(products())
-    assert not problems(schedule)
+    assert not violations(schedule)
     harm(schedule)
-    assert any(BROKEN[harm] in problem for problem in problems(schedule)), problems(schedule)
+    assert any(BROKEN[harm] in problem for problem in violations(schedule)), violations(schedule)
 
 
 @pto.jit
@@ -148,10 +148,10 @@ def joined(nest: Nest) -> None:
 def test_statements_out_of_step_are_found(harm: Callable[[Nest], None]) -> None:
     x = np.zeros((8, 20), np.float32)
     schedule = scheduled(Launch(softmax, 1, {"x": x, "out": x.copy()}, {}))
-    nest = next(nest for nest in nests(schedule.items) if nest.shared and len(nest.bodies) > 1)
-    assert not problems(schedule)
+    nest = next(nest for nest in nests(schedule.items) if nest.fused_depth and len(nest.bodies) > 1)
+    assert not violations(schedule)
     harm(nest)
-    assert any("in other rounds of the loops that it shares" in problem for problem in problems(schedule))
+    assert any("in other rounds of the loops that it shares" in problem for problem in violations(schedule))
 
 
 def test_what_a_loop_destroys_is_missed_in_its_second_round() -> None:
@@ -159,7 +159,7 @@ def test_what_a_loop_destroys_is_missed_in_its_second_round() -> None:
     schedule = scheduled(products(in_a_loop))
     loop = next(item for item in schedule.items if hasattr(item, "regions"))
     last = next(reversed([s for nest in nests(loop.regions[0]) for s in nest.stmts if s.buffer is not None]))
-    panels = [item.b for item in loop.regions[0] if isinstance(item, Matmul)]
-    assert not problems(schedule)
-    last.into.offset = panels[0].offset
-    assert any("overwritten" in problem or "same addresses" in problem for problem in problems(schedule))
+    panels = [item.b for item in loop.regions[0] if isinstance(item, Gemm)]
+    assert not violations(schedule)
+    last.the_buffer.offset = panels[0].offset
+    assert any("overwritten" in problem or "same addresses" in problem for problem in violations(schedule))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pypto.backends.cpu.ahead import levels
+from pypto.backends.cpu.runtime.aot import levels
 from pypto.cli.specs import UsageError, arguments, kernel_of
 from pypto.debug.codes import codes
 from pypto.debug.levels import CPU_LEVELS

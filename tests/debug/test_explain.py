@@ -9,7 +9,7 @@ import pytest
 
 import pypto as pto
 from pypto.debug.explain import explain, size
-from tests.backends_cpu.test_wrapping import launch, remainders
+from tests.backends_cpu.test_unswitch_modulo import launch, remainders
 from tests.conformance.running import ALL, make_launch
 
 X = np.ones(4096, np.float32)

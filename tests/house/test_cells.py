@@ -11,23 +11,55 @@ from collections import Counter
 
 import pytest
 
-from pypto.backends.cpu import cells
+from pypto.backends.cpu.library import registry
 from pypto.ops.row import STRUCTURAL
 from pypto.ops.table import TABLE
 from tests.house.measure import ROOT, imports, module_name, python_files, relative
 from tests.house.test_sizes import CELLS, CORE, NAMES, TEXTS
 
-TABLES = {"pypto/backends/cpu/cells.py", "pypto/frontend/intrinsics.py"}
+TABLES = {"pypto/backends/cpu/library/registry.py", "pypto/frontend/intrinsics.py"}
 # What modules of techniques keep for the machinery: facts about operands, and what says that there is nothing to do.
 HELPERS = {
-    *("crosswise.Crossing.__init__", "crosswise.Crossing.leaves", "crosswise.steps", "crosswise.stored"),
-    *("crosswise.transposed", "live.Live.__init__", "merging.Merged.is_one", "merging.choose"),
-    *("operands.dot_dtype", "operands.is_joined", "operands.joined_bytes", "operands.origin"),
-    *("operands.packs_transposed", "operands.panel_width", "operands.tile_words", "operands.words_of"),
-    *("outline.statements", "outline.weight"),
-    *("prefetch.begun", "prefetch.fetch", "prefetch.level", "prefetch.grown", "prefetch.slope", "prefetch.times"),
-    *("rest.run", "stream.differs", "stream.loaded_bytes", "stream.reads"),  # `run` of nothing
-    "streaming.StreamEmitter.__init__",
+    *(
+        "codegen.register_transpose.TransposeTiling.__init__",
+        "codegen.register_transpose.TransposeTiling.memory_operands",
+        "codegen.register_transpose.row_steps",
+        "codegen.register_transpose.values_written",
+    ),
+    *(
+        "codegen.register_transpose.transpose_registers",
+        "codegen.trip_count.TripCounts.__init__",
+        "tile.coarsening.Coarsened.is_identity",
+        "tile.coarsening.dispatch_coarsened",
+    ),
+    *(
+        "gemm.operands.dot_dtype",
+        "gemm.operands.is_packed",
+        "gemm.operands.packed_bytes",
+        "gemm.operands.through_permutes",
+    ),
+    *(
+        "gemm.operands.packs_transposed",
+        "gemm.operands.choose_nr",
+        "gemm.operands.amx_k_words",
+        "gemm.operands.packing_factor",
+    ),
+    *("codegen.outlining.item_statements", "codegen.outlining.statement_count"),
+    *(
+        "codegen.prefetch.leaf_evolution",
+        "codegen.prefetch.prefetch_line",
+        "codegen.prefetch.target_level",
+        "codegen.prefetch.op_evolution",
+        "codegen.prefetch.evolution",
+        "codegen.prefetch.scaled",
+    ),
+    *(
+        "gemm.epilogue.emit_epilogue",
+        "codegen.nontemporal.varies",
+        "codegen.nontemporal.loaded_bytes",
+        "codegen.nontemporal.arrays_read",
+    ),  # `run` of nothing
+    "gemm.skinny.SkinnyGemmEmitter.__init__",
 }
 MODULES = frozenset(map(module_name, python_files("pypto")))
 
@@ -41,7 +73,7 @@ def importers(files: tuple[str, ...]) -> set[str]:
     return {relative(path) for path in CORE if modules(files) & {found.module for found in imports(path, MODULES)}}
 
 
-@pytest.mark.parametrize("name", [*cells.CELLS, *cells.ONE_BY_ONE])
+@pytest.mark.parametrize("name", [*registry.LIBRARY_OPS, *registry.SCALAR_LOOP_OPS])
 def test_cells_are_of_structural_ops(name: str) -> None:
     assert TABLE[name].cpu is STRUCTURAL
 
@@ -59,7 +91,7 @@ def test_a_kernel_without_cells_loads_none() -> None:
     code = f"{lowering}; lowered(make_launch('softmax_native')); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = {*result.stdout.split()}
-    assert "pypto.backends.cpu.lower" in loaded and not modules(CELLS) & loaded
+    assert "pypto.backends.cpu.codegen.function" in loaded and not modules(CELLS) & loaded
 
 
 def test_all_else_compiles_without_cells() -> None:

@@ -103,24 +103,24 @@ def cpu_target(name: str) -> Any:
 
 
 def cpu_lowered(function: Any, target: Any) -> Any:
-    from pypto.backends.cpu.lower import lower
+    from pypto.backends.cpu.codegen.function import lower
 
     return lower(function, target)
 
 
 def schedule_text(schedule: Any) -> str:
-    from pypto.backends.cpu.listing import print_schedule
+    from pypto.backends.cpu.loopir.printer import print_schedule
 
     return print_schedule(schedule)
 
 
 def ascend_texts(function: Any, chip: str) -> tuple[str, str]:
     """Block IR and Ascend C."""
-    from pypto.backends.ascend.listing import listing
-    from pypto.backends.ascend.pipeline import lowered
+    from pypto.backends.ascend.blockir.printer import listing
+    from pypto.backends.ascend.pipeline import lower_to_text
     from pypto.backends.ascend.target import ascend_target
 
-    kernel, text = lowered(function, ascend_target(chip))
+    kernel, text = lower_to_text(function, ascend_target(chip))
     return listing(kernel), text
 
 

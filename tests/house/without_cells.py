@@ -10,8 +10,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from pypto.backends.cpu.cells import CELLS, ONE_BY_ONE
-from pypto.backends.cpu.lower import lower
+from pypto.backends.cpu.codegen.function import lower
+from pypto.backends.cpu.library.registry import LIBRARY_OPS, SCALAR_LOOP_OPS
 from pypto.ir.core import Function
 from tests.backends_cpu.lowering import fixed_target, optimized
 from tests.conformance.running import ALL, make_launch
@@ -38,7 +38,7 @@ def forget(names: list[str]) -> None:
 
 
 def outcome(function: Function) -> str:
-    uses = any(op.name in (*CELLS, *ONE_BY_ONE) for op in function.walk())
+    uses = any(op.name in (*LIBRARY_OPS, *SCALAR_LOOP_OPS) for op in function.walk())
     try:
         lower(function, fixed_target())
     except ImportError:

@@ -11,29 +11,25 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 import pypto as pto
-from pypto.backends.cpu import (
-    convert,
-    crosswise,
-    early,
-    edges,
-    emitter,
-    extremes,
-    fuse,
-    live,
-    loads,
-    lower,
-    matmul,
-    merging,
-    plan,
+from pypto.backends.cpu.codegen import (
+    function,
+    interleaved,
+    load_hoisting,
+    nan_speculation,
+    nontemporal,
+    peeling,
+    persistent_loops,
+    pipelined_reduction,
     prefetch,
-    products,
-    stores,
-    stream,
-    streaming,
-    strides,
-    strips,
-    turns,
-)  # fmt: skip
+    register_transpose,
+    split_stores,
+    trip_count,
+)
+from pypto.backends.cpu.gemm import ir as gemm_ir
+from pypto.backends.cpu.gemm import lowering, skinny
+from pypto.backends.cpu.llvm import conversions, lane_emitter
+from pypto.backends.cpu.loopir import fusion, materialize
+from pypto.backends.cpu.tile import coarsen_2d, coarsening
 from tests.conformance.running import ALL, assert_close, make_launch, run
 
 CPU: Final = "pypto.backends.cpu."
@@ -53,39 +49,39 @@ def as_it_is(function: Any, *_: Any) -> Any:
 
 # Where the machinery asks a technique, and what it hears instead; who is not asked here is found by who is called.
 REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
-    (convert, "is_narrow", no),
-    (convert, "rounds", no),
-    (crosswise.Crossing, "loop", lambda *_: -1),
-    (early, "find", nothing),
-    (edges, "unsplit", lambda *_, **__: "it is refused"),
-    (emitter, "has_factor", no),
-    (emitter, "scales", no),
-    (extremes, "can_trust", no),
-    (extremes, "can_trust_rows", no),
-    (fuse, "interchanged", no),
-    (fuse, "related", lambda *_: True),
-    (live.Live, "end", nothing),
-    (live.Live, "read_by", nothing),
-    (matmul, "may_finish", no),
-    (plan, "read_by_dot", lambda *_: iter(())),
-    (products, "counted", as_it_is),
-    (products, "oriented", as_it_is),
-    (products, "parts_of", lambda *_: 1),
-    (products, "turned_loops", as_it_is),
-    (products, "restep", as_it_is),
-    (products, "sides_as_bfloat", as_it_is),
-    (products, "stay", nothing),
-    (products, "tile_words", lambda words: 0),
-    (products, "unwrapped", as_it_is),
-    (lower, "LARGE", sys.maxsize),
-    (prefetch, "asking", lambda *_: {}),
-    (loads, "load_first", nothing),
-    (stores, "pieces", lambda e, value, pointer, align: [(value, pointer)]),
-    (stream, "past_caches", nothing),
-    (streaming, "is_streamed", no),
-    (strides, "STEPS", ()),
-    (strips, "merged_or_stripped", lambda function, target: [merging.Merged(function)]),
-    (turns, "turn", lambda *_: {}),
+    (conversions, "is_narrow", no),
+    (conversions, "rounds", no),
+    (register_transpose.TransposeTiling, "transpose_axis", lambda *_: -1),
+    (pipelined_reduction, "find_pipelined_reduction", nothing),
+    (peeling, "why_not_peeled", lambda *_, **__: "it is refused"),
+    (lane_emitter, "has_factor", no),
+    (lane_emitter, "scales", no),
+    (nan_speculation, "can_speculate", no),
+    (nan_speculation, "can_speculate_rows", no),
+    (fusion, "interchange", no),
+    (fusion, "is_profitable", lambda *_: True),
+    (trip_count.TripCounts, "bound", nothing),
+    (trip_count.TripCounts, "record_readers", nothing),
+    (gemm_ir, "can_fuse_epilogue", no),
+    (materialize, "values_read_by_dot", lambda *_: iter(())),
+    (lowering, "normalize_pointer_loops", as_it_is),
+    (lowering, "swap_operands", as_it_is),
+    (lowering, "split_terms", lambda *_: 1),
+    (lowering, "transpose_attention", as_it_is),
+    (lowering, "retile_reductions", as_it_is),
+    (lowering, "float8_as_bfloat16", as_it_is),
+    (lowering, "plan_panel_cache", nothing),
+    (lowering, "amx_k_words", lambda words: 0),
+    (lowering, "unswitch_modulo", as_it_is),
+    (function, "OUTLINE_ABOVE", sys.maxsize),
+    (prefetch, "loads_to_prefetch", lambda *_: {}),
+    (load_hoisting, "hoist_loads_above_stores", nothing),
+    (split_stores, "split_store", lambda e, value, pointer, align: [(value, pointer)]),
+    (nontemporal, "nontemporal_condition", nothing),
+    (skinny, "is_skinny", no),
+    (interleaved, "INTERLEAVE_STRIDES", ()),
+    (coarsen_2d, "coarsen", lambda function, target: [coarsening.Coarsened(function)]),
+    (persistent_loops, "persistent_loop_context", lambda *_: {}),
 )
 
 
@@ -112,9 +108,9 @@ class Called:
         if event != "call" or id(code) in self.seen:
             return
         self.seen[id(code)] = code
-        path = Path(code.co_filename)
-        if path.stem in self.names and path.parent.name == "cpu":
-            self.found.add(f"{path.stem}.{code.co_qualname.partition('.<locals>')[0]}")
+        module = "/".join(Path(code.co_filename).with_suffix("").parts[-2:])
+        if module in self.names:
+            self.found.add(f"{module.replace('/', '.')}.{code.co_qualname.partition('.<locals>')[0]}")
 
 
 def outcome(name: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.launcher.native import is_supported, launcher_text
+from pypto.backends.cpu.runtime.launcher.native import is_supported, launcher_text
 from pypto.compile import session
 from pypto.options import KernelOptions
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.pool import PythonPool
+from pypto.backends.cpu.runtime.pool import PythonPool
 from pypto.compile import session
 from pypto.options import KernelOptions
 

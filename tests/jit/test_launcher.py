@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.launcher import native
+from pypto.backends.cpu.runtime.launcher import native
 from pypto.compile import session
 from pypto.errors.frontend import UndefinedName
 from pypto.errors.interp import OutOfBounds

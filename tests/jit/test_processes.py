@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COUNTING = """
 import numpy as np
 import pypto as pto
-from pypto.backends.cpu.engine import Engine
+from pypto.backends.cpu.runtime.engine import Engine
 from kernels import SCALE, add
 
 compiled = []

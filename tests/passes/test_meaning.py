@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pypto import interp
-from pypto.backends.ascend.lower.ranges import decided
+from pypto.backends.ascend.tile.range_analysis import fold_comparisons
 from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
@@ -17,7 +17,7 @@ from pypto.passes.optimizing import OPTIMIZE
 from pypto.runtime.arrays import array_info
 from tests.passes.kernels import OUTPUTS, Maker
 
-RANGES = Pass("ranges", decided, "comparisons that bounds of loops decide")
+RANGES = Pass("ranges", fold_comparisons, "comparisons that bounds of loops decide")
 FOLD = Pass("canonicalize", canonicalize, "folds int32 index arithmetic before it is widened")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pypto.backends.ascend.lower.ranges import decided
+from pypto.backends.ascend.tile.range_analysis import fold_comparisons
 
 START = "%lo: i32 = constant {value = 0} %hi: i32 = constant {value = 512} %st: i32 = constant {value = 256}"
 
@@ -28,7 +28,7 @@ def test_what_always_comes_out_the_same(op, limit, holds, becomes):
           %4: tile<256xi32> = constant {{value = {limit}}}
           %5: tile<256xi1> = {op} %3, %4"""
     becomes(
-        decided,
+        fold_comparisons,
         looped(test),
         f"""
         {START}
@@ -46,7 +46,7 @@ def test_what_does_not(op, limit, becomes):
     test = f"""
           %4: tile<256xi32> = constant {{value = {limit}}}
           %5: tile<256xi1> = {op} %3, %4"""
-    becomes(decided, looped(test), looped(test))
+    becomes(fold_comparisons, looped(test), looped(test))
 
 
 def test_sums_that_may_wrap_around(becomes):
@@ -59,7 +59,7 @@ def test_sums_that_may_wrap_around(becomes):
           yield
         }
     """
-    becomes(decided, text, text)
+    becomes(fold_comparisons, text, text)
 
 
 def test_results_of_loops_with_several(becomes):
@@ -73,4 +73,4 @@ def test_results_of_loops_with_several(becomes):
         %2: i1 = gt %p, %q
         print_ %2 {{hex = false, prefix = ""}}
     """
-    becomes(decided, text, text)
+    becomes(fold_comparisons, text, text)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.engine import Engine
+from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.target import host_target
 from pypto.compile import compile_program
 from pypto.errors import CompilerBug, Diagnostic
@@ -192,10 +192,10 @@ def test_trial_36_a_cell_that_is_run_again_is_the_new_code() -> None:
 # --- 37: interrupts at every stage ---
 
 STAGES = (
-    "pypto.frontend.build.build", "pypto.passes.prepare", "pypto.passes.optimize", "pypto.backends.cpu.lower.lower",
-    "pypto.backends.cpu.engine.Engine.compile", "pypto.runtime.cache.Cache.get_or_make",
-    "pypto.runtime.cache_store.Store.write", "pypto.backends.cpu.engine.Engine.load",
-)  # fmt: skip
+    "pypto.frontend.build.build", "pypto.passes.prepare", "pypto.passes.optimize",
+    "pypto.backends.cpu.codegen.function.lower", "pypto.backends.cpu.runtime.engine.Engine.compile",
+    "pypto.runtime.cache.Cache.get_or_make", "pypto.runtime.cache_store.Store.write",
+    "pypto.backends.cpu.runtime.engine.Engine.load", )  # fmt: skip
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pypto as pto
 from pypto.backends.ascend.backend import AscendBackend
-from pypto.backends.ascend.blockir import BlockKernel
+from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.target import ascend_target
 from pypto.backends.base import Slot
 from pypto.devices import device as by_name

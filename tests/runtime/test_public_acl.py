@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.rtc import _FUNCTIONS as COMPILING
+from pypto.backends.ascend.toolchain.rtc import _FUNCTIONS as COMPILING
 from pypto.runtime.acl import _FUNCTIONS as CALLED
 from pypto.runtime.acl import LoadOption, LoadOptions
 from pypto.tools.project import write_project

@@ -1,1 +1,6 @@
-"""Ascend: Tile IR to Block IR, and Block IR to Ascend C."""
+"""The Ascend backend: Tile IR to Ascend C for Huawei's NPUs.
+
+In: a typed Tile IR function and an `AscendTarget`. Out: the text of a kernel, its binary and how to launch it.
+Read `backend`, `pipeline`, `tile` (Tile IR to Tile IR), `vector` and `cube` (lowering for each kind of core), `rules`
+(elementwise ops), `blockir` (the level below), `block` (its passes), `emit` (Ascend C), `toolchain`, `timing`.
+"""

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pypto.backends.ascend.blockir import BlockKernel
-from pypto.backends.ascend.pipeline import lowered
-from pypto.backends.ascend.reserved import symbol
+from pypto.backends.ascend.blockir.ir import BlockKernel
+from pypto.backends.ascend.emit.reserved import symbol
+from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.toolchain import Toolchain, user_place, whole_line
+from pypto.backends.ascend.toolchain.toolchain import Toolchain, user_place, whole_line
 from pypto.backends.base import FIXED_SLOTS, Artifact, Slot, timed
 from pypto.errors.device import DeviceFault, UnalignedCopies
 from pypto.ir.core import Function
@@ -99,7 +99,7 @@ class AscendBackend:
     find: Callable[[], Path] | None = None
     runner: Callable[[], Runner] | None = None
     form: str = ""
-    lower: Lower = lowered
+    lower: Lower = lower_to_text
     name: str = "ascend"
     keeps_places: bool = True  # a fault names the user's line, so the places of ops are part of what is compiled
     found: list[Toolchain] = field(default_factory=list)

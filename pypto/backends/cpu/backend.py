@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pypto.backends.base import Artifact, timed
-from pypto.backends.cpu.crash import CrashLines, crash_object
-from pypto.backends.cpu.engine import Engine, Loaded
-from pypto.backends.cpu.pool import KERNEL, NativePool, PythonPool, Runner, is_native, pool_object
+from pypto.backends.cpu.runtime.crash import CrashHandler, crash_object
+from pypto.backends.cpu.runtime.engine import Engine, Loaded
+from pypto.backends.cpu.runtime.pool import KERNEL, NativePool, PythonPool, Runner, is_native, pool_object
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function
 
@@ -48,8 +48,8 @@ class CpuBackend:
         return ("target", repr(self.target)), ("llvmlite", llvmlite.__version__)
 
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
-        from pypto.backends.cpu.cost import estimate, is_bounded
-        from pypto.backends.cpu.lower import lower
+        from pypto.backends.cpu.codegen.function import lower
+        from pypto.backends.cpu.loopir.cost import estimate, is_bounded
 
         with timed(timings, "codegen"):
             lowered, cost = lower(function, self.target), estimate(function, self.target)
@@ -75,10 +75,10 @@ class CpuBackend:
         return loaded
 
     @functools.cached_property
-    def crashes(self) -> CrashLines | None:
+    def crashes(self) -> CrashHandler | None:
         """What is written when a kernel ends the process; None on systems that tell no line."""
         code = self.stored("crash", lambda: crash_object(self.engine)) if is_native() else b""
-        return CrashLines(self.engine, code) if code else None
+        return CrashHandler(self.engine, code) if code else None
 
     def run(self, executable: Loaded, args: int, programs: int, cost: float, threads: int) -> None:
         threads = min(threads, self.threads)

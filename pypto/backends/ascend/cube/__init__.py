@@ -1,1 +1,6 @@
-"""The cube core: products of tiles, as instructions of Block IR."""
+"""Lowering for cube cores: products, alone or mixed with vector cores.
+
+In: Tile IR with products. Out: Block IR for the cube core, and for the vector cores beside it. Read `forms` (which
+form a kernel gets, and why), `lower`, `layout`, `moves`, `product`, `operands`, `l1_resident`, `mixed`,
+`pipeline_emit`.
+"""

@@ -6,92 +6,92 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from pypto.backends.ascend.blockir import BlockKernel
+from pypto.backends.ascend.block.allocate import allocate
+from pypto.backends.ascend.block.copy_coalescing import coalesce_copies
+from pypto.backends.ascend.block.double_buffering import double_buffer
+from pypto.backends.ascend.block.in_place import reuse_in_place
+from pypto.backends.ascend.block.l2_bypass import bypass_l2
+from pypto.backends.ascend.block.list_scheduling import list_schedule
+from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.cube.lower import NotCube, TooLarge, lower_cube
 from pypto.backends.ascend.cube.mixed import lower_mixed
-from pypto.backends.ascend.lower.atomics import needs_one_core
-from pypto.backends.ascend.lower.coalesce import coalesced
-from pypto.backends.ascend.lower.dims import families
-from pypto.backends.ascend.lower.fit import fitted
-from pypto.backends.ascend.lower.groups import grouped
-from pypto.backends.ascend.lower.inplace import in_place
-from pypto.backends.ascend.lower.interleave import interleaved
-from pypto.backends.ascend.lower.ranges import decided
-from pypto.backends.ascend.lower.split import all_sizes, may_part, parted
-from pypto.backends.ascend.lower.stages import in_turns
-from pypto.backends.ascend.lower.streams import streaming
-from pypto.backends.ascend.plan import plan
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.tile.coarsening import coarsen
+from pypto.backends.ascend.tile.dimension_classes import dimension_classes
+from pypto.backends.ascend.tile.fit_to_ub import fit_to_ub
+from pypto.backends.ascend.tile.range_analysis import fold_comparisons
+from pypto.backends.ascend.tile.tile_splitting import is_splittable, split_candidates, split_tiles
+from pypto.backends.ascend.vector.atomics import needs_one_core
 from pypto.errors.ascend import NoForm, NoRoomOnAscend, NotOnAscend
 from pypto.ir.core import Function
 from pypto.passes.cse import cse
 from pypto.passes.licm import licm
 from pypto.passes.products import accumulated
 
-MOST_SIZES: Final = 8  # halvings of blocks until sums fit in L0C
+MAX_SIZES: Final = 8  # halvings of blocks until sums fit in L0C
 # Rows in so many parts, and which buffers take turns: what costs least comes first.
 FORMS: Final = (*((n, turns) for n in (1, 2, 4) for turns in ("all", "loads")), *((n, "") for n in (1, 2, 4, 8, 16)))
 Lower = Callable[[Function, AscendTarget], BlockKernel]
 
 
-def placed(function: Function, target: AscendTarget) -> BlockKernel:
+def lower_kernel(function: Function, target: AscendTarget) -> BlockKernel:
     """Block IR with addresses.
 
     It is for cube cores where a kernel is made of products alone, for both kinds of cores where it has products among
     other work, and else for vector cores.
     """
-    kernel, _ = chosen(function, target)
+    kernel, _ = choose_form(function, target)
     return kernel
 
 
-def chosen(function: Function, target: AscendTarget) -> tuple[BlockKernel, tuple[str, ...]]:
+def choose_form(function: Function, target: AscendTarget) -> tuple[BlockKernel, tuple[str, ...]]:
     """The kernel, and for each better form why it is not that one."""
     reasons: list[str] = []
-    function = decided(accumulated(function))
+    function = fold_comparisons(accumulated(function))
     has_dots = any(op.name == "dot" for op in function.walk()) and not needs_one_core(function)
-    for form in (pure, shared) if has_dots else ():
+    for form in (cube_form, mixed_form) if has_dots else ():
         try:
             return form(function, target), tuple(reasons)
         except (NotCube, NoRoomOnAscend, NoForm) as error:
             reasons.append(str(error))
-    return streaming(on_vectors(function, target), function, target), tuple(reasons)
+    return bypass_l2(vector_form(function, target), function, target), tuple(reasons)
 
 
-def on_vectors(function: Function, target: AscendTarget) -> BlockKernel:
+def vector_form(function: Function, target: AscendTarget) -> BlockKernel:
     """For vector cores alone, several programs at once where they are small."""
-    group = grouped(function)
+    group = coarsen(function)
     try:
-        return fitted(group if group is not None else function, target)
+        return fit_to_ub(group if group is not None else function, target)
     except (NoForm, NoRoomOnAscend, NotOnAscend):
         if group is None:
             raise
-    return fitted(function, target)
+    return fit_to_ub(function, target)
 
 
-def pure(function: Function, target: AscendTarget) -> BlockKernel:
-    return plan(of_size(function, target, lower_cube), target)
+def cube_form(function: Function, target: AscendTarget) -> BlockKernel:
+    return allocate(of_size(function, target, lower_cube), target)
 
 
-def shared(function: Function, target: AscendTarget) -> BlockKernel:
+def mixed_form(function: Function, target: AscendTarget) -> BlockKernel:
     """With blocks as large as the cores' memories allow, and rows of vector cores in as few parts."""
     first: NoRoomOnAscend | TooLarge | None = None
-    for smaller in islice(all_sizes(one_by_one(function)), MOST_SIZES):
+    for smaller in islice(split_candidates(unstack_products(function)), MAX_SIZES):
         try:
-            return in_parts(smaller, target)
+            return split_rows(smaller, target)
         except (NoRoomOnAscend, TooLarge) as error:
             first = first or error
     assert first is not None
     raise first
 
 
-def in_parts(function: Function, target: AscendTarget) -> BlockKernel:
+def split_rows(function: Function, target: AscendTarget) -> BlockKernel:
     """With two buffers in turns where there is room, at least for loads, if need be with rows in more parts."""
     first: NoRoomOnAscend | None = None
     plain: BlockKernel | None = None
     for parts, turns in FORMS:
         try:
-            kernel = interleaved(in_place(coalesced(lower_mixed(function, target, parts))))
-            kernel = plan(in_turns(kernel, turns == "loads") if turns else kernel, target)
+            kernel = list_schedule(reuse_in_place(coalesce_copies(lower_mixed(function, target, parts))))
+            kernel = allocate(double_buffer(kernel, turns == "loads") if turns else kernel, target)
         except NotCube:
             if first is None:
                 raise
@@ -110,7 +110,7 @@ def in_parts(function: Function, target: AscendTarget) -> BlockKernel:
 def of_size(function: Function, target: AscendTarget, lower: Lower) -> BlockKernel:
     """The kernel with the largest blocks whose sums fit in L0C."""
     first: TooLarge | None = None
-    for smaller in islice(all_sizes(one_by_one(function)), MOST_SIZES):
+    for smaller in islice(split_candidates(unstack_products(function)), MAX_SIZES):
         try:
             return lower(smaller, target)
         except TooLarge as error:
@@ -119,11 +119,11 @@ def of_size(function: Function, target: AscendTarget, lower: Lower) -> BlockKern
     raise first
 
 
-def one_by_one(function: Function) -> Function:
+def unstack_products(function: Function) -> Function:
     """The kernel with loops over its stacks of products."""
-    found = families(function)
+    found = dimension_classes(function)
     stacks = [op.result for op in function.walk() if op.name == "dot" and len(op.result.shape) == 3]
     cuts = {found.root((v, 0)): 1 for v in stacks if v.shape[0] != 1}
-    if not cuts or any(family in found.fixed or not may_part(function, found, family) for family in cuts):
+    if not cuts or any(family in found.pinned or not is_splittable(function, found, family) for family in cuts):
         return function
-    return cse(licm(parted(function, found, cuts)))
+    return cse(licm(split_tiles(function, found, cuts)))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pypto.backends.ascend.blockir import Expr, Scalar, View, fold
+from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
 from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.types import DType, bfloat16, float16, float32, int8, int32
 

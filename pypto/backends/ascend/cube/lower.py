@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pypto.backends.ascend.blockir import BlockKernel, Expr, Loop, Scalar, View, Word, fold
-from pypto.backends.ascend.cube.blocking import blocking_of
+from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Loop, Scalar, View, Word, fold
+from pypto.backends.ascend.cube.l1_resident import L1Residents, l1_residents_of
 from pypto.backends.ascend.cube.layout import at, room
 from pypto.backends.ascend.cube.moves import PITCH, STEP, Pitch, fetch, fill, take
 from pypto.backends.ascend.cube.operands import (
@@ -22,17 +22,25 @@ from pypto.backends.ascend.cube.operands import (
     starts_inside,
     surely_there,
 )
-from pypto.backends.ascend.cube.order import place, swizzles
-from pypto.backends.ascend.cube.parts import Parts, Source, carried, foreign, handled_ops, parts_of
 from pypto.backends.ascend.cube.product import NAMES, Product, both, suffix
-from pypto.backends.ascend.cube.resident import Residents, residents_of
-from pypto.backends.ascend.cube.restep import restep
-from pypto.backends.ascend.lower import control, grain_of, kernel_of, lower_op, programs
-from pypto.backends.ascend.lower.lowering import Lowering
-from pypto.backends.ascend.lower.region import area_of, is_natural
-from pypto.backends.ascend.lower.scalars import compared, conjunction
-from pypto.backends.ascend.lower.values import Pointer
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.tile.blocking import blocking_of
+from pypto.backends.ascend.tile.cube_regions import (
+    CubeRegions,
+    Source,
+    carried,
+    cube_ops,
+    cube_regions_of,
+    non_cube_ops,
+)
+from pypto.backends.ascend.tile.k_blocking import block_k
+from pypto.backends.ascend.tile.swizzle import is_swizzled, swizzled_id
+from pypto.backends.ascend.vector import control
+from pypto.backends.ascend.vector.builder import Lowering
+from pypto.backends.ascend.vector.lower import grain_of, kernel_of, lower_op, programs
+from pypto.backends.ascend.vector.region import is_natural, region_of
+from pypto.backends.ascend.vector.scalars import compared, conjunction
+from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Region, Value, walk
 from pypto.ir.types import int1, int32, int64
 from pypto.ops.memory import Access
@@ -81,11 +89,11 @@ class Sums:
 class CubeLowering(Lowering):
     """A lowering of what a cube core does. `turns` count the runs of the loops around, the innermost one last."""
 
-    parts: Parts = field(default_factory=lambda: Parts(_NOTHING))
+    parts: CubeRegions = field(default_factory=lambda: CubeRegions(_NOTHING))
     done: set[Op] = field(default_factory=set)
     sums: dict[Value, Sums] = field(default_factory=dict)
     swizzles: bool = False
-    residents: Residents = field(default_factory=Residents)
+    residents: L1Residents = field(default_factory=L1Residents)
     loops: list[Span] = field(default_factory=list)
     turns: list[Scalar] = field(default_factory=lambda: [fold("//", "program", "blocks")])
 
@@ -102,15 +110,15 @@ def lower_cube(function: Function, target: AscendTarget) -> BlockKernel:
     NotCube
         When something else than products takes part; it says what.
     """
-    function = restep(function, target)
-    parts = parts_of(function)
+    function = block_k(function, target)
+    parts = cube_regions_of(function)
     if not parts.dots:
         raise NotCube("it has no products that the cube core makes")
-    for op, reason in foreign(parts):
+    for op, reason in non_cube_ops(parts):
         raise NotCube.at(op, reason)
     low = CubeLowering(function, target, grain_of(function), dispatch=lower_cube_op)
-    low.parts, low.done, low.swizzles = parts, handled_ops(parts), swizzles(parts)
-    low.residents = residents_of(parts, target)
+    low.parts, low.done, low.swizzles = parts, cube_ops(parts), is_swizzled(parts)
+    low.residents = l1_residents_of(parts, target)
     return kernel_of(low, "cube", programs(low))
 
 
@@ -125,7 +133,7 @@ def lower_cube_op(low: Lowering, op: Op) -> None:
         lower_for(low, op)
     elif op.name == "program_id" and op.attrs["axis"] < 2 and low.swizzles:
         low.env[op.result] = low.let(
-            op.result.hint or f"pid_{'xy'[op.attrs['axis']]}", int32, place(low, op.attrs["axis"])
+            op.result.hint or f"pid_{'xy'[op.attrs['axis']]}", int32, swizzled_id(low, op.attrs["axis"])
         )
     elif op in low.residents.sources:
         lower_load(low, op)
@@ -362,7 +370,7 @@ def lower_store(low: CubeLowering, op: Op) -> None:
     access = Access.of(op)
     assert access.value is not None
     value = low.parts.stored(access.value)
-    area, sums = area_of(low, access), low.sums[value]
+    area, sums = region_of(low, access), low.sums[value]
     assert isinstance(area.base, Pointer)
     if not all(n == 1 or inside(low, access, d) for d, n in enumerate(access.shape)):
         raise NotCube.at(op, "a store may begin before its array")

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from pypto.backends.ascend.blockir import (
+from pypto.backends.ascend.block.stage_interleaving import interleave_stages
+from pypto.backends.ascend.blockir.effects import items_of, memory_reads, scalars
+from pypto.backends.ascend.blockir.ir import (
     BlockKernel,
     Expr,
     Instr,
@@ -22,31 +24,29 @@ from pypto.backends.ascend.blockir import (
     Word,
     fold,
 )  # fmt: skip
-from pypto.backends.ascend.cube.again import only_where_written, read_again, takes_results
-from pypto.backends.ascend.cube.ahead import AHEAD, ahead
-from pypto.backends.ascend.cube.columns import in_columns
-from pypto.backends.ascend.cube.halves import SUB_BLOCK, Chunk, halved
+from pypto.backends.ascend.cube.l1_resident import l1_residents_of
 from pypto.backends.ascend.cube.lower import CubeLowering, NotCube, lower_cube_op
 from pypto.backends.ascend.cube.operands import Span
-from pypto.backends.ascend.cube.parts import foreign, handled_ops, parts_of
-from pypto.backends.ascend.cube.resident import residents_of
-from pypto.backends.ascend.cube.restep import restep
-from pypto.backends.ascend.cube.sides import NoSides, Sides, Site, apart
-from pypto.backends.ascend.cube.stagger import Staggered
-from pypto.backends.ascend.cube.steps import Steps
-from pypto.backends.ascend.cube.woven import woven
-from pypto.backends.ascend.facts import items_of, memory_reads, scalars
-from pypto.backends.ascend.lower import grain_of, kernel_of, lower_op, programs
-from pypto.backends.ascend.lower.lowering import Lowering
-from pypto.backends.ascend.lower.scalars import compared
-from pypto.backends.ascend.lower.values import Pointer
+from pypto.backends.ascend.cube.pipeline_emit import PipelinedLoop
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.tile.column_tiling import tile_columns
+from pypto.backends.ascend.tile.core_partition import CorePartition, NotPartitionable, Transfer, partition
+from pypto.backends.ascend.tile.cube_regions import cube_ops, cube_regions_of, non_cube_ops
+from pypto.backends.ascend.tile.gm_hazards import loads_results, reloads_match_stores, reloads_of_stored
+from pypto.backends.ascend.tile.k_blocking import block_k
+from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition
+from pypto.backends.ascend.tile.row_split import SUB_BLOCK, RowChunk, split_rows_in_two
+from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH, software_pipeline
+from pypto.backends.ascend.vector.builder import Lowering
+from pypto.backends.ascend.vector.lower import grain_of, kernel_of, lower_op, programs
+from pypto.backends.ascend.vector.scalars import compared
+from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import int32, int64, uint8
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 
-STAGES = AHEAD + 1
+STAGES = PIPELINE_DEPTH + 1
 BETWEEN = 2  # the mode of flags between a cube core and the vector cores of its block
 ALIGNMENT = 512  # bytes, of tiles in the workspace
 
@@ -55,15 +55,15 @@ ALIGNMENT = 512  # bytes, of tiles in the workspace
 class Crossing:
     """What both lowerings share: the arrays in the workspace, and whose turn it is in each."""
 
-    sides: Sides
+    sides: CorePartition
     is_cube: bool
-    arrays: dict[Value, tuple[Site, Param]] = field(default_factory=dict)
-    frees: dict[Op, list[Site]] = field(default_factory=dict)
+    arrays: dict[Value, tuple[Transfer, Param]] = field(default_factory=dict)
+    frees: dict[Op, list[Transfer]] = field(default_factory=dict)
 
-    def makes(self, site: Site) -> bool:
+    def makes(self, site: Transfer) -> bool:
         return site.to_cube != self.is_cube
 
-    def turn(self, site: Site) -> str:
+    def turn(self, site: Transfer) -> str:
         """The variable that counts the tiles."""
         return f"turn_{site.number}"
 
@@ -73,11 +73,11 @@ class Crossing:
     def tell(self, low: Lowering, pipe: str, number: int) -> None:
         low.instr("CrossCoreSetFlag", BETWEEN, Word(f"PIPE_{pipe}"), number)
 
-    def before(self, low: Lowering, site: Site) -> None:
+    def before(self, low: Lowering, site: Transfer) -> None:
         """Wait for a stage to be free, or for a tile to be there."""
         self.wait(low, free(site) if self.makes(site) else there(site))
 
-    def after(self, low: Lowering, site: Site) -> None:
+    def after(self, low: Lowering, site: Transfer) -> None:
         """Tell that a tile is there, or that its stage is free."""
         if self.makes(site):
             self.tell(low, "FIX" if self.is_cube else "MTE3", there(site))
@@ -108,11 +108,11 @@ class Crossing:
         return True
 
 
-def there(site: Site) -> int:
+def there(site: Transfer) -> int:
     return 2 * site.number
 
 
-def free(site: Site) -> int:
+def free(site: Transfer) -> int:
     return 2 * site.number + 1
 
 
@@ -129,15 +129,15 @@ def lower_mixed(function: Function, target: AscendTarget, parts: int = 1) -> Blo
         When its products cannot be made apart from what else it does; it says why.
     """
     try:
-        sides = apart(restep(function, target))
-    except NoSides as error:
+        sides = partition(block_k(function, target))
+    except NotPartitionable as error:
         raise NotCube(str(error)) from None
-    if not only_where_written(function) or takes_results(sides.cube, function):
+    if not reloads_match_stores(function) or loads_results(sides.cube, function):
         raise NotCube("it reads memory that it writes, in another place or under another name")
     places, size = workspace(sides)
     cube = cube_side(sides, places, target)
     cube_body = programs(cube)
-    cube_body = replace(cube_body, body=woven(cube_body.body))
+    cube_body = replace(cube_body, body=interleave_stages(cube_body.body))
     vector = vector_side(sides, places, target, cube, parts)
     body = programs(vector)
     if any(view.of in places for item in items_of((body,)) for x in scalars(item) for view in memory_reads(x)):
@@ -157,7 +157,7 @@ def around(low: CubeSide | VectorSide, body: Loop) -> tuple[Item, ...]:
     return (*low.crossing.opening(), *low.front, body, *low.crossing.closing())
 
 
-def workspace(sides: Sides) -> tuple[list[Param], int]:
+def workspace(sides: CorePartition) -> tuple[list[Param], int]:
     """Where tiles lie in a block's part of the workspace, and its bytes."""
     places, end = [], 0
     for site in sides.channels:
@@ -166,7 +166,7 @@ def workspace(sides: Sides) -> tuple[list[Param], int]:
     return places, end
 
 
-def crossing_of(function: Function, sides: Sides, places: list[Param], is_cube: bool) -> Crossing:
+def crossing_of(function: Function, sides: CorePartition, places: list[Param], is_cube: bool) -> Crossing:
     by_name = {param.name: (site, param) for site, param in zip(sides.channels, places, strict=True)}
     arrays = {arg: by_name[arg.hint] for arg in function.args if arg.hint in by_name}
     return Crossing(sides, is_cube, arrays)
@@ -180,14 +180,14 @@ class CubeSide(CubeLowering):
     crossing: Crossing = field(default_factory=lambda: Crossing(None, True))  # type: ignore[arg-type]  # always given
 
 
-def cube_side(sides: Sides, places: list[Param], target: AscendTarget) -> CubeSide:
-    function = in_columns(ahead(sides), sides, target)
-    parts = parts_of(function)
-    for op, reason in foreign(parts):
+def cube_side(sides: CorePartition, places: list[Param], target: AscendTarget) -> CubeSide:
+    function = tile_columns(software_pipeline(sides), sides, target)
+    parts = cube_regions_of(function)
+    for op, reason in non_cube_ops(parts):
         raise NotCube.at(op, reason)
     low = CubeSide(function, target, grain_of(function), dispatch=cube_op)
-    low.parts, low.done = parts, handled_ops(parts)
-    low.residents = residents_of(parts, target)
+    low.parts, low.done = parts, cube_ops(parts)
+    low.residents = l1_residents_of(parts, target)
     low.crossing = crossing_of(function, sides, places, True)
     low.natural |= sides.natural
     for op in function.walk():
@@ -223,8 +223,8 @@ def cube_op(low: Lowering, op: Op) -> None:
     low.loc = op.loc
     if crossing.pointer(low, op):
         return
-    if op in crossing.sides.spans:
-        half_a_step(low, op, crossing.sides.spans[op])
+    if op in crossing.sides.loop_spans:
+        half_a_step(low, op, crossing.sides.loop_spans[op])
         return
     column, last = crossing.sides.columns.get(op, (None, 0))
     if site is not None:
@@ -256,8 +256,8 @@ def half_a_step(low: CubeSide, op: Op, span: Span) -> None:
 class VectorSide(Lowering):
     crossing: Crossing = field(default_factory=lambda: Crossing(None, False))  # type: ignore[arg-type]  # always given
     shares_rows: bool = False
-    chunk: Chunk | None = None
-    steps: Steps | None = None
+    chunk: RowChunk | None = None
+    steps: PipelinePartition | None = None
 
     def at_end(self, last: bool) -> Scalar:
         """Whether the part of the rows is the first one, or the last one."""
@@ -267,12 +267,14 @@ class VectorSide(Lowering):
         return compared("==", part, self.chunk.rows - self.chunk.size if last else 0)
 
 
-def vector_side(sides: Sides, places: list[Param], target: AscendTarget, cube: CubeSide, parts: int) -> VectorSide:
+def vector_side(
+    sides: CorePartition, places: list[Param], target: AscendTarget, cube: CubeSide, parts: int
+) -> VectorSide:
     """The other side, with the same parameters, and with names that differ."""
-    half = halved(sides, parts)
+    half = split_rows_in_two(sides, parts)
     if parts > 1 and half is None:
         raise NotCube("the vector cores cannot go through their rows in parts")
-    if half is None and read_again(sides.vector):
+    if half is None and reloads_of_stored(sides.vector):
         raise NotCube("it reads memory that it writes, and the vector cores cannot share its rows")
     function = half.function if half else sides.vector
     low = VectorSide(function, target, grain_of(function), params=cube.params, dispatch=vector_op)
@@ -294,8 +296,8 @@ def vector_op(low: Lowering, op: Op) -> None:
         with low.when(low.at_end(last=False)):
             crossing.before(low, site)
     if low.chunk and low.steps and op.name == "for" and op.regions[0].args[0] is low.chunk.part:
-        loads = (low.steps.only_load(half, crossing.sides) for half in (low.steps.first, low.steps.second))
-        Staggered(low, low.chunk, low.steps, *loads).write()
+        loads = (low.steps.only_load(half, crossing.sides) for half in (low.steps.produce, low.steps.consume))
+        PipelinedLoop(low, low.chunk, low.steps, *loads).write()
         return
     writes = TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)
     with low.when(is_first() if writes and not low.shares_rows else True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from pypto.backends.ascend.blockir import Expr, If, Instr, Item, Loop, Record, Scalar, View, Word, fold
+from pypto.backends.ascend.blockir.ir import Expr, If, Instr, Item, Loop, Record, Scalar, View, Word, fold
 from pypto.backends.ascend.cube.layout import (
     BLOCK_BYTES,
     FRACTAL_BYTES,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pypto.backends.ascend.blockir import Expr, Scalar, View, fold
+from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
 from pypto.backends.ascend.cube.layout import Panel, Side
-from pypto.backends.ascend.cube.linear import ONE, Linear, combined, linear
 from pypto.backends.ascend.cube.moves import PITCH, Pitch
-from pypto.backends.ascend.cube.parts import Source
-from pypto.backends.ascend.lower.lowering import Lowering
-from pypto.backends.ascend.lower.region import area_of, is_natural
-from pypto.backends.ascend.lower.values import Pointer
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.tile.cube_regions import Source
+from pypto.backends.ascend.tile.scev import ONE, AffineExpr, add_affine, affine_of
+from pypto.backends.ascend.vector.builder import Lowering
+from pypto.backends.ascend.vector.region import is_natural, region_of
+from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Op, Value
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
@@ -63,7 +63,7 @@ def side_of(source: Source, is_left: bool, target: AscendTarget) -> Side:
 def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None) -> Operand:
     """An operand as it lies in memory, inside of a loop or of none."""
     access, side = source.access, side_of(source, is_left, low.target)
-    area = area_of(low, access)
+    area = region_of(low, access)
     assert isinstance(area.base, Pointer)
     start = low.let("at", int64, fold("+", area.base.offset, area.first))
     outer, depth = source.dims if is_left else source.dims[::-1]
@@ -108,7 +108,7 @@ def inside(low: Lowering, access: Access, d: int) -> bool:
     offset, size = access.offsets[d], access.shape[d]
     if is_natural(offset, low.natural):
         return True
-    form = linear(offset)
+    form = affine_of(offset)
     return form.number % size == 0 and all(factor % size == 0 for _, factor in form.terms)
 
 
@@ -116,7 +116,7 @@ def surely_there(low: Lowering, source: Source, d: int | None, loop: Span | None
     """Whether some of an operand exists along one of its dimensions, in every step of a loop."""
     access = source.access
     single = [i for i, n in enumerate(access.shape) if n == 1]
-    if any(not (linear(access.extents[i]) - linear(access.offsets[i]) - ONE).is_natural for i in single):
+    if any(not (affine_of(access.extents[i]) - affine_of(access.offsets[i]) - ONE).is_natural for i in single):
         return False
     if d is None or access.shape[d] == 1:
         return True
@@ -125,25 +125,25 @@ def surely_there(low: Lowering, source: Source, d: int | None, loop: Span | None
 
 def reaches(access: Access, d: int, loop: Span | None) -> bool:
     """Whether some of a dimension exists as long as a loop goes on."""
-    rest = linear(access.extents[d]) - linear(access.offsets[d])
+    rest = affine_of(access.extents[d]) - affine_of(access.offsets[d])
     if loop is None or (rest - ONE).is_natural:
         return (rest - ONE).is_natural
     return any(ends_with(rest, stop, loop, exactly=False) for stop in bounds(loop.stop))
 
 
-def ends_with(rest: Linear, stop: Value, loop: Span, exactly: bool = True) -> bool:
+def ends_with(rest: AffineExpr, stop: Value, loop: Span, exactly: bool = True) -> bool:
     """Whether a dimension is used up when a loop's index gets to `stop`; not `exactly`: then or later."""
-    index, over = linear(loop.index), rest - (linear(stop) - linear(loop.index))
+    index, over = affine_of(loop.index), rest - (affine_of(stop) - affine_of(loop.index))
     if not over.terms and (over.number == 0 if exactly else over.number >= 0):
         return True
     rounded = quotient(stop)
     if rounded is None:
         return False
     number, size = rounded  # range(0, cdiv(number, size)), where `size` goes with each step
-    return rest == combined((number, 1), (index, -size))
+    return rest == add_affine((number, 1), (index, -size))
 
 
-def quotient(stop: Value) -> tuple[Linear, int] | None:
+def quotient(stop: Value) -> tuple[AffineExpr, int] | None:
     """The number and the divisor of a quotient that is rounded up."""
     while stop.op is not None and stop.op.name == "cast":
         stop = stop.op.operands[0]
@@ -153,7 +153,7 @@ def quotient(stop: Value) -> tuple[Linear, int] | None:
     added = top.op.operands if top.op is not None and top.op.name == "add" else ()
     for x, y in (added, added[::-1]) if added else ():
         if size is not None and constant_of(y) == int(size) - 1:
-            return linear(x), int(size)
+            return affine_of(x), int(size)
     return None
 
 

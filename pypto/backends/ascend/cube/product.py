@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pypto.backends.ascend.blockir import Buffer, Expr, Item, Let, Loop, Scalar, View, fold
+from pypto.backends.ascend.blockir.ir import Buffer, Expr, Item, Let, Loop, Scalar, View, fold
 from pypto.backends.ascend.cube.layout import Panel, Side, lanes, room, round_up, sum_type
 from pypto.backends.ascend.cube.moves import LAST, MORE, fill, load, multiply
 from pypto.backends.ascend.cube.moves import NAMES as MOVES

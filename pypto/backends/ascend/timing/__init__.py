@@ -1,1 +1,4 @@
-"""How long a kernel takes on a chip: a model of its units, memories and cores. Nothing is run."""
+"""Predicted time of a kernel: queues in order, events as edges, memory shared by all cores.
+
+Read `prediction` (the entry), `core` (one core's queues), `costs` (cycles of an instruction), `steady_state`.
+"""

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pypto.backends.ascend.blockir import (
+from pypto.backends.ascend.block.race_checker import value_of
+from pypto.backends.ascend.blockir.effects import memory_reads, pipe_of, scalars, views
+from pypto.backends.ascend.blockir.instructions import PIPES
+from pypto.backends.ascend.blockir.ir import (
     Argument,
     Assign,
     Expr,
@@ -28,10 +31,7 @@ from pypto.backends.ascend.blockir import (
     Word,
     walk,
 )
-from pypto.backends.ascend.facts import memory_reads, pipe_of, scalars, views
-from pypto.backends.ascend.instructions import PIPES
 from pypto.backends.ascend.timing.costs import GM_SCALAR, ISSUE, SCALAR_ACCESS, Cost, cost_of, is_event
-from pypto.backends.ascend.walk import value_of
 
 DEPTH: Final = 32
 STEP: Final = 2.0  # cycles of the scalar unit for an operation on numbers

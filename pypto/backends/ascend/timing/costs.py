@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.backends.ascend.banks import read_meets_write, reads_meet
-from pypto.backends.ascend.blockir import Buffer, Instr, Record, View, Word
-from pypto.backends.ascend.facts import pipe_of, row_of, views
+from pypto.backends.ascend.block.bank_conflicts import read_meets_write, reads_meet
+from pypto.backends.ascend.blockir.effects import pipe_of, row_of, views
+from pypto.backends.ascend.blockir.ir import Buffer, Instr, Record, View, Word
 
 REPEAT: Final = 256  # bytes that a vector unit takes at a time
 DMA_HEAD: Final = 206.0  # cycles until the first bytes of a copy from or to GM are there

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pypto.backends.ascend.blockir import BlockKernel
-from pypto.backends.ascend.instructions import PIPES
+from pypto.backends.ascend.blockir.instructions import PIPES
+from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.timing.core import CoreTime, Flags, Slice
-from pypto.backends.ascend.timing.together import skip_together
+from pypto.backends.ascend.timing.steady_state import skip_together
 from pypto.markup import Shown
 
 LAUNCH: Final = 5400.0  # cycles until the cores begin: 3 µs

@@ -1,0 +1,6 @@
+"""Block IR: what one Ascend core does, as instructions on buffers.
+
+A buffer has a memory, a layout and later an address; an instruction has a unit; events order the units. Read `ir`,
+`instructions` (one row each), `effects` (what an instruction reads and writes), `layouts`, `affine` (index
+expressions), `rewrite`; `printer` and `parser` are its text.
+"""

@@ -1,0 +1,191 @@
+"""What Block IR's items read, write and mean: questions that planning, synchronising, verifying and printing ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import MappingProxyType
+
+from pypto.backends.ascend.blockir.instructions import INSTRUCTIONS, RECORDS, Instruction
+from pypto.backends.ascend.blockir.ir import (
+    Argument,
+    Assign,
+    Expr,
+    If,
+    Instr,
+    Item,
+    Let,
+    Loop,
+    Read,
+    Record,
+    Scalar,
+    View,
+    While,
+    parts,
+)
+from pypto.errors import CompilerBug
+
+# Comparisons, and for each the one that holds where it does not; of floating-point numbers, both may fail.
+COMPLEMENTS = MappingProxyType({"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"})
+SYNC = frozenset(("SetFlag", "WaitFlag", "PipeBarrier", "CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"))
+
+
+def row_of(instr: Instr) -> Instruction:
+    """The row of the table for an instruction."""
+    if instr.name not in INSTRUCTIONS:
+        raise CompilerBug(f"Block IR calls {instr.name}, of which the table of instructions knows nothing")
+    return INSTRUCTIONS[instr.name]
+
+
+def views(instr: Instr) -> tuple[View, ...]:
+    return tuple(x for x in instr.args if isinstance(x, View))
+
+
+def pipe_of(instr: Instr) -> str:
+    """The unit that runs an instruction."""
+    row = row_of(instr)
+    if row.pipe:
+        return row.pipe
+    if instr.name == "InitConstValue":
+        return "MTE2" if views(instr)[0].space == "L1" else "MTE1"
+    to, source = (view.space for view in views(instr)[:2])
+    if source == "GM":
+        return "MTE2"
+    if to == "GM" or (source == "UB" and to != "UB"):
+        return "MTE3"
+    return "V" if source == "UB" else "MTE1"
+
+
+def form_of(instr: Instr) -> tuple[str, ...]:
+    """How an instruction is called: the words of the form that its arguments fit."""
+    for form in row_of(instr).forms:
+        kinds = tuple(form.split())
+        if len(kinds) == len(instr.args) and all(map(_fits, kinds, instr.args)):
+            return kinds
+    known = " | ".join(row_of(instr).forms)
+    raise CompilerBug(f"{instr.name} is not called with {instr.args}; its forms are {known}")
+
+
+def _fits(kind: str, value: Argument) -> bool:
+    if kind in RECORDS:
+        return isinstance(value, Record) and len(value.fields) == len(RECORDS[kind].fields)
+    if kind == "v":
+        return isinstance(value, View)
+    if kind in ("w", "event", "pipe", "dtype"):
+        return not isinstance(value, View | Record)
+    return not isinstance(value, View | Record)
+
+
+def writes(instr: Instr) -> tuple[View, ...]:
+    return views(instr)[: row_of(instr).writes]
+
+
+def reads(instr: Instr) -> tuple[View, ...]:
+    """The views that an instruction's unit reads."""
+    row = row_of(instr)
+    return views(instr) if row.accumulates else views(instr)[row.writes :]
+
+
+def scalars(item: Item) -> Iterator[Scalar]:
+    """The numbers that the scalar unit computes for an item itself, less those of the items inside of it."""
+    match item:
+        case Instr():
+            for argument in item.args:
+                yield from of_argument(argument)
+        case Let() | Assign():
+            yield item.value
+        case Loop():
+            yield from (item.start, item.stop, item.step)
+        case While() | If():
+            yield item.condition
+
+
+def of_argument(argument: Argument) -> Iterator[Scalar]:
+    if isinstance(argument, View):
+        yield from (argument.stage, argument.offset)
+    elif isinstance(argument, Record):
+        yield from (x for x in argument.fields if isinstance(x, int | float | bool | str | Expr | Read))
+    elif isinstance(argument, int | float | bool | str | Expr | Read):
+        yield argument
+
+
+def names_in(value: Scalar) -> Iterator[str]:
+    """The names that a number is computed from."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Expr):
+        for x in value.args:
+            yield from names_in(x)
+    elif isinstance(value, Read):
+        for x in of_argument(value.view):
+            yield from names_in(x)
+
+
+def memory_reads(value: Scalar) -> Iterator[View]:
+    """The places in memory that the scalar unit reads for a number, innermost first."""
+    if isinstance(value, Expr):
+        for x in value.args:
+            yield from memory_reads(x)
+    elif isinstance(value, Read):
+        for x in of_argument(value.view):
+            yield from memory_reads(x)
+        yield value.view
+
+
+def items_of(items: tuple[Item, ...]) -> Iterator[Item]:
+    """Every item at every depth, in program order."""
+    for item in items:
+        yield item
+        for inside in parts(item):
+            yield from items_of(inside)
+
+
+def condition_of(loop: Loop) -> Expr | None:
+    """The condition that a loop is there for, if any: it runs once or not at all."""
+    stop = loop.stop
+    if (loop.start, loop.step) != (0, 1) or not isinstance(stop, Expr) or stop.op != "i32":
+        return None
+    return x if isinstance(x := stop.args[0], Expr) and x.op in COMPLEMENTS else None
+
+
+def assigned(items: tuple[Item, ...]) -> frozenset[str]:
+    """Names that get another value somewhere."""
+    return frozenset(name for item in items_of(items) for name in _changed(item))
+
+
+def _changed(item: Item) -> Iterator[str]:
+    if isinstance(item, Assign):
+        yield item.name
+    elif isinstance(item, Instr) and item.name == "GatherMask":  # its last argument becomes the number of what it took
+        yield from (x for x in item.args[-1:] if isinstance(x, str))
+
+
+def live_names(items: tuple[Item, ...]) -> frozenset[str]:
+    """Names whose values matter: those that something other than an unused name's own definition reads."""
+    live: set[str] = set()
+    found: dict[str, set[str]] = {}
+    for item in items_of(items):
+        names = {name for value in scalars(item) for name in names_in(value)}
+        if isinstance(item, Let | Assign):
+            found.setdefault(item.name, set()).update(names)
+        else:
+            live |= names
+    todo = list(live)
+    while todo:
+        more = found.get(todo.pop(), set()) - live
+        live |= more
+        todo += more
+    return frozenset(live)
+
+
+def buffers_in(items: tuple[Item, ...]) -> frozenset[str]:
+    """The names of buffers and arrays that items touch."""
+    touched = (view for item in items_of(items) for view in all_views(item))
+    return frozenset(view.of.name for view in touched)
+
+
+def all_views(item: Item) -> Iterator[View]:
+    """The views of an item itself, those that the scalar unit reads among them."""
+    if isinstance(item, Instr):
+        yield from views(item)
+    for value in scalars(item):
+        yield from memory_reads(value)

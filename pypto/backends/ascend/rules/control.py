@@ -1,0 +1,75 @@
+"""Loops and choices around vector instructions of one op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pypto.backends.ascend.blockir.ir import Expr, If, Instr, Item, Let, Loop, Read, Scalar, View, Word
+from pypto.backends.ascend.rules.operand import Lanes, as_dtype, part_of
+from pypto.ir.types import float32, int32
+
+if TYPE_CHECKING:
+    from pypto.backends.ascend.rules.emitter import VectorEmitter
+
+_LANES, _REPEATS = 64, 248  # of a repeat of float32, and of an instruction whose result ends with a whole block
+
+
+def loop_over_lanes(
+    e: VectorEmitter, times: int, state: Sequence[Lanes], step: Callable[..., Sequence[Lanes]]
+) -> list[Lanes]:
+    """What a step makes of some lanes, done again and again."""
+    kept = [Lanes(x.dtype, copied(e, e.view(x))) for x in state]
+    body = predicated(e, kept, lambda: step(*kept))
+    e.sink.emit(Loop(e.sink.name("i"), 0, times, 1, body, e.sink.line, int32))
+    return kept
+
+
+def branch_if_any(
+    e: VectorEmitter, condition: Lanes, usual: Sequence[Lanes], rare: Callable[[], Sequence[Lanes]]
+) -> list[Lanes]:
+    """A branch that is taken where the condition holds in some lane."""
+    kept = [Lanes(x.dtype, copied(e, e.view(x))) for x in usual]
+    found = any_lane(e, condition)
+    e.sink.emit(If(Expr(">", (found, 0.0)), predicated(e, kept, rare), (), e.sink.line))
+    return kept
+
+
+def predicated(e: VectorEmitter, kept: Sequence[Lanes], make: Callable[[], Sequence[Lanes]]) -> tuple[Item, ...]:
+    """Items that make lanes and put them where others are kept."""
+    known = dict(e.halves)
+    with e.sink.nested() as body:
+        for old, new in zip(kept, make(), strict=True):
+            copy(e, e.view(old), e.view(new))
+    e.halves = known
+    return tuple(body)
+
+
+def copied(e: VectorEmitter, source: View) -> View:
+    target = e.sink.temporary(source.elem)
+    copy(e, target, source)
+    return target
+
+
+def copy(e: VectorEmitter, target: View, source: View) -> None:
+    """Elements of float32 or int32, by an instruction that changes nothing."""
+    e.sink.emit(Instr("Adds", (as_dtype(target, int32), as_dtype(source, int32), 0, e.sink.count), e.sink.line))
+
+
+def any_lane(e: VectorEmitter, condition: Lanes) -> Scalar:
+    """A number above 0 where the condition holds in some lane: the greatest of each repeat, of these, and so on."""
+    line, count = e.sink.line, e.sink.count
+    source = e.view(e.selected(condition, e.const(1.0, float32), e.const(0.0, float32)))
+    while count > 1:
+        repeats = count // _LANES
+        count = 1 if repeats == 1 else -(-repeats // _LANES) * _LANES
+        target = e.sink.temporary(float32)
+        e.sink.emit(Instr("Duplicate", (target, 0.0, max(count, 8)), line))
+        for first in range(0, repeats, _REPEATS):
+            part = part_of(target, first), part_of(source, first * _LANES)
+            sizes = _LANES, min(_REPEATS, repeats - first), 1, 1, 8
+            e.sink.emit(Instr("WholeReduceMax", (*part, *sizes, Word("ORDER_ONLY_VALUE")), line))
+        source = target
+    name = e.sink.name("found")
+    e.sink.emit(Let(name, float32, Read(source), line))
+    return name

@@ -1,0 +1,155 @@
+"""Elementwise ops of a chunk: instructions for rows of the op table, from their Ascend cells and shared rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from pypto.backends.ascend.blockir.ir import Buffer, Instr, Item, Loop, Scalar, View, Word, fold
+from pypto.backends.ascend.rules.conversions import loaded, rounded, stored, widened
+from pypto.backends.ascend.rules.emitter import VectorEmitter
+from pypto.backends.ascend.rules.operand import InstructionSink, Lanes, NoInstruction, part_of
+from pypto.backends.ascend.rules.scalar_fallback import emit_scalar_loop
+from pypto.backends.ascend.rules.temporaries import Places, Scratch
+from pypto.errors.ascend import NotOnAscend
+from pypto.ir.core import Op
+from pypto.ir.types import DType, float64, int32
+from pypto.ops.row import Direct, OnScalars, Shared, Unsupported
+from pypto.ops.table import TABLE
+
+Make = Callable[[Sequence[Lanes], Scratch], Lanes]
+NO_INT64 = "the vector unit has no integers of 64 bits; use int32, for instance `.to(pto.int32)`"
+NO_FLOAT64 = "the vector unit has no float64; use float32, for instance `.to(pto.float32)`"
+_MEMORY = 64 * 1024  # bytes that temporaries of one op may take
+__all__ = ["InstructionSink", "Lanes", "NoInstruction", "elementwise"]
+
+
+def elementwise(op: Op, operands: Sequence[Lanes], sink: InstructionSink) -> list[Lanes]:
+    """Emit what an elementwise op does to a chunk, and say where its results are.
+
+    Views among the results are memory from `sink.temporary`, or an operand's where nothing is to be done (a bitcast).
+    No operand is written. Where all operands are numbers, so are the results if the scalar unit can compute them.
+
+    Raises
+    ------
+    NotOnAscend
+        When the op's Ascend cell is `Unsupported` for these dtypes.
+    """
+    cell = TABLE[op.name].ascend
+    if isinstance(cell, Unsupported):
+        raise refused(op, cell.reason)
+    if isinstance(cell, OnScalars) or float64 in [v.dtype for v in (*op.operands, *op.results)]:
+        raise refused(op, NO_FLOAT64)
+    try:
+        return [emit_into(sink, operands, lambda lanes, scratch: emit_chunk(cell, op, lanes, scratch))]
+    except NoInstruction as lacking:
+        try:
+            return [emit_into(sink, operands, lambda lanes, scratch: emit_scalar_loop(op, lanes, scratch))]
+        except NoInstruction:
+            raise refused(op, str(lacking)) from None
+
+
+def refused(op: Op, reason: str) -> NotOnAscend:
+    problem, _, way = reason.partition("; ")
+    way = way or "compute it on the host, or on the CPU"
+    dtypes = " and ".join(dict.fromkeys(str(v.tile.elem) for v in op.operands))
+    return NotOnAscend(op.loc, op=op.name, dtype=dtypes, reason=problem, way=way)
+
+
+def emit_into(sink: InstructionSink, operands: Sequence[Lanes], make: Make) -> Lanes:
+    """What `make` emits, in the sink: at once, or part by part where it needs much memory."""
+    scratch = Scratch(sink)
+    made = make(operands, scratch)
+    if not isinstance(made.at, View):
+        return made
+    unit = 256 if any(x.dtype.is_bool for x in (*operands, made)) else 128  # parts begin at whole blocks
+    count = part(sink.count, unit, scratch.bytes_needed(made.at))
+    if count < sink.count:
+        return emit_in_chunks(sink, operands, make, count)
+    places = Places(scratch, sink)
+    for item in scratch.made(made.at, places):
+        sink.emit(item)
+    return Lanes(made.dtype, places.view(made.at))
+
+
+def part(count: int, unit: int, size: int) -> int:
+    """Elements at once, for which there is memory: so many units each time."""
+    if count % unit:
+        return count
+    units = count // unit
+    fitting = [n for n in range(1, units + 1) if units % n == 0 and size * n <= _MEMORY * units]
+    return unit * max(fitting, default=1)
+
+
+def emit_in_chunks(sink: InstructionSink, operands: Sequence[Lanes], make: Make, count: int) -> Lanes:
+    name = sink.name("part")
+    scratch = Scratch(Part(sink, count))
+    made = make([shifted(x, name, count) for x in operands], scratch)
+    result = Lanes(made.dtype, sink.temporary(made.dtype))
+    inside = shifted(result, name, count).at
+    assert isinstance(made.at, View) and isinstance(made.at.of, Buffer) and isinstance(inside, View)
+    items = scratch.made(made.at, Places(scratch, scratch.sink, {made.at.of: inside}))
+    sink.emit(Loop(name, 0, sink.count // count, 1, tuple(items), sink.line, int32))
+    return result
+
+
+def shifted(a: Lanes, name: str, count: int) -> Lanes:
+    if not isinstance(a.at, View):
+        return a
+    return Lanes(a.dtype, part_of(a.at, fold("*", name, count // 8 if a.dtype.is_bool else count)))
+
+
+@dataclass
+class Part:
+    """A sink for a part of the elements of another one."""
+
+    whole: InstructionSink
+    count: int
+
+    @property
+    def line(self) -> int:
+        return self.whole.line
+
+    def emit(self, item: Item) -> None:
+        self.whole.emit(item)
+
+    def temporary(self, dtype: DType, count: int = 0) -> View:
+        return self.whole.temporary(dtype, count or self.count)
+
+    def filled(self, value: Scalar, dtype: DType, count: int = 0) -> View:
+        return self.whole.filled(value, dtype, count or self.count)
+
+    def name(self, hint: str) -> str:
+        return self.whole.name(hint)
+
+    def nested(self) -> AbstractContextManager[list[Item]]:
+        return self.whole.nested()
+
+
+def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch) -> Lanes:
+    """By the instruction of the row where that takes the operands, else by the row's rule on the vector unit."""
+    dtype = op.result.dtype
+    if isinstance(cell, Direct) and has_instruction(cell, op, operands):
+        target = sink.temporary(dtype)
+        modes = [Word(cell.mode)] if cell.mode else []
+        views = [x.at for x in operands if isinstance(x.at, View)]
+        sink.emit(Instr(cell.name, (target, *views, *modes, sink.count), sink.line))
+        return Lanes(dtype, target)
+    if 64 in [v.dtype.bits for v in (*op.operands, *op.results)] and op.name not in ("cast", "bitcast"):
+        raise NoInstruction(NO_INT64)
+    e, rule = VectorEmitter(sink), TABLE[op.name].cpu
+    assert callable(rule) and isinstance(cell, Direct | Shared)
+    made: Lanes = rule(e, op, *(to_compute_form(e, x, cell.narrow) for x in operands))
+    return stored(e, rounded(e, made, dtype) if dtype.is_float else Lanes(dtype, made.at))
+
+
+def has_instruction(cell: Direct, op: Op, operands: Sequence[Lanes]) -> bool:
+    known = all(x.dtype.mnemonic in cell.dtypes.split() and isinstance(x.at, View) for x in operands)
+    return known and (cell.when is None or cell.when(op))
+
+
+def to_compute_form(e: VectorEmitter, a: Lanes, narrow: str) -> Lanes:
+    """An operand in the form that rules compute with. Floats of 16 and 8 bits are float32 but where they may stay."""
+    keeps = not a.dtype.is_narrow or narrow == "*" or a.dtype.mnemonic in narrow.split()
+    return loaded(e, a, wide=False) if keeps else widened(e, a)

@@ -1,0 +1,37 @@
+"""Kernels that read what they write: the cores of a block have no order between them but where tiles go over."""
+
+from __future__ import annotations
+
+from pypto.backends.ascend.tile.grid_invariants import written_arrays
+from pypto.backends.ascend.tile.tile_splitting import origin
+from pypto.ir.core import Function, Op
+from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+
+
+def reloads_of_stored(function: Function) -> list[Op]:
+    """The loads of arrays that are stored to, or may be."""
+    written = written_arrays(function)
+    loads = [op for op in function.walk() if TABLE[op.name].effect is Effect.READ]
+    if None in written or not function.attrs.get("noalias", True):
+        return loads if written else []
+    return [op for op in loads if origin(op.operands[0]) in (None, *written)]
+
+
+def loads_results(side: Function, function: Function) -> bool:
+    """Whether one side of a kernel loads from an array that the kernel stores to."""
+    written = {array.hint for array in written_arrays(function) if array is not None}
+    arrays = (origin(op.operands[0]) for op in side.walk() if TABLE[op.name].effect is Effect.READ)
+    return any(array is not None and array.hint in written for array in arrays)
+
+
+def reloads_match_stores(function: Function) -> bool:
+    """Whether all of these are of elements that a store of the same shape is to, so that one core has both."""
+    stores = {place for op in function.walk() if op.name == "tile_store" if (place := access_key(op))}
+    return all(op.name == "tile_load" and access_key(op) in stores for op in reloads_of_stored(function))
+
+
+def access_key(op: Op) -> tuple[object, ...]:
+    access = Access.of(op)
+    return access.shape, access.base, access.offsets, access.strides

@@ -1,0 +1,57 @@
+"""What is the same for all programs, and done once before a core's first one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pypto.backends.ascend.tile.tile_splitting import origin
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.types import TileType
+from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+
+MAX_TILE_BYTES: Final = 16 << 10  # bytes of a tile that may stay in memory for all programs
+MAX_HOISTED_BYTES: Final = 32 << 10
+
+
+def grid_invariant_ops(function: Function) -> frozenset[Op]:
+    """Ops of the kernel's own sequence that no program changes: as many as there is memory to spare for."""
+    known, room, found = set(function.args), MAX_HOISTED_BYTES, set()
+    written = written_arrays(function)
+    for op in function.body.body:
+        size = sum(map(tile_bytes, op.results))
+        if (
+            size > min(room, MAX_TILE_BYTES)
+            or not known.issuperset(op.operands)
+            or not is_speculatable(function, op, written)
+        ):
+            continue
+        room -= size
+        known.update(op.results)
+        found.add(op)
+    return frozenset(found)
+
+
+def tile_bytes(v: Value) -> int:
+    if not isinstance(v.type, TileType) or not v.shape or v.tile.is_ptr or (v.op and v.op.name == "constant"):
+        return 0
+    return v.tile.size * v.dtype.itemsize
+
+
+def is_speculatable(function: Function, op: Op, written: frozenset[Value | None]) -> bool:
+    """Whether it makes no difference when, and how often, an op runs."""
+    effect = TABLE[op.name].effect
+    if op.regions or op.name == "program_id" or effect not in (Effect.PURE, Effect.READ):
+        return False
+    if effect is Effect.PURE:
+        return True
+    array = origin(op.operands[0])
+    alone = bool(function.attrs.get("noalias", False)) and None not in written and array is not None
+    return alone and op.name == "tile_load" and array not in written and Access.of(op).mask is None
+
+
+def written_arrays(function: Function) -> frozenset[Value | None]:
+    """The arrays that are written; None among them where it cannot be told."""
+    writes = (op for op in function.walk() if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC))
+    return frozenset(origin(op.operands[0]) for op in writes)

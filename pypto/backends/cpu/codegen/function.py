@@ -1,0 +1,359 @@
+"""The last step on the CPU: Loop IR to the text of one LLVM function that runs a range of programs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from pypto.backends.base import Print, Slot, mangled
+from pypto.backends.cpu.codegen.memory import Chunk, memory_dtype, register_dtype
+from pypto.backends.cpu.codegen.nest import NestEmitter
+from pypto.backends.cpu.codegen.outlining import (
+    COLD,
+    OUTLINE_ABOVE,
+    PART_SIZE,
+    Outliner,
+    outlined_parts,
+    statement_count,
+)
+from pypto.backends.cpu.codegen.persistent_loops import persistent_loop_context
+from pypto.backends.cpu.codegen.pipelined_reduction import find_pipelined_reduction
+from pypto.backends.cpu.codegen.prefetch import loads_to_prefetch, target_level
+from pypto.backends.cpu.codegen.tile_access import AccessEmitter
+from pypto.backends.cpu.instrument.hooks import checks_of, guarded
+from pypto.backends.cpu.instrument.printing import BUFFER, lower_prints
+from pypto.backends.cpu.instrument.timing import Timer
+from pypto.backends.cpu.library.registry import atomics, used_library_ops
+from pypto.backends.cpu.llvm.conversions import from_memory
+from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
+from pypto.backends.cpu.llvm.value import VectorValue, memory_type
+from pypto.backends.cpu.llvm.writer import Carried, Writer
+from pypto.backends.cpu.loopir.build import build_schedule
+from pypto.backends.cpu.loopir.cost import negligible_nests
+from pypto.backends.cpu.loopir.index_maps import is_tile
+from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest, Scalar, Schedule
+from pypto.backends.cpu.loopir.materialize import REDUCTIONS
+from pypto.backends.cpu.loopir.verify import verify
+from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.tile.coarsen_2d import coarsen, dispatch_strips, next_program
+from pypto.backends.cpu.tile.coarsening import Coarsened, dispatch_coarsened
+from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
+from pypto.backends.sites import Check, Site
+from pypto.ir.builder import temporarily
+from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.types import ArrayType, DType, int32, int64
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+
+FIXED_SLOTS = 5  # three grid sizes, scratch, scratch bytes per thread
+_SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stride"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What a kernel became.
+
+    `abi` says what the slots after the fixed ones hold; `scratch_bytes` is what each thread needs; `sites` are what a
+    profile times; `masked` says why ops run with masks in all of a tile at an edge. See `Artifact` for `group`.
+    """
+
+    text: str
+    name: str
+    abi: tuple[Slot, ...]
+    scratch_bytes: int
+    schedule: Schedule
+    sites: tuple[Site, ...] = ()
+    group: int = 1
+    checks: tuple[Check, ...] = ()
+    prints: tuple[Print, ...] = ()
+    masked: tuple[tuple[Op, str], ...] = ()
+
+
+def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
+    kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
+    function, prints = lower_prints(replace(function, name=mangled(function.name) or "kernel"))
+    writer = kind.writer_kind()
+    for merged in coarsen(before_coarsening(function), target):
+        legal = guarded(legalize(merged.function, target))
+        schedule = build_schedule(legal, target)
+        verify(schedule, function.name)
+        made.append(kind(legal, schedule, target, merged, writer, order))
+        made[-1].write()
+    group, last = (
+        (dispatch_strips if made[0].coarsened.second_factor > 1 else dispatch_coarsened)(made, function.name),
+        made[-1],
+    )
+    scratch = last.timer.with_area(max(one.schedule.scratch_bytes for one in made))
+    tail = f"attributes #0 = {{ nounwind {target.attributes} }}\n!0 = !{{i32 1}}\n"
+    text = f"{writer.text()}{last.timer.text()}{last.checks.text()}{tail}"
+    return Lowered(
+        text,
+        function.name,
+        tuple(order),
+        scratch,
+        last.schedule,
+        tuple(last.timer.sites),
+        group,
+        last.checks.found,
+        prints,
+        tuple(last.nests.masked.items()),
+    )
+
+
+@dataclass
+class FunctionEmitter:
+    """Emits one kernel function; one that emits more about it derives from this and from `NestEmitter`."""
+
+    function: Function
+    schedule: Schedule
+    target: CpuTarget
+    coarsened: Coarsened
+    nest_emitter: ClassVar[type[NestEmitter]] = NestEmitter
+    writer_kind: ClassVar[type[Writer]] = Writer
+    writer: Writer
+    slot_order: dict[Slot, int]  # places in the argument block, behind what is always there
+    env: dict[Value, VectorValue] = field(default_factory=dict)
+    slots: dict[Slot, VectorValue] = field(default_factory=dict)
+    buffer_bases: dict[int, VectorValue] = field(default_factory=dict)
+    epilogue_done: dict[LibraryOp, VectorValue] = field(
+        default_factory=dict
+    )  # whether it has done what a nest is there for
+
+    def __post_init__(self) -> None:
+        self.e = LaneEmitter(self.writer, self.target)
+        self.nests = self.nest_emitter(self.e, self.function, self.env, self.schedule.of, self.base)
+        self.nests.negligible = negligible_nests(self.schedule.items, self.target.vector_bytes // 4)
+        self.memory = AccessEmitter(self.e, self.env.__getitem__)
+        self.cells = {name: cell.emitter(self) for name, cell in used_library_ops(self.function).items()}
+        if self.function.attrs.get("profile"):
+            self.nests.timer = Timer(self.e, self.schedule, self.nests.computed_ops)
+        self.timer = self.nests.timer
+        self.checks = self.nests.checks = checks_of(self)
+        self.outliner = Outliner(self.writer, self.function.name, self.env, {})
+        self.is_large = statement_count(self.schedule.items) > OUTLINE_ABOVE and not self.function.attrs.get("profile")
+        self.has_cold_version, self.in_cold_version = (
+            bool(self.function.attrs.get("twice")),
+            False,
+        )  # whether it is emitted now
+        self.pipelined = None if {"profile", "checked"} & self.function.attrs.keys() else find_pipelined_reduction(self)
+        # The program's number and the grid's sizes; its place in the grid; how many places there are.
+        self.program_index, self.program_ids, self.program_counts = (
+            list[VectorValue](),
+            list[VectorValue](),
+            list[VectorValue](),
+        )
+
+    def write(self) -> None:
+        w = self.writer
+        grid = [self.slot_at(i) for i in range(3)]
+        scratch, size = self.slot_at(3), self.slot_at(4)
+        own = self.e.add(scratch, self.e.mul(VectorValue("%thread", int64, 1, 0), size))
+        for buffer in self.schedule.buffers:
+            self.buffer_bases[buffer.id] = self.e.add(own, self.e.const(buffer.offset, int64)) if buffer.offset else own
+        self.timer.enter(own, self.schedule.scratch_bytes)
+        self.checks.enter()
+        self.parameters()
+        step, rows = (
+            "1" if self.coarsened.is_identity else "%" + w.name("step"),
+            Carried("%" + w.name("rows"), "i64", "1"),
+        )
+        handed = (
+            *(self.pipelined.loop_carried() if self.pipelined is not None else ()),
+            *[rows][: self.coarsened.second_factor - 1],
+        )
+        with w.loop("%first", "%last", step, carried=handed, forward=True) as program:
+            self.program_index = [program, *grid]
+            ids = self.grid_position(program)
+            self.program_ids = [self.e.convert(v, int32) for v in ids]
+            self.program_counts = [self.e.convert(v, int32) for v in grid]
+            self.nests.program_count = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2])
+            self.nests.per_program_items = self.schedule.items
+            if not self.coarsened.is_identity:
+                number, ends = next_program(self.e, self.coarsened, rows, program, ids, grid)
+                w.line(f"{step} = add i64 {number.text}, 0")
+                self.program_counts = [ends.get(axis, count) for axis, count in enumerate(self.program_counts)]
+            nests = [item for item in self.schedule.items if isinstance(item, Nest)]
+            self.nests.loads_by_nest = loads_to_prefetch(nests, self.nests.computed_ops)
+            self.nests.prefetch_level = target_level(self.nests.loads_by_nest, self.schedule.scratch_bytes, self.target)
+            if all(isinstance(item, Nest | Scalar) for item in self.schedule.items):
+                self.nests.trip_counts.record_readers(stmt for nest in nests for stmt in nest.stmts)
+            self.checks.program(program)
+            for cell in self.cells.values():
+                cell.begin(program, ids, grid)
+            shared = (
+                *self.program_ids,
+                *self.program_counts,
+                self.nests.program_count,
+                *self.slots.values(),
+                *self.buffer_bases.values(),
+            )
+            self.outliner.known |= {"%last": "i64", **{x.text: x.type for x in shared}, **self.checks.known}
+            with self.timer.program(program, self.function.loc):
+                self.emit_items(self.schedule.items)
+        if self.nests.has_nontemporal:  # such stores are ordered with nothing that follows
+            w.line("fence seq_cst")
+        w.line("ret void")
+        self.checks.finish()
+        w.end_kernel(self.function.name)
+
+    def grid_position(self, program: VectorValue) -> list[VectorValue]:
+        """Where in the grid a program is."""
+        e, (_, first, second, _) = self.e, self.program_index
+        return [
+            e.binary("urem", program, first),
+            e.binary("urem", e.binary("udiv", program, first), second),
+            e.binary("udiv", program, e.mul(first, second)),
+        ]
+
+    def base(self, buffer: Buffer) -> VectorValue:
+        return self.buffer_bases[buffer.id]
+
+    def slot_at(self, index: int, dtype: DType = int64) -> VectorValue:
+        pointer = self.writer.raw(f"getelementptr i64, ptr %args, i64 {index}", 0)
+        return self.writer.instr(f"load {memory_type(dtype)}, ptr {pointer}", dtype, 1, 0)
+
+    def argument(self, kind: str, arg: Value, dim: int = 0, dtype: DType = int64) -> VectorValue:
+        """A slot of the argument block, loaded once at the entry."""
+        return self.slot_of(Slot(kind, arg.hint, dim, dtype))
+
+    def slot_of(self, slot: Slot) -> VectorValue:
+        if slot not in self.slots:
+            place, dtype = self.slot_order.setdefault(slot, len(self.slot_order)), slot.dtype
+            loaded = self.slot_at(FIXED_SLOTS + place, dtype)
+            self.slots[slot] = from_memory(self.e, loaded.as_dtype(memory_dtype(dtype)), dtype)
+        return self.slots[slot]
+
+    # --- items --------------------------------------------------------------------------------------------------
+
+    def emit_items(self, items: list[Item]) -> None:
+        once = items is self.nests.per_program_items
+        if not self.is_large or statement_count(items) <= PART_SIZE:
+            self.emit_in_order(items, once, id(items))
+            return
+        for part in outlined_parts(items):
+            self.outliner.run(functools.partial(self.emit_in_order, part, once, id(items)))
+            self.checks.after_part()
+
+    def emit_in_order(self, items: Sequence[Item], once: bool, region: int) -> None:
+        for item in items:
+            self.checks.ready(region)
+            with self.timer.site(item):
+                self.emit_item(item, once)
+        self.checks.ready(region)
+
+    def emit_item(self, item: Item, once: bool) -> None:
+        if isinstance(item, Nest) and item.fallback_of is not None:
+            self.writer.branch(self.epilogue_done[item.fallback_of].text, [list, lambda: self.nests.emit(item, once)])
+        elif isinstance(item, Nest):
+            (self.pipelined or self.nests).emit(item, once)
+        elif isinstance(item, LibraryOp):
+            self.cells[item.op.name].emit(item)
+        elif isinstance(item, Scalar):
+            self.emit_scalar(item.op)
+        else:
+            self.emit_control(item)
+
+    def emit_scalar(self, op: Op) -> None:
+        """An op on scalars, in program order."""
+        if op.name == "store":
+            pointer, value, *mask = (self.env[v] for v in op.operands)
+            self.checks.element(op, pointer, mask[0] if mask else None)
+            self.memory.store_scalar(value, pointer, mask[0] if mask else None)
+        elif op.results:
+            self.env[op.results[0]] = self.scalar_result(op)
+
+    def scalar_result(self, op: Op) -> VectorValue:
+        if op.name in _SLOT_KINDS:
+            return self.argument(_SLOT_KINDS[op.name], op.operands[0], op.attrs.get("dim", 0))
+        if op.name in ("program_id", "num_programs"):
+            numbers = self.program_ids if op.name == "program_id" else self.program_counts
+            axis: int = op.attrs["axis"]
+            return numbers[axis]
+        if op.name in REDUCTIONS and not is_tile(op.operands[0]):  # a scalar is its own sum
+            return self.env[op.operands[0]]
+        if TABLE[op.name].effect is Effect.ATOMIC:
+            self.checks.atomic(op, operands := [self.env[v] for v in op.operands])
+            return atomics()(self.e, op, operands)
+        if op.name == "load":
+            pointer, *rest = (self.env[v] for v in op.operands)
+            mask, other = (*rest, None, None)[:2]
+            self.checks.element(op, pointer, mask)
+            return self.memory.load_scalar(pointer, op.results[0].dtype, mask, other, self.writer.depth)
+        if any(map(is_tile, op.operands)):  # a tile of one element under no dimensions is that element
+            with self.writer.isolated():
+                return self.nests.computed(op, (), Chunk([], -1, 1))
+        return self.nests.computed(op, (), Chunk([], -1, 1))
+
+    def parameters(self) -> None:
+        """Scalar arguments, as far as they are read."""
+        read = {v for op in self.function.walk() for v in op.operands}
+        for v in self.function.args:
+            if v in read and not isinstance(v.type, ArrayType):
+                self.env[v] = self.argument("prints" if v.hint == BUFFER else "scalar", v, 0, v.dtype)
+        for op in self.function.walk() if self.is_large or self.has_cold_version else ():  # every part may read them
+            if op.name in _SLOT_KINDS:
+                self.scalar_result(op)
+
+    # --- control flow -------------------------------------------------------------------------------------------
+
+    def emit_control(self, item: Control) -> None:
+        {"if": self.emit_branch, "for": self.for_loop, "while": self.while_loop}[item.op.name](item)
+
+    def yielded(self, region: Region) -> list[VectorValue]:
+        return [self.env[v] for v in region.terminator.operands if not is_tile(v)]
+
+    def emit_branch(self, item: Control) -> None:
+        def side(k: int) -> list[VectorValue]:
+            self.in_cold_version = bool(k and self.has_cold_version and item in self.schedule.items)
+            if self.in_cold_version:
+                self.outliner.run(functools.partial(self.emit_items, item.regions[k]), COLD)
+            else:
+                self.emit_items(item.regions[k])
+            return self.yielded(item.op.regions[k])
+
+        values = self.writer.branch(self.env[item.op.operands[0]].text, [lambda: side(0), lambda: side(1)])
+        self.env.update(zip((v for v in item.op.results if not is_tile(v)), values, strict=True))
+
+    def bind(self, values: Sequence[Value], phis: list[Carried]) -> None:
+        """Names of the scalars among the values; tiles are carried in their buffers."""
+        for v, phi in zip((v for v in values if not is_tile(v)), phis, strict=True):
+            self.env[v] = VectorValue(phi.name, register_dtype(v.tile.elem), 1, self.writer.depth)
+
+    def carried(self, inits: Sequence[Value], args: Sequence[Value]) -> list[Carried]:
+        """Phis for the scalars that a loop carries."""
+        values = [self.env[init] for init, arg in zip(inits, args, strict=True) if not is_tile(arg)]
+        return [Carried("%" + self.writer.name("c"), value.type, value.text) for value in values]
+
+    def for_loop(self, item: Control) -> None:
+        op, region = item.op, item.op.regions[0]
+        self.checks.loop(item)
+        start, end, step = (self.env[v] for v in op.operands[:3])
+        phis = self.carried(op.operands[3:], region.args[1:])
+        with self.writer.loop(start.text, end.text, step.text, start.dtype, tuple(phis)) as index:
+            self.env[region.args[0]] = index
+            self.bind(region.args[1:], phis)
+            with temporarily(self.nests, **persistent_loop_context(self, item)):
+                self.emit_items(item.regions[0])
+            for phi, value in zip(phis, self.yielded(region), strict=True):
+                phi.next = value.text
+        self.bind(op.results, phis)
+
+    def while_loop(self, item: Control) -> None:
+        w, op, (before, body) = self.writer, item.op, item.op.regions
+        phis = self.carried(op.operands, body.args)
+        names = [w.name(p) for p in ("pre", "head", "body", "latch", "out")]
+        with w.frame() as frame:
+            for region, items in zip((before, body), item.regions, strict=True):
+                self.bind(region.args, phis)
+                self.emit_items(items)
+                if region is before:
+                    condition = self.yielded(before)[0]
+                    w.line(f"br i1 {condition.text}, label %{names[2]}, label %{names[4]}")
+                    w.label(names[2])
+            for phi, value in zip(phis, self.yielded(body), strict=True):
+                phi.next = value.text
+        w.goto(names[0])
+        w.while_loop(names, phis, frame.lines)
+        self.bind(op.results, phis)

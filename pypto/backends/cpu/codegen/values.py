@@ -1,0 +1,168 @@
+"""Lanes of a value at an index map: known already, read from memory or scratch, or computed where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pypto.backends.cpu.codegen.memory import Chunk, register_dtype
+from pypto.backends.cpu.codegen.prefetch import L2, prefetch_next
+from pypto.backends.cpu.codegen.register_transpose import TransposeTiling, transposed_tile, with_index
+from pypto.backends.cpu.codegen.tile_access import AccessEmitter
+from pypto.backends.cpu.instrument.hooks import Unchecked
+from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
+from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, is_tile, operand_map, operand_reads
+from pypto.backends.cpu.loopir.ir import Buffer
+from pypto.backends.cpu.loopir.materialize import may_alias
+from pypto.errors import CompilerBug
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.types import PtrType, float32, int64
+from pypto.ops.memory import Access
+from pypto.ops.table import TABLE
+
+_EXACT_IN_NARROW = (
+    "where",
+    "neg",
+    "maximum",
+    "minimum",
+    "cast",
+    "bitcast",
+)  # results of these need no rounding to 16 bits
+
+
+class ValueEmitter:
+    """Emits values over an environment of scalars and the addresses of buffers."""
+
+    def __init__(
+        self,
+        e: LaneEmitter,
+        function: Function,
+        env: dict[Value, VectorValue],
+        buffers: dict[Value, Buffer],
+        base: Callable[[Buffer], VectorValue],
+    ) -> None:
+        self.e, self.w = e, e.w
+        self.function = function
+        self.env = env
+        self.buffers, self.base_of = buffers, base
+        self.memory = AccessEmitter(e, env.__getitem__)
+        self.transposes = TransposeTiling(self.in_memory, self.is_overwritten, env.__getitem__)
+        self.checks = Unchecked()
+        self.vector_width = 1  # lanes of a register
+        self.computed_here: set[Value] = set()  # values that the running body computes, not reads
+        self.stores: list[Op] = []  # of the running nest
+        self.prefetched: dict[Op, bool] = {}  # loads that ask for what comes next, and whether no other nest has them
+        self.prefetch_level = L2  # the cache that they ask to
+        self.loop: Op | None = None  # whose next turn they ask for, in place of the next program's
+
+    def operand(self, v: Value, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
+        return self.value(v, operand_map(op, v, index), at)
+
+    def optional(self, v: Value | None, op: Op, index: IndexMap, at: Chunk) -> VectorValue | None:
+        return None if v is None else self.operand(v, op, index, at)
+
+    def value(self, v: Value, index: IndexMap, at: Chunk) -> VectorValue:
+        """Lanes of a value at an index map: known already, read from scratch, or computed here."""
+        if not is_tile(v):
+            return self.env[v]
+        key = self.key(v, index, at)
+        for frame in reversed(self.w.frames[self.w.hoist_floor :]):
+            if key in frame.memo:
+                return frame.memo[key]
+        if at.row_indices and self.transposes.reads_transposed(v, index, at.lanes, at.transpose_axis):
+            for row, held in zip(at.row_indices, transposed_tile(self, v, index, at, self.vector_width), strict=True):
+                self.w.frames[-1].memo[self.key(v, index, with_index(at, at.transpose_axis, row))] = held
+            return self.w.frames[-1].memo[key]
+        buffer = self.in_memory(v)
+        if buffer is not None:
+            result = self.memory.read(buffer, self.base_of(buffer), index, at)
+        else:
+            if v.op is None:
+                raise CompilerBug(f"a value of type {v.type} has no memory")
+            result = self.computed(v.op, index, at)
+        self.w.frames[max(result.hoist_depth, self.w.hoist_floor)].memo[key] = result
+        return result
+
+    def key(self, v: Value, index: IndexMap, at: Chunk) -> object:
+        places = tuple((p, at.index[p].text) if p is not None else None for p in index)
+        return v, places, at.width, at.tail, at.lanes
+
+    def in_memory(self, v: Value) -> Buffer | None:
+        """The buffer that the running body reads a value from."""
+        return self.buffers.get(v) if v not in self.computed_here else None
+
+    def is_overwritten(self, v: Value) -> bool:
+        """True when the nest writes what reading a value from memory reads."""
+        buffer = self.in_memory(v)
+        if buffer is not None or v.op is None:
+            return buffer is not None and buffer.memory in self.memory.hoist_limits
+        if any(may_alias(self.function, v.op, store) for store in self.stores):
+            return True
+        # Its pointers and its mask may come from memory, too.
+        return any(
+            self.is_overwritten(leaf)
+            for source in operand_reads(v.op)
+            for leaf, _ in self.transposes.memory_operands(*source, set())
+        )
+
+    def computed(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
+        if op.name in ("broadcast_to", "reshape", "permute", "ptr_cast"):  # an address is the pointer itself
+            return self.operand(op.operands[0], op, index, at)
+        if op.name == "constant":
+            return self.e.const(op.attrs["value"], op.results[0].dtype)
+        if op.name == "undef":
+            return self.e.const(0, register_dtype(op.results[0].tile.elem))
+        if op.name == "arange":
+            return self.arange(op, index, at)
+        if op.name == "addptr":
+            return pointer_plus(self.e, op, *(self.operand(v, op, index, at) for v in op.operands))
+        if op.name in GATHERING:
+            return self.gathered(op, index, at)
+        if op.name == "tile_load":
+            access = Access.of(op)
+            base = self.operand(access.base, op, index, at)
+            mask = self.optional(access.mask, op, index, at)
+            other = self.optional(access.other, op, index, at) if at.masked or mask is not None else None
+            if op in self.prefetched:
+                prefetch_next(self.memory, op, base, index, at, self.prefetch_level, self.loop, self.prefetched[op])
+            stays = self.checks.lanes(op, base, index, at, mask) or self.is_overwritten(op.results[0])
+            level = self.w.depth if stays else self.w.hoist_floor
+            return self.memory.load_tile(access, op.results[0].dtype, base, index, at, mask, other, level)
+        return self.apply(op, tuple(self.operand(v, op, index, at) for v in op.operands))
+
+    def apply(self, op: Op, operands: tuple[VectorValue, ...]) -> VectorValue:
+        """An elementwise op through the rule of its row; 16-bit floats compute in float32 and are rounded."""
+        result = register_dtype(op.results[0].tile.elem)
+        if op.name not in ("cast", "bitcast"):
+            operands = tuple(v.as_dtype(float32) if v.dtype.is_narrow else v for v in operands)
+        rule = TABLE[op.name].cpu
+        if not callable(rule):
+            raise CompilerBug(f"{op.name} has no rule for lanes")
+        lanes: VectorValue = rule(self.e, op, *operands)
+        if result.is_narrow and (
+            op.name not in _EXACT_IN_NARROW or (op.name == "neg" and result.bits == 8)
+        ):  # not all have -0
+            return self.e.round_to(lanes, result)
+        return lanes.as_dtype(result)
+
+    def gathered(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
+        """Elements of a kept tile at other places than the result's."""
+        source = self.buffers[op.operands[0]]
+        if op.name == "slice":
+            return self.memory.read(source, self.base_of(source), index, at, op.attrs["starts"], op.attrs["steps"])
+        where = self.operand(op.operands[1], op, index, at)
+        found = self.memory.gather_scratch(source, self.base_of(source), index, at, where, op.attrs["axis"])
+        return replace(found, hoist_depth=self.w.depth) if self.checks.picked(op, where, at) else found
+
+    def arange(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
+        dtype, p = op.results[0].dtype, index[0]
+        first = self.e.add(self.e.convert(at.index_of(p), dtype), self.e.const(op.attrs["start"], dtype))
+        return first if p is None or p != at.lanes or at.width == 1 else self.e.add(first, self.e.iota(at.width, dtype))
+
+
+def pointer_plus(e: LaneEmitter, op: Op, base: VectorValue, offset: VectorValue) -> VectorValue:
+    """Pointer plus a number of elements."""
+    elem = op.results[0].tile.elem
+    assert isinstance(elem, PtrType)
+    return e.add(base, e.mul(e.convert(offset, int64), e.const(elem.pointee.itemsize, int64)))

@@ -1,0 +1,73 @@
+"""Atomics, one element at a time: LLVM's instructions, and a compare-and-swap loop for floats."""
+
+from __future__ import annotations
+
+from pypto.backends.cpu.llvm.conversions import from_memory, to_memory
+from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
+from pypto.backends.cpu.llvm.value import VectorValue, signed
+from pypto.ir.core import Op
+from pypto.ir.types import float32
+from pypto.ops.atomic import ORDERS
+
+
+def atomic(e: LaneEmitter, op: Op, operands: list[VectorValue]) -> VectorValue:
+    """One element. Gives what was in memory, or 0 where the mask is false."""
+    pointer, value, *rest = operands
+    last = None if op.attrs["kind"] == "cas" or not rest else rest[-1]
+    if last is None:
+        return exchange(e, op, pointer, [value, *rest])
+    nothing = e.const(0, value.dtype)
+    sides = [lambda: [exchange(e, op, pointer, [value])], lambda: [nothing]]
+    return e.w.branch(last.text, sides)[0]
+
+
+def exchange(e: LaneEmitter, op: Op, address: VectorValue, values: list[VectorValue]) -> VectorValue:
+    """16-bit floats, and what LLVM has no instruction for, go through compare and swap on the bits."""
+    kind, order, dtype = op.attrs["kind"], ORDERS[op.attrs["sem"]], values[0].dtype
+    pointer = e.w.raw(f"inttoptr i64 {address.text} to ptr")
+    held = [to_memory(e, v) for v in values]
+    bits = [e.bitcast(v, signed(v.dtype)) if v.dtype.is_float else v for v in held]
+    if kind == "cas":
+        failed = "acquire" if order in ("acq_rel", "acquire") else "monotonic"
+        pair = e.w.raw(f"cmpxchg ptr {pointer}, {bits[0].typed}, {bits[1].typed} {order} {failed}")
+        old = VectorValue(e.w.raw(f"extractvalue {{ {bits[0].type}, i1 }} {pair}, 0"), bits[0].dtype, 1, e.w.depth)
+    elif kind == "xchg" or not dtype.is_float:
+        name = kind if kind not in ("max", "min") or dtype.kind == "int" else f"u{kind}"
+        text = e.w.raw(f"atomicrmw {name} ptr {pointer}, {bits[0].typed} {order}")
+        old = VectorValue(text, bits[0].dtype, 1, e.w.depth)
+    else:
+        old = float_exchange(e, kind, pointer, order, values[0])
+    plain = e.bitcast(old, held[0].dtype) if held[0].dtype.is_float else old
+    return from_memory(e, plain, dtype)
+
+
+def float_exchange(e: LaneEmitter, kind: str, pointer: str, order: str, value: VectorValue) -> VectorValue:
+    """A loop that computes the new value until nobody else has changed the old one; gives the old bits."""
+    w, held = e.w, to_memory(e, value).dtype
+    bits = signed(held)
+    first = w.raw(f"load i{bits.bits}, ptr {pointer}, align {bits.itemsize}")
+    head, again, done = (w.name(p) for p in ("try", "again", "done"))
+    w.goto(again)
+    w.goto(head)
+    seen = "%" + w.name("seen")
+    w.line(f"{seen} = phi i{bits.bits} [ {first}, %{again} ], [ {seen}.now, %{head} ]")
+    old = VectorValue(seen, bits, 1, w.depth)
+    number = from_memory(e, e.bitcast(old, held) if held.is_float else old, value.dtype)
+    wide = float32 if value.dtype.is_narrow else value.dtype
+    new = e.round_to(joint(e, kind, number.as_dtype(wide), value), value.dtype).as_dtype(value.dtype)
+    stored = to_memory(e, new)
+    stored = e.bitcast(stored, bits) if held.is_float else stored
+    w.line(f"{seen}.pair = cmpxchg ptr {pointer}, i{bits.bits} {seen}, {stored.typed} {order} monotonic")
+    w.line(f"{seen}.now = extractvalue {{ i{bits.bits}, i1 }} {seen}.pair, 0")
+    w.line(f"{seen}.same = extractvalue {{ i{bits.bits}, i1 }} {seen}.pair, 1")
+    w.line(f"br i1 {seen}.same, label %{done}, label %{head}")
+    w.label(done)
+    return old
+
+
+def joint(e: LaneEmitter, kind: str, old: VectorValue, value: VectorValue) -> VectorValue:
+    value = value.as_dtype(old.dtype)
+    if kind == "add":
+        return e.add(old, value)
+    take = e.or_(e.cmp("gt" if kind == "max" else "lt", value, old), e.isnan(old))
+    return e.select(take, value, old)

@@ -1,0 +1,209 @@
+"""Writes LLVM IR text: names, declarations, stack slots, and frames that code is hoisted into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.ir.builder import temporarily
+from pypto.ir.types import DType, int64
+
+_FRESH: Final = ("load", "call", "atomicrmw", "cmpxchg", "phi")  # what gives something else each time
+
+
+@dataclass(slots=True)
+class Frame:
+    """A straight stretch of code, and what is already computed in it: values, and results of instructions.
+
+    Every loop opens a frame. An instruction goes to the outermost frame that knows all its operands: that is the
+    whole of loop-invariant code motion here.
+    """
+
+    lines: list[str]
+    memo: dict[Any, VectorValue] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Carried:
+    """A value that a loop hands from one iteration to the next."""
+
+    name: str
+    kind: str
+    init: str
+    next: str = ""
+
+
+class Writer:
+    """Text of one LLVM module, function by function."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = [Frame([])]
+        self.hoist_floor = 0  # code is never hoisted above this frame
+        self.slots: list[str] = []
+        self.blocks = ""  # see `harmless`
+        self.declarations: dict[str, str] = {}
+        self.functions: list[str] = []
+        self.begun: set[str] = set()  # functions by name
+        self.count = 0
+
+    def name(self, prefix: str = "t") -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    @property
+    def depth(self) -> int:
+        return len(self.frames) - 1
+
+    def line(self, text: str, level: int | None = None) -> None:
+        self.frames[self.depth if level is None else max(level, self.hoist_floor)].lines.append(f"  {text}")
+
+    def raw(self, text: str, level: int | None = None) -> str:
+        """An instruction with a result; gives its name. A frame has no second one that gives the same."""
+        frame = self.frames[self.depth if level is None else max(level, self.hoist_floor)]
+        if text not in frame.made or text.startswith(_FRESH):
+            frame.made[text] = "%" + self.name()
+            self.line(f"{frame.made[text]} = {text}", level)
+        return frame.made[text]
+
+    def instr(self, text: str, dtype: DType, width: int, level: int) -> VectorValue:
+        level = max(level, self.hoist_floor)
+        return VectorValue(self.raw(text, level), dtype, width, level)
+
+    def label(self, name: str) -> None:
+        self.frames[self.depth].lines.append(f"{name}:")
+
+    def goto(self, name: str) -> None:
+        """Begin the block of a name, right after the one that is under way."""
+        self.line(f"br label %{name}")
+        self.label(name)
+
+    def slot(self, type_text: str, align: int = 64) -> str:
+        """A stack slot, made once at the function's entry."""
+        name = "%" + self.name("slot")
+        self.slots.append(f"  {name} = alloca {type_text}, align {align}")
+        return name
+
+    def harmless(self) -> str:
+        """Stack memory of the function for accesses of which no lane exists."""
+        if not self.blocks:
+            self.blocks = self.slot("[4096 x i8]")
+        return self.blocks
+
+    def call(self, result: str, name: str, args: tuple[tuple[str, str], ...], level: int | None = None) -> str:
+        """A call of an external function or intrinsic; `args` are pairs of type and text."""
+        self.declarations[name] = f"declare {result} @{name}({', '.join(t for t, _ in args)})"
+        text = f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
+        if result != "void":
+            return self.raw(text, level)
+        self.line(text, level)
+        return ""
+
+    @contextmanager
+    def frame(self) -> Iterator[Frame]:
+        """Open a frame. What becomes of its lines is up to the caller: hoisted code must come before them."""
+        inner = Frame([])
+        self.frames.append(inner)
+        try:
+            yield inner
+        finally:
+            self.frames.pop()
+
+    @contextmanager
+    def loop(
+        self,
+        start: str,
+        end: str,
+        step: str,
+        dtype: DType = int64,
+        carried: tuple[Carried, ...] = (),
+        forward: bool = False,
+    ) -> Iterator[VectorValue]:
+        """``for (i = start; i < end; i += step)``; for a step below 0, ``i > end``.
+
+        The index is known in the frame inside. A run-time step is taken as positive when it is; one that is known to be
+        (`forward`) may be computed in the loop.
+        Each `Carried` is a phi; set its `next` before the body ends.
+        """
+        names = [self.name(p) for p in ("pre", "head", "body", "latch", "out")]
+        index, kind = "%" + self.name("i"), f"i{dtype.bits}"
+        with self.frame() as inner:
+            yield VectorValue(index, dtype, 1, self.depth)
+        self.goto(names[0])
+        more = self._more(index, end, "1" if forward else step, kind)
+        enter = [*more, f"br i1 {index}.more, label %{names[2]}, label %{names[4]}"]
+        lines = [*(f"  {text}" for text in enter), f"{names[2]}:", *inner.lines]
+        counter = Carried(index, kind, start, f"{index}.next")
+        self.while_loop(names, (counter, *carried), lines, [f"{index}.next = add {kind} {index}, {step}"])
+
+    def while_loop(
+        self, names: Sequence[str], carried: Sequence[Carried], lines: list[str], last: Sequence[str] = ()
+    ) -> None:
+        """A loop around lines that leave it by themselves; `last` comes at the end of an iteration."""
+        pre, head, _, latch, out = names
+        self.goto(head)
+        for c in carried:
+            self.line(f"{c.name} = phi {c.kind} [ {c.init}, %{pre} ], [ {c.next}, %{latch} ]")
+        self.frames[-1].lines += lines
+        self.goto(latch)
+        for text in last:
+            self.line(text)
+        self.line(f"br label %{head}")
+        self.label(out)
+
+    def _more(self, index: str, end: str, step: str, kind: str) -> list[str]:
+        """Instructions that set ``index.more``."""
+        if not step.startswith("%"):
+            return [f"{index}.more = icmp {'sgt' if step.startswith('-') else 'slt'} {kind} {index}, {end}"]
+        down = self.raw(f"icmp slt {kind} {step}, 0")
+        return [
+            f"{index}.lt = icmp slt {kind} {index}, {end}",
+            f"{index}.gt = icmp sgt {kind} {index}, {end}",
+            f"{index}.more = select i1 {down}, i1 {index}.gt, i1 {index}.lt",
+        ]
+
+    @contextmanager
+    def isolated(self) -> Iterator[None]:
+        """Code inside is hoisted no further than the frame that is open now."""
+        with temporarily(self, hoist_floor=self.depth):
+            yield
+
+    def branch(self, condition: str, sides: Sequence[Callable[[], Sequence[VectorValue]]]) -> list[VectorValue]:
+        """An if with two sides; gives a phi for each pair of values that the sides return."""
+        names = [self.name(p) for p in ("then", "else")]
+        ends = [n + ".end" for n in names]
+        out = self.name("out")
+        bodies, results = [], []
+        for side in sides:
+            with self.frame() as inner:
+                results.append(side())
+            bodies.append(inner.lines)
+        self.line(f"br i1 {condition}, label %{names[0]}, label %{names[1]}")
+        for name, end, body in zip(names, ends, bodies, strict=True):
+            self.label(name)
+            self.frames[-1].lines += body
+            self.goto(end)
+            self.line(f"br label %{out}")
+        self.label(out)
+        return [
+            replace(
+                a, text=self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]"), hoist_depth=self.depth
+            )
+            for a, b in zip(*results, strict=True)
+        ]
+
+    def finish_function(self, header: str, body: list[str]) -> None:
+        self.functions.append("\n".join([f"define {header} {{", "entry:", *self.slots, *body, "}"]))
+        self.slots = []
+
+    def end_kernel(self, name: str) -> None:
+        """End a function of a kernel's arguments; another one may begin."""
+        header = f"void @{name}(i64 %first, i64 %last, i64 %thread, ptr noalias %args) #0"
+        self.finish_function(header, self.frames[0].lines)
+        self.frames, self.blocks = [Frame([])], ""
+
+    def text(self) -> str:
+        return "\n".join([*self.functions, *(self.declarations[k] for k in sorted(self.declarations))]) + "\n"

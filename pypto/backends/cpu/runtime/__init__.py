@@ -1,0 +1,4 @@
+"""Running compiled kernels: LLVM's JIT, the thread pool, and native launches.
+
+In: LLVM IR text or a cached object. Out: a callable. Read `engine`, `pool`, then `launcher`.
+"""

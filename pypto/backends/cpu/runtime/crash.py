@@ -1,0 +1,105 @@
+"""The line that a process writes before a kernel ends it: which kernel, and how to learn where it went wrong.
+
+An unchecked kernel that leaves its arrays may touch memory that does not exist, and then the system ends the process.
+A handler in native code writes the line and hands the signal on to the handler before it, Python's `faulthandler`
+for one. Launches pay nothing for it: the handler finds the kernel by the address of the instruction.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.backends.cpu.runtime.engine import Engine
+
+# Where the context of a signal has the address of the instruction, where what leads back to the caller, and how.
+_SIGNAL_CONTEXTS: Final = MappingProxyType(
+    {
+        "x86_64": (168, 160, "%top = inttoptr i64 %held to ptr\n  %back = load i64, ptr %top"),
+        "aarch64": (440, 424, "%back = add i64 %held, 0"),
+    }
+)
+_ROW_WORDS: Final = 4  # of a row
+_INITIAL_ROWS: Final = 256  # that a table has room for at first
+_SECTION: Final = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL: Final = struct.Struct("<IBBHQQ")
+_SHT_SYMTAB: Final = 2  # type of a section
+
+
+def crash_object(engine: Engine) -> bytes:
+    """Object code of the handler, for the disk cache."""
+    pc, link, back = _SIGNAL_CONTEXTS[platform.machine()]
+    text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
+    for name, value in (("pc", pc), ("link", link), ("return", back)):
+        text = text.replace(f"<{name}>", str(value))
+    return engine.compile(text)
+
+
+class CrashHandler:
+    """The table of a backend's kernels that the handler looks at. It is installed when this is made."""
+
+    def __init__(self, engine: Engine, code: bytes) -> None:
+        loaded = engine.load(code, "crash_install", "crash_table")
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded.keep))  # a handler stays until the process ends
+        self.publish = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(loaded.addresses[1])
+        self.count = 0
+        self.lock = threading.Lock()
+        self.words = allocate_table(_INITIAL_ROWS)
+        ctypes.CFUNCTYPE(None)(loaded.addresses[0])()
+
+    def add(self, name: str, address: int, code: bytes) -> None:
+        """Note a kernel that was loaded: the address of its symbol, and the object that it was loaded from."""
+        before, size = symbol_range(code, name)
+        said = f"pypto: kernel `{name}` touched memory that is in none of its arrays, and ends this process; "
+        text = (said + "run with PYPTO_CHECKED=1 to see where\n").encode()
+        with self.lock:
+            if _ROW_WORDS * (self.count + 1) > len(self.words):
+                larger = allocate_table(2 * self.count)
+                larger[: len(self.words)] = self.words[:]
+                self.words = larger
+            row = address - before, address - before + size, ctypes.addressof(immortal_bytes(text)), len(text)
+            for n, word in enumerate(row, _ROW_WORDS * self.count):
+                self.words[n] = word
+            self.count += 1
+            self.publish(ctypes.addressof(self.words), self.count)
+
+
+def allocate_table(rows: int) -> Any:
+    """Memory for rows; it stays, since the handler may look at it at any time."""
+    words = (ctypes.c_int64 * (_ROW_WORDS * rows))()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
+    return words
+
+
+def immortal_bytes(text: bytes) -> Any:
+    """A text in memory that stays."""
+    buffer = ctypes.create_string_buffer(text)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(buffer))
+    return buffer
+
+
+def symbol_range(code: bytes, symbol: str) -> tuple[int, int]:
+    """Where a symbol stands in its section of an ELF object, and how long the section is."""
+    sections = list(elf_sections(code))
+    for kind, *_, offset, size, link, _, _, _ in (section[1:] for section in sections):
+        if kind != _SHT_SYMTAB:
+            continue
+        names = sections[link][4]
+        for at in range(offset, offset + size, _SYMBOL.size):
+            name, _, _, section, value, _ = _SYMBOL.unpack_from(code, at)
+            if code[names + name : code.index(b"\0", names + name)] == symbol.encode():
+                return value, sections[section][5]
+    return 0, 0
+
+
+def elf_sections(code: bytes) -> Iterator[tuple[int, ...]]:
+    """The headers of an ELF object's sections."""
+    start, size, count = *struct.unpack_from("<Q", code, 0x28), *struct.unpack_from("<HH", code, 0x3A)
+    for n in range(count):
+        yield _SECTION.unpack_from(code, start + n * size)

@@ -1,0 +1,214 @@
+"""The native launcher: its code, the tables it works on, and the functions that Python calls."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import FunctionType, MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.backends.base import PAGE
+from pypto.backends.cpu.backend import POLLED_ABOVE, SERIAL_BELOW, at_least
+from pypto.backends.cpu.runtime.engine import Engine
+from pypto.backends.cpu.runtime.launcher.recipe import SLOTS, STEPS, Recipe, Unfit, recipe
+from pypto.backends.cpu.runtime.launcher.tensors import INSIDE
+from pypto.errors import CompilerBug
+
+PARAMETERS: Final = 32
+_ENTRIES: Final = 256  # versions per kernel
+_GRIDS: Final = 8  # twice the grids that a kernel remembers
+_PLACES: Final = 8  # twice the pieces of scratch memory
+_LONG: Final = 20000.0  # nanoseconds of work for which the interpreter's lock is released
+# Words of the tables: what all kernels share, a kernel's own, and the head of an entry.
+SHARED: Final = ("threads", "none", "int", "float", "bool", "tuple", "function", "mode", "plain",
+    "again", "launch", "ignored", "stopped", "meant", "scratch")  # fmt: skip
+_KERNEL: Final = ("shared", "arity", "names", "defaults", "python", "before", "after", "entries", "table", "grids",
+    "turn")  # fmt: skip
+_ENTRY: Final = ("body", "scratch", "cost", "threads", "unbounded", "pool", "least", "group", "program", "steps")
+# Where objects of Python and numpy keep what is read of them.
+_OBJECT: Final = MappingProxyType({"type": 8, "size": 16, "list.items": 24, "tuple.items": tuple.__basicsize__,
+    "bytes.content": bytes.__basicsize__ - 1})  # fmt: skip
+_ARRAY: Final = MappingProxyType({"data": 16, "axes": 24, "sizes": 32, "strides": 40, "dtype": 56, "flags": 64})
+_FILES: Final = ("guards", "calls", "grids", "runs")
+_O, _NOARGS, _FASTCALL, _KEYWORDS = 0x8, 0x4, 0x80, 0x2
+_FUNCTIONS: Final = MappingProxyType({"subscript": _O, "launch": _FASTCALL | _KEYWORDS, "prepared": _NOARGS})
+MEANT: Final = (KeyError, AttributeError, TypeError)  # what a grid function raises that takes its argument wrongly
+Stored = Callable[[str, Callable[[], bytes]], bytes]  # gives code by its name, and makes it where it is missing
+
+
+class Method(ctypes.Structure):
+    """Python's `PyMethodDef`."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p))  # fmt: skip
+
+
+def launcher_text() -> str:
+    """The launcher's LLVM IR for this interpreter."""
+    names = {"parameters": PARAMETERS, "slots": SLOTS, "grids": _GRIDS, "places": _PLACES, **STEPS, **_OBJECT,
+             **{f"array.{name}": at for name, at in _ARRAY.items()},
+             "behind": 1 + INSIDE, "serial": SERIAL_BELOW, "long": _LONG, "polled": POLLED_ABOVE}  # fmt: skip
+    for letter, words in (("s", SHARED), ("k", _KERNEL), ("e", _ENTRY)):
+        names |= {f"{letter}.{name}": n for n, name in enumerate(words)}
+    text = "\n".join(Path(__file__).with_name(f"{name}.ll").read_text(encoding="utf-8") for name in _FILES)
+    for name, value in names.items():
+        text = text.replace(f"<{name}>", str(value))
+    return text
+
+
+def is_supported() -> bool:
+    """Whether objects are laid out as the launcher reads them, with a lock around the interpreter."""
+    build = (sys.implementation.name, ctypes.sizeof(ctypes.c_void_p), sys.byteorder)
+    special = sysconfig.get_config_var("Py_GIL_DISABLED") or hasattr(sys, "gettotalrefcount")
+    plain = build == ("cpython", 8, "little") and not special
+    return plain and objects_as_expected() and all(map(array_as_expected, probes()))
+
+
+def probes() -> list[Any]:
+    x = np.zeros((3, 4, 5), np.float32)
+    frozen = x[::2, :, 1]
+    frozen.flags.writeable = False
+    return [x, frozen, x.T.astype(np.int8), np.zeros((), np.float64), x.view(type("Sub", (np.ndarray,), {}))]
+
+
+def objects_as_expected() -> bool:
+    pair, letters = (object(), 5), b"abcdefgh"
+    rows = [*pair]
+    types = all(word(id(x), _OBJECT["type"]) == id(type(x)) for x in (pair, 5, 1.5, True, None, np.zeros(1)))
+    sizes = [word(id(x), _OBJECT["size"]) for x in (pair, rows, letters)] == [2, 2, 8]
+    places = id(pair) + _OBJECT["tuple.items"], word(id(rows), _OBJECT["list.items"])
+    items = all([word(at, 8 * n) for n in (0, 1)] == [*map(id, pair)] for at in places)
+    content = word(id(letters), _OBJECT["bytes.content"]) == int.from_bytes(letters, "little")
+    return types and sizes and items and content
+
+
+def array_as_expected(array: Any) -> bool:
+    at = {name: word(id(array), offset) for name, offset in _ARRAY.items()}
+    axes, flags = at["axes"] & 0xFFFFFFFF, at["flags"] & 0xFFFFFFFF
+    sizes, strides = ([word(at[name], 8 * n) for n in range(axes)] for name in ("sizes", "strides"))
+    told = (at["data"], tuple(sizes), tuple(strides), at["dtype"], bool(flags & 0x400))
+    return told == (array.ctypes.data, array.shape, array.strides, id(array.dtype), array.flags.writeable)
+
+
+def word(address: int, offset: int) -> int:
+    return ctypes.c_int64.from_address(address + offset).value
+
+
+class Launcher:
+    """The launcher's code and what all kernels share: a table of words that the process's session owns."""
+
+    def __init__(
+        self, engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...], stopped: Callable[..., Any]
+    ) -> None:
+        name = f"launcher {sys.implementation.cache_tag} {platform.machine()}"
+        code = stored(name, lambda: engine.compile(launcher_text()))
+        self.loaded = engine.load(code, *_FUNCTIONS, "offer")
+        self.methods = {name: Method(name.encode(), self.loaded.addresses[n], flags, None)
+            for n, (name, flags) in enumerate(_FUNCTIONS.items())}  # fmt: skip
+        self.new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+            ("PyCFunction_NewEx", ctypes.pythonapi)
+        )
+        signature = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+        self.offer = partial(signature(self.loaded.addresses[-1]), ctypes.addressof(shared))
+        self.memory: dict[int, Any] = {}
+        self.stopped = stopped
+        self.shared, self.ignored, self.again = shared, ignored, (lambda grid: lambda _: grid)
+        known = {"none": None, "int": int, "float": float, "bool": bool, "tuple": tuple,
+            "function": FunctionType, "again": self.again, "ignored": ignored, "stopped": stopped,
+            "meant": MEANT}  # fmt: skip
+        for name, thing in known.items():
+            shared[SHARED.index(name)] = id(thing)
+        shared[SHARED.index("launch")] = ctypes.addressof(self.methods["launch"])
+
+    def table(self, kernel: Any, python: Callable[..., Any], mode: Any, plain: Any) -> Table | None:
+        """The table of a kernel, if it has a fixed and not too large number of parameters."""
+        simple = kernel.signature.positional < 0 and 0 < len(kernel.signature.names) <= PARAMETERS
+        return Table(self, kernel, python, mode, plain) if simple else None
+
+    def provide(self, size: int) -> None:
+        """Have scratch memory of a size for one more launch."""
+        memory = np.empty(size + PAGE, np.uint8)
+        place = self.offer(memory.ctypes.data + -memory.ctypes.data % PAGE, size)
+        if place >= 0:
+            self.memory[place] = memory
+
+    def function(self, name: str, *bound: Any) -> Any:
+        """One of the launcher's functions, bound to a tuple."""
+        return self.new(ctypes.addressof(self.methods[name]), bound, None)
+
+
+class Table:
+    """A kernel's table: its parameters, and the compiled versions with what they are for."""
+
+    def __init__(self, launcher: Launcher, kernel: Any, python: Callable[..., Any], mode: Any, plain: Any) -> None:
+        names, defaults = kernel.signature.names, kernel.signature.defaults
+        self.launcher, self.signature, self.threads = launcher, kernel.signature, kernel.options.num_threads
+        self.names = (ctypes.c_int64 * (PARAMETERS + 1))(*map(id, names))
+        self.defaults = (ctypes.c_int64 * PARAMETERS)(*(id(defaults[n]) if n in defaults else 0 for n in names))
+        self.entries = (ctypes.c_int64 * _ENTRIES)()
+        self.grids: list[Any] = [object()] * _GRIDS
+        hooks = kernel.pre_run_hooks, kernel.post_run_hooks
+        self.keep: list[Any] = [mode, plain, python, *hooks]
+        parts = {"shared": ctypes.addressof(launcher.shared), "arity": len(names), "python": id(python),
+            "names": ctypes.addressof(self.names), "defaults": ctypes.addressof(self.defaults), "before": id(hooks[0]),
+            "after": id(hooks[1]), "table": ctypes.addressof(self.entries), "grids": id(self.grids)}  # fmt: skip
+        self.words = (ctypes.c_int64 * len(_KERNEL))(*(parts.get(name, 0) for name in _KERNEL))
+        launcher.shared[SHARED.index("mode")], launcher.shared[SHARED.index("plain")] = id(mode), id(plain)
+        self.address = ctypes.addressof(self.words).to_bytes(8, "little")
+        self.subscript = launcher.function("subscript", self.address, self)
+
+    def straight(self, kind: type) -> type:
+        """The class of one kernel, of which `kernel[grid]` is native code, with no Python function before it.
+
+        Its objects say that they are of the class itself: what asks, as torch.compile does, finds Python functions.
+        """
+        own = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__class__": property(lambda _: kind)}
+        return type(kind.__name__, (kind,), {**own, "__getitem__": self.subscript})
+
+    def prepared(self, grid: Any, values: tuple[Any, ...]) -> Any:
+        """A function without arguments that launches with these."""
+        return self.launcher.function("prepared", self.address, self, grid, values)
+
+    def teach(self, found: Any, infos: Mapping[str, Any], values: Sequence[Any], overlapping: bool) -> None:
+        """Use a version for arguments like these from now on, where they are simple enough."""
+        count = _KERNEL.index("entries")
+        try:
+            made = recipe(found, infos, values, self.signature, overlapping)
+        except Unfit:
+            return
+        if self.words[count] < _ENTRIES:
+            block = self.entry(found.program, made)
+            self.keep += [block, found, made.keep]
+            self.entries[self.words[count]] = ctypes.addressof(block)
+            self.words[count] += 1
+
+    def entry(self, program: Any, made: Recipe) -> Any:
+        cost = ctypes.c_int64.from_buffer(ctypes.c_double(program.artifact.cost)).value
+        pool = program.backend.record
+        head = {"body": program.executable.address, "scratch": program.artifact.pages, "cost": cost,
+            "threads": self.threads, "unbounded": not program.artifact.bounded,
+            "pool": ctypes.addressof(pool), "least": at_least(program.artifact.cost),
+            "group": program.artifact.group, "program": id(program)}  # fmt: skip
+        self.keep.append(pool)
+        words = [*(head[name] for name in _ENTRY[:-1]), *made.words()]
+        return (ctypes.c_int64 * len(words))(*words)
+
+
+def make_launcher(
+    engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...], stopped: Callable[..., Any]
+) -> Launcher | None:
+    """The launcher, or None on interpreters and machines that it does not know.
+
+    It ignores some named arguments. `stopped` is called with the program and the exception that ended a launch.
+    """
+    try:
+        return Launcher(engine, stored, shared, ignored, stopped) if is_supported() else None
+    except CompilerBug:  # of the launcher, not of anybody's kernel: Python launches as well
+        return None

@@ -1,0 +1,170 @@
+"""Threads: programs of a grid are handed out in chunks to workers that wait, spinning briefly and then asleep.
+
+On Linux the pool is LLVM IR of our own over pthread_create and futex, so that no compiler is needed and a launch costs
+well under a microsecond; elsewhere Python's threads stand in.
+
+The caller takes part. It opens a job, runs chunks until none is left, closes the job and waits for the workers inside;
+one that comes later finds the job closed and leaves, so nobody ever waits for a worker that has not entered.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from pypto.backends.cpu.runtime.engine import Engine, Loaded
+
+# Number of the system call `futex`, the instruction for waiting loops (declaration and call), and what tells the time.
+_TIME: Final = "%time = call i64 {}\n  ret i64 %time"
+_MACHINES: Final = MappingProxyType(
+    {
+        "x86_64": ("202", "@llvm.x86.sse2.pause()", "@llvm.x86.sse2.pause()", _TIME.format("@llvm.readcyclecounter()")),
+        "aarch64": ("98", "@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)", _TIME.format("@clock()")),
+    }
+)
+_SPINS = 4000
+_PARTS = 8  # chunks of programs per thread, if none were small
+STATE_BYTES = 512
+_INTERVAL = 50_000_000  # nanoseconds after which a polled launch lets Python handle signals
+_QUICK, _SLOW = 2_000_000, 20_000_000  # nanoseconds of a stretch of programs that a polled launch does not cut
+WORKERS = 200  # where the struct has the memory of its workers and their number
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+class Runner(Protocol):
+    """Runs a kernel for all programs of a grid."""
+
+    def run(
+        self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1, polled: bool = False
+    ) -> None:
+        """Run programs 0 to `programs`; where it is `polled`, signal handlers run meanwhile, and may end it."""
+
+
+def default_threads(root: Path = Path("/")) -> int:
+    """CPUs that this process may use: its affinity, and what its control groups grant."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([count, *granted(root)]))
+
+
+def granted(root: Path) -> Iterator[int]:
+    """Whole CPUs by the quota of each control group of this process, of either version of the system."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") >= 2):
+        if not controllers or "cpu" in controllers.split(","):
+            base = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+            group = base / path.strip("/")
+            for folder in (group, *(up for up in group.parents if up.is_relative_to(base))):
+                yield from quota(folder)
+
+
+def quota(folder: Path) -> Iterator[int]:
+    """CPUs that a control group grants, rounded up; nothing where it sets no limit."""
+    try:
+        if (folder / "cpu.max").exists():
+            time, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
+        else:
+            time, period = ((folder / f"cpu.cfs_{name}_us").read_text(encoding="utf-8") for name in ("quota", "period"))
+        if time.strip() != "max" and int(time) > 0:
+            yield -(-int(time) // int(period))
+    except (OSError, ValueError, ZeroDivisionError):
+        return
+
+
+def is_native() -> bool:
+    """True where the pool in LLVM IR works."""
+    return sys.platform == "linux" and platform.machine() in _MACHINES
+
+
+def pool_object(engine: Engine) -> bytes:
+    """Object code of the pool, for the disk cache."""
+    return engine.compile(pool_text())
+
+
+def pool_text() -> str:
+    """The pool as LLVM IR for this kind of machine."""
+    futex, declared, pause, now = _MACHINES[platform.machine()]
+    text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
+    numbers = {"spins": _SPINS, "parts": _PARTS, "interval": _INTERVAL, "quick": _QUICK, "slow": _SLOW}
+    texts = {"futex": futex, "declared": declared, "pause": pause, "now": now}
+    for name, value in (*texts.items(), *((name, str(number)) for name, number in numbers.items())):
+        text = text.replace(f"<{name}>", value)
+    return text
+
+
+@dataclass
+class NativePool:
+    """The pool in LLVM IR. Its workers start with the first job that needs them."""
+
+    engine: Engine
+    threads: int
+    code: bytes
+
+    def __post_init__(self) -> None:
+        self.loaded: Loaded = self.engine.load(self.code, "pool_run", "pool_locked")
+        # Workers run this code until the process ends, so nothing may unload it: not even Python's last clean-up.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.loaded.keep))
+        words = *(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 5
+        self.launch = ctypes.CFUNCTYPE(ctypes.c_int32, *words)(self.loaded.address)
+        self.launch_polled = ctypes.PYFUNCTYPE(ctypes.c_int32, *words)(self.loaded.addresses[1])  # raises what is set
+        self.memory = ctypes.create_string_buffer(STATE_BYTES + 64)
+        self.workers = ctypes.create_string_buffer(16 * max(1, self.threads))
+        self.state = (ctypes.addressof(self.memory) + 63) // 64 * 64
+        self.reset()
+        os.register_at_fork(after_in_child=self.reset)
+
+    def reset(self) -> None:
+        """Forget all workers and jobs: a forked child has none."""
+        ctypes.memset(self.state, 0, STATE_BYTES)
+        for n, word in enumerate((ctypes.addressof(self.workers), max(0, self.threads - 1))):
+            ctypes.c_int64.from_address(self.state + WORKERS + 8 * n).value = word
+
+    def run(
+        self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1, polled: bool = False
+    ) -> None:
+        """Run programs 0 to `programs`; serially while another thread of this process uses the pool."""
+        launch = self.launch_polled if polled else self.launch
+        launch(self.state, kernel, args, programs, threads, least, group, polled)
+
+
+class PythonPool:
+    """The same on Python's threads; compiled code runs without the interpreter's lock."""
+
+    def run(
+        self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1, polled: bool = False
+    ) -> None:
+        """Run programs 0 to `programs`; after an exception in the caller, no thread begins another chunk."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        function, free = KERNEL(kernel), list(range(threads))
+        parts = _PARTS * _PARTS if polled else _PARTS
+        chunk = max(least, abs(group) % 2**32, programs // (threads * parts))
+        if threads <= 1:
+            for first in range(0, programs, chunk):  # Python handles signals between two calls
+                function(first, min(first + chunk, programs), 0, args)
+            return
+
+        stopped: list[bool] = []
+
+        def work(first: int) -> None:
+            if stopped:
+                return
+            thread = free.pop()
+            function(first, min(first + chunk, programs), thread, args)
+            free.append(thread)
+
+        with ThreadPoolExecutor(threads) as executor:
+            try:
+                list(executor.map(work, range(0, programs, chunk)))
+            except BaseException:
+                stopped.append(True)
+                raise

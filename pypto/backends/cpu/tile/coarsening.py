@@ -1,0 +1,311 @@
+"""Neighbouring programs of some products become one.
+
+A product with few rows is as fast as B comes from memory, and memory gives long stretches faster than short ones: a
+program that has the columns of several reads longer stretches of each row of B. A product whose sum is so deep that its
+panels find no room in the second-level cache is as fast as they come from the last one: a program that has the rows of
+several reads them that often less. Where all tiles move along one axis of the grid so, such a program gives the same
+numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from pypto.backends.cpu.gemm.operands import in_place_operand, matching_dim, may_be_skinny
+from pypto.backends.cpu.instrument.timing import walk
+from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
+from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.cpu.loopir.index_maps import is_unit_reshape
+from pypto.backends.cpu.loopir.ir import LibraryOp
+from pypto.backends.cpu.target import CpuTarget
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import int64
+from pypto.ops.build import OpBuilder
+from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.pattern import constant_of, constant_range
+
+if TYPE_CHECKING:
+    from pypto.backends.cpu.codegen.function import FunctionEmitter
+
+_MAX_EXTENT: Final = 1024  # rows or columns of merged programs
+_MAX_SINGLE_ROW_EXTENT: Final = 4096  # columns of those whose result is one row
+_LINEAR_OPS: Final = ("cast", "add", "sub", "mul")
+
+
+@dataclass(frozen=True, slots=True)
+class Coarsened:
+    """A function whose program p does the work of programs p to p + `factor` - 1 along an axis.
+
+    `num_programs` of that axis is the end of those that there are. Programs that follow one another along axes before
+    that one are not merged.
+
+    With `second_factor`, so many programs along the second axis are one, too: see strips.py.
+    """
+
+    function: Function
+    axis: int = 0
+    factor: int = 1
+    second_factor: int = 1
+
+    @property
+    def is_identity(self) -> bool:
+        """True where programs run one by one."""
+        return self.factor == self.second_factor == 1
+
+
+def coarsen_programs(function: Function, target: CpuTarget) -> list[Coarsened]:
+    """The function, its programs merged where that is right and pays; checks and prints are about single programs.
+
+    Where others may lie in the grid before those that can be merged, a kernel of single programs is needed, too; what
+    is profiled is one kernel.
+    """
+    if {"checked", "prints"} & function.attrs.keys():
+        return [Coarsened(function)]
+    dots = [op for op in function.walk() if op.name == "dot"]
+    widths = {op.operands[1].shape[-1] for op in dots if is_profitable(op, target)}
+    if not widths:
+        return [coarsen_rows(function, dots, target)]
+    rows = max(op.results[0].shape[-2] for op in dots if is_profitable(op, target))
+    size = _MAX_SINGLE_ROW_EXTENT if rows == 1 else _MAX_EXTENT
+    if len(widths) != 1 or 2 * min(widths) > size:
+        return [Coarsened(function)]
+    found = next(
+        (x for x in (CoarsenAxis(function, axis, min(widths), size) for axis in range(3)) if x.is_coarsenable()), None
+    )
+    if found is None or (found.axis and function.attrs.get("profile")):
+        return [Coarsened(function)]
+    apart = replace(function, name=f"{function.name}.apart", attrs={**function.attrs, "apart": True})
+    return (
+        [found.rewrite(f"{function.name}.merged"), Coarsened(apart)] if found.axis else [found.rewrite(function.name)]
+    )
+
+
+def coarsen_rows(function: Function, dots: Sequence[Op], target: CpuTarget) -> Coarsened:
+    """The function with more rows, where its one product is deep, and programs in a row differ in their rows.
+
+    The result is to stay in the second-level cache from one step to the next.
+    """
+    if len(dots) != 1 or not has_large_panels(function, dots[0], target):
+        return Coarsened(function)
+    (result,) = dots[0].results
+    rows, columns = result.shape
+    size = min(_MAX_EXTENT, target.caches[1] // 2 // (columns * result.dtype.itemsize))
+    found = CoarsenAxis(function, 0, rows, size)
+    better = 2 * rows <= size and found.is_coarsenable() and found.coarsened_dim.get(result) == 0
+    return found.rewrite(function.name) if better else Coarsened(function)
+
+
+def has_large_panels(function: Function, dot: Op, target: CpuTarget) -> bool:
+    """True when a sum of products is known to need more panels than half of the second-level cache holds."""
+    loop = next((op for op in function.body.ops if op.name == "for" and dot in op.regions[0].ops), None)
+    b, steps = dot.operands[1], constant_range(loop.operands[:3]) if loop is not None else None
+    plain = len(dot.results[0].shape) == 2 and in_place_operand(b) is not None
+    return plain and len(steps or ()) * math.prod(b.shape) * b.dtype.itemsize > target.caches[1] // 2
+
+
+def dispatch_coarsened(made: Sequence[FunctionEmitter], name: str) -> int:
+    """A kernel of two functions: with merged programs where they follow in order, else the other.
+
+    Gives how many programs had best run one after the other, those that are merged or share panels: see `Artifact`.
+    """
+    last = made[-1]
+    together = [item.programs_sharing for item in walk(last.schedule.items) if isinstance(item, LibraryOp)]
+    shared = 0 in together
+    if len(made) == 1:
+        return 0 if shared else max(last.coarsened.factor, *together, 1)
+    e, merged = last.e, made[0].coarsened
+    alone = e.cmp("eq", functools.reduce(e.mul, map(last.slot_at, range(merged.axis))), e.const(1, int64))
+    kernel = e.w.raw(f"select i1 {alone.text}, {', '.join(f'ptr @{x.function.name}' for x in made)}")
+    e.w.line(f"call void {kernel}(i64 %first, i64 %last, i64 %thread, ptr %args)")
+    e.w.line("ret void")
+    e.w.end_kernel(name)
+    return -merged.factor if shared else merged.factor
+
+
+def covered_programs(
+    e: LaneEmitter, merged: Coarsened, program: VectorValue, ids: Sequence[VectorValue], grid: Sequence[VectorValue]
+) -> tuple[VectorValue, dict[int, VectorValue]]:
+    """How many programs are one with a program, and their end: as many as follow along the axis in order."""
+    if merged.factor == 1:
+        return e.const(1, int64), {}
+    own = ids[merged.axis]
+    left = e.minimum(e.sub(VectorValue("%last", int64, 1, 0), program), e.sub(grid[merged.axis], own))
+    number = e.minimum(left, e.const(merged.factor, int64))
+    return number, {merged.axis: e.add(own, number)}
+
+
+def is_profitable(dot: Op, target: CpuTarget) -> bool:
+    found = in_place_operand(dot.operands[1])
+    return found is not None and not found[0].transposed and may_be_skinny(dot, target)
+
+
+@dataclass
+class CoarsenAxis:
+    """Tiles whose size in one dimension is the `width` that programs along an axis lie apart.
+
+    `coarsened_dim` says which.
+
+    `carrying_loop` are loops by their arguments, `axis_dependent` scalars that depend on the program's place on the
+    axis.
+    """
+
+    function: Function
+    axis: int
+    width: int
+    max_extent: int = _MAX_EXTENT
+    coarsened_dim: dict[Value, int] = field(default_factory=dict)
+    carrying_loop: dict[Value, Op] = field(default_factory=dict)
+    axis_dependent: set[Value] = field(default_factory=set)
+
+    # --- recognising --------------------------------------------------------------------------------------------
+
+    def is_coarsenable(self) -> bool:
+        """True when all that depends on the axis are such tiles, and where they lie."""
+        ops = list(self.function.walk())
+        self.carrying_loop = {v: op for op in ops if op.name == "for" for v in op.regions[0].args[1:]}
+        for op in ops:
+            own = op.name == "program_id" and op.attrs["axis"] == self.axis
+            if own or (op.name in _LINEAR_OPS and not self.axis_dependent.isdisjoint(op.operands)):
+                self.axis_dependent.update(op.results)
+        stores = [op for op in ops if op.name == "tile_store"]
+        return bool(stores) and all(map(self.trace_store, stores)) and all(map(self.is_unaffected, ops))
+
+    def is_unaffected(self, op: Op) -> bool:
+        """True when an op gives the same for merged programs; what was followed is right if its operands are."""
+        if op.name in ("num_programs", "program_id"):
+            return op.name == "program_id" or op.attrs["axis"] != self.axis
+        if op.name == "for":
+            region = op.regions[0]
+            handed = zip(op.operands[3:], region.args[1:], op.results, region.terminator.operands, strict=True)
+            alike = all(len({v in self.coarsened_dim for v in values}) == 1 for values in handed)
+            return alike and self.axis_dependent.isdisjoint(op.operands)
+        d = self.coarsened_dim_of(op)
+        if d is not None and op.name in ("tile_load", "tile_store", "dot"):
+            return op.operands[op.name == "dot" and d < len(op.results[0].shape) - 1] not in self.coarsened_dim
+        if d is not None and op.name == "broadcast_to":
+            return self.coarsened_dim.get(op.operands[0], d) == d
+        if op.name == "yield" or (
+            op.results and (op.results[0] in self.coarsened_dim or op.results[0] in self.axis_dependent)
+        ):
+            return True
+        pure = op.regions or TABLE[op.name].effect in (Effect.PURE, Effect.READ)
+        return bool(pure) and not any(v in self.coarsened_dim or v in self.axis_dependent for v in op.operands)
+
+    def coarsened_dim_of(self, op: Op) -> int | None:
+        """The dimension of the columns in what an op makes or stores."""
+        if op.name == "tile_store":
+            return next((d for d, v in enumerate(Access.of(op).offsets) if v in self.axis_dependent), None)
+        return self.coarsened_dim.get(op.results[0]) if op.results else None
+
+    def trace_store(self, op: Op) -> bool:
+        access, d = Access.of(op), self.coarsened_dim_of(op)
+        if d is None or access.value is None or not self.follows_axis(access, d):
+            return False
+        return self.trace(access.value, d) and (access.mask is None or self.trace(access.mask, d))
+
+    def follows_axis(self, access: Access, d: int) -> bool:
+        """True when the columns of the access are those of the program, and nothing else depends on the axis."""
+        fixed = (access.base, *access.strides, *access.extents, *(v for i, v in enumerate(access.offsets) if i != d))
+        plain = access.shape[d] == self.width and (not access.base.shape or access.base.shape[d] == 1)
+        return plain and self.axis_dependent.isdisjoint(fixed) and self.step_of(access.offsets[d]) == self.width
+
+    def step_of(self, v: Value) -> int | None:
+        """How much an offset grows from program to program."""
+        if v not in self.axis_dependent or v.op is None or v.op.name == "program_id":
+            return int(v in self.axis_dependent)
+        rates = [self.step_of(x) for x in v.op.operands]
+        if None in rates:
+            return None
+        a, b = (*(r or 0 for r in rates), 0)[:2]
+        if v.op.name != "mul":
+            return a - b if v.op.name == "sub" else a + b
+        factor = constant_of(v.op.operands[1 if a else 0])
+        return None if factor is None else (a or b) * int(factor)
+
+    def trace(self, v: Value, d: int) -> bool:
+        """True when a tile can be made wider in dimension `d`, with all that it is computed from."""
+        if v in self.coarsened_dim or v.shape[d] != self.width:
+            return self.coarsened_dim.get(v) == d
+        self.coarsened_dim[v] = d
+        op = self.carrying_loop.get(v) if v.op is None else v.op
+        if op is None:
+            return False
+        if op.name == "for":
+            args = op.regions[0].args[1:]
+            n = args.index(v) if v.op is None else op.results.index(v)
+            handed = args[n], op.results[n], op.operands[3 + n], op.regions[0].terminator.operands[n]
+            return all(self.trace(x, d) for x in handed)
+        return self.trace_op(op, d)
+
+    def trace_op(self, op: Op, d: int) -> bool:
+        shape, first = op.results[0].shape, op.operands[0] if op.operands else None
+        if op.name == "tile_load":
+            access = Access.of(op)
+            return self.follows_axis(access, d) and all(
+                x is None or self.trace(x, d) for x in (access.mask, access.other)
+            )
+        if first is None:
+            return op.name == "constant"
+        if op.name == "broadcast_to":
+            same = not first.shape or first.shape[d] == 1
+            return (
+                first not in self.axis_dependent and first not in self.coarsened_dim if same else self.trace(first, d)
+            )
+        if op.name == "permute":
+            return self.trace(first, op.attrs["dims"][d])
+        if op.name == "reshape":
+            before = matching_dim(first.shape, shape, d) if is_unit_reshape(op) else None
+            return before is not None and self.trace(first, before)
+        if op.name == "dot":
+            side = op.operands[1] if d == len(shape) - 1 else first
+            return d >= len(shape) - 2 and all(self.trace(x, d) for x in (side, *op.operands[2:]))
+        return TABLE[op.name].elementwise and all(self.trace(x, d) for x in op.operands)
+
+    @property
+    def coarse_extent(self) -> int:
+        """The size for merged programs."""
+        return self.max_extent // self.width * self.width
+
+    # --- rewriting ----------------------------------------------------------------------------------------------
+
+    def rewrite(self, name: str) -> Coarsened:
+        types = {
+            v: v.tile.with_shape(with_extent(v.shape, d, self.coarse_extent)) for v, d in self.coarsened_dim.items()
+        }
+        function = rewrite(self.function, self.rewrite_op, OpBuilder, types)
+        function.name, function.attrs["merged"] = name, True
+        return Coarsened(function, self.axis, self.coarse_extent // self.width)
+
+    def rewrite_op(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        d = self.coarsened_dim_of(op) if "shape" in op.attrs else None
+        if d is None:
+            return None
+        operands, shape = list(rewriter.operands(op)), op.attrs["shape"]
+        if op.name in ("tile_load", "tile_store"):
+            access = Access.of(op)
+            end = self.grid_end(rewriter, access.offsets[d])
+            place = 1 + 2 * len(shape) + d
+            operands[place] = rewriter.builder.emit("minimum", operands[place], end, propagate_nan=False)
+        attrs = {**op.attrs, "shape": with_extent(shape, d, self.coarse_extent)}
+        types = tuple(rewriter.types[v] for v in op.results)
+        return rewriter.builder.create(op.name, tuple(operands), attrs, types).results
+
+    def grid_end(self, rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+        """What an offset would be for the program behind the last."""
+        if v not in self.axis_dependent or v.op is None:
+            return rewriter.value(v)
+        if v.op.name == "program_id":
+            return rewriter.builder.emit("num_programs", axis=self.axis)
+        operands = tuple(self.grid_end(rewriter, x) for x in v.op.operands)
+        return rewriter.builder.create(v.op.name, operands, v.op.attrs, (v.type,)).result
+
+
+def with_extent(shape: tuple[int, ...], d: int, size: int) -> tuple[int, ...]:
+    return (*shape[:d], size, *shape[d + 1 :])

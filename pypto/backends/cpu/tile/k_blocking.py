@@ -1,0 +1,317 @@
+"""Loops that add up products along K, in steps that suit the machine.
+
+`for k in range(0, K, 32): acc = dot(a[:, k : k + 32], b[k : k + 32, :], acc)` is one sum, whatever the step: every
+element of the result adds the same products in the same order. A step that is larger, or that divides K more evenly,
+loads and stores the accumulator less often and packs longer panels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pypto.backends.cpu.gemm.operands import (
+    is_program_invariant,
+    matching_dim,
+    packed_bytes,
+    packing_factor,
+    reads_both_in_place,
+)
+from pypto.backends.cpu.loopir.index_maps import is_tile, is_unit_reshape
+from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.tile.bf16_split import split_terms
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import int64
+from pypto.ops.build import OpBuilder
+from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.pattern import constant_of
+
+_L1_ROWS: Final = 8  # of the left side, whose part of a step stays in the first-level cache
+_AMX_ROWS: Final = 32  # the same where tiles are multiplied by one instruction
+_MC_CAP: Final = 128  # rows of the left side that are counted; of more, the first ones go before the last ones come
+_L1_RESERVED: Final = 24 << 10  # bytes of that cache for what goes by, sums among it
+_L1_RESERVED_SINGLE_STEP: Final = 16 << 10  # the same for a step that is the only one: it has no sums to load
+_KC_UNIT: Final = 16  # steps are multiples of it: of what kernels unroll
+_KC_UNIT_BYTES: Final = 64  # large ones of so many bytes: of a register, or a row of a tile
+_ZERO_PRESERVING: Final = frozenset(
+    {"cast", "neg", "abs", "permute", "reshape", "broadcast_to", "tile_load", "bitcast"}
+)
+
+
+def retile_reductions(function: Function, target: CpuTarget) -> Function:
+    """The function with its sums of products in better steps."""
+    return rewrite(function, RetileReduction(function, target), OpBuilder)
+
+
+@dataclass
+class ReductionLoop:
+    """A loop that does nothing but add up products; `k_dim` is the dimension in which each tile runs with the index."""
+
+    op: Op
+    step: int
+    inside: set[Value]
+    index_dependent: set[Value]  # what depends on the index
+    k_dim: dict[Value, int] = field(default_factory=dict)
+    dots: list[Op] = field(default_factory=list)
+    uses: Counter[Value] = field(default_factory=Counter)
+
+    @property
+    def index(self) -> Value:
+        return self.op.regions[0].args[0]
+
+    @property
+    def loads(self) -> list[tuple[Op, int]]:
+        """Loads that run with the index, and the dimension in which they do."""
+        return [(v.op, d) for v, d in self.k_dim.items() if v.op is not None and v.op.name == "tile_load"]
+
+    @property
+    def preserves_zero(self) -> bool:
+        """True when what lies beyond the loads' extents adds nothing."""
+        return all(v.op is not None and (v.op.name in _ZERO_PRESERVING or constant_of(v) == 0) for v in self.k_dim)
+
+    @property
+    def extent_from_start(self) -> int:
+        """How far the loop goes from its start; 0 where that is not known."""
+        start, stop = (constant_of(v) for v in self.op.operands[:2])
+        if start is None or stop is None:
+            return 0
+        return max(0, -(-(int(stop) - int(start)) // self.step) * self.step)
+
+    @property
+    def has_runtime_bounds(self) -> bool:
+        """True when how far the loop goes is known at its start, and not before."""
+        return any(constant_of(v) is None for v in self.op.operands[:2])
+
+    def extent(self, load: Op, d: int) -> int | None:
+        """How far a load's elements exist from the loop's start, where that is known."""
+        access = Access.of(load)
+        first, extent = self.initial_offset(access.offsets[d]), constant_of(access.extents[d])
+        return None if first is None or extent is None else max(0, int(extent) - first)
+
+    def initial_offset(self, v: Value) -> int | None:
+        """The value of an offset as the loop starts."""
+        if v is self.index or v.op is None or constant_of(v) is not None:
+            number = constant_of(self.op.operands[0] if v is self.index else v)
+            return None if number is None else int(number)
+        parts = [self.initial_offset(x) for x in v.op.operands]
+        if None in parts or v.op.name not in ("cast", "add", "sub"):
+            return None
+        a, b = (*(p or 0 for p in parts), 0)[:2]
+        return a - b if v.op.name == "sub" else a + b
+
+    # --- recognising --------------------------------------------------------------------------------------------
+
+    def trace(self, v: Value, d: int) -> bool:
+        """True when a tile can be made with any size in dimension `d`, and moves by one element as the index does."""
+        if v in self.k_dim or v.op is None or v.shape[d] != self.step:
+            return self.k_dim.get(v) == d
+        self.k_dim[v] = d
+        op, name = v.op, v.op.name
+        if name == "constant":
+            return True
+        if name == "broadcast_to" and (not op.operands[0].shape or op.operands[0].shape[d] == 1):
+            return op.operands[0] not in self.index_dependent
+        if v not in self.inside:
+            return False
+        if name == "tile_load":
+            return self.load_follows_index(Access.of(op), d)
+        if name == "permute":
+            return self.trace(op.operands[0], op.attrs["dims"][d])
+        if name == "reshape":
+            before = matching_dim(op.operands[0].shape, v.shape, d) if is_unit_reshape(op) else None
+            return before is not None and self.trace(op.operands[0], before)
+        return TABLE[name].elementwise and all(self.trace(x, d) for x in op.operands if is_tile(x))
+
+    def load_follows_index(self, access: Access, d: int) -> bool:
+        """True when the load's address grows by one element of the dimension with the index, and by nothing else."""
+        fixed = (access.base, *access.strides, *access.extents, *(v for i, v in enumerate(access.offsets) if i != d))
+        plain = access.mask is None and access.other is None and (not access.base.shape or access.base.shape[d] == 1)
+        return plain and self.index_dependent.isdisjoint(fixed) and self.step_of(access.offsets[d]) == 1
+
+    def step_of(self, v: Value) -> int | None:
+        """How much an offset grows as the index grows by one."""
+        if v is self.index or v not in self.index_dependent:
+            return int(v is self.index)
+        assert v.op is not None
+        rates = [self.step_of(x) for x in v.op.operands]
+        if None in rates or v.op.name not in ("cast", "add", "sub"):
+            return None
+        a, b = (*(r or 0 for r in rates), 0)[:2]
+        return a - b if v.op.name == "sub" else a + b
+
+
+def find_reduction_loop(op: Op) -> ReductionLoop | None:
+    """The sum of products that a loop is."""
+    step = constant_of(op.operands[2]) if op.name == "for" else None
+    if step is None or step < 2 or len(op.operands) == 3:
+        return None
+    region = op.regions[0]
+    inside = {*region.args, *(v for o in region.ops for v in o.results)}
+    if any(o.regions or TABLE[o.name].effect not in (Effect.PURE, Effect.READ) for o in region.body):
+        return None
+    found = ReductionLoop(op, int(step), inside, index_dependents(region.body, region.args[0]))
+    found.uses.update(v for o in region.ops for v in o.operands)
+    for arg, result in zip(region.args[1:], region.terminator.operands, strict=True):
+        dot = result.op
+        once = found.uses[arg] == found.uses[result] == 1
+        if dot is None or dot.name != "dot" or dot.operands[2:] != (arg,) or not once:
+            return None
+        rank = len(dot.operands[0].shape)
+        found.dots.append(dot)
+        if not found.trace(dot.operands[0], rank - 1) or not found.trace(dot.operands[1], rank - 2):
+            return None
+    others = (o for o in region.body if o not in found.dots and not any(v in found.k_dim for v in o.results))
+    return None if any(v in found.k_dim for o in others for v in o.operands) else found
+
+
+def index_dependents(ops: Iterable[Op], index: Value) -> set[Value]:
+    found = {index}
+    for op in ops:
+        if not found.isdisjoint(op.operands):
+            found.update(op.results)
+    return found
+
+
+def choose_kc(function: Function, found: ReductionLoop, target: CpuTarget) -> int:
+    """As deep as fits the caches, and such that no rest is left.
+
+    Where K is not known, only dots that read both sides themselves go deeper: they stop where the sides do, which must
+    be the same for all programs that share panels.
+    """
+    most, alone = (
+        min(max_kc(dot, target, room) for dot in found.dots) for room in (_L1_RESERVED, _L1_RESERVED_SINGLE_STEP)
+    )
+    if found.preserves_zero and found.extent_from_start:
+        extents = [found.extent(load, d) for load, d in found.loads]
+        known = [n for n in extents if n is not None]
+        needed = (
+            min(found.extent_from_start, max(known))
+            if known and len(known) == len(extents)
+            else found.extent_from_start
+        )
+        count = 1 if needed <= alone else -(-needed // most)
+        unit = max(kc_unit(dot, target) for dot in found.dots) if needed >= _KC_UNIT_BYTES else _KC_UNIT
+        return max(_KC_UNIT, -(-needed // (count * unit)) * unit)
+    if (
+        found.preserves_zero
+        and found.has_runtime_bounds
+        and all(is_program_invariant(function, v, None) for v in found.op.operands[:2])
+    ):
+        return (
+            max(found.step, alone)
+            if all(reads_both_in_place(x, found.uses, target) for x in found.dots)
+            else found.step
+        )
+    trips = found.extent_from_start // found.step
+    return found.step * next((n for n in range(min(most // found.step, trips), 0, -1) if trips % n == 0), 1)
+
+
+def max_kc(dot: Op, target: CpuTarget, beside: int) -> int:
+    """How far along K the operands' tiles fit into half of a second-level cache, and rows into the first."""
+    a, b = dot.operands[:2]
+    size, tiled = packed_bytes(dot, target) * split_terms(dot, target), packing_factor(dot, target) and target.has_tiles
+    row = max(1024, (target.caches[0] - beside) // (_AMX_ROWS if tiled else _L1_ROWS))
+    both = target.caches[1] // 2 // (min(a.shape[-2], _MC_CAP) + b.shape[-1])
+    unit = kc_unit(dot, target)
+    return max(unit, min(row, both) // size // unit * unit)
+
+
+def kc_unit(dot: Op, target: CpuTarget) -> int:
+    return max(_KC_UNIT, _KC_UNIT_BYTES // packed_bytes(dot, target))
+
+
+@dataclass
+class RetileReduction:
+    """The rule: loops get a new step, and the tiles in them a new size."""
+
+    function: Function
+    target: CpuTarget
+    sizes: dict[Value, tuple[int, ...]] = field(default_factory=dict)
+    extents: dict[Op, tuple[int, Value]] = field(default_factory=dict)  # of loads that must end with the loop
+
+    def __call__(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        found = find_reduction_loop(op) if op.name == "for" else None
+        step = choose_kc(self.function, found, self.target) if found is not None else 0
+        if found is not None and (step != found.step or 0 < found.extent_from_start <= step):
+            return self.rewrite_loop(rewriter, found, step)
+        return self.rewrite_op(rewriter, op) if op.results and op.results[0] in self.sizes else None
+
+    def rewrite_loop(self, rewriter: Rewriter[OpBuilder], found: ReductionLoop, step: int) -> Sequence[Value]:
+        b = rewriter.builder
+        op, hidden = found.op, {}
+        self.sizes.update((v, (*v.shape[:d], step, *v.shape[d + 1 :])) for v, d in found.k_dim.items())
+        self.extents.update(
+            (load, (d, self.clipped_extent(rewriter, b, found, load, d)))
+            for load, d in found.loads
+            if self.may_outlive_loop(found, load, d)
+        )
+        for v in found.k_dim:
+            if v not in found.inside and v.op is not None:
+                hidden[v] = rewriter.mapping[v]
+                rewriter.mapping[v] = self.rewrite_op(rewriter, v.op)[0]
+        start, stop, _, *inits = rewriter.operands(op)
+        if 0 < found.extent_from_start <= step:
+            return self.inline_single_step(rewriter, found, [start, *inits], hidden)
+        operands = (start, stop, b.constant(step, start.dtype), *inits)
+        types, regions = tuple(r.type for r in op.results), (rewriter.region(op.regions[0]),)
+        new = b.create(op.name, operands, op.attrs, types, regions)
+        rewriter.mapping.update(hidden)
+        return new.results
+
+    def inline_single_step(
+        self, rewriter: Rewriter[OpBuilder], found: ReductionLoop, args: Sequence[Value], hidden: Mapping[Value, Value]
+    ) -> Sequence[Value]:
+        """The body alone, of a loop that runs once."""
+        region = found.op.regions[0]
+        rewriter.mapping.update(zip(region.args, args, strict=True))
+        for op in region.body:
+            rewriter.visit(op)
+        rewriter.mapping.update(hidden)
+        return rewriter.operands(region.terminator)
+
+    def may_outlive_loop(self, found: ReductionLoop, load: Op, d: int) -> bool:
+        """True unless the load's elements are known to end no later than the loop."""
+        extent = found.extent(load, d)
+        return extent is None or extent > found.extent_from_start
+
+    def loop_end(self, rewriter: Rewriter[OpBuilder], b: OpBuilder, found: ReductionLoop) -> Value:
+        """Where the loop's last step ends."""
+        start, stop = rewriter.operands(found.op)[:2]
+        if not found.has_runtime_bounds:
+            return b.emit("add", start, b.constant(found.extent_from_start, start.dtype))
+        step = b.constant(found.step, start.dtype)
+        last = b.emit("add", b.emit("sub", stop, start), b.constant(found.step - 1, start.dtype))
+        return b.emit("add", start, b.emit("mul", b.emit("floordiv", last, step), step))
+
+    def clipped_extent(
+        self, rewriter: Rewriter[OpBuilder], b: OpBuilder, found: ReductionLoop, load: Op, d: int
+    ) -> Value:
+        """The extent that ends where the loop's last step did."""
+        over = {found.index: self.loop_end(rewriter, b, found)}
+
+        def at_end(v: Value) -> Value:
+            if v not in found.index_dependent:
+                return rewriter.value(v)
+            if v not in over:
+                assert v.op is not None
+                over[v] = b.create(v.op.name, tuple(map(at_end, v.op.operands)), v.op.attrs, (v.type,)).result
+            return over[v]
+
+        access = Access.of(load)
+        last = b.cast(at_end(access.offsets[d]), int64)
+        return b.emit("minimum", rewriter.value(access.extents[d]), last, propagate_nan=False)
+
+    def rewrite_op(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
+        old, shape = op.results[0], self.sizes[op.results[0]]
+        operands, attrs = list(rewriter.operands(op)), dict(op.attrs)
+        if "shape" in attrs:
+            attrs["shape"] = shape
+        if op in self.extents:
+            d, end = self.extents[op]
+            operands[1 + 2 * len(shape) + d] = end
+        return rewriter.builder.create(op.name, tuple(operands), attrs, (old.tile.with_shape(shape),)).results

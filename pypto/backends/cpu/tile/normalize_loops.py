@@ -1,0 +1,251 @@
+"""Loops that walk along K by moving pointers count along K instead.
+
+`for k in range(cdiv(K, B)): ... load(p, offsets < K - k * B) ...; p += B` reads from bases that move, up to ends that
+come nearer, and block pointers advance. Seen from where the loop begins, that is a slice that moves: from `k` on, up to
+K. So said, a loop may be a sum of products whose steps `restep` chooses, with panels that other programs use, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pypto.ir.core import Function, Op, Region, Value, make_op
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import PtrType, int64, scalar
+from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.access import UNBOUNDED, built
+from pypto.passes.canonicalize import Simplifier
+from pypto.passes.carried import carried
+from pypto.passes.dce import dce
+from pypto.passes.pattern import constant_of
+
+Step = Mapping[Value | None, int]  # what a number grows by in each turn: how often each value, where None stands for 1
+
+
+def normalize_pointer_loops(function: Function) -> Function:
+    """The function, its loops of products counted along what their loads walk along, where nothing else varies."""
+    loops = [op for op in function.walk() if op.name == "for" and any(x.name == "dot" for x in op.regions[0].ops)]
+    uses = Counter(v for op in function.walk() for v in op.operands) if loops else Counter()
+    found = {op: walk for op in loops if (walk := PointerLoop(op)).is_normalizable(uses)}
+    if not found or function.attrs.get("checked"):
+        return function
+
+    def rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:
+        return NormalizedLoop(rewriter, found[op]).emit() if op in found else None
+
+    return dce(rewrite(function, rule, Simplifier))
+
+
+def add_steps(a: Step | None, b: Step | None, times: int = 1) -> Step | None:
+    """The rate of a sum; not known where one of them is not."""
+    if a is None or b is None:
+        return None
+    every = {v: a.get(v, 0) + times * b.get(v, 0) for v in (*a, *b)}
+    return {v: n for v, n in every.items() if n}
+
+
+def step_of_amount(v: Value, times: int = 1) -> Step:
+    """The rate of what grows by `times` a value that stays the same."""
+    number = constant_of(v)
+    if number is not None:
+        return {None: int(number) * times}
+    for x, y in (v.op.operands, v.op.operands[::-1]) if v.op is not None and v.op.name == "mul" else ():
+        factor = constant_of(y)
+        if factor is not None:
+            return {x: int(factor) * times}
+    return {v: times}
+
+
+def is_address_width(v: Value) -> bool:
+    """True for pointers and numbers of 64 bits, which do not wrap around."""
+    return not v.shape and (isinstance(v.tile.elem, PtrType) or v.tile.elem == int64)
+
+
+@dataclass
+class PointerLoop:
+    """A loop, with the rates of its scalars (None: not known), and the dimension that loads move along by its size."""
+
+    op: Op
+    steps: dict[Value, Step | None] = field(default_factory=dict)
+    moving_dims: dict[Op, int] = field(default_factory=dict)
+
+    @property
+    def region(self) -> Region:
+        return self.op.regions[0]
+
+    @property
+    def stride(self) -> int:
+        """How far the loads move in a turn; 0 where they do not agree."""
+        sizes = {op.attrs["shape"][d] for op, d in self.moving_dims.items()}
+        return sizes.pop() if len(sizes) == 1 else 0
+
+    def step_of(self, v: Value) -> Step | None:
+        return self.steps.get(v, {})  # what comes from outside stands still
+
+    def is_normalizable(self, uses: Mapping[Value, int]) -> bool:
+        """Whether the loop would count otherwise, and what varies is only where loads read."""
+        by, index = constant_of(self.op.operands[2]), self.region.args[0]
+        if by is None or by <= 0:
+            return False
+        inside = {*self.region.args, *(v for op in self.region.body for v in op.results)}
+        self.steps[index] = {None: int(by)}
+        for arg, after in zip(carried(self.op, self.region), self.region.terminator.operands, strict=True):
+            self.steps[arg] = carried_step(arg, after, inside) if is_address_width(arg) else None
+        for op in self.region.body:
+            self.steps.update(dict.fromkeys(op.results, self.op_step(op)))
+            if op.name == "tile_load" and (d := self.moving_dim(Access.of(op))) is not None:
+                self.moving_dims[op] = d
+        bases = (*carried(self.op, self.region), *(load.operands[0] for load in self.moving_dims))
+        return bool(self.stride) and (by != self.stride or any(map(self.step_of, bases))) and self.is_closed(uses)
+
+    def is_closed(self, uses: Mapping[Value, int]) -> bool:
+        """True when nothing but the loads that move, and what leads to them, reads what varies."""
+        results = zip(carried(self.op, self.region), self.op.results, self.region.terminator.operands, strict=True)
+        if any(uses[result] if self.step_of(arg) else self.step_of(after) for arg, result, after in results):
+            return False
+        rest = (
+            op for op in self.region.body if op not in self.moving_dims and not any(self.step_of(v) for v in op.results)
+        )
+        return not any(self.step_of(v) for op in rest for v in values_read(op))
+
+    def op_step(self, op: Op) -> Step | None:
+        rates = [self.step_of(v) for v in op.operands]
+        if op.regions or TABLE[op.name].effect is not Effect.PURE or None in rates:
+            return None
+        if not any(rates) or not is_address_width(op.results[0]):
+            return None if any(rates) else {}
+        if op.name in ("add", "addptr", "sub"):
+            return add_steps(rates[0], rates[1], -1 if op.name == "sub" else 1)
+        if op.name == "cast" and op.operands[0] is self.region.args[0]:
+            return rates[0]
+        return scaled_step(op, rates) if op.name == "mul" else None
+
+    def moving_dim(self, access: Access) -> int | None:
+        """The dimension in which a load moves by its size in each turn, seen from where the loop begins."""
+        plain = access.mask is None and access.other is None and not access.base.shape
+        if not plain or any(self.step_of(v) != {} for v in access.strides):
+            return None
+        return next((d for d in range(len(access.shape)) if self.is_moving_dim(access, d)), None)
+
+    def is_moving_dim(self, access: Access, d: int) -> bool:
+        size, pairs = access.shape[d], list(zip(access.offsets, access.extents, strict=True))
+        first, end = pairs.pop(d)
+        if size == 1 or any(self.step_of(v) != {} for pair in pairs for v in pair):
+            return False
+        base, offset, extent = map(self.step_of, (access.base, first, end))
+        if base == {}:
+            return offset == {None: size} and extent == {}
+        number, nearer = constant_of(first), extent == {None: -size} or constant_of(end) == UNBOUNDED
+        return number is not None and number >= 0 and nearer and base == step_of_amount(access.strides[d], size)
+
+
+def carried_step(arg: Value, after: Value, inside: set[Value]) -> Step | None:
+    """How a loop moves a number that it carries: by sums with what comes from outside."""
+    rate: Step | None = {}
+    while after is not arg:
+        op = after.op
+        if op is None or after not in inside or op.name not in ("add", "addptr", "sub"):
+            return None
+        before, amount = op.operands
+        if op.name == "add" and amount in inside:
+            before, amount = amount, before
+        if amount in inside:
+            return None
+        after, rate = before, add_steps(rate, step_of_amount(amount), -1 if op.name == "sub" else 1)
+    return rate
+
+
+def scaled_step(op: Op, rates: Sequence[Step | None]) -> Step | None:
+    """The rate of a number times another that stands still."""
+    for rate, other, factor in zip(rates, rates[::-1], op.operands[::-1], strict=True):
+        number = constant_of(factor)
+        if number is not None:
+            return {v: n * int(number) for v, n in (rate or {}).items() if number}
+        if not other and rate is not None and {*rate} == {None}:
+            return step_of_amount(factor, rate[None])
+    return None
+
+
+def values_read(op: Op) -> Iterator[Value]:
+    """What an op reads, in its regions, too."""
+    yield from op.operands
+    for region in op.regions:
+        for inner in region.ops:
+            yield from values_read(inner)
+
+
+@dataclass
+class NormalizedLoop:
+    """A loop as it is made anew: `initial_values` is what varies, as the loop begins."""
+
+    rewriter: Rewriter[Simplifier]
+    loop: PointerLoop
+    initial_values: dict[Value, Value] = field(default_factory=dict)
+
+    def emit(self) -> list[Value]:
+        """What the loop gives; what it only carried stands for itself, as nothing reads it."""
+        b, op = self.rewriter.builder, self.loop.op
+        start, stop, by, *inits = self.rewriter.operands(op)
+        self.initial_values.update(zip(self.loop.region.args, (start, *inits), strict=True))
+        begins = {load: self.initial_access(Access.of(load)) for load in self.loop.moving_dims}
+        bounds = self.bounds(start, stop, by)
+        args = self.still_carried(carried(op, self.loop.region))
+        types, region = tuple(v.type for v in args), self.emit_body(args, begins)
+        new = make_op(op.name, (*bounds, *self.still_carried(inits)), op.attrs, types, (region,), op.loc)
+        b.region.ops.append(new)
+        found = iter(new.results)
+        old = zip(carried(op, self.loop.region), op.results, strict=True)
+        return [result if self.loop.step_of(arg) else next(found) for arg, result in old]
+
+    def still_carried(self, values: Sequence[Value]) -> list[Value]:
+        """What is carried on."""
+        own = carried(self.loop.op, self.loop.region)
+        return [v for v, arg in zip(values, own, strict=True) if not self.loop.step_of(arg)]
+
+    def bounds(self, start: Value, stop: Value, by: Value) -> tuple[Value, Value, Value]:
+        b, step = self.rewriter.builder, constant_of(by)
+        last = b.emit("sub", b.cast(stop, int64), b.cast(start, int64))
+        turns = b.emit("add", last, b.constant(int(step or 1) - 1, int64))
+        size = b.constant(self.loop.stride, int64)
+        return b.constant(0, int64), b.emit("mul", b.emit("floordiv", turns, b.cast(by, int64)), size), size
+
+    def initial_value(self, v: Value) -> Value:
+        if v in self.initial_values or v.op is None or v not in self.loop.steps:
+            return self.initial_values.get(v) or self.rewriter.value(v)
+        op = make_op(v.op.name, tuple(map(self.initial_value, v.op.operands)), v.op.attrs, (v.type,), (), v.op.loc)
+        return self.initial_values.setdefault(v, self.rewriter.builder.place(op))
+
+    def initial_access(self, access: Access) -> Access:
+        """What a load reads first."""
+        parts = access.offsets, access.strides, access.extents
+        offsets, strides, extents = (tuple(map(self.initial_value, part)) for part in parts)
+        return replace(access, base=self.initial_value(access.base), offsets=offsets, strides=strides, extents=extents)
+
+    def emit_body(self, args: Sequence[Value], begins: Mapping[Op, Access]) -> Region:
+        """The body, with the loads where they move to, and without what led there."""
+        rewriter, old = self.rewriter, self.loop.region
+        b, index = rewriter.builder, Value(scalar(int64), old.args[0].hint)
+        new = Region([index, *(Value(v.type, v.hint) for v in args)])
+        rewriter.mapping.update(zip(args, new.args[1:], strict=True))
+        with b.inside(new):
+            for op in old.body:
+                if op in begins:
+                    rewriter.mapping[op.result] = self.emit_load(op, begins[op], index)
+                elif not any(self.loop.step_of(v) for v in op.results):
+                    rewriter.visit(op)
+            with b.at(old.terminator.loc):
+                ends = map(rewriter.value, self.still_carried(old.terminator.operands))
+                b.create(old.terminator.name, tuple(ends))
+        return new
+
+    def emit_load(self, op: Op, access: Access, index: Value) -> Value:
+        """A load so far from where it began."""
+        b, d = self.rewriter.builder, self.loop.moving_dims[op]
+        with b.at(op.loc):
+            moved = b.emit("add", access.offsets[d], index)
+            offsets = (*access.offsets[:d], moved, *access.offsets[d + 1 :])
+            return built(b, "load", replace(access, offsets=offsets)).result

@@ -1,0 +1,146 @@
+"""Products turned around: C^T = B^T A^T, where A is the same for all programs and B is not, as in a convolution.
+
+A is then what lies in panels, packed once, and B is read where it lies: its columns are rows of C^T, so that registers
+hold rows of A alone, and no lanes are spent on columns of B beyond its edge. The sums are the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pypto.backends.cpu.gemm.operands import (
+    MAX_COLUMN_K,
+    MIN_COLUMN_ROWS,
+    in_place_operand,
+    is_grid_invariant,
+    is_unpacked_narrow,
+    matching_dim,
+)
+from pypto.backends.cpu.loopir.index_maps import is_unit_reshape
+from pypto.backends.cpu.target import CpuTarget
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import TileType
+from pypto.ops.build import OpBuilder
+from pypto.ops.memory import Access
+from pypto.passes.dce import dce
+
+_MIN_K: Final = 256  # a product so deep pays for turning C
+_MIN_CHAIN_K: Final = 16  # and several, whose sum is turned once, if they are so deep together
+TRANSPOSE_DIMS: Final = (1, 0)
+
+
+def swap_operands(function: Function, target: CpuTarget) -> Function:
+    """The function with such products turned around."""
+    rule = SwapOperands(function, tuple(swappable_chains(function, target)))
+    return dce(rewrite(function, rule, OpBuilder)) if rule.dots else function
+
+
+def swappable_chains(function: Function, target: CpuTarget) -> Iterator[Op]:
+    """Products that start from a constant or from one another, of sums that are deep enough."""
+    dots = [op for op in function.body.ops if op.name == "dot" and len(op.results[0].shape) == 2]
+    if not any(map(in_place_operand, (v for op in dots for v in op.operands[:1]))):
+        return
+    uses = Counter(v for op in function.walk() for v in op.operands)
+    found: dict[Op, list[Op]] = {}
+    for op in dots:
+        before = op.operands[2].op if len(op.operands) > 2 else None
+        begins = len(op.operands) == 2 or (before is not None and before.name == "constant")
+        follows = before in found and uses[op.operands[2]] == 1
+        if (begins or follows) and is_profitable(function, op, target):
+            found[op] = [*(found.pop(before) if follows and before is not None else ()), op]
+    for chain in found.values():
+        if sum(op.operands[0].shape[1] for op in chain) >= (_MIN_CHAIN_K if len(chain) > 1 else _MIN_K):
+            yield from chain
+
+
+def is_profitable(function: Function, dot: Op, target: CpuTarget) -> bool:
+    """True for a left side that is the same for all programs, and a right side that is not."""
+    (a, b), left, right = dot.operands[:2], in_place_operand(dot.operands[0]), in_place_operand(dot.operands[1])
+    if (
+        left is None
+        or right is None
+        or left[0].transposed
+        or right[0].transposed
+        or not is_unpacked_narrow(dot, target)
+    ):
+        return False
+    wide = min(a.shape[0], b.shape[1]) > MIN_COLUMN_ROWS and a.shape[1] <= MAX_COLUMN_K
+    return wide and is_grid_invariant(function, left[0]) and not is_grid_invariant(function, right[0])
+
+
+@dataclass
+class SwapOperands:
+    """The rule: a product becomes that of its sides, exchanged and transposed."""
+
+    function: Function
+    dots: tuple[Op, ...]
+    transposed: dict[Value, Value] = field(default_factory=dict)
+    load_limits: dict[Op, tuple[int, Access, int]] = field(default_factory=dict)  # of loads, by the store of the sum
+
+    def __post_init__(self) -> None:
+        uses = Counter(v for op in self.function.walk() for v in op.operands)
+        stores = {op.operands[0]: op for op in self.function.body.ops if op.name == "reshape" and is_unit_reshape(op)}
+        taken = {Access.of(op).value: Access.of(op) for op in self.function.body.ops if op.name == "tile_store"}
+        for op in self.dots:
+            last = self.chain_end(op).results[0]
+            shown = stores[last].results[0] if last in stores else last
+            side, store = in_place_operand(op.operands[1]), taken.get(shown)
+            if side is None or store is None or any(uses[v] != 1 for v in (last, shown, side[0].load.results[0])):
+                continue
+            d = matching_dim(shown.shape, last.shape, 1)
+            if d is not None:
+                self.load_limits[side[0].load] = side[0].columns, store, d
+
+    def chain_end(self, op: Op) -> Op:
+        after = next((x for x in self.dots if op.results[0] in x.operands[2:]), None)
+        return op if after is None else self.chain_end(after)
+
+    def __call__(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        if op in self.load_limits:
+            return self.clip_load(rewriter, op)
+        return self.swap(rewriter, op) if op in self.dots else None
+
+    def swap(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
+        a, b, *_ = rewriter.operands(op)
+        sides = [transpose(rewriter, b), transpose(rewriter, a)]
+        for old in op.operands[2:]:
+            sides.append(self.transposed.get(old) or transposed_constant(rewriter, old))
+        kind = transposed_type(op.results[0])
+        new = rewriter.builder.create("dot", tuple(sides), op.attrs, (kind,)).result
+        self.transposed[op.results[0]] = new
+        return (transpose(rewriter, new),)
+
+    def clip_load(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
+        """A load that ends where the sum is stored no more."""
+        d, store, at = self.load_limits[op]
+        operands, b, access = list(rewriter.operands(op)), rewriter.builder, Access.of(op)
+        size = b.emit("sub", rematerialize(rewriter, store.extents[at]), rematerialize(rewriter, store.offsets[at]))
+        end = b.emit("add", size, rewriter.value(access.offsets[d]))
+        place = 1 + 2 * len(access.shape) + d
+        operands[place] = b.emit("minimum", operands[place], end, propagate_nan=False)
+        return b.create(op.name, tuple(operands), op.attrs, (op.results[0].type,)).results
+
+
+def transposed_type(v: Value) -> TileType:
+    return v.tile.with_shape(v.shape[::-1])
+
+
+def transpose(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+    return rewriter.builder.create("permute", (v,), {"dims": TRANSPOSE_DIMS}, (transposed_type(v),)).result
+
+
+def transposed_constant(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+    assert v.op is not None
+    return rewriter.builder.create("constant", (), v.op.attrs, (transposed_type(v),)).result
+
+
+def rematerialize(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+    """A scalar that is perhaps computed only later."""
+    if v in rewriter.mapping or v.op is None:
+        return rewriter.value(v)
+    operands = tuple(rematerialize(rewriter, x) for x in v.op.operands)
+    return rewriter.builder.create(v.op.name, operands, v.op.attrs, (v.type,)).result

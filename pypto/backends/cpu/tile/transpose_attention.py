@@ -1,0 +1,197 @@
+"""Loops that reduce the rows of a product and multiply what comes of it, as attention does, on the product turned.
+
+Rows of the scores then lie along the lanes: what belongs to a row (its greatest score, its sum) is one number of a
+register, reductions add registers and no lanes, the keys and values of a step are read where they lie, and the queries
+are packed once. `S^T = K Q^T`, and `O^T = O^T + V^T P^T`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pypto.backends.cpu.gemm.operands import is_unpacked_narrow, packing_factor
+from pypto.backends.cpu.loopir.materialize import REDUCTIONS
+from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.tile.swap_operands import TRANSPOSE_DIMS, transpose, transposed_type
+from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ops.build import OpBuilder
+from pypto.ops.table import TABLE
+from pypto.passes.carried import carried
+from pypto.passes.dce import dce
+
+_MIN_ROWS: Final = 32  # rows that fill two registers
+
+Uses = defaultdict[Value, list[Op]]
+
+
+def transpose_attention(function: Function, target: CpuTarget) -> Function:
+    """The function with such loops turned."""
+    uses: Uses = defaultdict(list)
+    for op in function.walk():
+        for v in op.operands:
+            uses[v].append(op)
+    loops = (op for op in function.walk() if op.name == "for")
+    found = {op: scores for op in loops if (scores := next(score_products(op, uses, target), None)) is not None}
+    return dce(rewrite(function, TransposeScores(found), OpBuilder)) if found else function
+
+
+def score_products(loop: Op, uses: Uses, target: CpuTarget) -> Iterator[ScoreProduct]:
+    """The scores of a loop: a product with something that all steps share."""
+    region = loop.regions[0]
+    for op in region.body:
+        if op.name == "dot" and len(op.operands) == 2 and is_profitable(op, region, target):
+            scores = ScoreProduct(loop, op)
+            if (
+                scores.trace(op.result, uses)
+                and scores.row_reductions
+                and all(map(scores.is_cheap_transposed, scores.side_inputs))
+            ):
+                yield scores
+
+
+def is_profitable(dot: Op, region: Region, target: CpuTarget) -> bool:
+    """True for enough rows, the same in all steps, by columns that lie as rows."""
+    a, b = dot.operands
+    if not is_unpacked_narrow(dot, target) and (packing_factor(dot, target) != 2 or target.has_tiles):
+        return False
+    return (
+        len(a.shape) == 2
+        and a.shape[0] >= _MIN_ROWS
+        and a.op not in region.ops
+        and a not in region.args
+        and is_transpose(b)
+    )
+
+
+def is_transpose(v: Value) -> bool:
+    return v.op is not None and v.op.name == "permute" and v.op.attrs["dims"] == TRANSPOSE_DIMS
+
+
+@dataclass(eq=False)
+class ScoreProduct:
+    """A product in a loop, with all that is computed from it element by element, or multiplied.
+
+    `members` are these; `row_reductions` the reductions of its rows, `side_inputs` what else members are computed from.
+    """
+
+    loop: Op
+    dot: Op
+    members: set[Value] = field(default_factory=set)
+    row_reductions: list[Op] = field(default_factory=list)
+    side_inputs: list[Value] = field(default_factory=list)
+
+    def trace(self, v: Value, uses: Uses) -> bool:
+        """True when whatever reads a value can read it turned."""
+        if v in self.members:
+            return True
+        self.members.add(v)
+        return all(self.can_read_transposed(op, v, uses) for op in uses[v])
+
+    def can_read_transposed(self, op: Op, v: Value, uses: Uses) -> bool:
+        region = self.loop.regions[0]
+        if op not in region.ops:
+            return False
+        if op.name == "yield":
+            args = carried(self.loop, region)
+            return all(self.trace(arg, uses) for arg, x in zip(args, op.operands, strict=True) if x is v)
+        if op.name in REDUCTIONS and op.attrs["axes"] == (1,):
+            self.row_reductions.append(op)
+            return True
+        if op.name == "dot":
+            return v is not op.operands[1] and self.trace(op.result, uses)
+        self.side_inputs += op.operands
+        return TABLE[op.name].elementwise and self.trace(op.result, uses)
+
+    def is_cheap_transposed(self, v: Value) -> bool:
+        """True when a tile is as easily computed turned."""
+        if v in self.members or not v.shape:
+            return True
+        if v.op is None or v.op.name in ("constant", "broadcast_to"):
+            return v.op is not None
+        return TABLE[v.op.name].elementwise and all(map(self.is_cheap_transposed, v.op.operands))
+
+
+@dataclass
+class TransposeScores:
+    """The rule: members are computed turned; whoever else reads one gets it turned back."""
+
+    loops: dict[Op, ScoreProduct]
+    transposed: dict[Value, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.members = {v for scores in self.loops.values() for v in scores.members}
+        self.row_reductions = {op for scores in self.loops.values() for op in scores.row_reductions}
+        self.terminators = {op.regions[0].terminator: op for op in self.loops}
+
+    def __call__(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        if op in self.loops:
+            return self.rewrite_loop(rewriter, op)
+        if op in self.terminators:
+            args = carried(self.terminators[op], self.terminators[op].regions[0])
+            pairs = zip(args, op.operands, strict=True)
+            return rewriter.builder.create(
+                "yield", tuple(self.carried_value(rewriter, arg, v) for arg, v in pairs)
+            ).results
+        if op in self.row_reductions:
+            return self.rewrite_reduction(rewriter, op)
+        if not op.results or op.results[0] not in self.members:
+            return None
+        sides = reversed(op.operands[:2]) if op.name == "dot" else op.operands[:2]
+        operands = [self.transposed_value(rewriter, v) for v in (*sides, *op.operands[2:])]
+        new = rewriter.builder.create(op.name, tuple(operands), op.attrs, (transposed_type(op.results[0]),)).result
+        self.transposed[op.results[0]] = new
+        return (transpose(rewriter, new),)
+
+    def rewrite_loop(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
+        """A loop that hands on members turned; what it shares between steps is turned before it."""
+        old, dot = op.regions[0], self.loops[op].dot
+        first, args = rewriter.operands(op)[:3], carried(op, old)
+        initial = [self.carried_value(rewriter, arg, v) for arg, v in zip(args, op.operands[3:], strict=True)]
+        self.transposed[dot.operands[0]] = transpose(rewriter, rewriter.value(dot.operands[0]))
+        region = Region([Value(transposed_type(a) if a in self.members else a.type, a.hint) for a in old.args])
+        with rewriter.builder.inside(region):
+            for a, new in zip(old.args, region.args, strict=True):
+                self.transposed.update({a: new} if a in self.members else {})
+                rewriter.mapping[a] = transpose(rewriter, new) if a in self.members else new
+            for inner in old.ops:
+                rewriter.visit(inner)
+        types = tuple(a.type for a in region.args[len(region.args) - len(args) :])
+        results = rewriter.builder.create(op.name, (*first, *initial), op.attrs, types, (region,)).results
+        return [transpose(rewriter, v) if a in self.members else v for a, v in zip(args, results, strict=True)]
+
+    def carried_value(self, rewriter: Rewriter[OpBuilder], arg: Value, v: Value) -> Value:
+        return self.transposed_value(rewriter, v) if arg in self.members else rewriter.value(v)
+
+    def rewrite_reduction(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
+        """The same over the columns; dimensions of size 1 that are kept change their place."""
+        kind, keeps = op.result.tile, op.attrs["keep_dims"]
+        kind = kind.with_shape(kind.shape[::-1]) if keeps else kind
+        operands, attrs = (self.transposed_value(rewriter, op.operands[0]),), {**op.attrs, "axes": (0,)}
+        new = rewriter.builder.create(op.name, operands, attrs, (kind,)).result
+        return (swap_unit_dims(rewriter, new) if keeps else new,)
+
+    def transposed_value(self, rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+        """A value turned."""
+        if v in self.transposed or not v.shape:
+            return self.transposed.get(v) or rewriter.value(v)
+        op, make = v.op, rewriter.builder.create
+        if op is not None and is_transpose(v):
+            return rewriter.value(op.operands[0])
+        if op is None or not (op.name in ("constant", "broadcast_to") or TABLE[op.name].elementwise):
+            return transpose(rewriter, rewriter.value(v))
+        if op.name == "broadcast_to":
+            source = rewriter.value(op.operands[0])
+            parts: Iterable[Value] = (swap_unit_dims(rewriter, source) if source.shape else source,)
+        else:
+            parts = (self.transposed_value(rewriter, x) for x in op.operands)
+        attrs = {**op.attrs, "shape": v.shape[::-1]} if "shape" in op.attrs else op.attrs
+        return make(op.name, tuple(parts), attrs, (transposed_type(v),)).result
+
+
+def swap_unit_dims(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
+    """A tile of one row as one of one column, or the other way around."""
+    return rewriter.builder.create("reshape", (v,), {"shape": v.shape[::-1]}, (transposed_type(v),)).result

@@ -1,0 +1,183 @@
+"""Blocks of products whose index wraps around, `% M`, of which nothing is stored where it does.
+
+Published kernels keep an index inside of its array, `rows = (pid * B + arange(B)) % M`, and mask what they store.
+Access analysis reads such a block as it lies, and what has wrapped around by a gather. A program that stores nothing of
+the latter, or whose block lies inside, needs no gather, and knows so as it begins. Its body is there twice: without
+gathers, where products may read their sides themselves, and with them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pypto.ir.core import Function, Op, Region, Value, make_op
+from pypto.ir.rewrite import Rewriter, Rule
+from pypto.ir.types import int64
+from pypto.ops.memory import Access
+from pypto.ops.row import Effect
+from pypto.ops.table import TABLE
+from pypto.passes.canonicalize import Simplifier
+from pypto.passes.carried import LAYOUTS, carried
+from pypto.passes.dce import dce
+from pypto.passes.pattern import constant_of
+
+Place = tuple[Value, int]  # a tile and a dimension of it
+
+
+def unswitch_modulo(function: Function) -> Function:
+    """The function with its body twice, where gathers are in the way of products."""
+    wraps = {op: dims for op in function.walk() if (dims := wrapped_dims(op))}
+    flow = StoredExtents(function) if wraps else None
+    if flow is None or not any(user.name == "dot" for op in wraps for user, _ in flow.users[op.result]):
+        return function
+    if function.attrs.get("checked") or function.attrs.get("profile"):
+        return function
+    b, body = Simplifier(Region()), Region([Value(v.type, v.hint) for v in function.args])
+    with b.inside(body), b.at(function.loc):
+        beginning = EntryConditions(b, dict(zip(function.args, body.args, strict=True)))
+        needless = [beginning.gather_is_dead(op, d, flow) for op, dims in wraps.items() for d in dims]
+        if None in needless:
+            return function
+        condition = reduce(lambda x, y: b.emit("and_", x, y), [v for v in needless if v is not None])
+        sides = tuple(clone_body(b, function, body, rule) for rule in (drop_gathers(wraps), lambda *_: None))
+        b.region.ops.append(make_op("if", (condition,), {}, (), sides, function.loc))
+        b.create("yield", ())
+    return dce(Function(function.name, body, {**function.attrs, "twice": True}, function.loc))
+
+
+def hot_version(function: Function) -> Function:
+    """The function with the body that programs run as a rule, where it has two."""
+    if not function.attrs.get("twice"):
+        return function
+    (choice,) = (op for op in function.body.ops if op.name == "if")
+    attrs = {name: v for name, v in function.attrs.items() if name != "twice"}
+    return Function(function.name, Region(function.body.args, choice.regions[0].ops), attrs, function.loc)
+
+
+def wrapped_dims(op: Op) -> tuple[int, ...]:
+    """The dimensions in which a load wraps around: below their extents, it is the load without its gather."""
+    if op.name != "tile_load":
+        return ()
+    access = Access.of(op)
+    gather = access.other.op if access.other is not None else None
+    if gather is None or gather.name != "tile_load" or access.mask is not None or access.base.shape:
+        return ()
+    beyond = Access.of(gather)
+    starts = all(constant_of(v) == 0 for v in (*access.offsets, *beyond.offsets))
+    if beyond.mask is not None or beyond.other is not None or not starts:
+        return ()
+    pairs = enumerate(zip(beyond.extents, access.extents, strict=True))
+    return tuple(d for d, (y, x) in pairs if not (y is x or is_extent_or_zero(y, x)))
+
+
+def is_extent_or_zero(y: Value, x: Value) -> bool:
+    """True for an extent that is either another one or nothing."""
+    return y.op is not None and y.op.name == "where" and y.op.operands[1] is x and constant_of(y.op.operands[2]) == 0
+
+
+def drop_gathers(wraps: dict[Op, tuple[int, ...]]) -> Rule:
+    """Loads without their gathers."""
+
+    def rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:
+        if op not in wraps:
+            return None
+        access = Access.of(op)
+        alone = replace(access, other=None)
+        operands = map(rewriter.value, alone.operands)
+        return rewriter.builder.create(op.name, tuple(operands), op.attrs, (op.result.type,)).results
+
+    return rule
+
+
+def clone_body(b: Simplifier, function: Function, body: Region, rule: Rule) -> Region:
+    region, rewriter = Region(), Rewriter(b, rule)
+    rewriter.mapping.update(zip(function.args, body.args, strict=True))
+    with b.inside(region):
+        for op in function.body.ops:
+            rewriter.visit(op)
+    return region
+
+
+class StoredExtents:
+    """Who reads a value, as which operand, and what the last op of a region ends."""
+
+    def __init__(self, function: Function) -> None:
+        self.users: dict[Value, list[tuple[Op, int]]] = defaultdict(list)
+        self.enclosing_region: dict[Op, tuple[Op, Region]] = {}
+        for op in function.walk():
+            for n, v in enumerate(op.operands):
+                self.users[v].append((op, n))
+            self.enclosing_region.update((region.terminator, (op, region)) for region in op.regions)
+
+    def stored_extents(self, v: Value, d: int) -> list[Value] | None:
+        """The extents up to which stores take what comes of a dimension of a tile; None where others read it, too."""
+        work, seen, found = [(v, d)], set[Place](), list[Value]()
+        while work:
+            place = work.pop()
+            for op, n in self.users[place[0]] if place not in seen else ():
+                access = Access.of(op) if op.name == "tile_store" else None
+                if access is not None and access.value is place[0] and constant_of(access.offsets[place[1]]) == 0:
+                    found.append(access.extents[place[1]])
+                elif (more := self.propagate(op, n, place)) is not None:
+                    work += more
+                else:
+                    return None
+            seen.add(place)
+        return found
+
+    def propagate(self, op: Op, n: int, place: Place) -> Sequence[Place] | None:
+        """Where an op takes a dimension of its operand, and nothing of it elsewhere; None where that is not known."""
+        v, d = place
+        if op.name == "dot" and len(op.result.shape) == 2:
+            return [(op.result, d)] if n in {2, d} else None
+        if op.name == "for" and n >= LAYOUTS["for"].operands:
+            n -= LAYOUTS["for"].operands
+            return [(op.results[n], d), (carried(op, op.regions[0])[n], d)]
+        if op in self.enclosing_region and self.enclosing_region[op][0].name == "for":
+            loop, region = self.enclosing_region[op]
+            return [(loop.results[n], d), (carried(loop, region)[n], d)]
+        if len(op.results) != 1:
+            return None
+        if op.name == "permute":
+            return [(op.result, op.attrs["dims"].index(d))]
+        row = TABLE[op.name]
+        plain = row.elementwise and row.effect is Effect.PURE and op.result.shape == v.shape
+        return [(op.result, d)] if plain else None
+
+
+@dataclass
+class EntryConditions:
+    """What a program can tell as it begins: `hoisted` are scalars of the function as they are made there."""
+
+    b: Simplifier
+    hoisted: dict[Value, Value]
+
+    def gather_is_dead(self, load: Op, d: int, flow: StoredExtents) -> Value | None:
+        """Whether a load's tile ends inside of its extent in a dimension, or stores take no more than that."""
+        access = Access.of(load)
+        extent = self.hoist(access.extents[d])
+        if extent is None:
+            return None
+        inside = self.b.emit("ge", extent, self.b.constant(access.shape[d], int64))
+        ends = flow.stored_extents(load.result, d)
+        stored = [self.hoist(v) for v in ends or ()]
+        if not stored or None in stored:
+            return inside
+        short = (self.b.emit("le", v, extent) for v in stored if v is not None)
+        return self.b.emit("or_", inside, reduce(lambda x, y: self.b.emit("and_", x, y), short))
+
+    def hoist(self, v: Value) -> Value | None:
+        """A scalar that depends on arguments and the program's place alone."""
+        if v in self.hoisted:
+            return self.hoisted[v]
+        if v.op is None or v.shape or v.op.regions or TABLE[v.op.name].effect is not Effect.PURE:
+            return None
+        operands = tuple(x for x in map(self.hoist, v.op.operands) if x is not None)
+        if len(operands) < len(v.op.operands):
+            return None
+        return self.hoisted.setdefault(
+            v, self.b.place(make_op(v.op.name, operands, v.op.attrs, (v.type,), (), v.op.loc))
+        )
