@@ -13,9 +13,9 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 8800  # with what is named cells, techniques and texts below it would be some 13,000
-CELLS_TOKEN_LINES = 1450
-TECHNIQUES_TOKEN_LINES = 3000
+CORE_TOKEN_LINES = 9100  # with what is named cells, techniques and texts below it would be some 13,000
+CELLS_TOKEN_LINES = 1550
+TECHNIQUES_TOKEN_LINES = 3150
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {
