@@ -286,14 +286,14 @@ class Kernel:
         made = self._specialize(infos, specs)
         plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
         prints = made.program.artifact.prints
-        if made.program.backend.name == "cpu" and (self.options.checked or prints):
+        if made.program.backend.reports and (self.options.checked or prints):
             from pypto.debug.watching import watch_of
 
             plan.watch = watch_of(made.program, infos, self.options.checked, self.compiler.session().owners)
         if key is not None and len(self._entries) < _MOST_ENTRIES:
             apart = disjoint(pairs, addresses)
             self._entries.setdefault(key, (pairs, {}))[1][apart] = plan
-            if self.table and made.program.backend.name == "cpu" and not prints:
+            if self.table and made.program.backend.has_native_launches and not prints:
                 self.table.teach(made, infos, given, not apart)
         return plan, addresses, flatten(given, self.signature.constant)[1]
 
@@ -345,7 +345,7 @@ class Kernel:
         program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
         types = tuple((name, shown(spec)) for name, spec in specs.items())
         made = Specialization(types, facts.guard, noalias, why(known, infos, noalias), timings, built.captures, program)
-        advise(self, built, backend.name, (*self.specializations, made), specs)
+        advise(self, built, "" if backend.reports else backend.name, (*self.specializations, made), specs)
         if "specialize" in self.compiler.session().settings.log:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from pypto.backends.findings import Findings, LineDetails, access_findings
 from pypto.backends.sites import Check, Site
+from pypto.errors import OptionError
 from pypto.ir.core import Function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
 
@@ -124,25 +127,73 @@ def plain(held: Any) -> Any:
     return held.mnemonic if isinstance(held, DType) else {f.name: getattr(held, f.name) for f in fields(held)}
 
 
-class Executable(Protocol):
-    """A kernel that can be run."""
-
-    @property
-    def address(self) -> int: ...
+Show = Callable[[Function, Artifact, bool], str]  # the text of a level; with True, it names the lines of the source
+SlotNumber = Callable[[Slot], int | None]  # the integer that a launch passes in a slot, None for anything else
+Lines = Iterable[tuple[int, str]]  # of a level's text, each with the line of the source that it comes from, or 0
 
 
-class Backend(Protocol):
-    """One way to run kernels. Where it `keeps_places`, the code names lines of the source and belongs to them."""
+class Backend(ABC):
+    """One way to run kernels: what a backend must give, and with defaults what it may give.
+
+    Attributes
+    ----------
+    name : str
+        As it is shown to users.
+    target : object
+        Facts about the machine that is compiled for; its `repr` is part of what the code depends on.
+    keeps_places : bool
+        Whether the code names lines of the source and belongs to them.
+    reports : bool
+        Whether its kernels print, and are checked, through buffers of the launch.
+    has_native_launches : bool
+        Whether the launcher in native code makes its launches.
+    """
 
     name: str
-    keeps_places: bool
+    target: Any
+    keeps_places: bool = False
+    reports: bool = False
+    has_native_launches: bool = False
 
+    @abstractmethod
     def key_parts(self) -> tuple[tuple[str, str], ...]:
-        """What the code depends on beside the kernel: target, features, versions."""
+        """What the code depends on beside the kernel and the sources of the backend: target, features, versions."""
 
-    def compile(self, function: Function, timings: dict[str, float]) -> Artifact: ...
+    @abstractmethod
+    def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
+        """Code of an optimised function."""
 
-    def load(self, artifact: Artifact) -> Executable: ...
+    @abstractmethod
+    def load(self, artifact: Artifact) -> Any:
+        """Something that `run` can run."""
 
-    def run(self, executable: Executable, args: int, programs: int, cost: float, threads: int) -> None:
-        """Run all programs with the argument block at an address; returns when they are done."""
+    @abstractmethod
+    def run(self, executable: Any, args: int, programs: int, cost: float, threads: int) -> None:
+        """Run all programs with the argument block at an address; returns when they are done or queued."""
+
+    # --- explanations ------------------------------------------------------------------------------------------------
+
+    @property
+    def levels(self) -> Mapping[str, Show]:
+        """The backend's own levels of a prepared function as text, from the source down."""
+        return {}
+
+    def explain(self, function: Function) -> Findings:
+        """Why a prepared function is compiled as it is."""
+        return Findings(tuple(access_findings(function)))
+
+    def line_details(
+        self, function: Function, artifact: Artifact, texts: Mapping[str, Lines], number: SlotNumber
+    ) -> LineDetails:
+        """Widths, predicted times and pictures of a prepared function, whose levels are `texts`."""
+        return LineDetails()
+
+    def predict(self, function: Function, number: SlotNumber, sizes: tuple[int, int, int], footprint: int) -> Any:
+        """How long a launch of an optimised function takes, by a timing model; `footprint` is in bytes of its arrays.
+
+        Raises
+        ------
+        OptionError
+            When the backend has no timing model.
+        """
+        raise OptionError(f"{self.name} has no timing model")

@@ -16,6 +16,7 @@ from pypto.cli.specs import UsageError, arguments, bare, kernel_of, launch_of
 
 _LEVELS: Final = ("tile-ir", "optimized-ir", "loop-ir", "llvm-ir", "assembly", "block-ir", "ascendc")
 _EMITTED: Final = (*_LEVELS, "project", *KINDS)
+EXAMPLE_CHIP: Final = "ascend910b2"
 
 
 def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the command
@@ -59,9 +60,11 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
 def show_level(target: str, args: list[str], emit: str, chip: str, output: Path | None, json: bool) -> None:
     """A level of a kernel as text, or how long each stage took."""
     from pypto.compile import session
-    from pypto.debug.levels import ASCEND_LEVELS, CPU_LEVELS, level_text
+    from pypto.debug.levels import level_names, level_text
+    from pypto.options import KernelOptions
 
-    levels = ASCEND_LEVELS if chip else CPU_LEVELS
+    backend = session().devices.chip(chip).backend if chip else session().backend(KernelOptions())
+    levels = level_names(backend)
     if emit != "timings" and emit not in levels:
         known = ", ".join(("timings", *levels, *KINDS))
         raise UsageError(f"--emit {emit} is none of {known}{target_hint(emit, chip)}")
@@ -81,10 +84,12 @@ def show_level(target: str, args: list[str], emit: str, chip: str, output: Path 
 
 
 def target_hint(emit: str, chip: str) -> str:
-    from pypto.debug.levels import ASCEND_LEVELS
+    from pypto.compile import session
 
-    is_known = emit in (*ASCEND_LEVELS, "project")
-    return "; it needs --target ascend910b2 or another chip" if is_known and not chip else ""
+    if chip:
+        return ""
+    is_known = emit == "project" or emit in session().devices.chip(EXAMPLE_CHIP).backend.levels
+    return f"; it needs --target {EXAMPLE_CHIP} or another chip" if is_known else ""
 
 
 def project(target: str, args: list[str], chip: str, grid: Grid, output: Path | None, json: bool) -> None:

@@ -26,15 +26,16 @@ _WAYS: Final = (
 
 
 def advise(
-    kernel: Any, built: Built, backend: str, versions: Sequence[Specialization], specs: Mapping[str, ArgSpec]
+    kernel: Any, built: Built, silent: str, versions: Sequence[Specialization], specs: Mapping[str, ArgSpec]
 ) -> None:
     """Warn of what a kernel's text hardly means, and of too many versions; the last one is the newest.
 
-    Triton's kernels are read as Triton reads them, without a word.
+    `silent` is the name of a backend that drops what kernels print, empty for others. Triton's kernels are read as
+    Triton reads them, without a word.
     """
     source, about = kernel.kernel_source, (kernel.told, kernel.function.__globals__)
-    if backend != "cpu" and any(op.name == "print_" for op in built.function.walk()):
-        tell(PrintsNothing(built.function.loc, kernel=source.name, device=backend), *about)
+    if silent and any(op.name == "print_" for op in built.function.walk()):
+        tell(PrintsNothing(built.function.loc, kernel=source.name, device=silent), *about)
     if source.lenient:
         return
     for remark in built.remarks:

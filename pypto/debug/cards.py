@@ -14,7 +14,8 @@ from pypto.markup.colours import coloured
 from pypto.runtime.versions import counted, versions_table
 
 if TYPE_CHECKING:
-    from pypto.debug.explain import Explanation, Finding
+    from pypto.backends.findings import Finding
+    from pypto.debug.explain import Explanation
     from pypto.debug.verify import Verified
 
 

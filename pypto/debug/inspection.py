@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.arguments import describe
+from pypto.backends.findings import Picture
 from pypto.compile import session
-from pypto.debug.levels import block_kernel, levels_of
-from pypto.debug.line_facts import LineFacts, facts_by_line, predicted_times, profiled_times, widths_of
-from pypto.debug.pictures import Picture, pictures_of
+from pypto.debug.levels import levels_of
+from pypto.debug.line_facts import LineFacts, facts_by_line, predicted_times, profiled_times
+from pypto.debug.simulate import slot_number
 from pypto.ir.core import Function, Op
 from pypto.loc import Loc
 from pypto.markup import Shown
@@ -125,27 +126,16 @@ def inspected(kernel: Any, version: Specialization, values: tuple[Any, ...], pro
 
     source = kernel.kernel_source
     levels = tuple(Level(name, tuple(placed(text))) for name, text in levels_of(version))
-    target = version.program.backend.target
-    if version.program.backend.name == "ascend":
-        found = prediction(kernel, version, values)
-        shown, times = pictures_of(block_kernel(version), target, found), predicted_times(found.lines)
-        widths: dict[int, str] = {}
-    else:
-        shown, widths = (), widths_of(levels, target.vector_bytes)
-        times = profiled_times(profile, source.name) if profile is not None else {}
-    facts = facts_by_line(widths, times, explained(kernel, version).findings)
-    lines = tuple(source_lines(source, version))
-    return Inspection(source.name, str(version), source.file, lines, levels, shown, facts)
-
-
-def prediction(kernel: Any, version: Specialization, values: tuple[Any, ...]) -> Any:
-    """The first programs of a launch on one core of a chip, by the timing model."""
-    from pypto.debug.pictures import predicted
-    from pypto.debug.simulate import numbers_of
-
-    block = block_kernel(version)
+    texts = {level.name: level.lines for level in levels}
     infos, _ = describe(kernel.signature, values)
-    return predicted(block, version.program.backend.target, numbers_of(block, infos))
+    program = version.program
+    details = program.backend.line_details(program.function, program.artifact, texts, slot_number(infos))
+    times = predicted_times(details.cycles)
+    if not times and profile is not None:
+        times = profiled_times(profile, source.name)
+    facts = facts_by_line(details.widths, times, explained(kernel, version).findings)
+    lines = tuple(source_lines(source, version))
+    return Inspection(source.name, str(version), source.file, lines, levels, details.pictures, facts)
 
 
 def placed(text: str) -> Iterator[tuple[int, str]]:

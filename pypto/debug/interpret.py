@@ -53,7 +53,7 @@ def run_interpreted(
     infos, specs = describe(kernel.signature, values)
     timings: dict[str, float] = {}
     built, _ = kernel.build(infos, specs, frozenset(), timings)
-    advise(kernel, built, "cpu", (), specs)
+    advise(kernel, built, "", (), specs)
     function = kernel.compiler.prepared(built.function, timings)
     name, more, written = kernel.signature.kernel, enumerate(kernel.memory), kernel.compiler.written_arrays(function)
     check_writable(name, written, infos)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.arguments import describe
-from pypto.backends.cpu.codegen.function import Lowered, lower
-from pypto.backends.cpu.loopir.printer import print_schedule
+from pypto.backends.base import Backend
+from pypto.backends.base import Show as BackendShow
 from pypto.compile import key_parts, prepared, session, written_arrays
-from pypto.debug.linked import LinkedFunction, assembly_marked, lines_marked
 from pypto.ir.printer import print_function
 from pypto.passes import optimize
 from pypto.runtime.launch import disjoint, overlaps
@@ -25,59 +25,8 @@ def optimized_ir(version: Specialization, places: bool = False) -> str:
     return print_function(optimize(version.program.function), places)
 
 
-def lowered(version: Specialization) -> Lowered:
-    return lower(optimize(version.program.function), version.program.backend.target)
-
-
-def loop_ir(version: Specialization, places: bool = False) -> str:
-    return print_schedule(lowered(version).schedule, places)
-
-
-def llvm_ir(version: Specialization, places: bool = False) -> str:
-    return lines_marked(linked(version)) if places else lowered(version).text
-
-
-def assembly(version: Specialization, places: bool = False) -> str:
-    engine = version.program.backend.engine
-    if places:
-        return assembly_marked(engine.assembly(linked(version)))
-    text: str = engine.assembly(lowered(version).text)
-    return text
-
-
-def linked(version: Specialization) -> str:
-    """LLVM IR that knows the user's lines, in the form of debug information."""
-    return lower(optimize(version.program.function), version.program.backend.target, LinkedFunction).text
-
-
-def block_kernel(version: Specialization) -> Any:
-    """Block IR of a version for an Ascend chip."""
-    from pypto.backends.ascend.pipeline import lower_to_text
-
-    return lower_to_text(optimize(version.program.function), version.program.backend.target)[0]
-
-
-def block_ir(version: Specialization, places: bool = False) -> str:
-    from pypto.backends.ascend.blockir.printer import listing
-
-    return listing(block_kernel(version))
-
-
-def ascendc(version: Specialization, places: bool = False) -> str:
-    from pypto.backends.ascend.backend import Code
-
-    return Code.from_bytes(version.program.artifact.code).text
-
-
-Show = Callable[..., str]  # of a version; with `places`, the text tells the user's lines
-# From the source down. What is not asked for is not made.
-CPU_LEVELS: Final = MappingProxyType[str, Show]({
-    "tile-ir": tile_ir, "optimized-ir": optimized_ir, "loop-ir": loop_ir, "llvm-ir": llvm_ir, "assembly": assembly,
-})  # fmt: skip
-
-ASCEND_LEVELS: Final = MappingProxyType[str, Show]({
-    "tile-ir": tile_ir, "optimized-ir": optimized_ir, "block-ir": block_ir, "ascendc": ascendc,
-})  # fmt: skip
+Show = Callable[[Specialization, bool], str]  # the text of a version; with True, it names the lines of the source
+COMMON: Final = MappingProxyType[str, Show]({"tile-ir": tile_ir, "optimized-ir": optimized_ir})
 
 
 def level_text(version: Specialization, level: str) -> str:
@@ -88,7 +37,8 @@ def level_text(version: Specialization, level: str) -> str:
     version : Specialization
         What `Kernel.compile` gives.
     level : str
-        ``tile-ir``, ``optimized-ir``; of the CPU ``loop-ir``, ``llvm-ir`` or ``assembly``, of Ascend ``ascendc``.
+        ``tile-ir``, ``optimized-ir``; of the CPU ``loop-ir``, ``llvm-ir`` or ``assembly``, of Ascend ``block-ir`` or
+        ``ascendc``.
 
     Raises
     ------
@@ -105,12 +55,22 @@ def level_text(version: Specialization, level: str) -> str:
     >>> print(level_text(version, "tile-ir").splitlines()[0])
     kernel @double(%x: array<f32, 1>, %y: array<f32, 1>) attributes {noalias = true} {
     """
-    return levels(version)[level](version)
+    return levels(version)[level](version, False)
+
+
+def level_names(backend: Backend) -> tuple[str, ...]:
+    """The levels of a backend's kernels, from the source down."""
+    return (*COMMON, *backend.levels)
 
 
 def levels(version: Specialization) -> Mapping[str, Show]:
-    """The levels that a version has, from the source down."""
-    return ASCEND_LEVELS if version.program.backend.name == "ascend" else CPU_LEVELS
+    """The levels that a version has, from the source down. What is not called for is not made."""
+    shows = version.program.backend.levels
+    return {**COMMON, **{name: partial(backend_level, show) for name, show in shows.items()}}
+
+
+def backend_level(show: BackendShow, version: Specialization, places: bool) -> str:
+    return show(version.program.function, version.program.artifact, places)
 
 
 def levels_of(version: Specialization) -> Iterator[tuple[str, str]]:

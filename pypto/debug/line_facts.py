@@ -1,26 +1,15 @@
 """What became of every line of a kernel: how wide its instructions are, what part of the time it takes, and why.
 
-The width is read off LLVM IR, whose lines name the user's. The time is a profile's where one is given, and on an Ascend
-chip what the timing model says. The reasons are those of `pypto.debug.explain`.
+The width comes from the backend. The time is a profile's where one is given, else what a timing model of the backend
+says. The reasons are those of `pypto.debug.explain`.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from pypto.debug.inspection import Level
-
-_VECTOR: Final = re.compile(r"<(\d+) x (half|bfloat|float|double|i8|i16|i32|i64)>")
-_BITS: Final = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
-_NAMES: Final = {"half": "float16", "bfloat": "bfloat16", "float": "float32", "double": "float64"}
-_SCALAR: Final = "one at a time"
-# What makes a line's width: integers beside floats are indices and masks.
-_FLOATS: Final = ("half", "bfloat", "float", "double")
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +43,6 @@ def facts_by_line(widths: Mapping[int, str], times: Mapping[int, tuple[float | N
         reasons[finding.loc.user.line].append(f"{finding.topic}: {finding.text}{way}")
     lines = sorted({*widths, *times, *reasons} - {0})
     return {n: LineFacts(widths.get(n, ""), *times.get(n, (None, "")), tuple(reasons[n])) for n in lines}
-
-
-def widths_of(levels: Sequence[Level], register_bytes: int) -> dict[int, str]:
-    """The widest vectors of every line's LLVM IR: the code for whole tiles, not that for their edges."""
-    level = next((level for level in levels if level.name == "llvm-ir"), None)
-    found: dict[int, set[tuple[int, str]]] = defaultdict(set)
-    for number, text in level.lines if level is not None else ():
-        found[number] |= {(int(count), kind) for count, kind in _VECTOR.findall(text)}
-    return {number: width_text(vectors, register_bytes) for number, vectors in found.items() if number}
-
-
-def width_text(vectors: set[tuple[int, str]], register_bytes: int) -> str:
-    """The widest vector in words: of floats, if there are any.
-
-    Examples
-    --------
-    >>> width_text({(64, "float"), (64, "i32")}, 64), width_text({(4, "i32")}, 32), width_text(set(), 64)
-    ('64 float32 in 4 registers', '4 int32 in a register', 'one at a time')
-    """
-    floats = {vector for vector in vectors if vector[1] in _FLOATS}
-    if not vectors:
-        return _SCALAR
-    count, kind = max(floats or vectors, key=lambda vector: (vector[0] * _BITS[vector[1]], vector))
-    registers = -(-count * _BITS[kind] // (8 * register_bytes))
-    name = _NAMES.get(kind, kind.replace("i", "int"))
-    return f"{count} {name} in {'a register' if registers == 1 else f'{registers} registers'}"
 
 
 def profiled_times(profile: Any, kernel: str) -> dict[int, tuple[float | None, str]]:

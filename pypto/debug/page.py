@@ -14,9 +14,9 @@ from pypto.markup import Markup, bar, card, join, note, table, tag, text
 from pypto.markup.colours import coloured
 
 if TYPE_CHECKING:
+    from pypto.backends.findings import Picture
     from pypto.debug.inspection import Inspection, Level, SourceLine
     from pypto.debug.line_facts import LineFacts
-    from pypto.debug.pictures import Picture
 
 _SCRIPT: Final = """
 (function(){const root=document.getElementById("ID");

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pypto.arguments import Boundary, describe
-from pypto.backends.base import Slot
+from pypto.backends.base import Slot, SlotNumber
 from pypto.compile import prepared, session, written_arrays
 from pypto.ir.core import Function
 from pypto.markup import Shown, card
 from pypto.passes import optimize
 from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.launch import check_grid, disjoint, overlaps
-
-if TYPE_CHECKING:
-    from pypto.backends.ascend.blockir.ir import BlockKernel
-    from pypto.backends.ascend.timing.prediction import Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +31,15 @@ class Simulator(Shown):
     def _repr_html_(self) -> str:
         return card(*str(self).split(": ", 1))
 
-    def __getitem__(self, grid: Any) -> Callable[..., Prediction]:
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return partial(self.launch, grid)
 
     @Boundary()
-    def simulate(self, *args: Any, grid: Any, **given: Any) -> Prediction:
+    def simulate(self, *args: Any, grid: Any, **given: Any) -> Any:
         """`launch`, with the grid by its name."""
         return self.launch(grid, *args, **given)
 
-    def launch(self, grid: Any, /, *args: Any, **given: Any) -> Prediction:
+    def launch(self, grid: Any, /, *args: Any, **given: Any) -> Any:
         """Predict a launch. Nothing runs, and nothing is written."""
         signature = self.kernel.signature
         with self.kernel.boundary:
@@ -62,17 +58,12 @@ def compile_for(kernel: Any, chip: str, args: tuple[Any, ...], given: dict[str, 
     return made
 
 
-def predicted_launch(kernel: Any, sizes: tuple[int, int, int], values: tuple[Any, ...], chip: str) -> Prediction:
+def predicted_launch(kernel: Any, sizes: tuple[int, int, int], values: tuple[Any, ...], chip: str) -> Any:
     """How long a launch takes on a chip."""
-    from pypto.backends.ascend.pipeline import lower_to_text
-    from pypto.backends.ascend.target import ascend_target
-    from pypto.backends.ascend.timing.prediction import predict
-
     infos, _ = describe(kernel.signature, values)
-    target = ascend_target(chip)
-    block, _ = lower_to_text(function_of(kernel, values), target)
     arrays = {(i.address, i.reach): i.reach[1] - i.reach[0] for i in infos.values() if isinstance(i, ArrayInfo)}
-    return predict(block, target, numbers_of(block, infos), sizes, footprint=sum(arrays.values()))
+    backend, function = session().devices.chip(chip).backend, function_of(kernel, values)
+    return backend.predict(function, slot_number(infos), sizes, sum(arrays.values()))
 
 
 def function_of(kernel: Any, values: tuple[Any, ...]) -> Function:
@@ -84,20 +75,18 @@ def function_of(kernel: Any, values: tuple[Any, ...]) -> Function:
     return optimize(function)
 
 
-def numbers_of(block: BlockKernel, infos: Mapping[str, Any]) -> dict[str, int]:
-    """Values of the numbers among a kernel's parameters."""
-    names = (param.name for param in block.params)
-    found = {name: number_of(slot, infos[slot.arg]) for name, slot in zip(names, block.slots, strict=False)}
-    return {name: value for name, value in found.items() if value is not None}
+def slot_number(infos: Mapping[str, Any]) -> SlotNumber:
+    """From a slot of the argument block to the integer that a launch with these arguments passes in it."""
 
+    def number(slot: Slot) -> int | None:
+        info = infos[slot.arg]
+        if isinstance(info, ArrayInfo):
+            if slot.kind == "ptr":
+                return None
+            return (info.shape if slot.kind == "shape" else info.strides)[slot.dim]
+        return int(info) if slot.dtype.is_int else None
 
-def number_of(slot: Slot, info: Any) -> int | None:
-    """What a launch passes for a parameter that is a whole number."""
-    if isinstance(info, ArrayInfo):
-        if slot.kind == "ptr":
-            return None
-        return (info.shape if slot.kind == "shape" else info.strides)[slot.dim]
-    return int(info) if slot.dtype.is_int else None
+    return number
 
 
 def simulate(kernel: Any, target: str = "ascend910b2") -> Simulator:

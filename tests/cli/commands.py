@@ -37,6 +37,7 @@ def tuned_args():
     x = np.ones(1000, np.float32)
     return {"x": x, "y": x, "out": np.zeros_like(x), "grid": lambda meta: (pto.cdiv(1000, meta["BLOCK"]),)}
 """
+LEVELS = ("tile-ir", "optimized-ir", "loop-ir", "llvm-ir", "assembly")  # of a kernel on the CPU
 ADD = ("x=f32[1000]:ones", "y=f32[1000]:arange", "out=f32[1000]:zeros", "BLOCK=256")
 
 

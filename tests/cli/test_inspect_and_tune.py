@@ -15,11 +15,10 @@ import pytest
 from pypto.cli.grids import grid_of
 from pypto.cli.inspecting import completed_level
 from pypto.cli.specs import UsageError, completed_kernel
-from pypto.debug.levels import CPU_LEVELS
-from tests.cli.commands import ADD, answer, called, kernels
+from tests.cli.commands import ADD, LEVELS, answer, called, kernels
 from tests.house.measure import ROOT
 
-SHORT = dict(zip(("tile", "optimized", "loop", "llvm", "asm"), CPU_LEVELS, strict=True))
+SHORT = dict(zip(("tile", "optimized", "loop", "llvm", "asm"), LEVELS, strict=True))
 
 
 def on_a_terminal(*arguments: object) -> str:

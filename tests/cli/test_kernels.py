@@ -10,8 +10,7 @@ import pytest
 from pypto.backends.cpu.runtime.aot import levels
 from pypto.cli.specs import UsageError, arguments, kernel_of
 from pypto.debug.codes import codes
-from pypto.debug.levels import CPU_LEVELS
-from tests.cli.commands import ADD, answer, called, kernels
+from tests.cli.commands import ADD, LEVELS, answer, called, kernels
 
 
 @pytest.mark.parametrize("mode", [(), ("--interpret",)])
@@ -64,7 +63,7 @@ def test_a_mistake_on_the_command_line_says_what_to_write(tmp_path: Path, comman
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("level", [*CPU_LEVELS])
+@pytest.mark.parametrize("level", LEVELS)
 def test_compile_shows_every_level(tmp_path: Path, level: str) -> None:
     out = tmp_path / "text"
     assert called("compile", f"{kernels(tmp_path)}:add", *ADD, "--emit", level, "-o", out).exit_code == 0

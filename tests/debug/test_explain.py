@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.debug.explain import explain, size
+from pypto.backends.findings import byte_text
+from pypto.debug.explain import explain
 from tests.backends_cpu.test_unswitch_modulo import launch, remainders
 from tests.conformance.running import ALL, make_launch
 
@@ -192,7 +193,7 @@ def test_every_kernel_can_be_explained(name: str) -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 bytes"), (1536, "1.5 KB"), (32 << 20, "32 MB")])
 def test_size(count: int, text: str) -> None:
-    assert size(count) == text
+    assert byte_text(count) == text
 
 
 def test_a_kernel_for_a_chip_tells_its_cores_and_its_accesses() -> None:

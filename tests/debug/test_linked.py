@@ -9,9 +9,9 @@ import pytest
 
 import pypto as pto
 from benchmarks.tutorials import load_tutorial
+from pypto.backends.cpu.explain.line_tables import assembly_marked, lines_marked
 from pypto.debug.inspection import Inspection
-from pypto.debug.levels import assembly, llvm_ir
-from pypto.debug.linked import assembly_marked, lines_marked
+from pypto.debug.levels import level_text
 
 
 def arrays(*shapes: tuple[int, ...]) -> list[Any]:
@@ -52,8 +52,8 @@ def test_inspecting_shows_the_very_code_that_runs(name: str) -> None:
     kernel, args, constants = CASES[name]()
     version = kernel.compile(*args, **constants)
     found: Inspection = kernel.inspect(*args, **constants)
-    assert found["llvm-ir"] == llvm_ir(version)
-    assert found["assembly"] == assembly(version)
+    assert found["llvm-ir"] == level_text(version, "llvm-ir")
+    assert found["assembly"] == level_text(version, "assembly")
     lines = {line.number for line in found.source}
     for level in found.levels[-2:]:
         linked = [number for number, text in level.lines if number]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.ascend.explain.levels import block_kernel
 from pypto.compile import session
 from pypto.debug.inspection import Inspection
-from pypto.debug.levels import block_kernel
 
 
 @pto.jit
@@ -34,7 +34,8 @@ def case(request: pytest.FixtureRequest) -> tuple[Inspection, Any]:
              "cube": (product, square, square, np.ones((64, 64), np.float32))}  # fmt: skip
     kernel, *args = calls[request.param]
     with session().devices.chip("ascend910b2"):
-        return kernel.inspect(*args), block_kernel(kernel.compile(*args))
+        program = kernel.compile(*args).program
+        return kernel.inspect(*args), block_kernel(program.function, program.backend.target)
 
 
 def shapes(svg: str) -> list[Any]:

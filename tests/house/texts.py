@@ -73,6 +73,8 @@ class RecordingBackend:
 
     name = "cpu"
     keeps_places = False
+    reports = True
+    has_native_launches = True
 
     def __init__(self) -> None:
         self.target = cpu_target("v3")

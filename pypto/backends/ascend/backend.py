@@ -6,20 +6,24 @@ import ctypes
 import json
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.emit.reserved import symbol
 from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.toolchain.toolchain import Toolchain, user_place, whole_line
-from pypto.backends.base import FIXED_SLOTS, Artifact, Slot, timed
+from pypto.backends.base import FIXED_SLOTS, Artifact, Backend, Lines, Show, Slot, SlotNumber, timed
+from pypto.backends.findings import Findings, LineDetails
 from pypto.errors.device import DeviceFault, UnalignedCopies
 from pypto.ir.core import Function
 from pypto.loc import Loc
+
+if TYPE_CHECKING:
+    from pypto.backends.ascend.timing.prediction import Prediction
 
 Lower = Callable[[Function, AscendTarget], tuple[BlockKernel, str]]
 _COST: Final = 1000.0  # nanoseconds of a program, which nobody asks for: all cores take part in any case
@@ -92,7 +96,7 @@ class Loaded:
 
 
 @dataclass(eq=False)
-class AscendBackend:
+class AscendBackend(Backend):
     """Compiles for one chip with one toolkit, and launches on one device; without them it makes text alone."""
 
     target: AscendTarget
@@ -156,6 +160,37 @@ class AscendBackend:
         for kernel in named(kernels, words):
             return UnalignedCopies(place_of(kernel, words), kernel=kernel.name, touched=touched, needed=needed)
         return None  # it was another device's
+
+    # --- explanations ------------------------------------------------------------------------------------------------
+
+    @property
+    def levels(self) -> Mapping[str, Show]:
+        from pypto.backends.ascend.explain.levels import shows
+
+        return shows(self.target)
+
+    def explain(self, function: Function) -> Findings:
+        from pypto.backends.ascend.explain.decisions import explain
+
+        return explain(function, self.target)
+
+    def line_details(
+        self, function: Function, artifact: Artifact, texts: Mapping[str, Lines], number: SlotNumber
+    ) -> LineDetails:
+        from pypto.backends.ascend.explain.levels import block_kernel
+        from pypto.backends.ascend.explain.pictures import pictures_of
+        from pypto.backends.ascend.explain.prediction import predict_core
+
+        block = block_kernel(function, self.target)
+        found = predict_core(block, self.target, number)
+        return LineDetails(cycles=found.lines, pictures=pictures_of(block, self.target, found))
+
+    def predict(
+        self, function: Function, number: SlotNumber, sizes: tuple[int, int, int], footprint: int
+    ) -> Prediction:
+        from pypto.backends.ascend.explain.prediction import predict_launch
+
+        return predict_launch(function, self.target, number, sizes, footprint)
 
 
 def named(kernels: tuple[Loaded, ...], words: str) -> list[Loaded]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pypto.backends.base import Artifact, timed
+from pypto.backends.base import Artifact, Backend, Lines, Show, SlotNumber, timed
 from pypto.backends.cpu.runtime.crash import CrashHandler, crash_object
 from pypto.backends.cpu.runtime.engine import Engine, Loaded
 from pypto.backends.cpu.runtime.pool import KERNEL, NativePool, PythonPool, Runner, is_native, pool_object
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.findings import Findings, LineDetails
 from pypto.ir.core import Function
 
 SERIAL_BELOW = 8000.0  # nanoseconds of work that waking a second thread does not pay for
@@ -26,7 +27,7 @@ def at_least(cost: float) -> int:
 
 
 @dataclass(eq=False)
-class CpuBackend:
+class CpuBackend(Backend):
     """Compiles for one target. `stored` keeps the pool's code between processes."""
 
     target: CpuTarget
@@ -35,6 +36,8 @@ class CpuBackend:
     native_pool: bool = field(default_factory=is_native)
     name: str = "cpu"
     keeps_places: bool = False
+    reports: bool = True
+    has_native_launches: bool = True
     runner: Runner | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -104,3 +107,23 @@ class CpuBackend:
         pool = NativePool(self.engine, self.threads, self.stored("pool", lambda: pool_object(self.engine)))
         self.record[1], self.record[0] = pool.state, pool.loaded.address
         return pool
+
+    # --- explanations ------------------------------------------------------------------------------------------------
+
+    @property
+    def levels(self) -> Mapping[str, Show]:
+        from pypto.backends.cpu.explain.levels import CpuLevels
+
+        return CpuLevels(self.target, self.engine).shows
+
+    def explain(self, function: Function) -> Findings:
+        from pypto.backends.cpu.explain.decisions import explain
+
+        return explain(function, self.target)
+
+    def line_details(
+        self, function: Function, artifact: Artifact, texts: Mapping[str, Lines], number: SlotNumber
+    ) -> LineDetails:
+        from pypto.backends.cpu.explain.widths import widths_of
+
+        return LineDetails(widths_of(texts["llvm-ir"], self.target.vector_bytes))

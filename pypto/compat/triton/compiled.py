@@ -108,7 +108,9 @@ class Texts(Mapping[str, Any]):
 
         level, kernel = _LEVELS[name], self._kernel
         version = kernel.specialization or next(iter(kernel.fn.ours.specializations[::-1]), None)
-        shown = levels(version).get(level) if version else None
+        if version is None:
+            return ""
+        shown = levels(version).get(level)
         return shown(version, False) if shown else ""
 
     def __iter__(self) -> Iterator[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.markup import Markup, Shown, card
+from pypto.backends.ascend.explain.prediction import PROGRAMS
+from pypto.backends.findings import Picture
 
 if TYPE_CHECKING:
     from pypto.backends.ascend.block.liveness import Life
@@ -22,30 +22,10 @@ _PANEL: Final = 170  # height of a memory
 _ROW: Final = 30  # height of a unit
 _MOST: Final = 1500  # instructions in a timeline
 _ORDER: Final = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
-PROGRAMS: Final = 4  # that the timeline shows, one after the other on a core
-
-
-@dataclass(frozen=True, slots=True)
-class Picture(Shown):
-    """A picture: what it is, a sentence about it, and SVG. Shapes have the user's line as `data-line`."""
-
-    name: str
-    text: str
-    svg: str
-
-    def _repr_html_(self) -> str:
-        return card(self.name, Markup(self.svg), note=self.text)
-
-
-def predicted(block: BlockKernel, target: AscendTarget, numbers: Mapping[str, int]) -> Prediction:
-    """The first programs on one core, by the timing model."""
-    from pypto.backends.ascend.timing.prediction import predict
-
-    return predict(block, target, dict(numbers), (PROGRAMS, 1, 1), blocks=1)
 
 
 def pictures_of(block: BlockKernel, target: AscendTarget, found: Prediction) -> tuple[Picture, ...]:
-    """The memory plan, and the timeline of what `predicted` gives."""
+    """The memory plan, and the timeline of what `predict_core` gives."""
     return memory_plan(block, target), timeline(found)
 
 

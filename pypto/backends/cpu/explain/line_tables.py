@@ -1,4 +1,4 @@
-"""LLVM IR and assembly that know the user's lines.
+"""Line tables: LLVM IR and assembly in which each instruction names the source line that it comes from.
 
 A kernel that is inspected is emitted once more, with debug information: every instruction gets the line of the op that
 it is written for, and LLVM carries that through its passes into the assembly. What is compiled and run never has it.

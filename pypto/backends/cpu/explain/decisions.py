@@ -1,0 +1,61 @@
+"""Why a kernel was compiled as it was: accesses, non-temporal stores, loop fusion, and tiles in memory.
+
+Each finding is asked of the part of the compiler that decides (access analysis, materialisation, fusion, emission),
+for the same IR and target; nothing is decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pypto.backends.cpu.codegen.function import lower
+from pypto.backends.cpu.explain.fusion import fusion_findings
+from pypto.backends.cpu.explain.memory import memory_findings
+from pypto.backends.cpu.explain.stores import store_findings
+from pypto.backends.cpu.loopir.allocate import allocate_buffers
+from pypto.backends.cpu.loopir.build import LoopIRBuilder, build_schedule
+from pypto.backends.cpu.loopir.fusion import LoopFuser
+from pypto.backends.cpu.loopir.materialize import plan_materialization
+from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
+from pypto.backends.cpu.tile.unswitch_modulo import hot_version, wrapped_dims
+from pypto.backends.findings import Finding, Findings, access_findings
+from pypto.ir.core import Function
+from pypto.passes import optimize
+
+_WRAPS: Final = (
+    "its index wraps around, or stays at an end of the array: programs that store nothing of what comes of that read "
+    "it where it lies, others find its elements one by one"
+)
+
+
+def explain(prepared: Function, target: CpuTarget) -> Findings:
+    """All decisions about a prepared function that its user can see or change."""
+    versioned = before_coarsening(optimize(prepared))
+    function, both = legalize(hot_version(versioned), target), legalize(versioned, target)
+    function.attrs["noalias"] = both.attrs["noalias"] = prepared.attrs["noalias"]
+    plan = plan_materialization(function, target)
+    storage = allocate_buffers(plan, target)
+    items = LoopIRBuilder(plan, storage).region(function.body)
+    wrapped = (op for op in versioned.walk() if versioned.attrs.get("twice") and wrapped_dims(op))
+    found = (
+        *access_findings(function),
+        *mask_findings(prepared, target),
+        *(Finding("access", op.loc, _WRAPS) for op in wrapped),
+        *store_findings(function, items, target),
+        *fusion_findings(LoopFuser(plan, storage), items),
+        *memory_findings(plan, storage),
+    )
+    return Findings(found, build_schedule(both, target).scratch_bytes)
+
+
+def mask_findings(prepared: Function, target: CpuTarget) -> Iterator[Finding]:
+    """Accesses that run with masks in every part of a tile that lies across an edge of its array."""
+    if target.has_masks:
+        return
+    function = optimize(prepared)
+    function.attrs["noalias"] = prepared.attrs["noalias"]
+    for op, reason in lower(function, target).masked:
+        if op.name in ("tile_load", "tile_store") and reason:
+            yield Finding("access", op.loc, f"all of a tile across an edge of the array runs with masks: {reason}")
