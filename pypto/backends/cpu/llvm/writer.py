@@ -190,7 +190,9 @@ class Writer:
         self.label(out)
         return [
             replace(
-                a, text=self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]"), hoist_depth=self.depth
+                a,
+                text=self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]"),
+                hoist_depth=self.depth,
             )
             for a, b in zip(*results, strict=True)
         ]
