@@ -103,6 +103,8 @@ def checked_arguments(scope: Scope, node: ast.Call, to: Signature, args: list[An
 def checked(scope: Scope, node: ast.expr, function: str, p: Param, x: Any) -> Any:
     if x is None and p.default is None:
         return x
+    if p.name == "pointer" and isinstance(x, tuple) and len(x) == 1:
+        (x,) = x  # `block = array + index,`: Triton takes the pointer behind a trailing comma
     if is_array(x) and (p.name == "pointer" or function == "cast" or (function == "where" and scope.source.lenient)):
         return as_pointer(scope.at(node), x)
     if p.is_operand:

@@ -30,6 +30,15 @@ def pointer_blocks(out, x, n):
 
 
 @triton.jit
+def pointers_in_tuples(out, x, N: tl.constexpr):
+    offsets = tl.arange(0, N)
+    source = (x + offsets,)  # as a trailing comma makes it
+    target = (out + offsets,)
+    tl.atomic_add(target, tl.load(source) * 2)
+    tl.store(target, tl.load(target) + 1)
+
+
+@triton.jit
 def after_loop(out, x, N: tl.constexpr):
     for i in range(N):
         row = tl.load(x + i * 4 + tl.arange(0, 4))

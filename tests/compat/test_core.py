@@ -64,6 +64,12 @@ def test_pointers_as_blocks(kernels: Any) -> None:
     np.testing.assert_array_equal(out, [11, 4])
 
 
+def test_tuples_of_one_pointer(kernels: Any) -> None:
+    out, x = np.zeros(8, np.float32), np.arange(8, dtype=np.float32)
+    kernels.pointers_in_tuples[(1,)](out, x, N=8)
+    np.testing.assert_array_equal(out, x * 2 + 1)
+
+
 def test_values_after_a_loop_that_runs(kernels: Any) -> None:
     out, x = np.zeros(4, np.int32), np.arange(12, dtype=np.int32)
     kernels.after_loop[(1,)](out, x, N=3)
