@@ -27,7 +27,7 @@ from pypto import language, ops
 from pypto.errors import Diagnostic
 from pypto.ir.types import DTYPES, DType, float32, float64
 from pypto.ops.public import OpFunction
-from pypto.ops.row import REQUIRED, Direct, Effect, OnScalars, OpRow, Shared, Structural, Unsupported
+from pypto.ops.row import REQUIRED, Effect, OpRow, Structural, Unsupported, ViaInstruction, ViaLaneRule, ViaScalarUnit
 from tests.conformance.sources import define
 from tests.ops.rows import calls, operands_of, takes
 
@@ -185,7 +185,7 @@ def parameters(row: OpRow) -> str:
 
 def types(row: OpRow) -> str:
     """Result by operand type, for ops that compute."""
-    if row.meaning is None or not operands_of(row):
+    if row.reference is None or not operands_of(row):
         return ""
     if any(p.kind in ("dtype", "elem") and p.default is REQUIRED for p in row.params):
         return f"Takes {listed(takes(row))}; gives the type that is asked for."
@@ -205,12 +205,12 @@ def listed(dtypes: Iterable[DType]) -> str:
 
 def edges(row: OpRow) -> str:
     """What a function of one float gives for values that are special."""
-    if not (row.elementwise and row.meaning and len(operands_of(row)) == 1 and float32 in takes(row)):
+    if not (row.elementwise and row.reference and len(operands_of(row)) == 1 and float32 in takes(row)):
         return ""
     call = calls(row, float32)[0]
     if call.op.results[0].dtype not in (float32, float64):
         return ""
-    found = np.asarray(row.meaning(call.op, np.array(SPECIAL, np.float32))).astype(np.float32)
+    found = np.asarray(row.reference(call.op, np.array(SPECIAL, np.float32))).astype(np.float32)
     cells = [" | ".join(f"{v:g}" for v in values) for values in (SPECIAL, found)]
     return f"| x | {cells[0]} |\n|---|{'---|' * len(SPECIAL)}\n| {row.name}(x) | {cells[1]} |"
 
@@ -219,14 +219,14 @@ _WORDS = {"f16": "float16", "f32": "float32", "f64": "float64", "i16": "int16", 
 
 
 def accuracy(row: OpRow) -> str:
-    if row.meaning is None or not row.elementwise:
+    if row.reference is None or not row.elementwise:
         return ""
     told = [f"{ulp:g} ulp in {_WORDS.get(name, name)}" for name, ulp in row.ulp.items() if ulp]
     return f"At most {', '.join(told)}, against float64." if told else "Exact, or correctly rounded."
 
 
 def backends(row: OpRow) -> str:
-    cpu = {Structural: "loops of its own", Unsupported: "not supported"}.get(type(row.cpu), "in vector registers")
+    cpu = {Structural: "loops of its own", Unsupported: "not supported"}.get(type(row.lane_rule), "in vector registers")
     ascend = on_ascend(row)
     lines = ["| backend | |", "|---|---|", f"| CPU | {cpu} |", "| interpreter | numpy |", f"| Ascend | {ascend} |"]
     return "\n".join(lines)
@@ -236,13 +236,13 @@ def on_ascend(row: OpRow) -> str:
     cell = row.ascend
     if isinstance(cell, Unsupported):
         return f"not supported: {cell.reason}"
-    if isinstance(cell, Direct):
+    if isinstance(cell, ViaInstruction):
         types = " and ".join(_WORDS.get(name, name) for name in cell.dtypes.split())
         error = f", {cell.ulp:g} ulp by its documentation" if cell.ulp else ""
         return f"the instruction `{cell.name}` in {types}{error}; others by more than one"
-    if isinstance(cell, OnScalars):
+    if isinstance(cell, ViaScalarUnit):
         return "one element at a time, in float64 of integer operations"
-    return "in vector instructions" if isinstance(cell, Shared) else "instructions of its own"
+    return "in vector instructions" if isinstance(cell, ViaLaneRule) else "instructions of its own"
 
 
 def example(row: OpRow) -> str:

@@ -54,7 +54,7 @@ def run_row(scope: Scope, node: ast.AST, name: str, /, **arguments: Any) -> Any:
     """Prepare the arguments as the row says, and append the op."""
     row, b = TABLE[name], scope.at(node)
     try:
-        prepared = row.prepare(b, **arguments) if row.prepare else plain(b, row.params, arguments)
+        prepared = row.bind_arguments(b, **arguments) if row.bind_arguments else plain(b, row.params, arguments)
     except TypeError as error:
         if isinstance(error, Diagnostic):
             raise

@@ -60,9 +60,9 @@ class WeakNumbers:
             return self.exact[v]
         row, arguments = self.made[v]
         again = {name: self.precise(b, x) if isinstance(x, Value) else x for name, x in arguments.items()}
-        prepare = TABLE[row].prepare
-        assert prepare is not None
-        prepared = prepare(b, **again)
+        bind = TABLE[row].bind_arguments
+        assert bind is not None
+        prepared = bind(b, **again)
         return prepared if isinstance(prepared, Value) else b.emit(row, *prepared[0], **prepared[1])
 
     def strong(self, operands: Sequence[Operand]) -> list[Operand]:

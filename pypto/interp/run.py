@@ -43,9 +43,9 @@ class Machine:
         if op.name in HANDLERS:
             outcome = HANDLERS[op.name](self, op)
         else:
-            meaning = TABLE[op.name].meaning
-            assert meaning is not None, f"{op.name} has neither a meaning nor a handler"
-            outcome = meaning(op, *self.get(*op.operands))
+            reference = TABLE[op.name].reference
+            assert reference is not None, f"{op.name} has neither a reference nor a handler"
+            outcome = reference(op, *self.get(*op.operands))
         results = outcome if isinstance(outcome, tuple) else (outcome,) if op.results else ()
         for v, result in zip(op.results, results, strict=True):
             self.values[v] = settle(result, v.tile)

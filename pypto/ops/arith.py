@@ -11,8 +11,8 @@ from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import DTYPES, Type, float32, int1
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_term import Term, where
-from pypto.ops.row import SHARED, Direct, OpRow, Param, Shared, numpy_op
-from pypto.ops.rules import Prepared, comparison, promoted, same, same_kind, tile
+from pypto.ops.row import VIA_LANE_RULE, OpRow, Param, ViaInstruction, ViaLaneRule, numpy_op
+from pypto.ops.rules import BoundArguments, comparison, promoted, same, same_kind, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -51,14 +51,14 @@ def lane_remainder(e: Emitter, op: Op, x: Lanes, y: Lanes) -> Lanes:
 def shift(fn: Any) -> Any:
     """A shift by the width or more gives what shifting bit by bit would."""
 
-    def meaning(a: Array, b: Array) -> Array:
+    def reference(a: Array, b: Array) -> Array:
         bits = a.dtype.itemsize * 8
         over = (b < 0) | (b >= bits) if b.dtype.kind == "i" else b >= bits
         inside = np.asarray(fn(a, np.where(over, b.dtype.type(0), b)))
         full = np.where(a < 0, a.dtype.type(-1), a.dtype.type(0)) if fn is np.right_shift and a.dtype.kind == "i" else 0
         return np.where(over, full, inside).astype(a.dtype)
 
-    return meaning
+    return reference
 
 
 def lane_shift(left: bool) -> Any:
@@ -75,26 +75,26 @@ def lane_shift(left: bool) -> Any:
     return rule
 
 
-def binary(name: str, meaning: Any, cpu: Any, ascend: Any, doc: str, **more: Any) -> OpRow:
-    more.setdefault("prepare", promoted(arithmetic=True))
+def binary(name: str, reference: Any, lane_rule: Any, ascend: Any, doc: str, **more: Any) -> OpRow:
+    more.setdefault("bind_arguments", promoted(arithmetic=True))
     more.setdefault("infer", same_kind(_NUMBERS))
     more.setdefault("traits", _ELEMENTWISE)
     more.setdefault("dtypes", "number")
-    return OpRow(name=name, params=_XY, meaning=numpy_op(meaning), cpu=cpu, ascend=ascend, doc=doc, **more)
+    return OpRow(name, params=_XY, reference=numpy_op(reference), lane_rule=lane_rule, ascend=ascend, doc=doc, **more)
 
 
 def compare(name: str, fn: Any) -> OpRow:
-    def cpu(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
+    def lane_rule(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
         return e.cmp(name, a, b)
 
     return binary(
         name,
         fn,
-        cpu,
-        Shared("f16"),
+        lane_rule,
+        ViaLaneRule("f16"),
         f"x {name} y, elementwise",
         infer=comparison,
-        prepare=promoted(),
+        bind_arguments=promoted(),
         public=False,
         dtypes="all",
     )
@@ -107,32 +107,32 @@ def lane_max(e: Emitter, a: Lanes, b: Lanes, greater: str = "gt") -> Lanes:
 
 
 def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str) -> OpRow:
-    def meaning(op: Op, a: Array, b: Array) -> Any:
+    def reference(op: Op, a: Array, b: Array) -> Any:
         with np.errstate(all="ignore"):
             return (propagate if op.attrs["propagate_nan"] else ignore)(a, b)
 
-    def cpu(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
+    def lane_rule(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
         best = lane_max(e, a, b, greater)
         if not (a.dtype.is_float and op.attrs["propagate_nan"]):
             return best
         return e.select(e.isnan(a), a, e.select(e.isnan(b), b, best))
 
-    def prepare(b: OpBuilder, x: Any, y: Any, propagate_nan: bool) -> Prepared:
+    def bind(b: OpBuilder, x: Any, y: Any, propagate_nan: bool) -> BoundArguments:
         return b.promote([x, y]), {"propagate_nan": bool(propagate_nan)}
 
     params = (*_XY, Param("propagate_nan", "bool", False, "give NaN when either operand is NaN"))
     # The instruction gives NaN where either operand is one.
-    direct = Direct(
+    direct = ViaInstruction(
         ascend, _ARITHMETIC, when=lambda op: op.attrs["propagate_nan"] or not op.result.dtype.is_float, narrow="f16"
     )
     return OpRow(
         name,
-        params,
-        same,
-        meaning,
-        cpu,
-        direct,
-        prepare,
+        params=params,
+        infer=same,
+        reference=reference,
+        lane_rule=lane_rule,
+        ascend=direct,
+        bind_arguments=bind,
         traits=_COMMUTES,
         dtypes="number",
         doc=f"{name.capitalize()} of two tiles, elementwise; a NaN gives way to a number.",
@@ -141,18 +141,18 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str) 
 
 
 def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:
-    def cpu(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
+    def lane_rule(e: Emitter, op: Op, a: Lanes, b: Lanes) -> Lanes:
         result: Lanes = getattr(e, method)(a, b)
         return result
 
     return binary(
         name,
         fn,
-        cpu,
+        lane_rule,
         ascend,
         doc,
         infer=same_kind(_BITS),
-        prepare=promoted(),
+        bind_arguments=promoted(),
         traits=_COMMUTES,
         public=False,
         dtypes="int",
@@ -168,22 +168,22 @@ def check_signs(b: OpBuilder, symbol: str, x: Any, y: Any) -> None:
         raise MixedSign(b.loc, symbol=symbol, a=x.dtype, b=y.dtype)
 
 
-def prepare_div(b: OpBuilder, x: Any, y: Any) -> Prepared:
+def bind_div(b: OpBuilder, x: Any, y: Any) -> BoundArguments:
     check_signs(b, "/", x, y)
     values = b.promote([x, y], floating=True)
     # The language defines f16 / f16 and bf16 / bf16 as float32.
     return [b.cast(v, float32) if v.dtype.is_narrow else v for v in values], {}
 
 
-def prepare_floor(symbol: str) -> Any:
-    def prepare(b: OpBuilder, x: Any, y: Any) -> Prepared:
+def bind_floor(symbol: str) -> Any:
+    def bind(b: OpBuilder, x: Any, y: Any) -> BoundArguments:
         check_signs(b, symbol, x, y)
         return b.promote([x, y]), {}
 
-    return prepare
+    return bind
 
 
-def prepare_shr(b: OpBuilder, x: Any, y: Any) -> Prepared | Value:
+def bind_shr(b: OpBuilder, x: Any, y: Any) -> BoundArguments | Value:
     """The left operand's sign decides, also where both are promoted to an unsigned type, which the result then has."""
     values, attrs = promoted(arithmetic=True)(b, x=x, y=y)
     wide = values[0].dtype
@@ -202,7 +202,7 @@ def infer_where(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type,
     return (a,)
 
 
-def prepare_where(b: OpBuilder, condition: Any, x: Any, y: Any) -> Prepared:
+def bind_where(b: OpBuilder, condition: Any, x: Any, y: Any) -> BoundArguments:
     pointers = [v for v in (x, y) if hasattr(v, "type") and v.tile.is_ptr]
     values = [x, y] if pointers else b.promote([x, y])
     return b.align([b.cast(b.value(condition), int1), *values]), {}
@@ -213,7 +213,7 @@ ROWS = (
         "add",
         np.add,
         lambda e, op, a, b: e.add(a, b),
-        Direct("Add", _ARITHMETIC, narrow="f16"),
+        ViaInstruction("Add", _ARITHMETIC, narrow="f16"),
         "x + y, elementwise",
         traits=_COMMUTES,
         public=False,
@@ -222,7 +222,7 @@ ROWS = (
         "sub",
         np.subtract,
         lambda e, op, a, b: e.sub(a, b),
-        Direct("Sub", _ARITHMETIC, narrow="f16"),
+        ViaInstruction("Sub", _ARITHMETIC, narrow="f16"),
         "x - y, elementwise",
         public=False,
     ),
@@ -230,7 +230,7 @@ ROWS = (
         "mul",
         np.multiply,
         lambda e, op, a, b: e.mul(a, b),
-        Direct("Mul", _ARITHMETIC, narrow="f16"),
+        ViaInstruction("Mul", _ARITHMETIC, narrow="f16"),
         "x * y, elementwise",
         traits=_COMMUTES,
         public=False,
@@ -239,10 +239,10 @@ ROWS = (
         "div",
         np.divide,
         lambda e, op, a, b: e.div(a, b),
-        Direct("Div", "f32"),
+        ViaInstruction("Div", "f32"),
         "x / y, elementwise; integers and 16-bit floats give float32",
         infer=same_kind(("float",)),
-        prepare=prepare_div,
+        bind_arguments=bind_div,
         public=False,
         dtypes="float",
     ),
@@ -250,24 +250,30 @@ ROWS = (
         "floordiv",
         trunc_div,
         lambda e, op, a, b: e.div(a, b),
-        SHARED,
+        VIA_LANE_RULE,
         "x // y of integers, towards zero",
         infer=same_kind(("int", "uint")),
-        prepare=prepare_floor("//"),
+        bind_arguments=bind_floor("//"),
         public=False,
         dtypes="int",
     ),
     binary(
-        "rem", remainder, lane_remainder, SHARED, "x % y with the sign of x", prepare=prepare_floor("%"), public=False
+        "rem",
+        remainder,
+        lane_remainder,
+        VIA_LANE_RULE,
+        "x % y with the sign of x",
+        bind_arguments=bind_floor("%"),
+        public=False,
     ),
-    logic("and_", np.bitwise_and, "and_", Direct("And", "i16 u16"), "x & y, elementwise"),
-    logic("or_", np.bitwise_or, "or_", Direct("Or", "i16 u16"), "x | y, elementwise"),
-    logic("xor", np.bitwise_xor, "xor", SHARED, "x ^ y, elementwise"),
+    logic("and_", np.bitwise_and, "and_", ViaInstruction("And", "i16 u16"), "x & y, elementwise"),
+    logic("or_", np.bitwise_or, "or_", ViaInstruction("Or", "i16 u16"), "x | y, elementwise"),
+    logic("xor", np.bitwise_xor, "xor", VIA_LANE_RULE, "x ^ y, elementwise"),
     binary(
         "shl",
         shift(np.left_shift),
         lane_shift(True),
-        SHARED,
+        VIA_LANE_RULE,
         "x << y, elementwise",
         infer=same_kind(("int", "uint")),
         public=False,
@@ -277,9 +283,9 @@ ROWS = (
         "shr",
         shift(np.right_shift),
         lane_shift(False),
-        SHARED,
+        VIA_LANE_RULE,
         "x >> y, arithmetic where x is signed, logical where it is unsigned",
-        prepare=prepare_shr,
+        bind_arguments=bind_shr,
         infer=same_kind(("int", "uint")),
         public=False,
         dtypes="int",
@@ -299,12 +305,12 @@ ROWS = (
     extremum("minimum", np.fmin, np.minimum, "lt", "Min"),
     OpRow(
         "neg",
-        _X,
-        same_kind(_NUMBERS),
-        numpy_op(np.negative),
-        lambda e, op, a: e.neg(a),
-        Shared("f16"),
-        promoted(arithmetic=True),
+        params=_X,
+        infer=same_kind(_NUMBERS),
+        reference=numpy_op(np.negative),
+        lane_rule=lambda e, op, a: e.neg(a),
+        ascend=ViaLaneRule("f16"),
+        bind_arguments=promoted(arithmetic=True),
         traits=_ELEMENTWISE,
         doc="-x, elementwise",
         public=False,
@@ -312,12 +318,12 @@ ROWS = (
     ),
     OpRow(
         "not_",
-        _X,
-        same_kind(_BITS),
-        numpy_op(np.invert),
-        lambda e, op, a: e.xor(a, e.const(1 if a.dtype.is_bool else -1, a.dtype)),
-        Direct("Not", "i16 u16"),
-        promoted(),
+        params=_X,
+        infer=same_kind(_BITS),
+        reference=numpy_op(np.invert),
+        lane_rule=lambda e, op, a: e.xor(a, e.const(1 if a.dtype.is_bool else -1, a.dtype)),
+        ascend=ViaInstruction("Not", "i16 u16"),
+        bind_arguments=promoted(),
         traits=_ELEMENTWISE,
         doc="~x, elementwise",
         public=False,
@@ -325,12 +331,12 @@ ROWS = (
     ),
     OpRow(
         "where",
-        (Param("condition"), *_XY),
-        infer_where,
-        numpy_op(np.where),
-        lambda e, op, c, a, b: e.select(c, a, b),
-        Shared("*"),
-        prepare_where,
+        params=(Param("condition"), *_XY),
+        infer=infer_where,
+        reference=numpy_op(np.where),
+        lane_rule=lambda e, op, c, a, b: e.select(c, a, b),
+        ascend=ViaLaneRule("*"),
+        bind_arguments=bind_where,
         traits=_ELEMENTWISE,
         doc="x where the condition holds, else y. Both are computed.",
         example="where(x > 0, x, 0.0)",

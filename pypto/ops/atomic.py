@@ -12,7 +12,7 @@ from pypto.ir.core import Op, Value
 from pypto.ir.types import Type, int1
 from pypto.ops.memory import check_mask, check_writable, pointee
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
-from pypto.ops.rules import Prepared, tile
+from pypto.ops.rules import BoundArguments, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -63,8 +63,8 @@ def infer_cas(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ..
     return (target,)
 
 
-def prepare_atomic(kind: str) -> Any:
-    def prepare(b: OpBuilder, pointer: Value, val: Any, mask: Any, sem: str | None, scope: str | None) -> Prepared:
+def bind_atomic(kind: str) -> Any:
+    def bind(b: OpBuilder, pointer: Value, val: Any, mask: Any, sem: str | None, scope: str | None) -> BoundArguments:
         dtype = pointee(pointer.type).dtype
         values = [b.cast(val, dtype) if isinstance(val, Value) else b.constant(val, dtype)]
         if mask is not None:
@@ -72,10 +72,10 @@ def prepare_atomic(kind: str) -> Any:
         attrs = {"kind": kind, "sem": sem or "acq_rel", "scope": scope or "gpu"}
         return [pointer, *(b.broadcast(v, tile(pointer.type).shape) for v in values)], attrs
 
-    return prepare
+    return bind
 
 
-def prepare_cas(b: OpBuilder, pointer: Value, cmp: Any, val: Any, sem: str | None, scope: str | None) -> Prepared:
+def bind_cas(b: OpBuilder, pointer: Value, cmp: Any, val: Any, sem: str | None, scope: str | None) -> BoundArguments:
     dtype, shape = pointee(pointer.type).dtype, tile(pointer.type).shape
     values = [b.cast(v, dtype) if isinstance(v, Value) else b.constant(v, dtype) for v in (cmp, val)]
     attrs = {"kind": "cas", "sem": sem or "acq_rel", "scope": scope or "gpu"}
@@ -92,13 +92,13 @@ _ATTRS = ("kind", "sem", "scope")
 def atomic(kind: str, doc: str) -> OpRow:
     return OpRow(
         f"atomic_{kind}",
-        (Param("pointer"), Param("val"), Param("mask", default=None), *_ORDER),
-        infer_atomic,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_atomic(kind),
-        Effect.ATOMIC,
+        params=(Param("pointer"), Param("val"), Param("mask", default=None), *_ORDER),
+        infer=infer_atomic,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_atomic(kind),
+        effect=Effect.ATOMIC,
         attrs=_ATTRS,
         dtypes="int" if kind in ("and", "or", "xor") else "number",
         doc=f"{doc} Gives the old values; 0 where the mask is false.",
@@ -116,13 +116,13 @@ ROWS = (
     atomic("xchg", "Puts the value into memory."),
     OpRow(
         "atomic_cas",
-        (Param("pointer"), Param("cmp"), Param("val"), *_ORDER),
-        infer_cas,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_cas,
-        Effect.ATOMIC,
+        params=(Param("pointer"), Param("cmp"), Param("val"), *_ORDER),
+        infer=infer_cas,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_cas,
+        effect=Effect.ATOMIC,
         attrs=_ATTRS,
         dtypes="number",
         doc="Where memory holds `cmp`, puts `val` there. Gives the old values.",

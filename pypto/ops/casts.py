@@ -25,8 +25,8 @@ from pypto.ir.types import (
     uint16,
     uint32,
 )
-from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param, Shared, Unsupported
-from pypto.ops.rules import Prepared, tile
+from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param, Unsupported, ViaLaneRule
+from pypto.ops.rules import BoundArguments, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -47,7 +47,7 @@ def infer_cast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, .
     return (source.with_elem(attrs["dtype"]),)
 
 
-def cast_meaning(op: Op, a: Array) -> Array:
+def cast_reference(op: Op, a: Array) -> Array:
     dtype = op.attrs["dtype"]
     assert isinstance(dtype, DType)
     return convert(a, dtype)
@@ -86,7 +86,7 @@ def infer_bitcast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type
     return (source.with_elem(attrs["dtype"]),)
 
 
-def bitcast_meaning(op: Op, a: Array) -> Array:
+def bitcast_reference(op: Op, a: Array) -> Array:
     dtype = op.attrs["dtype"]
     assert isinstance(dtype, DType)
     return a.view(dtype.numpy)
@@ -185,9 +185,9 @@ def toward_zero(b: OpBuilder, v: Value, dtype: DType) -> Value:
     return b.emit("where", b.emit("lt", v, zero), b.emit("neg", cut), plain)
 
 
-def prepare_cast(
+def bind_cast(
     b: OpBuilder, input: Any, dtype: Elem, fp_downcast_rounding: str | None, bitcast: bool, saturate: bool
-) -> Prepared | Value:
+) -> BoundArguments | Value:
     v = b.value(input, float64 if dtype == float64 and isinstance(input, float) else None)
     if bitcast:
         pointers = isinstance(dtype, PtrType) or v.tile.is_ptr
@@ -215,7 +215,7 @@ def is_downcast(v: Value, dtype: Elem) -> bool:
     return source.is_float and dtype.is_float and source.bits > dtype.bits
 
 
-def prepare_bitcast(b: OpBuilder, x: Any, dtype: DType) -> Prepared:
+def bind_bitcast(b: OpBuilder, x: Any, dtype: DType) -> BoundArguments:
     return [b.value(x)], {"dtype": dtype}
 
 
@@ -242,12 +242,12 @@ _NO_ADDRESSES = (
 ROWS = (
     OpRow(
         "cast",
-        _CAST,
-        infer_cast,
-        cast_meaning,
-        lambda e, op, a: e.convert(a, op.attrs["dtype"]),
-        Shared("*"),
-        prepare_cast,
+        params=_CAST,
+        infer=infer_cast,
+        reference=cast_reference,
+        lane_rule=lambda e, op, a: e.convert(a, op.attrs["dtype"]),
+        ascend=ViaLaneRule("*"),
+        bind_arguments=bind_cast,
         traits=_ELEMENTWISE,
         attrs=("dtype",),
         doc="x in another element type. Floats are rounded once, to nearest even; what is too large becomes infinite, or NaN where "
@@ -256,23 +256,23 @@ ROWS = (
     ),
     OpRow(
         "bitcast",
-        (_X, _TO),
-        infer_bitcast,
-        bitcast_meaning,
-        lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
-        Shared("*"),
-        prepare_bitcast,
+        params=(_X, _TO),
+        infer=infer_bitcast,
+        reference=bitcast_reference,
+        lane_rule=lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
+        ascend=ViaLaneRule("*"),
+        bind_arguments=bind_bitcast,
         traits=_ELEMENTWISE,
         doc="The same bits under another element type of the same size.",
         example="bitcast(x, pto.int32)",
     ),
     OpRow(
         "ptr_cast",
-        (_X, Param("dtype", "elem")),
-        infer_ptr_cast,
-        None,
-        STRUCTURAL,
-        Unsupported(_NO_ADDRESSES),
+        params=(_X, Param("dtype", "elem")),
+        infer=infer_ptr_cast,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=Unsupported(_NO_ADDRESSES),
         public=False,
         doc="Pointers from addresses or of another element type, and addresses from pointers.",
     ),

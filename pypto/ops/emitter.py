@@ -1,7 +1,7 @@
-"""What a CPU rule may ask of the emitter it receives: arithmetic on a chunk of lanes (or on one scalar).
+"""The protocol of an emitter: the arithmetic that a lane rule may use on a chunk of lanes or on one scalar.
 
-Rules are written against this protocol, so that the op table imports no backend. float16 and bfloat16 reach a rule
-as float32 and are rounded after it, so that no rule has to know them.
+Each backend implements it. The op table imports none of them. A backend converts float16 and bfloat16 to float32 before
+a rule and rounds after it, so no rule handles 16-bit floats.
 """
 
 from __future__ import annotations

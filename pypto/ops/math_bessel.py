@@ -16,7 +16,7 @@ from pypto.ops.math_pair import Pair, product
 from pypto.ops.math_rows import Array, function, widened
 from pypto.ops.math_term import Term, clamp, polynomial, where
 from pypto.ops.math_trig import quadrant, turned
-from pypto.ops.row import OnScalars, OpRow
+from pypto.ops.row import OpRow, ViaScalarUnit
 from pypto.ops.rules import same_kind, tile
 
 # In t = x²/32 - 1 for x ≤ 8, Chebyshev interpolants to 1.7e-16: J0, J1 / x, Y0 - 2/π log(x) J0, (Y1 - 2/π (log(x) J1 - 1/x)) / x.
@@ -273,10 +273,10 @@ def no_float64(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, 
     return (result,)
 
 
-def oscillating(name: str, meaning: Callable[[Array], Array], rule: Callable[[Term], Term], doc: str) -> OpRow:
+def oscillating(name: str, fn: Callable[[Array], Array], rule: Callable[[Term], Term], doc: str) -> OpRow:
     row = function(
         name,
-        meaning,
+        fn,
         widened(rule),
         doc,
         (0.6, 0.6),
@@ -284,7 +284,7 @@ def oscillating(name: str, meaning: Callable[[Array], Array], rule: Callable[[Te
         infer=no_float64,
         dtypes="int",
         public=False,
-        ascend=OnScalars(),
+        ascend=ViaScalarUnit(),
     )
     return replace(row, ulp=MappingProxyType({"f32": 0.6}))
 

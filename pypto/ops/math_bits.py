@@ -11,7 +11,7 @@ from pypto.ir.core import Attr, Op
 from pypto.ir.types import DTYPE_BY_NAME, Type, int32, uint64
 from pypto.ops.math_rows import Array, native
 from pypto.ops.math_term import Term
-from pypto.ops.row import SHARED, OpRow, Param
+from pypto.ops.row import VIA_LANE_RULE, OpRow, Param
 from pypto.ops.rules import promoted, same_kind, tile
 
 
@@ -39,13 +39,13 @@ def umulhi(x: Term, y: Term) -> Term:
 def each(fn: Callable[..., int]) -> Callable[..., Array]:
     """What a function of bits means in numpy: ``fn(width, *numbers)``, these without sign."""
 
-    def meaning(op: Op, *arrays: Array) -> Array:
+    def reference(op: Op, *arrays: Array) -> Array:
         bits = arrays[0].itemsize * 8
         objects = [a.view(f"u{a.itemsize}").astype(object) for a in arrays]
         values = np.frompyfunc(lambda *xs: fn(bits, *xs), len(arrays), 1)(*objects)
         return np.asarray(values, dtype=f"u{bits // 8}").view(arrays[0].dtype)
 
-    return meaning
+    return reference
 
 
 def to_int32(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, ...]:
@@ -53,16 +53,16 @@ def to_int32(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, ..
 
 
 def row(
-    name: str, rule: Callable[..., Term], meaning: Callable[..., Any], doc: str, names: str = "x", **more: Any
+    name: str, rule: Callable[..., Term], reference: Callable[..., Any], doc: str, names: str = "x", **more: Any
 ) -> OpRow:
     usual: dict[str, Any] = {"infer": same_kind(("int", "uint")), "public": False}
     return OpRow(
         name,
-        tuple(Param(n, doc="tile or scalar of integers") for n in names.split()),
-        meaning=meaning,
-        cpu=native(rule),
-        ascend=SHARED,
-        prepare=promoted(arithmetic=True),
+        params=tuple(Param(n, doc="tile or scalar of integers") for n in names.split()),
+        reference=reference,
+        lane_rule=native(rule),
+        ascend=VIA_LANE_RULE,
+        bind_arguments=promoted(arithmetic=True),
         traits=frozenset({"elementwise"}),
         dtypes="int",
         doc=doc,

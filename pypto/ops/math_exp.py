@@ -10,7 +10,7 @@ from pypto.ir.types import float32
 from pypto.ops.math_pair import Pair, choose, constant, maybe, renormal, two_sum
 from pypto.ops.math_rows import by_size, function, native, widened
 from pypto.ops.math_term import Term, clamp, muladd, polynomial, where
-from pypto.ops.row import Direct
+from pypto.ops.row import ViaInstruction
 
 LOG2E = 1.4426950408889634
 # log 2 in two parts: the first has few enough bits that its product with an exponent is exact.
@@ -204,7 +204,7 @@ ROWS = (
         "e to the power of x.",
         (1.4, 1.0),
         (-100.0, 90.0),
-        ascend=Direct("Exp", "f32", ulp=2.0),
+        ascend=ViaInstruction("Exp", "f32", ulp=2.0),
     ),
     function("exp2", np.exp2, native(exp2), "2 to the power of x.", (1.3, 1.0), (-150.0, 128.0)),
     function(

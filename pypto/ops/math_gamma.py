@@ -12,7 +12,7 @@ from pypto.ops.math_pair import Pair, choose, constant, product, refined, two_su
 from pypto.ops.math_rows import function, widened
 from pypto.ops.math_term import Term, clamp, polynomial, rarely, where
 from pypto.ops.math_trig import half_turns, turned
-from pypto.ops.row import OnScalars
+from pypto.ops.row import ViaScalarUnit
 
 _HALF_LOG_2PI = 0.9189385332046728, -3.8782941580672414e-17
 _BY_PI = 0.3183098861837907, -1.9678676675182486e-17
@@ -158,6 +158,6 @@ ROWS = (
         (0.6, 2.0),
         (0.0, 100.0),
         public=False,
-        ascend=OnScalars(),
+        ascend=ViaScalarUnit(),
     ),
 )

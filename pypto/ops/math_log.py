@@ -14,7 +14,7 @@ from pypto.ops.math_exp import LN2
 from pypto.ops.math_pair import Pair, constant, two_sum
 from pypto.ops.math_rows import function, native
 from pypto.ops.math_term import Term, polynomial, where
-from pypto.ops.row import Direct
+from pypto.ops.row import ViaInstruction
 
 # log((1 + s) / (1 - s)) = 2 s + s · (2/3 s² + 2/5 s⁴ + …) on |s| < 0.1716; what is left out is below half an ulp.
 _TERMS = {"f32": tuple(2 / (2 * k + 3) for k in range(5)), "f64": tuple(2 / (2 * k + 3) for k in range(12))}
@@ -131,7 +131,7 @@ ROWS = (
         "Natural logarithm: -inf at 0, NaN below.",
         (1.0, 1.0),
         (0.0, 1e4),
-        ascend=Direct("Ln", "f32", ulp=2.0),
+        ascend=ViaInstruction("Ln", "f32", ulp=2.0),
     ),
     function("log2", np.log2, native(log_to(2)), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4)),
     function("log10", np.log10, native(log_to(10)), "Logarithm to base 10.", (1.0, 1.0), (0.0, 1e4)),

@@ -17,8 +17,8 @@ from pypto.ops.math_log import THIRD, log_of
 from pypto.ops.math_pair import Pair, choose, constant, product
 from pypto.ops.math_rows import Array, by_size, function, in_float64, native, widened
 from pypto.ops.math_term import Term, is_negative, scaling, where
-from pypto.ops.row import Direct
-from pypto.ops.rules import Prepared, same, tile
+from pypto.ops.row import ViaInstruction
+from pypto.ops.rules import BoundArguments, same, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -55,7 +55,7 @@ def power_rule(e: Emitter, op: Op, x: Lanes, y: Lanes) -> Any:
     return (native(integer_power) if x.dtype.is_int else widened(power))(e, op, x, y)
 
 
-def power_meaning(op: Op, x: Array, y: Array) -> Any:
+def power_reference(op: Op, x: Array, y: Array) -> Any:
     if x.dtype.kind in "iu":
         return integer_powers(x, y)
     return in_float64(np.power)(op, x, y)  # C libraries differ over powers of infinities in longdouble
@@ -71,7 +71,7 @@ def integer_powers(x: Array, y: Array) -> Array:
     return np.asarray(wrapped, dtype=f"u{x.itemsize}").view(x.dtype)
 
 
-def prepare_power(b: OpBuilder, x: Any, y: Any) -> Prepared | Value:
+def bind_power(b: OpBuilder, x: Any, y: Any) -> BoundArguments | Value:
     """Squares are products; floats to integers keep the exponent an integer; all else is promoted."""
     if isinstance(x, Value) and not isinstance(y, Value) and y == 2 and not x.dtype.is_bool:
         return b.emit("mul", x, x)
@@ -124,8 +124,8 @@ ROWS = (
         native(Term.sqrt),
         "Square root, correctly rounded.",
         domain=(0.0, 1e4),
-        meaning=in_float64(np.sqrt),
-        ascend=Direct("Sqrt", "f32", ulp=1.0),
+        reference=in_float64(np.sqrt),
+        ascend=ViaInstruction("Sqrt", "f32", ulp=1.0),
     ),
     function(
         "rsqrt",
@@ -145,8 +145,8 @@ ROWS = (
         (0.0, 20.0),
         "x y",
         infer=infer_power,
-        prepare=prepare_power,
-        meaning=power_meaning,
+        bind_arguments=bind_power,
+        reference=power_reference,
         dtypes="number",
     ),
     function(

@@ -14,8 +14,8 @@ from pypto.ops import math_reference as reference
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_rows import Array, function, native, one_by_one, widened
 from pypto.ops.math_term import Term, clamp, copysign, where
-from pypto.ops.row import SHARED, Direct, Infer, OpRow, Param, Shared, numpy_op
-from pypto.ops.rules import Prepared, promoted, same_kind, tile
+from pypto.ops.row import VIA_LANE_RULE, Infer, OpRow, Param, ViaInstruction, ViaLaneRule, numpy_op
+from pypto.ops.rules import BoundArguments, promoted, same_kind, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -85,7 +85,7 @@ def infer_ldexp(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type,
     return (x,)
 
 
-def prepare_ldexp(b: OpBuilder, x: Any, n: Any) -> Prepared:
+def bind_ldexp(b: OpBuilder, x: Any, n: Any) -> BoundArguments:
     (x,), n = b.promote([x], floating=True), b.value(n)
     if n.dtype.is_float:
         raise TypeError(f"takes an integer exponent, not {n.dtype}; cast it, or multiply by exp2 of it")
@@ -116,7 +116,7 @@ def numpy_nextafter(x: Array, y: Array) -> Array:
     return np.where(x == y, y, np.nextafter(x, y))
 
 
-def prepare_abs(b: OpBuilder, x: Any) -> Prepared | Value:
+def bind_abs(b: OpBuilder, x: Any) -> BoundArguments | Value:
     """Of a type that is there to be stored, the code without its sign: a cast there and back would round."""
     if not isinstance(x, Value) or x.tile.is_ptr or x.dtype.kind != "bits":
         return promoted(arithmetic=True)(b, x=x)
@@ -134,16 +134,16 @@ ROWS = (
         reference.round_away,
         native(round_away),
         "Nearest integral value, ties away from 0.",
-        ascend=Direct("Cast", "f32", mode="CAST_ROUND"),
+        ascend=ViaInstruction("Cast", "f32", mode="CAST_ROUND"),
     ),
     OpRow(
         "abs",
-        (Param("x"),),
-        same_kind(("int", "uint", "float")),
-        lambda op, a: np.abs(a),
-        lambda e, op, x: e.abs(x),
-        Shared("f16"),
-        prepare_abs,
+        params=(Param("x"),),
+        infer=same_kind(("int", "uint", "float")),
+        reference=lambda op, a: np.abs(a),
+        lane_rule=lambda e, op, x: e.abs(x),
+        ascend=ViaLaneRule("f16"),
+        bind_arguments=bind_abs,
         traits=frozenset({"elementwise"}),
         dtypes="number",
         doc="Magnitude; the least integer stays as it is.",
@@ -163,17 +163,17 @@ ROWS = (
         nextafter,
         "The next float after x towards y.",
         names="x y",
-        meaning=numpy_op(numpy_nextafter),
+        reference=numpy_op(numpy_nextafter),
         public=False,
     ),
     OpRow(
         "ldexp",
-        (_X, Param("n", doc="tile or scalar of integers")),
-        infer_ldexp,
-        numpy_ldexp,
-        widened(ldexp),
-        SHARED,
-        prepare_ldexp,
+        params=(_X, Param("n", doc="tile or scalar of integers")),
+        infer=infer_ldexp,
+        reference=numpy_ldexp,
+        lane_rule=widened(ldexp),
+        ascend=VIA_LANE_RULE,
+        bind_arguments=bind_ldexp,
         traits=frozenset({"elementwise"}),
         dtypes="int",
         doc="x * 2**n, rounded once.",

@@ -16,18 +16,18 @@ from pypto.ir.core import Op
 from pypto.ir.types import float32, float64
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_term import Term
-from pypto.ops.row import SHARED, CpuRule, Meaning, OpRow, Param
+from pypto.ops.row import VIA_LANE_RULE, LaneRule, OpRow, Param, Reference
 from pypto.ops.rules import promoted, same_kind
 
 Array = np.ndarray[Any, Any]
 
 
-def native(fn: Callable[..., Term]) -> CpuRule:
+def native(fn: Callable[..., Term]) -> LaneRule:
     """A rule that computes in the dtype of its operands."""
     return lambda e, op, *xs: fn(*(Term(e, x) for x in xs)).lanes
 
 
-def widened(fn: Callable[..., Term]) -> CpuRule:
+def widened(fn: Callable[..., Term]) -> LaneRule:
     """A rule that computes in float64 lanes, and float32 as `short` terms of them."""
 
     def rule(e: Emitter, op: Op, *xs: Lanes) -> Lanes:
@@ -38,30 +38,30 @@ def widened(fn: Callable[..., Term]) -> CpuRule:
     return rule
 
 
-def by_size(single: Callable[..., Term], double: Callable[..., Term]) -> CpuRule:
+def by_size(single: Callable[..., Term], double: Callable[..., Term]) -> LaneRule:
     """A rule with a formula for float32 lanes and another for float64."""
     rules = native(single), widened(double)
     return lambda e, op, *xs: rules[xs[0].dtype == float64](e, op, *xs)
 
 
-def in_wider(fn: Callable[..., Any]) -> Meaning:
+def in_wider(fn: Callable[..., Any]) -> Reference:
     """Meaning of a function: computed in float64, or for float64 in `numpy.longdouble`, then rounded once."""
 
-    def meaning(op: Op, *arrays: Array) -> Any:
+    def reference(op: Op, *arrays: Array) -> Any:
         with np.errstate(all="ignore"):
             return fn(*(a.astype(np.longdouble if a.dtype == np.float64 else np.float64) for a in arrays))
 
-    return meaning
+    return reference
 
 
-def in_float64(fn: Callable[..., Any]) -> Meaning:
+def in_float64(fn: Callable[..., Any]) -> Reference:
     """Meaning of a function that numpy rounds correctly."""
 
-    def meaning(op: Op, *arrays: Array) -> Any:
+    def reference(op: Op, *arrays: Array) -> Any:
         with np.errstate(all="ignore"):
             return fn(*(a.astype(np.float64) for a in arrays))
 
-    return meaning
+    return reference
 
 
 def one_by_one(fn: Callable[..., float]) -> Callable[..., Array]:
@@ -80,8 +80,8 @@ def one_by_one(fn: Callable[..., float]) -> Callable[..., Array]:
 
 def function(
     name: str,
-    reference: Callable[..., Any] | None,
-    cpu: CpuRule,
+    exact: Callable[..., Any] | None,
+    lane_rule: LaneRule,
     doc: str,
     ulp: tuple[float, float] = (0.0, 0.0),
     domain: tuple[float, float] = (-10.0, 10.0),
@@ -90,20 +90,21 @@ def function(
 ) -> OpRow:
     """The row of a function of floats; integers count as float32.
 
-    `reference` is the function in numpy, `ulp` for float32 and float64, `names` are those of the operands.
+    `exact` is the function in numpy, which the reference computes in a wider format. `ulp` bounds the error for float32
+    and for float64. `names` are those of the operands.
     """
     usual = {
         "infer": same_kind(("float",)),
-        "meaning": reference and in_wider(reference),
+        "reference": exact and in_wider(exact),
         "dtypes": "float",
-        "prepare": promoted(floating=True),
-        "ascend": SHARED,
+        "bind_arguments": promoted(floating=True),
+        "ascend": VIA_LANE_RULE,
         "traits": frozenset({"elementwise"}),
     }
     return OpRow(
         name,
-        tuple(Param(n, doc="tile or scalar; integers count as float32") for n in names.split()),
-        cpu=cpu,
+        params=tuple(Param(n, doc="tile or scalar; integers count as float32") for n in names.split()),
+        lane_rule=lane_rule,
         domain=domain,
         ulp=MappingProxyType({"f32": ulp[0], "f64": ulp[1]} if any(ulp) else {}),
         doc=doc,

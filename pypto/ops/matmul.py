@@ -48,7 +48,7 @@ def infer_dot(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ..
     return (result,)
 
 
-def prepare_dot(
+def bind_dot(
     b: OpBuilder,
     input: Value,
     other: Value,
@@ -98,7 +98,7 @@ def fitted(b: OpBuilder, acc: Value, dtype: DType, shape: tuple[int, ...]) -> Va
     return b.broadcast(acc, shape) if not acc.shape else acc
 
 
-def dot_meaning(op: Op, a: Array, b: Array, acc: Array | None = None) -> Array:
+def dot_reference(op: Op, a: Array, b: Array, acc: Array | None = None) -> Array:
     kind = np.float64 if a.dtype.kind not in "iu" else np.int64
     with np.errstate(all="ignore"):
         product = np.matmul(a.astype(kind), b.astype(kind))
@@ -127,12 +127,12 @@ _DOT = (
 ROWS = (
     OpRow(
         "dot",
-        _DOT,
-        infer_dot,
-        dot_meaning,
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_dot,
+        params=_DOT,
+        infer=infer_dot,
+        reference=dot_reference,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_dot,
         check=check_dot,
         attrs=(),
         options=("parts",),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pypto.ir.core import Op, Value
 from pypto.ir.types import ArrayType, PtrType, TileType, Type, int1, int64, scalar
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
-from pypto.ops.rules import Prepared, tile
+from pypto.ops.rules import BoundArguments, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -76,7 +76,7 @@ def infer_store(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, 
     return ()
 
 
-def prepare_load(b: OpBuilder, pointer: Value, mask: Any, other: Any, **hints: Any) -> Prepared:
+def bind_load(b: OpBuilder, pointer: Value, mask: Any, other: Any, **hints: Any) -> BoundArguments:
     dtype = pointee(pointer.type).dtype
     if mask is None:
         return [pointer], {}
@@ -86,7 +86,7 @@ def prepare_load(b: OpBuilder, pointer: Value, mask: Any, other: Any, **hints: A
     return b.align(values), {}
 
 
-def prepare_store(b: OpBuilder, pointer: Value, value: Any, mask: Any, **hints: Any) -> Prepared:
+def bind_store(b: OpBuilder, pointer: Value, value: Any, mask: Any, **hints: Any) -> BoundArguments:
     dtype = pointee(pointer.type).dtype
     data = b.cast(value, dtype) if isinstance(value, Value) else b.constant(value, dtype)
     values = [pointer, data] + ([] if mask is None else [b.cast(b.value(mask), int1)])
@@ -178,47 +178,47 @@ _VARIADIC = frozenset({"variadic"})
 ROWS = (
     OpRow(
         "array_ptr",
-        (_ARRAY,),
-        infer_array_ptr,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(_ARRAY,),
+        infer=infer_array_ptr,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         public=False,
         doc="Address of the first element.",
     ),
     OpRow(
         "array_shape",
-        (_ARRAY, _DIM),
-        infer_array_dim,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(_ARRAY, _DIM),
+        infer=infer_array_dim,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         public=False,
         doc="Size of a dimension.",
     ),
     OpRow(
         "array_stride",
-        (_ARRAY, _DIM),
-        infer_array_dim,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(_ARRAY, _DIM),
+        infer=infer_array_dim,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         public=False,
         doc="Stride of a dimension, in elements.",
     ),
     OpRow(
         "addptr",
-        (Param("pointer"), Param("offset")),
-        infer_addptr,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(Param("pointer"), Param("offset")),
+        infer=infer_addptr,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         public=False,
         doc="Pointers moved by a number of elements.",
     ),
     OpRow(
         "load",
-        (
+        params=(
             Param(
                 "pointer",
                 doc="where to read: pointers, an array plus integers, or a block pointer; an array has a form of its own",
@@ -228,19 +228,19 @@ ROWS = (
             *_BLOCK,
             *_HINTS,
         ),
-        infer_load,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_load,
-        Effect.READ,
+        infer=infer_load,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_load,
+        effect=Effect.READ,
         attrs=(),
         doc="Elements at the pointers. Where the mask is false no memory is touched and the result is `other`, or 0.",
         example="load(x + offsets, mask=offsets < n, other=0.0)",
     ),
     OpRow(
         "store",
-        (
+        params=(
             Param(
                 "pointer",
                 doc="where to write: pointers, an array plus integers, or a block pointer; an array has a form of its own",
@@ -250,23 +250,23 @@ ROWS = (
             _BLOCK[0],
             *_HINTS[:2],
         ),
-        infer_store,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_store,
-        Effect.WRITE,
+        infer=infer_store,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_store,
+        effect=Effect.WRITE,
         attrs=(),
         doc="Writes the value's elements at the pointers, where the mask holds.",
         example="store(y + offsets, value, mask=offsets < n)",
     ),
     OpRow(
         "tile_load",
-        (Param("base"), Param("shape", "shape"), Param("masked", "bool")),
-        infer_tile_load,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(Param("base"), Param("shape", "shape"), Param("masked", "bool")),
+        infer=infer_tile_load,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         effect=Effect.READ,
         traits=_VARIADIC,
         options=("element",),
@@ -275,11 +275,11 @@ ROWS = (
     ),
     OpRow(
         "tile_store",
-        (Param("base"), Param("shape", "shape"), Param("masked", "bool")),
-        infer_tile_store,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(Param("base"), Param("shape", "shape"), Param("masked", "bool")),
+        infer=infer_tile_store,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         effect=Effect.WRITE,
         traits=_VARIADIC,
         options=("element",),

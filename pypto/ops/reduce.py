@@ -11,7 +11,7 @@ from pypto.ir.core import Op
 from pypto.ir.types import DType, TileType, Type, float32, int32, uint32
 from pypto.ops.arith import lane_max
 from pypto.ops.row import STRUCTURAL, OpRow, Param, Reduction
-from pypto.ops.rules import Prepared, check_axes, normal_axes, reduced_shape, reduction_infer, tile
+from pypto.ops.rules import BoundArguments, check_axes, normal_axes, reduced_shape, reduction_infer, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -32,13 +32,13 @@ def sum_dtype(dtype: DType) -> DType:
     return uint32 if dtype.kind == "uint" else int32
 
 
-def prepare_sum(b: OpBuilder, input: Any, axis: Any, keep_dims: bool, dtype: DType | None) -> Prepared:
+def bind_sum(b: OpBuilder, input: Any, axis: Any, keep_dims: bool, dtype: DType | None) -> BoundArguments:
     v = b.value(input)
     v = b.cast(v, dtype or sum_dtype(v.dtype))
     return [v], {"axes": normal_axes(v.shape, axis), "keep_dims": bool(keep_dims)}
 
 
-def prepare_reduction(b: OpBuilder, input: Any, axis: Any, keep_dims: bool) -> Prepared:
+def bind_reduction(b: OpBuilder, input: Any, axis: Any, keep_dims: bool) -> BoundArguments:
     v = b.value(input)
     return [v], {"axes": normal_axes(v.shape, axis), "keep_dims": bool(keep_dims)}
 
@@ -54,12 +54,12 @@ def wide(a: Array) -> Array:
     return a if a.dtype.kind in "iub" else a.astype(np.float64)
 
 
-def reduce_meaning(fn: Any) -> Any:
-    def meaning(op: Op, a: Array) -> Any:
+def reduce_reference(fn: Any) -> Any:
+    def reference(op: Op, a: Array) -> Any:
         with np.errstate(all="ignore"):
             return fn(wide(a), axis=op.attrs["axes"], keepdims=op.attrs["keep_dims"])
 
-    return meaning
+    return reference
 
 
 def exact(fn: Any) -> Any:
@@ -84,23 +84,23 @@ def infer_arg(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ..
     return (TileType(reduced_shape(source.shape, attrs["axes"], attrs["keep_dims"]), int32),)
 
 
-def prepare_arg(b: OpBuilder, input: Any, axis: int | None, tie_break_left: bool, keep_dims: bool) -> Prepared:
+def bind_arg(b: OpBuilder, input: Any, axis: int | None, tie_break_left: bool, keep_dims: bool) -> BoundArguments:
     v = b.value(input)
     if axis is None and len(v.shape) > 1:
         v = b.emit("reshape", v, shape=(v.tile.size,))
     return [v], {"axes": normal_axes(v.shape, 0 if axis is None else axis), "keep_dims": bool(keep_dims)}
 
 
-def arg_meaning(best: Any) -> Any:
+def arg_reference(best: Any) -> Any:
     """The first index of the best number; 0 where there is none."""
 
-    def meaning(op: Op, a: Array) -> Array:
+    def reference(op: Op, a: Array) -> Array:
         (axis,) = op.attrs["axes"]
         values = wide(a)
         first = values == best(values, axis=axis, keepdims=True)
         return np.asarray(np.argmax(first, axis=axis, keepdims=op.attrs["keep_dims"]))
 
-    return meaning
+    return reference
 
 
 def infer_scan(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
@@ -109,32 +109,32 @@ def infer_scan(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, .
     return (source,)
 
 
-def prepare_scan(b: OpBuilder, input: Any, axis: int, reverse: bool, dtype: DType | None = None) -> Prepared:
+def bind_scan(b: OpBuilder, input: Any, axis: int, reverse: bool, dtype: DType | None = None) -> BoundArguments:
     v = b.value(input)
     v = b.cast(v, dtype) if dtype is not None else v
     return [v], {"axis": axis + len(v.shape) if axis < 0 else axis, "reverse": bool(reverse)}
 
 
-def prepare_cumsum(b: OpBuilder, input: Any, axis: int, reverse: bool, dtype: DType | None) -> Prepared:
-    return prepare_scan(b, input, axis, reverse, dtype or sum_dtype(b.value(input).dtype))
+def bind_cumsum(b: OpBuilder, input: Any, axis: int, reverse: bool, dtype: DType | None) -> BoundArguments:
+    return bind_scan(b, input, axis, reverse, dtype or sum_dtype(b.value(input).dtype))
 
 
-def scan_meaning(fn: Any) -> Any:
+def scan_reference(fn: Any) -> Any:
     """A running result from the first element on, or from the last one."""
 
-    def meaning(op: Op, a: Array) -> Array:
+    def reference(op: Op, a: Array) -> Array:
         axis = op.attrs["axis"]
         values = np.flip(wide(a), axis) if op.attrs["reverse"] else wide(a)
         with np.errstate(all="ignore"):
             result = fn(values, axis=axis, dtype=values.dtype)
         return np.asarray(np.flip(result, axis) if op.attrs["reverse"] else result)
 
-    return meaning
+    return reference
 
 
 def scan_row(name: str, fn: Any, how: Reduction, doc: str) -> OpRow:
     dtype = () if name != "cumsum" else (Param("dtype", "dtype", None, "element type to add up in"),)
-    prepare = prepare_cumsum if name == "cumsum" else prepare_scan
+    bind = bind_cumsum if name == "cumsum" else bind_scan
     params = (
         Param("input"),
         Param("axis", "int", 0),
@@ -143,12 +143,12 @@ def scan_row(name: str, fn: Any, how: Reduction, doc: str) -> OpRow:
     )
     return OpRow(
         name,
-        params,
-        infer_scan,
-        scan_meaning(fn),
-        how,
-        STRUCTURAL,
-        prepare,
+        params=params,
+        infer=infer_scan,
+        reference=scan_reference(fn),
+        lane_rule=how,
+        ascend=STRUCTURAL,
+        bind_arguments=bind,
         traits=frozenset({"scan"}),
         dtypes="number",
         attrs=("axis", "reverse"),
@@ -161,14 +161,14 @@ def reduction_row(name: str, fn: Any, how: Reduction, doc: str, **more: Any) -> 
     more = {
         "params": (_INPUT, _AXIS, _KEEP),
         "infer": reduction_infer,
-        "prepare": prepare_reduction,
+        "bind_arguments": bind_reduction,
         "dtypes": "number",
         **more,
     }
     return OpRow(
-        name=name,
-        meaning=reduce_meaning(fn),
-        cpu=how,
+        name,
+        reference=reduce_reference(fn),
+        lane_rule=how,
         ascend=STRUCTURAL,
         traits=frozenset({"reduction"}),
         attrs=_REDUCED,
@@ -187,12 +187,12 @@ def arg_row(name: str, best: Any, doc: str) -> OpRow:
     )
     return OpRow(
         name,
-        params,
-        infer_arg,
-        arg_meaning(best),
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_arg,
+        params=params,
+        infer=infer_arg,
+        reference=arg_reference(best),
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_arg,
         attrs=_REDUCED,
         dtypes="number",
         doc=doc,
@@ -213,7 +213,7 @@ ROWS = (
         _SUM,
         "Sum along an axis. 16-bit floats add up in float32, small integers in 32 bits.",
         params=(_INPUT, _AXIS, _KEEP, _DTYPE),
-        prepare=prepare_sum,
+        bind_arguments=bind_sum,
     ),
     reduction_row(
         "prod",
@@ -221,7 +221,7 @@ ROWS = (
         _PROD,
         "Product along an axis. 16-bit floats multiply in float32, small integers in 32 bits.",
         params=(_INPUT, _AXIS, _KEEP, _DTYPE),
-        prepare=prepare_sum,
+        bind_arguments=bind_sum,
     ),
     reduction_row("max", np.fmax.reduce, _MAX, "Greatest element along an axis, NaN ignored."),
     reduction_row("min", np.fmin.reduce, _MIN, "Least element along an axis, NaN ignored."),

@@ -1,10 +1,10 @@
-"""The row: everything that is known of an op, once."""
+"""The op row: all facts about one op, stated once. Every stage and backend reads them here."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -26,71 +26,71 @@ class Effect(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Structural:
-    """A cell whose lowering is no few lines: it lives in the backend, under the op's name."""
+    """The backend lowers the op with code of its own, which it finds by the op's name: control flow, memory, products."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A cell that says why there is no lowering, and what to write instead."""
+    """The backend refuses the op; `reason` says why, and what to write instead."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """An Ascend cell that runs the CPU's rule, on vector instructions.
+class ViaLaneRule:
+    """Ascend runs the op's lane rule, and each step of it becomes a vector instruction.
 
-    `narrow` are the floats of 16 and 8 bits that the rule takes as they are ("*": all); others come as float32.
+    `narrow` lists the floats of 16 and 8 bits that the rule computes with directly ("*": all). Others are converted to
+    float32 before it and rounded after it.
     """
 
     narrow: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
-    """An Ascend cell that is one instruction where operands have some dtypes and `when` holds; else the rule is shared.
+class ViaInstruction:
+    """Ascend has one instruction for the op. Where it does not apply, Ascend runs the op's lane rule.
 
-    `mode` is the instruction's, `ulp` the error that its documentation states for float32 where that is more than the
-    row's, and `narrow` as for `Shared`.
+    The instruction applies if its operands have one of `dtypes` and `when` holds.
     """
 
-    name: str
-    dtypes: str
-    mode: str = ""
-    ulp: float = 0.0
-    when: Callable[[Op], bool] | None = None
-    narrow: str = ""
+    name: str  # of the instruction
+    dtypes: str  # operand dtypes that it takes, separated by spaces
+    mode: str = ""  # its rounding mode
+    ulp: float = 0.0  # documented float32 error, where larger than the row's
+    when: Callable[[Op], bool] | None = None  # a further condition on the op
+    narrow: str = ""  # as for `ViaLaneRule`
 
 
 @dataclass(frozen=True, slots=True)
-class OnScalars:
-    """An Ascend cell that runs the CPU's rule on the scalar unit, element by element, with float64 of integer operations.
+class ViaScalarUnit:
+    """Ascend runs the op's lane rule on the scalar unit, element by element, with software float64.
 
-    It is slow, and right where sums of two float32 have not digits enough.
+    It is slow. It is needed where a pair of float32 (48 bits) has too few digits for the op's error bound.
     """
 
 
-CpuRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes; a `Reduction` where the op is one
+LaneRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """CPU cell of a reduction: the value that changes nothing, and how two partial results join."""
+    """Lane rule of a reduction: its neutral element and the combination of two partial results."""
 
-    identity: Callable[[DType], float | int]
-    combine: CpuRule
+    identity: Callable[[DType], float | int]  # the neutral element in a dtype
+    combine: LaneRule  # (emitter, lanes, lanes) -> lanes
 
 
 STRUCTURAL: Final = Structural()
-SHARED: Final = Shared()
-AscendCell = Direct | Shared | OnScalars | Structural | Unsupported
+VIA_LANE_RULE: Final = ViaLaneRule()
+AscendRule = ViaInstruction | ViaLaneRule | ViaScalarUnit | Structural | Unsupported
 REQUIRED: Final = "<required>"
 
-Meaning = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
+Reference = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
 Check = Callable[[Op], None]
 Infer = Callable[[Sequence[Type], Mapping[str, Attr]], tuple[Type, ...]]
-# (builder, **arguments) -> operands and attributes; or the result itself, where more than one op makes it
-Prepare = Callable[..., tuple[list[Any], dict[str, Any]] | Value]
+# (builder, **arguments) -> operands and attributes, or the result itself if the call becomes several ops
+BindArguments = Callable[..., tuple[list[Any], dict[str, Any]] | Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,33 +123,36 @@ class OpRow:
         Operands and attributes in the order of the public signature.
     infer : callable
         Type rule: operand types and attributes to result types. Raises `TypeError` with a sentence when they do not fit.
-    meaning : callable or None
-        What the op means, in numpy: ``(op, *arrays)`` to the result, which is then cast to the result's dtype.
-    cpu : callable, Structural or Unsupported
-        Lowering of a chunk: ``(emitter, op, *lanes)`` to lanes.
-    ascend : Direct, Shared, OnScalars, Structural or Unsupported
-        Lowering of a chunk on Ascend: an instruction, or the CPU's rule.
-    prepare : callable
+    reference : callable or None
+        Reference semantics in numpy: ``(op, *arrays)`` to the result, which is then cast to the result's dtype. None for
+        control flow and memory, which the interpreter handles by name.
+    lane_rule : callable, Reduction, Structural or Unsupported
+        Target-independent lowering of a chunk: ``(emitter, op, *lanes)`` to lanes. All backends share it; each has its own
+        `Emitter`.
+    ascend : ViaInstruction, ViaLaneRule, ViaScalarUnit, Structural or Unsupported
+        Lowering of a chunk on Ascend: by an instruction, or by the lane rule.
+    bind_arguments : callable
         From the arguments of the public call to operands and attributes (promotion, broadcast, defaults).
     check : callable
-        Rules of the op that its type rule cannot see (regions, attribute values). Raises `TypeError` with a sentence.
+        Verifier rule for what the type rule does not see (regions, attribute values). Raises `TypeError` with a sentence.
     attrs : tuple of str
-        Names of the attributes in the IR, where `prepare` makes others than the parameters of the public call.
+        Names of the attributes in the IR, if they differ from the attribute parameters of the public call.
     options : tuple of str
-        Names of attributes that an op need not have.
+        Names of attributes that may be absent.
     ulp : mapping from dtype name to float
-        Largest error of the CPU rule against float64, 0 where it is exact.
+        Largest error of the lane rule against float64; 0 if it is exact.
     domain : (float, float)
         Range that the generated tests sample operands from.
     """
 
     name: str
+    _: KW_ONLY
     params: tuple[Param, ...]
     infer: Infer
-    meaning: Meaning | None
-    cpu: CpuRule | Reduction | Structural | Unsupported
-    ascend: AscendCell
-    prepare: Prepare | None = None
+    reference: Reference | None
+    lane_rule: LaneRule | Reduction | Structural | Unsupported
+    ascend: AscendRule
+    bind_arguments: BindArguments | None = None
     effect: Effect = Effect.PURE
     check: Check | None = None
     attrs: tuple[str, ...] | None = None
@@ -172,11 +175,11 @@ class OpRow:
         return "elementwise" in self.traits
 
 
-def numpy_op(fn: Callable[..., Any]) -> Meaning:
-    """Meaning of an op that is a numpy function of its operands alone."""
+def numpy_op(fn: Callable[..., Any]) -> Reference:
+    """Reference of an op that is a numpy function of its operands alone."""
 
-    def meaning(op: Op, *args: np.ndarray[Any, Any]) -> Any:
+    def reference(op: Op, *args: np.ndarray[Any, Any]) -> Any:
         with np.errstate(all="ignore"):
             return fn(*args)
 
-    return meaning
+    return reference

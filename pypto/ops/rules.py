@@ -11,7 +11,7 @@ from pypto.ir.types import PtrType, TileType, Type, int1, int32
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
 
-Prepared = tuple[list[Value], dict[str, Any]]
+BoundArguments = tuple[list[Value], dict[str, Any]]
 
 
 def tile(t: Type) -> TileType:
@@ -50,17 +50,17 @@ def comparison(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, 
     return (first.with_elem(int1),)
 
 
-def promoted(floating: bool = False, arithmetic: bool = False) -> Callable[..., Prepared]:
+def promoted(floating: bool = False, arithmetic: bool = False) -> Callable[..., BoundArguments]:
     """Operands promoted and broadcast together; `arithmetic` counts bools as int32."""
 
-    def prepare(b: OpBuilder, **arguments: Any) -> Prepared:
+    def bind(b: OpBuilder, **arguments: Any) -> BoundArguments:
         operands = [x for x in arguments.values() if isinstance(x, Value | int | float)]
         values = b.promote(operands, floating)
         if arithmetic and values[0].dtype.is_bool:
             values = [b.cast(v, int32) for v in values]
         return values, {}
 
-    return prepare
+    return bind
 
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> tuple[int, ...]:

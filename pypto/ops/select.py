@@ -10,7 +10,7 @@ import numpy as np
 from pypto.ir.core import Op
 from pypto.ir.types import TileType, Type, int1, int32, int64
 from pypto.ops.row import STRUCTURAL, OpRow, Param
-from pypto.ops.rules import Prepared, check_axes, tile
+from pypto.ops.rules import BoundArguments, check_axes, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -28,7 +28,7 @@ def infer_slice(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, 
     return (source.with_shape(tuple(shape)),)
 
 
-def slice_meaning(op: Op, a: Array) -> Array:
+def slice_reference(op: Op, a: Array) -> Array:
     for d, (start, size, step) in enumerate(zip(op.attrs["starts"], op.attrs["shape"], op.attrs["steps"], strict=True)):
         a = np.take(a, start + step * np.arange(size), axis=d)
     return a
@@ -44,12 +44,12 @@ def infer_gather(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type,
     return (TileType(index.shape, source.elem),)
 
 
-def prepare_gather(b: OpBuilder, src: Any, index: Any, axis: int) -> Prepared:
+def bind_gather(b: OpBuilder, src: Any, index: Any, axis: int) -> BoundArguments:
     v = b.value(src)
     return [v, b.value(index)], {"axis": axis + len(v.shape) if axis < 0 else axis}
 
 
-def gather_meaning(op: Op, a: Array, index: Array) -> Array:
+def gather_reference(op: Op, a: Array, index: Array) -> Array:
     axis = op.attrs["axis"]
     rows = a[tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(index.shape))]
     return np.take_along_axis(rows, np.clip(index.astype(np.int64), 0, a.shape[axis] - 1), axis)
@@ -73,12 +73,12 @@ def infer_histogram(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Ty
     return (TileType((attrs["num_bins"],), int32),)
 
 
-def prepare_histogram(b: OpBuilder, input: Any, num_bins: int, mask: Any) -> Prepared:
+def bind_histogram(b: OpBuilder, input: Any, num_bins: int, mask: Any) -> BoundArguments:
     v = b.value(input)
     return [v, *([] if mask is None else [b.broadcast(b.cast(b.value(mask), int1), v.shape)])], {"num_bins": num_bins}
 
 
-def histogram_meaning(op: Op, a: Array, mask: Array | None = None) -> Array:
+def histogram_reference(op: Op, a: Array, mask: Array | None = None) -> Array:
     inside = (a >= 0) & (a < op.attrs["num_bins"])
     counted = a[inside if mask is None else inside & mask]
     return np.bincount(counted.astype(np.int64), minlength=op.attrs["num_bins"])
@@ -87,12 +87,12 @@ def histogram_meaning(op: Op, a: Array, mask: Array | None = None) -> Array:
 ROWS = (
     OpRow(
         "histogram",
-        (Param("input"), Param("num_bins", "int"), Param("mask", default=None)),
-        infer_histogram,
-        histogram_meaning,
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_histogram,
+        params=(Param("input"), Param("num_bins", "int"), Param("mask", default=None)),
+        infer=infer_histogram,
+        reference=histogram_reference,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_histogram,
         dtypes="int",
         doc="How often each of 0, 1, … num_bins - 1 is among the elements where "
         "the mask holds, as int32; other values are not counted.",
@@ -100,32 +100,32 @@ ROWS = (
     ),
     OpRow(
         "sort_keys",
-        (Param("keys"),),
-        infer_sort,
-        lambda op, a: np.sort(a, axis=-1),
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(Param("keys"),),
+        infer=infer_sort,
+        reference=lambda op, a: np.sort(a, axis=-1),
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         public=False,
         doc="The keys in ascending order along the last dimension; sorts of every kind are made of it.",
     ),
     OpRow(
         "slice",
-        (Param("x"), Param("starts", "shape"), Param("shape", "shape"), Param("steps", "shape")),
-        infer_slice,
-        slice_meaning,
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(Param("x"), Param("starts", "shape"), Param("shape", "shape"), Param("steps", "shape")),
+        infer=infer_slice,
+        reference=slice_reference,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         public=False,
         doc="Element i is element starts + i * steps of x, in every dimension.",
     ),
     OpRow(
         "gather",
-        (Param("src"), Param("index"), Param("axis", "int")),
-        infer_gather,
-        gather_meaning,
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_gather,
+        params=(Param("src"), Param("index"), Param("axis", "int")),
+        infer=infer_gather,
+        reference=gather_reference,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_gather,
         doc="Elements of src at the indices along an axis, as numpy's take_along_axis. An index out of range is an error "
         "in checked mode, and gives some element elsewhere.",
         example="gather(x, indices, axis=0)",

@@ -11,7 +11,7 @@ import numpy as np
 from pypto.ir.core import Op
 from pypto.ir.types import PtrType, TileType, Type, int32, int64, scalar
 from pypto.ops.row import STRUCTURAL, OpRow, Param
-from pypto.ops.rules import Prepared, tile
+from pypto.ops.rules import BoundArguments, tile
 
 if TYPE_CHECKING:
     from pypto.ops.build import OpBuilder
@@ -28,11 +28,11 @@ def infer_arange(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type,
     return (TileType((attrs["end"] - attrs["start"],), int64 if wide else int32),)
 
 
-def prepare_arange(b: OpBuilder, start: int, end: int | None) -> Prepared:
+def bind_arange(b: OpBuilder, start: int, end: int | None) -> BoundArguments:
     return [], {"start": 0 if end is None else start, "end": start if end is None else end}
 
 
-def arange_meaning(op: Op) -> Array:
+def arange_reference(op: Op) -> Array:
     start, end = op.attrs["start"], op.attrs["end"]
     assert isinstance(start, int) and isinstance(end, int)
     return np.arange(start, end, dtype=op.result.dtype.numpy)
@@ -54,7 +54,7 @@ def infer_broadcast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Ty
     return (source.with_shape(shape),)
 
 
-def prepare_broadcast(b: OpBuilder, input: Any, shape: tuple[int, ...]) -> Prepared:
+def bind_broadcast(b: OpBuilder, input: Any, shape: tuple[int, ...]) -> BoundArguments:
     v = b.value(input)
     if len(v.shape) < len(shape) and v.shape:
         v = b.emit("reshape", v, shape=(1,) * (len(shape) - len(v.shape)) + v.shape)
@@ -68,7 +68,7 @@ def infer_reshape(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type
     return (source.with_shape(shape),)
 
 
-def prepare_reshape(b: OpBuilder, input: Any, shape: tuple[int, ...], can_reorder: bool) -> Prepared:
+def bind_reshape(b: OpBuilder, input: Any, shape: tuple[int, ...], can_reorder: bool) -> BoundArguments:
     v = b.value(input)
     if -1 in shape:
         known = math.prod(n for n in shape if n != -1)
@@ -83,7 +83,7 @@ def infer_permute(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type
     return (source.with_shape(tuple(source.shape[d] for d in dims)),)
 
 
-def prepare_permute(b: OpBuilder, input: Any, dims: tuple[int, ...] | None) -> Prepared:
+def bind_permute(b: OpBuilder, input: Any, dims: tuple[int, ...] | None) -> BoundArguments:
     v = b.value(input)
     rank = len(v.shape)
     if dims is None:  # numpy would reverse all; a stack of matrices is what kernels transpose
@@ -91,18 +91,18 @@ def prepare_permute(b: OpBuilder, input: Any, dims: tuple[int, ...] | None) -> P
     return [v], {"dims": tuple(d + rank if d < 0 else d for d in dims)}
 
 
-def attr_meaning(fn: Any, attr: str) -> Any:
+def attr_reference(fn: Any, attr: str) -> Any:
     return lambda op, a: fn(a, op.attrs[attr])
 
 
 def index_row(name: str, doc: str) -> OpRow:
     return OpRow(
         name,
-        (Param("axis", "int", 0, "axis of the grid: 0, 1 or 2"),),
-        infer_axis,
-        None,
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(Param("axis", "int", 0, "axis of the grid: 0, 1 or 2"),),
+        infer=infer_axis,
+        reference=None,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         traits=frozenset({"uniform"}),
         doc=doc,
         example=f"{name}(0)",
@@ -134,11 +134,11 @@ ROWS = (
     index_row("num_programs", "Size of the grid along an axis, as int32."),
     OpRow(
         "constant",
-        (Param("value", "any"),),
-        lambda types, attrs: (),
-        lambda op: np.full(op.result.shape, op.attrs["value"], op.result.dtype.numpy),
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(Param("value", "any"),),
+        infer=lambda types, attrs: (),
+        reference=lambda op: np.full(op.result.shape, op.attrs["value"], op.result.dtype.numpy),
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         public=False,
         check=check_constant,
         traits=_DECLARED,
@@ -146,57 +146,57 @@ ROWS = (
     ),
     OpRow(
         "undef",
-        (),
-        lambda types, attrs: (),
-        lambda op: np.zeros(op.result.shape, op.result.dtype.numpy),
-        STRUCTURAL,
-        STRUCTURAL,
+        params=(),
+        infer=lambda types, attrs: (),
+        reference=lambda op: np.zeros(op.result.shape, op.result.dtype.numpy),
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
         public=False,
         traits=_DECLARED,
         doc="A value that is never read: a variable before its first assignment.",
     ),
     OpRow(
         "arange",
-        (Param("start", "int"), Param("end", "int", None)),
-        infer_arange,
-        arange_meaning,
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_arange,
+        params=(Param("start", "int"), Param("end", "int", None)),
+        infer=infer_arange,
+        reference=arange_reference,
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_arange,
         doc="start, start + 1, … end - 1 as an int32 tile; any size.",
         example="arange(0, 100)",
     ),
     OpRow(
         "broadcast_to",
-        (_INPUT, _SHAPE),
-        infer_broadcast,
-        attr_meaning(np.broadcast_to, "shape"),
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_broadcast,
+        params=(_INPUT, _SHAPE),
+        infer=infer_broadcast,
+        reference=attr_reference(np.broadcast_to, "shape"),
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_broadcast,
         doc="x repeated along its dimensions of size 1.",
         example="broadcast_to(x, (4, 8))",
     ),
     OpRow(
         "reshape",
-        (_INPUT, _SHAPE, Param("can_reorder", "bool", False, "accepted; the order is kept")),
-        infer_reshape,
-        attr_meaning(np.reshape, "shape"),
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_reshape,
+        params=(_INPUT, _SHAPE, Param("can_reorder", "bool", False, "accepted; the order is kept")),
+        infer=infer_reshape,
+        reference=attr_reference(np.reshape, "shape"),
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_reshape,
         attrs=("shape",),
         doc="The elements of x in row-major order under another shape; one size may be -1.",
         example="reshape(x, (8, 16))",
     ),
     OpRow(
         "permute",
-        (_INPUT, Param("dims", "shape", None)),
-        infer_permute,
-        attr_meaning(np.transpose, "dims"),
-        STRUCTURAL,
-        STRUCTURAL,
-        prepare_permute,
+        params=(_INPUT, Param("dims", "shape", None)),
+        infer=infer_permute,
+        reference=attr_reference(np.transpose, "dims"),
+        lane_rule=STRUCTURAL,
+        ascend=STRUCTURAL,
+        bind_arguments=bind_permute,
         doc="x with its dimensions in another order; by default the last two change places.",
         example="permute(x, (1, 0))",
     ),

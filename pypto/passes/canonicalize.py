@@ -63,7 +63,7 @@ class Simplifier(OpBuilder):
 def folded(op: Op) -> Number | None:
     """The number in every element of the result, where the row's own meaning gives it now: one element is computed."""
     row = TABLE[op.name]
-    if not row.elementwise or row.meaning is None or not op.operands:
+    if not row.elementwise or row.reference is None or not op.operands:
         return None
     numbers = [constant_of(v) for v in op.operands]
     if None in numbers or op.result.dtype.kind == "bits":
@@ -71,7 +71,7 @@ def folded(op: Op) -> Number | None:
     arrays = [np.array([n], v.dtype.numpy) for n, v in zip(numbers, op.operands, strict=True)]
     dtype = op.result.dtype
     with np.errstate(all="ignore"):
-        (result,) = np.asarray(row.meaning(op, *arrays)).astype(dtype.numpy)
+        (result,) = np.asarray(row.reference(op, *arrays)).astype(dtype.numpy)
     if not dtype.is_float:
         return bool(result) if dtype.is_bool else int(result)
     # The bits of a NaN can carry a meaning (`bitcast`), which a constant would lose.

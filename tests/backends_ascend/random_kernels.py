@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pypto.errors import Diagnostic
-from pypto.ops.row import Direct
+from pypto.ops.row import ViaInstruction
 from pypto.ops.table import TABLE
 from tests.backends_ascend.units import units
 from tests.conformance.expressions import LAYOUTS, Program, programs
@@ -99,7 +99,7 @@ def bound(name: str, dtype: Any) -> float:
     """How far results of two roundings may be apart."""
     cell = TABLE[name].ascend
     here = 0.51 if dtype.bits == 16 else TABLE[name].ulp[dtype.mnemonic]
-    return here + max(here, cell.ulp if isinstance(cell, Direct) else 0.0) + 1
+    return here + max(here, cell.ulp if isinstance(cell, ViaInstruction) else 0.0) + 1
 
 
 def differing(cases: list[Case]) -> list[tuple[Case, str]]:

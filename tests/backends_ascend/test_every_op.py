@@ -18,7 +18,7 @@ import pytest
 import pypto as pto
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.types import DType, float32, int32
-from pypto.ops.row import Direct, OpRow
+from pypto.ops.row import OpRow, ViaInstruction
 from pypto.ops.table import TABLE
 from tests.backends_ascend.units import units
 from tests.conformance.sources import define
@@ -99,7 +99,7 @@ def compare(case: Case, kernel: Any) -> None:
 
 def bound(row: OpRow, dtype: DType) -> float:
     here = elementwise.allowed(row, dtype)
-    return max(here, row.ascend.ulp if isinstance(row.ascend, Direct) and dtype == float32 else 0.0)
+    return max(here, row.ascend.ulp if isinstance(row.ascend, ViaInstruction) and dtype == float32 else 0.0)
 
 
 @pytest.mark.slow

@@ -94,10 +94,10 @@ def run_op(op: Op, env: dict[Value, Any]) -> list[Any]:
         return CONTROL[op.name](op, operands, env)
     if op.name in MEMORY:
         return MEMORY[op.name](op, operands, env)
-    meaning = TABLE[op.name].meaning
-    assert meaning is not None, op.name
+    reference = TABLE[op.name].reference
+    assert reference is not None, op.name
     elem = op.result.tile.elem
-    result = np.asarray(meaning(op, *operands))
+    result = np.asarray(reference(op, *operands))
     return [result if isinstance(elem, PtrType) else result.astype(elem.numpy)]
 
 

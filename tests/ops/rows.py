@@ -59,8 +59,8 @@ class Call:
         b = OpBuilder(Region(operands))
         given = dict(zip((p.name for p in self.row.params if p.is_operand), operands, strict=False))
         arguments = {p.name: given.get(p.name, p.default) for p in self.row.params} | dict(self.attrs)
-        if self.row.prepare:
-            made = self.row.prepare(b, **arguments)
+        if self.row.bind_arguments:
+            made = self.row.bind_arguments(b, **arguments)
             if isinstance(made, Value):
                 assert made.op is not None
                 return made.op
@@ -145,7 +145,7 @@ def takes(row: OpRow) -> tuple[DType, ...]:
 COMPUTING: Final = tuple(
     row
     for row in ROWS
-    if row.meaning is not None and (row.public or row.name in SYMBOLS or is_hidden(row)) and row.name != "arange"
+    if row.reference is not None and (row.public or row.name in SYMBOLS or is_hidden(row)) and row.name != "arange"
 )
 ELEMENTWISE: Final = tuple(row for row in COMPUTING if row.elementwise)
 AXES: Final = tuple(row for row in COMPUTING if not row.elementwise and row.name not in FITTING)

@@ -102,7 +102,7 @@ def meant(name: str, dtype: DType) -> tuple[list[Array], Array]:
     row, tried = TABLE[name], calls(TABLE[name], dtype)
     arrays = operands(len(name), dtype, len(tried[0].types), enough(name, dtype, MANY), row.domain)
     with np.errstate(all="ignore"):
-        return arrays, np.asarray(row.meaning(tried[0].op, *arrays), np.float64)
+        return arrays, np.asarray(row.reference(tried[0].op, *arrays), np.float64)
 
 
 def in_parts(tried: list[Call], arrays: list[Array], level: str) -> Array:

@@ -10,7 +10,7 @@ import pytest
 
 import pypto as pto
 from pypto.ir.types import DTYPES, DType
-from pypto.ops.row import Direct, Effect, OnScalars, OpRow, Reduction, Shared, Structural, Unsupported
+from pypto.ops.row import Effect, OpRow, Reduction, Structural, Unsupported, ViaInstruction, ViaLaneRule, ViaScalarUnit
 from pypto.ops.table import ROWS, TABLE
 from tests.ops.rows import COMPUTING, FITTING, SYMBOLS, Call, calls, is_hidden, takes
 
@@ -36,20 +36,20 @@ def test_names_are_unique() -> None:
 def test_ten_families(name: str) -> None:
     """Ops of ten families fit into one form of row, on both backends."""
     row = TABLE[name]
-    assert isinstance(row.cpu, Structural | Reduction) or callable(row.cpu)
-    assert isinstance(row.ascend, Direct | Shared | Structural)
+    assert isinstance(row.lane_rule, Structural | Reduction) or callable(row.lane_rule)
+    assert isinstance(row.ascend, ViaInstruction | ViaLaneRule | Structural)
     assert row.doc and (row.public or name in SYMBOLS)
 
 
 @every_row
 def test_cells(row: OpRow) -> None:
-    filled = callable(row.cpu) or isinstance(row.cpu, Structural | Reduction | Unsupported)
-    assert filled and isinstance(row.ascend, Direct | OnScalars | Shared | Structural | Unsupported)
-    for cell in (row.cpu, row.ascend):
+    filled = callable(row.lane_rule) or isinstance(row.lane_rule, Structural | Reduction | Unsupported)
+    assert filled and isinstance(row.ascend, ViaInstruction | ViaScalarUnit | ViaLaneRule | Structural | Unsupported)
+    for cell in (row.lane_rule, row.ascend):
         if isinstance(cell, Unsupported):
             assert len(cell.reason) > 10, "a reason says what to write instead"
-        if isinstance(cell, Direct | Shared):
-            assert row.elementwise and callable(row.cpu), "the CPU's rule does what is no single instruction"
+        if isinstance(cell, ViaInstruction | ViaLaneRule):
+            assert row.elementwise and callable(row.lane_rule), "the lane rule covers what is not one instruction"
 
 
 @every_row
@@ -71,8 +71,8 @@ def test_what_has_no_meaning_is_left_to_the_interpreter(row: OpRow) -> None:
     from pypto.interp.run import HANDLERS
 
     handled = row.name in HANDLERS or row.name == "yield"
-    assert handled != (row.meaning is not None)
-    assert row.effect is Effect.PURE or row.meaning is None
+    assert handled != (row.reference is not None)
+    assert row.effect is Effect.PURE or row.reference is None
 
 
 @every_row
@@ -96,7 +96,7 @@ def test_commutative_means_it(row: OpRow) -> None:
     for dtype in takes(row):
         op = calls(row, dtype)[0].op
         a, b = (np.arange(3 * i, 701 + 3 * i).astype(op.operands[0].dtype.numpy) for i in range(2))
-        np.testing.assert_array_equal(row.meaning(op, a, b), row.meaning(op, b, a))
+        np.testing.assert_array_equal(row.reference(op, a, b), row.reference(op, b, a))
 
 
 @pytest.mark.parametrize("row", COMPUTING, ids=lambda row: row.name)
@@ -105,7 +105,7 @@ def test_type_rule_agrees_with_numpy(row: OpRow) -> None:
     for call in (call for dtype in DTYPES for call in calls(row, dtype)):
         op = call.op
         arrays = [np.ones(v.shape, v.dtype.numpy) for v in op.operands]
-        result, kind = np.asarray(row.meaning(op, *arrays)), op.result.tile
+        result, kind = np.asarray(row.reference(op, *arrays)), op.result.tile
         assert result.shape == kind.shape, str(call)
         assert is_kind(result, kind.dtype), f"{call} is {kind}, but numpy gives {result.dtype}"
         if kind.dtype.is_int:

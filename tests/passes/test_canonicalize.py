@@ -108,7 +108,7 @@ def evaluate(term, env, like):
     attrs = {p.name: p.default for p in row.params if not p.is_operand}
     types = [TileType(a.shape, next(d for d in DTYPE_BY_NAME.values() if d.numpy == a.dtype)) for a in args]
     (result,) = row.infer(types, attrs)
-    return np.asarray(row.meaning(make_op(term.op, (), attrs, (result,)), *args)).astype(result.dtype.numpy)
+    return np.asarray(row.reference(make_op(term.op, (), attrs, (result,)), *args)).astype(result.dtype.numpy)
 
 
 CHECKED = [(rule, kind) for rule in RULES if rule.old.op != "addptr" for kind in sorted(rule.kinds - {"ptr"})]

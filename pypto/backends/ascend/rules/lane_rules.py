@@ -15,7 +15,7 @@ from pypto.backends.ascend.rules.temporaries import Places, Scratch
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float64, int32
-from pypto.ops.row import Direct, OnScalars, Shared, Unsupported
+from pypto.ops.row import Unsupported, ViaInstruction, ViaLaneRule, ViaScalarUnit
 from pypto.ops.table import TABLE
 
 Make = Callable[[Sequence[Lanes], Scratch], Lanes]
@@ -39,7 +39,7 @@ def elementwise(op: Op, operands: Sequence[Lanes], sink: InstructionSink) -> lis
     cell = TABLE[op.name].ascend
     if isinstance(cell, Unsupported):
         raise refused(op, cell.reason)
-    if isinstance(cell, OnScalars) or float64 in [v.dtype for v in (*op.operands, *op.results)]:
+    if isinstance(cell, ViaScalarUnit) or float64 in [v.dtype for v in (*op.operands, *op.results)]:
         raise refused(op, NO_FLOAT64)
     try:
         return [emit_into(sink, operands, lambda lanes, scratch: emit_chunk(cell, op, lanes, scratch))]
@@ -130,7 +130,7 @@ class Part:
 def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch) -> Lanes:
     """By the instruction of the row where that takes the operands, else by the row's rule on the vector unit."""
     dtype = op.result.dtype
-    if isinstance(cell, Direct) and has_instruction(cell, op, operands):
+    if isinstance(cell, ViaInstruction) and has_instruction(cell, op, operands):
         target = sink.temporary(dtype)
         modes = [Word(cell.mode)] if cell.mode else []
         views = [x.at for x in operands if isinstance(x.at, View)]
@@ -138,13 +138,13 @@ def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch) -
         return Lanes(dtype, target)
     if 64 in [v.dtype.bits for v in (*op.operands, *op.results)] and op.name not in ("cast", "bitcast"):
         raise NoInstruction(NO_INT64)
-    e, rule = VectorEmitter(sink), TABLE[op.name].cpu
-    assert callable(rule) and isinstance(cell, Direct | Shared)
+    e, rule = VectorEmitter(sink), TABLE[op.name].lane_rule
+    assert callable(rule) and isinstance(cell, ViaInstruction | ViaLaneRule)
     made: Lanes = rule(e, op, *(to_compute_form(e, x, cell.narrow) for x in operands))
     return stored(e, rounded(e, made, dtype) if dtype.is_float else Lanes(dtype, made.at))
 
 
-def has_instruction(cell: Direct, op: Op, operands: Sequence[Lanes]) -> bool:
+def has_instruction(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:
     known = all(x.dtype.mnemonic in cell.dtypes.split() and isinstance(x.at, View) for x in operands)
     return known and (cell.when is None or cell.when(op))
 

@@ -20,7 +20,7 @@ from pypto.backends.ascend.vector.values import AnyTile, Deferred, Splat, Tile
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
 from pypto.ir.types import DType, TileType, float16, float64
-from pypto.ops.row import OnScalars
+from pypto.ops.row import ViaScalarUnit
 from pypto.ops.table import TABLE
 
 MOST: Final = 16  # ops that several users of a tile do again, each for itself
@@ -118,7 +118,7 @@ def computed(low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, .
             )
         except NotScalar:
             held = (low.made(held[0]), *held[1:])
-    if has_doubles(op) or isinstance(TABLE[op.name].ascend, OnScalars):
+    if has_doubles(op) or isinstance(TABLE[op.name].ascend, ViaScalarUnit):
         return one_by_one(low, op, held, shape, refused(op, NO_FLOAT64))
     if (made_at_once := broadcast_operand_op(low, op, held, shape)) is not None:
         return made_at_once

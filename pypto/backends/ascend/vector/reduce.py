@@ -284,7 +284,7 @@ def with_sums_by_numbers(low: Lowering, op: Op, tile: Tile) -> Tile:
 
 def one_by_one(low: Lowering, op: Op, tile: Tile, axes: tuple[int, ...]) -> Tile:
     """A reduction that the vector unit has not, by the scalar unit."""
-    cell = TABLE[op.name].cpu
+    cell = TABLE[op.name].lane_rule
     assert isinstance(cell, Reduction)
     shape = tile.shape
     kept = tuple(1 if d in axes else n for d, n in enumerate(shape))

@@ -14,7 +14,7 @@ from pypto.ir.core import Op
 from pypto.ir.types import DType, float32, float64, int1, int64, uint32, uint64
 from pypto.ops.casts import convert
 from pypto.ops.math_term import Term
-from pypto.ops.row import OnScalars, Reduction, Structural, Unsupported
+from pypto.ops.row import Reduction, Structural, Unsupported, ViaScalarUnit
 from pypto.ops.table import TABLE
 
 if TYPE_CHECKING:
@@ -325,14 +325,14 @@ def apply(low: Lowering, op: Op, operands: Sequence[Scalar]) -> Scalar:
     NotScalar
         When the scalar unit lacks something that the rule needs.
     """
-    rule = TABLE[op.name].cpu
+    rule = TABLE[op.name].lane_rule
     if isinstance(rule, Structural | Unsupported | Reduction):
         raise low.bug(op)
     # To C++ floats of 8 bits are bytes: it would take their codes for numbers. A choice hands codes on as they are.
     if op.name != "where" and any(v.dtype.is_narrow and v.dtype.bits == 8 for v in (*op.operands, op.result)):
         raise NotScalar("float8")
     row, dtypes = TABLE[op.name], [v.dtype for v in (*op.operands, op.result)]
-    e = ScalarEmitter(low, float64 in dtypes or isinstance(row.ascend, OnScalars))
+    e = ScalarEmitter(low, float64 in dtypes or isinstance(row.ascend, ViaScalarUnit))
     numbers = [Number(x, v.dtype) for x, v in zip(operands, op.operands, strict=True)]
     if op.name == "cast" and (e.doubles or not any(dtype.is_narrow for dtype in dtypes)):
         return e.convert(numbers[0], op.attrs["dtype"]).value

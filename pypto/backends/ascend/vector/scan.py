@@ -77,7 +77,7 @@ def same_bits(low: Lowering, to: View, source: View, n: int) -> None:
 
 
 def by_numbers(low: Lowering, op: Op, tile: Tile, made: Tile, axis: int) -> None:
-    cell = TABLE[op.name].cpu
+    cell = TABLE[op.name].lane_rule
     assert isinstance(cell, Reduction)
     dtype = float32 if tile.dtype.is_narrow else tile.dtype
     n, e = tile.shape[axis], ScalarEmitter(low, dtype == float64)

@@ -33,7 +33,7 @@ def combiner_of(op: Op) -> Combiner:
         worst = float("nan") if dtype.is_float else dtype.integer_range[0 if greatest else 1]
         predicate = "gt" if greatest else "lt"
         return Combiner((dtype, int32), (worst, _LAST), lambda e, a, b: better_argument(e, predicate, a, b))
-    cell = TABLE[op.name].cpu
+    cell = TABLE[op.name].lane_rule
     assert isinstance(cell, Reduction)
     combine = cell.combine
     return Combiner((dtype,), (cell.identity(dtype),), lambda e, a, b: (combine(e, a[0], b[0]),))

@@ -136,7 +136,7 @@ class ValueEmitter:
         result = register_dtype(op.results[0].tile.elem)
         if op.name not in ("cast", "bitcast"):
             operands = tuple(v.as_dtype(float32) if v.dtype.is_narrow else v for v in operands)
-        rule = TABLE[op.name].cpu
+        rule = TABLE[op.name].lane_rule
         if not callable(rule):
             raise CompilerBug(f"{op.name} has no rule for lanes")
         lanes: VectorValue = rule(self.e, op, *operands)
