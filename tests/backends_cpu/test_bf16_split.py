@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.cpu.gemm.bf16_split import term_products
 from pypto.backends.cpu.target import host_target
-from pypto.backends.cpu.tile.bf16_split import term_products
 from tests.backends_cpu.lowering import lowered
 from tests.backends_cpu.test_amx import TILED
 from tests.conformance.cases import Launch

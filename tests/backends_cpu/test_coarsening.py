@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.tile.coarsening import coarsen_programs
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
+from pypto.passes.coarsening import coarsen_programs
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences

@@ -12,8 +12,7 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
-from pypto.backends.cpu.instrument.timing import walk
-from pypto.backends.cpu.loopir.ir import Nest
+from pypto.backends.cpu.loopir.ir import Nest, walk
 from pypto.compile import Session
 from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance.cases import Launch

@@ -9,7 +9,7 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
-from pypto.backends.cpu.instrument.timing import walk
+from pypto.backends.cpu.loopir.ir import walk
 from tests.backends_cpu.lowering import lowered
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences

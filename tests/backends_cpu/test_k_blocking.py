@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.tile.k_blocking import retile_reductions
 from pypto.ir.core import Op
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
+from pypto.passes.k_blocking import retile_reductions
 from pypto.passes.pattern import constant_of
 from tests.backends_cpu.lowering import fixed_target, optimized
 from tests.conformance.cases import Launch

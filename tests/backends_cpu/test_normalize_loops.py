@@ -12,12 +12,12 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
-from pypto.backends.cpu.instrument.timing import walk
-from pypto.backends.cpu.tile.normalize_loops import normalize_pointer_loops
+from pypto.backends.cpu.loopir.ir import walk
 from pypto.ir.core import Op
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
+from pypto.passes.normalize_loops import normalize_pointer_loops
 from pypto.passes.pattern import constant_of
 from tests.backends_cpu.lowering import lowered, optimized
 from tests.conformance.cases import Launch

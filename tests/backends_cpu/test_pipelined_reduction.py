@@ -18,7 +18,7 @@ from pypto.backends.cpu.loopir.build import build_schedule
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.runtime.pool import KERNEL
 from pypto.backends.cpu.target import host_target
-from pypto.backends.cpu.tile.coarsening import coarsen_programs
+from pypto.passes.coarsening import coarsen_programs
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.backends_cpu.pages import Pages
 from tests.conformance.cases import Launch

@@ -11,11 +11,11 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
-from pypto.backends.cpu.gemm.operands import InPlaceOperand
-from pypto.backends.cpu.instrument.timing import walk
+from pypto.backends.cpu.loopir.ir import walk
 from pypto.backends.cpu.tile.legalize import legalize
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
+from pypto.passes.dot_facts import InPlaceOperand
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.tile.coarsening import Coarsened, coarsen_programs
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
+from pypto.passes.coarsening import Coarsened, coarsen_programs
 from tests.backends_cpu.lowering import fixed_target, optimized
 from tests.backends_cpu.test_coarsening import numbers, product
 from tests.conformance.cases import Launch

@@ -11,13 +11,13 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
-from pypto.backends.cpu.gemm.operands import InPlaceOperand
-from pypto.backends.cpu.instrument.timing import walk
-from pypto.backends.cpu.tile.unswitch_modulo import unswitch_modulo
+from pypto.backends.cpu.loopir.ir import walk
 from pypto.ir.core import Op, Region
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
+from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.unswitch_modulo import unswitch_modulo
 from tests.backends_cpu.lowering import lowered, optimized
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences

@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from pypto.backends.cpu.library import registry
 from pypto.ops.row import STRUCTURAL
 from pypto.ops.table import TABLE
 from tests.house.measure import ROOT, imports, module_name, python_files, relative
-from tests.house.test_sizes import CELLS, CORE, NAMES, TEXTS
+from tests.house.test_sizes import CELLS, CORE, TECHNIQUES, TEXTS
 
 TABLES = {"pypto/backends/cpu/library/registry.py", "pypto/frontend/intrinsics.py"}
 # What modules of techniques keep for the machinery: facts about operands, and what says that there is nothing to do.
@@ -29,20 +30,20 @@ HELPERS = {
     *(
         "codegen.register_transpose.transpose_registers",
         "codegen.trip_count.TripCounts.__init__",
-        "tile.coarsening.Coarsened.is_identity",
-        "tile.coarsening.dispatch_coarsened",
+        "passes.coarsening.Coarsened.is_identity",
+        "codegen.dispatch.dispatch_coarsened",
     ),
     *(
-        "gemm.operands.dot_dtype",
-        "gemm.operands.is_packed",
-        "gemm.operands.packed_bytes",
-        "gemm.operands.through_permutes",
+        "passes.dot_facts.dot_dtype",
+        "passes.dot_facts.is_packed",
+        "passes.dot_facts.packed_bytes",
+        "passes.dot_facts.through_permutes",
     ),
     *(
-        "gemm.operands.packs_transposed",
+        "passes.dot_facts.packs_transposed",
         "gemm.operands.choose_nr",
-        "gemm.operands.amx_k_words",
-        "gemm.operands.packing_factor",
+        "passes.dot_facts.amx_k_words",
+        "passes.dot_facts.packing_factor",
     ),
     *("codegen.outlining.item_statements", "codegen.outlining.statement_count"),
     *(
@@ -103,7 +104,8 @@ def test_all_else_compiles_without_cells() -> None:
 
 @pytest.mark.slow
 def test_everything_is_right_without_techniques() -> None:
-    command = [sys.executable, "-m", "tests.house.without_techniques", *NAMES]
+    techniques = ["/".join(Path(name).with_suffix("").parts[-2:]) for name in TECHNIQUES]
+    command = [sys.executable, "-m", "tests.house.without_techniques", *techniques]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     *outcomes, called = result.stdout.splitlines()
     assert len(outcomes) > 60 and {line.partition(": ")[2] for line in outcomes} == {"right"}

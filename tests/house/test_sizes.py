@@ -39,6 +39,7 @@ ROWS = (
 )
 WORDS = tuple(path.stem for path in python_files("pypto/errors") if path.stem not in ("__init__", "base"))
 NAMES = (
+    "codegen/dispatch",
     "codegen/interleaved",
     "codegen/load_hoisting",
     "codegen/nan_speculation",
@@ -52,6 +53,7 @@ NAMES = (
     "codegen/split_stores",
     "codegen/trip_count",
     "gemm/amx",
+    "gemm/bf16_split",
     "gemm/column_major_a",
     "gemm/conv_window",
     "gemm/epilogue",
@@ -62,16 +64,21 @@ NAMES = (
     "llvm/division",
     "llvm/exponent",
     "loopir/interchange",
-    "tile/bf16_split",
-    "tile/coarsen_2d",
-    "tile/coarsening",
-    "tile/k_blocking",
-    "tile/normalize_loops",
-    "tile/swap_operands",
-    "tile/transpose_attention",
-    "tile/unswitch_modulo",
 )
-TECHNIQUES = tuple(f"pypto/backends/cpu/{name}.py" for name in NAMES)
+PASSES = (
+    "coarsen_2d",
+    "coarsening",
+    "dot_facts",
+    "k_blocking",
+    "normalize_loops",
+    "swap_operands",
+    "transpose_attention",
+    "unswitch_modulo",
+)
+TECHNIQUES = (
+    *(f"pypto/backends/cpu/{name}.py" for name in NAMES),
+    *(f"pypto/passes/{name}.py" for name in PASSES),
+)
 DOT = ("gemm/ir", "gemm/lowering", "gemm/macro_kernel", "gemm/micro_kernel", "gemm/packing")
 CELLS = (
     *(f"pypto/backends/cpu/{name}.py" for name in (*DOT, "library/atomics", "library/histogram", "library/sort")),

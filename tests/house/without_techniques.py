@@ -29,10 +29,10 @@ from pypto.backends.cpu.gemm import ir as gemm_ir
 from pypto.backends.cpu.gemm import lowering, skinny
 from pypto.backends.cpu.llvm import conversions, lane_emitter
 from pypto.backends.cpu.loopir import fusion, materialize
-from pypto.backends.cpu.tile import coarsen_2d, coarsening
+from pypto.passes import coarsen_2d, coarsening
 from tests.conformance.running import ALL, assert_close, make_launch, run
 
-CPU: Final = "pypto.backends.cpu."
+SEARCHED: Final = ("pypto.backends.cpu.", "pypto.passes.")
 
 
 def nothing(*_: Any, **__: Any) -> None:
@@ -86,11 +86,11 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
 
 
 def refuse() -> None:
-    """Put every answer in its place, under all the names by which modules of the backend know the question."""
+    """Put every answer in its place, under all names by which modules of the backend or passes know the question."""
     for owner, name, answer in REFUSED:
         asked = getattr(owner, name)
         setattr(owner, name, answer)
-        for module in [m for key, m in sys.modules.items() if key.startswith(CPU)]:
+        for module in [m for key, m in sys.modules.items() if key.startswith(SEARCHED)]:
             if vars(module).get(name) is asked:
                 setattr(module, name, answer)
 

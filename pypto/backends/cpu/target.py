@@ -11,6 +11,7 @@ from typing import Final
 
 from pypto._platform import may_use_tiles
 from pypto.errors import OptionError
+from pypto.passes.target_facts import TargetFacts
 
 # What each x86-64 level from v2 on adds, as far as the backend asks for it.
 _ADDED: Final = ("sse4.2 popcnt ssse3", "avx2 fma f16c bmi2", "avx512f avx512bw avx512dq avx512vl avx512cd")
@@ -23,37 +24,27 @@ _TILES: Final = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
 
 
 @dataclass(frozen=True, slots=True)
-class CpuTarget:
-    """Facts about a CPU.
+class CpuTarget(TargetFacts):
+    """Facts about a CPU, beside those that passes on Tile IR ask for.
 
     `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
-    Stores to unaligned memory are made of `store_bytes`, which may be less than a register has. One instruction rounds
-    a register to bfloat16 with `has_bf16_round`.
+    Stores to unaligned memory are made of `store_bytes`, which may be less than a register has.
     `has_masks` is true where masked loads and stores cost what plain ones do: with AVX2, those of bytes are made of
     branches, and many machines take long for any masked store.
-    `has_bf16_dot` is true where products of bfloat16 pairs are faster than those of float32 in their place;
-    `has_tiles` where one instruction multiplies tiles of them, and of bytes (AMX), and the process may;
-    `caches` are the bytes of each level; `contract` the flag of arithmetic that may become FMA.
+    `contract` is the flag of arithmetic that may become FMA. `has_tiles` is true only where the process may use them.
     """
 
     cpu: str
     features: str
     level: str
     triple: str
-    vector_bytes: int
     store_bytes: int
     has_masks: bool
-    registers: int
     has_fma: bool
     has_f16c: bool
     has_round: bool
     has_scale: bool
-    has_bf16_dot: bool
-    has_bf16_round: bool
-    has_int8_dot: bool
-    has_tiles: bool
     attributes: str
-    caches: tuple[int, int, int]
     contract: str = ""
 
 
@@ -100,11 +91,11 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
     wide = "avx512f" in present and "avx512bw" in present
     vector_bytes = 64 if wide else 32 if "avx2" in present else 16
     return CpuTarget(
-        cpu,
-        features,
-        level,
-        triple,
-        vector_bytes,
+        cpu=cpu,
+        features=features,
+        level=level,
+        triple=triple,
+        vector_bytes=vector_bytes,
         store_bytes=32 if wide and not cpu.startswith("znver") else vector_bytes,
         has_masks=wide,
         registers=32 if wide or arm else 16,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from pypto.backends.base import Print, Slot, mangled
+from pypto.backends.cpu.codegen.dispatch import dispatch_coarsened, dispatch_strips, next_program
 from pypto.backends.cpu.codegen.memory import Chunk, memory_dtype, register_dtype
 from pypto.backends.cpu.codegen.nest import NestEmitter
 from pypto.backends.cpu.codegen.outlining import (
@@ -37,8 +38,6 @@ from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest,
 from pypto.backends.cpu.loopir.materialize import REDUCTIONS
 from pypto.backends.cpu.loopir.verify import verify
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.tile.coarsen_2d import coarsen, dispatch_strips, next_program
-from pypto.backends.cpu.tile.coarsening import Coarsened, dispatch_coarsened
 from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
 from pypto.backends.sites import Check, Site
 from pypto.ir.builder import temporarily
@@ -46,6 +45,8 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
+from pypto.passes.coarsen_2d import coarsen
+from pypto.passes.coarsening import Coarsened
 
 FIXED_SLOTS = 5  # three grid sizes, scratch, scratch bytes per thread
 _SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stride"}

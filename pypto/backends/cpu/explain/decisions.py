@@ -19,10 +19,10 @@ from pypto.backends.cpu.loopir.fusion import LoopFuser
 from pypto.backends.cpu.loopir.materialize import plan_materialization
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
-from pypto.backends.cpu.tile.unswitch_modulo import hot_version, wrapped_dims
 from pypto.backends.findings import Finding, Findings, access_findings
 from pypto.ir.core import Function
 from pypto.passes import optimize
+from pypto.passes.unswitch_modulo import hot_version, wrapped_dims
 
 _WRAPS: Final = (
     "its index wraps around, or stays at an end of the array: programs that store nothing of what comes of that read "

@@ -14,13 +14,13 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, L1, L2, prefetch_line
+from pypto.backends.cpu.gemm.bf16_split import term_products
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.micro_kernel import MicroKernelEmitter, MicroTile, claim_name, side_function
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.tile.bf16_split import term_products
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import FLOAT8, bfloat16, int1, int64

@@ -26,10 +26,11 @@ from pypto.backends.cpu.gemm.micro_kernel import (
     choose_mr,
     constant_or_zero,
 )
-from pypto.backends.cpu.gemm.operands import Destination, InPlaceOperand
+from pypto.backends.cpu.gemm.operands import Destination
 from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix, llvm_type
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
+from pypto.passes.dot_facts import InPlaceOperand
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.gemm.macro_kernel import GemmOperands, MacroKernel

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.gemm.ir import ConvWindow, Gemm
 from pypto.backends.cpu.gemm.micro_kernel import claim_name, side_function
-from pypto.backends.cpu.gemm.operands import InPlaceOperand, Matrix, ValidRange
+from pypto.backends.cpu.gemm.operands import Matrix, ValidRange
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.allocate import BufferAllocation
 from pypto.backends.cpu.loopir.ir import Buffer, item_bytes
 from pypto.ir.core import Value
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
+from pypto.passes.dot_facts import InPlaceOperand
 from pypto.passes.pattern import constant_of
 
 if TYPE_CHECKING:

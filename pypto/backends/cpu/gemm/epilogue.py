@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pypto.backends.cpu.gemm.operands import MIN_COLUMN_ROWS, InPlaceOperand
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Nest
 from pypto.backends.cpu.loopir.materialize import Materialization, may_alias
 from pypto.ir.core import Op
 from pypto.ops.memory import Access
+from pypto.passes.dot_facts import MIN_COLUMN_ROWS, InPlaceOperand
 from pypto.passes.pattern import constant_range
 
 if TYPE_CHECKING:

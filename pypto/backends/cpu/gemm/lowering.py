@@ -10,37 +10,36 @@ from pypto.backends.cpu.gemm.amx import float8_as_bfloat16
 from pypto.backends.cpu.gemm.conv_window import share_window
 from pypto.backends.cpu.gemm.ir import Gemm, PanelCache
 from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
-from pypto.backends.cpu.gemm.operands import (
+from pypto.backends.cpu.gemm.operands import choose_nr
+from pypto.backends.cpu.gemm.panel_reuse import plan_panel_cache
+from pypto.backends.cpu.llvm.value import VectorValue
+from pypto.backends.cpu.loopir.allocate import BufferAllocation, round_up
+from pypto.backends.cpu.loopir.build import LoopIRBuilder
+from pypto.backends.cpu.loopir.fusion import LoopFuser
+from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, item_bytes, walk
+from pypto.backends.cpu.loopir.materialize import Materialization
+from pypto.backends.cpu.target import CpuTarget
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.ir.types import float32, int32, int64
+from pypto.ops.build import OpBuilder
+from pypto.passes.dot_facts import (
     InPlaceOperand,
     amx_k_words,
-    choose_nr,
     dot_dtype,
     in_place_operand,
     may_be_skinny,
     packing_factor,
     packs_transposed,
+    split_terms,
 )
-from pypto.backends.cpu.gemm.panel_reuse import plan_panel_cache
-from pypto.backends.cpu.instrument.timing import walk
-from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.loopir.allocate import BufferAllocation, round_up
-from pypto.backends.cpu.loopir.build import LoopIRBuilder
-from pypto.backends.cpu.loopir.fusion import LoopFuser
-from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, item_bytes
-from pypto.backends.cpu.loopir.materialize import Materialization
-from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.tile.bf16_split import split_terms
-from pypto.backends.cpu.tile.k_blocking import retile_reductions
-from pypto.backends.cpu.tile.normalize_loops import normalize_pointer_loops
-from pypto.backends.cpu.tile.swap_operands import swap_operands
-from pypto.backends.cpu.tile.transpose_attention import transpose_attention
-from pypto.backends.cpu.tile.unswitch_modulo import unswitch_modulo
-from pypto.ir.core import Function, Op, Value
-from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ir.types import float32, int32, int64
-from pypto.ops.build import OpBuilder
+from pypto.passes.k_blocking import retile_reductions
+from pypto.passes.normalize_loops import normalize_pointer_loops
 from pypto.passes.pattern import constant_of
 from pypto.passes.products import accumulated
+from pypto.passes.swap_operands import swap_operands
+from pypto.passes.transpose_attention import transpose_attention
+from pypto.passes.unswitch_modulo import unswitch_modulo
 
 
 def prepare(function: Function) -> Function:

@@ -26,7 +26,7 @@ from pypto.backends.cpu.gemm.micro_kernel import (
     row_tiles,
     side_function,
 )
-from pypto.backends.cpu.gemm.operands import Destination, InPlaceOperand, Matrix, ValidRange, dot_dtype
+from pypto.backends.cpu.gemm.operands import Destination, Matrix, ValidRange
 from pypto.backends.cpu.gemm.packing import PackEmitter, matrix_of
 from pypto.backends.cpu.gemm.skinny import SkinnyGemm, SkinnyGemmEmitter, is_skinny
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
@@ -36,6 +36,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op
 from pypto.ir.types import DType, int1, int32, int64
 from pypto.ops.memory import Access
+from pypto.passes.dot_facts import InPlaceOperand, dot_dtype
 
 _SHALLOW_MR: Final = 4  # rows of a block that is run but seldom, or along few numbers
 _SHALLOW_K: Final = 64  # so many: sums are loaded and stored as long as products are added to them

@@ -17,14 +17,15 @@ from pypto.backends.cpu.codegen.memory import memory_dtype
 from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, prefetch_line
 from pypto.backends.cpu.codegen.register_transpose import transpose_registers
 from pypto.backends.cpu.codegen.tile_access import AccessEmitter
-from pypto.backends.cpu.gemm.operands import InPlaceOperand, Matrix, ValidRange
+from pypto.backends.cpu.gemm.bf16_split import split_bf16
+from pypto.backends.cpu.gemm.operands import Matrix, ValidRange
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix
 from pypto.backends.cpu.loopir.ir import Buffer
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.tile.bf16_split import split_bf16
 from pypto.ir.types import int32, int64, uint8
 from pypto.ops.memory import Access
+from pypto.passes.dot_facts import InPlaceOperand
 
 _PREFETCH_ROWS: Final = 4  # rows that are asked for before they are copied: more would wait for room to arrive in
 _SIGN_BIAS = -128  # what makes a signed byte an unsigned one

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pypto.backends.cpu.gemm.ir import PanelCache
-from pypto.backends.cpu.gemm.operands import InPlaceOperand, is_grid_invariant, is_program_invariant
 from pypto.backends.cpu.loopir.ir import Buffer
 from pypto.backends.cpu.loopir.materialize import Materialization, may_alias
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
+from pypto.passes.dot_facts import InPlaceOperand, is_grid_invariant, is_program_invariant
 from pypto.passes.pattern import constant_range
 
 _MAX_CACHE_BYTES: Final = 4 << 20  # of panels that stay, for each thread: its part of a last-level cache

@@ -14,11 +14,11 @@ from typing import Final
 from pypto.backends.cpu.codegen.prefetch import L1, L2, prefetch_line
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.micro_kernel import claim_name, row_tiles, side_function
-from pypto.backends.cpu.gemm.operands import InPlaceOperand, may_be_skinny
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix, llvm_type
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import DType, int64
+from pypto.passes.dot_facts import InPlaceOperand, may_be_skinny
 
 _COLUMN_REGISTERS: Final = 2  # registers of columns at a time
 _SINGLE_ROW_REGISTERS: Final = 4  # the same with one row of C, where longer pieces of a row come faster

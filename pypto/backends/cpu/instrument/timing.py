@@ -15,12 +15,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.backends.cpu.gemm.operands import InPlaceOperand
-from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest, Scalar, Schedule, Stmt, item_bytes
+from pypto.backends.cpu.loopir.ir import (
+    Buffer,
+    Control,
+    Item,
+    LibraryOp,
+    Nest,
+    Scalar,
+    Schedule,
+    Stmt,
+    item_bytes,
+    walk,
+)
 from pypto.backends.sites import Site
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
 from pypto.loc import UNKNOWN, Loc
+from pypto.passes.dot_facts import InPlaceOperand
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
@@ -193,13 +204,6 @@ def makers(schedule: Schedule) -> dict[Buffer, Op]:
         if isinstance(item, Gemm):
             found |= {side: item.op for side in (item.a, item.b, item.b_source) if isinstance(side, Buffer)}
     return found
-
-
-def walk(items: list[Item]) -> Iterator[Item]:
-    for item in items:
-        yield item
-        for region in item.regions if isinstance(item, Control) else ():
-            yield from walk(region)
 
 
 def place(loc: Loc) -> tuple[Any, ...]:

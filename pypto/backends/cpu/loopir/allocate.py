@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.cpu.gemm.operands import is_packed
 from pypto.backends.cpu.loopir.index_maps import (
     IndexMap,
     inlined_operands,
     is_inlinable,
-    is_unit_reshape,
     operand_reads,
 )
 from pypto.backends.cpu.loopir.ir import Buffer, item_bytes
@@ -20,6 +18,8 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import DType, PtrType
 from pypto.passes.carried import LAYOUTS, carried, initial, yields
+from pypto.passes.dot_facts import is_packed
+from pypto.passes.unit_dims import is_unit_reshape
 
 _CACHE_ALIAS_BYTES: Final = 2048  # bytes between rows that would push one another out of the first-level cache
 _STAGGER_BYTES = 64 * 9  # buffers of 4 KB multiples would otherwise hit the same cache sets
@@ -86,7 +86,7 @@ def allocate_buffers(plan: Materialization, target: CpuTarget) -> BufferAllocati
             start,
             end,
             whole_rows=summed,
-            compact=any(is_packed(plan, m, target) for m in members),
+            compact=any(is_packed(plan.uses, m, target) for m in members),
         )
         if summed and buffer.pitch * item_bytes(v.tile.elem) % _CACHE_ALIAS_BYTES == 0:
             buffer.sizes[-1] += storage.lanes(v.tile.elem)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+from pypto.passes.unit_dims import is_unit_reshape
 
 IndexMap = tuple[int | None, ...]
 Leaf = tuple[Value, IndexMap]
@@ -31,11 +32,6 @@ def is_inlinable(op: Op) -> bool:
     if op.name == "reshape":
         return is_unit_reshape(op)
     return TABLE[op.name].elementwise or op.name in (*_MOVES, *_LEAVES, *GATHERING, "tile_load", "addptr", "ptr_cast")
-
-
-def is_unit_reshape(op: Op) -> bool:
-    """True when only dimensions of size 1 come or go."""
-    return [n for n in op.operands[0].shape if n > 1] == [n for n in op.results[0].shape if n > 1]
 
 
 def operand_map(op: Op, operand: Value, index: IndexMap) -> IndexMap:

@@ -7,7 +7,7 @@ What is no statement of its own is computed where it is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -216,3 +216,11 @@ class Schedule:
     buffers: list[Buffer]
     scratch_bytes: int
     of: dict[Value, Buffer] = field(default_factory=dict)
+
+
+def walk(items: list[Item]) -> Iterator[Item]:
+    """Items in program order, each before those of its regions."""
+    for item in items:
+        yield item
+        for region in item.regions if isinstance(item, Control) else ():
+            yield from walk(region)

@@ -11,14 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pypto.backends.cpu.gemm.operands import packs_transposed, values_read_by_dot
-from pypto.backends.cpu.loopir.index_maps import GATHERING, element_operands, is_inlinable, is_tile, is_unit_reshape
+from pypto.backends.cpu.loopir.index_maps import GATHERING, element_operands, is_inlinable, is_tile
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import ROWS, TABLE
+from pypto.passes.dot_facts import packs_transposed, values_read_by_dot
 from pypto.passes.pattern import root
+from pypto.passes.unit_dims import is_unit_reshape
 
 REDUCTIONS = (*(row.name for row in ROWS if "reduction" in row.traits), "argmax", "argmin")
 SCANS = tuple(row.name for row in ROWS if "scan" in row.traits)
@@ -77,7 +78,12 @@ def plan_materialization(function: Function, target: CpuTarget) -> Materializati
     plan = Materialization(function)
     ops = number_ops(plan, function.body, ())
     plan.writes = [op for op in ops if op.name in TABLE and TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)]
-    sides = ((op, way) for op in ops if op.name == "dot" for way in values_read_by_dot(plan, op, target))
+    sides = (
+        (op, way)
+        for op in ops
+        if op.name == "dot"
+        for way in values_read_by_dot(plan.function, plan.uses, plan.enclosing_loops, op, target)
+    )
     plan.read_in_place = {v for op, way in sides if not is_clobbered_before(plan, way[-1], op) for v in way}
     plan.packed = {op for op in ops if op.name == "dot" and packs_transposed(op, target)}
     cost: dict[Value, int] = {}

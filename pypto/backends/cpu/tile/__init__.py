@@ -1,7 +1,4 @@
-"""Tile IR to Tile IR: the forms that the CPU lowers best.
+"""Tile IR to Tile IR: what only the CPU needs; passes that other targets can use, too, are in `pypto/passes`.
 
-In: optimised Tile IR. Out: Tile IR with the same meaning, or several functions among which a launch chooses.
-Read `legalize` first; then the loop transformations `normalize_loops`, `unswitch_modulo` and `k_blocking`; then
-`swap_operands` and `transpose_attention`, which change the orientation of products; then `coarsening` and
-`coarsen_2d`, which merge neighbouring programs.
+In: optimised Tile IR. Out: Tile IR with the same meaning. `legalize` asks each library op for its form.
 """

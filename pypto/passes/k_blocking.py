@@ -12,16 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.cpu.gemm.operands import (
-    is_program_invariant,
-    matching_dim,
-    packed_bytes,
-    packing_factor,
-    reads_both_in_place,
-)
-from pypto.backends.cpu.loopir.index_maps import is_tile, is_unit_reshape
-from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.tile.bf16_split import split_terms
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int64
@@ -29,7 +19,16 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
+from pypto.passes.dot_facts import (
+    is_program_invariant,
+    packed_bytes,
+    packing_factor,
+    reads_both_in_place,
+    split_terms,
+)
 from pypto.passes.pattern import constant_of
+from pypto.passes.target_facts import TargetFacts
+from pypto.passes.unit_dims import is_unit_reshape, matching_dim
 
 _L1_ROWS: Final = 8  # of the left side, whose part of a step stays in the first-level cache
 _AMX_ROWS: Final = 32  # the same where tiles are multiplied by one instruction
@@ -43,7 +42,7 @@ _ZERO_PRESERVING: Final = frozenset(
 )
 
 
-def retile_reductions(function: Function, target: CpuTarget) -> Function:
+def retile_reductions(function: Function, target: TargetFacts) -> Function:
     """The function with its sums of products in better steps."""
     return rewrite(function, RetileReduction(function, target), OpBuilder)
 
@@ -125,7 +124,7 @@ class ReductionLoop:
         if name == "reshape":
             before = matching_dim(op.operands[0].shape, v.shape, d) if is_unit_reshape(op) else None
             return before is not None and self.trace(op.operands[0], before)
-        return TABLE[name].elementwise and all(self.trace(x, d) for x in op.operands if is_tile(x))
+        return TABLE[name].elementwise and all(self.trace(x, d) for x in op.operands if x.shape)
 
     def load_follows_index(self, access: Access, d: int) -> bool:
         """True when the load's address grows by one element of the dimension with the index, and by nothing else."""
@@ -177,7 +176,7 @@ def index_dependents(ops: Iterable[Op], index: Value) -> set[Value]:
     return found
 
 
-def choose_kc(function: Function, found: ReductionLoop, target: CpuTarget) -> int:
+def choose_kc(function: Function, found: ReductionLoop, target: TargetFacts) -> int:
     """As deep as fits the caches, and such that no rest is left.
 
     Where K is not known, only dots that read both sides themselves go deeper: they stop where the sides do, which must
@@ -211,7 +210,7 @@ def choose_kc(function: Function, found: ReductionLoop, target: CpuTarget) -> in
     return found.step * next((n for n in range(min(most // found.step, trips), 0, -1) if trips % n == 0), 1)
 
 
-def max_kc(dot: Op, target: CpuTarget, beside: int) -> int:
+def max_kc(dot: Op, target: TargetFacts, beside: int) -> int:
     """How far along K the operands' tiles fit into half of a second-level cache, and rows into the first."""
     a, b = dot.operands[:2]
     size, tiled = packed_bytes(dot, target) * split_terms(dot, target), packing_factor(dot, target) and target.has_tiles
@@ -221,7 +220,7 @@ def max_kc(dot: Op, target: CpuTarget, beside: int) -> int:
     return max(unit, min(row, both) // size // unit * unit)
 
 
-def kc_unit(dot: Op, target: CpuTarget) -> int:
+def kc_unit(dot: Op, target: TargetFacts) -> int:
     return max(_KC_UNIT, _KC_UNIT_BYTES // packed_bytes(dot, target))
 
 
@@ -230,7 +229,7 @@ class RetileReduction:
     """The rule: loops get a new step, and the tiles in them a new size."""
 
     function: Function
-    target: CpuTarget
+    target: TargetFacts
     sizes: dict[Value, tuple[int, ...]] = field(default_factory=dict)
     extents: dict[Op, tuple[int, Value]] = field(default_factory=dict)  # of loads that must end with the loop
 

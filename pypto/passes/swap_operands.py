@@ -11,35 +11,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.cpu.gemm.operands import (
-    MAX_COLUMN_K,
-    MIN_COLUMN_ROWS,
-    in_place_operand,
-    is_grid_invariant,
-    is_unpacked_narrow,
-    matching_dim,
-)
-from pypto.backends.cpu.loopir.index_maps import is_unit_reshape
-from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import TileType
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.passes.dce import dce
+from pypto.passes.dot_facts import (
+    MAX_COLUMN_K,
+    MIN_COLUMN_ROWS,
+    in_place_operand,
+    is_grid_invariant,
+    is_unpacked_narrow,
+)
+from pypto.passes.target_facts import TargetFacts
+from pypto.passes.unit_dims import is_unit_reshape, matching_dim
 
 _MIN_K: Final = 256  # a product so deep pays for turning C
 _MIN_CHAIN_K: Final = 16  # and several, whose sum is turned once, if they are so deep together
 TRANSPOSE_DIMS: Final = (1, 0)
 
 
-def swap_operands(function: Function, target: CpuTarget) -> Function:
+def swap_operands(function: Function, target: TargetFacts) -> Function:
     """The function with such products turned around."""
     rule = SwapOperands(function, tuple(swappable_chains(function, target)))
     return dce(rewrite(function, rule, OpBuilder)) if rule.dots else function
 
 
-def swappable_chains(function: Function, target: CpuTarget) -> Iterator[Op]:
+def swappable_chains(function: Function, target: TargetFacts) -> Iterator[Op]:
     """Products that start from a constant or from one another, of sums that are deep enough."""
     dots = [op for op in function.body.ops if op.name == "dot" and len(op.results[0].shape) == 2]
     if not any(map(in_place_operand, (v for op in dots for v in op.operands[:1]))):
@@ -57,7 +56,7 @@ def swappable_chains(function: Function, target: CpuTarget) -> Iterator[Op]:
             yield from chain
 
 
-def is_profitable(function: Function, dot: Op, target: CpuTarget) -> bool:
+def is_profitable(function: Function, dot: Op, target: TargetFacts) -> bool:
     """True for a left side that is the same for all programs, and a right side that is not."""
     (a, b), left, right = dot.operands[:2], in_place_operand(dot.operands[0]), in_place_operand(dot.operands[1])
     if (

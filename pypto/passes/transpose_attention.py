@@ -12,23 +12,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.cpu.gemm.operands import is_unpacked_narrow, packing_factor
-from pypto.backends.cpu.loopir.materialize import REDUCTIONS
-from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.tile.swap_operands import TRANSPOSE_DIMS, transpose, transposed_type
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
 from pypto.passes.carried import carried
 from pypto.passes.dce import dce
+from pypto.passes.dot_facts import is_unpacked_narrow, packing_factor
+from pypto.passes.shapes import REDUCTIONS
+from pypto.passes.swap_operands import TRANSPOSE_DIMS, transpose, transposed_type
+from pypto.passes.target_facts import TargetFacts
 
 _MIN_ROWS: Final = 32  # rows that fill two registers
 
 Uses = defaultdict[Value, list[Op]]
 
 
-def transpose_attention(function: Function, target: CpuTarget) -> Function:
+def transpose_attention(function: Function, target: TargetFacts) -> Function:
     """The function with such loops turned."""
     uses: Uses = defaultdict(list)
     for op in function.walk():
@@ -39,7 +39,7 @@ def transpose_attention(function: Function, target: CpuTarget) -> Function:
     return dce(rewrite(function, TransposeScores(found), OpBuilder)) if found else function
 
 
-def score_products(loop: Op, uses: Uses, target: CpuTarget) -> Iterator[ScoreProduct]:
+def score_products(loop: Op, uses: Uses, target: TargetFacts) -> Iterator[ScoreProduct]:
     """The scores of a loop: a product with something that all steps share."""
     region = loop.regions[0]
     for op in region.body:
@@ -53,7 +53,7 @@ def score_products(loop: Op, uses: Uses, target: CpuTarget) -> Iterator[ScorePro
                 yield scores
 
 
-def is_profitable(dot: Op, region: Region, target: CpuTarget) -> bool:
+def is_profitable(dot: Op, region: Region, target: TargetFacts) -> bool:
     """True for enough rows, the same in all steps, by columns that lie as rows."""
     a, b = dot.operands
     if not is_unpacked_narrow(dot, target) and (packing_factor(dot, target) != 2 or target.has_tiles):

@@ -9,30 +9,21 @@ numbers.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pypto.backends.cpu.gemm.operands import in_place_operand, matching_dim, may_be_skinny
-from pypto.backends.cpu.instrument.timing import walk
-from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.loopir.index_maps import is_unit_reshape
-from pypto.backends.cpu.loopir.ir import LibraryOp
-from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
+from pypto.passes.dot_facts import in_place_operand, may_be_skinny
 from pypto.passes.pattern import constant_of, constant_range
-
-if TYPE_CHECKING:
-    from pypto.backends.cpu.codegen.function import FunctionEmitter
+from pypto.passes.target_facts import TargetFacts
+from pypto.passes.unit_dims import is_unit_reshape, matching_dim
 
 _MAX_EXTENT: Final = 1024  # rows or columns of merged programs
 _MAX_SINGLE_ROW_EXTENT: Final = 4096  # columns of those whose result is one row
@@ -60,7 +51,7 @@ class Coarsened:
         return self.factor == self.second_factor == 1
 
 
-def coarsen_programs(function: Function, target: CpuTarget) -> list[Coarsened]:
+def coarsen_programs(function: Function, target: TargetFacts) -> list[Coarsened]:
     """The function, its programs merged where that is right and pays; checks and prints are about single programs.
 
     Where others may lie in the grid before those that can be merged, a kernel of single programs is needed, too; what
@@ -87,7 +78,7 @@ def coarsen_programs(function: Function, target: CpuTarget) -> list[Coarsened]:
     )
 
 
-def coarsen_rows(function: Function, dots: Sequence[Op], target: CpuTarget) -> Coarsened:
+def coarsen_rows(function: Function, dots: Sequence[Op], target: TargetFacts) -> Coarsened:
     """The function with more rows, where its one product is deep, and programs in a row differ in their rows.
 
     The result is to stay in the second-level cache from one step to the next.
@@ -102,7 +93,7 @@ def coarsen_rows(function: Function, dots: Sequence[Op], target: CpuTarget) -> C
     return found.rewrite(function.name) if better else Coarsened(function)
 
 
-def has_large_panels(function: Function, dot: Op, target: CpuTarget) -> bool:
+def has_large_panels(function: Function, dot: Op, target: TargetFacts) -> bool:
     """True when a sum of products is known to need more panels than half of the second-level cache holds."""
     loop = next((op for op in function.body.ops if op.name == "for" and dot in op.regions[0].ops), None)
     b, steps = dot.operands[1], constant_range(loop.operands[:3]) if loop is not None else None
@@ -110,38 +101,7 @@ def has_large_panels(function: Function, dot: Op, target: CpuTarget) -> bool:
     return plain and len(steps or ()) * math.prod(b.shape) * b.dtype.itemsize > target.caches[1] // 2
 
 
-def dispatch_coarsened(made: Sequence[FunctionEmitter], name: str) -> int:
-    """A kernel of two functions: with merged programs where they follow in order, else the other.
-
-    Gives how many programs had best run one after the other, those that are merged or share panels: see `Artifact`.
-    """
-    last = made[-1]
-    together = [item.programs_sharing for item in walk(last.schedule.items) if isinstance(item, LibraryOp)]
-    shared = 0 in together
-    if len(made) == 1:
-        return 0 if shared else max(last.coarsened.factor, *together, 1)
-    e, merged = last.e, made[0].coarsened
-    alone = e.cmp("eq", functools.reduce(e.mul, map(last.slot_at, range(merged.axis))), e.const(1, int64))
-    kernel = e.w.raw(f"select i1 {alone.text}, {', '.join(f'ptr @{x.function.name}' for x in made)}")
-    e.w.line(f"call void {kernel}(i64 %first, i64 %last, i64 %thread, ptr %args)")
-    e.w.line("ret void")
-    e.w.end_kernel(name)
-    return -merged.factor if shared else merged.factor
-
-
-def covered_programs(
-    e: LaneEmitter, merged: Coarsened, program: VectorValue, ids: Sequence[VectorValue], grid: Sequence[VectorValue]
-) -> tuple[VectorValue, dict[int, VectorValue]]:
-    """How many programs are one with a program, and their end: as many as follow along the axis in order."""
-    if merged.factor == 1:
-        return e.const(1, int64), {}
-    own = ids[merged.axis]
-    left = e.minimum(e.sub(VectorValue("%last", int64, 1, 0), program), e.sub(grid[merged.axis], own))
-    number = e.minimum(left, e.const(merged.factor, int64))
-    return number, {merged.axis: e.add(own, number)}
-
-
-def is_profitable(dot: Op, target: CpuTarget) -> bool:
+def is_profitable(dot: Op, target: TargetFacts) -> bool:
     found = in_place_operand(dot.operands[1])
     return found is not None and not found[0].transposed and may_be_skinny(dot, target)
 

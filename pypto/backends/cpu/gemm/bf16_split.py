@@ -12,23 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.llvm.bf16_rounding import bits
 from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.target import CpuTarget
-from pypto.ir.core import Op
 from pypto.ir.types import float32, uint32
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 
 _REGISTER_LANES: Final = 16  # of a register
-_MAX_SKINNY_ROWS: Final = 16  # rows for which the right side is read but once: more bytes of it take longer
-
-
-def split_terms(dot: Op, target: CpuTarget) -> int:
-    """How many numbers of bfloat16 stand for each of float32 in a product; 1 where they are multiplied as they are."""
-    pays = target.has_tiles and target.has_bf16_round and dot.results[0].shape[-2] > _MAX_SKINNY_ROWS
-    parts = dot.attrs.get("parts", 1) if pays else 1
-    assert isinstance(parts, int)
-    return parts
 
 
 def split_bf16(e: LaneEmitter, a: VectorValue, parts: int) -> list[VectorValue]:

@@ -1,0 +1,55 @@
+"""Products of tiles by one instruction: programs along the grid's second axis are one, a strip of columns or rows.
+
+There the other side, whose rows come from the last cache for every block or are packed for it, takes longer than the
+products. The programs along the first axis, a row of the grid, follow one another; the first of them says how many rows
+are one, and the last goes on behind all of these. What is left, and what has too few programs for all threads, is done
+program by program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from pypto.ir.core import Function, Value
+from pypto.passes.coarsening import CoarsenAxis, Coarsened, coarsen_programs, coarsen_rows
+from pypto.passes.dot_facts import in_place_operand, packing_factor
+from pypto.passes.target_facts import TargetFacts
+
+_STRIP_EXTENT: Final = 512  # columns of a strip, or rows
+_MIN_ROWS: Final = 16  # rows of which a strip is not worth it
+
+
+def coarsen(function: Function, target: TargetFacts) -> list[Coarsened]:
+    """The function, merged where that pays; in strips beside it where its one product is of tiles."""
+    made, dots = coarsen_programs(function, target), [op for op in function.walk() if op.name == "dot"]
+    apart = {"checked", "prints", "profile"} & function.attrs.keys()
+    if len(made) > 1 or len(dots) != 1 or apart or not target.has_tiles or not packing_factor(dots[0], target):
+        return made
+    (result,) = dots[0].results
+    found = next(filter(None, (coarsen_second_axis(function, result, d, target) for d in (1, 0))), None)
+    if in_place_operand(dots[0].operands[1]) is None or found is None:
+        return made
+    wide = found.rewrite(f"{function.name}.merged").function
+    merged = coarsen_rows(wide, [op for op in wide.walk() if op.name == "dot"], target)
+    alone = replace(made[0].function, name=f"{function.name}.apart")
+    return [replace(merged, second_factor=found.coarse_extent // found.width), replace(made[0], function=alone)]
+
+
+def coarsen_second_axis(function: Function, result: Value, d: int, target: TargetFacts) -> CoarsenAxis | None:
+    """Programs along the second axis as one, if they differ in columns (d = 1) or rows of a product.
+
+    The result is to take a quarter of the second-level cache at most.
+    """
+    size, other = result.shape[d - 2], result.shape[-1 - d]
+    fits = (
+        2 * size <= _STRIP_EXTENT
+        and (other if d else size) > _MIN_ROWS
+        and other <= target.caches[1] // (16 * _STRIP_EXTENT)
+    )
+    found = CoarsenAxis(function, 1, size, _STRIP_EXTENT)
+    return (
+        found
+        if fits and found.is_coarsenable() and found.coarsened_dim.get(result) == len(result.shape) - 2 + d
+        else None
+    )
