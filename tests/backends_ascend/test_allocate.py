@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pypto.backends.ascend.block.allocate import allocate
-from pypto.backends.ascend.block.bank_conflicts import read_meets_write, reads_meet
-from pypto.backends.ascend.block.liveness import lives
+from pypto.backends.ascend.block.bank_conflicts import read_conflicts_with_write, reads_conflict
+from pypto.backends.ascend.block.liveness import live_ranges
 from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer, Expr, If, Instr, Item, Loop, View
 from pypto.backends.ascend.target import ascend_target
 from pypto.errors.ascend import NoRoomOnAscend
@@ -71,7 +71,7 @@ def test_what_an_iteration_makes_dies_in_it() -> None:
 def test_what_iterations_fill_part_by_part_lives_through_the_loop() -> None:
     a, b = big("a", 80), big("b", 80)
     inside = Instr("Exp", (View(b, Expr("*", ("i", 64))), View(a), 64))
-    lived = lives((Loop("i", 0, 4, 1, (fill(a), inside)), fill(a), exp(a, b)))
+    lived = live_ranges((Loop("i", 0, 4, 1, (fill(a), inside)), fill(a), exp(a, b)))
     assert lived["b"].first < lived["a"].last
     assert lived["b"].first <= 1, "the first part is there while `a` is filled for the second one"
 
@@ -106,9 +106,9 @@ def test_no_room_says_where_how_much_and_what_to_do() -> None:
 def test_operands_lie_in_different_banks() -> None:
     a, b, c = (ub(x, 2048) for x in "abc")
     found = places(kernel((a, b, c), fill(a), fill(b), Instr("Add", (View(c), View(a), View(b), 2048))))
-    assert not reads_meet(found["a"], found["b"])
-    assert not read_meets_write(found["a"], found["c"])
-    assert not read_meets_write(found["b"], found["c"])
+    assert not reads_conflict(found["a"], found["b"])
+    assert not read_conflicts_with_write(found["a"], found["c"])
+    assert not read_conflicts_with_write(found["b"], found["c"])
 
 
 def test_alignment_of_the_cube_memories() -> None:
@@ -144,7 +144,7 @@ def test_what_lives_at_the_same_time_is_apart(data: st.DataObject) -> None:
         return tuple(found)
 
     k = kernel(buffers, *items(0))
-    alive = lives(k.body)
+    alive = live_ranges(k.body)
     try:
         made = allocate(k, B2)
     except NoRoomOnAscend:
@@ -153,7 +153,7 @@ def test_what_lives_at_the_same_time_is_apart(data: st.DataObject) -> None:
         for b in made.buffers:
             apart = a.address is None or b.address is None or a.address + a.bytes <= b.address
             apart = apart or (a.address is not None and b.address is not None and b.address + b.bytes <= a.address)
-            assert a.name == b.name or apart or not alive[a.name].meets(alive[b.name])
+            assert a.name == b.name or apart or not alive[a.name].overlaps(alive[b.name])
 
 
 def test_the_same_kernel_gets_the_same_places() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pypto.backends.ascend.block.dependences import Meeting, Reader
+from pypto.backends.ascend.block.dependences import AccessAnalysis, AliasAnalysis
 from pypto.backends.ascend.blockir.affine import AffineExpr, affine_of, is_natural, upper_bound
 from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Instr, Let, Loop, Scalar, View
 from pypto.ir.types import int64
@@ -50,8 +50,8 @@ A = ub("a", 1024)
 
 def touches(*items: Instr | Loop | Let) -> list[tuple[int | None, int | None]]:
     """Begin and bytes of the writes of the last of some items."""
-    reader = Reader.of(BlockKernel("k", "vector", (X,), (A,), items))
-    found = [t for item in items for t in reader.touches(item)]
+    reader = AccessAnalysis.of(BlockKernel("k", "vector", (X,), (A,), items))
+    found = [t for item in items for t in reader.accesses(item)]
     return [(t.start.constant if t.start else None, t.bytes) for t in found if t.writes]
 
 
@@ -76,7 +76,7 @@ def test_names_stand_for_what_they_are() -> None:
 def test_names_that_stand_for_too_much_are_left_alone() -> None:
     """Each name twice in the next one: written out, the last would be of a million parts."""
     lets = [Let("n0", int64, "r"), *(Let(f"n{i}", int64, Expr("+", (f"n{i - 1}", f"n{i - 1}"))) for i in range(1, 20))]
-    meanings = Reader.of(BlockKernel("k", "vector", (X,), (A,), tuple(lets))).meanings
+    meanings = AccessAnalysis.of(BlockKernel("k", "vector", (X,), (A,), tuple(lets))).definitions
     assert "n3" in meanings and "n5" not in meanings
     assert all(len(str(meanings[name])) < 200 for name in meanings)
 
@@ -89,8 +89,8 @@ def test_copies_end_with_their_last_row() -> None:
 def test_rows_that_move_away_never_meet_again() -> None:
     row = Loop("r", 0, 2, 1, (filled(Expr("+", (Expr("*", ("i", 64)), Expr("*", ("r", 32))))),))
     loop = Loop("i", 0, 8, 1, (row,))
-    (touch,) = Reader.of(BlockKernel("k", "vector", (X,), (A,), (loop,))).touches(row)
-    assert Meeting(True).later(touch, touch, loop, frozenset()) is None
+    (touch,) = AccessAnalysis.of(BlockKernel("k", "vector", (X,), (A,), (loop,))).accesses(row)
+    assert AliasAnalysis(True).dependence_distance(touch, touch, loop, frozenset()) is None
     wider = Loop("i", 0, 8, 1, (Loop("r", 0, 3, 1, row.body),))
-    (touch,) = Reader.of(BlockKernel("k", "vector", (X,), (A,), (wider,))).touches(wider.body[0])
-    assert Meeting(True).later(touch, touch, wider, frozenset()) == 1
+    (touch,) = AccessAnalysis.of(BlockKernel("k", "vector", (X,), (A,), (wider,))).accesses(wider.body[0])
+    assert AliasAnalysis(True).dependence_distance(touch, touch, wider, frozenset()) == 1

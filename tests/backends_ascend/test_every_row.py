@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from pypto.backends.ascend.block.verify import of_instructions
+from pypto.backends.ascend.block.verify import instruction_problems
 from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import ascend_target
 from pypto.backends.ascend.vector.lower import HANDLERS
@@ -80,7 +80,7 @@ def outcome(text: str, arguments: list[Any], *ops: str) -> str:
     assert {op.name for op in function.walk()} >= set(ops)
     try:
         made, written = lower_to_text(function, B2)
-        assert list(of_instructions(made, B2)) == []
+        assert list(instruction_problems(made, B2)) == []
         return written
     except (NotOnAscend, NoForm) as refused:
         reason = refused.fields["reason" if isinstance(refused, NotOnAscend) else "problem"]

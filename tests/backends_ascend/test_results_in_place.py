@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pypto.backends.ascend.block.in_place import reuse_in_place
 from pypto.backends.ascend.block.insert_sync import sync
-from pypto.backends.ascend.block.liveness import from_before
+from pypto.backends.ascend.block.liveness import loop_carried_buffers
 from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer, If, Instr, Item, Loop, Record, View
 from pypto.backends.ascend.target import ascend_target
 from tests.backends_ascend.kernels import ub
@@ -57,8 +57,8 @@ def test_what_goes_back_where_it_came_from() -> None:
 
 def test_what_only_one_side_of_a_branch_touches_lives_there() -> None:
     inside = If("n", (fill(A), exp(B, A)))
-    assert from_before((Loop("i", 0, 4, 1, (inside,)),)) == frozenset()
-    assert from_before((Loop("i", 0, 4, 1, (inside, exp(C, B))),)) == {"b"}
+    assert loop_carried_buffers((Loop("i", 0, 4, 1, (inside,)),)) == frozenset()
+    assert loop_carried_buffers((Loop("i", 0, 4, 1, (inside, exp(C, B))),)) == {"b"}
 
 
 def test_pieces_of_rows_need_no_barrier() -> None:

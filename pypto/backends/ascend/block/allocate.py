@@ -1,4 +1,14 @@
-"""Addresses for the buffers of a kernel: apart while there is room, sharing memory where there is not."""
+"""Memory allocation: gives every buffer of a kernel its address.
+
+Buffers get memory of their own while there is room, since buffers that share memory order the units that use them.
+Where a memory is too small, buffers with disjoint live ranges share addresses, and double buffers in UB fall back to
+one stage. In UB the allocator also avoids bank conflicts. Sharing is legal where live ranges do not overlap;
+`insert_sync` later orders the instructions that meet in shared memory.
+
+    a = UB(float32, ND, 2048)            a = UB(float32, ND, 2048, at=0)
+    b = UB(float32, ND, 2048)      ->    b = UB(float32, ND, 2048, at=8192)
+    c = UB(float32, ND, 64)              c = UB(float32, ND, 64, at=0)        # a is dead, and UB is full
+"""
 
 from __future__ import annotations
 
@@ -7,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from pypto.backends.ascend.block.bank_conflicts import REGION, Neighbours, neighbours
-from pypto.backends.ascend.block.liveness import Life, from_before, lives
+from pypto.backends.ascend.block.bank_conflicts import REGION, ConflictGraph, conflict_graph
+from pypto.backends.ascend.block.liveness import LiveRange, live_ranges, loop_carried_buffers
 from pypto.backends.ascend.blockir.effects import all_views, items_of, memory_reads, row_of, scalars, views
 from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer, Instr, Item, Loop, Scalar, View, While, parts
 from pypto.backends.ascend.blockir.rewrite import mapped, with_buffers, without_dead
@@ -16,31 +26,30 @@ from pypto.backends.ascend.target import AscendTarget
 from pypto.errors.ascend import NoRoomOnAscend
 from pypto.loc import Loc
 
-ALIGNMENT: Final = {"L0C": 1024}  # what Mmad writes, where the memory itself asks for less
-ROW: Final = 512  # bytes that all banks of a region hold side by side
+ALIGNMENT: Final = {"L0C": 1024}  # Mmad writes whole fractals of 1 KB
+BANK_ROW: Final = 512  # bytes of 32 in each of the 16 banks of a region
 
 
 @dataclass(frozen=True)
 class MemoryPool:
-    """A memory that buffers are placed in.
+    """One memory of a core, with all that decides about addresses in it.
 
-    Those `apart` share it with none: the scalar unit, which reads them, would wait for the others, too. So would, of
-    those that are `copied` to or from arrays in the innermost loops, the vector unit for the copy. What is in `aligned`
-    begins at multiples of more bytes than the others.
+    A buffer that shares memory delays the instructions of the buffers that it shares with. So buffers that the scalar
+    unit reads share memory as the last resort only, and buffers that innermost loops copy as the last but one.
     """
 
-    space: str
-    bytes: int
-    alignment: int
-    lives: Mapping[str, Life]
-    neighbours: Neighbours
-    apart: frozenset[str] = frozenset()
-    copied: frozenset[str] = frozenset()
-    aligned: Mapping[str, int] = field(default_factory=dict)
+    space: str  # name of the memory
+    bytes: int  # its size
+    alignment: int  # bytes that every address is a multiple of
+    live_ranges: Mapping[str, LiveRange]  # of all buffers of the kernel
+    conflict_graph: ConflictGraph  # bank conflicts between buffers
+    exclusive: frozenset[str] = frozenset()  # buffers that share memory with no other one
+    copied: frozenset[str] = frozenset()  # buffers that innermost loops copy from or to arrays
+    alignments: Mapping[str, int] = field(default_factory=dict)  # what instructions ask for beyond it
 
 
 def allocate(kernel: BlockKernel, target: AscendTarget) -> BlockKernel:
-    """The kernel with an address for every buffer, and without numbers and buffers that nothing uses.
+    """Return the kernel with an address for every buffer, and without dead numbers and buffers.
 
     Raises
     ------
@@ -48,156 +57,190 @@ def allocate(kernel: BlockKernel, target: AscendTarget) -> BlockKernel:
         When a core has too little memory, at the line where most is in use.
     """
     kernel = without_dead(kernel)
-    everything = kernel.body + kernel.cube_body
-    touched = {view.of.name for item in items_of(everything) for view in all_views(item)}
-    kernel = replace(kernel, buffers=tuple(b for b in kernel.buffers if b.name in touched))
-    for attempt in (kernel, _without_stages(kernel)):
-        places = _place_all(attempt, target)
-        if places is not None:
-            placed = [replace(b, address=places[b.name], ahead=False) for b in attempt.buffers]
-            return with_buffers(attempt, {b.name: b for b in placed})
-    raise _out_of_memory(_without_stages(kernel), target)
+    all_items = kernel.body + kernel.cube_body
+    used_buffers = {view.of.name for item in items_of(all_items) for view in all_views(item)}
+    kernel = replace(kernel, buffers=tuple(b for b in kernel.buffers if b.name in used_buffers))
+    for attempt in (kernel, _single_buffered(kernel)):
+        addresses = _place_all(attempt, target)
+        if addresses is not None:
+            placed_buffers = [replace(b, address=addresses[b.name], ahead=False) for b in attempt.buffers]
+            return with_buffers(attempt, {b.name: b for b in placed_buffers})
+    raise _out_of_memory(_single_buffered(kernel), target)
 
 
 def _pools(kernel: BlockKernel, target: AscendTarget) -> Iterator[tuple[MemoryPool, list[Buffer]]]:
-    alive = lives(kernel.body) | lives(kernel.cube_body)
-    near = neighbours(kernel)
-    apart = frozenset(view.of.name for item in items_of(kernel.body) for x in scalars(item) for view in memory_reads(x))
-    copied = frozenset(_copied(kernel.body))
+    """Yield each memory that the kernel uses, with its buffers."""
+    ranges = live_ranges(kernel.body) | live_ranges(kernel.cube_body)
+    conflicts = conflict_graph(kernel)
+    read_by_scalar_unit = frozenset(
+        view.of.name for item in items_of(kernel.body) for x in scalars(item) for view in memory_reads(x)
+    )
+    copied = frozenset(_innermost_copies(kernel.body))
     for space in sorted({b.space for b in kernel.buffers}):
         memory = target.memories[space]
         alignment = max(memory.alignment, ALIGNMENT.get(space, 0))
-        mine = [b for b in kernel.buffers if b.space == space]
-        yield MemoryPool(space, memory.bytes, alignment, alive, near, apart, copied, aligned(kernel)), mine
+        buffers = [b for b in kernel.buffers if b.space == space]
+        alignments = operand_alignments(kernel)
+        yield (
+            MemoryPool(space, memory.bytes, alignment, ranges, conflicts, read_by_scalar_unit, copied, alignments),
+            buffers,
+        )
 
 
-def aligned(kernel: BlockKernel) -> dict[str, int]:
-    """What instructions ask of the begins of buffers beyond what a memory asks for."""
-    found: dict[str, int] = {}
+def operand_alignments(kernel: BlockKernel) -> dict[str, int]:
+    """Return the alignments of buffers that instructions ask for beyond that of their memory."""
+    alignments: dict[str, int] = {}
     for instr in kernel.instructions():
         for view, size in zip(views(instr), row_of(instr).aligned, strict=False):
-            found[view.of.name] = max(size, found.get(view.of.name, 1))
-    return found
+            alignments[view.of.name] = max(size, alignments.get(view.of.name, 1))
+    return alignments
 
 
-def _copied(items: tuple[Item, ...]) -> list[str]:
-    """The buffers that the innermost loops of all that copy from or to arrays do that with."""
-    found: list[tuple[int, str]] = []
+def _innermost_copies(items: tuple[Item, ...]) -> list[str]:
+    """Return the UB buffers that are copied from or to arrays in the most deeply nested loops."""
+    copies: list[tuple[int, str]] = []
 
     def note(items: tuple[Item, ...], depth: int) -> None:
         for item in items:
             views = all_views(item) if isinstance(item, Instr) and item.name.startswith("DataCopy") else ()
             if any(view.space == "GM" for view in views):
-                found.extend((depth, view.of.name) for view in views if view.space == "UB")
+                copies.extend((depth, view.of.name) for view in views if view.space == "UB")
             for side in parts(item):
                 note(side, depth + isinstance(item, Loop | While))
 
     note(items, 0)
-    return [name for depth, name in found if depth == max(d for d, _ in found)]
+    return [name for depth, name in copies if depth == max(d for d, _ in copies)]
 
 
 def _place_all(kernel: BlockKernel, target: AscendTarget) -> dict[str, int] | None:
-    found: dict[str, int] = {}
-    for room, buffers in _pools(kernel, target):
-        places = _place(room, buffers)
-        if places is None:
+    """Return the addresses of all buffers, None where a memory is too small."""
+    addresses: dict[str, int] = {}
+    for pool, buffers in _pools(kernel, target):
+        pool_addresses = _place(pool, buffers)
+        if pool_addresses is None:
             return None
-        found.update(places)
-    return found
+        addresses.update(pool_addresses)
+    return addresses
 
 
-def _place(room: MemoryPool, buffers: list[Buffer]) -> dict[str, int] | None:
-    """Places that are all apart, else shared ones in bank order, else as tight as can be."""
+def _place(pool: MemoryPool, buffers: list[Buffer]) -> dict[str, int] | None:
+    """Try placements from the fastest to the tightest.
+
+    Disjoint; shared without bank conflicts; shared, large buffers first; shared, in the order of the live ranges.
+    """
     by_size = sorted(buffers, key=lambda b: -b.bytes)
-    by_begin = sorted(buffers, key=lambda b: room.lives[b.name].first)
+    by_begin = sorted(buffers, key=lambda b: pool.live_ranges[b.name].first)
     attempts = ((by_size, False, True), (by_size, True, True), (by_size, True, False), (by_begin, True, False))
-    for order, shares, in_banks in attempts:
-        fewer = (room.apart | room.copied, room.apart, frozenset[str]()) if shares else (room.apart,)
-        for some in (replace(room, apart=apart) for apart in dict.fromkeys(fewer)):
-            named = _first(order, some.apart if shares else frozenset())
-            places = _in_order(some, named, shares, in_banks and room.space == "UB")
-            if places is not None:
-                return places
+    for order, is_sharing, avoids_conflicts in attempts:
+        exclusive_sets = (
+            (pool.exclusive | pool.copied, pool.exclusive, frozenset[str]()) if is_sharing else (pool.exclusive,)
+        )
+        for attempt_pool in (replace(pool, exclusive=apart) for apart in dict.fromkeys(exclusive_sets)):
+            prioritised = _prioritised(order, attempt_pool.exclusive if is_sharing else frozenset())
+            addresses = _first_fit(attempt_pool, prioritised, is_sharing, avoids_conflicts and pool.space == "UB")
+            if addresses is not None:
+                return addresses
     return None
 
 
-def _first(order: list[Buffer], names: frozenset[str]) -> list[Buffer]:
-    """Some buffers before all others."""
-    return sorted(order, key=lambda b: b.name not in names)
+def _prioritised(order: list[Buffer], prioritised: frozenset[str]) -> list[Buffer]:
+    """Sort the buffers with some names before all others."""
+    return sorted(order, key=lambda b: b.name not in prioritised)
 
 
-def _in_order(room: MemoryPool, order: list[Buffer], shares: bool, in_banks: bool) -> dict[str, int] | None:
-    places: dict[str, int] = {}
+def _first_fit(
+    pool: MemoryPool, order: list[Buffer], is_sharing: bool, avoids_conflicts: bool
+) -> dict[str, int] | None:
+    """Place buffers in order: fewest bank conflicts first, then the smallest gap, then the lowest address."""
+    addresses: dict[str, int] = {}
     sizes = {b.name: b.bytes for b in order}
     for buffer in order:
-        life = room.lives[buffer.name]
-        alone = not shares or buffer.name in room.apart
-        taken = [(places[n], places[n] + sizes[n]) for n in places
-                 if alone or n in room.apart or room.lives[n].meets(life)]  # fmt: skip
-        gaps = list(_gaps(taken, room.bytes))
-        alignment = max(room.alignment, room.aligned.get(buffer.name, 1))
-        fits = [
-            (room.neighbours.conflicts(buffer.name, at, places) if in_banks else 0, end - start if shares else 0, at)
+        live_range = pool.live_ranges[buffer.name]
+        is_exclusive = not is_sharing or buffer.name in pool.exclusive
+        occupied = [(addresses[n], addresses[n] + sizes[n]) for n in addresses
+                 if is_exclusive or n in pool.exclusive or pool.live_ranges[n].overlaps(live_range)]  # fmt: skip
+        gaps = list(_gaps(occupied, pool.bytes))
+        alignment = max(pool.alignment, pool.alignments.get(buffer.name, 1))
+        choices = [
+            (
+                pool.conflict_graph.conflicts(buffer.name, at, addresses) if avoids_conflicts else 0,
+                end - start if is_sharing else 0,
+                at,
+            )
             for start, end in gaps
-            for at in _candidates(start, end, buffer.bytes, alignment, in_banks)
+            for at in _candidate_addresses(start, end, buffer.bytes, alignment, avoids_conflicts)
         ]
-        if not fits:
+        if not choices:
             return None
-        places[buffer.name] = min(fits)[2]
-    return places
+        addresses[buffer.name] = min(choices)[2]
+    return addresses
 
 
-def _gaps(taken: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
-    """The free stretches between places, which may overlap."""
-    ends, edge = [(0, 0), *sorted(taken), (size, size)], 0
+def _gaps(occupied: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
+    """Yield the free stretches between occupied ones, which may overlap."""
+    ends = [(0, 0), *sorted(occupied), (size, size)]
+    free_from = 0
     for (_, end), (start, _) in pairwise(ends):
-        edge = max(edge, end)
-        if start > edge:
-            yield edge, start
+        free_from = max(free_from, end)
+        if start > free_from:
+            yield free_from, start
 
 
-def _candidates(start: int, end: int, size: int, alignment: int, in_banks: bool) -> Iterator[int]:
-    """Addresses in a gap; a buffer of many rows begins in the first bank or in the middle one, in any region."""
-    first = -(-start // alignment) * alignment
-    begins = [first]
-    if in_banks and size > ROW:
-        regions = [first, *(at for at in range(0, end, REGION) if at >= first)]
-        begins = [-(-at // ROW) * ROW + half for at in regions for half in (0, ROW // 2)]
-    yield from (at for at in begins if at + size <= end)
+def _candidate_addresses(start: int, end: int, size: int, alignment: int, avoids_conflicts: bool) -> Iterator[int]:
+    """Yield addresses in a gap. A buffer of several bank rows begins in the first or in the middle bank of a row."""
+    lowest = -(-start // alignment) * alignment
+    addresses = [lowest]
+    if avoids_conflicts and size > BANK_ROW:
+        regions = [lowest, *(at for at in range(0, end, REGION) if at >= lowest)]
+        addresses = [-(-at // BANK_ROW) * BANK_ROW + half for at in regions for half in (0, BANK_ROW // 2)]
+    yield from (at for at in addresses if at + size <= end)
 
 
-def _without_stages(kernel: BlockKernel) -> BlockKernel:
-    """The kernel without double buffers in UB, where every iteration keeps to its own stage."""
+def _single_buffered(kernel: BlockKernel) -> BlockKernel:
+    """Return the kernel with double buffers in UB reduced to one stage.
+
+    A buffer qualifies if all its views name the same stage expression: then no iteration touches the stage of another
+    one. The kernel stays as it is where a loop carries such a buffer from one iteration to the next.
+    """
     stages: dict[str, set[Scalar]] = {}
-    everything = kernel.body + kernel.cube_body
-    for item in items_of(everything):
+    all_items = kernel.body + kernel.cube_body
+    for item in items_of(all_items):
         for view in all_views(item):
             stages.setdefault(view.of.name, set()).add(view.stage)
-    lone = {b.name: replace(b, stages=1) for b in kernel.buffers if b.space == "UB" and b.stages > 1}
-    lone = {name: b for name, b in lone.items() if len(stages[name]) == 1}
+    single = {b.name: replace(b, stages=1) for b in kernel.buffers if b.space == "UB" and b.stages > 1}
+    single = {name: b for name, b in single.items() if len(stages[name]) == 1}
 
     def change(view: View) -> View:
-        return replace(view, stage=0) if view.of.name in lone else view
+        return replace(view, stage=0) if view.of.name in single else view
 
-    body, cube_body = mapped(kernel.body, change), mapped(kernel.cube_body, change)
-    made = with_buffers(replace(kernel, body=body, cube_body=cube_body), lone)
-    kept = from_before(made.body) | from_before(made.cube_body)
-    return made if not kept & lone.keys() else kernel
+    body = mapped(kernel.body, change)
+    cube_body = mapped(kernel.cube_body, change)
+    changed = with_buffers(replace(kernel, body=body, cube_body=cube_body), single)
+    carried = loop_carried_buffers(changed.body) | loop_carried_buffers(changed.cube_body)
+    return changed if not carried & single.keys() else kernel
 
 
 def _out_of_memory(kernel: BlockKernel, target: AscendTarget) -> NoRoomOnAscend:
-    room, buffers = next(x for x in _pools(kernel, target) if _place(*x) is None)
+    """Build the error for the memory that is too small, at the moment when most of it is in use."""
+    pool, buffers = next(entry for entry in _pools(kernel, target) if _place(*entry) is None)
 
-    def alive(at: Buffer) -> list[Buffer]:
-        moment = room.lives[at.name].first
-        return [b for b in buffers if room.lives[b.name].first <= moment <= room.lives[b.name].last]
+    def alive(buffer: Buffer) -> list[Buffer]:
+        begin = pool.live_ranges[buffer.name].first
+        return [b for b in buffers if pool.live_ranges[b.name].first <= begin <= pool.live_ranges[b.name].last]
 
     def bytes_at(b: Buffer) -> int:
         return sum(x.bytes for x in alive(b))
 
     peak = max(buffers, key=bytes_at)
-    needed, largest = bytes_at(peak), max(alive(peak), key=lambda b: b.bytes)
+    needed = bytes_at(peak)
+    largest = max(alive(peak), key=lambda b: b.bytes)
     return NoRoomOnAscend(
-        Loc(kernel.file or "<unknown>", room.lives[peak.name].line), needed=needed, space=room.space, chip=target.name,
-        available=room.bytes, percent=min(99, 100 * room.bytes // needed), largest=largest.name, bytes=largest.bytes,
-    )  # fmt: skip
+        Loc(kernel.file or "<unknown>", pool.live_ranges[peak.name].line),
+        needed=needed,
+        space=pool.space,
+        chip=target.name,
+        available=pool.bytes,
+        percent=min(99, 100 * pool.bytes // needed),
+        largest=largest.name,
+        bytes=largest.bytes,
+    )

@@ -1,8 +1,9 @@
-"""Banks of UB: which operands of an instruction are in each other's way.
+"""Bank conflicts in UB: counts the pairs of operands that would slow each other down.
 
-UB is three regions of 64 KB. In each, neighbouring blocks of 32 bytes lie in 16 banks in turn; banks of the same number
-form a group. An instruction works on 8 blocks at a time. It waits where two reads meet in a group, or a read and a
-write in a bank.
+UB has three regions of 64 KB. Consecutive blocks of 32 bytes lie in consecutive banks, 16 in a region; banks of the
+same number in all regions form a group. A vector instruction works on 8 blocks at a time. It stalls where two reads use
+the same group, or a read and a write use the same bank. The allocator asks for the conflicts of an address before it
+chooses one.
 """
 
 from __future__ import annotations
@@ -18,52 +19,54 @@ from pypto.backends.ascend.blockir.ir import BlockKernel, Instr, Item, Loop, Vie
 BLOCK: Final = 32
 GROUPS: Final = 16
 REGION: Final = 64 * 1024
-AT_ONCE: Final = 8
+BLOCKS_PER_REPEAT: Final = 8
 
 
-def reads_meet(a: int, b: int) -> bool:
-    """Whether two reads that begin at these addresses use the same groups."""
-    apart = (a - b) // BLOCK % GROUPS
-    return apart < AT_ONCE or apart > GROUPS - AT_ONCE
+def reads_conflict(a: int, b: int) -> bool:
+    """Whether two reads that begin at these addresses use the same bank groups."""
+    distance = (a - b) // BLOCK % GROUPS
+    return distance < BLOCKS_PER_REPEAT or distance > GROUPS - BLOCKS_PER_REPEAT
 
 
-def read_meets_write(a: int, b: int) -> bool:
+def read_conflicts_with_write(a: int, b: int) -> bool:
     """Whether a read and a write that begin at these addresses use the same banks."""
-    return a // REGION == b // REGION and reads_meet(a, b)
+    return a // REGION == b // REGION and reads_conflict(a, b)
 
 
 @dataclass
-class Neighbours:
-    """How often two buffers are operands of one instruction: both read, or one read and one written."""
+class ConflictGraph:
+    """Pairs of buffers that are operands of one instruction, with how often that happens."""
 
-    both_read: Counter[frozenset[str]] = field(default_factory=Counter)
-    written: Counter[frozenset[str]] = field(default_factory=Counter)
+    read_read: Counter[frozenset[str]] = field(default_factory=Counter)  # both are read
+    read_write: Counter[frozenset[str]] = field(default_factory=Counter)  # one is read and the other is written
 
     def conflicts(self, name: str, address: int, places: Mapping[str, int]) -> int:
-        """How often a buffer at an address would be in the way of those that have theirs."""
-        found = 0
+        """Count the conflicts of a buffer at an address with the buffers that have theirs."""
+        count = 0
         for other, at in places.items():
             pair = frozenset((name, other))
-            found += self.both_read[pair] * reads_meet(address, at)
-            found += self.written[pair] * read_meets_write(address, at)
-        return found
+            count += self.read_read[pair] * reads_conflict(address, at)
+            count += self.read_write[pair] * read_conflicts_with_write(address, at)
+        return count
 
 
-def neighbours(kernel: BlockKernel) -> Neighbours:
-    """The pairs of buffers in UB that vector instructions use together; loops count tenfold."""
-    found = Neighbours()
-    _count(kernel.body, 1, found)
-    return found
+def conflict_graph(kernel: BlockKernel) -> ConflictGraph:
+    """Build the conflict graph of the vector instructions; a loop weighs its instructions tenfold."""
+    graph = ConflictGraph()
+    _count(kernel.body, 1, graph)
+    return graph
 
 
-def _count(items: tuple[Item, ...], weight: int, found: Neighbours) -> None:
+def _count(items: tuple[Item, ...], weight: int, graph: ConflictGraph) -> None:
+    """Add the pairs of a sequence of items."""
     for item in items:
         if isinstance(item, Instr) and pipe_of(item) == "V":
-            sources, to = _names(reads(item)), _names(writes(item))
-            found.both_read.update({frozenset((a, b)): weight for a in sources for b in sources if a < b})
-            found.written.update({frozenset((a, b)): weight for a in sources for b in to if a != b})
+            read = _names(reads(item))
+            written = _names(writes(item))
+            graph.read_read.update({frozenset((a, b)): weight for a in read for b in read if a < b})
+            graph.read_write.update({frozenset((a, b)): weight for a in read for b in written if a != b})
         for inside in parts(item):
-            _count(inside, weight * (10 if isinstance(item, Loop) else 1), found)
+            _count(inside, weight * (10 if isinstance(item, Loop) else 1), graph)
 
 
 def _names(views: tuple[View, ...]) -> list[str]:

@@ -1,14 +1,20 @@
-"""Where items touch memory, and whether two of them meet there: in one iteration of a loop, or so many apart."""
+"""Dependence analysis on Block IR: which accesses of memory meet, and after how many iterations.
+
+`AccessAnalysis` lists the reads and writes of an item with their unit, buffer, stage and byte range. `AliasAnalysis`
+compares two of them: they overlap in the same iteration, or the dependence has a distance of so many iterations, or
+there is none. Offsets and stages are affine expressions of loop variables; what is not affine may be anywhere. So an
+answer "no dependence" is always right.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from pypto.backends.ascend.block.access_extents import BLOCK, access_bytes, repeat_stride_of
 from pypto.backends.ascend.blockir.affine import AffineExpr, affine_of, upper_bound
 from pypto.backends.ascend.blockir.effects import (
     assigned,
-    form_of,
     items_of,
     memory_reads,
     names_in,
@@ -28,7 +34,6 @@ from pypto.backends.ascend.blockir.ir import (
     Let,
     Loop,
     Param,
-    Record,
     Scalar,
     View,
     Word,
@@ -36,144 +41,157 @@ from pypto.backends.ascend.blockir.ir import (
     parts,
 )
 
-BLOCK = 32
-MEANING = 48  # parts of an expression that a name stands for; a longer one is as good as unknown
+MAX_DEFINITION_NODES = 48  # of an expression that a name stands for; a larger one counts as unknown
 ATOMIC = ("SetAtomicAdd", "SetAtomicMax", "SetAtomicMin")
-_BY_COUNT = (
-    " Add Sub Max Min Mul Div And Or Not MulAddDst Axpy Adds Muls Maxs Mins LeakyRelu ShiftLeft ShiftRight Exp Ln Sqrt"
-    " Rsqrt Reciprocal Abs Relu Duplicate Cast Gather "
-)
-_REPEATED = ("BinaryRepeatParams", "UnaryRepeatParams", "CopyRepeatParams")
 
 
 @dataclass(frozen=True)
-class Touch:
-    """A read or a write of a unit.
+class MemoryAccess:
+    """A read or a write of memory by one unit.
 
-    `stage` and `start` (in bytes from the stage's begin) are None where they are not known, `bytes` where it is all
-    that follows. `place` is the stage as the text has it. What is done `at_once`, nothing needs to wait for.
-    `by` is the instruction. With `teeth`, it is nothing but so many bytes (the second number) at each multiple of the
-    first one.
+    With `repeat_stride`, it touches only the second number of bytes at each multiple of the first number.
     """
 
-    pipe: str
-    writes: bool
-    of: Buffer | Param
-    stage: AffineExpr | None
-    start: AffineExpr | None
-    bytes: int | None
-    place: Scalar = 0
-    atomic: bool = False
-    at_once: bool = False
-    by: str = ""
-    teeth: tuple[int, int] | None = None
+    pipe: str  # the unit
+    writes: bool  # whether it writes
+    memory: Buffer | Param  # the buffer or array
+    stage: AffineExpr | None  # affine stage number, None where unknown
+    start: AffineExpr | None  # affine first byte in the stage, None where unknown
+    bytes: int | None  # extent, None for all that follows
+    stage_expr: Scalar = 0  # the stage as Block IR has it
+    atomic: bool = False  # whether an atomic mode is on
+    immediate: bool = False  # it is done before anything is issued behind it
+    instruction: str = ""  # name of the instruction
+    repeat_stride: tuple[int, int] | None = None  # stride and bytes of its repeats
 
-    def bare(self, bound: frozenset[str]) -> Touch:
-        """The same seen from outside of what binds some names: what depends on them is not known there."""
-        stage = None if self.stage is None or self.stage.names() & bound else self.stage
-        start = None if self.start is None or self.start.names() & bound else self.start
+    def outside_scope(self, bound_names: frozenset[str]) -> MemoryAccess:
+        """Return the access as seen from outside of a scope that binds names: what depends on them is unknown there."""
+        stage = None if self.stage is None or self.stage.names() & bound_names else self.stage
+        start = None if self.start is None or self.start.names() & bound_names else self.start
         if stage is self.stage and start is self.start:
             return self
         return replace(self, stage=stage, start=start, bytes=None if start is None else self.bytes)
 
-    def over(self, name: str, first: int, step: int, times: int) -> Touch:
-        """All that it touches while a name goes through its values."""
+    def over_iterations(self, name: str, first: int, step: int, iterations: int) -> MemoryAccess:
+        """Return one access that covers all values of a loop variable."""
         if self.start is None or self.bytes is None or not self.start.of(name):
             return self
-        each = self.start.of(name)
-        rest = self.start.plus(AffineExpr(0, ((name, 1),)), -each)
-        if name in rest.names() or times == 0:  # it is also part of what is no sum
+        bytes_per_step = self.start.of(name)
+        invariant_start = self.start.plus(AffineExpr(0, ((name, 1),)), -bytes_per_step)
+        if name in invariant_start.names() or iterations == 0:  # the variable also occurs in a term that is not linear
             return self
-        ends = [each * value for value in (first, first + step * (times - 1))]
-        size = self.bytes + max(ends) - min(ends)
-        return replace(self, start=rest.plus(AffineExpr(min(ends))), bytes=size, teeth=None)
+        extremes = [bytes_per_step * value for value in (first, first + step * (iterations - 1))]
+        size = self.bytes + max(extremes) - min(extremes)
+        return replace(self, start=invariant_start.plus(AffineExpr(min(extremes))), bytes=size, repeat_stride=None)
 
 
 @dataclass
-class Reader:
-    """Finds what items touch. `meanings` are what immutable names stand for, `moving` the names that change."""
+class AccessAnalysis:
+    """Lists the memory accesses of items."""
 
-    moving: frozenset[str]
-    meanings: dict[str, Scalar]
-    atomic: bool = False
+    mutable_names: frozenset[str]  # names with more than one value
+    definitions: dict[str, Scalar]  # values of the other names
+    atomic: bool = False  # whether an atomic mode is on, in program order
 
     @staticmethod
-    def of(kernel: BlockKernel) -> Reader:
-        everything = kernel.body + kernel.cube_body
-        moving = assigned(everything)
+    def of(kernel: BlockKernel) -> AccessAnalysis:
+        """Analyse the names of a kernel."""
+        all_items = kernel.body + kernel.cube_body
+        mutable_names = assigned(all_items)
         lets: dict[str, list[Scalar]] = {}
-        for item in items_of(everything):
+        for item in items_of(all_items):
             if isinstance(item, Let):
                 lets.setdefault(item.name, []).append(item.value)
-        single = {name: v[0] for name, v in lets.items() if len(v) == 1 and name not in moving}
-        moving |= {name for name, values in lets.items() if len(values) > 1}
-        return Reader(moving, dict(_small({n: v for n, v in single.items() if not any(True for _ in memory_reads(v))})))
+        single = {name: v[0] for name, v in lets.items() if len(v) == 1 and name not in mutable_names}
+        mutable_names |= {name for name, values in lets.items() if len(values) > 1}
+        return AccessAnalysis(
+            mutable_names,
+            dict(_bounded_definitions({n: v for n, v in single.items() if not any(True for _ in memory_reads(v))})),
+        )
 
-    def meaning(self, value: Scalar) -> Scalar:
-        """A number with the definitions of its names in their place."""
-        if isinstance(value, str) and value in self.meanings:
-            return self.meaning(self.meanings[value])
+    def resolve(self, value: Scalar) -> Scalar:
+        """Replace the names in a number by their definitions."""
+        if isinstance(value, str) and value in self.definitions:
+            return self.resolve(self.definitions[value])
         if isinstance(value, Expr):
-            args = tuple(self.meaning(x) for x in value.args)
+            args = tuple(self.resolve(x) for x in value.args)
             return fold(value.op, *args) if value.op in ("+", "-", "*") else Expr(value.op, args)
         return value
 
-    def number(self, value: Scalar) -> AffineExpr | None:
-        found = affine_of(self.meaning(value))
-        return None if found is None or found.names() & self.moving else found
+    def affine(self, value: Scalar) -> AffineExpr | None:
+        """Return a number as an affine expression; None where it is not affine or depends on mutable names."""
+        expr = affine_of(self.resolve(value))
+        return None if expr is None or expr.names() & self.mutable_names else expr
 
-    def touches(self, item: Item) -> list[Touch]:
-        """What an item touches, all that is inside of it included; names that it binds are not known outside."""
-        found = [self._touch("S", False, view, view.elem.itemsize) for x in scalars(item) for view in memory_reads(x)]
-        if parts(item):  # no way is taken before its condition is known
-            found = [replace(touch, at_once=True) for touch in found]
-        if is_sealed(item):
-            return found
+    def accesses(self, item: Item) -> list[MemoryAccess]:
+        """Return all accesses of an item and of the items inside of it, as seen from outside of it."""
+        result = [self._access("S", False, view, view.elem.itemsize) for x in scalars(item) for view in memory_reads(x)]
+        if parts(item):  # the scalar unit needs the value of a condition or bound before it goes on
+            result = [replace(access, immediate=True) for access in result]
+        if is_fenced(item):
+            return result
         if isinstance(item, Instr):
             self.atomic = item.name in ATOMIC or (self.atomic and item.name != "SetAtomicNone")
-            found += self._instruction(item)
+            result += self._instruction(item)
         inside = [x for side in parts(item) for x in side]
-        steps = self.steps(item) if isinstance(item, Loop) else None
-        bound = {x.name for x in items_of(tuple(inside)) if isinstance(x, Let | Loop | Assign)}
-        bound |= {item.name} if isinstance(item, Loop) else set()
-        bound = {name for name in bound if name not in self.meanings}
-        for touch in (touch for x in inside for touch in self.touches(x)):
-            whole = touch if steps is None or not isinstance(item, Loop) else touch.over(item.name, *steps)
-            found.append(self._outside(whole, frozenset(bound)))
-        return list(dict.fromkeys(found)) if inside else found
+        space = self.iteration_space(item) if isinstance(item, Loop) else None
+        bound_names = {x.name for x in items_of(tuple(inside)) if isinstance(x, Let | Loop | Assign)}
+        bound_names |= {item.name} if isinstance(item, Loop) else set()
+        bound_names = {name for name in bound_names if name not in self.definitions}
+        for access in (access for x in inside for access in self.accesses(x)):
+            widened = (
+                access if space is None or not isinstance(item, Loop) else access.over_iterations(item.name, *space)
+            )
+            result.append(self._leave_scope(widened, frozenset(bound_names)))
+        return list(dict.fromkeys(result)) if inside else result
 
-    def steps(self, loop: Loop) -> tuple[int, int, int] | None:
-        """The first value of a loop's variable, its step, and the most iterations, if they are known."""
-        first, stop, step = loop.start, upper_bound(self.meaning(loop.stop)), loop.step
+    def iteration_space(self, loop: Loop) -> tuple[int, int, int] | None:
+        """Return the first value of a loop variable, its step and the most iterations, if they are known."""
+        first = loop.start
+        stop = upper_bound(self.resolve(loop.stop))
+        step = loop.step
         if not isinstance(first, int) or not isinstance(step, int) or step <= 0 or stop is None:
             return None
         return first, step, max(0, -(-(stop - first) // step))
 
-    def _outside(self, touch: Touch, bound: frozenset[str]) -> Touch:
-        return replace(touch.bare(bound), place=self.meaning(touch.place))
+    def _leave_scope(self, access: MemoryAccess, bound_names: frozenset[str]) -> MemoryAccess:
+        """Return an access outside of a scope, with the names in its stage resolved."""
+        return replace(access.outside_scope(bound_names), stage_expr=self.resolve(access.stage_expr))
 
-    def _instruction(self, instr: Instr) -> Iterator[Touch]:
-        row, pipe = row_of(instr), ""
-        for i, view in enumerate(views(instr)):
+    def _instruction(self, instr: Instr) -> Iterator[MemoryAccess]:
+        """Yield the accesses of an instruction's operands; an accumulating instruction also reads its result."""
+        row = row_of(instr)
+        pipe = ""
+        for operand, view in enumerate(views(instr)):
             pipe = pipe or pipe_of(instr)
-            size, teeth = extent(instr, i, self), teeth_of(instr, i)
-            if i < row.writes:
-                yield replace(self._touch(pipe, True, view, size, instr.name), teeth=teeth)
-            if i >= row.writes or row.accumulates:
-                yield replace(self._touch(pipe, False, view, size, instr.name), teeth=teeth)
+            size = access_bytes(instr, operand, self.resolve)
+            teeth = repeat_stride_of(instr, operand)
+            if operand < row.writes:
+                yield replace(self._access(pipe, True, view, size, instr.name), repeat_stride=teeth)
+            if operand >= row.writes or row.accumulates:
+                yield replace(self._access(pipe, False, view, size, instr.name), repeat_stride=teeth)
 
-    def _touch(self, pipe: str, writes: bool, view: View, size: int | None, by: str = "") -> Touch:
-        offset = self.number(view.offset)
+    def _access(self, pipe: str, writes: bool, view: View, size: int | None, instruction: str = "") -> MemoryAccess:
+        """Build the access of one operand."""
+        offset = self.affine(view.offset)
         start = None if offset is None else offset.times(view.elem.itemsize)
         stages = view.of.stages if isinstance(view.of, Buffer) else 1
-        stage = self.number(view.stage) if stages > 1 else AffineExpr()
-        return Touch(
-            pipe, writes, view.of, stage, start, None if start is None else size, view.stage, self.atomic, by=by
+        stage = self.affine(view.stage) if stages > 1 else AffineExpr()
+        return MemoryAccess(
+            pipe,
+            writes,
+            view.of,
+            stage,
+            start,
+            None if start is None else size,
+            view.stage,
+            self.atomic,
+            instruction=instruction,
         )
 
 
-def _small(values: dict[str, Scalar]) -> Iterator[tuple[str, Scalar]]:
-    """The definitions, in program order, that stay small with those of their names in their place."""
+def _bounded_definitions(values: dict[str, Scalar]) -> Iterator[tuple[str, Scalar]]:
+    """Yield, in program order, the definitions that stay small once their names are resolved."""
     sizes: dict[str, int] = {}
 
     def size(value: Scalar) -> int:
@@ -182,213 +200,154 @@ def _small(values: dict[str, Scalar]) -> Iterator[tuple[str, Scalar]]:
         return sizes.get(value, 1) if isinstance(value, str) else 1
 
     for name, value in values.items():
-        if (nodes := size(value)) <= MEANING:
+        nodes = size(value)
+        if nodes <= MAX_DEFINITION_NODES:
             sizes[name] = nodes
             yield name, value
 
 
-def extent(instr: Instr, number: int, reader: Reader) -> int | None:
-    """Bytes that an instruction touches at most from the begin of a view on, None for all that follow."""
-    view = views(instr)[number]
-    if instr.name == "SetValue":
-        return view.elem.itemsize
-    if instr.name == "DataCopyPad":
-        return _copied(instr, view, reader)
-    if instr.name == "Gather" and number == 1:
-        return None
-    if instr.name in ("Sort32", "MrgSort"):
-        return _pairs(instr, number)
-    if f" {instr.name} " in _BY_COUNT and form_of(instr)[-1] in ("int32_t", "uint32_t"):
-        count = upper_bound(reader.meaning(_scalar(instr.args[-1])))
-        return None if count is None else count * view.elem.itemsize
-    return _strided(instr, number, reader)
-
-
-def _pairs(instr: Instr, number: int) -> int | None:
-    """Of what puts pairs of 8 bytes in order, 32 in a repeat or as many as its lists have."""
-    how = instr.args[-1]
-    if not isinstance(how, Record):
-        each = 8 if number == 0 else views(instr)[number].elem.itemsize
-        return 32 * each * how if isinstance(how, int) else None
-    *lengths, _, _, repeats = how.fields
-    if not isinstance(repeats, int) or not all(isinstance(x, int) for x in lengths):
-        return None
-    sizes = [8 * x for x in lengths if isinstance(x, int)]
-    return sum(sizes) * repeats if number == 0 else sum(sizes) * (repeats - 1) + sizes[number - 1]
-
-
-def _strided(instr: Instr, number: int, reader: Reader) -> int | None:
-    """Of an instruction on so many elements in each of so many repeats, at distances in blocks."""
-    record = instr.args[-1]
-    if form_of(instr)[-1] not in _REPEATED or len({v.elem.itemsize for v in views(instr)}) > 1:
-        return None
-    assert isinstance(record, Record)
-    half = len(record.fields) // 2
-    numbers = (*instr.args[-3:-1], record.fields[number], record.fields[half + number])
-    mask, repeats, block, step = (upper_bound(reader.meaning(_scalar(x))) for x in numbers)
-    if mask is None or repeats is None or block is None or step is None:
-        return None
-    blocks = -(-mask * views(instr)[number].elem.itemsize // BLOCK)
-    return ((blocks - 1) * block + (repeats - 1) * step + 1) * BLOCK
-
-
-def teeth_of(instr: Instr, number: int) -> tuple[int, int] | None:
-    """The bytes from one repeat to the next, and those that a repeat works on, of an operand in whole blocks."""
-    form = form_of(instr)
-    if form[-1] not in ("BinaryRepeatParams", "UnaryRepeatParams") or form[-3:-1] != ("uint64_t", "uint8_t"):
-        return None
-    *_, mask, _, how = instr.args
-    assert isinstance(how, Record)
-    step, size = how.fields[len(how.fields) // 2 + number], views(instr)[number].elem.itemsize
-    if how.fields[number] != 1 or not isinstance(step, int) or not isinstance(mask, int):
-        return None
-    return step * BLOCK, -(-mask * size // BLOCK) * BLOCK
-
-
-def _scalar(value: object) -> Scalar:
-    return value if isinstance(value, int | str | Expr) else "?"
-
-
-def _copied(instr: Instr, view: View, reader: Reader) -> int | None:
-    sizes = instr.args[2]
-    assert isinstance(sizes, Record)
-    count, length, *gaps = (upper_bound(reader.meaning(_scalar(x))) for x in sizes.fields[:4])
-    gap = gaps[1] if view is views(instr)[0] else gaps[0]
-    if count is None or length is None or (gap is None and count > 1):
-        return None
-    if view.space == "GM":
-        return length + (count - 1) * (length + (gap or 0))
-    row = -(-length // BLOCK) * BLOCK
-    return row + (count - 1) * (row + (gap or 0) * BLOCK)
-
-
 @dataclass(frozen=True)
-class Meeting:
-    """How two touches find out whether they meet. `noalias`: arrays of different names never do."""
+class AliasAnalysis:
+    """Compares memory accesses. With `noalias`, arrays of different names do not overlap."""
 
     noalias: bool
 
-    def same_memory(self, a: Touch, b: Touch) -> bool:
-        """Whether the two buffers or arrays have memory in common."""
-        if a.of.name == b.of.name:
+    def may_share_memory(self, a: MemoryAccess, b: MemoryAccess) -> bool:
+        """Whether two buffers or arrays have memory in common."""
+        if a.memory.name == b.memory.name:
             return True
-        if isinstance(a.of, Param) or isinstance(b.of, Param):
-            return isinstance(a.of, Param) and isinstance(b.of, Param) and not self.noalias
-        if a.of.space != b.of.space or a.of.address is None or b.of.address is None:
+        if isinstance(a.memory, Param) or isinstance(b.memory, Param):
+            return isinstance(a.memory, Param) and isinstance(b.memory, Param) and not self.noalias
+        if a.memory.space != b.memory.space or a.memory.address is None or b.memory.address is None:
             return False
-        return a.of.address < b.of.address + b.of.bytes and b.of.address < a.of.address + a.of.bytes
+        return (
+            a.memory.address < b.memory.address + b.memory.bytes
+            and b.memory.address < a.memory.address + a.memory.bytes
+        )
 
-    def now(self, a: Touch, b: Touch) -> bool:
-        """Whether they may meet in one run of a sequence, where all names stand for the same."""
-        if not self.same_memory(a, b):
+    def may_overlap(self, a: MemoryAccess, b: MemoryAccess) -> bool:
+        """Whether two accesses may overlap in one pass through a sequence, where each name has one value."""
+        if not self.may_share_memory(a, b):
             return False
-        if a.of.name != b.of.name:
+        if a.memory.name != b.memory.name:
             return True
-        return not (_stages_differ(a, b) or apart(a, b))
+        return not (_are_in_different_stages(a, b) or are_disjoint(a, b))
 
-    def later(self, a: Touch, b: Touch, loop: Loop, bound: frozenset[str]) -> int | None:
-        """After how many iterations of a loop `b` may first meet what `a` touched; None for never."""
-        if not self.same_memory(a, b):
+    def dependence_distance(
+        self, a: MemoryAccess, b: MemoryAccess, loop: Loop, bound_names: frozenset[str]
+    ) -> int | None:
+        """Return the least number of iterations after which `b` may meet what `a` touched, None for never."""
+        if not self.may_share_memory(a, b):
             return None
-        if a.of.name != b.of.name or a.stage is None or b.stage is None:
+        if a.memory.name != b.memory.name or a.stage is None or b.stage is None:
             return 1
-        a, b = a.bare(bound), b.bare(bound)
-        if _leaves(a, b, loop):
+        a = a.outside_scope(bound_names)
+        b = b.outside_scope(bound_names)
+        if _moves_away(a, b, loop):
             return None
-        stages = a.of.stages if isinstance(a.of, Buffer) else 1
+        stages = a.memory.stages if isinstance(a.memory, Buffer) else 1
         return _stage_distance(a, b, loop, stages) if stages > 1 else 1
 
 
-def _stages_differ(a: Touch, b: Touch) -> bool:
-    """Whether two touches of one buffer are surely in different stages."""
+def _are_in_different_stages(a: MemoryAccess, b: MemoryAccess) -> bool:
+    """Whether two accesses of one buffer are surely in different stages."""
     if a.stage is None or b.stage is None:
         return False
-    ours, theirs = phase(a.stage), phase(b.stage)
-    apart_by = ours[0].plus(theirs[0], -1)
-    modulus = ours[1] if ours[1] == theirs[1] else 0
-    if apart_by.terms:
+    phase_a = stage_phase(a.stage)
+    phase_b = stage_phase(b.stage)
+    difference = phase_a[0].plus(phase_b[0], -1)
+    modulus = phase_a[1] if phase_a[1] == phase_b[1] else 0
+    if difference.terms:
         return False
-    return apart_by.constant % modulus != 0 if modulus else apart_by.constant != 0 and not ours[1] and not theirs[1]
+    return (
+        difference.constant % modulus != 0
+        if modulus
+        else difference.constant != 0 and not phase_a[1] and not phase_b[1]
+    )
 
 
-def phase(stage: AffineExpr) -> tuple[AffineExpr, int]:
-    """What a stage is the remainder of, and by how much it is divided: 0 where it is no remainder."""
+def stage_phase(stage: AffineExpr) -> tuple[AffineExpr, int]:
+    """Split a stage `x % n` into x and n; n is 0 where the stage is no remainder."""
     if len(stage.terms) == 1 and stage.constant == 0:
         ((atom, times),) = stage.terms
         if times == 1 and isinstance(atom, Expr) and atom.op == "%" and isinstance(atom.args[1], int):
-            inner = affine_of(atom.args[0])
-            return (inner, atom.args[1]) if inner is not None else (stage, 0)
+            dividend = affine_of(atom.args[0])
+            return (dividend, atom.args[1]) if dividend is not None else (stage, 0)
     return stage, 0
 
 
-def apart(a: Touch, b: Touch) -> bool:
-    """Whether the bytes of two touches of one memory are surely apart."""
+def are_disjoint(a: MemoryAccess, b: MemoryAccess) -> bool:
+    """Whether the bytes of two accesses of one memory surely do not overlap.
+
+    Two operands with the same stride between repeats may also interleave without overlap.
+    """
     if a.start is None or b.start is None:
         return False
-    between = b.start.plus(a.start, -1)
-    if between.terms:
+    distance = b.start.plus(a.start, -1)
+    if distance.terms:
         return False
-    if a.teeth and b.teeth and a.teeth[0] == b.teeth[0]:
-        step, width = a.teeth
-        if step and width <= between.constant % step <= step - b.teeth[1]:
+    if a.repeat_stride and b.repeat_stride and a.repeat_stride[0] == b.repeat_stride[0]:
+        step, width = a.repeat_stride
+        if step and width <= distance.constant % step <= step - b.repeat_stride[1]:
             return True
-    return _beyond(between.constant, a.bytes, a) or _beyond(-between.constant, b.bytes, b)
+    return _is_past(distance.constant, a.bytes, a) or _is_past(-distance.constant, b.bytes, b)
 
 
-def _beyond(distance: int, size: int | None, touch: Touch) -> bool:
-    """Whether what begins so many bytes further is behind a touch; local memory is kept in whole blocks."""
+def _is_past(distance: int, size: int | None, access: MemoryAccess) -> bool:
+    """Whether something that begins so many bytes further lies behind an access; buffers are kept in whole blocks."""
     if size is None:
         return False
-    return distance >= (-(-size // BLOCK) * BLOCK if isinstance(touch.of, Buffer) else size)
+    return distance >= (-(-size // BLOCK) * BLOCK if isinstance(access.memory, Buffer) else size)
 
 
-def _leaves(a: Touch, b: Touch, loop: Loop) -> bool:
-    """Whether `b` moves on with every iteration of a loop, and never back to what `a` touched."""
+def _moves_away(a: MemoryAccess, b: MemoryAccess, loop: Loop) -> bool:
+    """Whether `b` advances with every iteration of a loop, away from what `a` touched."""
     if a.start is None or b.start is None or not isinstance(loop.step, int):
         return False
-    moved, between = b.start.of(loop.name) * loop.step, b.start.plus(a.start, -1)
-    if between.terms:
+    advance = b.start.of(loop.name) * loop.step
+    distance = b.start.plus(a.start, -1)
+    if distance.terms:
         return False
-    if moved > 0:
-        return _beyond(between.constant + moved, a.bytes, a)
-    return moved < 0 and _beyond(-between.constant - moved, b.bytes, b)
+    if advance > 0:
+        return _is_past(distance.constant + advance, a.bytes, a)
+    return advance < 0 and _is_past(-distance.constant - advance, b.bytes, b)
 
 
-def _stage_distance(a: Touch, b: Touch, loop: Loop, stages: int) -> int | None:
-    """After how many iterations a stage is the same again."""
+def _stage_distance(a: MemoryAccess, b: MemoryAccess, loop: Loop, stages: int) -> int | None:
+    """Return the number of iterations after which `b` is in the stage that `a` was in."""
     if a.stage is None or b.stage is None:
         return 1
-    (ours, n), (theirs, m) = phase(a.stage), phase(b.stage)
-    between = ours.plus(theirs, -1)
-    if n != m or between.terms:
+    (phase_a, stages_a), (phase_b, stages_b) = stage_phase(a.stage), stage_phase(b.stage)
+    difference = phase_a.plus(phase_b, -1)
+    if stages_a != stages_b or difference.terms:
         return 1
-    if n == 0:
-        fixed = loop.name not in ours.names()
-        return (1 if between.constant == 0 else None) if fixed else 1
-    advance = _advance(ours, loop)
-    if advance is None or n != stages:
+    if stages_a == 0:
+        fixed = loop.name not in phase_a.names()
+        return (1 if difference.constant == 0 else None) if fixed else 1
+    advance = _stage_advance(phase_a, loop)
+    if advance is None or stages_a != stages:
         return 1
-    found = (d for d in range(1, n + 1) if (between.constant - advance * d) % n == 0)
-    return next(found, None)
+    distances = (d for d in range(1, stages_a + 1) if (difference.constant - advance * d) % stages_a == 0)
+    return next(distances, None)
 
 
-def _advance(value: AffineExpr, loop: Loop) -> int | None:
-    """By how much a sum grows from one iteration to the next, None where that is not known."""
-    total = 0
-    for atom, times in value.terms:
+def _stage_advance(value: AffineExpr, loop: Loop) -> int | None:
+    """Return the growth of an affine expression in one iteration of a loop, None where it is unknown."""
+    advance = 0
+    for atom, factor in value.terms:
         if loop.name not in set(names_in(atom)):
             continue
         if atom == loop.name and isinstance(loop.step, int):
-            total += times * loop.step
+            advance += factor * loop.step
         elif atom == Expr("//", (loop.name, loop.step)):
-            total += times
+            advance += factor
         else:
             return None
-    return total
+    return advance
 
 
-def is_sealed(item: Item) -> bool:
-    """Whether a branch waits for all units before it does anything, and again when it is done."""
+def is_fenced(item: Item) -> bool:
+    """Whether a branch begins and ends with a barrier of all units."""
     barrier = ("PipeBarrier", (Word("PIPE_ALL"),))
     ends = (item.body[0], item.body[-1]) if isinstance(item, If) and item.body and not item.orelse else ()
     return bool(ends) and all(isinstance(x, Instr) and (x.name, x.args) == barrier for x in ends)

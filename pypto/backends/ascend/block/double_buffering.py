@@ -1,4 +1,13 @@
-"""Two buffers in turns where a loop loads or stores: one is copied while the other is worked on."""
+"""Double buffering: a loop copies the next tile while it works on the present one.
+
+Each buffer on either side of a copy from or to an array gets two stages, and iteration i uses stage i % 2. That pays in
+every loop that loads or stores, at the price of twice the memory. It is legal because each loop that is double buffered
+holds all uses of the buffer; a later fallback to one stage stays possible (see `allocate`).
+
+    x_ub = UB(float32, ND, 2048)                       x_ub = UB(float32, ND, 2048, stages=2)
+    for i in range(block, tiles, blocks):        ->    for i in range(block, tiles, blocks):
+        DataCopy(x_ub[0], x[i * 2048], ...)                DataCopy(x_ub[i // blocks % 2, 0], x[i * 2048], ...)
+"""
 
 from __future__ import annotations
 
@@ -24,49 +33,55 @@ from pypto.backends.ascend.blockir.rewrite import mapped
 STAGES = 2
 
 
-def double_buffer(kernel: BlockKernel, loads: bool = False) -> BlockKernel:
-    """The kernel with two stages for each buffer that a loop moves data through, or for `loads` of the workspace."""
-    homes = enclosing_loops(kernel.body, None)
-    moving = {b.name for instr in kernel.instructions() for b in moved_by(instr, loads) if not b.ahead}
-    staged = {name: loop for name, loop in homes.items() if name in moving and loop is not None}
-    buffers = {b.name: replace(b, stages=STAGES) if b.name in staged else b for b in kernel.buffers}
+def double_buffer(kernel: BlockKernel, workspace_loads: bool = False) -> BlockKernel:
+    """Give two stages to each buffer that a loop copies.
+
+    With `workspace_loads`, only buffers that are loaded from the workspace get them.
+    """
+    innermost_loops = enclosing_loops(kernel.body, None)
+    copied = {b.name for instr in kernel.instructions() for b in copied_buffers(instr, workspace_loads) if not b.ahead}
+    loop_of_buffer = {name: loop for name, loop in innermost_loops.items() if name in copied and loop is not None}
+    buffers = {b.name: replace(b, stages=STAGES) if b.name in loop_of_buffer else b for b in kernel.buffers}
 
     def change(view: View) -> View:
-        if not isinstance(view.of, Buffer) or view.of.name not in staged:
+        if not isinstance(view.of, Buffer) or view.of.name not in loop_of_buffer:
             return view
-        return replace(view, of=buffers[view.of.name], stage=stage_of(staged[view.of.name]))
+        return replace(view, of=buffers[view.of.name], stage=stage_of(loop_of_buffer[view.of.name]))
 
     return replace(kernel, buffers=tuple(buffers.values()), body=mapped(kernel.body, change))
 
 
 def stage_of(loop: Loop) -> Scalar:
-    """Which of the stages an iteration works in."""
-    first = loop.name if loop.start in (0, "block") else fold("-", loop.name, loop.start)
-    return Expr("%", (fold("//", first, loop.step), STAGES))
+    """Return the stage in which an iteration of a loop works."""
+    distance = loop.name if loop.start in (0, "block") else fold("-", loop.name, loop.start)
+    return Expr("%", (fold("//", distance, loop.step), STAGES))
 
 
-def enclosing_loops(items: tuple[Item, ...], around: Loop | None) -> dict[str, Loop | None]:
-    """For each buffer the innermost loop that holds all of its touches."""
-    found: dict[str, Loop | None] = {}
+def enclosing_loops(items: tuple[Item, ...], outer: Loop | None) -> dict[str, Loop | None]:
+    """Map each buffer to the innermost loop that holds all of its uses."""
+    loops: dict[str, Loop | None] = {}
     for item in items:
-        here: dict[str, Loop | None] = {}
-        within = item if isinstance(item, Loop) and condition_of(item) is None else around
+        item_loops: dict[str, Loop | None] = {}
+        inner = item if isinstance(item, Loop) and condition_of(item) is None else outer
         for part in parts(item):
-            merge_loops(here, enclosing_loops(part, within), within)
-        merge_loops(here, {view.of.name: around for view in all_views(item) if isinstance(view.of, Buffer)}, around)
-        merge_loops(found, here, around)
-    return found
+            merge_loops(item_loops, enclosing_loops(part, inner), inner)
+        merge_loops(item_loops, {view.of.name: outer for view in all_views(item) if isinstance(view.of, Buffer)}, outer)
+        merge_loops(loops, item_loops, outer)
+    return loops
 
 
-def merge_loops(found: dict[str, Loop | None], more: dict[str, Loop | None], around: Loop | None) -> None:
-    """Two loops that both touch a buffer share the one around them."""
+def merge_loops(loops: dict[str, Loop | None], more: dict[str, Loop | None], outer: Loop | None) -> None:
+    """Add loops of buffers; a buffer with two different ones belongs to the loop around both."""
     for name, loop in more.items():
-        found[name] = loop if found.get(name, loop) is loop else around
+        loops[name] = loop if loops.get(name, loop) is loop else outer
 
 
-def moved_by(instr: Instr, loads: bool = False) -> Iterator[Buffer]:
-    """Buffers on one side of a copy whose other side is an array, with `loads` one in the workspace to copy from."""
+def copied_buffers(instr: Instr, workspace_loads: bool = False) -> Iterator[Buffer]:
+    """Yield the buffers that an instruction copies from or to an array.
+
+    With `workspace_loads`, only those that it loads from the workspace.
+    """
     views = [a for a in instr.args if isinstance(a, View)]
-    arrays = [v.of for v in (views[1:] if loads else views) if isinstance(v.of, Param)]
-    if instr.name.startswith("DataCopy") and any(not loads or array.place is not None for array in arrays):
+    arrays = [v.of for v in (views[1:] if workspace_loads else views) if isinstance(v.of, Param)]
+    if instr.name.startswith("DataCopy") and any(not workspace_loads or array.place is not None for array in arrays):
         yield from (v.of for v in views if isinstance(v.of, Buffer))

@@ -1,398 +1,229 @@
-"""What of a sequence of items must wait for what, and the fewest waits that see to it.
+"""Hazard detection: which accesses of memory in a sequence must wait for which earlier ones.
 
-Units work side by side, each in order. Where one touches memory after another did, and one of the two writes, the
-second waits: for an event that the first unit signals, or, within one unit, at a barrier. A wait tells more than it was
-made for, since the unit that signalled had waited itself. A walk with clocks, which know for each unit up to where the
-others are done, adds a wait only where nothing before it says enough. Of loops it walks several iterations.
+The units of a core run side by side, each in program order. Two accesses of the same memory, of which one writes, are a
+hazard (read after write, write after read, write after write) where the order of the units does not already hold them
+apart. A hazard between two units asks for an event, one within a unit for a barrier. `vector_clocks` chooses the fewest
+waits that satisfy all hazards.
+
+    DataCopy(a[0], x[0], ...)      # MTE2 writes a
+    Muls(b[0], a[0], 2.0, 64)      # V reads a: hazard MTE2 -> V, distance 0
+    # in the next iteration MTE2 writes a again: hazard V -> MTE2, distance 1
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.ascend.block.dependences import Meeting, Touch, phase
+from pypto.backends.ascend.block.dependences import AliasAnalysis, MemoryAccess, stage_phase
 from pypto.backends.ascend.blockir.affine import AffineExpr
-from pypto.backends.ascend.blockir.instructions import EVENTS, EVENTS_EACH, PIPES
+from pypto.backends.ascend.blockir.instructions import EVENTS, PIPES
 from pypto.backends.ascend.blockir.ir import Buffer, Loop, Param, Scalar
 from pypto.backends.ascend.target import AscendTarget
 
-IN_ORDER: Final = ("S", "M", "FIX")  # units whose instructions see what the ones before them wrote
+IN_ORDER: Final = ("S", "M", "FIX")  # units whose instructions see the results of those before them
 ALL: Final = "ALL"
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Unit `to` waits before item `wait` for what unit `of` did up to item `set`, `distance` iterations earlier.
+    """A wait: before item `wait_at`, the consumer waits for what the producer did up to item `set_at`.
 
-    Where both are the same unit it is a barrier before `wait`; the unit ``ALL`` stands for all of them. `stages` is the
-    number of events that take turns, by the stages of the buffers that it is about. With `adjacent`, the event is set
-    right before the wait.
+    Where both are the same unit it is a barrier before `wait_at`. The unit ``ALL`` stands for all units.
     """
 
-    of: str
-    to: str
-    set: int
-    wait: int
-    distance: int = 0
-    stages: int = 1
-    set_stage: Scalar = 0
-    wait_stage: Scalar = 0
-    adjacent: bool = False
+    producer: str  # unit that sets the event
+    consumer: str  # unit that waits for it
+    set_at: int  # item behind which the event is set
+    wait_at: int  # item before which it is waited for
+    distance: int = 0  # iterations between both
+    stages: int = 1  # number of events, one for each stage of the buffer
+    set_stage: Scalar = 0  # stage, which chooses the event that is set
+    wait_stage: Scalar = 0  # stage, which chooses the event that is waited for
+    adjacent: bool = False  # the event is set right before the wait
 
     @property
     def is_barrier(self) -> bool:
-        return self.of == self.to
+        """Whether it is a barrier within one unit."""
+        return self.producer == self.consumer
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """What unit `of` did up to item `set`, `distance` iterations earlier, must be done."""
+class Hazard:
+    """The producer's work up to item `set_at`, `distance` iterations earlier, must be complete."""
 
-    of: str
-    set: int
-    distance: int
-    first: Touch
-    second: Touch
+    producer: str  # unit that touches the memory first
+    set_at: int  # item that touches it first
+    distance: int  # iterations between both accesses
+    first: MemoryAccess  # the earlier access
+    second: MemoryAccess  # the later access
 
 
-Pair = tuple[str, str]
+Pair = tuple[str, str]  # a producer and a consumer
 
 
 @dataclass
-class Run:
-    """A sequence of items as hazards see it: what each touches, the loop that repeats it, and how.
+class HazardRegion:
+    """A sequence of items with all that decides about its hazards.
 
-    Of items with others inside, `told` are the pairs of units of which the second knows at the end that all the first
-    one did is done, `inside` those where it knows so of what lies inside of the item. `fenced` are units that meet a
-    barrier of their own in an item before anything else. Of loops whose events live on from one run of them to the
-    next, `settled` are the pairs of units that these order. With `restarts` it is such a loop itself: what takes turns
-    in it begins anew with each run.
+    A pair of units (a, b) in a set says that unit b knows all work of unit a there to be complete.
     """
 
-    touches: Sequence[Sequence[Touch]]
-    target: AscendTarget
-    meeting: Meeting
-    loop: Loop | None = None
-    repeats: bool = False
-    adjacent: bool = False
-    bound: frozenset[str] = frozenset()
-    told: Mapping[int, frozenset[Pair]] = field(default_factory=dict)
-    inside: Mapping[int, frozenset[Pair]] = field(default_factory=dict)
-    fenced: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    settled: Mapping[int, frozenset[Pair]] = field(default_factory=dict)
-    restarts: bool = False
+    accesses: Sequence[Sequence[MemoryAccess]]  # of each item, those of inner items included
+    target: AscendTarget  # the chip
+    aliases: AliasAnalysis  # compares accesses
+    loop: Loop | None = None  # the loop whose body this is
+    repeats: bool = False  # whether it is the body of a loop
+    adjacent: bool = False  # events are set right before their waits
+    bound_names: frozenset[str] = frozenset()  # names with another value in each iteration
+    signalled_behind: Mapping[int, frozenset[Pair]] = field(default_factory=dict)  # pairs ordered behind an inner loop
+    completed_inside: Mapping[int, frozenset[Pair]] = field(default_factory=dict)  # pairs ordered inside an item
+    barrier_first: Mapping[int, frozenset[str]] = field(default_factory=dict)  # units that begin an item with a barrier
+    ordered_by_inner_loop: Mapping[int, frozenset[Pair]] = field(default_factory=dict)  # by its events
+    stages_restart: bool = False  # whether each run of the loop begins with the first stage
 
     @property
     def units(self) -> list[list[str]]:
-        return [sorted({t.pipe for t in touches}, key=PIPES.index) for touches in self.touches]
+        """Return the units that are active in each item."""
+        return [sorted({access.pipe for access in accesses}, key=PIPES.index) for accesses in self.accesses]
 
 
-@dataclass(frozen=True)
-class Order:
-    """The waits of a sequence.
-
-    `at_end` are the pairs of units of which the second knows at its end that all the first one did in it is done.
-    `loose` are pairs that touch the same memory, but never within the iterations of its loop.
-    """
-
-    edges: list[Edge]
-    at_end: frozenset[Pair]
-    loose: frozenset[Pair]
+HazardTable = dict[tuple[int, str], list[Hazard]]  # by item and consumer
 
 
-def ordered(run: Run) -> Order:
-    """The waits that a sequence needs."""
-    needs, loose = _needs(run)
-    edges: list[Edge] = []
-    walk = _Walk(run, needs, edges, adds=True)
-    walk.walk()
-    if len(edges) * len(run.touches) < 4000:  # what came later may say what an earlier one was made for
-        for edge in list(edges):
-            fewer = _Walk(run, needs, [e for e in walk.edges if e != edge], adds=False)
-            if fewer.walk():
-                walk = fewer
-    return Order(_thrifty(walk.edges), walk.at_end(), loose)
+def find_hazards(region: HazardRegion) -> tuple[HazardTable, frozenset[Pair]]:
+    """Return the hazards by item and consumer, and the pairs of units that share memory but never meet."""
+    history: dict[str, list[tuple[int, MemoryAccess]]] = {}
+    first_equal: dict[MemoryAccess, MemoryAccess] = {}  # one object for equal accesses: each pair is compared once
+    for i, accesses in enumerate(region.accesses):
+        for access in accesses:
+            history.setdefault(access.memory.name, []).append((i, first_equal.setdefault(access, access)))
+    collected: dict[tuple[int, str, str, int], dict[int, Hazard]] = {}
+    independent: set[Pair] = set()
+    for later in history.values():
+        for earlier in history.values():
+            if region.aliases.may_share_memory(earlier[0][1], later[0][1]):
+                independent.update(_collect_hazards(region, earlier, later, collected))
+    hazards: HazardTable = {}
+    for (j, unit, *_), by_item in collected.items():
+        hazards.setdefault((j, unit), []).extend(_last_sources(region, by_item))
+    return hazards, frozenset(independent)
 
 
-def _thrifty(edges: list[Edge]) -> list[Edge]:
-    """The waits with fewer events where a loop would hold too many: set behind the last, waited for at the first."""
-    many = Counter((e.of, e.to) for e in edges if e.distance for _ in range(e.stages))
-    found: dict[object, Edge] = {}
-    for e in edges:
-        alike = (e.of, e.to, e.distance, e.stages, e.set_stage, e.wait_stage)
-        key = alike if e.distance and many[e.of, e.to] > EVENTS_EACH - 2 else e
-        known = found.get(key, e)
-        found[key] = replace(e, set=max(e.set, known.set), wait=min(e.wait, known.wait))
-    return list(found.values())
-
-
-Needs = dict[tuple[int, str], list[Need]]
-
-
-def _needs(run: Run) -> tuple[Needs, frozenset[Pair]]:
-    """For each item and unit, what each unit did last that it must not overtake; and pairs that are loose."""
-    history: dict[str, list[tuple[int, Touch]]] = {}
-    same: dict[Touch, Touch] = {}  # of touches that are alike the first one, so that two are compared once
-    for i, touches in enumerate(run.touches):
-        for touch in touches:
-            history.setdefault(touch.of.name, []).append((i, same.setdefault(touch, touch)))
-    found: dict[tuple[int, str, str, int], dict[int, Need]] = {}
-    loose: set[Pair] = set()
-    for second in history.values():
-        for first in history.values():
-            if run.meeting.same_memory(first[0][1], second[0][1]):
-                loose.update(_pairs(run, first, second, found))
-    needs: Needs = {}
-    for (j, unit, *_), mine in found.items():
-        needs.setdefault((j, unit), []).extend(_latest(run, mine))
-    return needs, frozenset(loose)
-
-
-def _pairs(run: Run, firsts: list[tuple[int, Touch]], seconds: list[tuple[int, Touch]],
-           found: dict[tuple[int, str, str, int], dict[int, Need]]) -> Iterator[Pair]:  # fmt: skip
-    """Notes what touches of one memory need of each other; gives the pairs of units that are loose."""
+def _collect_hazards(
+    region: HazardRegion,
+    earlier: list[tuple[int, MemoryAccess]],
+    later: list[tuple[int, MemoryAccess]],
+    collected: dict[tuple[int, str, str, int], dict[int, Hazard]],
+) -> Iterator[Pair]:
+    """Collect the hazards between accesses of one memory; yield the pairs of units that never meet."""
     known: dict[tuple[int, int, bool], int | None] = {}
-    for j, b in seconds:
-        for i, a in firsts:
+    for j, b in later:
+        for i, a in earlier:
             key = id(a), id(b), i < j
             if key not in known:
-                known[key] = _iterations(run, a, b, i < j)
+                known[key] = _hazard_distance(region, a, b, i < j)
             distance = known[key]
             if distance is None:
                 yield a.pipe, b.pipe
-            elif distance >= 0 and (i != j or (a.pipe, b.pipe) not in run.settled.get(j, frozenset())):
-                mine = found.setdefault((j, b.pipe, a.pipe, distance), {})
-                if i not in mine:
-                    mine[i] = Need(a.pipe, i, distance, a, b)
+            elif distance >= 0 and (i != j or (a.pipe, b.pipe) not in region.ordered_by_inner_loop.get(j, frozenset())):
+                by_item = collected.setdefault((j, b.pipe, a.pipe, distance), {})
+                if i not in by_item:
+                    by_item[i] = Hazard(a.pipe, i, distance, a, b)
 
 
-def _iterations(run: Run, a: Touch, b: Touch, follows: bool) -> int | None:
-    """After how many iterations `b` needs what `a` did: -1 where nothing need be done, None where they never meet."""
-    if a.at_once or not (a.writes or b.writes) or not _needs_order(a, b, run.target):
+def _hazard_distance(region: HazardRegion, a: MemoryAccess, b: MemoryAccess, follows: bool) -> int | None:
+    """Return the distance of a hazard in iterations: -1 where the units' order suffices, None where they never meet."""
+    if a.immediate or not (a.writes or b.writes) or not _is_unordered(a, b, region.target):
         return -1
-    return 0 if follows and run.meeting.now(a, b) else _distance(run, a, b)
+    return 0 if follows and region.aliases.may_overlap(a, b) else _carried_distance(region, a, b)
 
 
-def _latest(run: Run, needs: dict[int, Need]) -> Iterator[Need]:
-    """The last ones, from the last on: what lies inside of an item may be done while what came before it is not."""
-    for at in sorted(needs, reverse=True):
-        yield needs[at]
-        if not run.inside.get(needs[at].set):
+def _last_sources(region: HazardRegion, by_item: dict[int, Hazard]) -> Iterator[Hazard]:
+    """Yield the last producer items, up to the first one that completes as a whole.
+
+    An item with others inside may have completed one of its accesses while an earlier item has not.
+    """
+    for index in sorted(by_item, reverse=True):
+        yield by_item[index]
+        if not region.completed_inside.get(by_item[index].set_at):
             return
 
 
-def _needs_order(a: Touch, b: Touch, target: AscendTarget) -> bool:
-    """Whether the units' own order is not enough.
+def _is_unordered(a: MemoryAccess, b: MemoryAccess, target: AscendTarget) -> bool:
+    """Whether the units do not already run two accesses one after the other.
 
-    What instructions of one kind write to a cube core's memories one after the other are parts of one operand, strip by
-    strip: nothing is written twice before it was read, and the unit that reads it orders the two.
+    Instructions of one kind that write to a cube core's memory one after the other fill strips of one operand. They
+    overwrite nothing before it is read, and the unit that reads the operand orders them.
     """
     if a.pipe != b.pipe:
         return True
     in_order = a.pipe in IN_ORDER or (a.pipe == "V" and target.orders_vector)
-    strips = b.writes and a.by == b.by and getattr(a.of, "space", "") in ("L1", "L0A", "L0B")
+    strips = b.writes and a.instruction == b.instruction and getattr(a.memory, "space", "") in ("L1", "L0A", "L0B")
     return a.writes and not in_order and not strips
 
 
-def _distance(run: Run, a: Touch, b: Touch) -> int | None:
-    """After how many iterations `b` meets what `a` touched. Programs of the grid do not order their accesses to GM."""
-    if not run.repeats:
+def _carried_distance(region: HazardRegion, a: MemoryAccess, b: MemoryAccess) -> int | None:
+    """Return the distance of a loop-carried hazard; programs of a grid do not order their accesses of GM."""
+    if not region.repeats:
         return None
-    if run.loop is None:
-        return 1 if run.meeting.same_memory(a, b) else None
-    if run.loop.step == "blocks" and isinstance(a.of, Param) and not (a.atomic and b.atomic):
+    if region.loop is None:
+        return 1 if region.aliases.may_share_memory(a, b) else None
+    if region.loop.step == "blocks" and isinstance(a.memory, Param) and not (a.atomic and b.atomic):
         return None
-    return run.meeting.later(a, b, run.loop, run.bound)
+    return region.aliases.dependence_distance(a, b, region.loop, region.bound_names)
 
 
-def edge_for(need: Need, wait: int, unit: str, run: Run) -> Edge:
-    """The wait for a need: with events in turns where a loop's stages are what it is about."""
-    if need.of == unit:
-        return Edge(unit, unit, need.set, wait)
-    if f"{need.of}_{unit}" not in EVENTS:
-        return Edge(ALL, ALL, need.set, wait)
-    if run.adjacent:
-        return Edge(need.of, unit, need.set, wait, adjacent=True)
-    # What is set before the wait in each iteration would be set twice if the wait were for an earlier iteration's.
-    distance = need.distance if need.set >= wait else 0
-    a, b = need.first, need.second
-    stages = a.of.stages if isinstance(a.of, Buffer) and a.of.name == b.of.name else 1
-    # Also where nothing repeats: a loop around it may, and a unit may be so many iterations ahead of another.
-    turns = stages > 1 and _has_turn(a) and _has_turn(b)
-    if turns and (distance == stages or (distance == 0 and a.stage == b.stage) or _is_fixed(need, run)):
-        return Edge(need.of, unit, need.set, wait, distance, stages, a.place, b.place)
-    return Edge(need.of, unit, need.set, wait, min(distance, 1))
+def edge_for(hazard: Hazard, wait_at: int, unit: str, region: HazardRegion) -> Edge:
+    """Return the wait for a hazard, with one event for each stage where the hazard is about one stage of a buffer."""
+    if hazard.producer == unit:
+        return Edge(unit, unit, hazard.set_at, wait_at)
+    if f"{hazard.producer}_{unit}" not in EVENTS:
+        return Edge(ALL, ALL, hazard.set_at, wait_at)
+    if region.adjacent:
+        return Edge(hazard.producer, unit, hazard.set_at, wait_at, adjacent=True)
+    # An event that is set before its wait in each iteration cannot have a distance: it would be set twice in a row.
+    distance = hazard.distance if hazard.set_at >= wait_at else 0
+    a, b = hazard.first, hazard.second
+    stages = a.memory.stages if isinstance(a.memory, Buffer) and a.memory.name == b.memory.name else 1
+    # Stages matter even outside of a repeating sequence: an outer loop may repeat it.
+    varies = stages > 1 and _has_variable_stage(a) and _has_variable_stage(b)
+    if varies and (distance == stages or (distance == 0 and a.stage == b.stage) or _is_single_stage(hazard, region)):
+        return Edge(hazard.producer, unit, hazard.set_at, wait_at, distance, stages, a.stage_expr, b.stage_expr)
+    return Edge(hazard.producer, unit, hazard.set_at, wait_at, min(distance, 1))
 
 
-def _is_fixed(need: Need, run: Run) -> bool:
-    """Whether a need is about one stage of a buffer, and a loop around this one goes through the stages."""
-    a, b = need.first, need.second
-    return need.distance == 1 and a.stage is not None and a.stage == b.stage and not _turns_in(a, run.loop)
+def _is_single_stage(hazard: Hazard, region: HazardRegion) -> bool:
+    """Whether a hazard is about one stage of a buffer, and only an outer loop changes the stage."""
+    a, b = hazard.first, hazard.second
+    return (
+        hazard.distance == 1 and a.stage is not None and a.stage == b.stage and not _stage_varies_with(a, region.loop)
+    )
 
 
-def keeps_turns(run: Run) -> bool:
-    """Whether events may live on from one run of a loop to the next: all that takes turns in it does so together."""
-    turns = [t.stage for touches in run.touches for t in touches if t.stage is not None and _turns_in(t, run.loop)]
-    return run.loop is not None and all(_together(turns[0], turn) for turn in turns[1:])
+def stages_advance_together(region: HazardRegion) -> bool:
+    """Whether events may stay set from one run of a loop to the next: all its stages change in step."""
+    stages = [
+        access.stage
+        for accesses in region.accesses
+        for access in accesses
+        if access.stage is not None and _stage_varies_with(access, region.loop)
+    ]
+    return region.loop is not None and all(_are_paired_stages(stages[0], stage) for stage in stages[1:])
 
 
-def _together(a: AffineExpr, b: AffineExpr) -> bool:
-    """Whether two stages are always the same, or always the two of a pair: what meets in a pair does so next time."""
-    (ours, n), (theirs, m) = phase(a), phase(b)
-    return a == b or (n == m == 2 and not ours.plus(theirs, -1).terms)
+def _are_paired_stages(a: AffineExpr, b: AffineExpr) -> bool:
+    """Whether two stages are always equal, or always the two of a pair: then what meets once meets always."""
+    (phase_a, stages_a), (phase_b, stages_b) = stage_phase(a), stage_phase(b)
+    return a == b or (stages_a == stages_b == 2 and not phase_a.plus(phase_b, -1).terms)
 
 
-def _turns_in(touch: Touch, loop: Loop | None) -> bool:
-    return loop is not None and touch.stage is not None and loop.name in touch.stage.names()
+def _stage_varies_with(access: MemoryAccess, loop: Loop | None) -> bool:
+    """Whether the stage of an access depends on a loop's variable."""
+    return loop is not None and access.stage is not None and loop.name in access.stage.names()
 
 
-def _has_turn(touch: Touch) -> bool:
-    return touch.stage is not None and not isinstance(touch.place, int)
-
-
-def _turns(run: Run, stages: int) -> Iterator[int]:
-    """Whose turn it is in each iteration that is walked: some runs of a loop, if it has several, end amid the turns."""
-    if not run.repeats:
-        yield 0
-        return
-    lengths = [2 * stages + 2, *range(stages, 0, -1), 1, 2 * stages] if run.restarts else [2 * stages + 2]
-    for length in lengths:
-        yield from (i % max(1, stages) for i in range(length))
-
-
-def _tells(edge: Edge, need: Need, unit: str) -> bool:
-    """Whether a wait for one stage, while a loop around goes through them, is what a need asks for."""
-    same = (edge.of, edge.to, edge.distance, edge.set_stage) == (need.of, unit, need.distance, need.first.place)
-    return same and need.first.stage == need.second.stage and need.set <= edge.set
-
-
-@dataclass
-class Clock:
-    """Up to where each unit is done, and items inside of which one is."""
-
-    upto: list[int] = field(default_factory=lambda: [-1] * len(PIPES))
-    inside: set[tuple[int, str]] = field(default_factory=set)
-
-    def join(self, other: Clock) -> None:
-        self.upto[:] = map(max, self.upto, other.upto)
-        self.inside |= other.inside
-
-    def knows(self, unit: str, at: int) -> bool:
-        return self.upto[PIPES.index(unit)] >= at or (at, unit) in self.inside
-
-    def learn(self, unit: str, at: int) -> None:
-        index = PIPES.index(unit)
-        self.upto[index] = max(self.upto[index], at)
-
-    def copy(self) -> Clock:
-        return Clock(list(self.upto), set(self.inside))
-
-
-@dataclass
-class _Walk:
-    """Clocks on their way through a sequence, several iterations of it where it repeats."""
-
-    run: Run
-    needs: dict[tuple[int, str], list[Need]]
-    edges: list[Edge]
-    adds: bool
-    known: dict[str, Clock] = field(default_factory=lambda: {p: Clock() for p in PIPES})
-    snapshots: dict[tuple[int, str], Clock] = field(default_factory=dict)
-    turns: list[int] = field(default_factory=list)
-    waits: dict[int, list[Edge]] = field(default_factory=dict)  # the edges, by the item that they are before
-
-    def __post_init__(self) -> None:
-        for edge in self.edges:
-            self.waits.setdefault(edge.wait, []).append(edge)
-
-    def walk(self) -> bool:
-        """Whether all needs are met; where it adds, they are."""
-        farthest = max((n.distance for needs in self.needs.values() for n in needs), default=0)
-        self.turns = list(_turns(self.run, farthest))
-        units = self.run.units
-        for k in range(len(self.turns)):
-            for j, present in enumerate(units):
-                if not all(self._unit(k, j, unit) for unit in present):
-                    return False
-                self._leave(k * len(units) + j, j, present)
-        return True
-
-    def at_end(self) -> frozenset[Pair]:
-        """The pairs of units of which the second knows that all the first one did is done."""
-        did: dict[str, list[int]] = {}
-        units = self.run.units * len(self.turns)
-        for at, present in enumerate(units):
-            for unit in present:
-                did.setdefault(unit, []).append(at)
-        known = {to: self.known[to].copy() for to in PIPES}
-        for clock in known.values():
-            clock.join(self.known["S"])
-        return frozenset(
-            (of, to) for of, places in did.items() for to in PIPES if all(known[to].knows(of, at) for at in places)
-        )
-
-    def _unit(self, k: int, j: int, unit: str) -> bool:
-        """A unit comes to an item: first the waits that are there, then those that are missing."""
-        size = len(self.run.touches)
-        self.known[unit].join(self.known["S"])
-        for edge in self.waits.get(j, ()):
-            if edge.to in (unit, ALL):
-                self._pass(edge, k)
-        fenced = unit in self.run.fenced.get(j, frozenset())
-        needs = [n for n in self.needs.get((j, unit), ()) if not (fenced and n.of == unit)]
-        while missing := [n for n in needs if not self._met(n, k, j, unit)]:
-            if not self.adds:
-                return False
-            latest = max(missing, key=lambda n: (n.set - n.distance * size, n.of))
-            edge = edge_for(latest, j, unit, self.run)
-            self.edges.append(edge)
-            self.waits.setdefault(j, []).append(edge)
-            self._pass(edge, k)
-        return True
-
-    def _met(self, need: Need, k: int, at: int, unit: str) -> bool:
-        earlier = self._earlier(k, need.distance)
-        if earlier is None or self.known[unit].knows(need.of, earlier * len(self.run.touches) + need.set):
-            return True
-        return need.distance == 1 and any(e.stages > 1 and e.wait <= at and _tells(e, need, unit) for e in self.edges)
-
-    def _earlier(self, k: int, distance: int) -> int | None:
-        """The iteration so many before, which is the last one of the same turn; None where there is none."""
-        if distance > 1 and self.run.restarts:
-            return next((i for i in range(k - 1, -1, -1) if self.turns[i] == self.turns[k]), None)
-        return k - distance if k >= distance else None
-
-    def _pass(self, edge: Edge, k: int) -> None:
-        """What a wait makes known."""
-        size = len(self.run.touches)
-        now, clock = k * size + edge.wait, self.known.get(edge.to, Clock())
-        if edge.of == ALL:
-            for each in self.known.values():
-                each.upto[:] = [now - 1] * len(PIPES)
-        elif edge.is_barrier:
-            clock.learn(edge.to, now - 1)
-        elif edge.adjacent:
-            clock.join(self.known[edge.of])
-            clock.learn(edge.of, now - 1)
-        elif edge.distance == 1 and edge.stages > 1:
-            return  # it tells what was done in this stage, not what else was done before the last iteration
-        elif (earlier := self._earlier(k, edge.distance)) is not None:
-            at = earlier * size + edge.set
-            clock.join(self.snapshots[at, edge.of])
-            clock.learn(edge.of, at)
-
-    def _leave(self, now: int, j: int, present: list[str]) -> None:
-        """The end of an item: what it makes known goes on to whoever waits for it."""
-        for of, to in self.run.inside.get(j, frozenset()):
-            self.known[to].inside.add((now, of))
-        for unit in present:
-            self.known[unit].join(self.known["S"])
-            self.snapshots[now, unit] = self.known[unit].copy()
-        for of, to in sorted(self.run.told.get(j, ())):
-            self.known[to].join(self.snapshots[now, of])
-            self.known[to].learn(of, now)
-        for unit in present:
-            self.snapshots[now, unit] = self.known[unit].copy()
+def _has_variable_stage(access: MemoryAccess) -> bool:
+    """Whether the stage of an access is known and no constant."""
+    return access.stage is not None and not isinstance(access.stage_expr, int)

@@ -1,4 +1,13 @@
-"""Results in the place of an operand that nothing else needs: fewer buffers, and no banks in each other's way."""
+"""In-place reuse: an elementwise instruction writes its result over an operand that dies there.
+
+It saves a buffer, and so room in UB, and it leaves fewer operands that could conflict in banks. It is legal where the
+operand's last use is in a run of instructions that read and write element by element, and the result begins there.
+Buffers that are copied in do not become buffers that are copied out: the copies would wait for each other.
+
+    Muls(b[0], a[0], 2.0, 64)             Muls(a[0], a[0], 2.0, 64)
+    Adds(c[0], b[0], 1.0, 64)       ->    Adds(a[0], a[0], 1.0, 64)
+    DataCopy(y[0], c[0], ...)             DataCopy(y[0], a[0], ...)
+"""
 
 from __future__ import annotations
 
@@ -7,114 +16,133 @@ from dataclasses import replace
 
 from pypto.backends.ascend.block.copy_coalescing import (
     ELEMENTWISE_IN_PLACE,
+    buffer_uses,
     can_alias,
     can_shift_views,
-    names_in,
     rename_buffer,
 )
-from pypto.backends.ascend.block.double_buffering import moved_by
+from pypto.backends.ascend.block.double_buffering import copied_buffers
 from pypto.backends.ascend.blockir.effects import all_views, items_of
 from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer, Instr, Item, View
 from pypto.backends.ascend.blockir.rewrite import inside
 
 
 def reuse_in_place(kernel: BlockKernel, is_tight: bool = False) -> BlockKernel:
-    """The kernel with such results where the operand was.
+    """Return the kernel with elementwise results in the place of dead operands.
 
-    What is copied in is not copied out from the same buffer, since the copies would wait for each other, but where it
-    `is_tight`: then there is no room for more.
+    With `is_tight`, a buffer that is copied in may also be copied out: the kernel has no room for another one.
     """
-    moving = set() if is_tight else {b.name for instr in kernel.instructions() for b in moved_by(instr)}
-    work = InPlaceReuse(Counter(name for item in kernel.body for name in names_in(item)), moving)
-    body = work.sequence(kernel.body)
-    return replace(kernel, body=body, buffers=tuple(b for b in kernel.buffers if b.name not in work.gone))
+    copied = set() if is_tight else {b.name for instr in kernel.instructions() for b in copied_buffers(instr)}
+    reuse = InPlaceReuse(Counter(name for item in kernel.body for name in buffer_uses(item)), copied)
+    body = reuse.sequence(kernel.body)
+    return replace(kernel, body=body, buffers=tuple(b for b in kernel.buffers if b.name not in reuse.removed))
 
 
 class InPlaceReuse:
-    """`touches` counts how often the kernel names a buffer, `moving` are those that copies from or to arrays use."""
+    """The pass over one kernel: `use_counts` has the uses of each buffer, `copied_buffers` those that copies use."""
 
-    def __init__(self, touches: Counter[str], moving: set[str]) -> None:
-        self.touches, self.moving, self.gone = touches, moving, set[str]()
+    def __init__(self, use_counts: Counter[str], copied_buffers: set[str]) -> None:
+        self.use_counts = use_counts
+        self.copied_buffers = copied_buffers
+        self.removed = set[str]()
 
     def sequence(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """Reuse operands in a sequence of items, innermost sequences first."""
         items = tuple(inside(item, self.sequence) for item in items)
-        at = 0
-        while at < len(items):
-            for source, made in operand_pairs(items[at]):
-                if self.fits(items, at, source, made) or self.returns(items, at, source, made):
-                    items = rename_buffer(items, made, source)
+        index = 0
+        while index < len(items):
+            for source, result in operand_pairs(items[index]):
+                if self.can_replace_dead_operand(items, index, source, result) or self.can_fold_write_back(
+                    items, index, source, result
+                ):
+                    items = rename_buffer(items, result, source)
                     assert isinstance(source.of, Buffer)
-                    self.touches[source.of.name] += self.touches.pop(made.name)
-                    self.gone.add(made.name)
+                    self.use_counts[source.of.name] += self.use_counts.pop(result.name)
+                    self.removed.add(result.name)
                     break
-            at += 1
+            index += 1
         return items
 
-    def fits(self, items: tuple[Item, ...], at: int, source: View, made: Buffer) -> bool:
-        """Whether the operand's life ends in a run of instructions that begins the result's, each in its own place."""
-        whole = source.of
-        if not isinstance(whole, Buffer) or (whole.elements, source.offset) != (made.elements, 0):
+    def can_replace_dead_operand(self, items: tuple[Item, ...], index: int, source: View, result: Buffer) -> bool:
+        """Whether an operand's live range ends in a run of elementwise instructions that begins the result's."""
+        operand = source.of
+        if not isinstance(operand, Buffer) or (operand.elements, source.offset) != (result.elements, 0):
             return False
-        if not self.begins_here(items, at, made) or (made.name in self.moving and whole.name in self.moving):
-            return False
-        if whole.ahead:  # what else touches it fills the other stage, or this one before
-            last = max(i for i, item in enumerate(items) if touches_stage(item, source))
-            return shared_until(items, at, last + 1, source, made)
-        counts = [Counter(names_in(item)) for item in items]
-        if sum(c[whole.name] for c in counts) != self.touches[whole.name] or not is_first_written(items, whole):
-            return False
-        last = max(i for i, c in enumerate(counts) if c[whole.name])
-        return shared_until(items, at, last + 1, source, made)
-
-    def returns(self, items: tuple[Item, ...], at: int, source: View, made: Buffer) -> bool:
-        """Whether all that the result is for is to be written back to where the operand is."""
-        if made.name in self.moving or not self.begins_here(items, at, made):
-            return False
-        last = max(i for i, item in enumerate(items) if made.name in names_in(item))
-        end = items[last]
-        if (
-            last == at
-            or not isinstance(end, Instr)
-            or end.name not in ELEMENTWISE_IN_PLACE
-            or end.args[-1] != made.elements
+        if not self.is_defined_at(items, index, result) or (
+            result.name in self.copied_buffers and operand.name in self.copied_buffers
         ):
             return False
-        to, *others = (a for a in end.args if isinstance(a, View))
-        mine = [view for view in others if view.of in (made, source.of)]
-        back = to == source and all(view == View(made) for view in mine)
-        return back and can_shift_views(list(items), made, source) and shared_until(items, at, last, source, made)
+        if operand.ahead:  # all other uses belong to the other stage, or lie before
+            last = max(i for i, item in enumerate(items) if touches_stage(item, source))
+            return shared_until(items, index, last + 1, source, result)
+        counts = [Counter(buffer_uses(item)) for item in items]
+        if sum(c[operand.name] for c in counts) != self.use_counts[operand.name] or not is_written_first(
+            items, operand
+        ):
+            return False
+        last = max(i for i, c in enumerate(counts) if c[operand.name])
+        return shared_until(items, index, last + 1, source, result)
 
-    def begins_here(self, items: tuple[Item, ...], at: int, made: Buffer) -> bool:
-        """Whether a buffer is touched by some items alone, and not before one of them."""
-        counts = [sum(name == made.name for name in names_in(item)) for item in items]
-        return sum(counts) == self.touches[made.name] and not any(counts[:at])
+    def can_fold_write_back(self, items: tuple[Item, ...], index: int, source: View, result: Buffer) -> bool:
+        """Whether a result's only purpose is to be written back elementwise to the operand that it is computed from."""
+        if result.name in self.copied_buffers or not self.is_defined_at(items, index, result):
+            return False
+        last = max(i for i, item in enumerate(items) if result.name in buffer_uses(item))
+        last_item = items[last]
+        if (
+            last == index
+            or not isinstance(last_item, Instr)
+            or last_item.name not in ELEMENTWISE_IN_PLACE
+            or last_item.args[-1] != result.elements
+        ):
+            return False
+        to, *others = (a for a in last_item.args if isinstance(a, View))
+        own_operands = [view for view in others if view.of in (result, source.of)]
+        writes_back = to == source and all(view == View(result) for view in own_operands)
+        return (
+            writes_back
+            and can_shift_views(list(items), result, source)
+            and shared_until(items, index, last, source, result)
+        )
+
+    def is_defined_at(self, items: tuple[Item, ...], index: int, result: Buffer) -> bool:
+        """Whether all uses of a buffer lie in a sequence, and none before an index."""
+        counts = [sum(name == result.name for name in buffer_uses(item)) for item in items]
+        return sum(counts) == self.use_counts[result.name] and not any(counts[:index])
 
 
-def shared_until(items: tuple[Item, ...], at: int, stop: int, source: View, made: Buffer) -> bool:
-    """Whether what touches an operand or the result does so element by element."""
-    names = {made.name, source.of.name}
-    return all(can_alias(item, source, made) for item in items[at:stop] if names & set(names_in(item)))
+def shared_until(items: tuple[Item, ...], index: int, stop: int, source: View, result: Buffer) -> bool:
+    """Whether all that touches an operand or the result, up to an index, does so element by element."""
+    names = {result.name, source.of.name}
+    return all(can_alias(item, source, result) for item in items[index:stop] if names & set(buffer_uses(item)))
 
 
 def touches_stage(item: Item, stage: View) -> bool:
-    """Whether an item touches this stage of a buffer."""
+    """Whether an item touches one stage of a buffer."""
     return any((view.of, view.stage) == (stage.of, stage.stage) for x in items_of((item,)) for view in all_views(x))
 
 
 def operand_pairs(item: Item) -> list[tuple[View, Buffer]]:
-    """Operands of an instruction, each with the result, where they are of the same dtype in UB."""
+    """Return the operands of an instruction, each with the result, that are buffers of the same dtype in UB."""
     views = [a for a in item.args if isinstance(a, View)] if isinstance(item, Instr) else []
     if not views or any(view.space != "UB" or view.dtype is not None for view in views):
         return []
-    made, *others = views
-    return [(view, made.of) for view in dict.fromkeys(others)
-            if isinstance(made.of, Buffer) and isinstance(view.of, Buffer) and view.of != made.of and made.offset == 0
-            and (view.of.stages == 1 or view.of.ahead) and (made.of.stages, made.of.dtype) == (1, view.of.dtype)
-            ]  # fmt: skip
+    result, *operands = views
+    target = result.of
+    if not isinstance(target, Buffer) or result.offset != 0 or target.stages != 1:
+        return []
+    return [
+        (view, target)
+        for view in dict.fromkeys(operands)
+        if isinstance(view.of, Buffer)
+        and view.of != target
+        and (view.of.stages == 1 or view.of.ahead)
+        and target.dtype == view.of.dtype
+    ]
 
 
-def is_first_written(items: tuple[Item, ...], buffer: Buffer) -> bool:
-    """Whether a buffer is written, and not read, by what touches it first."""
-    first = next(item for item in items if buffer.name in names_in(item))
+def is_written_first(items: tuple[Item, ...], buffer: Buffer) -> bool:
+    """Whether the first item that touches a buffer writes and does not read it."""
+    first = next(item for item in items if buffer.name in buffer_uses(item))
     views = [a for a in first.args if isinstance(a, View)] if isinstance(first, Instr) else []
     return bool(views) and views[0].of == buffer and all(view.of != buffer for view in views[1:])

@@ -1,9 +1,19 @@
-"""Events and barriers: what lets the units of a core work side by side, and no sooner than they may.
+"""Event and barrier insertion: orders the units of a core, which otherwise run side by side.
 
-Every sequence of items is ordered by itself; what lies inside of an item is one with it. An event is set right behind
-what made the data and waited for right before what needs them. Where an iteration needs what an earlier one left, the
-events are set before the loop, waited for and set again in it, and waited for behind it; if the loop lies in another
-one, that is done around the outer one, so that work goes on from one run of the inner loop to the next.
+Each sequence of items is planned by itself; an inner loop or branch counts as one item of the outer sequence. An event
+is set right behind the producer and waited for right before the consumer. Where a later iteration waits for an earlier
+one, the events are set once before the loop, waited for and set again in it, and waited for behind it. If the loop lies
+in another loop, this happens around the outer one, so that work overlaps from one run of the inner loop to the next.
+
+                                             SetFlag('V_MTE2', 0)
+    for i in range(n):                       for i in range(n):
+        DataCopy(a[0], x[i * 64], ...)           WaitFlag('V_MTE2', 0)
+        Muls(b[0], a[0], 2.0, 64)      ->        DataCopy(a[0], x[i * 64], ...)
+                                                 SetFlag('MTE2_V', 0)
+                                                 WaitFlag('MTE2_V', 0)
+                                                 Muls(b[0], a[0], 2.0, 64)
+                                                 SetFlag('V_MTE2', 0)
+                                             WaitFlag('V_MTE2', 0)
 """
 
 from __future__ import annotations
@@ -11,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from pypto.backends.ascend.block.dependences import Meeting, Reader, Touch
-from pypto.backends.ascend.block.hazards import Edge, Pair, Run, keeps_turns, ordered
+from pypto.backends.ascend.block.dependences import AccessAnalysis, AliasAnalysis, MemoryAccess
+from pypto.backends.ascend.block.hazards import Edge, HazardRegion, Pair, stages_advance_together
+from pypto.backends.ascend.block.vector_clocks import find_waits
 from pypto.backends.ascend.blockir.effects import items_of
 from pypto.backends.ascend.blockir.instructions import EVENTS_EACH, PIPES
 from pypto.backends.ascend.blockir.ir import (
@@ -29,239 +40,283 @@ from pypto.backends.ascend.blockir.ir import (
 )
 from pypto.backends.ascend.target import AscendTarget
 
-Busy = Mapping[tuple[str, str], frozenset[int]]
-Path = tuple[int, ...]  # items of items that lead to a loop
-Numbers = dict[tuple[Path, Edge], range]  # of one event for each stage
+BusyIds = Mapping[tuple[str, str], frozenset[int]]
+Path = tuple[int, ...]  # indices of nested items that lead to a loop
+EventIds = dict[tuple[Path, Edge], range]  # an id for each stage
 _ALL_PAIRS = frozenset((of, to) for of in PIPES for to in PIPES)
-SPARE = range(EVENTS_EACH - 1, EVENTS_EACH)  # set and waited for in one place, where all others are taken
-_ALL_WAIT = Instr("PipeBarrier", (Word("PIPE_ALL"),))
+SPARE_ID = range(EVENTS_EACH - 1, EVENTS_EACH)  # for events that are set right before their wait
+_FULL_BARRIER = Instr("PipeBarrier", (Word("PIPE_ALL"),))
 
 
 @dataclass
-class Ordered:
-    """A sequence with the waits that it needs, and the sequences inside of its items."""
+class SyncPlan:
+    """A sequence with its waits, and the plans of the sequences inside of its items."""
 
-    items: tuple[Item, ...]
-    edges: list[Edge]
-    inside: list[tuple[Ordered, ...]]
-    at_end: frozenset[Pair]
-    units: Mapping[str, int]  # with the last item of each
-    fenced: frozenset[str]
-    loose: frozenset[Pair]
-    moves: bool  # whether its events may be set and waited for around an outer loop
-    moved: frozenset[int] = frozenset()  # items inside of which that is so
+    items: tuple[Item, ...]  # the sequence
+    edges: list[Edge]  # its waits
+    inner_plans: list[tuple[SyncPlan, ...]]  # of each item, one for each inner sequence
+    completed_at_end: frozenset[Pair]  # pairs of which the consumer knows at the end that the producer is done
+    last_item_of_unit: Mapping[str, int]  # by unit
+    barrier_first: frozenset[str]  # units that begin with a barrier
+    independent: frozenset[Pair]  # pairs that never meet in the loop
+    is_hoistable: bool  # whether an outer loop may hold its events
+    hoisted: frozenset[int] = frozenset()  # items whose events this sequence, or one around it, holds
 
-    def held(self) -> Iterator[tuple[Path, Edge]]:
-        """Events that are set while the loop begins and ends: its own, and those that loops inside leave to it."""
+    def loop_carried_events(self) -> Iterator[tuple[Path, Edge]]:
+        """Yield the events that are set while the loop begins and ends: its own, and those of hoisted inner loops."""
         yield from (((), edge) for edge in self.edges if edge.distance)
-        for j in sorted(self.moved):
-            yield from (((j, *path), edge) for path, edge in self.inside[j][0].held())
+        for j in sorted(self.hoisted):
+            yield from (((j, *path), edge) for path, edge in self.inner_plans[j][0].loop_carried_events())
 
 
 @dataclass
-class Sync:
-    """What the sequences of a kernel have in common."""
+class SyncContext:
+    """What the sequences of a kernel share."""
 
-    target: AscendTarget
-    reader: Reader
-    meeting: Meeting
-    seen: dict[int, list[Touch]] = field(default_factory=dict)
+    target: AscendTarget  # the chip
+    analysis: AccessAnalysis  # lists accesses
+    aliases: AliasAnalysis  # compares accesses
+    access_cache: dict[int, list[MemoryAccess]] = field(default_factory=dict)  # accesses by the identity of an item
 
-    def touches(self, item: Item) -> list[Touch]:
-        if id(item) not in self.seen:
-            self.seen[id(item)] = self.reader.touches(item)
-        return self.seen[id(item)]
+    def accesses(self, item: Item) -> list[MemoryAccess]:
+        """Return the accesses of an item, analysed once."""
+        if id(item) not in self.access_cache:
+            self.access_cache[id(item)] = self.analysis.accesses(item)
+        return self.access_cache[id(item)]
 
 
 def sync(kernel: BlockKernel, target: AscendTarget) -> BlockKernel:
-    """The kernel with all events and barriers."""
-    work = Sync(target, Reader.of(kernel), Meeting(kernel.noalias))
-    body, cube_body = (_inserted(_ordered(items, work), {}, {}) for items in (kernel.body, kernel.cube_body))
+    """Return the kernel with all events and barriers."""
+    context = SyncContext(target, AccessAnalysis.of(kernel), AliasAnalysis(kernel.noalias))
+    body, cube_body = (_insert(_plan(items, context), {}, {}) for items in (kernel.body, kernel.cube_body))
     return replace(kernel, body=body, cube_body=cube_body)
 
 
-def _ordered(
-    items: tuple[Item, ...], work: Sync, loop: Loop | None = None, is_while: bool = False, is_inner: bool = False
-) -> Ordered:
-    inside = [_inside(item, work, loop is not None) for item in items]
-    loops = {j: inner[0] for j, inner in enumerate(inside) if isinstance(items[j], Loop)}
-    moved = {j: inner for j, inner in loops.items() if inner.moves}
-    run = Run(
-        [work.touches(item) for item in items], work.target, work.meeting, loop, loop is not None or is_while, is_while,
-        frozenset(x.name for x in items_of(items) if isinstance(x, Let) and x.name not in work.reader.meanings),
-        {j: _told(inner) for j, inner in loops.items() if j not in moved},
-        {j: _done(inner) for j, inner in enumerate(inside) if inner and not isinstance(items[j], While)},
-        {j: _fenced(inner) for j, inner in enumerate(inside) if inner},
-        {j: _ALL_PAIRS - inner.loose for j, inner in moved.items()},
-    )  # fmt: skip
-    moves = is_inner and keeps_turns(run)
-    order = ordered(replace(run, restarts=moves))
-    units = {unit: j for j, present in enumerate(run.units) for unit in present}
-    opened = frozenset(_opened(run, order.edges))
-    return Ordered(items, order.edges, inside, order.at_end, units, opened, order.loose, moves, frozenset(moved))
+def _plan(
+    items: tuple[Item, ...],
+    context: SyncContext,
+    loop: Loop | None = None,
+    is_while: bool = False,
+    is_inner: bool = False,
+) -> SyncPlan:
+    """Plan the waits of a sequence, inner sequences first."""
+    inner_plans = [_plan_inside(item, context, loop is not None) for item in items]
+    loop_plans = {j: plan[0] for j, plan in enumerate(inner_plans) if isinstance(items[j], Loop)}
+    hoistable = {j: plan for j, plan in loop_plans.items() if plan.is_hoistable}
+    definitions = context.analysis.definitions
+    completed = {
+        j: _completed_inside(plan) for j, plan in enumerate(inner_plans) if plan and not isinstance(items[j], While)
+    }
+    region = HazardRegion(
+        [context.accesses(item) for item in items],
+        context.target,
+        context.aliases,
+        loop,
+        repeats=loop is not None or is_while,
+        adjacent=is_while,
+        bound_names=frozenset(x.name for x in items_of(items) if isinstance(x, Let) and x.name not in definitions),
+        signalled_behind={j: _signalled_behind(plan) for j, plan in loop_plans.items() if j not in hoistable},
+        completed_inside=completed,
+        barrier_first={j: _barrier_first(plan) for j, plan in enumerate(inner_plans) if plan},
+        ordered_by_inner_loop={j: _ALL_PAIRS - plan.independent for j, plan in hoistable.items()},
+    )
+    is_hoistable = is_inner and stages_advance_together(region)
+    waits = find_waits(replace(region, stages_restart=is_hoistable))
+    units = {unit: j for j, active in enumerate(region.units) for unit in active}
+    barrier_first = frozenset(_barrier_first_units(region, waits.edges))
+    return SyncPlan(
+        items,
+        waits.edges,
+        inner_plans,
+        waits.completed_at_end,
+        units,
+        barrier_first,
+        waits.independent,
+        is_hoistable,
+        frozenset(hoistable),
+    )
 
 
-def _opened(run: Run, edges: list[Edge]) -> Iterator[str]:
-    """The units of which the first item that has any work for them has a barrier before it."""
-    first: dict[str, int] = {}
-    for j, units in enumerate(run.units):
-        first |= {unit: j for unit in units if unit not in first}
-    barriers = {(e.wait, e.to) for e in edges if e.is_barrier}
-    yield from (unit for unit, j in first.items() if (j, unit) in barriers)
+def _barrier_first_units(region: HazardRegion, edges: list[Edge]) -> Iterator[str]:
+    """Yield the units that have a barrier before the first item that uses them."""
+    first_item: dict[str, int] = {}
+    for j, units in enumerate(region.units):
+        first_item |= {unit: j for unit in units if unit not in first_item}
+    barriers = {(e.wait_at, e.consumer) for e in edges if e.is_barrier}
+    yield from (unit for unit, j in first_item.items() if (j, unit) in barriers)
 
 
-def _told(inner: Ordered) -> frozenset[Pair]:
-    """What the waits behind a loop say of units that signal behind the last thing they do in it."""
-    return frozenset((e.of, e.to) for e in inner.edges if e.distance and e.set == inner.units[e.of])
+def _signalled_behind(plan: SyncPlan) -> frozenset[Pair]:
+    """Return the pairs that the waits behind a loop order: the producer signals after its last item in the loop."""
+    return frozenset(
+        (e.producer, e.consumer) for e in plan.edges if e.distance and e.set_at == plan.last_item_of_unit[e.producer]
+    )
 
 
-def _done(sides: tuple[Ordered, ...]) -> frozenset[Pair]:
-    """The pairs of units of which the second knows, on every way through an item, that the first one is done in it."""
-    found = _ALL_PAIRS
-    for side in sides:
-        found &= side.at_end | {(of, to) for of in PIPES if of not in side.units for to in PIPES}
-    used = frozenset(unit for side in sides for unit in side.units)
-    return frozenset(pair for pair in found if pair[0] in used)
+def _completed_inside(plans: tuple[SyncPlan, ...]) -> frozenset[Pair]:
+    """Return the pairs that are ordered on every path through an item."""
+    pairs = _ALL_PAIRS
+    for plan in plans:
+        pairs &= plan.completed_at_end | {(of, to) for of in PIPES if of not in plan.last_item_of_unit for to in PIPES}
+    used = frozenset(unit for plan in plans for unit in plan.last_item_of_unit)
+    return frozenset(pair for pair in pairs if pair[0] in used)
 
 
-def _fenced(sides: tuple[Ordered, ...]) -> frozenset[str]:
-    """The units that meet a barrier in an item, on every way through it, before they do anything."""
-    used = frozenset(unit for side in sides for unit in side.units)
-    return frozenset(x for x in used if all(x in side.fenced or x not in side.units for side in sides))
+def _barrier_first(plans: tuple[SyncPlan, ...]) -> frozenset[str]:
+    """Return the units that begin an item with a barrier on every path through it."""
+    used = frozenset(unit for plan in plans for unit in plan.last_item_of_unit)
+    return frozenset(
+        unit for unit in used if all(unit in plan.barrier_first or unit not in plan.last_item_of_unit for plan in plans)
+    )
 
 
-def _inside(item: Item, work: Sync, in_loop: bool) -> tuple[Ordered, ...]:
+def _plan_inside(item: Item, context: SyncContext, in_loop: bool) -> tuple[SyncPlan, ...]:
+    """Plan the sequences inside of an item."""
     match item:
         case Loop():
-            return (_ordered(item.body, work, item, is_inner=in_loop),)
+            return (_plan(item.body, context, item, is_inner=in_loop),)
         case While():
-            condition = If(item.condition, ())  # its place between the two parts
-            return (_ordered((*item.test, condition, *item.body), work, is_while=True),)
+            condition = If(item.condition, ())  # stands for the condition, between test and body
+            return (_plan((*item.test, condition, *item.body), context, is_while=True),)
         case If():
-            return _ordered(item.body, work), _ordered(item.orelse, work)
+            return _plan(item.body, context), _plan(item.orelse, context)
     return ()
 
 
-def _inserted(order: Ordered, busy: Busy, given: Numbers) -> tuple[Item, ...]:
-    """The items with events, whose numbers nothing around them uses; some are given from outside."""
-    numbers = _numbered(order, busy, given)
-    own = {edge: number for (path, edge), number in numbers.items() if not path}
+def _insert(plan: SyncPlan, busy: BusyIds, given_ids: EventIds) -> tuple[Item, ...]:
+    """Return the items with events and barriers, numbered apart from the events that are busy around them."""
+    ids = _assign_event_ids(plan, busy, given_ids)
+    own_ids = {edge: number for (path, edge), number in ids.items() if not path}
     sets: dict[int, list[Item]] = {}
-    for e in order.edges:
-        if _signals(e, own):
-            sets.setdefault(e.set, []).append(_event("SetFlag", e, own[e], e.set_stage))
-    found: list[Item] = []
-    for j in range(len(order.items)):
-        found += _waits(order, own, j)
-        found += _item(order, numbers, busy, j)
-        found += sets.get(j, ())
-    return tuple(found)
+    for edge in plan.edges:
+        if _has_event(edge, own_ids):
+            sets.setdefault(edge.set_at, []).append(_event("SetFlag", edge, own_ids[edge], edge.set_stage))
+    output: list[Item] = []
+    for j in range(len(plan.items)):
+        output += _waits_before(plan, own_ids, j)
+        output += _item(plan, ids, busy, j)
+        output += sets.get(j, ())
+    return tuple(output)
 
 
-def _item(order: Ordered, numbers: Numbers, busy: Busy, j: int) -> Iterator[Item]:
-    """An item, and what stands around a loop."""
-    item, inside = order.items[j], order.inside[j]
-    inner_busy = _busy_at(numbers, busy, j)
-    given = {(path[1:], edge): number for (path, edge), number in numbers.items() if path[:1] == (j,)}
-    around = isinstance(item, Loop) and j not in order.moved
-    if around:
-        given = _numbered(inside[0], inner_busy, {}, held=True)
-        yield from _around(given, "SetFlag")
-    yield _with(item, [_inserted(x, inner_busy, given) for x in inside], inside)
-    if around:
-        yield from _around(given, "WaitFlag")
+def _item(plan: SyncPlan, ids: EventIds, busy: BusyIds, j: int) -> Iterator[Item]:
+    """Yield an item with its own events inserted, and the events around a loop."""
+    item = plan.items[j]
+    inner_plans = plan.inner_plans[j]
+    inner_busy = _busy_ids_at(ids, busy, j)
+    given_ids = {(path[1:], edge): number for (path, edge), number in ids.items() if path[:1] == (j,)}
+    holds_events = isinstance(item, Loop) and j not in plan.hoisted
+    if holds_events:
+        given_ids = _assign_event_ids(inner_plans[0], inner_busy, {}, only_held=True)
+        yield from _events_around_loop(given_ids, "SetFlag")
+    yield _with_bodies(item, [_insert(x, inner_busy, given_ids) for x in inner_plans], inner_plans)
+    if holds_events:
+        yield from _events_around_loop(given_ids, "WaitFlag")
 
 
-def _signals(edge: Edge, numbers: Mapping[Edge, range]) -> bool:
-    return not edge.is_barrier and not edge.adjacent and numbers[edge] != SPARE
+def _has_event(edge: Edge, ids: Mapping[Edge, range]) -> bool:
+    """Whether a wait has an event of its own, which is set where the producer is done."""
+    return not edge.is_barrier and not edge.adjacent and ids[edge] != SPARE_ID
 
 
-def _waits(order: Ordered, numbers: Mapping[Edge, range], j: int) -> Iterator[Item]:
-    edges = [e for e in order.edges if e.wait == j]
-    at_once = [e for e in edges if not e.is_barrier and not _signals(e, numbers)]
-    yield from (_event("WaitFlag", e, numbers[e], e.wait_stage) for e in edges if _signals(e, numbers))
-    if any(map(_needs_all, at_once)):
-        yield _ALL_WAIT
+def _waits_before(plan: SyncPlan, ids: Mapping[Edge, range], j: int) -> Iterator[Item]:
+    """Yield the waits and barriers before an item."""
+    waits = [edge for edge in plan.edges if edge.wait_at == j]
+    without_event = [edge for edge in waits if not edge.is_barrier and not _has_event(edge, ids)]
+    yield from (_event("WaitFlag", edge, ids[edge], edge.wait_stage) for edge in waits if _has_event(edge, ids))
+    if any(map(_needs_full_barrier, without_event)):
+        yield _FULL_BARRIER
         return
-    for edge in at_once:
-        yield _event("SetFlag", edge, SPARE, 0)
-        yield _event("WaitFlag", edge, SPARE, 0)
-    for unit in dict.fromkeys(e.of for e in edges if e.is_barrier):
+    for edge in without_event:
+        yield _event("SetFlag", edge, SPARE_ID, 0)
+        yield _event("WaitFlag", edge, SPARE_ID, 0)
+    for unit in dict.fromkeys(edge.producer for edge in waits if edge.is_barrier):
         yield Instr("PipeBarrier", (Word(f"PIPE_{unit}"),))
 
 
-def _needs_all(edge: Edge) -> bool:
-    """Whether what is set and waited for in one place must be a barrier of all units.
+def _needs_full_barrier(edge: Edge) -> bool:
+    """Whether an event that is set and waited for in one place must become a barrier of all units.
 
-    The scalar unit, which tells the others what to do, waits there and then. Another unit may still have the wait
-    before it when the event is set anew.
+    The scalar unit waits at once, so that the event is free again. Another unit may still have the previous wait in its
+    queue when the event is set anew.
     """
-    return edge.to != "S"
+    return edge.consumer != "S"
 
 
 def _event(name: str, edge: Edge, ids: range, stage: Scalar) -> Instr:
-    return Instr(name, (Word(f"{edge.of}_{edge.to}"), fold("+", stage, ids.start) if len(ids) > 1 else ids.start))
+    """Build the instruction that sets or waits for an event, which the stage may choose."""
+    return Instr(
+        name, (Word(f"{edge.producer}_{edge.consumer}"), fold("+", stage, ids.start) if len(ids) > 1 else ids.start)
+    )
 
 
-def _around(numbers: Numbers, name: str) -> Iterator[Item]:
-    """Before a loop, all events are set that its first iterations wait for; behind it, those of its last ones are."""
-    for (_, edge), ids in numbers.items():
-        if ids != SPARE:
+def _events_around_loop(all_ids: EventIds, name: str) -> Iterator[Item]:
+    """Yield the events before a loop, which its first iterations wait for, or behind it, which its last ones set."""
+    for (_, edge), ids in all_ids.items():
+        if ids != SPARE_ID:
             yield from (_event(name, edge, range(i, i + 1), 0) for i in ids)
         elif name == "WaitFlag":
-            yield _ALL_WAIT
+            yield _FULL_BARRIER
 
 
-def _with(item: Item, parts: list[tuple[Item, ...]], inside: tuple[Ordered, ...]) -> Item:
+def _with_bodies(item: Item, bodies: list[tuple[Item, ...]], inner_plans: tuple[SyncPlan, ...]) -> Item:
+    """Return an item with new inner sequences."""
     match item:
         case Loop():
-            return replace(item, body=parts[0])
+            return replace(item, body=bodies[0])
         case While():
-            marker = next(i for i, x in enumerate(parts[0]) if x is inside[0].items[len(item.test)])
-            return replace(item, test=parts[0][:marker], body=parts[0][marker + 1 :])
+            marker = next(i for i, x in enumerate(bodies[0]) if x is inner_plans[0].items[len(item.test)])
+            return replace(item, test=bodies[0][:marker], body=bodies[0][marker + 1 :])
         case If() if item.body or item.orelse:
-            return replace(item, body=parts[0], orelse=parts[1])
+            return replace(item, body=bodies[0], orelse=bodies[1])
     return item
 
 
-def _numbered(order: Ordered, busy: Busy, given: Numbers, held: bool = False) -> Numbers:
-    """The numbers of each event; `SPARE` where none is left. `held`: only of those around a loop, which it is."""
-    around = sorted(order.held(), key=lambda x: -len(x[0]))  # what runs most often has the choice
-    events = [*around, *(((), e) for e in order.edges if not e.is_barrier and not e.distance and not held)]
-    numbers = dict(given)
+def _assign_event_ids(plan: SyncPlan, busy: BusyIds, given_ids: EventIds, only_held: bool = False) -> EventIds:
+    """Return the ids of each event, `SPARE_ID` where none is left; with `only_held`, only events around this loop."""
+    carried = sorted(plan.loop_carried_events(), key=lambda x: -len(x[0]))  # innermost loops choose first
+    events = [*carried, *(((), e) for e in plan.edges if not e.is_barrier and not e.distance and not only_held)]
+    ids = dict(given_ids)
     for path, edge in events:
-        if (path, edge) not in numbers:
-            numbers[path, edge] = _number(path, edge, busy.get((edge.of, edge.to), frozenset()), numbers)
-    return numbers
+        if (path, edge) not in ids:
+            ids[path, edge] = _choose_event_id(path, edge, busy.get((edge.producer, edge.consumer), frozenset()), ids)
+    return ids
 
 
-def _number(path: Path, edge: Edge, taken: frozenset[int], numbers: Numbers) -> range:
-    """Those that nothing else has had, else those that were free first; only one if there are no several."""
+def _choose_event_id(path: Path, edge: Edge, busy: frozenset[int], chosen: EventIds) -> range:
+    """Return free ids for an event: never used ones first, else those that are free the soonest.
+
+    Where no id for each stage is left, the event has a single one.
+    """
     if edge.adjacent:
-        return SPARE
-    others = [(p, e, ids) for (p, e), ids in numbers.items() if ids != SPARE and (e.of, e.to) == (edge.of, edge.to)]
+        return SPARE_ID
+    same_pair = [
+        (p, e, other_ids)
+        for (p, e), other_ids in chosen.items()
+        if other_ids != SPARE_ID and (e.producer, e.consumer) == (edge.producer, edge.consumer)
+    ]
     for stages in dict.fromkeys((edge.stages, 1)):
         choices = []
-        for first in range(SPARE.start - stages + 1):
+        for first in range(SPARE_ID.start - stages + 1):
             ids = range(first, first + stages)
-            before = [(p, e) for p, e, theirs in others if set(ids) & set(theirs)]
-            if not taken & set(ids) and not any(p or path or _overlap(edge, e) for p, e in before):
-                choices.append((max((e.wait for _, e in before), default=-1), first))
+            sharing = [(p, e) for p, e, other_ids in same_pair if set(ids) & set(other_ids)]
+            if not busy & set(ids) and not any(p or path or _may_overlap(edge, e) for p, e in sharing):
+                choices.append((max((e.wait_at for _, e in sharing), default=-1), first))
         if choices:
             return range(min(choices)[1], min(choices)[1] + stages)
-    return SPARE
+    return SPARE_ID
 
 
-def _overlap(a: Edge, b: Edge) -> bool:
-    """Whether two events may be set at the same time; those that a loop holds always are."""
-    return bool(a.distance or b.distance) or (a.set < b.wait and b.set < a.wait)
+def _may_overlap(a: Edge, b: Edge) -> bool:
+    """Whether two events may be set at the same time; events that a loop holds always may."""
+    return bool(a.distance or b.distance) or (a.set_at < b.wait_at and b.set_at < a.wait_at)
 
 
-def _busy_at(numbers: Numbers, busy: Busy, j: int) -> Busy:
-    """The numbers that are in use while an item runs."""
-    found = dict(busy)
-    for (path, edge), ids in numbers.items():
-        if ids != SPARE and (path or edge.distance or edge.set < j < edge.wait):
-            pair = (edge.of, edge.to)
-            found[pair] = found.get(pair, frozenset()) | frozenset(ids)
-    return found
+def _busy_ids_at(all_ids: EventIds, busy: BusyIds, j: int) -> BusyIds:
+    """Return the ids that are in use while an item runs."""
+    result = dict(busy)
+    for (path, edge), ids in all_ids.items():
+        if ids != SPARE_ID and (path or edge.distance or edge.set_at < j < edge.wait_at):
+            pair = (edge.producer, edge.consumer)
+            result[pair] = result.get(pair, frozenset()) | frozenset(ids)
+    return result

@@ -1,7 +1,10 @@
-"""Arrays whose loads had better pass L2 by: each byte is needed once, and all of them are more than L2 holds.
+"""L2 bypass: loads of streamed arrays do not allocate in L2, which is then left to the stores.
 
-It leaves L2 to what is stored. How much a launch loads and stores depends on its grid, so what is found here is a
-number of programs; which side of it a launch is on, the kernel sees for itself.
+An array is streamed if a launch loads each of its bytes once, and all that the launch moves exceeds L2. It pays for
+large elementwise kernels. The amount depends on the grid, so the pass records a number of programs, and the kernel
+compares its grid with it at run time. Any choice is correct: only time depends on it.
+
+    streams=(), streams_from=0      ->      streams=('x', 'y'), streams_from=8193
 """
 
 from __future__ import annotations
@@ -13,53 +16,55 @@ from dataclasses import dataclass, replace
 
 from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.tile.tile_splitting import origin
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.carried import LAYOUTS, flows
+from pypto.passes.pattern import root
 
-_MIN_BYTES = 4096  # bytes of a tile: smaller copies wait for their first bytes, whichever way they go
+_MIN_BYTES = 4096  # of a tile; a smaller copy is bound by latency
 
 
 @dataclass(frozen=True, slots=True)
 class AccessSite:
-    """An access, and the loops around it, outermost first."""
+    """An access of memory, and the loops around it, outermost first."""
 
     op: Op
     loops: tuple[Op, ...]
 
 
 def bypass_l2(kernel: BlockKernel, function: Function, target: AscendTarget) -> BlockKernel:
-    """The kernel with those of its arrays named that pass L2 by, and from how many programs on."""
-    loaded, moved = touched_once(function)
+    """Name the arrays of a kernel that bypass L2, and the number of programs from which on they do."""
+    streamed, bytes_per_program = touched_once(function)
     arrays = {slot.arg: p.name for p, slot in zip(kernel.params, kernel.slots, strict=False) if slot.kind == "ptr"}
-    names = tuple(name for arg, name in arrays.items() if arg in loaded)
-    return replace(kernel, streams=names, streams_from=target.l2_bytes // moved + 1) if names else kernel
+    names = tuple(name for arg, name in arrays.items() if arg in streamed)
+    return replace(kernel, streams=names, streams_from=target.l2_bytes // bytes_per_program + 1) if names else kernel
 
 
 def touched_once(function: Function) -> tuple[frozenset[str], int]:
-    """The arrays of which a launch loads each byte once, and the bytes that a program loads and stores so."""
+    """Return the arrays of which a launch loads each byte once, and the bytes that one program moves so."""
     if not function.attrs.get("noalias", False):
         return frozenset(), 0
-    sources, names, moved = sources_of(function), set[str](), 0
-    everything = list(access_sites(function.body, ()))
-    arrays = [origin(v.op.operands[0]) for v in everything]
+    sources_by_value = sources_of(function)
+    names = set[str]()
+    bytes_moved = 0
+    sites = list(access_sites(function.body, ()))
+    arrays = [root(v.op.operands[0]) for v in sites]
     axes = {op.attrs["axis"] for op in function.walk() if op.name == "program_id"}
-    for visit, array in zip(everything, arrays, strict=True):
-        size = bytes_of(visit)
-        alone = array is not None and None not in arrays and arrays.count(array) == 1
-        if array is None or not alone or not size or not is_touched_once(visit, axes, sources):
+    for site, array in zip(sites, arrays, strict=True):
+        size = bytes_of(site)
+        is_only_access = array is not None and None not in arrays and arrays.count(array) == 1
+        if array is None or not is_only_access or not size or not is_touched_once(site, axes, sources_by_value):
             continue
-        moved += size
-        if visit.op.name == "tile_load" and tile_bytes(visit.op) >= _MIN_BYTES:
+        bytes_moved += size
+        if site.op.name == "tile_load" and tile_bytes(site.op) >= _MIN_BYTES:
             names.add(array.hint)
-    return frozenset(names), moved
+    return frozenset(names), bytes_moved
 
 
 def access_sites(region: Region, loops: tuple[Op, ...]) -> Iterator[AccessSite]:
-    """Every access of memory."""
+    """Yield every access of memory."""
     for op in region.ops:
         if TABLE[op.name].effect in (Effect.READ, Effect.WRITE, Effect.ATOMIC):
             yield AccessSite(op, loops)
@@ -68,41 +73,46 @@ def access_sites(region: Region, loops: tuple[Op, ...]) -> Iterator[AccessSite]:
 
 
 def tile_bytes(op: Op) -> int:
+    """Return the bytes of a tile that an op loads or stores."""
     access = Access.of(op)
     return math.prod(access.shape) * (access.value or op.result).dtype.itemsize
 
 
-def bytes_of(visit: AccessSite) -> int:
-    """Bytes that a program moves by an access; 0 where that is not known."""
-    if visit.op.name not in ("tile_load", "tile_store") or visit.op.operands[0].shape:
+def bytes_of(site: AccessSite) -> int:
+    """Return the bytes that a program moves by an access; 0 where that is unknown."""
+    if site.op.name not in ("tile_load", "tile_store") or site.op.operands[0].shape:
         return 0
-    return tile_bytes(visit.op) * math.prod(map(trip_count, visit.loops))
+    return tile_bytes(site.op) * math.prod(map(trip_count, site.loops))
 
 
 def trip_count(loop: Op) -> int:
-    """How often a loop goes around; 0 where that is not known."""
+    """Return the trip count of a loop; 0 where it is unknown."""
     bounds = [v.op.attrs["value"] for v in loop.operands[:3] if v.op is not None and v.op.name == "constant"]
     return len(range(*bounds)) if loop.name == "for" and len(bounds) == 3 else 0
 
 
-def is_touched_once(visit: AccessSite, axes: set[int], sources: Mapping[Value, list[Value]]) -> bool:
-    """Whether every program, and every round of the loops around, has a place of its own."""
-    access = Access.of(visit.op)
-    known, todo = set[Value](), [access.base, *access.offsets]
-    while todo:
-        v = todo.pop()
-        if v not in known:
-            known.add(v)
-            todo += sources.get(v) or (v.op.operands if v.op is not None else ())
-    here = {v.op.attrs["axis"] for v in known if v.op is not None and v.op.name == "program_id"}
-    return here >= axes and all(loop.regions[0].args[0] in known for loop in visit.loops)
+def is_touched_once(site: AccessSite, axes: set[int], sources: Mapping[Value, list[Value]]) -> bool:
+    """Whether every program, and every iteration of the loops around, accesses a place of its own.
+
+    The address must depend on each program axis and each loop variable.
+    """
+    access = Access.of(site.op)
+    dependences = set[Value]()
+    worklist = [access.base, *access.offsets]
+    while worklist:
+        v = worklist.pop()
+        if v not in dependences:
+            dependences.add(v)
+            worklist += sources.get(v) or (v.op.operands if v.op is not None else ())
+    program_axes = {v.op.attrs["axis"] for v in dependences if v.op is not None and v.op.name == "program_id"}
+    return program_axes >= axes and all(loop.regions[0].args[0] in dependences for loop in site.loops)
 
 
 def sources_of(function: Function) -> Mapping[Value, list[Value]]:
-    """What values that pass through loops and branches may be."""
-    found: dict[Value, list[Value]] = defaultdict(list)
+    """Return the values that each value carried by a loop or merged by a branch may be."""
+    sources: dict[Value, list[Value]] = defaultdict(list)
     for op in function.walk():
         if op.name in LAYOUTS:
             for v, source in flows(op):
-                found[v].append(source)
-    return found
+                sources[v].append(source)
+    return sources

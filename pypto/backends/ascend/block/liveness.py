@@ -1,4 +1,14 @@
-"""From where to where in a kernel each buffer holds something: what planning asks before it shares memory."""
+"""Liveness analysis: the live range of each buffer, from its first to its last use.
+
+The allocator lets buffers with disjoint live ranges share memory. Time is counted in items of the kernel. A buffer that
+carries data from one iteration of a loop to another, or that has several stages, lives for the whole loop.
+
+    a = f(x)                   # 1    a: 1 to 2
+    b = g(a)                   # 2    b: 2 to 6, carried by the loop
+    for i in range(n):         # 3
+        c = f(b)               # 4    c: 4 to 5
+        b = g(c)               # 5
+"""
 
 from __future__ import annotations
 
@@ -11,138 +21,142 @@ from pypto.backends.ascend.blockir.ir import Buffer, If, Instr, Item, Loop, View
 
 
 @dataclass
-class Life:
-    """The first and the last moment of a buffer, both included; `line` is the user's at the first."""
+class LiveRange:
+    """The first and the last moment of a buffer, both included."""
 
-    first: int
-    last: int
-    line: int = 0
+    first: int  # moment of the first use
+    last: int  # moment of the last use
+    line: int = 0  # the user's line at the first use
 
-    def meets(self, other: Life) -> bool:
+    def overlaps(self, other: LiveRange) -> bool:
+        """Whether two buffers are live at the same moment."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass
-class _Walk:
-    """Counts moments; knows of each open loop and branch which buffers it began with a read, or under a condition.
+class _LivenessWalk:
+    """The state of a walk in program order."""
 
-    `touches` counts how often each buffer is touched; `totals` are these counts for all of the items.
-    """
-
-    totals: Mapping[str, int]
-    now: int = 0
-    lives: dict[str, Life] = field(default_factory=dict)
-    loops: list[_Loop] = field(default_factory=list)
-    carried: set[str] = field(default_factory=set)
-    touches: Counter[str] = field(default_factory=Counter)
+    total_uses: Mapping[str, int]  # uses of each buffer in all items
+    now: int = 0  # the present moment
+    live_ranges: dict[str, LiveRange] = field(default_factory=dict)  # by buffer
+    scopes: list[_Scope] = field(default_factory=list)  # the open loops and branches, outermost first
+    carried: set[str] = field(default_factory=set)  # buffers that a loop may carry from an earlier iteration
+    use_counts: Counter[str] = field(default_factory=Counter)  # uses of each buffer so far
 
 
 @dataclass
-class _Loop:
-    """A loop or a side of a branch that is being walked: its begin, and how each buffer is first touched in it.
+class _Scope:
+    """A loop or a side of a branch that is being walked."""
 
-    `filled` are the buffers of which each iteration writes another part.
+    start: int  # the moment at which it begins
+    name: str = ""  # the loop's variable
+    partly_written: set[str] = field(default_factory=set)  # buffers of which each iteration writes another part
+    carried: set[str] = field(default_factory=set)  # buffers that it may read before it writes them
+    seen: set[str] = field(default_factory=set)  # buffers that it touches
+
+
+def live_ranges(items: tuple[Item, ...]) -> dict[str, LiveRange]:
+    """Return the live range of every buffer.
+
+    What an iteration writes before it reads it dies with its last read. All else lives as long as the loop: data from
+    before the loop or from another iteration, and buffers with stages, since iterations may overlap.
     """
-
-    start: int
-    name: str = ""
-    filled: set[str] = field(default_factory=set)
-    carried: set[str] = field(default_factory=set)
-    seen: set[str] = field(default_factory=set)
+    return _analyse(items).live_ranges
 
 
-def lives(items: tuple[Item, ...]) -> dict[str, Life]:
-    """The life of every buffer.
-
-    In a loop, what an iteration writes before it reads it dies with the last read. All others live as long as the
-    loop: what comes from before it or from another iteration, and what has stages, so that iterations may overlap.
-    """
-    return _walked(items).lives
+def loop_carried_buffers(items: tuple[Item, ...]) -> frozenset[str]:
+    """Return the buffers of which a loop may read what another iteration, or something before the loop, wrote."""
+    return frozenset(_analyse(items).carried)
 
 
-def from_before(items: tuple[Item, ...]) -> frozenset[str]:
-    """Buffers of which a loop may read what another iteration wrote, or what was there before it."""
-    return frozenset(_walked(items).carried)
-
-
-def _walked(items: tuple[Item, ...]) -> _Walk:
-    counted = _Walk({})
-    _items(items, counted)
-    walk = _Walk(counted.touches)
-    _items(items, walk)
+def _analyse(items: tuple[Item, ...]) -> _LivenessWalk:
+    """Walk twice: the first walk counts the uses of each buffer."""
+    counted = _LivenessWalk({})
+    _visit_items(items, counted)
+    walk = _LivenessWalk(counted.use_counts)
+    _visit_items(items, walk)
     return walk
 
 
-def _items(items: tuple[Item, ...], walk: _Walk) -> None:
+def _visit_items(items: tuple[Item, ...], walk: _LivenessWalk) -> None:
+    """Visit items in program order."""
     for item in items:
         walk.now += 1
         line = item.line
         for view in (v for x in scalars(item) for v in memory_reads(x)):
-            _touch(view, False, line, walk)
+            _visit_access(view, False, line, walk)
         match item:
             case Instr():
                 for view in reads(item):
-                    _touch(view, False, line, walk)
+                    _visit_access(view, False, line, walk)
                 for view in writes(item):
-                    _touch(view, True, line, walk)
+                    _visit_access(view, True, line, walk)
             case Loop() | While():
-                _loop(item, walk)
+                _visit_loop(item, walk)
             case If():
                 for side in parts(item):
-                    _side(side, walk)
+                    _visit_branch(side, walk)
 
 
-def _side(items: tuple[Item, ...], walk: _Walk) -> None:
-    """One side of a branch: what nothing else touches lives there alone; all else may not be touched at all."""
-    before, side = walk.touches.copy(), _Loop(walk.now)
-    walk.loops.append(side)
-    _items(items, walk)
-    walk.loops.pop()
-    own = {name for name in side.seen if walk.touches[name] - before[name] == walk.totals.get(name, 0)}
-    for outer in walk.loops[-1:]:
-        outer.filled |= side.filled
-        outer.carried |= (side.seen - own | side.carried) - outer.seen
-        outer.seen |= side.seen
+def _visit_branch(items: tuple[Item, ...], walk: _LivenessWalk) -> None:
+    """Visit one side of a branch.
+
+    A buffer that lives outside of it, too, counts as carried: the branch may leave it unwritten.
+    """
+    before = walk.use_counts.copy()
+    scope = _Scope(walk.now)
+    walk.scopes.append(scope)
+    _visit_items(items, walk)
+    walk.scopes.pop()
+    only_here = {name for name in scope.seen if walk.use_counts[name] - before[name] == walk.total_uses.get(name, 0)}
+    for outer in walk.scopes[-1:]:
+        outer.partly_written |= scope.partly_written
+        outer.carried |= (scope.seen - only_here | scope.carried) - outer.seen
+        outer.seen |= scope.seen
 
 
-def _loop(item: Loop | While, walk: _Walk) -> None:
-    loop = _Loop(walk.now, item.name if isinstance(item, Loop) else "")
-    walk.loops.append(loop)
+def _visit_loop(item: Loop | While, walk: _LivenessWalk) -> None:
+    """Visit a loop, and extend the live ranges of what it carries to all of it."""
+    loop = _Scope(walk.now, item.name if isinstance(item, Loop) else "")
+    walk.scopes.append(loop)
     for side in parts(item):
-        _items(side, walk)
+        _visit_items(side, walk)
     if isinstance(item, While):
         for view in memory_reads(item.condition):
-            _touch(view, False, item.line, walk)
-    walk.loops.pop()
+            _visit_access(view, False, item.line, walk)
+    walk.scopes.pop()
     walk.carried |= loop.carried
     walk.now += 1
     for name in loop.seen:
-        life = walk.lives[name]
-        if name in loop.carried | loop.filled or life.first < loop.start:
-            life.first, life.last = min(life.first, loop.start), walk.now
-    for outer in walk.loops[-1:]:  # first touched inside a loop is first touched by the loop around it
+        live_range = walk.live_ranges[name]
+        if name in loop.carried | loop.partly_written or live_range.first < loop.start:
+            live_range.first = min(live_range.first, loop.start)
+            live_range.last = walk.now
+    for outer in walk.scopes[-1:]:  # the first use in an inner loop is a use of the outer one
         outer.carried |= loop.carried - outer.seen
         outer.seen |= loop.seen
 
 
-def _touch(view: View, is_write: bool, line: int, walk: _Walk) -> None:
+def _visit_access(view: View, is_write: bool, line: int, walk: _LivenessWalk) -> None:
+    """Note a read or a write of a buffer."""
     if not isinstance(view.of, Buffer):
         return
     name = view.of.name
-    life = walk.lives.setdefault(name, Life(walk.now, walk.now, line))
-    life.last = walk.now
-    walk.touches[name] += 1
+    live_range = walk.live_ranges.setdefault(name, LiveRange(walk.now, walk.now, line))
+    live_range.last = walk.now
+    walk.use_counts[name] += 1
     if is_write:
-        _note_parts(view, walk)
-    for loop in walk.loops[-1:]:
+        _note_partial_writes(view, walk)
+    for loop in walk.scopes[-1:]:
         if view.of.stages > 1 or (name not in loop.seen and not is_write):
             loop.carried.add(name)
         loop.seen.add(name)
 
 
-def _note_parts(view: View, walk: _Walk) -> None:
-    """A place that changes with a loop's variable, or with what else is known in the innermost loop alone."""
-    used = set(names_in(view.offset))
-    varying = [loop for loop in walk.loops if loop.name in used]
-    for loop in varying or (walk.loops[-1:] if used else []):
-        loop.filled.add(view.of.name)
+def _note_partial_writes(view: View, walk: _LivenessWalk) -> None:
+    """Note a write whose offset changes with a loop, or with numbers that the innermost loop defines."""
+    offset_names = set(names_in(view.offset))
+    varying = [loop for loop in walk.scopes if loop.name in offset_names]
+    for loop in varying or (walk.scopes[-1:] if offset_names else []):
+        loop.partly_written.add(view.of.name)

@@ -1,7 +1,9 @@
-"""A kernel run without data: clocks that know what each unit may rely on, for a few iterations of each loop.
+"""Race detection by vector clocks: runs a kernel without data and reports accesses that no wait orders.
 
-Where a unit touches memory that another one, or an earlier instruction of its own, may still be at work on, and one of
-the two writes, that is a race. Every event must be waited for as often as it is set.
+Two accesses of one memory race if one of them writes, and the later unit does not know the earlier one to be complete.
+Loops run a few iterations, and branches take each side, along the paths in `EXECUTION_PATHS`. Each event must be set
+and waited for alternately. The checker trusts the effects of instructions, but not the planner that inserted the
+events: it finds what `insert_sync` missed. It may overlook races that only many iterations or other paths show.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from pypto.backends.ascend.block.dependences import BLOCK, Reader, extent, teeth_of
+from pypto.backends.ascend.block.access_extents import BLOCK, access_bytes, repeat_stride_of
+from pypto.backends.ascend.block.dependences import AccessAnalysis
 from pypto.backends.ascend.block.hazards import IN_ORDER
 from pypto.backends.ascend.blockir.effects import memory_reads, pipe_of, reads, scalars, views, writes
 from pypto.backends.ascend.blockir.instructions import PIPES
@@ -36,77 +39,94 @@ from pypto.backends.ascend.blockir.ir import (
 from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.types import named
 
-Operand = tuple[View, bool, int | None, tuple[int, int] | None]  # whether it is written, its bytes, its teeth
-WAYS: Final = ((3, (True,)), (3, (False,)), (4, (True, False)), (2, (False, True, True)), (1, (True,)), (0, (False,)))
+Operand = tuple[View, bool, int | None, tuple[int, int] | None]  # is written, bytes, stride of repeats
+EXECUTION_PATHS: Final = (
+    (3, (True,)),
+    (3, (False,)),
+    (4, (True, False)),
+    (2, (False, True, True)),
+    (1, (True,)),
+    (0, (False,)),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What an instruction did to bytes of a memory."""
+class RecordedAccess:
+    """An access that has been issued."""
 
-    first: int
-    last: int
-    unit: int
-    number: int
-    writes: bool
-    line: int
-    by: str
-    teeth: tuple[int, int] | None = None  # see `Touch`
+    first: int  # first byte
+    last: int  # byte behind the last one
+    unit: int  # index of the unit
+    sequence_number: int  # number of the unit's instruction
+    writes: bool  # whether it writes
+    line: int  # the user's line
+    instruction: str  # name of the instruction
+    repeat_stride: tuple[int, int] | None = None  # see `MemoryAccess`
 
-    def meets(self, other: Done) -> bool:
-        """Whether the bytes of both have some in common."""
+    def overlaps(self, other: RecordedAccess) -> bool:
+        """Whether two accesses have bytes in common."""
         if not (self.first < other.last and other.first < self.last):
             return False
-        if self.teeth is None or other.teeth is None or self.teeth[0] != other.teeth[0] or not self.teeth[0]:
+        if (
+            self.repeat_stride is None
+            or other.repeat_stride is None
+            or self.repeat_stride[0] != other.repeat_stride[0]
+            or not self.repeat_stride[0]
+        ):
             return True
-        step, width = self.teeth
-        return not width <= (other.first - self.first) % step <= step - other.teeth[1]
+        step, width = self.repeat_stride
+        return not width <= (other.first - self.first) % step <= step - other.repeat_stride[1]
 
-    def covers(self, other: Done) -> bool:
-        """Whether all bytes of the other are bytes of this one."""
-        if self.teeth is not None and (self.first, self.teeth) != (other.first, other.teeth):
+    def covers(self, other: RecordedAccess) -> bool:
+        """Whether all bytes of another access are bytes of this one."""
+        if self.repeat_stride is not None and (self.first, self.repeat_stride) != (other.first, other.repeat_stride):
             return False
         return self.first <= other.first and other.last <= self.last
 
 
 @dataclass
-class Walk:
-    """One way through a kernel: how often loops run, and which conditions hold."""
+class ClockExecution:
+    """One execution of a kernel along one path."""
 
-    kernel: BlockKernel
-    target: AscendTarget
-    rounds: int
-    holds: tuple[bool, ...]
-    reader: Reader
-    found: dict[int, tuple[list[View], list[Operand]]]  # of items, by `id`, which stay while a kernel is looked at
-    values: dict[str, int | None] = field(default_factory=dict)
-    asked: int = 0
-    issued: list[int] = field(default_factory=lambda: [0] * len(PIPES))
-    known: list[list[int]] = field(default_factory=lambda: [[0] * len(PIPES) for _ in PIPES])
-    events: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    memory: dict[str, list[Done]] = field(default_factory=dict)
-    problems: Counter[str] = field(default_factory=Counter)
+    kernel: BlockKernel  # the kernel
+    target: AscendTarget  # the chip
+    iterations: int  # iterations of loops with an unknown trip count
+    branch_outcomes: tuple[bool, ...]  # outcomes of the branches, in turn
+    analysis: AccessAnalysis  # resolves names
+    # reads and operands by the identity of an item, which the kernel keeps alive
+    fact_cache: dict[int, tuple[list[View], list[Operand]]]
+    values: dict[str, int | None] = field(default_factory=dict)  # numbers by name, None where they depend on data
+    branches_taken: int = 0  # branches so far
+    issued: list[int] = field(default_factory=lambda: [0] * len(PIPES))  # instructions that each unit has begun
+    # for each unit, the instructions of each unit known to be complete
+    clocks: list[list[int]] = field(default_factory=lambda: [[0] * len(PIPES) for _ in PIPES])
+    events: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # clocks of the events that are set
+    memory: dict[str, list[RecordedAccess]] = field(default_factory=dict)  # accesses that later ones may race with
+    problems: Counter[str] = field(default_factory=Counter)  # texts of the races, counted
 
-    def say(self, text: str, line: int) -> None:
+    def report(self, text: str, line: int) -> None:
+        """Note a problem at a line."""
         self.problems[f"line {line}: {text}" if line else text] += 1
 
     # --- control flow ---------------------------------------------------------------------------------------------
 
     def items(self, items: tuple[Item, ...]) -> None:
+        """Execute a sequence."""
         for item in items:
             for view in self.facts(item)[0]:
-                self.touch(item, view, "S", False, view.elem.itemsize)
+                self.access(item, view, "S", False, view.elem.itemsize)
             self.item(item)
 
     def facts(self, item: Item) -> tuple[list[View], list[Operand]]:
-        """What the scalar unit reads for an item, and an instruction's operands: the same in each round of a loop."""
-        if (found := self.found.get(id(item))) is None:
-            operands = list(operands_of(item, self.reader)) if isinstance(item, Instr) and views(item) else []
-            found = [view for value in scalars(item) for view in memory_reads(value)], operands
-            self.found[id(item)] = found
-        return found
+        """Return the scalar unit's reads for an item and the operands of an instruction, computed once."""
+        if id(item) not in self.fact_cache:
+            operands = list(operands_of(item, self.analysis)) if isinstance(item, Instr) and views(item) else []
+            scalar_reads = [view for value in scalars(item) for view in memory_reads(value)]
+            self.fact_cache[id(item)] = scalar_reads, operands
+        return self.fact_cache[id(item)]
 
     def item(self, item: Item) -> None:
+        """Execute an item."""
         match item:
             case Instr():
                 self.instruction(item)
@@ -115,18 +135,21 @@ class Walk:
             case Loop():
                 self.loop(item)
             case While():
-                for _ in range(self.rounds):
+                for _ in range(self.iterations):
                     self.items(item.test)
                     self.items(item.body)
                 self.items(item.test)
             case If():
-                self.asked += 1
-                self.items(item.body if self.holds[self.asked % len(self.holds)] else item.orelse)
+                self.branches_taken += 1
+                self.items(
+                    item.body if self.branch_outcomes[self.branches_taken % len(self.branch_outcomes)] else item.orelse
+                )
 
     def loop(self, item: Loop) -> None:
+        """Execute some iterations of a loop; the programs of a grid do not order their accesses of GM."""
         start, step = (value_of(x, self.values) for x in (item.start, item.step))
-        known = self.reader.steps(item)
-        for i in range(self.rounds if known is None else min(self.rounds, known[2])):
+        space = self.analysis.iteration_space(item)
+        for i in range(self.iterations if space is None else min(self.iterations, space[2])):
             self.values[item.name] = None if start is None or step is None else start + i * step
             if item.step == "blocks":  # nothing orders the programs of a grid
                 self.memory = {name: done for name, done in self.memory.items() if not name.startswith("GM ")}
@@ -135,6 +158,7 @@ class Walk:
     # --- units ----------------------------------------------------------------------------------------------------
 
     def instruction(self, item: Instr) -> None:
+        """Execute an instruction: events and barriers first, then its operands."""
         if item.name in ("SetFlag", "WaitFlag"):
             self.event(item)
         elif item.name in ("PipeBarrier", "SyncAll"):
@@ -145,66 +169,77 @@ class Walk:
         unit = pipe_of(item)
         self.issue(unit)
         for view, is_write, size, teeth in operands:
-            self.touch(item, view, unit, is_write, size, teeth)
+            self.access(item, view, unit, is_write, size, teeth)
 
     def issue(self, unit: str) -> None:
+        """Begin an instruction of a unit: it knows all that the scalar unit knew."""
         index = PIPES.index(unit)
-        self.known[index] = list(map(max, self.known[index], self.known[0]))
+        self.clocks[index] = list(map(max, self.clocks[index], self.clocks[0]))
         self.issued[index] += 1
 
     def barrier(self, name: str) -> None:
+        """Let one unit, or all, know that a unit's earlier instructions are complete."""
         if name == "PIPE_ALL":
-            self.known = [list(self.issued) for _ in PIPES]
+            self.clocks = [list(self.issued) for _ in PIPES]
         else:
             unit = PIPES.index(name.removeprefix("PIPE_"))
-            self.known[unit][unit] = self.issued[unit]
+            self.clocks[unit][unit] = self.issued[unit]
 
     def event(self, item: Instr) -> None:
-        name, number = item.args[0], item.args[1]
+        """Set an event with the producer's clock, or merge it into the consumer's."""
+        name = item.args[0]
+        number = item.args[1]
         assert isinstance(name, Word)
-        of, to = (PIPES.index(unit) for unit in name.text.split("_"))
-        at = value_of(number, self.values) if isinstance(number, int | str | Expr) else None
-        if at is None:
+        producer, consumer = (PIPES.index(unit) for unit in name.text.split("_"))
+        event_id = value_of(number, self.values) if isinstance(number, int | str | Expr) else None
+        if event_id is None:
             return
-        if not 0 <= at <= 7:
-            self.say(f"the number of an event is between 0 and 7, not {at}", item.line)
-        key = name.text, at
+        if not 0 <= event_id <= 7:
+            self.report(f"the number of an event is between 0 and 7, not {event_id}", item.line)
+        key = name.text, event_id
         if item.name == "SetFlag":
             if key in self.events:
-                self.say(f"event {name.text} {at} is set twice and not waited for in between", item.line)
-            clock = list(map(max, self.known[of], self.known[0]))
-            clock[of] = self.issued[of]
+                self.report(f"event {name.text} {event_id} is set twice and not waited for in between", item.line)
+            clock = list(map(max, self.clocks[producer], self.clocks[0]))
+            clock[producer] = self.issued[producer]
             self.events[key] = clock
         elif key not in self.events:
-            self.say(f"event {name.text} {at} is waited for and was not set", item.line)
+            self.report(f"event {name.text} {event_id} is waited for and was not set", item.line)
         else:
-            self.known[to] = list(map(max, self.known[to], self.events.pop(key)))
+            self.clocks[consumer] = list(map(max, self.clocks[consumer], self.events.pop(key)))
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
-    def touch(
-        self, item: Item, view: View, unit: str, is_write: bool, size: int | None, teeth: tuple[int, int] | None = None
+    def access(
+        self,
+        item: Item,
+        view: View,
+        unit: str,
+        is_write: bool,
+        size: int | None,
+        repeat_stride: tuple[int, int] | None = None,
     ) -> None:
+        """Check an access against earlier ones, then record it."""
         if unit == "S" and not isinstance(item, Instr):
             self.issue("S")
-        where, first, last = self.place(view, size)
+        memory_name, first, last = self.place(view, size)
         index = PIPES.index(unit)
         by = item.name if isinstance(item, Instr) else ""
-        placed = teeth if value_of(view.offset, self.values) is not None else None
-        mine = Done(first, last, index, self.issued[index], is_write, item.line, by, placed)
+        known_stride = repeat_stride if value_of(view.offset, self.values) is not None else None
+        record = RecordedAccess(first, last, index, self.issued[index], is_write, item.line, by, known_stride)
         kept = []
-        for done in self.memory.get(where, ()):
-            if done.first >= last or first >= done.last:  # apart, as most are
-                kept.append(done)
+        for earlier in self.memory.get(memory_name, ()):
+            if earlier.first >= last or first >= earlier.last:  # the common case first
+                kept.append(earlier)
                 continue
-            if done.meets(mine):
-                self.check(done, mine, where)
-            if not (mine.covers(done) and (is_write or (done.unit == index and not done.writes))):
-                kept.append(done)
-        self.memory[where] = kept if parts(item) else [*kept, mine]  # no way is taken before its condition is known
+            if earlier.overlaps(record):
+                self.check(earlier, record, memory_name)
+            if not (record.covers(earlier) and (is_write or (earlier.unit == index and not earlier.writes))):
+                kept.append(earlier)
+        self.memory[memory_name] = kept if parts(item) else [*kept, record]  # a condition is known before it is used
 
     def place(self, view: View, size: int | None) -> tuple[str, int, int]:
-        """The memory of a view, and its bytes there."""
+        """Return the memory of a view and its byte range there."""
         offset = value_of(view.offset, self.values)
         first = None if offset is None else offset * view.elem.itemsize
         if isinstance(view.of, Param):
@@ -218,31 +253,35 @@ class Walk:
         last = end if size is None else min(end, begin + first + -(-size // BLOCK) * BLOCK)
         return view.space, begin + first // BLOCK * BLOCK, last
 
-    def check(self, done: Done, mine: Done, where: str) -> None:
-        if not (done.writes or mine.writes) or self.known[mine.unit][done.unit] >= done.number:
+    def check(self, earlier: RecordedAccess, record: RecordedAccess, memory_name: str) -> None:
+        """Report a race between two accesses that overlap."""
+        if not (earlier.writes or record.writes) or self.clocks[record.unit][earlier.unit] >= earlier.sequence_number:
             return
-        unit = PIPES[mine.unit]
-        if done.unit == mine.unit:
-            own = unit in IN_ORDER or (unit == "V" and self.target.orders_vector) or not done.writes
-            strips = mine.writes and done.by == mine.by and where in ("L1", "L0A", "L0B")
-            if own or done.number == mine.number or strips:
+        unit = PIPES[record.unit]
+        if earlier.unit == record.unit:
+            is_ordered = unit in IN_ORDER or (unit == "V" and self.target.orders_vector) or not earlier.writes
+            strips = record.writes and earlier.instruction == record.instruction and memory_name in ("L1", "L0A", "L0B")
+            if is_ordered or earlier.sequence_number == record.sequence_number or strips:
                 return
-        kind = "write" if mine.writes else "read"
-        after = "write" if done.writes else "read"
-        of = PIPES[done.unit]
+        kind = "write" if record.writes else "read"
+        after = "write" if earlier.writes else "read"
+        of = PIPES[earlier.unit]
         remedy = f"PipeBarrier<PIPE_{unit}>" if of == unit else f"an event {of}_{unit}"
-        self.say(f"a {kind} of {where} after a {after} by line {done.line} needs {remedy}", mine.line)
+        self.report(f"a {kind} of {memory_name} after a {after} by line {earlier.line} needs {remedy}", record.line)
 
 
-def operands_of(item: Instr, reader: Reader) -> Iterator[Operand]:
-    """The views that an instruction's unit reads, then those that it writes."""
-    sizes = {id(view): (extent(item, i, reader), teeth_of(item, i)) for i, view in enumerate(views(item))}
+def operands_of(item: Instr, reader: AccessAnalysis) -> Iterator[Operand]:
+    """Yield the operands that an instruction reads, then those that it writes."""
+    sizes = {
+        id(view): (access_bytes(item, i, reader.resolve), repeat_stride_of(item, i))
+        for i, view in enumerate(views(item))
+    }
     for is_write, touched in ((False, reads(item)), (True, writes(item))):
         for view in touched:
             yield view, is_write, *sizes[id(view)]
 
 
-_RESULTS: Final[Mapping[str, Callable[[int, int], int]]] = MappingProxyType({
+_BINARY_OPS: Final[Mapping[str, Callable[[int, int], int]]] = MappingProxyType({
     "+": operator.add, "-": operator.sub, "*": operator.mul, "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "&": operator.and_, "|": operator.or_, "^": operator.xor,
     "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b), "min": min, "max": max,
@@ -250,7 +289,7 @@ _RESULTS: Final[Mapping[str, Callable[[int, int], int]]] = MappingProxyType({
 
 
 def value_of(value: Scalar, values: dict[str, int | None]) -> int | None:
-    """A number, None where it depends on data."""
+    """Evaluate a number, None where it depends on data."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
@@ -271,25 +310,28 @@ def value_of(value: Scalar, values: dict[str, int | None]) -> int | None:
 
 
 def _computed(op: str, a: int, b: int) -> int | None:
+    """Apply a binary operator as the scalar unit does: division rounds towards zero."""
     if op in ("//", "%"):
         quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0
         return quotient if op == "//" else a - quotient * b
     if op in ("<<", ">>"):
         return (a << b if op == "<<" else a >> b) if 0 <= b < 64 else None
-    return None if op not in _RESULTS else int(_RESULTS[op](a, b))
+    return None if op not in _BINARY_OPS else int(_BINARY_OPS[op](a, b))
 
 
 def races(kernel: BlockKernel, target: AscendTarget) -> list[str]:
-    """What is wrong with the order of a kernel's units, each thing once."""
-    found: dict[str, None] = {}
-    reader = Reader.of(kernel)
-    facts: dict[int, tuple[list[View], list[Operand]]] = {}
+    """Return the races and misused events of a kernel, each once."""
+    problems: dict[str, None] = {}
+    analysis = AccessAnalysis.of(kernel)
+    fact_cache: dict[int, tuple[list[View], list[Operand]]] = {}
     for items in (kernel.body, kernel.cube_body):
-        for rounds, holds in WAYS:
-            walk = Walk(kernel, target, rounds, holds, reader, facts, {"block": 0, "blocks": 1, "sub_block": 0})
-            walk.values |= {p.name: 1 << 12 for p in kernel.params if not p.is_array and p.dtype.is_int}
-            walk.items(items)
-            for name, number in walk.events:
-                walk.say(f"event {name} {number} is set and nothing waits for it", 0)
-            found |= dict.fromkeys(walk.problems)
-    return list(found)
+        for iterations, outcomes in EXECUTION_PATHS:
+            execution = ClockExecution(
+                kernel, target, iterations, outcomes, analysis, fact_cache, {"block": 0, "blocks": 1, "sub_block": 0}
+            )
+            execution.values |= {p.name: 1 << 12 for p in kernel.params if not p.is_array and p.dtype.is_int}
+            execution.items(items)
+            for name, number in execution.events:
+                execution.report(f"event {name} {number} is set and nothing waits for it", 0)
+            problems |= dict.fromkeys(execution.problems)
+    return list(problems)

@@ -1,4 +1,8 @@
-"""What a whole kernel must be: rules of the chip that no toolkit checks, each with the line that breaks it."""
+"""The Block IR verifier: rules of the chip that no toolkit checks, each with the line that breaks it.
+
+It checks addresses, live ranges, names, forms and dtypes of instructions, alignment and extent of operands, and limits
+of parameters. If all of that holds, `race_checker` checks the order of the units. Tests run it on every kernel.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,10 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Final
 
+from pypto.backends.ascend.block.access_extents import BLOCK, access_bytes
 from pypto.backends.ascend.block.allocate import ALIGNMENT
-from pypto.backends.ascend.block.dependences import BLOCK, Reader, extent
-from pypto.backends.ascend.block.liveness import lives
+from pypto.backends.ascend.block.dependences import AccessAnalysis
+from pypto.backends.ascend.block.liveness import live_ranges
 from pypto.backends.ascend.block.race_checker import races
 from pypto.backends.ascend.blockir.effects import form_of, names_in, pipe_of, row_of, scalars, views
 from pypto.backends.ascend.blockir.instructions import CASTS, INSTRUCTIONS, RECORDS
@@ -38,18 +43,18 @@ REPEAT: Final = 256  # bytes that a vector instruction works on at a time
 _RANGES: Final = MappingProxyType({"uint8_t": (0, 255), "uint16_t": (0, 65535), "uint32_t": (0, (1 << 32) - 1),
                                    "int32_t": (-(1 << 31), (1 << 31) - 1), "uint64_t": (0, (1 << 64) - 1),
                                    "int8_t": (-128, 127)})  # fmt: skip
-_APART: Final = ("Gather", "Brcb", "WholeReduceSum", "WholeReduceMax", "WholeReduceMin", "BlockReduceSum",
+_NO_OVERLAP: Final = ("Gather", "Brcb", "WholeReduceSum", "WholeReduceMax", "WholeReduceMin", "BlockReduceSum",
                  "BlockReduceMax", "BlockReduceMin", "PairReduceSum")  # fmt: skip
-_CARRY: Final = ("Add", "Sub", "Mul", "Max", "Min")
+_ACCUMULATING: Final = ("Add", "Sub", "Mul", "Max", "Min")
 _STRIDED: Final = "BinaryRepeatParams UnaryRepeatParams"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A rule that an item breaks. `line` is the user's, 0 where there is none."""
+    """A rule that an item breaks."""
 
-    text: str
-    line: int = 0
+    text: str  # what is wrong
+    line: int = 0  # the user's line, 0 where there is none
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" if self.line else self.text
@@ -61,25 +66,26 @@ def verify(kernel: BlockKernel, target: AscendTarget) -> None:
     Raises
     ------
     CompilerBug
-        With every rule that is broken: it was our lowering that broke it, never the user.
+        With every rule that is broken: our lowering broke it, never the user.
     """
-    found = problems(kernel, target)
-    if found:
-        raise CompilerBug(f"the Block IR of {kernel.name} breaks rules of {target.name}:\n  " + "\n  ".join(found))
+    broken = problems(kernel, target)
+    if broken:
+        raise CompilerBug(f"the Block IR of {kernel.name} breaks rules of {target.name}:\n  " + "\n  ".join(broken))
 
 
 def problems(kernel: BlockKernel, target: AscendTarget) -> list[str]:
-    """The rules that a kernel breaks, in the order of its items."""
-    found = [*of_instructions(kernel, target), *_names(kernel)]
+    """Return the rules that a kernel breaks, in the order of its items."""
+    result = [*instruction_problems(kernel, target), *_names(kernel)]
     if all(instr.name in INSTRUCTIONS for instr in kernel.instructions()):
-        found += _buffers(kernel, target)
-    return list(dict.fromkeys(map(str, found))) or races(kernel, target)
+        result += _buffers(kernel, target)
+    return list(dict.fromkeys(map(str, result))) or races(kernel, target)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def _buffers(kernel: BlockKernel, target: AscendTarget) -> Iterator[Problem]:
+    """Check addresses and layouts of buffers, and that live buffers do not share memory."""
     for b in kernel.buffers:
         memory = target.memories[b.space]
         alignment = max(memory.alignment, ALIGNMENT.get(b.space, 0))
@@ -92,14 +98,16 @@ def _buffers(kernel: BlockKernel, target: AscendTarget) -> Iterator[Problem]:
             yield Problem(
                 f"the buffer {b.name} ends at byte {b.address + b.bytes} of {b.space}, which has {memory.bytes}"
             )
-    alive = lives(kernel.body) | lives(kernel.cube_body)
-    for a, b in combinations([b for b in kernel.buffers if b.name in alive and b.address is not None], 2):
-        if _share(a, b) and alive[a.name].meets(alive[b.name]):
-            yield Problem(f"the buffers {a.name} and {b.name} share memory while both are alive", alive[b.name].line)
+    ranges = live_ranges(kernel.body) | live_ranges(kernel.cube_body)
+    for a, b in combinations([b for b in kernel.buffers if b.name in ranges and b.address is not None], 2):
+        if _share_memory(a, b) and ranges[a.name].overlaps(ranges[b.name]):
+            yield Problem(f"the buffers {a.name} and {b.name} share memory while both are alive", ranges[b.name].line)
 
 
-def _share(a: Buffer, b: Buffer) -> bool:
-    first, second = a.address or 0, b.address or 0
+def _share_memory(a: Buffer, b: Buffer) -> bool:
+    """Whether the addresses of two buffers overlap."""
+    first = a.address or 0
+    second = b.address or 0
     return a.space == b.space and first < second + b.bytes and second < first + a.bytes
 
 
@@ -107,56 +115,59 @@ def _share(a: Buffer, b: Buffer) -> bool:
 
 
 def _names(kernel: BlockKernel) -> Iterator[Problem]:
+    """Check the names of both parts of a kernel."""
     known = frozenset({p.name for p in kernel.params} | {"block", "blocks", "sub_block"})
     yield from _scope(kernel.body, known)
     yield from _scope(kernel.cube_body, known)
 
 
-def _scope(items: tuple[Item, ...], known: frozenset[str]) -> Iterator[Problem]:
-    """Names are defined before they are read, in the same sequence or around it, and once in each."""
-    mine: set[str] = set()
+def _scope(items: tuple[Item, ...], visible: frozenset[str]) -> Iterator[Problem]:
+    """Check that names are defined before they are read, in the same sequence or around it, and once in each."""
+    defined_here: set[str] = set()
     for item in items:
-        for name in sorted({n for value in scalars(item) for n in names_in(value)} - known - _condition_names(item)):
+        for name in sorted({n for value in scalars(item) for n in names_in(value)} - visible - _condition_names(item)):
             yield Problem(f"{name!r} is read and was not defined", item.line)
         match item:
             case Let():
-                if item.name in mine:
+                if item.name in defined_here:
                     yield Problem(f"{item.name!r} is defined twice", item.line)
-                mine.add(item.name)
-                known |= {item.name}
-            case Assign() if item.name not in known:
+                defined_here.add(item.name)
+                visible |= {item.name}
+            case Assign() if item.name not in visible:
                 yield Problem(f"{item.name!r} gets a value and was not defined", item.line)
             case Loop():
-                yield from _scope(item.body, known | {item.name})
+                yield from _scope(item.body, visible | {item.name})
             case While():
-                yield from _while_scope(item, known)
+                yield from _while_scope(item, visible)
             case If():
-                yield from _scope(item.body, known)
-                yield from _scope(item.orelse, known)
+                yield from _scope(item.body, visible)
+                yield from _scope(item.orelse, visible)
 
 
 def _condition_names(item: Item) -> frozenset[str]:
-    """What a loop's test defines, its condition may read."""
+    """Return the names that a while loop's test defines and its condition may read."""
     tests = item.test if isinstance(item, While) else ()
     return frozenset(x.name for x in tests if isinstance(x, Let))
 
 
-def _while_scope(item: While, known: frozenset[str]) -> Iterator[Problem]:
-    yield from _scope(item.test, known)
-    yield from _scope(item.body, known)
+def _while_scope(item: While, visible: frozenset[str]) -> Iterator[Problem]:
+    """Check the two sequences of a while loop."""
+    yield from _scope(item.test, visible)
+    yield from _scope(item.body, visible)
 
 
 # --- instructions -----------------------------------------------------------------------------------------------------
 
 
-def of_instructions(kernel: BlockKernel, target: AscendTarget) -> Iterator[Problem]:
-    """The rules of single instructions that a kernel breaks."""
-    reader = Reader.of(kernel)
+def instruction_problems(kernel: BlockKernel, target: AscendTarget) -> Iterator[Problem]:
+    """Yield the rules of single instructions that a kernel breaks."""
+    reader = AccessAnalysis.of(kernel)
     for instr in kernel.instructions():
         yield from (Problem(text, instr.line) for text in _instruction(instr, target, reader))
 
 
-def _instruction(instr: Instr, target: AscendTarget, reader: Reader) -> Iterator[str]:
+def _instruction(instr: Instr, target: AscendTarget, reader: AccessAnalysis) -> Iterator[str]:
+    """Check one instruction by all rules."""
     if instr.name not in INSTRUCTIONS:
         yield f"there is no instruction {instr.name}"
         return
@@ -169,36 +180,41 @@ def _instruction(instr: Instr, target: AscendTarget, reader: Reader) -> Iterator
     yield from _numbers(instr, kinds)
     yield from misplaced(instr, kinds)
     yield from of_other_chips(instr, kinds, target)
-    yield from _places(instr, target, reader)
-    yield from _special(instr)
+    yield from _operand_ranges(instr, target, reader)
+    yield from _instruction_rules(instr)
 
 
 def _dtypes(instr: Instr) -> Iterator[str]:
-    found = [view.elem for view in views(instr)]
+    """Check the dtypes of an instruction's operands."""
+    dtypes = [view.elem for view in views(instr)]
     allowed = row_of(instr).dtypes.split()
     if instr.name == "Cast":
-        yield from _cast(found[1].public, found[0].public, instr.args[2])
-    if instr.name in ("Compare", "CompareScalar") and not _compares(found[1], str(instr.args[3])):
-        yield f"{instr.name} has no {found[1].public}"
-    if instr.name == "Select" and found[0] not in (float16, float32):
-        yield f"Select has no {found[0].public}: view it as a float of the same width"
-    for dtype in dict.fromkeys(d for d in found if allowed and d.public not in allowed):
+        yield from _cast(dtypes[1].public, dtypes[0].public, instr.args[2])
+    if instr.name in ("Compare", "CompareScalar") and not _compares(dtypes[1], str(instr.args[3])):
+        yield f"{instr.name} has no {dtypes[1].public}"
+    if instr.name == "Select" and dtypes[0] not in (float16, float32):
+        yield f"Select has no {dtypes[0].public}: view it as a float of the same width"
+    for dtype in dict.fromkeys(d for d in dtypes if allowed and d.public not in allowed):
         yield f"{instr.name} has no {dtype.public}, only {', '.join(allowed)}"
 
 
 def _cast(source: str, target: str, mode: object) -> Iterator[str]:
+    """Check that a Cast exists, and with this rounding mode."""
     if (source, target) not in CASTS:
         yield f"there is no Cast from {source} to {target} in one step"
-    elif isinstance(mode, Word) and mode.text not in (modes := CASTS[source, target]):
+        return
+    modes = CASTS[source, target]
+    if isinstance(mode, Word) and mode.text not in modes:
         yield f"a Cast from {source} to {target} does nothing with {mode.text}: it takes {' or '.join(modes)}"
 
 
 def _compares(dtype: DType, mode: str) -> bool:
+    """Whether a dtype can be compared: int32 only for equality."""
     return dtype in (float16, float32) or (dtype == int32 and "'EQ'" in mode)
 
 
 def _numbers(instr: Instr, kinds: tuple[str, ...]) -> Iterator[str]:
-    """Numbers that the parameters' C++ types would cut."""
+    """Check numbers that the parameters' C++ types would cut."""
     for kind, value in zip(kinds, instr.args, strict=True):
         if isinstance(value, Record):
             for field, x in zip(RECORDS[kind].fields, value.fields, strict=True):
@@ -211,22 +227,24 @@ def _numbers(instr: Instr, kinds: tuple[str, ...]) -> Iterator[str]:
 
 
 def _range(what: str, ctype: str, value: object) -> Iterator[str]:
+    """Check a number against the range of a C++ type."""
     least, greatest = _RANGES.get(ctype, (-(1 << 64), 1 << 64))
     if isinstance(value, int) and not least <= value <= greatest:
         yield f"{what} is between {least} and {greatest}, not {value}"
 
 
-def _places(instr: Instr, target: AscendTarget, reader: Reader) -> Iterator[str]:
-    """Operands begin where the unit can reach them, and end inside of their buffers."""
-    aligned = pipe_of(instr) != "S" if views(instr) else False
-    for i, view in enumerate(views(instr)):
-        offset = reader.meaning(view.offset)
+def _operand_ranges(instr: Instr, target: AscendTarget, reader: AccessAnalysis) -> Iterator[str]:
+    """Check that operands begin where the unit can reach them, and end inside of their buffers."""
+    needs_alignment = pipe_of(instr) != "S" if views(instr) else False
+    for operand, view in enumerate(views(instr)):
+        offset = reader.resolve(view.offset)
         if not isinstance(view.of, Buffer) or not isinstance(offset, int):
             continue
-        first, size = offset * view.elem.itemsize, extent(instr, i, reader)
-        alignment = max(BLOCK, target.memories[view.space].alignment) if aligned else 1
+        first = offset * view.elem.itemsize
+        size = access_bytes(instr, operand, reader.resolve)
+        alignment = max(BLOCK, target.memories[view.space].alignment) if needs_alignment else 1
         if row_of(instr).aligned:
-            alignment = row_of(instr).aligned[i]
+            alignment = row_of(instr).aligned[operand]
         if ((view.of.address or 0) + first) % alignment:
             yield f"{instr.name}: byte {first} of {view.of.name} is no multiple of {alignment}"
         if first < 0 or first + (size or 1) > view.of.stage_bytes:
@@ -234,8 +252,8 @@ def _places(instr: Instr, target: AscendTarget, reader: Reader) -> Iterator[str]
             yield f"{instr.name}: bytes {first} to {end} of {view.of.name}, which has {view.of.stage_bytes}"
 
 
-def _special(instr: Instr) -> Iterator[str]:
-    """What only some instructions ask for."""
+def _instruction_rules(instr: Instr) -> Iterator[str]:
+    """Check the rules of particular instructions."""
     record = next((x for x in instr.args if isinstance(x, Record)), None)
     if instr.name == "Mmad" and record and record.fields[0] == 1:
         yield "Mmad: one row switches to another layout: use 16"
@@ -248,33 +266,35 @@ def _special(instr: Instr) -> Iterator[str]:
             yield "DataCopyPad: elements of 64 bits are padded with 0 alone"
         if not pads and (left, right) != (0, 0):
             yield "DataCopyPad: without isPad, padding is whatever the engine has"
-    if instr.name in _APART and len({(view.of.name, view.stage) for view in views(instr)[:2]}) < 2:
+    if instr.name in _NO_OVERLAP and len({(view.of.name, view.stage) for view in views(instr)[:2]}) < 2:
         yield f"{instr.name}: its result may not lie where it reads"
-    if instr.name in ("Compare", "CompareScalar") and isinstance(count := instr.args[-1], int):
+    count = instr.args[-1]
+    if instr.name in ("Compare", "CompareScalar") and isinstance(count, int):
         size = views(instr)[1].elem.itemsize
         if count * size % REPEAT:
             yield f"{instr.name}: {count} elements are no whole repeats of {REPEAT} bytes"
-    yield from _repeats(instr, record)
+    yield from _repeat_rules(instr, record)
     if instr.name in ("Sort32", "MrgSort"):
-        yield from _order(instr)
+        yield from _sort_rules(instr)
 
 
-def _order(instr: Instr) -> Iterator[str]:
-    """What puts pairs in order writes no buffer that it reads, and does something."""
-    how, (to, *sources) = instr.args[-1], views(instr)
+def _sort_rules(instr: Instr) -> Iterator[str]:
+    """Check that a sort writes no buffer that it reads, and that it repeats at least once."""
+    config, (to, *sources) = instr.args[-1], views(instr)
     if any(to.of.name == x.of.name for x in sources):
         yield f"{instr.name}: the result is in a buffer that it reads"
-    repeats = how.fields[-1] if isinstance(how, Record) else how
+    repeats = config.fields[-1] if isinstance(config, Record) else config
     if isinstance(repeats, int) and not 1 <= repeats <= 255:
         yield f"{instr.name}: there are between 1 and 255 repeats, not {repeats}"
-    if isinstance(how, Record):
-        yield from _lists(how, sources)
+    if isinstance(config, Record):
+        yield from _merge_lists(config, sources)
     elif to.elem not in (float16, float32) or [x.elem for x in sources] != [to.elem, uint32]:
         yield "Sort32: scores are float16 or float32 as the result is, indices are uint32"
 
 
-def _lists(how: Record, sources: list[View]) -> Iterator[str]:
-    *lengths, stops, valid, repeats = how.fields
+def _merge_lists(config: Record, sources: list[View]) -> Iterator[str]:
+    """Check the lists of a MrgSort."""
+    *lengths, stops, valid, repeats = config.fields
     if valid not in (3, 7, 15) or stops:
         yield "MrgSort: the first 2, 3 or 4 lists are valid, and it goes on where one of them ends"
     step = 8 // sources[0].elem.itemsize * lengths[0] if isinstance(lengths[0], int) else 0
@@ -283,26 +303,33 @@ def _lists(how: Record, sources: list[View]) -> Iterator[str]:
         yield "MrgSort: repeats take four lists of one length, one right after the other"
 
 
-def _repeats_apart(instr: Instr, record: Record) -> Iterator[str]:
-    """A repeat reads nothing that the one before it wrote; a sum or an extreme may, into its second operand."""
+def _repeat_dependences(instr: Instr, record: Record) -> Iterator[str]:
+    """Check that no repeat reads the result of the one before, except an accumulation into its second operand."""
     to, *sources = views(instr)
-    half, repeats, mask = len(record.fields) // 2, instr.args[-2], instr.args[-3]
+    half = len(record.fields) // 2
+    repeats = instr.args[-2]
+    mask = instr.args[-3]
     if repeats == 1 or not isinstance(mask, int):
         return
     for i, source in enumerate(sources, 1):
-        here, there = ((record.fields[k], record.fields[half + k]) for k in (0, i))
-        if source != to or any(not isinstance(x, int) for x in (*here, *there)):
+        result_strides, source_strides = ((record.fields[k], record.fields[half + k]) for k in (0, i))
+        if source != to or any(not isinstance(x, int) for x in (*result_strides, *source_strides)):
             continue
-        block, step = there
+        block, step = source_strides
         blocks = -(-mask * source.elem.itemsize // BLOCK)
-        carries = i == 2 and 0 in (here[1], step) and instr.name in _CARRY and source.elem in (float16, float32, int32)
+        is_accumulation = (
+            i == 2
+            and 0 in (result_strides[1], step)
+            and instr.name in _ACCUMULATING
+            and source.elem in (float16, float32, int32)
+        )
         assert isinstance(block, int) and isinstance(step, int)
-        if (here != there or step <= (blocks - 1) * block) and not carries:
+        if (result_strides != source_strides or step <= (blocks - 1) * block) and not is_accumulation:
             yield f"{instr.name}: a repeat reads what the one before it wrote"
 
 
-def _times(kinds: tuple[str, ...], instr: Instr) -> tuple[object, ...]:
-    """Of a vector instruction, how many elements it is for, or how often it does what it does."""
+def _repeat_counts(kinds: tuple[str, ...], instr: Instr) -> tuple[object, ...]:
+    """Return the numbers that say how many elements a vector instruction works on, or how often it repeats."""
     if "Reduce" in instr.name:
         return instr.args[2:4]
     if "uint8_t" in kinds:
@@ -310,16 +337,18 @@ def _times(kinds: tuple[str, ...], instr: Instr) -> tuple[object, ...]:
     return instr.args[-1:] if kinds[-1] in ("int32_t", "uint32_t") else ()
 
 
-def _repeats(instr: Instr, record: Record | None) -> Iterator[str]:
+def _repeat_rules(instr: Instr, record: Record | None) -> Iterator[str]:
+    """Check counts, strides and masks of a vector instruction."""
     kinds = form_of(instr)
-    if pipe_of(instr) == "V" and 0 in _times(kinds, instr):
+    if pipe_of(instr) == "V" and 0 in _repeat_counts(kinds, instr):
         yield f"{instr.name}: a count or repeatTime of 0 is no operation on some chips alone"
-    strided = record is not None and any(k in _STRIDED.split() for k in kinds)
-    if strided and record is not None and record.fields[0] == 0:
+    is_strided = record is not None and any(k in _STRIDED.split() for k in kinds)
+    if is_strided and record is not None and record.fields[0] == 0:
         yield f"{instr.name}: dstBlkStride must not be 0"
-    if strided and record is not None:
-        yield from _repeats_apart(instr, record)
-    if "uint64_t" in kinds and isinstance(mask := instr.args[kinds.index("uint64_t")], int):
+    if is_strided and record is not None:
+        yield from _repeat_dependences(instr, record)
+    mask = instr.args[kinds.index("uint64_t")] if "uint64_t" in kinds else None
+    if isinstance(mask, int):
         lanes = REPEAT // max(2, *(v.elem.itemsize for v in views(instr)))
         if not 1 <= mask <= lanes:
             yield f"{instr.name}: the mask is between 1 and {lanes} lanes, not {mask}"

@@ -10,7 +10,7 @@ from pypto.backends.ascend.explain.prediction import PROGRAMS
 from pypto.backends.findings import Picture
 
 if TYPE_CHECKING:
-    from pypto.backends.ascend.block.liveness import Life
+    from pypto.backends.ascend.block.liveness import LiveRange
     from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer
     from pypto.backends.ascend.target import AscendTarget
     from pypto.backends.ascend.timing.prediction import Prediction
@@ -31,9 +31,9 @@ def pictures_of(block: BlockKernel, target: AscendTarget, found: Prediction) -> 
 
 def memory_plan(block: BlockKernel, target: AscendTarget) -> Picture:
     """Buffers by address (upwards) and by time (the kernel's instructions, in order)."""
-    from pypto.backends.ascend.block.liveness import lives
+    from pypto.backends.ascend.block.liveness import live_ranges
 
-    alive = lives(block.body) | lives(block.cube_body)
+    alive = live_ranges(block.body) | live_ranges(block.cube_body)
     spaces = [s for s in _ORDER if any(b.space == s for b in block.buffers)]
     end = max((life.last for life in alive.values()), default=0) + 1
     parts, told = list[str](), list[str]()
@@ -50,7 +50,7 @@ def place(buffer: Buffer) -> int:
     return buffer.address or 0
 
 
-def panel(space: str, top: float, used: int, buffers: Iterable[tuple[Buffer, Life]], end: int) -> Iterator[str]:
+def panel(space: str, top: float, used: int, buffers: Iterable[tuple[Buffer, LiveRange]], end: int) -> Iterator[str]:
     """One memory, with its buffers."""
     across, up = (_WIDTH - _LEFT - 10) / max(1, end), _PANEL / max(1, used)
     bottom = top + _PANEL + 8

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.backends.ascend.block.bank_conflicts import read_meets_write, reads_meet
+from pypto.backends.ascend.block.bank_conflicts import read_conflicts_with_write, reads_conflict
 from pypto.backends.ascend.blockir.effects import pipe_of, row_of, views
 from pypto.backends.ascend.blockir.ir import Buffer, Instr, Record, View, Word
 
@@ -101,9 +101,9 @@ def in_the_way(instr: Instr, numbers: tuple[Any, ...]) -> bool:
             stage, offset = where
             places.append(view.of.address + stage * view.of.stage_bytes + offset * view.elem.itemsize)
     to, sources = places[: row.writes], places[row.writes :]
-    if len(sources) > 1 and sources[0] != sources[1] and reads_meet(sources[0], sources[1]):
+    if len(sources) > 1 and sources[0] != sources[1] and reads_conflict(sources[0], sources[1]):
         return True
-    return any(a != b and read_meets_write(a, b) for a in sources for b in to)
+    return any(a != b and read_conflicts_with_write(a, b) for a in sources for b in to)
 
 
 def copy(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
