@@ -97,10 +97,10 @@ def python() -> Iterator[Finding]:
 
 
 def cpu() -> Iterator[Finding]:
-    from pypto.backends.cpu.target import plain_target
+    from pypto.backends.cpu.target import detect_target
     from pypto.compile import session
 
-    target = plain_target(session().settings.level)
+    target = detect_target(session().settings.level)
     has = [n for n in ("fma", "f16c", "bf16_dot", "int8_dot") if getattr(target, f"has_{n}")]
     width = f"vectors of {8 * target.vector_bytes} bits"
     yield Finding("cpu", f"{target.cpu}, level {target.level}: {width}; {', '.join(has)}")

@@ -24,7 +24,7 @@ def coarsen(function: Function, target: TargetFacts) -> list[Coarsened]:
     """The function, merged where that pays; in strips beside it where its one product is of tiles."""
     made, dots = coarsen_programs(function, target), [op for op in function.walk() if op.name == "dot"]
     apart = {"checked", "prints", "profile"} & function.attrs.keys()
-    if len(made) > 1 or len(dots) != 1 or apart or not target.has_tiles or not packing_factor(dots[0], target):
+    if len(made) > 1 or len(dots) != 1 or apart or not target.has_amx or not packing_factor(dots[0], target):
         return made
     (result,) = dots[0].results
     found = next(filter(None, (coarsen_second_axis(function, result, d, target) for d in (1, 0))), None)

@@ -36,7 +36,7 @@ def packing_factor(op: Op, target: TargetFacts) -> int:
     """How many neighbours along K of a dot's operands go into a word of 32 bits; 0 where they are multiplied alone."""
     per, depth = 4 // packed_bytes(op, target), op.operands[0].shape[-1]
     fits = per > 1 and depth >= 16 and depth % per == 0  # less is not worth the packing
-    return per if fits and (not target.has_tiles or amx_k_words(depth // per) >= _MIN_AMX_WORDS) else 0
+    return per if fits and (not target.has_amx or amx_k_words(depth // per) >= _MIN_AMX_WORDS) else 0
 
 
 def amx_k_words(words: int) -> int:
@@ -46,7 +46,7 @@ def amx_k_words(words: int) -> int:
 
 def split_terms(dot: Op, target: TargetFacts) -> int:
     """How many numbers of bfloat16 stand for each of float32 in a product; 1 where they are multiplied as they are."""
-    pays = target.has_tiles and target.has_bf16_round and dot.results[0].shape[-2] > _MAX_SKINNY_ROWS
+    pays = target.has_amx and target.has_bf16_round and dot.results[0].shape[-2] > _MAX_SKINNY_ROWS
     parts = dot.attrs.get("parts", 1) if pays else 1
     assert isinstance(parts, int)
     return parts
@@ -63,9 +63,9 @@ def packed_bytes(dot: Op, target: TargetFacts) -> int:
     """Bytes that a number takes as it is multiplied, where the dot is large enough; 8 at most."""
     a, b = dot.operands[:2]
     both = a.dtype == b.dtype and target.vector_bytes >= 64
-    if split_terms(dot, target) > 1 or (both and a.dtype == bfloat16 and (target.has_bf16_dot or target.has_tiles)):
+    if split_terms(dot, target) > 1 or (both and a.dtype == bfloat16 and (target.has_bf16_dot or target.has_amx)):
         return 2
-    if both and a.dtype == int8 and (target.has_int8_dot or target.has_tiles):
+    if both and a.dtype == int8 and (target.has_int8_dot or target.has_amx):
         return 1
     return 8 if a.dtype == float64 else 4
 

@@ -213,7 +213,7 @@ def choose_kc(function: Function, found: ReductionLoop, target: TargetFacts) -> 
 def max_kc(dot: Op, target: TargetFacts, beside: int) -> int:
     """How far along K the operands' tiles fit into half of a second-level cache, and rows into the first."""
     a, b = dot.operands[:2]
-    size, tiled = packed_bytes(dot, target) * split_terms(dot, target), packing_factor(dot, target) and target.has_tiles
+    size, tiled = packed_bytes(dot, target) * split_terms(dot, target), packing_factor(dot, target) and target.has_amx
     row = max(1024, (target.caches[0] - beside) // (_AMX_ROWS if tiled else _L1_ROWS))
     both = target.caches[1] // 2 // (min(a.shape[-2], _MC_CAP) + b.shape[-1])
     unit = kc_unit(dot, target)

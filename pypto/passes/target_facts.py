@@ -11,7 +11,7 @@ class TargetFacts:
 
     `vector_bytes` are the bytes of a vector register, of which there are `registers`. `caches` are the bytes of each
     level of cache. `has_bf16_dot` is true where products of bfloat16 pairs are faster than those of float32 in their
-    place, `has_int8_dot` where one instruction adds up four products of bytes, `has_tiles` where one instruction
+    place, `has_int8_dot` where one instruction adds up four products of bytes, `has_amx` where one instruction
     multiplies tiles of both (AMX). One instruction rounds a register to bfloat16 with `has_bf16_round`.
     """
 
@@ -21,4 +21,4 @@ class TargetFacts:
     has_bf16_dot: bool = False
     has_bf16_round: bool = False
     has_int8_dot: bool = False
-    has_tiles: bool = False
+    has_amx: bool = False

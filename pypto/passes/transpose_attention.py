@@ -56,7 +56,7 @@ def score_products(loop: Op, uses: Uses, target: TargetFacts) -> Iterator[ScoreP
 def is_profitable(dot: Op, region: Region, target: TargetFacts) -> bool:
     """True for enough rows, the same in all steps, by columns that lie as rows."""
     a, b = dot.operands
-    if not is_unpacked_narrow(dot, target) and (packing_factor(dot, target) != 2 or target.has_tiles):
+    if not is_unpacked_narrow(dot, target) and (packing_factor(dot, target) != 2 or target.has_amx):
         return False
     return (
         len(a.shape) == 2

@@ -27,8 +27,8 @@ from tests.backends_cpu.test_words import WIDE, numbers, product, product_with_t
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
 
-TILED = replace(WIDE, has_tiles=True, has_bf16_dot=False, has_bf16_round=True, triple="x86_64-unknown-linux-gnu")
-here = pytest.mark.skipif(not host_target().has_tiles, reason="this machine multiplies no tiles")
+TILED = replace(WIDE, has_amx=True, has_bf16_dot=False, has_bf16_round=True, triple="x86_64-unknown-linux-gnu")
+here = pytest.mark.skipif(not host_target().has_amx, reason="this machine multiplies no tiles")
 x86 = pytest.mark.skipif(not host_target().triple.startswith("x86_64"), reason="assembles for x86-64")
 
 
@@ -77,14 +77,14 @@ def test_a_step_is_four_loads_and_four_products(dtype: Any, instruction: str) ->
 
 def test_a_process_that_may_not_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "may_use_tiles", lambda: False)
-    assert not targets.plain_target(None).has_tiles
+    assert not targets.detect_target(None).has_amx
 
 
 def test_machines_with_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "may_use_tiles", lambda: True)
     present = {"avx512f", "avx512bw", "amx-tile", "amx-bf16", "amx-int8"}
-    assert targets.describe("any", "", "host", "x86_64-linux", present).has_tiles
-    assert not targets.describe("any", "", "host", "x86_64-linux", present - {"amx-int8"}).has_tiles
+    assert targets.describe("any", "", "host", "x86_64-linux", present).has_amx
+    assert not targets.describe("any", "", "host", "x86_64-linux", present - {"amx-int8"}).has_amx
 
 
 @here
@@ -145,7 +145,7 @@ def test_strips_lie_along_the_second_axis() -> None:
         assert len(coarsen(replace(function, attrs={**function.attrs, **attrs}), TILED)) == 1
     turned = Launch(batched, (2, 2), {**launch.arguments, "BM": 128, "TURNED": True}, {})
     assert [x.second_factor for x in coarsen(optimized(turned), TILED)] == [4, 1]
-    assert [x.second_factor for x in coarsen(optimized(launch), replace(TILED, has_tiles=False))] == [1]
+    assert [x.second_factor for x in coarsen(optimized(launch), replace(TILED, has_amx=False))] == [1]
 
 
 @here

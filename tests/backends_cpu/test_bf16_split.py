@@ -17,7 +17,7 @@ from tests.backends_cpu.test_amx import TILED
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
 
-here = pytest.mark.skipif(not host_target().has_tiles, reason="this machine multiplies no tiles")
+here = pytest.mark.skipif(not host_target().has_amx, reason="this machine multiplies no tiles")
 Array = np.ndarray[Any, Any]
 
 # What is lost of |a| |b|: two parts leave out 3 times 2^-16, three parts 4 times 2^-24, sums in float32 some more.
@@ -94,7 +94,7 @@ def test_products_of_a_step(precision: str, products: int) -> None:
         ("ieee", 64, 128, TILED),
         ("bf16x3", 16, 128, TILED),  # rows that are read but once
         ("bf16x3", 64, 8, TILED),  # too few numbers along K
-        ("bf16x3", 64, 128, replace(TILED, has_tiles=False)),
+        ("bf16x3", 64, 128, replace(TILED, has_amx=False)),
         ("bf16x3", 64, 128, replace(TILED, has_bf16_round=False)),
     ],
 )

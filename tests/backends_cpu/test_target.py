@@ -65,7 +65,7 @@ def test_products_of_bfloat16_pairs_where_they_are_faster() -> None:
 
 
 def test_a_virtual_machine_has_its_share_of_the_last_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets, "_CACHES", str(tmp_path))
+    monkeypatch.setattr(targets, "_SYSFS_CACHES", str(tmp_path))
     for n, size in enumerate(("48K", "32K", "2048K", "266240K")):
         (tmp_path / f"index{n}").mkdir()
         (tmp_path / f"index{n}" / "size").write_text(f"{size}\n", encoding="utf-8")

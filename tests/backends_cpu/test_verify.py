@@ -46,7 +46,7 @@ def test_schedules_read_what_was_written(name: str) -> None:
 def test_a_product_that_planning_does_not_know_of(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was wrong once: memory of a tile is given away before the last product has been packed from it."""
     function = legal(products(kernel))
-    monkeypatch.setattr(materialize, "packing", lambda plan, v: [])
+    monkeypatch.setattr(materialize, "packing_dots", lambda plan, v: [])
     schedule = build_schedule(function, fixed_target())
     with pytest.raises(CompilerBug, match=r"reads the `exp2` of line \d+ in b\d+, which has been overw"):
         verify(schedule, "twice")

@@ -40,7 +40,7 @@ def test_what_the_generator_writes() -> None:
 
 def test_a_mistake_in_planning_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where products pack a tile of which its lifetime knows nothing, a kernel is refused; less of it is, too."""
-    monkeypatch.setattr(materialize, "packing", lambda plan, v: [])
+    monkeypatch.setattr(materialize, "packing_dots", lambda plan, v: [])
     program = Maker(FOUND).program()
     levels = ["x86-64-v3"] if len(ALL_LEVELS) > 1 else [""]
 

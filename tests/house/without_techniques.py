@@ -59,7 +59,7 @@ REFUSED: Final[tuple[tuple[ModuleType | type, str, Any], ...]] = (
     (nan_speculation, "can_speculate", no),
     (nan_speculation, "can_speculate_rows", no),
     (fusion, "interchange", no),
-    (fusion, "is_profitable", lambda *_: True),
+    (fusion, "is_fusion_profitable", lambda *_: True),
     (trip_count.TripCounts, "bound", nothing),
     (trip_count.TripCounts, "record_readers", nothing),
     (gemm_ir, "can_fuse_epilogue", no),

@@ -18,12 +18,12 @@ from pypto.ir.core import Function
 
 SERIAL_BELOW = 8000.0  # nanoseconds of work that waking a second thread does not pay for
 POLLED_ABOVE = 1e6  # nanoseconds of work during which signals are handled
-_CHUNK = 2000.0  # nanoseconds of work that drawing a ticket pays for
+_TICKET_NS = 2000.0  # nanoseconds of work that drawing a ticket pays for
 
 
-def at_least(cost: float) -> int:
+def programs_per_ticket(cost: float) -> int:
     """Programs that a thread takes at a time, from the nanoseconds of one."""
-    return max(1, int(_CHUNK / cost))
+    return max(1, int(_TICKET_NS / cost))
 
 
 @dataclass(eq=False)
@@ -91,7 +91,9 @@ class CpuBackend(Backend):
             executable.call(0, programs, 0, args)
             return
         threads = 1 if is_serial else threads
-        self.pool().run(executable.address, args, programs, threads, at_least(cost), executable.group, polled)
+        self.pool().run(
+            executable.address, args, programs, threads, programs_per_ticket(cost), executable.group, polled
+        )
 
     def pool(self) -> Runner:
         """The thread pool, made with the first launch that needs it."""

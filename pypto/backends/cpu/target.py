@@ -14,13 +14,13 @@ from pypto.errors import OptionError
 from pypto.passes.target_facts import TargetFacts
 
 # What each x86-64 level from v2 on adds, as far as the backend asks for it.
-_ADDED: Final = ("sse4.2 popcnt ssse3", "avx2 fma f16c bmi2", "avx512f avx512bw avx512dq avx512vl avx512cd")
-_LEVELS: Final = MappingProxyType({f"x86-64-v{n + 2}": " ".join(_ADDED[: n + 1]).split() for n in range(3)})
-_CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
-_SHARE: Final = 16 << 20  # of the last cache, for each core: few chips have more
+_LEVEL_FEATURES: Final = ("sse4.2 popcnt ssse3", "avx2 fma f16c bmi2", "avx512f avx512bw avx512dq avx512vl avx512cd")
+_LEVELS: Final = MappingProxyType({f"x86-64-v{n + 2}": " ".join(_LEVEL_FEATURES[: n + 1]).split() for n in range(3)})
+_SYSFS_CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
+_LAST_LEVEL_SHARE: Final = 16 << 20  # of the last cache, for each core: few chips have more
 # Others take two cycles for the products of a register of bfloat16 pairs, as long as for four registers of float32.
 _FAST_BF16_DOT: Final = ("znver", "cooperlake")
-_TILES: Final = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
+_AMX_FEATURES: Final = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class CpuTarget(TargetFacts):
 
     `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
     Stores to unaligned memory are made of `store_bytes`, which may be less than a register has.
-    `has_masks` is true where masked loads and stores cost what plain ones do: with AVX2, those of bytes are made of
+    `has_fast_masks` is true where masked loads and stores cost what plain ones do. With AVX2, those of bytes become
     branches, and many machines take long for any masked store.
-    `contract` is the flag of arithmetic that may become FMA. `has_tiles` is true only where the process may use them.
+    `contract` is the flag of arithmetic that may become FMA. `has_amx` is true only where the process may use them.
     """
 
     cpu: str
@@ -39,11 +39,11 @@ class CpuTarget(TargetFacts):
     level: str
     triple: str
     store_bytes: int
-    has_masks: bool
+    has_fast_masks: bool
     has_fma: bool
     has_f16c: bool
     has_round: bool
-    has_scale: bool
+    has_scalef: bool
     attributes: str
     contract: str = ""
 
@@ -58,10 +58,10 @@ def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:
     OptionError
         When the level is unknown or the host lacks some of it.
     """
-    return replace(plain_target(level), contract=" contract" * fast_math)
+    return replace(detect_target(level), contract=" contract" * fast_math)
 
 
-def plain_target(level: str | None) -> CpuTarget:
+def detect_target(level: str | None) -> CpuTarget:
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()
@@ -97,16 +97,16 @@ def describe(cpu: str, features: str, level: str, triple: str, present: set[str]
         triple=triple,
         vector_bytes=vector_bytes,
         store_bytes=32 if wide and not cpu.startswith("znver") else vector_bytes,
-        has_masks=wide,
+        has_fast_masks=wide,
         registers=32 if wide or arm else 16,
         has_fma=arm or "fma" in present,
         has_f16c=arm or "f16c" in present,
         has_round=arm or "sse4.1" in present or "sse4.2" in present,
-        has_scale=wide and "avx512vl" in present and "avx512dq" in present,
+        has_scalef=wide and "avx512vl" in present and "avx512dq" in present,
         has_bf16_dot="avx512bf16" in present and cpu.startswith(_FAST_BF16_DOT),
         has_bf16_round=wide and "avx512bf16" in present,
         has_int8_dot="avx512vnni" in present,
-        has_tiles=wide and present >= _TILES and may_use_tiles(),
+        has_amx=wide and present >= _AMX_FEATURES and may_use_tiles(),
         attributes='"prefer-vector-width"="512"' if wide else "",
         caches=cache_bytes(),
     )
@@ -117,7 +117,7 @@ def cache_bytes() -> tuple[int, int, int]:
 
     A virtual machine is told of the whole chip's last cache, of which its few cores have their share.
     """
-    files = (Path(_CACHES, f"index{n}", "size") for n in (0, 2, 3))  # 1 holds instructions
+    files = (Path(_SYSFS_CACHES, f"index{n}", "size") for n in (0, 2, 3))  # 1 holds instructions
     texts = (file.read_text(encoding="utf-8").strip() for file in files if file.exists())
     sizes = [int(s[:-1]) << 10 for s in texts if s.endswith("K")] or [32 << 10, 1 << 20, 32 << 20]
-    return sizes[0], sizes[:2][-1], min(sizes[-1], _SHARE * (os.cpu_count() or 1))
+    return sizes[0], sizes[:2][-1], min(sizes[-1], _LAST_LEVEL_SHARE * (os.cpu_count() or 1))

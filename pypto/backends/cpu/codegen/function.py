@@ -57,7 +57,7 @@ class Lowered:
     """What a kernel became.
 
     `abi` says what the slots after the fixed ones hold; `scratch_bytes` is what each thread needs; `sites` are what a
-    profile times; `masked` says why ops run with masks in all of a tile at an edge. See `Artifact` for `group`.
+    profile times; `mask_reasons` says why ops run with masks in all of a tile at an edge. See `Artifact` for `group`.
     """
 
     text: str
@@ -99,7 +99,7 @@ def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] 
         group,
         last.checks.found,
         prints,
-        tuple(last.nests.masked.items()),
+        tuple(last.nests.mask_reasons.items()),
     )
 
 
@@ -124,10 +124,10 @@ class FunctionEmitter:
 
     def __post_init__(self) -> None:
         self.e = LaneEmitter(self.writer, self.target)
-        self.nests = self.nest_emitter(self.e, self.function, self.env, self.schedule.of, self.base)
+        self.nests = self.nest_emitter(self.e, self.function, self.env, self.schedule.buffer_of, self.buffer_base)
         self.nests.negligible = negligible_nests(self.schedule.items, self.target.vector_bytes // 4)
         self.memory = AccessEmitter(self.e, self.env.__getitem__)
-        self.cells = {name: cell.emitter(self) for name, cell in used_library_ops(self.function).items()}
+        self.library_emitters = {name: cell.emitter(self) for name, cell in used_library_ops(self.function).items()}
         if self.function.attrs.get("profile"):
             self.nests.timer = Timer(self.e, self.schedule, self.nests.computed_ops)
         self.timer = self.nests.timer
@@ -155,7 +155,7 @@ class FunctionEmitter:
             self.buffer_bases[buffer.id] = self.e.add(own, self.e.const(buffer.offset, int64)) if buffer.offset else own
         self.timer.enter(own, self.schedule.scratch_bytes)
         self.checks.enter()
-        self.parameters()
+        self.load_parameters()
         step, rows = (
             "1" if self.coarsened.is_identity else "%" + w.name("step"),
             Carried("%" + w.name("rows"), "i64", "1"),
@@ -181,7 +181,7 @@ class FunctionEmitter:
             if all(isinstance(item, Nest | Scalar) for item in self.schedule.items):
                 self.nests.trip_counts.record_readers(stmt for nest in nests for stmt in nest.stmts)
             self.checks.program(program)
-            for cell in self.cells.values():
+            for cell in self.library_emitters.values():
                 cell.begin(program, ids, grid)
             shared = (
                 *self.program_ids,
@@ -190,7 +190,7 @@ class FunctionEmitter:
                 *self.slots.values(),
                 *self.buffer_bases.values(),
             )
-            self.outliner.known |= {"%last": "i64", **{x.text: x.type for x in shared}, **self.checks.known}
+            self.outliner.live_in_types |= {"%last": "i64", **{x.text: x.type for x in shared}, **self.checks.known}
             with self.timer.program(program, self.function.loc):
                 self.emit_items(self.schedule.items)
         if self.nests.has_nontemporal:  # such stores are ordered with nothing that follows
@@ -208,7 +208,7 @@ class FunctionEmitter:
             e.binary("udiv", program, e.mul(first, second)),
         ]
 
-    def base(self, buffer: Buffer) -> VectorValue:
+    def buffer_base(self, buffer: Buffer) -> VectorValue:
         return self.buffer_bases[buffer.id]
 
     def slot_at(self, index: int, dtype: DType = int64) -> VectorValue:
@@ -250,7 +250,7 @@ class FunctionEmitter:
         elif isinstance(item, Nest):
             (self.pipelined or self.nests).emit(item, once)
         elif isinstance(item, LibraryOp):
-            self.cells[item.op.name].emit(item)
+            self.library_emitters[item.op.name].emit(item)
         elif isinstance(item, Scalar):
             self.emit_scalar(item.op)
         else:
@@ -284,10 +284,10 @@ class FunctionEmitter:
             return self.memory.load_scalar(pointer, op.results[0].dtype, mask, other, self.writer.depth)
         if any(map(is_tile, op.operands)):  # a tile of one element under no dimensions is that element
             with self.writer.isolated():
-                return self.nests.computed(op, (), Chunk([], -1, 1))
-        return self.nests.computed(op, (), Chunk([], -1, 1))
+                return self.nests.compute(op, (), Chunk([], -1, 1))
+        return self.nests.compute(op, (), Chunk([], -1, 1))
 
-    def parameters(self) -> None:
+    def load_parameters(self) -> None:
         """Scalar arguments, as far as they are read."""
         read = {v for op in self.function.walk() for v in op.operands}
         for v in self.function.args:
@@ -300,61 +300,61 @@ class FunctionEmitter:
     # --- control flow -------------------------------------------------------------------------------------------
 
     def emit_control(self, item: Control) -> None:
-        {"if": self.emit_branch, "for": self.for_loop, "while": self.while_loop}[item.op.name](item)
+        {"if": self.emit_if, "for": self.emit_for, "while": self.emit_while}[item.op.name](item)
 
-    def yielded(self, region: Region) -> list[VectorValue]:
+    def yielded_scalars(self, region: Region) -> list[VectorValue]:
         return [self.env[v] for v in region.terminator.operands if not is_tile(v)]
 
-    def emit_branch(self, item: Control) -> None:
+    def emit_if(self, item: Control) -> None:
         def side(k: int) -> list[VectorValue]:
             self.in_cold_version = bool(k and self.has_cold_version and item in self.schedule.items)
             if self.in_cold_version:
                 self.outliner.run(functools.partial(self.emit_items, item.regions[k]), COLD)
             else:
                 self.emit_items(item.regions[k])
-            return self.yielded(item.op.regions[k])
+            return self.yielded_scalars(item.op.regions[k])
 
         values = self.writer.branch(self.env[item.op.operands[0]].text, [lambda: side(0), lambda: side(1)])
         self.env.update(zip((v for v in item.op.results if not is_tile(v)), values, strict=True))
 
-    def bind(self, values: Sequence[Value], phis: list[Carried]) -> None:
+    def bind_scalars(self, values: Sequence[Value], phis: list[Carried]) -> None:
         """Names of the scalars among the values; tiles are carried in their buffers."""
         for v, phi in zip((v for v in values if not is_tile(v)), phis, strict=True):
             self.env[v] = VectorValue(phi.name, register_dtype(v.tile.elem), 1, self.writer.depth)
 
-    def carried(self, inits: Sequence[Value], args: Sequence[Value]) -> list[Carried]:
+    def loop_phis(self, inits: Sequence[Value], args: Sequence[Value]) -> list[Carried]:
         """Phis for the scalars that a loop carries."""
         values = [self.env[init] for init, arg in zip(inits, args, strict=True) if not is_tile(arg)]
         return [Carried("%" + self.writer.name("c"), value.type, value.text) for value in values]
 
-    def for_loop(self, item: Control) -> None:
+    def emit_for(self, item: Control) -> None:
         op, region = item.op, item.op.regions[0]
         self.checks.loop(item)
         start, end, step = (self.env[v] for v in op.operands[:3])
-        phis = self.carried(op.operands[3:], region.args[1:])
+        phis = self.loop_phis(op.operands[3:], region.args[1:])
         with self.writer.loop(start.text, end.text, step.text, start.dtype, tuple(phis)) as index:
             self.env[region.args[0]] = index
-            self.bind(region.args[1:], phis)
+            self.bind_scalars(region.args[1:], phis)
             with temporarily(self.nests, **persistent_loop_context(self, item)):
                 self.emit_items(item.regions[0])
-            for phi, value in zip(phis, self.yielded(region), strict=True):
+            for phi, value in zip(phis, self.yielded_scalars(region), strict=True):
                 phi.next = value.text
-        self.bind(op.results, phis)
+        self.bind_scalars(op.results, phis)
 
-    def while_loop(self, item: Control) -> None:
+    def emit_while(self, item: Control) -> None:
         w, op, (before, body) = self.writer, item.op, item.op.regions
-        phis = self.carried(op.operands, body.args)
+        phis = self.loop_phis(op.operands, body.args)
         names = [w.name(p) for p in ("pre", "head", "body", "latch", "out")]
         with w.frame() as frame:
             for region, items in zip((before, body), item.regions, strict=True):
-                self.bind(region.args, phis)
+                self.bind_scalars(region.args, phis)
                 self.emit_items(items)
                 if region is before:
-                    condition = self.yielded(before)[0]
+                    condition = self.yielded_scalars(before)[0]
                     w.line(f"br i1 {condition.text}, label %{names[2]}, label %{names[4]}")
                     w.label(names[2])
-            for phi, value in zip(phis, self.yielded(body), strict=True):
+            for phi, value in zip(phis, self.yielded_scalars(body), strict=True):
                 phi.next = value.text
         w.goto(names[0])
         w.while_loop(names, phis, frame.lines)
-        self.bind(op.results, phis)
+        self.bind_scalars(op.results, phis)

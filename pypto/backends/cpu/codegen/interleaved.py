@@ -11,37 +11,37 @@ from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.ir.types import DType, int64
 
 INTERLEAVE_STRIDES: Final = ("-1", "2", "4")  # strides that are worth more than a gather
-Place = tuple[VectorValue, VectorValue, int]  # base, offset of the first element, stride along the lanes
+StridedAddress = tuple[VectorValue, VectorValue, int]  # base, offset of the first element, stride along the lanes
 
 
 @dataclass(frozen=True, slots=True)
 class InterleavedSpan:
-    """Neighbours in memory that hold some lanes of a chunk a stride apart; `first` is the offset of the lowest."""
+    """Neighbours in memory that hold some lanes of a chunk a stride apart; `lowest` is the offset of the lowest."""
 
-    first: VectorValue
-    start: int
+    lowest: VectorValue
+    first_lane: int
     lanes: int
-    step: int
+    stride: int
 
     @property
     def size(self) -> int:
-        return self.lanes * abs(self.step)
+        return self.lanes * abs(self.stride)
 
     @property
-    def picks(self) -> list[int]:
+    def element_of_lane(self) -> list[int]:
         """Place in the span by lane."""
-        return [n * self.step if self.step > 0 else (self.lanes - 1 - n) * -self.step for n in range(self.lanes)]
+        return [n * self.stride if self.stride > 0 else (self.lanes - 1 - n) * -self.stride for n in range(self.lanes)]
 
     @property
-    def sources(self) -> list[int]:
+    def lane_of_element(self) -> list[int]:
         """Lane by place in the span, or -1."""
-        lanes = {place: lane for lane, place in enumerate(self.picks)}
+        lanes = {place: lane for lane, place in enumerate(self.element_of_lane)}
         return [lanes.get(place, -1) for place in range(self.size)]
 
 
 def load_interleaved(
     memory: MemoryEmitter,
-    place: Place,
+    place: StridedAddress,
     dtype: DType,
     width: int,
     on: VectorValue | None,
@@ -54,26 +54,26 @@ def load_interleaved(
         on, level = e.splat(on, width), max(level, on.hoist_depth)
     parts: list[VectorValue] = []
     for some in interleaved_spans(memory, place, dtype, width):
-        pointer, known = memory.pointer(place[0], some.first, dtype)
-        mask = spread_mask(e, e.part(on, some.start, some.lanes), some)
+        pointer, known = memory.pointer(place[0], some.lowest, dtype)
+        mask = expand_mask(e, e.part(on, some.first_lane, some.lanes), some)
         loaded = memory.load_at(pointer, max(level, known), dtype, some.size, dtype.itemsize, mask)
-        parts.append(e.shuffle(loaded, loaded, some.picks))
+        parts.append(e.shuffle(loaded, loaded, some.element_of_lane))
     found = e.joined(parts)
     return e.select(on, found, rest) if on is not None and rest is not None else found
 
 
-def store_interleaved(memory: MemoryEmitter, place: Place, value: VectorValue, on: VectorValue | None) -> None:
+def store_interleaved(memory: MemoryEmitter, place: StridedAddress, value: VectorValue, on: VectorValue | None) -> None:
     e = memory.e
     on = e.splat(on, value.width) if on is not None else None
     for some in interleaved_spans(memory, place, value.dtype, value.width):
-        pointer, _ = memory.pointer(place[0], some.first, value.dtype)
-        part = e.part(value, some.start, some.lanes)
-        wide = e.shuffle(part, part, [max(0, lane) for lane in some.sources])
-        mask = spread_mask(e, e.part(on, some.start, some.lanes), some)
+        pointer, _ = memory.pointer(place[0], some.lowest, value.dtype)
+        part = e.part(value, some.first_lane, some.lanes)
+        wide = e.shuffle(part, part, [max(0, lane) for lane in some.lane_of_element])
+        mask = expand_mask(e, e.part(on, some.first_lane, some.lanes), some)
         memory.store_at(wide, pointer, value.dtype.itemsize, mask)
 
 
-def interleaved_spans(memory: MemoryEmitter, place: Place, dtype: DType, width: int) -> list[InterleavedSpan]:
+def interleaved_spans(memory: MemoryEmitter, place: StridedAddress, dtype: DType, width: int) -> list[InterleavedSpan]:
     """A register's lanes at a time, with the memory that they lie in."""
     _, first, step = place
     lanes = min(width, memory.e.target.vector_bytes // dtype.itemsize)
@@ -82,9 +82,9 @@ def interleaved_spans(memory: MemoryEmitter, place: Place, dtype: DType, width: 
     return [InterleavedSpan(f, n * lanes, lanes, step) for n, f in enumerate(firsts)]
 
 
-def spread_mask(e: LaneEmitter, on: VectorValue | None, some: InterleavedSpan) -> VectorValue | None:
+def expand_mask(e: LaneEmitter, on: VectorValue | None, some: InterleavedSpan) -> VectorValue | None:
     """The mask of a span, of which a mask of its elements holds."""
     if on is None:
-        return e.mask([lane >= 0 for lane in some.sources]) if some.size > some.lanes else None
+        return e.mask([lane >= 0 for lane in some.lane_of_element]) if some.size > some.lanes else None
     none = e.mask([False] * some.lanes)
-    return e.shuffle(on, none, [lane if lane >= 0 else some.lanes for lane in some.sources])
+    return e.shuffle(on, none, [lane if lane >= 0 else some.lanes for lane in some.lane_of_element])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.codegen.memory import Chunk
 from pypto.backends.cpu.codegen.register_transpose import values_written
-from pypto.backends.cpu.loopir.index_maps import Leaf
+from pypto.backends.cpu.loopir.index_maps import IndexedValue
 from pypto.backends.cpu.loopir.ir import Stmt
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def hoist_loads_above_stores(nest: NestEmitter, body: list[Stmt], at: Chunk) -> 
     """Emit what a chunk loads, where several statements store."""
     if sum(s.kind == "store" for s in body) < 2:
         return
-    seen = set[Leaf]()
+    seen = set[IndexedValue]()
     for v, index in [
         leaf for s in body for source in values_written(s) for leaf in nest.transposes.memory_operands(*source, seen)
     ]:

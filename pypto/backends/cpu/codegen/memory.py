@@ -181,7 +181,9 @@ class MemoryEmitter:
         for start in range(0, width, lanes):
             place = self.w.raw(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {start}", level)
             count = min(lanes, max(0, (tail or width) - start))
-            on = both(self.e, self.e.part(mask, start, lanes), self.e.first(count, lanes) if count < lanes else None)
+            on = and_optional(
+                self.e, self.e.part(mask, start, lanes), self.e.first(count, lanes) if count < lanes else None
+            )
             parts.append((place, on or True if count else False, self.e.part(value, start, lanes)))
         return parts
 
@@ -227,17 +229,17 @@ class MemoryEmitter:
     ) -> VectorValue:
         """One element. Where the mask is false, a harmless stack slot is read in its place."""
         dtype, level = memory_dtype(elem), max(level, address.hoist_depth, mask.hoist_depth if mask else 0)
-        loaded = self.load_at(self.element(address, mask, level), level, dtype, 1, dtype.itemsize)
+        loaded = self.load_at(self.element_or_slot(address, mask, level), level, dtype, 1, dtype.itemsize)
         value = loaded if isinstance(elem, PtrType) else from_memory(self.e, loaded, elem)
         if mask is None:
             return value
         return self.e.select(mask, value, other if other is not None else self.e.const(0, value.dtype))
 
     def store_scalar(self, value: VectorValue, address: VectorValue, mask: VectorValue | None) -> None:
-        pointer, held = self.element(address, mask, self.w.depth), to_memory(self.e, value)
+        pointer, held = self.element_or_slot(address, mask, self.w.depth), to_memory(self.e, value)
         self.store_at(held, pointer, held.dtype.itemsize)
 
-    def element(self, address: VectorValue, mask: VectorValue | None, level: int) -> str:
+    def element_or_slot(self, address: VectorValue, mask: VectorValue | None, level: int) -> str:
         """Pointer to one element, or to a stack slot where the mask is false."""
         pointer = self.w.raw(f"inttoptr i64 {address.text} to ptr", level)
         if mask is None:
@@ -258,7 +260,7 @@ class MemoryEmitter:
         """Elements between neighbouring lanes; 0 where the value is the same in all."""
         return sum(s for p, s in zip(index, strides, strict=True) if p == at.lanes and at.lanes >= 0)
 
-    def read(
+    def read_scratch(
         self,
         buffer: Buffer,
         base: VectorValue,
@@ -303,7 +305,7 @@ class MemoryEmitter:
         if at.width == 1:
             address = self.e.add(self.e.add(base, self.product(first, size)), place)
             level = max(address.hoist_depth, self.hoist_limit(buffer))
-            loaded = self.load_at(self.element(address, None, level), level, held, 1, 1)
+            loaded = self.load_at(self.element_or_slot(address, None, level), level, held, 1, 1)
         else:
             addresses = self.e.add(self.addresses(base, first, self.e.const(step, int64), at.width, held), place)
             loaded = self.gather(addresses, held, self.tail_mask(at), None, self.hoist_limit(buffer))
@@ -313,11 +315,11 @@ class MemoryEmitter:
         """The outermost frame that a read may be hoisted to."""
         return min(self.w.depth, self.hoist_limits.get(buffer.memory, self.w.hoist_floor))
 
-    def writes(self, stmts: Iterable[Stmt], level: int = 1 << 20) -> dict[Buffer, int]:
+    def written_buffers(self, stmts: Iterable[Stmt], level: int = 1 << 20) -> dict[Buffer, int]:
         """What statements write, with the frame from which on it is read: without one, where the read stands."""
         return {s.buffer.memory: level for s in stmts if s.buffer is not None}
 
-    def write(self, value: VectorValue, buffer: Buffer, base: VectorValue, index: IndexMap, at: Chunk) -> None:
+    def write_scratch(self, value: VectorValue, buffer: Buffer, base: VectorValue, index: IndexMap, at: Chunk) -> None:
         step, elem = self.lane_step(buffer.strides, index, at), scratch_dtype(buffer)
         held = to_memory(self.e, value) if value.dtype.is_bool or buffer.in_memory_format else value
         held = (self.e.splat(held, at.width) if step else held).as_dtype(elem)
@@ -342,14 +344,14 @@ class MemoryEmitter:
         return self.e.first(at.tail, at.width) if at.tail else None
 
 
-def both(e: LaneEmitter, a: VectorValue | None, b: VectorValue | None) -> VectorValue | None:
+def and_optional(e: LaneEmitter, a: VectorValue | None, b: VectorValue | None) -> VectorValue | None:
     if a is None or b is None:
         return a if b is None else b
     return e.and_(a, b)
 
 
-def all_of(e: LaneEmitter, conditions: Iterable[VectorValue | None]) -> VectorValue | None:
-    result: VectorValue | None = functools.reduce(functools.partial(both, e), conditions, None)
+def and_all(e: LaneEmitter, conditions: Iterable[VectorValue | None]) -> VectorValue | None:
+    result: VectorValue | None = functools.reduce(functools.partial(and_optional, e), conditions, None)
     return result
 
 

@@ -17,7 +17,7 @@ from pypto.backends.cpu.codegen.peeling import (
     why_not_peeled,
 )
 from pypto.backends.cpu.codegen.reductions import Accumulator, Partial, combiner_of, finalize
-from pypto.backends.cpu.codegen.register_transpose import MIN_TILE_SIDE, row_steps
+from pypto.backends.cpu.codegen.register_transpose import MIN_TILE_SIDE, row_chunks
 from pypto.backends.cpu.codegen.strip_mining import Strip, strip_mine_lanes, strip_mine_rows, vector_width_of
 from pypto.backends.cpu.codegen.trip_count import TripCounts, is_bitwise_equal
 from pypto.backends.cpu.codegen.values import ValueEmitter
@@ -70,7 +70,9 @@ class NestEmitter(ValueEmitter):
         self.unroll_override: dict[Stmt, int] = {}  # registers per chunk of the bodies that begin with these
         self.epilogue_region: EpilogueRegion | None = None  # what a nest runs on, where that is not all
         self.peel = False  # chunks that exist as a whole run without masks, in the version that has them
-        self.masked: dict[Op, str] = {}  # why ops run with masks in all of a tile at an edge; empty where they do not
+        self.mask_reasons: dict[
+            Op, str
+        ] = {}  # why ops run with masks in all of a tile at an edge; empty where they do not
         self.at_edge = False  # the version for tiles at an edge runs, with rows that are split
         self.may_be_partial = False  # tiles of the nest may exist in part, not only as a whole
 
@@ -85,7 +87,7 @@ class NestEmitter(ValueEmitter):
         accesses = [
             Access.of(op) for s in stmts for op in self.computed_ops(s) if op.name in ("tile_load", "tile_store")
         ]
-        self.memory.hoist_limits = self.memory.writes(stmts)
+        self.memory.hoist_limits = self.memory.written_buffers(stmts)
         self.stores = [s.the_op for s in stmts if s.kind == "store"]
         with self.w.isolated():
             inside = self.memory.all_in_bounds(*accesses)
@@ -98,7 +100,7 @@ class NestEmitter(ValueEmitter):
         if inside is None or is_minor:
             results = self.emit_version(nest, is_minor)
         elif any(whole is False for _, whole in known):
-            results = self.emit_version(nest, True) if self.peel else self.edge(nest)
+            results = self.emit_version(nest, True) if self.peel else self.emit_edge_version(nest)
         elif can_speculate(nest):
             results = speculate(self, nest, inside)
         elif self.peel:
@@ -107,17 +109,17 @@ class NestEmitter(ValueEmitter):
             is_store = (
                 not self.may_be_partial and len(accesses) == len(stmts) == len(self.stores) == 1
             )  # all of it, or nothing
-            sides = [lambda: self.emit_version(nest, False), list if is_store else lambda: self.edge(nest)]
+            sides = [lambda: self.emit_version(nest, False), list if is_store else lambda: self.emit_edge_version(nest)]
             results = self.w.branch(inside.text, sides)
         finals = [s.the_op.results[0] for s in stmts if s.kind in ("reduce", "arg") and s.buffer is None]
         self.env.update(zip(finals, results, strict=True))
         return []
 
-    def edge(self, nest: Nest) -> list[VectorValue]:
+    def emit_edge_version(self, nest: Nest) -> list[VectorValue]:
         """The version for tiles that exist in part; chunks that exist as a whole run without masks here, too."""
         self.may_stream = False
         reason = why_not_peeled(self, nest, edge=True) if self.may_be_partial else ""
-        self.masked |= dict.fromkeys((op for s in nest.stmts for op in self.computed_ops(s)), reason)
+        self.mask_reasons |= dict.fromkeys((op for s in nest.stmts for op in self.computed_ops(s)), reason)
         self.peel = self.at_edge = self.may_be_partial and not reason
         results = self.emit_version(nest, True)
         self.peel = self.at_edge = False
@@ -169,7 +171,9 @@ class NestEmitter(ValueEmitter):
                 self.emit_outer(nest, sizes[1:], replace(at, index=[*at.index, i]), results)
             return
         for body in nest.bodies:
-            self.memory.hoist_limits = self.memory.writes(nest.stmts, self.w.depth) | self.memory.writes(body)
+            self.memory.hoist_limits = self.memory.written_buffers(
+                nest.stmts, self.w.depth
+            ) | self.memory.written_buffers(body)
             self.computed_here = {
                 s.value for s in body if s.value is not None and self.buffers.get(s.value) is s.buffer
             }
@@ -230,14 +234,14 @@ class NestEmitter(ValueEmitter):
             if stmt.buffer is None:
                 self.results.append(total)
             else:
-                self.memory.write(total, stmt.buffer, self.base_of(stmt.buffer), stmt.buffer_index, at)
+                self.memory.write_scratch(total, stmt.buffer, self.base_of(stmt.buffer), stmt.buffer_index, at)
 
     def emit_reductions(self, body: list[Stmt], begun: list[Stmt], at: Chunk) -> list[VectorValue]:
         """Run the next loop; gives the results of the reductions that begin before it."""
         position = len(at.index)
         for stmt in begun:
             widths = sorted({p.width for p in self.strips}) if stmt.lanes in stmt.reduced else [at.width]
-            self.accumulators[stmt] = [Accumulator.begin(self.e, self.reduction_of(stmt.the_op), w) for w in widths]
+            self.accumulators[stmt] = [Accumulator.create(self.e, self.reduction_of(stmt.the_op), w) for w in widths]
         if position == len(body[0].loops):
             self.emit_store_versions(body, at, self.emit_chunk) if at.transpose_axis >= 0 else self.emit_chunk(body, at)
         elif position == at.transpose_axis:
@@ -285,7 +289,7 @@ class NestEmitter(ValueEmitter):
     # --- one chunk ----------------------------------------------------------------------------------------------
 
     def emit_chunk(self, body: list[Stmt], at: Chunk) -> list[VectorValue]:
-        for step in row_steps(self.e, at):
+        for step in row_chunks(self.e, at):
             self.emit_statements(body, step)
         return []
 
@@ -311,7 +315,7 @@ class NestEmitter(ValueEmitter):
 
     def emit_compute(self, stmt: Stmt, at: Chunk) -> None:
         if stmt.source is not None:
-            value = self.memory.read(stmt.source, self.base_of(stmt.source), stmt.index, at)
+            value = self.memory.read_scratch(stmt.source, self.base_of(stmt.source), stmt.index, at)
         elif stmt.value is not None:
             value = self.value(stmt.value, stmt.index, at)
         else:
@@ -322,12 +326,12 @@ class NestEmitter(ValueEmitter):
     def write_chunk(self, value: VectorValue, buffer: Buffer, index: IndexMap, at: Chunk) -> None:
         if at.lanes >= 0 and at.lanes in index:
             value = self.e.splat(value, at.width)
-        self.memory.write(value, buffer, self.base_of(buffer), index, at)
+        self.memory.write_scratch(value, buffer, self.base_of(buffer), index, at)
 
     def emit_store(self, stmt: Stmt, at: Chunk) -> None:
         op, access = stmt.the_op, Access.of(stmt.the_op)
         assert access.value is not None
-        value, mask = self.value(access.value, stmt.index, at), self.optional(access.mask, op, stmt.index, at)
+        value, mask = self.value(access.value, stmt.index, at), self.optional_operand(access.mask, op, stmt.index, at)
         base = self.operand(access.base, op, stmt.index, at)
         self.checks.lanes(op, base, stmt.index, at, mask)
         self.memory.store_tile(access, access.value.dtype, base, stmt.index, at, value, mask)
@@ -344,7 +348,7 @@ class NestEmitter(ValueEmitter):
                 self.is_fixpoint = self.e.and_(self.is_fixpoint, is_bitwise_equal(self.e, before, after))
             return
         state = finalize(self.e, stmt.the_op, accumulator.scan(values) if along else accumulator.add(values, None))
-        self.memory.write(state, stmt.the_buffer, self.base_of(stmt.the_buffer), stmt.index, at)
+        self.memory.write_scratch(state, stmt.the_buffer, self.base_of(stmt.the_buffer), stmt.index, at)
 
     def reduction_terms(self, stmt: Stmt, at: Chunk, along: bool) -> Partial:
         """What a chunk adds to a reduction: its values, and their places where these matter."""

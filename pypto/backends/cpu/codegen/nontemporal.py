@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from pypto.backends.cpu.codegen.memory import NONTEMPORAL_ALIGN, all_of, memory_dtype
+from pypto.backends.cpu.codegen.memory import NONTEMPORAL_ALIGN, and_all, memory_dtype
 from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, evolution
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import is_tile
@@ -28,7 +28,7 @@ _MIN_ROW_BYTES: Final = 2048  # bytes
 _MIN_ELEMENT_BYTES: Final = 4  # bytes of an element
 
 
-def stored_bytes(access: Access) -> int:
+def element_bytes(access: Access) -> int:
     """Of one element."""
     assert access.value is not None
     return access.value.dtype.itemsize
@@ -66,18 +66,18 @@ def moved_bytes(access: Access, loaded: int) -> int:
 
     Narrow elements fill a line so slowly that its pieces leave one by one: they stay in the caches that hold them.
     """
-    size = stored_bytes(access)
+    size = element_bytes(access)
     return math.prod(access.shape) * size + (loaded if size >= _MIN_ELEMENT_BYTES else 0)
 
 
 def nontemporal_alignment(access: Access) -> int:
     """A line that is not filled in one go costs more than it saves; each row has two, unless all is aligned."""
-    return NONTEMPORAL_ALIGN if access.shape[-1] * stored_bytes(access) >= _MIN_ROW_BYTES else CACHE_LINE
+    return NONTEMPORAL_ALIGN if access.shape[-1] * element_bytes(access) >= _MIN_ROW_BYTES else CACHE_LINE
 
 
 def why_not_nontemporal(access: Access) -> str:
     """Why a store never goes past the caches, whatever the launch; empty where it may."""
-    row = access.shape[-1] * stored_bytes(access)
+    row = access.shape[-1] * element_bytes(access)
     reasons = {
         "a mask decides element by element": access.mask is not None,
         "it goes through a tile of pointers": is_tile(access.base),
@@ -95,7 +95,7 @@ def streaming_condition(
     """Condition under which a store that all programs make goes past the caches; None where it never can."""
     if why_not_nontemporal(access):
         return None
-    e, size = memory.e, memory.e.const(stored_bytes(access), int64)
+    e, size = memory.e, memory.e.const(element_bytes(access), int64)
     strides = [memory.scalar(s) for s in access.strides]
     start = memory.offset(list(zip(map(memory.scalar, access.offsets), strides, strict=True)))
     bits = e.add(memory.scalar(access.base), e.mul(start, size))
@@ -117,4 +117,4 @@ def nontemporal_condition(nest: NestEmitter) -> VectorValue | None:
         a for a in map(Access.of, nest.stores) if root(a.base) not in nest.arrays_read and is_written_once(a, nest.loop)
     ]
     conditions = [streaming_condition(nest.memory, access, nest.program_count, nest.bytes_loaded) for access in unread]
-    return all_of(nest.e, conditions) if None not in conditions and len(conditions) == len(nest.stores) else None
+    return and_all(nest.e, conditions) if None not in conditions and len(conditions) == len(nest.stores) else None

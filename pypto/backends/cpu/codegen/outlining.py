@@ -47,14 +47,17 @@ def outlined_parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 @dataclass
 class Outliner:
-    """Emits code as functions. `known` are the types of the names that a part may read; scalars are in `env`."""
+    """Emits code as functions of their own.
+
+    `live_in_types` are the LLVM types of the names that a part may read, by name; `env` holds the scalars.
+    """
 
     w: Writer
     kernel: str
     env: dict[Value, VectorValue]
-    known: dict[str, str]
-    seen: int = 0
-    count: int = 0
+    live_in_types: dict[str, str]
+    recorded: int = 0
+    part_count: int = 0
 
     def run(self, emit: Callable[[], None], attributes: str = "") -> None:
         """Put what is emitted into a function, and call it here. It returns the scalars that are known at its end.
@@ -78,11 +81,11 @@ class Outliner:
         struct = w.raw(call)
         for n, (v, x) in enumerate(made.items()):
             self.env[v] = replace(x, text=w.raw(f"extractvalue {result} {struct}, {n}"), hoist_depth=level)
-            self.known[self.env[v].text] = x.type
+            self.live_in_types[self.env[v].text] = x.type
 
     def record_scalars(self) -> None:
-        self.known.update((x.text, x.type) for x in list(self.env.values())[self.seen :])
-        self.seen = len(self.env)
+        self.live_in_types.update((x.text, x.type) for x in list(self.env.values())[self.recorded :])
+        self.recorded = len(self.env)
 
     def finish(self, made: Mapping[Value, VectorValue], defined: Set[str], attributes: str) -> tuple[str, str]:
         """End the function; gives the call, and the type of its result."""
@@ -94,8 +97,10 @@ class Outliner:
         if any("label %leave" in line for line in w.frames[-1].lines):
             w.label("leave")
             w.line(f"ret {result} poison" if made else "ret void")
-        lines, self.count = w.frames[-1].lines, self.count + 1
-        used = [n for n in dict.fromkeys(_NAME.findall("\n".join(lines))) if n in self.known and n not in defined]
-        taken = ", ".join(f"{self.known[n]} {n}" for n in used)
-        w.finish_function(f"internal {result} @{self.kernel}.part{self.count}({taken}) {attributes} #0", lines)
-        return f"call {result} @{self.kernel}.part{self.count}({taken})", result
+        lines, self.part_count = w.frames[-1].lines, self.part_count + 1
+        used = [
+            n for n in dict.fromkeys(_NAME.findall("\n".join(lines))) if n in self.live_in_types and n not in defined
+        ]
+        taken = ", ".join(f"{self.live_in_types[n]} {n}" for n in used)
+        w.finish_function(f"internal {result} @{self.kernel}.part{self.part_count}({taken}) {attributes} #0", lines)
+        return f"call {result} @{self.kernel}.part{self.part_count}({taken})", result

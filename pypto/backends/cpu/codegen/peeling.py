@@ -73,7 +73,7 @@ def edge_unroll_factor(nest: NestEmitter, body: list[Stmt], side: int) -> int:
 
 def can_narrow_masked_chunks(nest: NestEmitter, body: list[Stmt]) -> bool:
     """Whether chunks with masks are better narrow: masks cost much, and no sum depends on how wide the chunks are."""
-    return not nest.e.target.has_masks and not body[0].width and not any(s.lanes in s.reduced for s in body)
+    return not nest.e.target.has_fast_masks and not body[0].forced_width and not any(s.lanes in s.reduced for s in body)
 
 
 def structured_accesses(nest: NestEmitter, body: list[Stmt]) -> Iterator[tuple[Access, IndexMap]]:

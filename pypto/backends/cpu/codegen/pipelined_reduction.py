@@ -56,7 +56,7 @@ class PipelinedReduction:
 
     def loop_carried(self) -> tuple[Carried, ...]:
         """What the loop over programs hands on."""
-        *zeros, _ = self.neutral()
+        *zeros, _ = self.initial_values()
         self.carried = [Carried("%" + self.function.writer.name("early"), zero.type, zero.text) for zero in zeros]
         count = self.function.nests.unroll_factor(self.fused.stmts)
         self.function.nests.unroll_override |= {self.first.stmts[0]: count, self.host.stmts[0]: count}
@@ -72,7 +72,7 @@ class PipelinedReduction:
             made = f.writer.branch(self.is_valid.name, [lambda: known, lambda: self.emit_separately(nest)])
             f.env.update(zip(values, made, strict=True))
         elif nest is self.host:
-            sides = [self.emit_fused, lambda: [*self.emit_separately(nest), *self.neutral()]]
+            sides = [self.emit_fused, lambda: [*self.emit_separately(nest), *self.initial_values()]]
             made = f.writer.branch(self.next_row_exists().text, sides)
             f.env.update(zip(values, made, strict=False))
             for phi, value in zip((*self.carried, self.is_valid), made[len(values) :], strict=True):
@@ -84,7 +84,7 @@ class PipelinedReduction:
         self.function.nests.emit(nest, True)
         return [self.function.env[v] for v in reduction_results(nest.stmts)]
 
-    def neutral(self) -> list[VectorValue]:
+    def initial_values(self) -> list[VectorValue]:
         return [
             *(self.function.e.const(0, v.dtype) for v in reduction_results(self.first.stmts)),
             self.function.e.const(False, int1),
@@ -109,7 +109,7 @@ class PipelinedReduction:
         loads = [op for s in stmts[len(self.host.stmts) :] for op in nests.computed_ops(s) if op.name == "tile_load"]
         nests.prefetched = dict.fromkeys(loads, False)
         nests.stores, nests.may_stream, nests.reduction_of = [], False, nan_free_combiner
-        nests.memory.hoist_limits = nests.memory.writes(stmts)
+        nests.memory.hoist_limits = nests.memory.written_buffers(stmts)
         made = nests.emit_version(self.fused, False)
         nests.reduction_of = combiner_of
         pairs = zip([s.the_op for s in stmts if s.kind == "reduce"], made, strict=True)
@@ -188,7 +188,7 @@ def is_recomputable(op: Op, schedule: Schedule, written: set[Value | None]) -> b
         access = Access.of(op)
         array = None if is_tile(access.base) else root(access.base)
         return access.mask is None and array is not None and array not in written
-    return is_inlinable(op) and op.results[0] not in schedule.of
+    return is_inlinable(op) and op.results[0] not in schedule.buffer_of
 
 
 def clone_for_next_program(needed: list[Op]) -> tuple[dict[Value, Value], list[Op]]:

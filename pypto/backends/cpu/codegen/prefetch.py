@@ -70,7 +70,7 @@ def op_evolution(v: Value, slopes: list[Evolution | None], loop: Op | None) -> E
         return None
     if op.name == "mul":
         factor, terms = (op.operands[1], first) if first else (op.operands[0], others[0])
-        return scaled(terms, factor) if not (first and others[0]) else None
+        return scale(terms, factor) if not (first and others[0]) else None
     sign = -1 if op.name == "sub" else 1
     return [*first, *((x, n * sign) for terms in others for x, n in terms)]
 
@@ -80,10 +80,10 @@ def leaf_evolution(v: Value, loop: Op | None) -> Evolution | None:
     index, *carried = loop.regions[0].args if loop is not None else (None,)
     if loop is None or v is not index:
         return None if v in carried else []
-    return scaled([((), 1)], loop.operands[2])
+    return scale([((), 1)], loop.operands[2])
 
 
-def scaled(terms: Evolution, factor: Value) -> Evolution:
+def scale(terms: Evolution, factor: Value) -> Evolution:
     number = constant_of(factor)
     if number is not None:
         return [(x, n * int(number)) for x, n in terms]
@@ -97,7 +97,7 @@ def address_evolution(access: Access, loop: Op | None = None) -> Evolution | Non
     total = evolution(access.base, loop)
     for offset, stride in zip(access.offsets, access.strides, strict=True):
         steps = evolution(offset, loop)
-        total = [*total, *scaled(steps, stride)] if total is not None and steps is not None else None
+        total = [*total, *scale(steps, stride)] if total is not None and steps is not None else None
     return total or None
 
 

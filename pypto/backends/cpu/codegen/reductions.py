@@ -12,7 +12,7 @@ from pypto.ir.types import DType, float32, int1, int32
 from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
 
-_LAST = 2**31 - 1  # index of a lane that has seen no number
+_NO_INDEX = 2**31 - 1  # index of a lane that has seen no number
 Partial = tuple[VectorValue, ...]
 
 
@@ -32,7 +32,7 @@ def combiner_of(op: Op) -> Combiner:
         greatest = op.name == "argmax"
         worst = float("nan") if dtype.is_float else dtype.integer_range[0 if greatest else 1]
         predicate = "gt" if greatest else "lt"
-        return Combiner((dtype, int32), (worst, _LAST), lambda e, a, b: better_argument(e, predicate, a, b))
+        return Combiner((dtype, int32), (worst, _NO_INDEX), lambda e, a, b: better_argument(e, predicate, a, b))
     cell = TABLE[op.name].lane_rule
     assert isinstance(cell, Reduction)
     combine = cell.combine
@@ -59,10 +59,10 @@ class Accumulator:
     slots: tuple[str, ...]
 
     @staticmethod
-    def begin(e: LaneEmitter, how: Combiner, width: int) -> Accumulator:
+    def create(e: LaneEmitter, how: Combiner, width: int) -> Accumulator:
         """Slots that hold what changes nothing."""
         accumulator = Accumulator(e, how, width, tuple(e.w.slot(llvm_type(d, width)) for d in how.dtypes))
-        accumulator.save(tuple(e.const(x, d) for x, d in zip(how.identity, how.dtypes, strict=True)))
+        accumulator.store(tuple(e.const(x, d) for x, d in zip(how.identity, how.dtypes, strict=True)))
         return accumulator
 
     def load(self) -> Partial:
@@ -70,7 +70,7 @@ class Accumulator:
         texts = [w.raw(f"load {kind}, ptr {slot}") for kind, slot in zip(kinds, self.slots, strict=True)]
         return tuple(VectorValue(t, d, self.width, w.depth) for t, d in zip(texts, self.combiner.dtypes, strict=True))
 
-    def save(self, values: Partial) -> None:
+    def store(self, values: Partial) -> None:
         for value, slot in zip(values, self.slots, strict=True):
             self.e.w.line(f"store {self.e.splat(value, self.width).typed}, ptr {slot}")
 
@@ -80,7 +80,7 @@ class Accumulator:
         joined = self.combiner.combine(self.e, old, values)
         if mask is not None:
             joined = tuple(self.e.select(mask, new, was) for new, was in zip(joined, old, strict=True))
-        self.save(joined)
+        self.store(joined)
         return joined
 
     def scan(self, values: Partial) -> Partial:
@@ -93,7 +93,7 @@ class Accumulator:
             before = (self.e.shuffle(self.e.splat(n, v.width), v, picks) for n, v in zip(neutral, values, strict=True))
             values, step = self.combiner.combine(self.e, tuple(before), values), 2 * step
         old = self.load()
-        self.save(self.combiner.combine(self.e, old, tuple(self.e.shuffle(v, v, last) for v in values)))
+        self.store(self.combiner.combine(self.e, old, tuple(self.e.shuffle(v, v, last) for v in values)))
         return self.combiner.combine(self.e, old, values)
 
     def total(self, narrower: list[Accumulator], across: bool) -> Partial:
@@ -124,5 +124,5 @@ def finalize(e: LaneEmitter, op: Op, total: Partial) -> VectorValue:
     elem = op.results[0].dtype
     if op.name in ("argmax", "argmin"):
         index = total[1]
-        return e.select(e.cmp("eq", index, e.const(_LAST, int32)), e.const(0, int32), index)
+        return e.select(e.cmp("eq", index, e.const(_NO_INDEX, int32)), e.const(0, int32), index)
     return e.round_to(total[0], elem).as_dtype(elem)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pypto.backends.cpu.codegen.memory import Chunk, register_dtype
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, element_operands, is_tile, operand_map
+from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, is_tile, operand_map, tile_operands
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt
 from pypto.ir.core import Value
 from pypto.ir.types import DType, int64
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MAX_BODY_OPS = 12  # of a body: it is written once for each row of a square
 MIN_TILE_SIDE = 4  # lanes and rows from which a block pays
-Leaf = tuple[Value, IndexMap]
+IndexedValue = tuple[Value, IndexMap]
 
 
 class TransposeTiling:
@@ -44,7 +44,7 @@ class TransposeTiling:
         self.is_overwritten = changes
         self.scalar = scalar
 
-    def stride(self, v: Value, index: IndexMap, position: int) -> str:
+    def stride_along(self, v: Value, index: IndexMap, position: int) -> str:
         """Elements between neighbours along a loop, of what a leaf reads; "" where that is not told."""
         buffer = self.in_memory(v)
         if buffer is not None:
@@ -56,11 +56,11 @@ class TransposeTiling:
 
     def reads_transposed(self, v: Value, index: IndexMap, lanes: int, other: int) -> bool:
         """True for a leaf whose neighbours lie along another loop than the lanes."""
-        if self.stride(v, index, lanes) in ("", "0", "1") or self.stride(v, index, other) != "1":
+        if self.stride_along(v, index, lanes) in ("", "0", "1") or self.stride_along(v, index, other) != "1":
             return False
         return not self.is_overwritten(v) and not (isinstance(v.tile.elem, DType) and v.tile.elem.is_bool)
 
-    def memory_operands(self, v: Value, index: IndexMap, seen: set[Leaf]) -> Iterator[Leaf]:
+    def memory_operands(self, v: Value, index: IndexMap, seen: set[IndexedValue]) -> Iterator[IndexedValue]:
         """What computing a value reads from memory, with its index map."""
         if (v, index) in seen:
             return
@@ -68,13 +68,13 @@ class TransposeTiling:
         if self.in_memory(v) is not None or v.op is None or v.op.name == "tile_load":
             yield v, index
             return
-        for operand in element_operands(v.op):
+        for operand in tile_operands(v.op):
             if v.op.name not in GATHERING or operand is not v.op.operands[0]:
                 yield from self.memory_operands(operand, operand_map(v.op, operand, index), seen)
 
     def transpose_axis(self, body: list[Stmt]) -> int:
         """Position of the loop along which the body's operands lie that are read across, or -1."""
-        first, seen = body[0], set[Leaf]()
+        first, seen = body[0], set[IndexedValue]()
         if first.lanes not in first.loops or any(s.kind not in ("compute", "zero", "store") for s in body):
             return -1
         lanes, sources = first.loops.index(first.lanes), [source for s in body for source in values_written(s)]
@@ -85,16 +85,16 @@ class TransposeTiling:
         return best if len(seen) <= _MAX_BODY_OPS and counts.get(best) else -1
 
 
-def values_written(stmt: Stmt) -> list[Leaf]:
+def values_written(stmt: Stmt) -> list[IndexedValue]:
     """Values that a statement writes, with their index maps."""
     if stmt.source is not None or stmt.kind == "zero":
         return []
     if stmt.value is not None:
         return [(stmt.value, stmt.index)]
-    return [(v, operand_map(stmt.the_op, v, stmt.index)) for v in element_operands(stmt.the_op)]
+    return [(v, operand_map(stmt.the_op, v, stmt.index)) for v in tile_operands(stmt.the_op)]
 
 
-def row_steps(e: LaneEmitter, at: Chunk) -> list[Chunk]:
+def row_chunks(e: LaneEmitter, at: Chunk) -> list[Chunk]:
     """A square step by step."""
     if not at.transpose_rows:
         return [at]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from pypto.backends.cpu.codegen.interleaved import INTERLEAVE_STRIDES, load_interleaved, store_interleaved
-from pypto.backends.cpu.codegen.memory import Chunk, MemoryEmitter, all_of, both, memory_dtype
+from pypto.backends.cpu.codegen.memory import Chunk, MemoryEmitter, and_all, and_optional, memory_dtype
 from pypto.backends.cpu.llvm.conversions import from_memory, to_memory
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import IndexMap
@@ -20,12 +20,12 @@ from pypto.ops.memory import Access
 class Validity:
     """Which elements of a chunk exist: a condition on all, and whether any does. None is true.
 
-    `ends` are the dimensions that lie along the lanes: the first lane's place in each, and its extent.
+    `lane_bounds` are the dimensions that lie along the lanes: the first lane's place in each, and its extent.
     """
 
     rows_in_bounds: VectorValue | None
     any_lane: VectorValue | None
-    ends: tuple[tuple[VectorValue, VectorValue], ...]
+    lane_bounds: tuple[tuple[VectorValue, VectorValue], ...]
 
 
 class AccessEmitter(MemoryEmitter):
@@ -43,11 +43,13 @@ class AccessEmitter(MemoryEmitter):
             if p is not None and p == at.lanes:
                 ends.append((first, extent))
                 reached = self.e.cmp("gt", first, self.e.const(-at.width, int64))
-                some = both(self.e, some, self.e.and_(reached, self.e.cmp("lt", first, extent)))
+                some = and_optional(self.e, some, self.e.and_(reached, self.e.cmp("lt", first, extent)))
             else:
                 zero = self.e.const(0, int64)
-                whole = both(self.e, whole, self.e.and_(self.e.cmp("ge", first, zero), self.e.cmp("lt", first, extent)))
-        return Validity(whole, both(self.e, whole, some), tuple(ends))
+                whole = and_optional(
+                    self.e, whole, self.e.and_(self.e.cmp("ge", first, zero), self.e.cmp("lt", first, extent))
+                )
+        return Validity(whole, and_optional(self.e, whole, some), tuple(ends))
 
     def pointer_or_harmless(self, pointer: str, some: VectorValue | None, level: int) -> str:
         """The pointer, or one to harmless memory when no lane exists.
@@ -65,7 +67,7 @@ class AccessEmitter(MemoryEmitter):
 
     def lanes_mask(self, there: Validity, at: Chunk) -> VectorValue | None:
         """Lanes that exist."""
-        return all_of(self.e, [self.in_bounds_lanes(first, extent, at) for first, extent in there.ends])
+        return and_all(self.e, [self.in_bounds_lanes(first, extent, at) for first, extent in there.lane_bounds])
 
     def in_bounds_lanes(self, first: VectorValue, extent: VectorValue, at: Chunk) -> VectorValue:
         zero, most = self.e.const(0, int64), self.e.const(at.width, int64)
@@ -74,17 +76,17 @@ class AccessEmitter(MemoryEmitter):
         before = self.e.xor(self.lanes_below(skipped, at.width), self.e.const(True, int1))
         return self.e.and_(self.lanes_below(limit, at.width), before)
 
-    def all_lanes(self, there: Validity, at: Chunk) -> VectorValue:
+    def all_lanes_in_bounds(self, there: Validity, at: Chunk) -> VectorValue:
         """Whether every lane exists."""
         conditions = []
-        for first, extent in there.ends:
+        for first, extent in there.lane_bounds:
             last = self.e.add(first, self.e.const(at.width, int64))
             conditions += [self.e.cmp("ge", first, self.e.const(0, int64)), self.e.cmp("le", last, extent)]
         return functools.reduce(self.e.and_, conditions)
 
     def all_in_bounds(self, *accesses: Access) -> VectorValue | None:
         """Condition under which every element exists; None when that is known."""
-        return all_of(self.e, dict.fromkeys(fits for access in accesses for fits in self.bound_conditions(access)))
+        return and_all(self.e, dict.fromkeys(fits for access in accesses for fits in self.bound_conditions(access)))
 
     def bound_conditions(self, access: Access) -> Iterator[VectorValue]:
         """The parts of that condition."""
@@ -121,7 +123,7 @@ class AccessEmitter(MemoryEmitter):
         dtype = memory_dtype(elem)
         if at.width == 1 or self.is_uniform(base, index, at, step, mask):
             address = self.e.add(base, self.product(first, self.e.const(dtype.itemsize, int64)))
-            return self.load_scalar(address, elem, both(self.e, there.rows_in_bounds, mask), other, level)
+            return self.load_scalar(address, elem, and_optional(self.e, there.rows_in_bounds, mask), other, level)
         rest = to_memory(self.e, other) if other is not None else None
         if step.text in INTERLEAVE_STRIDES and base.width == 1:
             on = self.combined_mask(there, at, mask)
@@ -132,10 +134,10 @@ class AccessEmitter(MemoryEmitter):
             loaded = self.gather(addresses, elem, self.combined_mask(there, at, mask), rest, level)
             return from_memory(self.e, loaded, elem)
         pointer, known = self.pointer(base, first, elem)
-        loaded = self.load_neighbours((pointer, max(level, known), dtype), there, at, mask, rest)
+        loaded = self.load_contiguous((pointer, max(level, known), dtype), there, at, mask, rest)
         return from_memory(self.e, loaded, elem)
 
-    def load_neighbours(
+    def load_contiguous(
         self,
         place: tuple[str, int, DType],
         there: Validity,
@@ -147,9 +149,9 @@ class AccessEmitter(MemoryEmitter):
         pointer, level, dtype = place
         form = dtype, at.width, dtype.itemsize
         level = max(level, there.any_lane.hoist_depth if there.any_lane is not None else 0)
-        if level == self.w.depth and self.looks(there, at, mask):
+        if level == self.w.depth and self.branches_on_validity(there, at, mask):
             rest = self.e.splat(rest or self.e.const(0, dtype), at.width)
-            return self.looked(
+            return self.emit_validity_branch(
                 there,
                 at,
                 (
@@ -159,37 +161,43 @@ class AccessEmitter(MemoryEmitter):
                 ),
             )[0]
         pointer = self.pointer_or_harmless(pointer, there.any_lane, level)
-        loaded = self.load_at(pointer, level, *form, self.neighbours(there, at, mask), rest, at.tail)
+        loaded = self.load_at(pointer, level, *form, self.contiguous_mask(there, at, mask), rest, at.tail)
         return (
             loaded
             if there.rows_in_bounds is None
             else self.e.select(there.rows_in_bounds, loaded, rest or self.e.const(0, dtype))
         )
 
-    def store_neighbours(
+    def store_contiguous(
         self, value: VectorValue, pointer: str, there: Validity, at: Chunk, mask: VectorValue | None
     ) -> None:
         size = value.dtype.itemsize
-        if self.looks(there, at, mask):
+        if self.branches_on_validity(there, at, mask):
 
             def store(masked: bool) -> list[VectorValue]:
                 self.store_at(value, pointer, size, self.lanes_mask(there, at) if masked else None)
                 return []
 
-            self.looked(there, at, (functools.partial(store, False), functools.partial(store, True), list))
+            self.emit_validity_branch(
+                there, at, (functools.partial(store, False), functools.partial(store, True), list)
+            )
             return
         pointer = self.pointer_or_harmless(pointer, there.any_lane, self.w.depth)
-        self.store_at(value, pointer, size, self.neighbours(there, at, mask), at.tail, at.nontemporal)
+        self.store_at(value, pointer, size, self.contiguous_mask(there, at, mask), at.tail, at.nontemporal)
 
-    def neighbours(self, there: Validity, at: Chunk, mask: VectorValue | None) -> VectorValue | None:
+    def contiguous_mask(self, there: Validity, at: Chunk, mask: VectorValue | None) -> VectorValue | None:
         """The mask of lanes that are neighbours in memory; the tail and the condition on all are apart from it."""
-        return both(self.e, self.lanes_mask(there, at), self.e.splat(mask, at.width) if mask is not None else None)
+        return and_optional(
+            self.e, self.lanes_mask(there, at), self.e.splat(mask, at.width) if mask is not None else None
+        )
 
-    def looks(self, there: Validity, at: Chunk, mask: VectorValue | None) -> bool:
+    def branches_on_validity(self, there: Validity, at: Chunk, mask: VectorValue | None) -> bool:
         """Whether to look first if all lanes of a chunk exist, or none: where a mask costs more than that."""
-        return bool(there.ends) and mask is None and not at.tail and not self.e.target.has_masks
+        return bool(there.lane_bounds) and mask is None and not at.tail and not self.e.target.has_fast_masks
 
-    def looked(self, there: Validity, at: Chunk, sides: Sequence[Callable[[], list[VectorValue]]]) -> list[VectorValue]:
+    def emit_validity_branch(
+        self, there: Validity, at: Chunk, sides: Sequence[Callable[[], list[VectorValue]]]
+    ) -> list[VectorValue]:
         """What is done where all lanes exist, where some do, and where none does."""
 
         def based(side: Callable[[], list[VectorValue]]) -> list[VectorValue]:
@@ -197,15 +205,15 @@ class AccessEmitter(MemoryEmitter):
                 return side()
 
         whole, part, none = (functools.partial(based, side) for side in sides)
-        every = both(self.e, there.rows_in_bounds, self.all_lanes(there, at))
+        every = and_optional(self.e, there.rows_in_bounds, self.all_lanes_in_bounds(there, at))
         assert every is not None and there.any_lane is not None
         some = there.any_lane.text
         return self.w.branch(every.text, [whole, lambda: self.w.branch(some, [part, none])])
 
     def combined_mask(self, there: Validity, at: Chunk, mask: VectorValue | None) -> VectorValue | None:
         """All conditions in one mask."""
-        lanes = both(self.e, self.tail_mask(at), self.lanes_mask(there, at))
-        return both(self.e, both(self.e, there.rows_in_bounds, lanes), mask)
+        lanes = and_optional(self.e, self.tail_mask(at), self.lanes_mask(there, at))
+        return and_optional(self.e, and_optional(self.e, there.rows_in_bounds, lanes), mask)
 
     def is_uniform(
         self, base: VectorValue, index: IndexMap, at: Chunk, step: VectorValue, mask: VectorValue | None
@@ -230,13 +238,13 @@ class AccessEmitter(MemoryEmitter):
         held = self.e.splat(to_memory(self.e, value), at.width)
         if at.width == 1:
             address = self.e.add(base, self.product(first, self.e.const(held.dtype.itemsize, int64)))
-            self.store_scalar(value, address, both(self.e, there.rows_in_bounds, mask))
+            self.store_scalar(value, address, and_optional(self.e, there.rows_in_bounds, mask))
         elif step.text in INTERLEAVE_STRIDES and base.width == 1:
             store_interleaved(self, (base, first, int(step.text)), held, self.combined_mask(there, at, mask))
         elif step.text != "1" or base.width > 1:
             self.scatter(held, self.addresses(base, first, step, at.width, elem), self.combined_mask(there, at, mask))
         else:
-            self.store_neighbours(held, self.pointer(base, first, elem)[0], there, at, mask)
+            self.store_contiguous(held, self.pointer(base, first, elem)[0], there, at, mask)
 
     def lanes_below(self, count: VectorValue, width: int) -> VectorValue:
         """Lanes before a count of 0 to `width`."""

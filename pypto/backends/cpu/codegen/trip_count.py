@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.codegen.reductions import Partial
-from pypto.backends.cpu.codegen.register_transpose import Leaf, values_written
+from pypto.backends.cpu.codegen.register_transpose import IndexedValue, values_written
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, signed
-from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, element_operands, is_tile, operand_map
+from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, is_tile, operand_map, tile_operands
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt
 from pypto.ir.core import Value
 from pypto.ir.types import int1, int64
@@ -23,7 +23,7 @@ from pypto.ops.memory import Access
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.values import ValueEmitter
 
-End = tuple[
+AccessBound = tuple[
     VectorValue, VectorValue
 ]  # offset and extent: the elements exist as long as offset + index lies below the extent
 _VALUE_PRESERVING = ("broadcast_to", "reshape", "permute", "cast")
@@ -40,7 +40,7 @@ class TripCounts:
     def record_readers(self, stmts: Iterable[Stmt]) -> None:
         """Say which statements read what of the kernel; without this, all memory is written whole."""
         for stmt in stmts:
-            seen = set[Leaf]()
+            seen = set[IndexedValue]()
             for source in values_written(stmt):
                 for v, index in self.nest.transposes.memory_operands(*source, seen):
                     if v in self.nest.buffers:
@@ -48,9 +48,9 @@ class TripCounts:
 
     def bound(self, body: list[Stmt], position: int) -> VectorValue | None:
         """Index along a loop behind which no statement has anything new to do."""
-        found: set[End] = set()
+        found: set[AccessBound] = set()
         for stmt in body:
-            ends = self.statement_ends(stmt, body, position)
+            ends = self.statement_bounds(stmt, body, position)
             if ends is None:
                 return None
             found |= ends
@@ -59,20 +59,20 @@ class TripCounts:
         lengths = [self.e.sub(extent, offset) for offset, extent in sorted(found, key=str)]
         return functools.reduce(self.e.maximum, lengths) if lengths else None
 
-    def statement_ends(self, stmt: Stmt, body: list[Stmt], position: int) -> set[End] | None:
+    def statement_bounds(self, stmt: Stmt, body: list[Stmt], position: int) -> set[AccessBound] | None:
         if stmt.kind == "store":
             access = Access.of(stmt.the_op)
-            return self.access_ends(access, stmt.index, position) or None
+            return self.access_bounds(access, stmt.index, position) or None
         if stmt.kind in ("reduce", "arg") and stmt.loops[position] in stmt.reduced:
-            return self.value_ends(stmt.the_op.operands[0], stmt.index, position, set())
+            return self.value_bounds(stmt.the_op.operands[0], stmt.index, position, set())
         if stmt.kind != "compute" or stmt.source is not None or stmt.value is None:
             return None
         if stmt.the_buffer.contracted:
             return set()
-        ends = self.value_ends(stmt.value, stmt.index, position, set())
+        ends = self.value_bounds(stmt.value, stmt.index, position, set())
         return ends if ends and self.covers_readers(stmt, body, ends, position) else None
 
-    def covers_readers(self, stmt: Stmt, body: list[Stmt], ends: set[End], position: int) -> bool:
+    def covers_readers(self, stmt: Stmt, body: list[Stmt], ends: set[AccessBound], position: int) -> bool:
         """True when nobody reads what the statement leaves out: readers elsewhere are stores that end there."""
         buffer = stmt.the_buffer
         readers = [(reader, index) for reader, index in self.readers.get(buffer, []) if reader not in body]
@@ -85,44 +85,46 @@ class TripCounts:
         ):
             return False
         d = stmt.buffer_index.index(position)
-        return all(reader.kind == "store" and self.ends_within(reader, index[d], ends) for reader, index in readers)
+        return all(reader.kind == "store" and self.is_bounded_by(reader, index[d], ends) for reader, index in readers)
 
-    def ends_within(self, store: Stmt, position: int | None, ends: set[End]) -> bool:
+    def is_bounded_by(self, store: Stmt, position: int | None, ends: set[AccessBound]) -> bool:
         access = Access.of(store.the_op)
         if position is None or any(v not in self.nest.env for v in (*access.offsets, *access.extents)):
             return False  # what is not computed yet is none of the ends
-        found = self.access_ends(access, store.index, position)
+        found = self.access_bounds(access, store.index, position)
         return bool(found) and found <= ends
 
-    def access_ends(self, access: Access, index: IndexMap, position: int) -> set[End]:
+    def access_bounds(self, access: Access, index: IndexMap, position: int) -> set[AccessBound]:
         scalar = self.nest.memory.scalar
         dims = [d for d, p in enumerate(index) if p == position]
         return {(scalar(access.offsets[d]), scalar(access.extents[d])) for d in dims}
 
-    def value_ends(self, v: Value, index: IndexMap, position: int, seen: set[Leaf]) -> set[End] | None:
+    def value_bounds(
+        self, v: Value, index: IndexMap, position: int, seen: set[IndexedValue]
+    ) -> set[AccessBound] | None:
         """Behind these a value is the same everywhere, as far as not `seen` before; None where that is not known."""
         if not is_tile(v) or position not in index or (v, index) in seen:
             return set()
         seen.add((v, index))
         if v.op is None or self.nest.in_memory(v) is not None or v.op.name in ("arange", *GATHERING):
             return None
-        operands, found = element_operands(v.op), set[End]()
+        operands, found = tile_operands(v.op), set[AccessBound]()
         if v.op.name == "tile_load":
             access = Access.of(v.op)
             operands, found = (
                 (access.other,) if access.other is not None else (),
-                self.access_ends(access, index, position),
+                self.access_bounds(access, index, position),
             )
-        elif v.op.name == "lt" and (end := self.comparison_end(v, index, position)) is not None:
+        elif v.op.name == "lt" and (end := self.comparison_bound(v, index, position)) is not None:
             return {end}
         for operand in operands:
-            ends = self.value_ends(operand, operand_map(v.op, operand, index), position, seen)
+            ends = self.value_bounds(operand, operand_map(v.op, operand, index), position, seen)
             if ends is None:
                 return None
             found |= ends
         return found
 
-    def comparison_end(self, v: Value, index: IndexMap, position: int) -> End | None:
+    def comparison_bound(self, v: Value, index: IndexMap, position: int) -> AccessBound | None:
         """A number that grows by 1 with the index, below one that does not change."""
         assert v.op is not None
         a, b = v.op.operands
@@ -161,7 +163,7 @@ class TripCounts:
         return None
 
 
-def covers_loop(end: End, size: int) -> bool:
+def covers_loop(end: AccessBound, size: int) -> bool:
     """Whether constants tell that all elements of a loop exist."""
     offset, extent = (x.text for x in end)
     return "%" not in offset + extent and int(extent) - int(offset) >= size

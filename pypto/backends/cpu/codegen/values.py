@@ -59,32 +59,32 @@ class ValueEmitter:
     def operand(self, v: Value, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
         return self.value(v, operand_map(op, v, index), at)
 
-    def optional(self, v: Value | None, op: Op, index: IndexMap, at: Chunk) -> VectorValue | None:
+    def optional_operand(self, v: Value | None, op: Op, index: IndexMap, at: Chunk) -> VectorValue | None:
         return None if v is None else self.operand(v, op, index, at)
 
     def value(self, v: Value, index: IndexMap, at: Chunk) -> VectorValue:
         """Lanes of a value at an index map: known already, read from scratch, or computed here."""
         if not is_tile(v):
             return self.env[v]
-        key = self.key(v, index, at)
+        key = self.memo_key(v, index, at)
         for frame in reversed(self.w.frames[self.w.hoist_floor :]):
             if key in frame.memo:
                 return frame.memo[key]
         if at.row_indices and self.transposes.reads_transposed(v, index, at.lanes, at.transpose_axis):
             for row, held in zip(at.row_indices, transposed_tile(self, v, index, at, self.vector_width), strict=True):
-                self.w.frames[-1].memo[self.key(v, index, with_index(at, at.transpose_axis, row))] = held
+                self.w.frames[-1].memo[self.memo_key(v, index, with_index(at, at.transpose_axis, row))] = held
             return self.w.frames[-1].memo[key]
         buffer = self.in_memory(v)
         if buffer is not None:
-            result = self.memory.read(buffer, self.base_of(buffer), index, at)
+            result = self.memory.read_scratch(buffer, self.base_of(buffer), index, at)
         else:
             if v.op is None:
                 raise CompilerBug(f"a value of type {v.type} has no memory")
-            result = self.computed(v.op, index, at)
+            result = self.compute(v.op, index, at)
         self.w.frames[max(result.hoist_depth, self.w.hoist_floor)].memo[key] = result
         return result
 
-    def key(self, v: Value, index: IndexMap, at: Chunk) -> object:
+    def memo_key(self, v: Value, index: IndexMap, at: Chunk) -> object:
         places = tuple((p, at.index[p].text) if p is not None else None for p in index)
         return v, places, at.width, at.tail, at.lanes
 
@@ -106,7 +106,7 @@ class ValueEmitter:
             for leaf, _ in self.transposes.memory_operands(*source, set())
         )
 
-    def computed(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
+    def compute(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
         if op.name in ("broadcast_to", "reshape", "permute", "ptr_cast"):  # an address is the pointer itself
             return self.operand(op.operands[0], op, index, at)
         if op.name == "constant":
@@ -118,12 +118,12 @@ class ValueEmitter:
         if op.name == "addptr":
             return pointer_plus(self.e, op, *(self.operand(v, op, index, at) for v in op.operands))
         if op.name in GATHERING:
-            return self.gathered(op, index, at)
+            return self.emit_gather(op, index, at)
         if op.name == "tile_load":
             access = Access.of(op)
             base = self.operand(access.base, op, index, at)
-            mask = self.optional(access.mask, op, index, at)
-            other = self.optional(access.other, op, index, at) if at.masked or mask is not None else None
+            mask = self.optional_operand(access.mask, op, index, at)
+            other = self.optional_operand(access.other, op, index, at) if at.masked or mask is not None else None
             if op in self.prefetched:
                 prefetch_next(self.memory, op, base, index, at, self.prefetch_level, self.loop, self.prefetched[op])
             stays = self.checks.lanes(op, base, index, at, mask) or self.is_overwritten(op.results[0])
@@ -146,11 +146,13 @@ class ValueEmitter:
             return self.e.round_to(lanes, result)
         return lanes.as_dtype(result)
 
-    def gathered(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
+    def emit_gather(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
         """Elements of a kept tile at other places than the result's."""
         source = self.buffers[op.operands[0]]
         if op.name == "slice":
-            return self.memory.read(source, self.base_of(source), index, at, op.attrs["starts"], op.attrs["steps"])
+            return self.memory.read_scratch(
+                source, self.base_of(source), index, at, op.attrs["starts"], op.attrs["steps"]
+            )
         where = self.operand(op.operands[1], op, index, at)
         found = self.memory.gather_scratch(source, self.base_of(source), index, at, where, op.attrs["axis"])
         return replace(found, hoist_depth=self.w.depth) if self.checks.picked(op, where, at) else found

@@ -37,7 +37,7 @@ def explain(prepared: Function, target: CpuTarget) -> Findings:
     function.attrs["noalias"] = both.attrs["noalias"] = prepared.attrs["noalias"]
     plan = plan_materialization(function, target)
     storage = allocate_buffers(plan, target)
-    items = LoopIRBuilder(plan, storage).region(function.body)
+    items = LoopIRBuilder(plan, storage).build_region(function.body)
     wrapped = (op for op in versioned.walk() if versioned.attrs.get("twice") and wrapped_dims(op))
     found = (
         *access_findings(function),
@@ -52,7 +52,7 @@ def explain(prepared: Function, target: CpuTarget) -> Findings:
 
 def mask_findings(prepared: Function, target: CpuTarget) -> Iterator[Finding]:
     """Accesses that run with masks in every part of a tile that lies across an edge of its array."""
-    if target.has_masks:
+    if target.has_fast_masks:
         return
     function = optimize(prepared)
     function.attrs["noalias"] = prepared.attrs["noalias"]

@@ -31,7 +31,7 @@ def fusion_findings(fuser: LoopFuser, items: list[Item]) -> Iterator[Finding]:
 def separate_nests(fuser: LoopFuser, a: Nest, scalars: list[Op], b: Nest) -> Iterator[Finding]:
     """Why what begins a nest is not in the one before."""
     for stmt in (*a.stmts, *b.stmts):
-        fuser.reads[stmt] = use_set_of(stmt, fuser.storage.of)
+        fuser.use_sets[stmt] = use_set_of(stmt, fuser.storage.buffer_of)
     stmt = b.stmts[0]
     reason = fusion_obstacle(fuser, a, scalars, stmt)
     if reason:
@@ -45,15 +45,15 @@ def fusion_obstacle(fuser: LoopFuser, nest: Nest, scalars: list[Op], stmt: Stmt)
     for op in scalars:
         if numbers.intersection(op.operands):
             numbers.update(op.results)
-    if numbers & fuser.reads[stmt].scalars:
+    if numbers & fuser.use_sets[stmt].scalars:
         return "it needs the number that a reduction there gives at its end"
     for other in nest.stmts:
         if fuser.has_memory_conflict(other, stmt):
             store = other if other.kind == "store" else stmt
             shared = store.op is not None and any(may_alias(fuser.plan.function, op, store.op)
-                for op, _ in fuser.reads[stmt if store is other else other].loads)  # fmt: skip
+                for op, _ in fuser.use_sets[stmt if store is other else other].loads)  # fmt: skip
             return "one stores to memory that the other may touch" + (" (arrays that may overlap)" if shared else "")
-    met = [o for o in nest.stmts if writes(o, fuser.used(stmt)) or writes(stmt, fuser.used(o))]
+    met = [o for o in nest.stmts if writes(o, fuser.buffers_used(stmt)) or writes(stmt, fuser.buffers_used(o))]
     return next((why for why in (domain_mismatch(fuser, other, stmt) for other in met) if why), "")
 
 
@@ -61,7 +61,7 @@ def domain_mismatch(fuser: LoopFuser, a: Stmt, b: Stmt) -> str:
     """Why two statements share no loop; empty where they could."""
     if fuser.max_outer_fusable_depth(a, b) > 0:
         return ""
-    if a.reduced and writes(a, fuser.reads[b].buffers):
+    if a.reduced and writes(a, fuser.use_sets[b].buffers):
         return "it needs the whole of a reduction"
     if "scan" in (a.kind, b.kind):
         return "a scan runs in a nest of its own"

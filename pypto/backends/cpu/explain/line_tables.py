@@ -84,9 +84,9 @@ class LinkedNests(NestEmitter):
         with self.at(place_of(nest.stmts[-1])):
             return super().emit(nest, once)
 
-    def computed(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
+    def compute(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
         with self.at(op.loc):
-            return super().computed(op, index, at)
+            return super().compute(op, index, at)
 
     def emit_compute(self, stmt: Stmt, at: Chunk) -> None:
         with self.at(place_of(stmt)):

@@ -16,10 +16,16 @@ from pypto.ir.types import TileType
 def memory_findings(plan: Materialization, storage: BufferAllocation) -> Iterator[Finding]:
     """Tiles that are kept in scratch memory, not in registers."""
     for v in plan.readers:
-        if v.op is None or v not in plan.materialized or is_view(v) or v not in storage.of or storage.of[v].contracted:
+        if (
+            v.op is None
+            or v not in plan.materialized
+            or is_view(v)
+            or v not in storage.buffer_of
+            or storage.buffer_of[v].contracted
+        ):
             continue
         if isinstance(v.type, TileType) and is_inlinable(v.op):
-            held = byte_text(storage.of[v].elements * item_bytes(v.tile.elem))
+            held = byte_text(storage.buffer_of[v].elements * item_bytes(v.tile.elem))
             text = f"the tile that `{v.op.name}` makes takes {held} of memory: {materialization_reason(plan, v.op, v)}"
             yield Finding("memory", v.op.loc, text)
 

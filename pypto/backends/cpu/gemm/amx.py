@@ -51,7 +51,7 @@ def float8_as_bfloat16(function: Function, target: CpuTarget) -> Function:
         a, b, *acc = rewriter.operands(op)
         return (rewriter.builder.emit("dot", *(rewriter.builder.cast(v, bfloat16) for v in (a, b)), *acc),)
 
-    return rewrite(function, rule, OpBuilder) if target.has_tiles else function
+    return rewrite(function, rule, OpBuilder) if target.has_amx else function
 
 
 def can_read_left_in_place(e: LaneEmitter, pitch: VectorValue, row: int, columns: int) -> VectorValue:

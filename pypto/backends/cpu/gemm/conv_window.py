@@ -36,13 +36,15 @@ def share_window(item: Gemm, storage: BufferAllocation) -> None:
     for other in item.accumulation_chain[:-1]:
         before, n = other.conv_window.offset if other.conv_window is not None else 0, column_distance(other, item)
         shape, elem = item.op.operands[0].shape, item.op.operands[0].tile.elem
-        lanes = storage.lanes(elem, compact=True)
+        lanes = storage.lanes_of(elem, compact=True)
         if n is None or not 0 <= before + n <= lanes:
             continue
         if other.conv_window is None:
             width = shape[-2] + lanes
             assert other.left_block is not None
-            buffer = storage.new(elem, (shape[-1], width), other.left_block.start, other.left_block.end, compact=True)
+            buffer = storage.new(
+                elem, (shape[-1], width), other.left_block.live_start, other.left_block.live_end, compact=True
+            )
             if (
                 buffer.pitch * item_bytes(elem, True) // _CACHE_LINE % 2 == 0
             ):  # rows of an odd number of lines use all sets

@@ -72,11 +72,11 @@ def widen_integers(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | N
 def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
     plan, storage = scheduler.plan, scheduler.storage
     position, per = plan.position[op], packing_factor(op, storage.target)
-    (a, b, *_), c = op.operands, storage.of[op.results[0]]
+    (a, b, *_), c = op.operands, storage.buffer_of[op.results[0]]
     fresh = len(op.operands) < 3 or constant_of(op.operands[2]) == 0
-    if not fresh and storage.of.get(op.operands[2]) is not c:
-        fuser.add(scheduler.compute(op.operands[2], c, position))
-    left = operand_in_place(plan, a) or storage.of[a]
+    if not fresh and storage.buffer_of.get(op.operands[2]) is not c:
+        fuser.add(scheduler.compute_stmt(op.operands[2], c, position))
+    left = operand_in_place(plan, a) or storage.buffer_of[a]
     block = None
     in_place = isinstance(left, InPlaceOperand) and not left.transposed and not per
     parts = split_terms(op, storage.target) if per else 1
@@ -85,13 +85,13 @@ def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
     if parts > 1 or isinstance(left, InPlaceOperand):
         shape = storage.target.registers, a.shape[-1]
         if parts > 1:
-            shape = storage.target.registers, parts * round_up(a.shape[-1] // per, storage.lanes(float32))
+            shape = storage.target.registers, parts * round_up(a.shape[-1] // per, storage.lanes_of(float32))
         elif isinstance(left, InPlaceOperand) and left.transposed:
-            shape = a.shape[-1], storage.lanes(a.tile.elem)
+            shape = a.shape[-1], storage.lanes_of(a.tile.elem)
         block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
     stays = panel_cache(plan, op, left, source, filled, storage.target)
     apart = stays is not None and "apart" in plan.function.attrs
-    step = amx_k_words(a.shape[-1] // per) if per and storage.target.has_tiles else 0
+    step = amx_k_words(a.shape[-1] // per) if per and storage.target.has_amx else 0
     item = Gemm(op, left, filled, c, per, step, parts, block, source, turned, fresh, stays, apart)
     before = fuser.last_item()
     if isinstance(before, Gemm) and item.continues_chain(before, plan):
@@ -100,9 +100,9 @@ def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
         share_window(item, storage)
         for x in item.accumulation_chain:
             if x.conv_window is not None:
-                x.conv_window.buffer.end = position
+                x.conv_window.buffer.live_end = position
             elif x.left_block is not None:
-                x.left_block.end = position
+                x.left_block.live_end = position
     fuser.barrier(item)
 
 
@@ -121,7 +121,7 @@ def panel_cache(
         return None
     found = plan_panel_cache(plan, op, left, source, size)
     if found is not None:
-        panels.copies, panels.start, panels.end = found.slots, -1, len(plan.position)
+        panels.copies, panels.live_start, panels.live_end = found.slots, -1, len(plan.position)
     return found
 
 
@@ -141,20 +141,20 @@ def right_operand(
         return read, read.transposed
     loop = next((loop for loop in plan.enclosing_loops[op] if loop not in plan.enclosing(b)), None)
     if loop is not None and not per:  # the same in every step
-        filled.start, filled.end = plan.position[loop], plan.end_position[loop]
-        scheduler.preheaders[loop].add(scheduler.compute(b, filled, plan.position[loop]))
+        filled.live_start, filled.live_end = plan.position[loop], plan.end_position[loop]
+        scheduler.preheaders[loop].add(scheduler.compute_stmt(b, filled, plan.position[loop]))
         return None, False
     if packs_transposed(op, storage.target) and b.op is not None:
-        source = storage.of.get(b.op.operands[0])  # none for what has no numbers
+        source = storage.buffer_of.get(b.op.operands[0])  # none for what has no numbers
         if source is not None and not source.unpadded and source.view_of is None:
             return source, True
     if not per:
-        stmt = scheduler.compute(b, filled, position)
-        stmt.source, stmt.packs_operand_of = storage.of.get(b), op
+        stmt = scheduler.compute_stmt(b, filled, position)
+        stmt.source, stmt.packs_operand_of = storage.buffer_of.get(b), op
         fuser.add(stmt)
         return None, False
     source = storage.new(b.tile.elem, b.shape, position, position, whole_rows=True, compact=True)
-    stmt = scheduler.compute(b, source, position)
+    stmt = scheduler.compute_stmt(b, source, position)
     stmt.packs_operand_of = op
     fuser.add(stmt)
     return source, False
@@ -163,7 +163,7 @@ def right_operand(
 def panel_buffer(storage: BufferAllocation, b: Value, per: int, position: int, in_place: bool, parts: int) -> Buffer:
     """Memory for the right operand."""
     *stack, rows, columns = b.shape
-    lanes = storage.lanes(dot_dtype(b.dtype))
+    lanes = storage.lanes_of(dot_dtype(b.dtype))
     elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
     filled = storage.new(elem, (*stack, words, columns), position, position, choose_nr(b, storage.target, in_place))
     filled.sizes[-2] = parts * round_up(words, lanes)
@@ -179,7 +179,7 @@ class GemmEmitter:
 
     def begin(self, program: VectorValue, ids: Sequence[VectorValue], grid: Sequence[VectorValue]) -> None:
         """Panels that stay are there from the second program of a row of the grid on."""
-        e, dots, known = self.function.e, self.dots, self.function.outliner.known
+        e, dots, known = self.function.e, self.dots, self.function.outliner.live_in_types
         items = [
             x for item in walk(self.function.schedule.items) if isinstance(item, Gemm) for x in item.accumulation_chain
         ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pypto.backends.cpu.codegen.memory import all_of
+from pypto.backends.cpu.codegen.memory import and_all
 from pypto.backends.cpu.codegen.values import ValueEmitter, pointer_plus
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.ir.core import Op, Value
@@ -78,7 +78,7 @@ class Ranges:
         inside = e.cmp("lt", first.as_dtype(uint64), known.quick.as_dtype(uint64))
         end = e.add(e.add(first, above), item)
         fits = inside, e.cmp("ge", e.add(first, below), zero), e.cmp("le", end, known.quick)
-        whole = all_of(e, (*fits, *flat))
+        whole = and_all(e, (*fits, *flat))
         assert whole is not None
         return Range(first, functools.reduce(e.or_, nothing, whole))
 
@@ -98,7 +98,7 @@ class Ranges:
         cut = {d for d, pair in enumerate(still) if all(v in self.env for v in pair)}
         ranges = [self.range(op, access, functools.partial(self.at, index, place), cut) for place in places]
         steps = self.gentle(self.e.sub(ranges[1].first, ranges[0].first))
-        return all_of(self.e, (ranges[0].inside, ranges[2].inside, steps))
+        return and_all(self.e, (ranges[0].inside, ranges[2].inside, steps))
 
     def at(self, index: Value, place: VectorValue, v: Value) -> VectorValue:
         """A number that moves evenly with a loop's index, at a place of it."""

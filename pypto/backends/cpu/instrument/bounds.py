@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.backends.base import Slot
-from pypto.backends.cpu.codegen.memory import Chunk, all_of
+from pypto.backends.cpu.codegen.memory import Chunk, and_all
 from pypto.backends.cpu.instrument.access_ranges import Ranges, Watched, item_of, pointee_of
 from pypto.backends.cpu.instrument.hooks import Unchecked
 from pypto.backends.cpu.llvm.value import VectorValue, vector
@@ -210,7 +210,7 @@ class Checks(Unchecked):
             even = access.name != "assert_" and not self.by_lanes(access) and self.ranges.evenly(access, index, places)
             if even:
                 self.proven[access] = e.and_(few, even)
-                self.emitter.outliner.known[self.proven[access].text] = "i1"
+                self.emitter.outliner.live_in_types[self.proven[access].text] = "i1"
 
     def exactly(self, op: Op, access: Access, owns: int) -> str:
         """The exact test of a structured access. Owners are noted along the dimension that lies in memory as a row."""
@@ -236,7 +236,7 @@ class Checks(Unchecked):
             on = m.combined_mask(there, at, mask)
         else:
             size = self.e.const(item_of(op), int64)
-            addresses, on = self.e.add(base, m.product(first, size)), all_of(self.e, (there.rows_in_bounds, mask))
+            addresses, on = self.e.add(base, m.product(first, size)), and_all(self.e, (there.rows_in_bounds, mask))
         self.addressed(op, addresses, on, item_of(op), roots)
         return True
 
@@ -260,7 +260,7 @@ class Checks(Unchecked):
         known = self.arrays[next(iter(roots))]
         room = e.maximum(e.sub(known.quick, e.const(item - 1, int64)), e.const(0, int64))
         outside = e.cmp("ge", e.sub(addresses, known.low).as_dtype(uint64), room.as_dtype(uint64))
-        bad = all_of(e, (outside, on))
+        bad = and_all(e, (outside, on))
         assert bad is not None
         doubt = e.any(bad)
         self.rarely((e.or_(doubt, self.asks(roots)) if self.owning(op) else doubt).text, lambda: exact("lanes"))
@@ -281,7 +281,7 @@ class Checks(Unchecked):
         """Indices into a tile. What is read there belongs to the frame that the test stands in."""
         wide, size = self.e.convert(where, int64), op.operands[0].shape[op.attrs["axis"]]
         outside = self.e.cmp("ge", wide.as_dtype(uint64), self.e.const(size, uint64))
-        bad = all_of(self.e, (outside, self.memory.tail_mask(at) if where.width > 1 else None))
+        bad = and_all(self.e, (outside, self.memory.tail_mask(at) if where.width > 1 else None))
         assert bad is not None
         self.rarely(self.e.any(bad).text, lambda: self.each(op, wide, bad, "values"))
         return True

@@ -199,7 +199,7 @@ def makers(schedule: Schedule) -> dict[Buffer, Op]:
     """The op for whose sake a buffer is filled: the dot that reads an operand in its own form, or what is computed."""
     from pypto.backends.cpu.gemm.ir import Gemm
 
-    found = {buffer: v.op for v, buffer in schedule.of.items() if v.op is not None}
+    found = {buffer: v.op for v, buffer in schedule.buffer_of.items() if v.op is not None}
     for item in reversed(list(walk(schedule.items))):
         if isinstance(item, Gemm):
             found |= {side: item.op for side in (item.a, item.b, item.b_source) if isinstance(side, Buffer)}

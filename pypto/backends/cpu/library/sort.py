@@ -57,8 +57,8 @@ def legalize(function: Function, target: CpuTarget) -> Function:
 
 
 def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
-    buffer = scheduler.storage.of[op.results[0]]
-    fuser.add(scheduler.compute(op.operands[0], buffer, scheduler.plan.position[op]))
+    buffer = scheduler.storage.buffer_of[op.results[0]]
+    fuser.add(scheduler.compute_stmt(op.operands[0], buffer, scheduler.plan.position[op]))
     fuser.barrier(Sort(op, buffer))
 
 
@@ -83,7 +83,7 @@ class SortEmitter:
     def emit(self, item: LibraryOp) -> None:
         """Pad and sort every row of a buffer."""
         assert isinstance(item, Sort) and isinstance(item.buffer.elem, DType)
-        w, buffer, base = self.e.w, item.buffer, self.function.base(item.buffer)
+        w, buffer, base = self.e.w, item.buffer, self.function.buffer_base(item.buffer)
         size, self.dtype = buffer.pitch, item.buffer.elem
         self.lanes = self.e.target.vector_bytes // self.dtype.itemsize
         self.bits = log2(size // self.lanes)

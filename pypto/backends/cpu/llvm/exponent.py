@@ -22,7 +22,7 @@ def lanes(e: LaneEmitter, a: VectorValue) -> int:
 def scales(e: LaneEmitter, a: VectorValue) -> bool:
     """Whether there are instructions for whole registers, of which the numbers are some."""
     some = lanes(e, a)
-    return e.target.has_scale and some * a.dtype.bits in (128, 256, 512) and a.width % some == 0
+    return e.target.has_scalef and some * a.dtype.bits in (128, 256, 512) and a.width % some == 0
 
 
 def scaled(e: LaneEmitter, a: VectorValue, n: VectorValue) -> VectorValue:

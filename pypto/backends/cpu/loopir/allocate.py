@@ -31,9 +31,9 @@ class BufferAllocation:
 
     plan: Materialization
     target: CpuTarget
-    of: dict[Value, Buffer] = field(default_factory=dict)
+    buffer_of: dict[Value, Buffer] = field(default_factory=dict)
     buffers: list[Buffer] = field(default_factory=list)
-    group: dict[Value, list[Value]] = field(default_factory=dict)
+    sharers: dict[Value, list[Value]] = field(default_factory=dict)
 
     def new(
         self,
@@ -46,7 +46,7 @@ class BufferAllocation:
         compact: bool = False,
     ) -> Buffer:
         """A buffer for a tile. Its last dimension above 1 is padded to whole registers, that of a dot's row always."""
-        lanes, sizes = self.lanes(elem, compact), list(shape)
+        lanes, sizes = self.lanes_of(elem, compact), list(shape)
         if len(sizes) > 1 and sizes[-2] >= lanes:
             sizes[-2] = round_up(sizes[-2], lanes)
         along = [d for d, n in enumerate(shape) if n > 1]
@@ -54,11 +54,11 @@ class BufferAllocation:
             sizes[-1] = round_up(sizes[-1], panel or lanes)
         elif along:
             sizes[along[-1]] = round_up(sizes[along[-1]], lanes)
-        buffer = Buffer(len(self.buffers), elem, shape, sizes, panel, compact, start=start, end=end)
+        buffer = Buffer(len(self.buffers), elem, shape, sizes, panel, compact, live_start=start, live_end=end)
         self.buffers.append(buffer)
         return buffer
 
-    def lanes(self, elem: DType | PtrType, compact: bool = False) -> int:
+    def lanes_of(self, elem: DType | PtrType, compact: bool = False) -> int:
         return max(1, self.target.vector_bytes // item_bytes(elem, compact))
 
 
@@ -69,14 +69,14 @@ def round_up(n: int, unit: int) -> int:
 def allocate_buffers(plan: Materialization, target: CpuTarget) -> BufferAllocation:
     storage = BufferAllocation(plan, target)
     kept = [v for v in plan.readers if v in plan.materialized]
-    storage.group = {v: [v] for v in kept}
+    storage.sharers = {v: [v] for v in kept}
     for a, b in coalescing_hints(plan.function.body):
-        if a in storage.group and b in storage.group:
+        if a in storage.sharers and b in storage.sharers:
             coalesce(storage, a, b)
     for v in sorted(kept, key=plan.defined_at):
-        if v in storage.of or is_view(v):
+        if v in storage.buffer_of or is_view(v):
             continue
-        members = storage.group[v]
+        members = storage.sharers[v]
         spans = [live_range(plan, m) for m in members]
         start, end = min(s for s, _ in spans), max(e for _, e in spans)
         summed = any(is_dot_result(plan, m) for m in members)
@@ -89,10 +89,10 @@ def allocate_buffers(plan: Materialization, target: CpuTarget) -> BufferAllocati
             compact=any(is_packed(plan.uses, m, target) for m in members),
         )
         if summed and buffer.pitch * item_bytes(v.tile.elem) % _CACHE_ALIAS_BYTES == 0:
-            buffer.sizes[-1] += storage.lanes(v.tile.elem)
+            buffer.sizes[-1] += storage.lanes_of(v.tile.elem)
         if any(m.op is not None and m.op.name == "sort_keys" for m in members):
-            buffer.sizes[-1] = max(storage.lanes(v.tile.elem), 1 << (v.shape[-1] - 1).bit_length())
-        storage.of.update(dict.fromkeys(members, buffer))
+            buffer.sizes[-1] = max(storage.lanes_of(v.tile.elem), 1 << (v.shape[-1] - 1).bit_length())
+        storage.buffer_of.update(dict.fromkeys(members, buffer))
     for v in sorted(kept, key=plan.defined_at):
         if is_view(v):
             add_view(storage, v)
@@ -120,7 +120,7 @@ def is_view(v: Value) -> bool:
 def add_view(storage: BufferAllocation, v: Value) -> None:
     """A reshape that regroups elements: the source's memory, packed without padding, under another shape."""
     assert v.op is not None
-    source = storage.of[v.op.operands[0]].memory
+    source = storage.buffer_of[v.op.operands[0]].memory
     view = Buffer(
         len(storage.buffers),
         source.elem,
@@ -128,13 +128,13 @@ def add_view(storage: BufferAllocation, v: Value) -> None:
         [],
         in_memory_format=source.in_memory_format,
         view_of=source,
-        start=source.start,
-        end=source.end,
+        live_start=source.live_start,
+        live_end=source.live_end,
     )
     for buffer in (source, view):
         buffer.unpadded, buffer.sizes = True, list(buffer.shape)
     storage.buffers.append(view)
-    storage.of[v] = view
+    storage.buffer_of[v] = view
 
 
 def coalescing_hints(region: Region) -> list[tuple[Value, Value]]:
@@ -160,14 +160,14 @@ def coalescing_classes(op: Op) -> list[Sequence[Value]]:
 
 
 def coalesce(storage: BufferAllocation, a: Value, b: Value) -> None:
-    ours, theirs = storage.group[a], storage.group[b]
+    ours, theirs = storage.sharers[a], storage.sharers[b]
     if ours is theirs or a.type != b.type or any(is_view(v) for v in (*ours, *theirs)):
         return
     if any(interfere(storage.plan, x, y) for x in ours for y in theirs):
         return
     ours += theirs
     for v in theirs:
-        storage.group[v] = ours
+        storage.sharers[v] = ours
 
 
 def interfere(plan: Materialization, a: Value, b: Value) -> bool:
@@ -221,7 +221,7 @@ def assign_offsets(buffers: list[Buffer]) -> int:
             size += _STAGGER_BYTES
         offset = 0
         for start, stop, other in sorted(placed, key=lambda p: p[0]):
-            if other.start <= buffer.end and buffer.start <= other.end and offset + size > start:
+            if other.live_start <= buffer.live_end and buffer.live_start <= other.live_end and offset + size > start:
                 offset = max(offset, stop)
         buffer.offset = offset
         placed.append((offset, offset + size, buffer))

@@ -11,7 +11,7 @@ from typing import Final
 
 from pypto.backends.cpu.loopir.allocate import BufferAllocation
 from pypto.backends.cpu.loopir.index_maps import UNKNOWN_POSITION, IndexMap, is_tile
-from pypto.backends.cpu.loopir.interchange import interchange, is_profitable
+from pypto.backends.cpu.loopir.interchange import interchange, is_fusion_profitable
 from pypto.backends.cpu.loopir.ir import Control, Item, LibraryOp, Nest, Scalar, Stmt
 from pypto.backends.cpu.loopir.materialize import Materialization, is_same_access, may_alias
 from pypto.backends.cpu.loopir.use_sets import BufferUses, UseSet, use_set_of
@@ -24,13 +24,13 @@ MAX_OPEN_STATEMENTS: Final = 128  # statements in open nests: each new one is co
 
 @dataclass
 class LoopFuser:
-    """Items of one region under construction; `nests` are those that may still grow, in program order."""
+    """Items of one region under construction; `open_nests` are those that may still grow, in program order."""
 
     plan: Materialization
     storage: BufferAllocation
     items: list[Item] = field(default_factory=list)
-    nests: list[Nest] = field(default_factory=list)
-    reads: dict[Stmt, UseSet] = field(default_factory=dict)
+    open_nests: list[Nest] = field(default_factory=list)
+    use_sets: dict[Stmt, UseSet] = field(default_factory=dict)
 
     def finish(self) -> list[Item]:
         self.close_nests()
@@ -48,15 +48,17 @@ class LoopFuser:
         self.add(stmt)
         if last is None or not isinstance(cell, LibraryOp):
             return
-        read = self.reads[stmt].buffers
-        if cell.fuse_store(stmt, self.plan, last.op) or cell.fuse_epilogue(self.nests[-1], read, self.plan, last.op):
+        read = self.use_sets[stmt].buffers
+        if cell.fuse_store(stmt, self.plan, last.op) or cell.fuse_epilogue(
+            self.open_nests[-1], read, self.plan, last.op
+        ):
             self.items.append(self.items.pop(self.items.index(last)))  # the scalars between are of the store
-            self.nests[-1].fallback_of = cell
+            self.open_nests[-1].fallback_of = cell
             self.close_nests()
 
     def last_item(self) -> LibraryOp | Control | None:
         """What came before some pure scalars, if nothing else did, and none of them is its own."""
-        last = next((item for item in reversed([] if self.nests else self.items) if not is_pure(item)), None)
+        last = next((item for item in reversed([] if self.open_nests else self.items) if not is_pure(item)), None)
         after = self.items[self.items.index(last) + 1 :] if last is not None else []
         read = {v for item in after if isinstance(item, Scalar) for v in item.op.operands}
         return last if isinstance(last, LibraryOp | Control) and read.isdisjoint(last.op.results) else None
@@ -64,43 +66,43 @@ class LoopFuser:
     def add_scalar(self, op: Op) -> None:
         """A scalar op goes before the open nests, unless it waits for one (it may read a tile of one element)."""
         early = TABLE[op.name].effect is Effect.PURE and not any(map(is_tile, op.operands))
-        if not early or any(self.defines(nest, set(op.operands)) for nest in self.nests):
+        if not early or any(self.defines_scalar(nest, set(op.operands)) for nest in self.open_nests):
             self.close_nests()
         self.items.append(Scalar(op))
 
-    def defines(self, nest: Nest, values: set[Value]) -> bool:
+    def defines_scalar(self, nest: Nest, values: set[Value]) -> bool:
         """True when the nest gives one of these scalars."""
         return any(s.result in values for s in nest.stmts if s.kind in ("reduce", "arg"))
 
     def add(self, stmt: Stmt) -> None:
         """Into the last nest that takes the statement, past nests that have nothing to do with it."""
-        self.reads[stmt] = use_set_of(stmt, self.storage.of)
-        if sum(len(nest.stmts) for nest in self.nests) >= MAX_OPEN_STATEMENTS:
+        self.use_sets[stmt] = use_set_of(stmt, self.storage.buffer_of)
+        if sum(len(nest.stmts) for nest in self.open_nests) >= MAX_OPEN_STATEMENTS:
             self.close_nests()
-        for nest in reversed(self.nests):
+        for nest in reversed(self.open_nests):
             if self.depends_on(nest, stmt):
                 break
             if self.try_fuse(nest, stmt) or (interchange(self, nest, stmt) and self.try_fuse(nest, stmt)):
                 return
-            if any(writes(a, self.used(b)) for o in nest.stmts for a, b in ((o, stmt), (stmt, o))):
+            if any(writes(a, self.buffers_used(b)) for o in nest.stmts for a, b in ((o, stmt), (stmt, o))):
                 break
-        self.nests.append(Nest([[stmt]], len(stmt.loops)))
+        self.open_nests.append(Nest([[stmt]], len(stmt.loops)))
 
     def depends_on(self, nest: Nest, stmt: Stmt) -> bool:
         """True when the statement needs the nest to have run, or may not run within it or before it."""
-        return self.defines(nest, self.reads[stmt].scalars) or any(
+        return self.defines_scalar(nest, self.use_sets[stmt].scalars) or any(
             self.has_memory_conflict(o, stmt) for o in nest.stmts
         )
 
-    def used(self, stmt: Stmt) -> BufferUses:
+    def buffers_used(self, stmt: Stmt) -> BufferUses:
         """Buffers that the statement reads or writes, with the loop positions that index them."""
-        return self.reads[stmt].buffers + ([(stmt.buffer, stmt.buffer_index)] if stmt.buffer is not None else [])
+        return self.use_sets[stmt].buffers + ([(stmt.buffer, stmt.buffer_index)] if stmt.buffer is not None else [])
 
     def close_nests(self) -> None:
-        for nest in self.nests:
+        for nest in self.open_nests:
             self.contract_arrays(nest)
             self.items.append(nest)
-        self.nests = []
+        self.open_nests = []
 
     # --- legality -----------------------------------------------------------------------------------------------
 
@@ -109,7 +111,7 @@ class LoopFuser:
         last, earlier = nest.bodies[-1], [s for body in nest.bodies[:-1] for s in body]
         if last[0].signature == stmt.signature and last[0].kind != "scan":
             whole = len(stmt.loops)
-            read = self.reads[stmt].buffers
+            read = self.use_sets[stmt].buffers
             fits = all(self.max_fusable_depth(o, stmt) >= whole and not (o.reduced and writes(o, read)) for o in last)
             fits = fits and not (earlier and set(stmt.loops[: nest.fused_depth]) & set(stmt.reduced))
             if fits and all(self.max_fusable_depth(o, stmt) >= nest.fused_depth for o in earlier):
@@ -121,7 +123,11 @@ class LoopFuser:
                 *(self.max_outer_fusable_depth(o, stmt) for o in nest.stmts),
             ]
         )
-        if shared < 1 or (len(nest.bodies) > 1 and shared < nest.fused_depth) or not is_profitable(self, nest, stmt):
+        if (
+            shared < 1
+            or (len(nest.bodies) > 1 and shared < nest.fused_depth)
+            or not is_fusion_profitable(self, nest, stmt)
+        ):
             return False
         nest.fused_depth = shared
         nest.bodies.append([stmt])
@@ -141,7 +147,7 @@ class LoopFuser:
         """Number of outer loops over which what flows between the two stays at one index."""
         limit = min(len(a.loops), len(b.loops))
         for writer, other in ((a, b), (b, a)):
-            for buffer, index in self.used(other):
+            for buffer, index in self.buffers_used(other):
                 if writer.buffer is not None and buffer.memory is writer.buffer.memory:
                     limit = min(
                         limit, common_index_prefix(writer.buffer_index, index) if buffer is writer.buffer else 0
@@ -155,7 +161,7 @@ class LoopFuser:
                 continue
             if y.kind == "store" and may_alias(self.plan.function, y.the_op, x.the_op):
                 return True
-            if any(self.conflicts(op, index, x) for op, index in self.reads[y].loads):
+            if any(self.conflicts(op, index, x) for op, index in self.use_sets[y].loads):
                 return True
         return False
 
@@ -171,14 +177,14 @@ class LoopFuser:
         inside = nest.stmts
         low, high = min(s.position for s in inside), max(s.position for s in inside)
         for stmt in inside:
-            for buffer in [stmt.buffer, *(b for b, _ in self.reads[stmt].buffers)]:
+            for buffer in [stmt.buffer, *(b for b, _ in self.use_sets[stmt].buffers)]:
                 if buffer is not None:
-                    buffer.start, buffer.end = min(buffer.start, low), max(buffer.end, high)
+                    buffer.live_start, buffer.live_end = min(buffer.live_start, low), max(buffer.live_end, high)
         for body, stmt in ((b, s) for b in nest.bodies for s in b):
             v = stmt.value
             if v is None or v.op is None or not self.is_private(v, stmt, inside):
                 continue
-            others = (b for s in inside if s not in body for b, _ in self.reads[s].buffers)
+            others = (b for s in inside if s not in body for b, _ in self.use_sets[s].buffers)
             if not any(b is stmt.buffer for b in others):
                 stmt.the_buffer.contracted = True
                 for s in (s for s in body if s.source is stmt.buffer):
@@ -188,11 +194,11 @@ class LoopFuser:
 
     def is_private(self, v: Value, stmt: Stmt, inside: list[Stmt]) -> bool:
         """True when the statement makes a value that is its buffer's only one, for readers in this nest alone."""
-        if self.storage.of.get(v) is not stmt.buffer or len(self.storage.group[v]) != 1:
+        if self.storage.buffer_of.get(v) is not stmt.buffer or len(self.storage.sharers[v]) != 1:
             return False
         fed = ((s.packs_operand_of, v is s.value) for s in inside if s.packs_operand_of is not None)
         ops = {s.op for s in inside} | {cell for cell, own in fed if cell.operands.count(v) == own}
-        if any(b is stmt.buffer and UNKNOWN_POSITION in index for s in inside for b, index in self.reads[s].buffers):
+        if any(b is stmt.buffer and UNKNOWN_POSITION in index for s in inside for b, index in self.use_sets[s].buffers):
             return False  # other elements of it are read, from memory
         views = any(b.view_of is stmt.buffer for b in self.storage.buffers)
         return not views and all(r in ops for r in self.plan.readers[v])

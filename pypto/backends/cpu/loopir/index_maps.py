@@ -13,11 +13,11 @@ from pypto.ops.table import TABLE
 from pypto.passes.unit_dims import is_unit_reshape
 
 IndexMap = tuple[int | None, ...]
-Leaf = tuple[Value, IndexMap]
-_MOVES = ("broadcast_to", "reshape", "permute")
+IndexedValue = tuple[Value, IndexMap]
+_SHAPE_OPS = ("broadcast_to", "reshape", "permute")
 GATHERING = ("slice", "gather")  # their first operand is read elsewhere than at the result's index
 UNKNOWN_POSITION = -1  # in an index map: a position that no loop has
-_LEAVES = ("arange", "constant", "undef")
+_NULLARY_OPS = ("arange", "constant", "undef")
 
 
 def is_tile(v: Value) -> bool:
@@ -31,7 +31,14 @@ def is_inlinable(op: Op) -> bool:
         return False
     if op.name == "reshape":
         return is_unit_reshape(op)
-    return TABLE[op.name].elementwise or op.name in (*_MOVES, *_LEAVES, *GATHERING, "tile_load", "addptr", "ptr_cast")
+    return TABLE[op.name].elementwise or op.name in (
+        *_SHAPE_OPS,
+        *_NULLARY_OPS,
+        *GATHERING,
+        "tile_load",
+        "addptr",
+        "ptr_cast",
+    )
 
 
 def operand_map(op: Op, operand: Value, index: IndexMap) -> IndexMap:
@@ -49,7 +56,7 @@ def operand_map(op: Op, operand: Value, index: IndexMap) -> IndexMap:
     return tuple(None if n == 1 else i for n, i in zip(operand.shape, index, strict=True))
 
 
-def element_operands(op: Op) -> tuple[Value, ...]:
+def tile_operands(op: Op) -> tuple[Value, ...]:
     """Operands that are computed per element: not the scalars of an access."""
     if op.name in ("tile_load", "tile_store"):
         access = Access.of(op)
@@ -57,15 +64,15 @@ def element_operands(op: Op) -> tuple[Value, ...]:
     return tuple(v for v in op.operands if is_tile(v))
 
 
-def operand_reads(op: Op, index: IndexMap | None = None) -> list[Leaf]:
+def operand_reads(op: Op, index: IndexMap | None = None) -> list[IndexedValue]:
     """What an op reads per element, at the maps that follow from that of its result, or of each of its elements."""
     own = tuple(range(len(op.results[0].shape))) if index is None else index
-    return [(v, operand_map(op, v, own)) for v in element_operands(op)]
+    return [(v, operand_map(op, v, own)) for v in tile_operands(op)]
 
 
-def inlined_operands(leaves: list[Leaf], stop: Callable[[Value], bool]) -> Iterator[Leaf]:
+def inlined_operands(leaves: list[IndexedValue], stop: Callable[[Value], bool]) -> Iterator[IndexedValue]:
     """Values at index maps, and all that computing them reads, once each, down to where `stop` holds."""
-    work, seen = leaves[::-1], set[Leaf]()
+    work, seen = leaves[::-1], set[IndexedValue]()
     while work:
         leaf = v, index = work.pop()
         if leaf in seen:

@@ -23,9 +23,9 @@ def interchange(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
     What reads arrays keeps its order, in which their rows come as a whole.
     """
     body, made = nest.bodies[0], {s.buffer.memory for s in nest.stmts if s.buffer is not None}
-    alike = all((s.domain, s.lanes, s.width) == (stmt.domain, stmt.lanes, 0) for s in body)
-    near = len(nest.bodies) == 1 and not any(fuser.reads[s].loads for s in (*body, stmt))
-    if not alike or not near or made.isdisjoint(buffer.memory for buffer, _ in fuser.reads[stmt].buffers):
+    alike = all((s.domain, s.lanes, s.forced_width) == (stmt.domain, stmt.lanes, 0) for s in body)
+    near = len(nest.bodies) == 1 and not any(fuser.use_sets[s].loads for s in (*body, stmt))
+    if not alike or not near or made.isdisjoint(buffer.memory for buffer, _ in fuser.use_sets[stmt].buffers):
         return False
     kinds = {s.kind for s in body}
     if stmt.kind == "reduce" and kinds == {"compute"}:
@@ -35,24 +35,24 @@ def interchange(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
     else:
         return False
     for s in changed:
-        s.loops, s.width = order, stmt.width
-        fuser.reads[s] = use_set_of(s, fuser.storage.of)
+        s.loops, s.forced_width = order, stmt.forced_width
+        fuser.use_sets[s] = use_set_of(s, fuser.storage.buffer_of)
     return True
 
 
 def has_full_chunks(stmt: Stmt) -> bool:
     """True where chunks of a forced width write nothing beyond the tile, as others of that width would, too."""
-    return not stmt.width or stmt.domain[stmt.lanes] % stmt.width == 0
+    return not stmt.forced_width or stmt.domain[stmt.lanes] % stmt.forced_width == 0
 
 
-def is_profitable(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
+def is_fusion_profitable(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
     """True when a statement uses some of the memory that a nest does; nothing else is worth sharing loops for."""
     if delays_consumers(fuser, nest, stmt):
         return False
-    used, loads = {b.memory for b, _ in fuser.used(stmt)}, {op for op, _ in fuser.reads[stmt].loads}
-    near = any(not used.isdisjoint(b.memory for b, _ in fuser.used(s)) for s in nest.stmts)
+    used, loads = {b.memory for b, _ in fuser.buffers_used(stmt)}, {op for op, _ in fuser.use_sets[stmt].loads}
+    near = any(not used.isdisjoint(b.memory for b, _ in fuser.buffers_used(s)) for s in nest.stmts)
     stores = any(s.kind == "store" for s in (stmt, *nest.stmts))
-    return near or stores or any(op in loads for s in nest.stmts for op, _ in fuser.reads[s].loads)
+    return near or stores or any(op in loads for s in nest.stmts for op, _ in fuser.use_sets[s].loads)
 
 
 def delays_consumers(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
@@ -61,5 +61,5 @@ def delays_consumers(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
     Row by row, a processor has room for one or two of them, and waits. The results of all rows come without waiting.
     """
     short = all(s.lanes in s.reduced and len(s.loops) > 1 and s.domain[s.lanes] <= _MAX_SHORT_ROW for s in nest.stmts)
-    loads = any(fuser.reads[s].loads for s in (*nest.stmts, stmt))
+    loads = any(fuser.use_sets[s].loads for s in (*nest.stmts, stmt))
     return short and not loads and all(s.kind == "reduce" for s in nest.stmts)

@@ -34,8 +34,8 @@ class Buffer:
     in_memory_format: bool = False  # 16-bit floats take the bytes that they have in memory
     unpadded: bool = False  # rows may not be padded: the buffer is also seen under another shape
     copies: int = 1  # how many such tiles it holds
-    start: int = 0
-    end: int = 0
+    live_start: int = 0
+    live_end: int = 0
     offset: int = 0
     contracted_dims: int = 0  # leading dimensions that are not stored, since writer and readers share their loops
     contracted: bool = False  # every reader is in the nest that computes it
@@ -87,7 +87,7 @@ class Stmt:
     reduced: tuple[int, ...] = ()
     buffer: Buffer | None = None
     source: Buffer | None = None  # memory to copy from, where it is not the value's own
-    width: int = 0  # forced chunk width, 0 when free
+    forced_width: int = 0  # forced chunk width, 0 when free
     position: int = 0
     packs_operand_of: Op | None = None  # the cell whose operand it makes, in a form of its own
 
@@ -99,7 +99,7 @@ class Stmt:
     def signature(self) -> tuple[object, ...]:
         """Statements of one signature can share a loop nest."""
         roles = tuple((self.domain[d], d == self.lanes) for d in self.loops)
-        return roles, self.width, id(self) if self.kind == "scan" else 0
+        return roles, self.forced_width, id(self) if self.kind == "scan" else 0
 
     @property
     def the_op(self) -> Op:
@@ -153,13 +153,14 @@ class Nest:
 class Use:
     """What a cell does with a buffer: the value that it has to find there, and the one that it leaves.
 
-    One that `stays` is found again by other programs. `fault` says why the cell cannot read the buffer as it lies.
+    With `outlives_program`, later programs find the contents again. `fault` says why the op cannot read the buffer
+    in its present form.
     """
 
     buffer: Buffer
     reads: Value | None = None
     writes: Value | None = None
-    stays: bool = False
+    outlives_program: bool = False
     fault: str = ""
 
 
@@ -215,7 +216,7 @@ class Schedule:
     items: list[Item]
     buffers: list[Buffer]
     scratch_bytes: int
-    of: dict[Value, Buffer] = field(default_factory=dict)
+    buffer_of: dict[Value, Buffer] = field(default_factory=dict)
 
 
 def walk(items: list[Item]) -> Iterator[Item]:

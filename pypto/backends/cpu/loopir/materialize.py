@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pypto.backends.cpu.loopir.index_maps import GATHERING, element_operands, is_inlinable, is_tile
+from pypto.backends.cpu.loopir.index_maps import GATHERING, is_inlinable, is_tile, tile_operands
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
@@ -89,9 +89,7 @@ def plan_materialization(function: Function, target: CpuTarget) -> Materializati
     cost: dict[Value, int] = {}
     for op in ops:
         for v in op.results:
-            cost[v] = (
-                op_cost(op) + min(1000, sum(cost.get(o, 0) for o in element_operands(op))) if is_inlinable(op) else 0
-            )
+            cost[v] = op_cost(op) + min(1000, sum(cost.get(o, 0) for o in tile_operands(op))) if is_inlinable(op) else 0
     for op in reversed(ops):
         for v in op.results:
             if is_tile(v):
@@ -139,20 +137,20 @@ def readers_of(plan: Materialization, v: Value) -> tuple[Op, ...]:
         elif result is not None and user.name == "reshape" and not is_unit_reshape(user):
             found.update(dict.fromkeys((user, *plan.readers[result])))  # the result is the same memory
         elif result is not None and user.name == "permute":
-            found.update(dict.fromkeys((user, *packing(plan, result))))
+            found.update(dict.fromkeys((user, *packing_dots(plan, result))))
         else:
             found[user] = None
     return tuple(found)
 
 
-def packing(plan: Materialization, v: Value) -> list[Op]:
+def packing_dots(plan: Materialization, v: Value) -> list[Op]:
     """Dots whose panels are packed from what a value is the transpose of: they read that, not the value."""
     return [user for user in plan.uses[v] if user in plan.packed and v is user.operands[1]]
 
 
 def decide_materialized(plan: Materialization, op: Op, v: Value, cost: int) -> None:
     plan.readers[v] = readers_of(plan, v)
-    past = packing(plan, v)
+    past = packing_dots(plan, v)
     own = [reader for reader in plan.readers[v] if reader not in past]
     dear = cost > _MAX_RECOMPUTED_COST and (len(own) > 1 or is_read_in_loop(plan, v, own))
     pulled = [u.results[0] for u in plan.uses[v] if u.results and u.results[0] in plan.expr_depth]
@@ -172,7 +170,7 @@ def requires_buffer(user: Op, v: Value) -> bool:
         return True
     if user.name == "reshape":
         return not is_unit_reshape(user)
-    return not constant_like(v) and ((user.name == "dot" and v in user.operands[2:]) or permutes_lanes(user))
+    return not is_constant(v) and ((user.name == "dot" and v in user.operands[2:]) or permutes_lanes(user))
 
 
 def permutes_lanes(op: Op) -> bool:
@@ -181,7 +179,7 @@ def permutes_lanes(op: Op) -> bool:
     return op.name == "permute" and bool(dims) and dims[-1] != len(dims) - 1
 
 
-def constant_like(v: Value) -> bool:
+def is_constant(v: Value) -> bool:
     return v.op is not None and v.op.name in ("constant", "undef")
 
 

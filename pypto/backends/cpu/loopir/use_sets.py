@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pypto.backends.cpu.loopir.index_maps import IndexMap, Leaf, inlined_operands, is_tile, operand_reads
+from pypto.backends.cpu.loopir.index_maps import IndexedValue, IndexMap, inlined_operands, is_tile, operand_reads
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt
 from pypto.ir.core import Op, Value
 
@@ -30,7 +30,7 @@ def use_set_of(stmt: Stmt, of: Mapping[Value, Buffer]) -> UseSet:
 
     `of` gives the buffers of values that have memory.
     """
-    reads, index, leaves, own = UseSet(), stmt.index, list[Leaf](), None
+    reads, index, leaves, own = UseSet(), stmt.index, list[IndexedValue](), None
     if stmt.source is not None:
         reads.buffers.append((stmt.source, index))
         reads.buffer_values.append(stmt.value)

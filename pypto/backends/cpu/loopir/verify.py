@@ -38,7 +38,7 @@ def verify(schedule: Schedule, name: str) -> None:
 def violations(schedule: Schedule) -> list[str]:
     """The reads that would not find what they need, in the order of the items."""
     checker = ScheduleVerifier(schedule)
-    checker.items(schedule.items, ScratchState(checker.extents))
+    checker.check_items(schedule.items, ScratchState(checker.extents))
     for nest in nests(schedule.items):
         checker.check_nest_pairs(nest)
     return list(dict.fromkeys(checker.violations))
@@ -124,22 +124,24 @@ class ScheduleVerifier:
     """Follows a schedule and notes what goes wrong."""
 
     def __init__(self, schedule: Schedule) -> None:
-        self.of: Mapping[Value, Buffer] = schedule.of
+        self.buffer_of: Mapping[Value, Buffer] = schedule.buffer_of
         self.extents = {b: byte_range(b) for b in schedule.buffers}
         self.violations: list[str] = []
-        self.reads: dict[Stmt, UseSet] = {}
-        self.ends: dict[Value, Value] = {}  # by the result of a loop, the argument that it is the last value of
+        self.use_sets: dict[Stmt, UseSet] = {}
+        self.last_argument_of: dict[
+            Value, Value
+        ] = {}  # by the result of a loop, the argument that it is the last value of
 
-    def items(self, items: Iterable[Item], state: ScratchState) -> ScratchState:
+    def check_items(self, items: Iterable[Item], state: ScratchState) -> ScratchState:
         for item in items:
             if isinstance(item, Nest):
-                self.nest(item, state)
+                self.check_nest(item, state)
             elif isinstance(item, Control):
-                state = self.control(item, state)
+                state = self.check_control(item, state)
             elif isinstance(item, LibraryOp):
-                self.library_op(item, state)
+                self.check_library_op(item, state)
             else:
-                self.scalar(item, state)
+                self.check_scalar(item, state)
         return state
 
     def expect(self, state: ScratchState, b: Buffer, value: Value, who: str) -> None:
@@ -147,18 +149,18 @@ class ScheduleVerifier:
         content = state.contents.get(b.memory)
         if content is None:
             self.report(who, b, value, "has been overwritten, or was never written")
-        elif content.values.isdisjoint(self.names(value)):
+        elif content.values.isdisjoint(self.value_names(value)):
             self.report(who, b, value, "holds another value")
         elif content.layout != layout_key(b):
             self.report(who, b, value, "was written in another layout")
 
-    def names(self, v: Value) -> set[Value]:
+    def value_names(self, v: Value) -> set[Value]:
         """The names under which a buffer may hold a value: views are of another one, loops end with an argument."""
         found = {v}
-        while v.op is not None and v in self.of and self.of[v].view_of is not None:
+        while v.op is not None and v in self.buffer_of and self.buffer_of[v].view_of is not None:
             v = v.op.operands[0]
             found.add(v)
-        return found | {self.ends[x] for x in found if x in self.ends}
+        return found | {self.last_argument_of[x] for x in found if x in self.last_argument_of}
 
     def report(self, who: str, b: Buffer, value: Value, what: str) -> None:
         line = value.op.loc.user.line if value.op is not None else 0
@@ -182,10 +184,10 @@ class ScheduleVerifier:
 
     # --- nests and scalars ----------------------------------------------------------------------------------------
 
-    def nest(self, nest: Nest, state: ScratchState) -> None:
+    def check_nest(self, nest: Nest, state: ScratchState) -> None:
         for body in nest.bodies:
             for stmt in body:
-                self.stmt(stmt, state)
+                self.check_stmt(stmt, state)
             for b in [s.buffer for s in body if s.buffer is not None and s.buffer.contracted]:
                 state.contents.pop(b.memory, None)
         for b in [s.buffer for s in nest.stmts if s.buffer is not None and s.buffer.contracted_dims]:
@@ -215,11 +217,11 @@ class ScheduleVerifier:
             )
 
     def use_set(self, stmt: Stmt) -> UseSet:
-        if stmt not in self.reads:
-            self.reads[stmt] = use_set_of(stmt, self.of)
-        return self.reads[stmt]
+        if stmt not in self.use_sets:
+            self.use_sets[stmt] = use_set_of(stmt, self.buffer_of)
+        return self.use_sets[stmt]
 
-    def stmt(self, stmt: Stmt, state: ScratchState) -> None:
+    def check_stmt(self, stmt: Stmt, state: ScratchState) -> None:
         who, reads = stmt_name(stmt), self.use_set(stmt)
         for (b, index), value in zip(reads.buffers, reads.buffer_values, strict=True):
             if value is None:
@@ -234,21 +236,23 @@ class ScheduleVerifier:
         if stmt.buffer is not None and stmt.kind != "zero" and (result := stmt.result) is not None:
             state.write(stmt.buffer, result)
 
-    def scalar(self, item: Scalar, state: ScratchState) -> None:
-        for v, _ in inlined_operands(operand_reads(item.op, ()), self.of.__contains__) if item.op.results else ():
-            if v in self.of:
-                self.expect(state, self.of[v], v, item.op.name)
+    def check_scalar(self, item: Scalar, state: ScratchState) -> None:
+        for v, _ in (
+            inlined_operands(operand_reads(item.op, ()), self.buffer_of.__contains__) if item.op.results else ()
+        ):
+            if v in self.buffer_of:
+                self.expect(state, self.buffer_of[v], v, item.op.name)
 
     # --- cells ----------------------------------------------------------------------------------------------------
 
-    def library_op(self, item: LibraryOp, state: ScratchState) -> None:
+    def check_library_op(self, item: LibraryOp, state: ScratchState) -> None:
         uses = list(item.uses())
         for use in uses:
             if use.reads is not None:
                 self.expect(state, use.buffer, use.reads, item.op.name)
             if use.fault:
                 self.violations.append(f"{item.op.name} reads b{use.buffer.id}, {use.fault}")
-            if use.stays:
+            if use.outlives_program:
                 self.expect_permanent(use.buffer)
         for a, b in combinations(uses, 2):
             if a.buffer.memory is b.buffer.memory and (a.writes is not None or b.writes is not None):
@@ -260,22 +264,22 @@ class ScheduleVerifier:
 
     # --- control flow ---------------------------------------------------------------------------------------------
 
-    def control(self, item: Control, state: ScratchState) -> ScratchState:
-        return self.branch(item, state) if item.op.name == "if" else self.loop(item, state)
+    def check_control(self, item: Control, state: ScratchState) -> ScratchState:
+        return self.check_branch(item, state) if item.op.name == "if" else self.check_loop(item, state)
 
-    def branch(self, item: Control, state: ScratchState) -> ScratchState:
+    def check_branch(self, item: Control, state: ScratchState) -> ScratchState:
         ends = []
         for region, values in zip(item.regions, yields(item.op), strict=True):
-            end = self.items(region, state.copy())
-            self.pass_values(end, values, item.op.results, [self.of.get(v) for v in item.op.results], "if")
+            end = self.check_items(region, state.copy())
+            self.pass_values(end, values, item.op.results, [self.buffer_of.get(v) for v in item.op.results], "if")
             ends.append(end)
         return ends[0].meet(ends[1])
 
-    def loop(self, item: Control, state: ScratchState) -> ScratchState:
+    def check_loop(self, item: Control, state: ScratchState) -> ScratchState:
         """Rounds until what holds at the beginning of each does not change; faults are those of the last one."""
         op = item.op
         args = carried(op, op.regions[-1])
-        homes = [self.of.get(v) for v in args]
+        homes = [self.buffer_of.get(v) for v in args]
         state = state.copy()
         self.pass_values(state, initial(op), args, homes, op.name, only=False)
         before = len(self.violations)
@@ -288,7 +292,7 @@ class ScheduleVerifier:
             state = start
         for arg, result, home in zip(args, op.results, homes, strict=True):
             tested.rename(home, arg, result)
-            self.ends[result] = arg
+            self.last_argument_of[result] = arg
         return tested
 
     def iteration(
@@ -299,9 +303,9 @@ class ScheduleVerifier:
         for region, schedule in zip(op.regions[:-1], item.regions[:-1], strict=True):
             for arg, own, home in zip(args, carried(op, region), homes, strict=True):
                 state.rename(home, arg, own)
-            state = self.items(schedule, state)
+            state = self.check_items(schedule, state)
         tested = state.copy()
-        end = self.items(item.regions[-1], state)
+        end = self.check_items(item.regions[-1], state)
         self.pass_values(end, op.regions[-1].terminator.operands, args, homes, op.name)
         return end, tested
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.backends.base import FIXED_SLOTS, PAGE, Slot
-from pypto.backends.cpu.backend import SERIAL_BELOW, at_least
+from pypto.backends.cpu.backend import SERIAL_BELOW, programs_per_ticket
 from pypto.backends.cpu.codegen.function import lower
 from pypto.backends.cpu.loopir.cost import estimate
 from pypto.backends.cpu.runtime.engine import Engine
@@ -234,7 +234,9 @@ def body_lines(entry: Entry, n: int, body: KernelBody) -> list[str]:
             f"  %to{n}.{k} = getelementptr i64, ptr %block{n}, i64 {to}",
             f"  store i64 %value{n}.{k}, ptr %to{n}.{k}",
         ]
-    given = f"i64 {body.pages}, double {double_literal(body.cost)}, i64 {at_least(body.cost)}, i64 {body.group}"
+    given = (
+        f"i64 {body.pages}, double {double_literal(body.cost)}, i64 {programs_per_ticket(body.cost)}, i64 {body.group}"
+    )
     call = f"call i32 @run(ptr @{symbol_of(entry, n)}, ptr %block{n}, i64 %programs, i64 %threads, {given})"
     return [*lines, f"  %status{n} = {call}", f"  ret i32 %status{n}"]
 

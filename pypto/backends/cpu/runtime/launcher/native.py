@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.backends.base import PAGE
-from pypto.backends.cpu.backend import POLLED_ABOVE, SERIAL_BELOW, at_least
+from pypto.backends.cpu.backend import POLLED_ABOVE, SERIAL_BELOW, programs_per_ticket
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.runtime.launcher.recipe import SLOTS, STEPS, Recipe, Unfit, recipe
 from pypto.backends.cpu.runtime.launcher.tensors import INSIDE
@@ -194,7 +194,7 @@ class Table:
         pool = program.backend.record
         head = {"body": program.executable.address, "scratch": program.artifact.pages, "cost": cost,
             "threads": self.threads, "unbounded": not program.artifact.bounded,
-            "pool": ctypes.addressof(pool), "least": at_least(program.artifact.cost),
+            "pool": ctypes.addressof(pool), "least": programs_per_ticket(program.artifact.cost),
             "group": program.artifact.group, "program": id(program)}  # fmt: skip
         self.keep.append(pool)
         words = [*(head[name] for name in _ENTRY[:-1]), *made.words()]
