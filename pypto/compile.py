@@ -22,12 +22,11 @@ from pypto.ir.core import Function
 from pypto.ir.printer import print_function
 from pypto.language import METHODS
 from pypto.opening import Devices
-from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings
 from pypto.passes import optimize, prepare
-from pypto.passes.carried import pointer_roots
+from pypto.passes.memory_effects import written_names
 from pypto.passes.waiting import waiting_loops
 from pypto.runtime.launch import Scratch, stopped
 from pypto.runtime.owners import OwnerStore
@@ -203,7 +202,7 @@ def compile_program(
     tell_of_waiting(built.function)
     function.attrs["noalias"] = noalias
     function.attrs |= {name: True for name in ("profile", "checked") if getattr(options, name)}
-    program = Program(built, function, written_arrays(function), timings, backend)
+    program = Program(built, function, written_names(function), timings, backend)
 
     def make() -> bytes:
         verified(function, timings)
@@ -233,10 +232,3 @@ def key_parts(function: Function, options: KernelOptions, backend: Any) -> tuple
     """What the code of a prepared kernel depends on."""
     text = print_function(function, options.profile or options.checked or backend.keeps_places)
     return ("ir", text), ("options", repr(options)), *backend.key_parts()
-
-
-def written_arrays(function: Function) -> frozenset[str]:
-    """Names of the array arguments that a kernel stores to."""
-    roots = pointer_roots(function)
-    stores = (op for op in function.walk() if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC))
-    return frozenset().union(*(roots.get(op.operands[0], ()) for op in stores))

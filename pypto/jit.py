@@ -339,7 +339,7 @@ class Kernel:
 
         timings: dict[str, float] = {}
         built, facts = self.build(infos, specs, changing_entries(known, infos), timings)
-        written = self.compiler.written_arrays(built.function)
+        written = self.compiler.written_names(built.function)
         check_writable(self.signature.kernel, written, infos)
         noalias = disjoint(*overlaps(written, infos))
         program = self.compiler.compile_program(built, noalias, self.options, timings, backend)

@@ -55,7 +55,7 @@ def run_interpreted(
     built, _ = kernel.build(infos, specs, frozenset(), timings)
     advise(kernel, built, "", (), specs)
     function = kernel.compiler.prepared(built.function, timings)
-    name, more, written = kernel.signature.kernel, enumerate(kernel.memory), kernel.compiler.written_arrays(function)
+    name, more, written = kernel.signature.kernel, enumerate(kernel.memory), kernel.compiler.written_names(function)
     check_writable(name, written, infos)
     note_written(written, infos)
     others: dict[str, Any] = {f"memory[{n}]": array_info(x, name, f"memory[{n}]") for n, x in more}

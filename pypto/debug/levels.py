@@ -10,9 +10,10 @@ from typing import Any, Final
 from pypto.arguments import describe
 from pypto.backends.base import Backend
 from pypto.backends.base import Show as BackendShow
-from pypto.compile import key_parts, prepared, session, written_arrays
+from pypto.compile import key_parts, prepared, session
 from pypto.ir.printer import print_function
 from pypto.passes import optimize
+from pypto.passes.memory_effects import written_names
 from pypto.runtime.launch import disjoint, overlaps
 from pypto.runtime.specialization import Specialization
 
@@ -84,6 +85,6 @@ def cache_key(kernel: Any, **given: Any) -> Any:
     infos, specs = describe(kernel.signature, kernel.signature.bind((), given))
     built, _ = kernel.build(infos, specs, frozenset(), {})
     function = prepared(built.function, {})
-    function.attrs["noalias"] = disjoint(*overlaps(written_arrays(built.function), infos))
+    function.attrs["noalias"] = disjoint(*overlaps(written_names(built.function), infos))
     shared = session()
     return shared.key(key_parts(function, kernel.options, shared.backend(kernel.options)))

@@ -9,10 +9,11 @@ from typing import Any
 
 from pypto.arguments import Boundary, describe
 from pypto.backends.base import Slot, SlotNumber
-from pypto.compile import prepared, session, written_arrays
+from pypto.compile import prepared, session
 from pypto.ir.core import Function
 from pypto.markup import Shown, card
 from pypto.passes import optimize
+from pypto.passes.memory_effects import written_names
 from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.launch import check_grid, disjoint, overlaps
 
@@ -71,7 +72,7 @@ def function_of(kernel: Any, values: tuple[Any, ...]) -> Function:
     infos, specs = describe(kernel.signature, values)
     built, _ = kernel.build(infos, specs, frozenset(), {})
     function = prepared(built.function, {})
-    function.attrs["noalias"] = disjoint(*overlaps(written_arrays(function), infos))
+    function.attrs["noalias"] = disjoint(*overlaps(written_names(function), infos))
     return optimize(function)
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from pypto.ir.core import Attr, Function, Op, Value, make_op
 from pypto.ir.rewrite import Rewriter, Rule, rewrite
 from pypto.ops.build import Number, OpBuilder
-from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.algebra import RULES_OF
 from pypto.passes.carried import LAYOUTS, carried, initial, inline, narrow, yields
+from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of, constant_range
 from pypto.passes.shapes import SHAPE_RULES, repeated
 
@@ -81,7 +81,7 @@ def folded(op: Op) -> Number | None:
 def _rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:
     if op.name in BRANCH_RULES:
         return BRANCH_RULES[op.name](rewriter, op)
-    if TABLE[op.name].effect is not Effect.PURE or len(op.results) != 1:
+    if not is_pure(op) or len(op.results) != 1:
         return None
     new = make_op(op.name, rewriter.operands(op), op.attrs, (op.result.type,), (), op.loc)
     return [rewriter.builder.place(new)]

@@ -1,22 +1,17 @@
-"""What the results of `if`, `for` and `while` are tied to: initial values, region arguments and yields.
-
-Through them, and through all other ops, pointers lead back to the arrays that they may come from.
-"""
+"""What the results of `if`, `for` and `while` are tied to: initial values, region arguments and yields."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, product
+from itertools import compress
 from types import MappingProxyType
 from typing import Final
 
-from pypto.ir.core import Function, Op, Region, Value, make_op
+from pypto.ir.core import Op, Region, Value, make_op
 from pypto.ir.rewrite import Rewriter
-from pypto.ir.types import TileType, Type
+from pypto.ir.types import Type
 from pypto.ops.build import OpBuilder
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
 
 Enter = Callable[[list[Value], list[Value]], Sequence[Value]]
 Leave = Callable[[list[Value], list[Value]], Iterable[Value]]
@@ -55,31 +50,6 @@ def flows(op: Op) -> Iterator[tuple[Value, Value]]:
         yield from zip(op.results, ends, strict=False)
         for region in op.regions:
             yield from zip(carried(op, region), ends, strict=False)
-
-
-def pointer_roots(function: Function) -> dict[Value, frozenset[str]]:
-    """The array arguments that each pointer may come from, through loops and branches too."""
-    roots: dict[Value, frozenset[str]] = {}
-    before, addresses = -1, any(op.name == "ptr_cast" for op in function.walk())  # then integers may be pointers, too
-    while before != (before := sum(map(len, roots.values()))):
-        for op in function.walk():
-            if op.name == "array_ptr":
-                roots[op.result] = frozenset({op.operands[0].hint})
-            for v, source in sources(op):
-                if not (isinstance(v.type, TileType) and (v.type.is_ptr or addresses)) or holds_data(op):
-                    continue
-                roots[v] = roots.get(v, frozenset()) | roots.get(source, frozenset())
-    return roots
-
-
-def holds_data(op: Op) -> bool:
-    """Whether an op gives what was in memory, not addresses made of its operands."""
-    return TABLE[op.name].effect in (Effect.READ, Effect.ATOMIC)
-
-
-def sources(op: Op) -> Iterator[tuple[Value, Value]]:
-    """Pairs of values, the second of which the first may be or be made from."""
-    return flows(op) if op.name in LAYOUTS else product(op.results, op.operands)
 
 
 def inline(rewriter: Rewriter[OpBuilder], region: Region, args: Sequence[Value]) -> list[Value]:

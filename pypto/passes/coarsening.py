@@ -18,9 +18,9 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.dot_facts import in_place_operand, may_be_skinny
+from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of, constant_range
 from pypto.passes.target_facts import TargetFacts
 from pypto.passes.unit_dims import is_unit_reshape, matching_dim
@@ -155,7 +155,7 @@ class CoarsenAxis:
             op.results and (op.results[0] in self.coarsened_dim or op.results[0] in self.axis_dependent)
         ):
             return True
-        pure = op.regions or TABLE[op.name].effect in (Effect.PURE, Effect.READ)
+        pure = op.regions or not has_side_effects(op)
         return bool(pure) and not any(v in self.coarsened_dim or v in self.axis_dependent for v in op.operands)
 
     def coarsened_dim_of(self, op: Op) -> int | None:

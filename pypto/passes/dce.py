@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ops.build import OpBuilder
-from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.carried import LAYOUTS, initial, narrow, yields
+from pypto.passes.memory_effects import has_side_effects
 
 
 def dce(function: Function) -> Function:
@@ -46,7 +46,7 @@ class _Demand:
         """Note who owns what, and which ops have an effect."""
         for op in region.ops:
             self.parent[op] = parent
-            if TABLE[op.name].effect not in (Effect.PURE, Effect.READ):
+            if has_side_effects(op):
                 self.roots.append(op)
             for inner in op.regions:
                 self.own(op, inner.args, -LAYOUTS[op.name].args)

@@ -9,8 +9,7 @@ from typing import Final
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import DType, bfloat16, float32, float64, int8, int32
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of
 from pypto.passes.target_facts import TargetFacts
 from pypto.passes.unit_dims import is_unit_reshape, matching_dim
@@ -118,7 +117,7 @@ def is_program_invariant(function: Function, v: Value, index: Value | None, axes
         return v is index or v in function.args
     if v.op.name == "program_id":
         return v.op.attrs["axis"] not in axes
-    known = v.op.name in _ARGUMENT_OPS or TABLE[v.op.name].effect is Effect.PURE
+    known = v.op.name in _ARGUMENT_OPS or is_pure(v.op)
     return known and not v.op.regions and all(is_program_invariant(function, x, index, axes) for x in v.op.operands)
 
 

@@ -17,7 +17,6 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.dot_facts import (
     is_program_invariant,
@@ -26,6 +25,7 @@ from pypto.passes.dot_facts import (
     reads_both_in_place,
     split_terms,
 )
+from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of
 from pypto.passes.target_facts import TargetFacts
 from pypto.passes.unit_dims import is_unit_reshape, matching_dim
@@ -151,7 +151,7 @@ def find_reduction_loop(op: Op) -> ReductionLoop | None:
         return None
     region = op.regions[0]
     inside = {*region.args, *(v for o in region.ops for v in o.results)}
-    if any(o.regions or TABLE[o.name].effect not in (Effect.PURE, Effect.READ) for o in region.body):
+    if any(o.regions or has_side_effects(o) for o in region.body):
         return None
     found = ReductionLoop(op, int(step), inside, index_dependents(region.body, region.args[0]))
     found.uses.update(v for o in region.ops for v in o.operands)

@@ -16,16 +16,16 @@ from typing import Final
 from pypto.ir.core import Function, Op, Region, Value, make_op, walk
 from pypto.ir.rewrite import Rewriter
 from pypto.ops.build import OpBuilder
-from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
-from pypto.passes.pattern import constant_range, root
+from pypto.passes.memory_effects import has_side_effects, is_load, is_noalias, root, writes_memory
+from pypto.passes.pattern import constant_range
 
 FREE: Final = ("constant", "undef", "arange", "broadcast_to")
 
 
 def licm(function: Function) -> Function:
     """Move invariant ops out of loops."""
-    return _Hoister(OpBuilder(Region()), _rule, noalias=bool(function.attrs.get("noalias"))).function(function)
+    return _Hoister(OpBuilder(Region()), _rule, noalias=is_noalias(function)).function(function)
 
 
 @dataclass(slots=True)
@@ -65,11 +65,11 @@ class _Hoister(Rewriter[OpBuilder]):
         loop = self.parent if self.parent is not None and self.parent.name in ("for", "while") else None
         if loop is None:
             return _Frame(region, None)
-        stored = {self.stored_array(op) for r in loop.regions for op in walk(r) if _writes(op)}
+        stored = {self.stored_array(op) for r in loop.regions for op in walk(r) if has_side_effects(op)}
         return _Frame(region, loop, self.runs(loop), stored)
 
     def stored_array(self, op: Op) -> Value | None:
-        array = root(op.operands[0]) if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC) else None
+        array = root(op.operands[0]) if writes_memory(op) else None
         return None if array is None else self.value(array)
 
     def runs(self, loop: Op) -> bool:
@@ -80,7 +80,7 @@ class _Hoister(Rewriter[OpBuilder]):
         """The outermost region that the op may stand in."""
         here = len(self.frames) - 1
         visible = max((self.reach[v] for v in operands), default=0)
-        reads = TABLE[op.name].effect is Effect.READ
+        reads = is_load(op)
         for level in range(visible, here):
             inside = self.frames[level + 1 :]
             if inside[0].loop is not None and (not reads or self.may_load(operands[0], inside)):
@@ -116,12 +116,8 @@ class _Hoister(Rewriter[OpBuilder]):
         return self.copies[v, level]
 
 
-def _writes(op: Op) -> bool:
-    return TABLE[op.name].effect not in (Effect.PURE, Effect.READ)
-
-
 def _rule(rewriter: _Hoister, op: Op) -> Sequence[Value] | None:
-    if op.regions or _writes(op) or "terminator" in TABLE[op.name].traits:
+    if op.regions or has_side_effects(op) or "terminator" in TABLE[op.name].traits:
         return None
     operands = rewriter.operands(op)
     target = rewriter.target(op, operands)

@@ -15,12 +15,11 @@ from pypto.ir.core import Function, Op, Region, Value, make_op
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import PtrType, int64, scalar
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
 from pypto.passes.access import UNBOUNDED, built
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.carried import carried
 from pypto.passes.dce import dce
+from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of
 
 Step = Mapping[Value | None, int]  # what a number grows by in each turn: how often each value, where None stands for 1
@@ -114,7 +113,7 @@ class PointerLoop:
 
     def op_step(self, op: Op) -> Step | None:
         rates = [self.step_of(v) for v in op.operands]
-        if op.regions or TABLE[op.name].effect is not Effect.PURE or None in rates:
+        if op.regions or not is_pure(op) or None in rates:
             return None
         if not any(rates) or not is_address_width(op.results[0]):
             return None if any(rates) else {}

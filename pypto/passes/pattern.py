@@ -90,14 +90,6 @@ def constant_range(bounds: Iterable[Value]) -> range | None:
     return None if None in numbers or 0 in numbers[2:] else range(*(int(n or 0) for n in numbers))
 
 
-def root(pointer: Value) -> Value | None:
-    """The array argument that a pointer, or every pointer of a tile, points into; None when that is not known."""
-    op = pointer.op
-    while op is not None and op.name in ("addptr", "ptr_cast", *MOVES):
-        op = op.operands[0].op
-    return op.operands[0] if op is not None and op.name == "array_ptr" else None
-
-
 def match_all(terms: Iterable[Term], values: Iterable[Value], env: Env) -> bool:
     return all(match(t, v, env) for t, v in zip(terms, values, strict=True))
 

@@ -22,6 +22,7 @@ from pypto.ops.table import TABLE
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.carried import LAYOUTS, carried
 from pypto.passes.dce import dce
+from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of
 
 Place = tuple[Value, int]  # a tile and a dimension of it
@@ -173,7 +174,7 @@ class EntryConditions:
         """A scalar that depends on arguments and the program's place alone."""
         if v in self.hoisted:
             return self.hoisted[v]
-        if v.op is None or v.shape or v.op.regions or TABLE[v.op.name].effect is not Effect.PURE:
+        if v.op is None or v.shape or v.op.regions or not is_pure(v.op):
             return None
         operands = tuple(x for x in map(self.hoist, v.op.operands) if x is not None)
         if len(operands) < len(v.op.operands):

@@ -17,9 +17,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pypto.ir.core import Function, Op, Region, Value
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
-from pypto.passes.carried import carried, pointer_roots, yields
+from pypto.passes.carried import carried, yields
+from pypto.passes.memory_effects import is_load, is_pure, pointer_roots, writes_memory
 
 _ACQUIRES: Final = ("atomic_cas", "atomic_xchg")
 _READS: Final = ("atomic_add", "atomic_or", "atomic_xor")  # of 0
@@ -42,7 +41,7 @@ def waiting_loops(function: Function) -> Iterator[Op]:
 def polled_by(loop: Op) -> list[Op]:
     """The reads of memory that alone decide how long a loop runs; none if it does anything else."""
     inside = list(ops_of(loop))
-    if any(TABLE[op.name].effect is not Effect.PURE and not reads(op) for op in inside):
+    if any(not is_pure(op) and not reads(op) for op in inside):
         return []
     found: list[Op] = []
     within = {v for op in inside for v in op.results}
@@ -77,7 +76,7 @@ def is_fixed(value: Value, within: set[Value]) -> bool:
 
 def reads(op: Op) -> bool:
     """Whether an op asks memory, and stores at most that a lock is taken."""
-    if TABLE[op.name].effect is Effect.READ or op.name in _ACQUIRES:
+    if is_load(op) or op.name in _ACQUIRES:
         return True
     return op.name in _READS and is_zero(op.operands[1])
 
@@ -94,7 +93,7 @@ def is_lock(function: Function, loop: Op, polled: list[Op], roots: Roots) -> boo
     if not all(op.name in _ACQUIRES for op in polled):
         return False
     inside, wanted = set(map(id, ops_of(loop))), [roots.get(op.operands[0]) for op in polled]
-    stores = (op for op in function.walk() if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC))
+    stores = (op for op in function.walk() if writes_memory(op))
     given = [roots.get(op.operands[0]) for op in stores if id(op) not in inside]
     return all(any(not a or not b or a & b for b in given) for a in wanted)
 

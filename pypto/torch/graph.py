@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pypto.arguments import describe
-from pypto.compile import written_arrays
 from pypto.errors import Diagnostic
 from pypto.errors.launch import TracedLaunch
 from pypto.ir.types import DType
+from pypto.passes.memory_effects import written_names
 from pypto.runtime.arrays import ArrayInfo, dtype_of
 from pypto.runtime.launch import Grid
 from pypto.runtime.mode import MODE, PLAIN
@@ -224,7 +224,7 @@ def built_for(kernel: Any, values: Mapping[str, Any]) -> frozenset[str]:
     arrays = {name: info for name, info in infos.items() if isinstance(info, ArrayInfo)}
     unknown = frozenset((name, dim) for name, info in arrays.items() for dim in range(len(info.shape)))
     built, _ = kernel.build(infos, specs, unknown, {})
-    return written_arrays(built.function)
+    return written_names(built.function)
 
 
 _OUTSIDE: Final = (

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
-from pypto.passes.carried import holds_data, pointer_roots
+from pypto.passes.memory_effects import is_atomic, pointer_roots, reads_memory
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +43,7 @@ def function_of(version: Any) -> Any:
 def has_no_atomics(version: Any) -> bool:
     """Whether the programs of a compiled version have nothing to do with each other."""
     function = function_of(version)
-    return function is not None and all(TABLE[op.name].effect is not Effect.ATOMIC for op in function.walk())
+    return function is not None and not any(map(is_atomic, function.walk()))
 
 
 def unread_by(version: Any, written: Mapping[str, Any], named: Mapping[str, Any]) -> frozenset[str]:
@@ -55,7 +53,7 @@ def unread_by(version: Any, written: Mapping[str, Any], named: Mapping[str, Any]
         return frozenset()
     roots, read = pointer_roots(function), set[str]()
     for op in function.walk():
-        if holds_data(op):
+        if reads_memory(op):
             known = roots.get(op.operands[0])
             read.update(known or named.keys())  # a pointer from elsewhere may lead anywhere
     shared = [x.base for name, x in written.items() if name.partition(".")[0] in read]

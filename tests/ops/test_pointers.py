@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.compile import written_arrays
 from pypto.errors.interp import OutOfBounds, WildPointer
 from pypto.errors.language import OpTypeError
 from pypto.errors.launch import ReadOnlyArgument
@@ -16,6 +15,7 @@ from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
+from pypto.passes.memory_effects import written_names
 from tests.conformance.sources import define
 
 
@@ -143,7 +143,7 @@ def kernel(x, y, table, i):
     table = np.array([x.ctypes.data], np.int64)
     y.flags.writeable = table.flags.writeable = False
     made = kernel.compile(x, y, table, 0)
-    assert written_arrays(made.program.function) == {"x"}
+    assert written_names(made.program.function) == {"x"}
     kernel[1](x, y, table, 0)
     assert x.tolist() == [1.0, 0.0, 1.0, 0.0]
     x.flags.writeable = False

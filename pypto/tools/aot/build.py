@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.arguments import describe
-from pypto.compile import verified, without_collection, written_arrays
+from pypto.compile import verified, without_collection
 from pypto.errors.aot import NoLinker, NotAhead
 from pypto.ir.types import TileType
 from pypto.passes import optimize, prepare
+from pypto.passes.memory_effects import written_names
 from pypto.runtime.launch import disjoint, overlaps
 from pypto.tools.aot.contract import ABI, Version, facts_of, manifest, parameters_of
 from pypto.tools.aot.header import header
@@ -104,7 +105,7 @@ def one(kernel: Any, given: Mapping[str, Any], name: str, levels: Sequence[str])
     bodies = []
     for level in levels:
         built, facts = told.build(infos, specs, frozenset(), {})
-        written = written_arrays(built.function)
+        written = written_names(built.function)
         apart = disjoint(*overlaps(written, infos))
         with without_collection():
             function = prepare(built.function)

@@ -18,10 +18,8 @@ from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
 from pypto.passes.carried import LAYOUTS, flows
-from pypto.passes.pattern import root
+from pypto.passes.memory_effects import accesses_memory, is_noalias, root
 
 _MIN_BYTES = 4096  # of a tile; a smaller copy is bound by latency
 
@@ -44,7 +42,7 @@ def bypass_l2(kernel: BlockKernel, function: Function, target: AscendTarget) -> 
 
 def touched_once(function: Function) -> tuple[frozenset[str], int]:
     """Return the arrays of which a launch loads each byte once, and the bytes that one program moves so."""
-    if not function.attrs.get("noalias", False):
+    if not is_noalias(function):
         return frozenset(), 0
     sources_by_value = sources_of(function)
     names = set[str]()
@@ -66,7 +64,7 @@ def touched_once(function: Function) -> tuple[frozenset[str], int]:
 def access_sites(region: Region, loops: tuple[Op, ...]) -> Iterator[AccessSite]:
     """Yield every access of memory."""
     for op in region.ops:
-        if TABLE[op.name].effect in (Effect.READ, Effect.WRITE, Effect.ATOMIC):
+        if accesses_memory(op):
             yield AccessSite(op, loops)
         for inner in op.regions:
             yield from access_sites(inner, (*loops, op) if op.name in ("for", "while") else loops)

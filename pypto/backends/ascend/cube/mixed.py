@@ -43,8 +43,7 @@ from pypto.backends.ascend.vector.scalars import compared
 from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import int32, int64, uint8
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import writes_memory
 
 STAGES = PIPELINE_DEPTH + 1
 BETWEEN = 2  # the mode of flags between a cube core and the vector cores of its block
@@ -299,7 +298,7 @@ def vector_op(low: Lowering, op: Op) -> None:
         loads = (low.steps.only_load(half, crossing.sides) for half in (low.steps.produce, low.steps.consume))
         PipelinedLoop(low, low.chunk, low.steps, *loads).write()
         return
-    writes = TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)
+    writes = writes_memory(op)
     with low.when(is_first() if writes and not low.shares_rows else True):
         lower_op(low, op)
     if site is not None:

@@ -22,8 +22,7 @@ from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op, Value
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import is_pure
 
 LIVE_STAGES: Final = PIPELINE_DEPTH + 1  # of each tile that the second half of a step needs
 FETCH_STAGES: Final = 2  # places for what the first half receives
@@ -102,7 +101,7 @@ class PipelinedLoop:
         """Numbers that are the same for all parts."""
         own, found = {self.chunk.part}, []
         for op in self.steps.prologue:
-            if own & set(op.operands) or TABLE[op.name].effect is not Effect.PURE or any(v.shape for v in op.results):
+            if own & set(op.operands) or not is_pure(op) or any(v.shape for v in op.results):
                 own.update(op.results)
             else:
                 found.append(op)

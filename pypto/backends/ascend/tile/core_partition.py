@@ -17,8 +17,7 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import ArrayType, DType, TileType, int64
 from pypto.ops.build import OpBuilder
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import writes_memory
 
 MAX_CHANNELS: Final = 5  # flags between cores have numbers up to 10, and each channel takes two
 
@@ -98,7 +97,7 @@ def partition(function: Function) -> CorePartition:
         raise NotPartitionable("a single number goes from core to core")
     handled = cube_ops(parts) | set(parts.dots)
     marks: dict[Op, Transfer] = {}
-    effects = {op for op in function.walk() if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)}
+    effects = {op for op in function.walk() if writes_memory(op)}
     stores = {op for op in effects if op in handled}
     cube = PartitionSlicer(parts, sites, marks, stores | set(parts.dots), True).function()
     vector = PartitionSlicer(parts, sites, marks, effects - stores, False).function()

@@ -10,8 +10,7 @@ from pypto.backends.ascend.cube.layout import OPERANDS, sum_type
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, bfloat16, float16
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import root, written_arrays
 from pypto.passes.pattern import constant_of
 
 _MOVES: Final = ("permute", "reshape", "cast")
@@ -105,8 +104,7 @@ def cube_regions_of(function: Function) -> CubeRegions:
             parts.carried.setdefault((op, init), []).extend((arg, result))
             parts.carried.setdefault((op.regions[0].terminator, step), []).extend((arg, result))
     parts.dots = [op for op in function.walk() if op.name == "dot" and is_cube_product(parts, op)]
-    written = {root(Access.of(op).base) if op.name == "tile_store" else root(op.operands[0]) for op in function.walk()
-               if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)}  # fmt: skip
+    written = written_arrays(function)
     for dot in parts.dots:
         for v in dot.operands[:2]:
             found = source_of(v, tuple(range(len(v.shape)))[-2:])
@@ -129,13 +127,6 @@ def is_cube_product(parts: CubeRegions, dot: Op) -> bool:
     return dot.result not in parts.why
 
 
-def root(pointer: Value) -> Value | None:
-    """The array that an address comes from; None where that is not known."""
-    while pointer.op is not None and pointer.op.name in ("addptr", "reshape", "broadcast_to"):
-        pointer = pointer.op.operands[0]
-    return pointer.op.operands[0] if pointer.op is not None and pointer.op.name == "array_ptr" else None
-
-
 def source_of(v: Value, dims: tuple[int | None, ...]) -> Source | None:
     """The load behind an operand, through moves of dimensions; `dims` are those of `v` that the operand has."""
     op = v.op
@@ -156,7 +147,7 @@ def source_of(v: Value, dims: tuple[int | None, ...]) -> Source | None:
     return None
 
 
-def unloadable(source: Source, written: set[Value | None]) -> str:
+def unloadable(source: Source, written: frozenset[Value | None]) -> str:
     """Why the cube core cannot load an operand by itself; empty where it can."""
     access = source.access
     if access.mask is not None or access.base.shape:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from pypto.backends.ascend.tile.grid_invariants import written_arrays
-from pypto.backends.ascend.tile.tile_splitting import origin
 from pypto.ir.core import Function, Op
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import accessed_array, is_load, is_noalias, written_arrays
 
 
 def reloads_of_stored(function: Function) -> list[Op]:
     """The loads of arrays that are stored to, or may be."""
     written = written_arrays(function)
-    loads = [op for op in function.walk() if TABLE[op.name].effect is Effect.READ]
-    if None in written or not function.attrs.get("noalias", True):
+    loads = [op for op in function.walk() if is_load(op)]
+    if None in written or not is_noalias(function):
         return loads if written else []
-    return [op for op in loads if origin(op.operands[0]) in (None, *written)]
+    return [op for op in loads if accessed_array(op) in (None, *written)]
 
 
 def loads_results(side: Function, function: Function) -> bool:
     """Whether one side of a kernel loads from an array that the kernel stores to."""
     written = {array.hint for array in written_arrays(function) if array is not None}
-    arrays = (origin(op.operands[0]) for op in side.walk() if TABLE[op.name].effect is Effect.READ)
+    arrays = (accessed_array(op) for op in side.walk() if is_load(op))
     return any(array is not None and array.hint in written for array in arrays)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pypto.backends.ascend.tile.tile_splitting import origin
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import accessed_array, is_never_written, is_pure, written_arrays
 
 MAX_TILE_BYTES: Final = 16 << 10  # bytes of a tile that may stay in memory for all programs
 MAX_HOISTED_BYTES: Final = 32 << 10
@@ -41,17 +39,8 @@ def tile_bytes(v: Value) -> int:
 
 def is_speculatable(function: Function, op: Op, written: frozenset[Value | None]) -> bool:
     """Whether it makes no difference when, and how often, an op runs."""
-    effect = TABLE[op.name].effect
-    if op.regions or op.name == "program_id" or effect not in (Effect.PURE, Effect.READ):
+    if op.regions or op.name == "program_id":
         return False
-    if effect is Effect.PURE:
-        return True
-    array = origin(op.operands[0])
-    alone = bool(function.attrs.get("noalias", False)) and None not in written and array is not None
-    return alone and op.name == "tile_load" and array not in written and Access.of(op).mask is None
-
-
-def written_arrays(function: Function) -> frozenset[Value | None]:
-    """The arrays that are written; None among them where it cannot be told."""
-    writes = (op for op in function.walk() if TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC))
-    return frozenset(origin(op.operands[0]) for op in writes)
+    if op.name == "tile_load":
+        return Access.of(op).mask is None and is_never_written(function, accessed_array(op), written)
+    return is_pure(op)

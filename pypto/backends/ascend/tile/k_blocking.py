@@ -18,8 +18,7 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of
 
 
@@ -51,7 +50,7 @@ def find_reduction_loop(parts: CubeRegions, loop: Op, target: AscendTarget) -> R
     (body,) = loop.regions
     step = constant_of(loop.operands[2])
     dots = [op for op in body.body if op.name == "dot"]
-    whole = all(not op.regions and TABLE[op.name].effect in (Effect.PURE, Effect.READ) for op in body.body)
+    whole = all(not op.regions and not has_side_effects(op) for op in body.body)
     if step is None or step < 1 or not dots or not whole:
         return None
     kept = [slot for slot in carried(loop) if slot[1] in parts.sums]

@@ -15,8 +15,7 @@ from pypto.backends.ascend.tile.software_pipeline import backward_slice
 from pypto.backends.ascend.vector.region import is_natural
 from pypto.ir.core import Op, Value
 from pypto.ir.types import TileType
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import is_atomic, is_pure
 from pypto.passes.pattern import constant_of
 
 
@@ -64,7 +63,7 @@ def partition_loop(body: list[Op], sides: CorePartition) -> PipelinePartition | 
     if not late or any(op.regions for op in (*steps.prologue, *steps.epilogue)):
         return None
     late_dependents(steps, ops, late)
-    if any((op in late and op.name == "tile_store") or TABLE[op.name].effect is Effect.ATOMIC for op in ops):
+    if any((op in late and op.name == "tile_store") or is_atomic(op) for op in ops):
         return None
     assign_stages(steps, ops, late)
     return steps if all(can_stay_live(v) for v in steps.live_across) else None
@@ -126,7 +125,7 @@ def assign_stages(steps: PipelinePartition, ops: list[Op], late: set[Op]) -> Non
 def is_rematerializable(op: Op, makers: dict[Value, Op], steps: PipelinePartition) -> bool:
     """Whether an op and all behind it depend on nothing but numbers, so that it can be done once more."""
     cone = backward_slice(op, makers)
-    pure = all(TABLE[x.name].effect is Effect.PURE for x in cone)
+    pure = all(is_pure(x) for x in cone)
     return pure and not any(v in steps.args for x in cone for v in x.operands)
 
 
@@ -135,4 +134,4 @@ def can_rematerialize_prologue(steps: PipelinePartition) -> bool:
     makers = {v: op for op in steps.prologue for v in op.results}
     users = [*steps.loop.regions[0].body, *steps.epilogue]
     needed = {x for op in users for v in op.operands if v in makers for x in backward_slice(makers[v], makers)}
-    return all(TABLE[op.name].effect is Effect.PURE for op in needed)
+    return all(is_pure(op) for op in needed)

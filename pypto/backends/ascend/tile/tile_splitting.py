@@ -13,14 +13,10 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import TileType, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
 from pypto.passes.licm import licm
-
-_WRITES = (Effect.WRITE, Effect.ATOMIC)
-
+from pypto.passes.memory_effects import is_load, is_same_access, may_alias, writes_memory
 
 SplitSizes = dict[Place, int]  # the size of a part, of each family that is gone through in parts
 
@@ -100,31 +96,14 @@ def largest_divisor(n: int) -> int:
 def is_splittable(function: Function, found: DimensionClasses, family: Place) -> bool:
     """Whether stretches of a dimension do not meet: all that is written has it; none reads what another one wrote."""
     ops = list(function.walk())
-    writes = [op for op in ops if TABLE[op.name].effect in _WRITES]
+    writes = [op for op in ops if writes_memory(op)]
     written = [op.operands[1] if op.name != "tile_store" else Access.of(op).value for op in writes]
     if not writes or any(v is None or len(found.dims_of(v, family)) != 1 for v in written):
         return False
     if any(len(found.dims_of(v, family)) > 1 for op in ops for v in op.results if rank(v)):
         return False
-    reads = [op for op in ops if TABLE[op.name].effect is Effect.READ]
-    return not any(may_overlap(function, r, w) for r in reads for w in writes)
-
-
-def may_overlap(function: Function, read: Op, write: Op) -> bool:
-    a, b = origin(read.operands[0]), origin(write.operands[0])
-    if a is not None and b is not None and a is not b and function.attrs.get("noalias", False):
-        return False
-    if "shape" not in read.attrs or "shape" not in write.attrs:
-        return True
-    x, y = Access.of(read), Access.of(write)
-    return (x.shape, x.base, x.offsets, x.strides) != (y.shape, y.base, y.offsets, y.strides)
-
-
-def origin(v: Value) -> Value | None:
-    """The array behind a pointer, where it can be told."""
-    while v.op is not None and v.op.name in ("addptr", "broadcast_to", "reshape", "permute"):
-        v = v.op.operands[0]
-    return v.op.operands[0] if v.op is not None and v.op.name == "array_ptr" else None
+    reads = [op for op in ops if is_load(op)]
+    return not any(may_alias(function, r, w) and not is_same_access(r, w) for r in reads for w in writes)
 
 
 def split_tiles(function: Function, found: DimensionClasses, cuts: SplitSizes) -> Function:

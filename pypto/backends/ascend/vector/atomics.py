@@ -18,8 +18,7 @@ from pypto.backends.ascend.vector.scalars import NotScalar, Number, ScalarEmitte
 from pypto.backends.ascend.vector.shape import fill
 from pypto.ir.core import Function, Op
 from pypto.ir.types import DType, float32, float64, int64, uint32
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import is_atomic
 
 MODES: Final = ("add", "max", "min")
 DTYPES: Final = ("f32", "f16", "bf16", "i32", "i16", "i8")
@@ -28,7 +27,7 @@ DTYPES: Final = ("f32", "f16", "bf16", "i32", "i16", "i8")
 def needs_one_core(function: Function) -> bool:
     """Whether a kernel changes memory atomically in a way that the copy engine has not."""
     uses = Counter(v for op in function.walk() for v in op.operands)
-    return any(is_by_numbers(op, uses[op.result]) for op in function.walk() if TABLE[op.name].effect is Effect.ATOMIC)
+    return any(is_by_numbers(op, uses[op.result]) for op in function.walk() if is_atomic(op))
 
 
 def is_by_numbers(op: Op, uses: int) -> bool:

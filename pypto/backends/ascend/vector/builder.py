@@ -26,7 +26,6 @@ from pypto.backends.ascend.blockir.ir import (
 )
 from pypto.backends.ascend.rules.softfloat64 import stored
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.tile.grid_invariants import written_arrays
 from pypto.backends.ascend.vector.naming import name_hint
 from pypto.backends.ascend.vector.scalars import apply
 from pypto.backends.ascend.vector.values import (
@@ -48,6 +47,7 @@ from pypto.errors.ascend import NoForm
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import DType, int1, int64, uint8
 from pypto.loc import UNKNOWN, Loc
+from pypto.passes.memory_effects import is_noalias, written_arrays
 
 Index = tuple[Scalar, ...]
 
@@ -311,7 +311,7 @@ class Lowering:
 
     def may_be_written(self, param: str) -> bool:
         """Whether the kernel may write into an array parameter's memory."""
-        if None in self.written or (self.written and not self.function.attrs.get("noalias", False)):
+        if None in self.written or (self.written and not is_noalias(self.function)):
             return True
         arrays = {self.params[slot].name: slot.arg for slot in self.params if slot.kind == "ptr"}
         return arrays.get(param, "") in self.written

@@ -9,17 +9,16 @@ from pypto.backends.ascend.vector.atomics import DTYPES, MODES
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter
 from pypto.ops.build import OpBuilder
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
 from pypto.passes.access import Bounds, conditions
 from pypto.passes.affine import Forms
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.dce import dce
+from pypto.passes.memory_effects import is_atomic
 
 
 def raise_bulk_atomics(function: Function) -> Function:
     """Atomic ops through affine pointers become `tile_store` with an attribute ``atomic``."""
-    if not any(TABLE[op.name].effect is Effect.ATOMIC for op in function.walk()):
+    if not any(is_atomic(op) for op in function.walk()):
         return function
     read = {v for op in function.walk() for v in op.operands}
     b = Simplifier(Region())
@@ -39,7 +38,7 @@ class _Raiser(Rewriter[OpBuilder]):
 
 
 def _rule(rewriter: _Raiser, op: Op) -> Sequence[Value] | None:
-    if TABLE[op.name].effect is not Effect.ATOMIC or not op.operands[0].shape or op.result in rewriter.read:
+    if not is_atomic(op) or not op.operands[0].shape or op.result in rewriter.read:
         return None
     pointers, value, *mask = rewriter.operands(op)
     if op.attrs["kind"] not in MODES or value.dtype.mnemonic not in DTYPES:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from pypto.backends.ascend.blockir.ir import Expr, If, Loop, Read, Record, Scalar, View, While, fold
 from pypto.backends.ascend.rules.softfloat64 import zero
-from pypto.backends.ascend.tile.tile_splitting import origin
 from pypto.backends.ascend.vector.broadcast import broadcast
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.region import is_natural
@@ -24,6 +23,7 @@ from pypto.backends.ascend.vector.values import (
 )
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64, uint16
+from pypto.passes.memory_effects import pointer_base, root
 
 Home = (
     Tile | str | Pointer | Pointers | SelectedPointer
@@ -80,13 +80,13 @@ def empty(low: Lowering, v: Value, ends: Sequence[Value]) -> Home:
 
 def arrays_of(v: Value, seen: frozenset[Value]) -> dict[Value, None]:
     """The arrays that a pointer may point into, in their order."""
-    array, op = origin(v), v.op
+    array, op = root(v), v.op
     if array is not None:
         return {array: None}
     if op is not None and op.name == "where":
         return {array: None for end in op.operands[1:] for array in arrays_of(end, seen)}
-    while op is not None and op.name in ("addptr", "broadcast_to", "reshape", "permute"):
-        v, op = op.operands[0], op.operands[0].op
+    v = pointer_base(v)
+    op = v.op
     if op is None or v in seen:
         return {}
     k = op.results.index(v) - len(op.results)

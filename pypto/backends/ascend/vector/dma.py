@@ -30,8 +30,7 @@ from pypto.backends.ascend.vector.values import (
 from pypto.ir.core import Op, Value, walk
 from pypto.ir.types import ArrayType, DType, float64, int64, uint8
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import writes_memory
 
 BLOCKS: Final = 4095  # that one copy moves
 
@@ -61,7 +60,7 @@ def is_streamed_operand(low: Lowering, op: Op, area: Region) -> bool:
     if here is not there or users[0].operands[1] is not result or contiguous_dim(area) != 1 or area.dims[0].start != 0:
         return False
     between = (inner for k in range(first + 1, end) for inner in (here.ops[k], *inside(here.ops[k])))
-    return not any(TABLE[inner.name].effect in (Effect.WRITE, Effect.ATOMIC) for inner in between)
+    return not any(writes_memory(inner) for inner in between)
 
 
 def inside(op: Op) -> Iterator[Op]:

@@ -23,6 +23,7 @@ from pypto.ir.core import Function, Op
 from pypto.ir.types import TileType, int32, int64
 from pypto.ops.row import Effect, Unsupported
 from pypto.ops.table import ROWS, TABLE
+from pypto.passes.memory_effects import is_noalias
 
 LANES: Final = 128  # of the narrowest instructions, so that whatever runs over a tile fills whole repeats
 _AXES: Final = ("grid_x", "grid_y", "grid_z")
@@ -70,7 +71,7 @@ def groups_of(low: Lowering) -> Scalar:
 def kernel_of(low: Lowering, kind: str, body: Loop) -> BlockKernel:
     slots = tuple(sorted(low.params, key=lambda slot: slot.kind != "ptr"))
     params = (*(low.params[slot] for slot in slots), *(Param(name, int32, False) for name in _AXES))
-    noalias = bool(low.function.attrs.get("noalias", False))
+    noalias = is_noalias(low.function)
     return BlockKernel(low.function.name, kind, params, tuple(low.buffers), (*low.front, *low.items, body), slots=slots,
         file=low.function.loc.user.file, noalias=noalias, one_core=atomics.needs_one_core(low.function))  # fmt: skip
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pypto.backends.ascend.tile.tile_splitting import origin
 from pypto.ir.core import Op, Value
 from pypto.ir.types import TileType
+from pypto.passes.memory_effects import accessed_array
 
 _VALUE_PRESERVING: Final = frozenset(
     ("reshape", "cast", "permute", "broadcast_to")
@@ -43,7 +43,7 @@ def user_name(v: Value, users: Users) -> str:
 
 def local_name(op: Op) -> str:
     """The part of an array that a core works on, as Ascend C calls it; a number is called as the array."""
-    array = origin(op.operands[0])
+    array = accessed_array(op)
     name = array.hint if array is not None and array.hint else "loaded"
     is_number = bool(op.results) and op.result.tile.size == 1
     return name if is_number else f"{name}Local"

@@ -43,10 +43,9 @@ from pypto.backends.sites import Check, Site
 from pypto.ir.builder import temporarily
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
 from pypto.passes.coarsen_2d import coarsen
 from pypto.passes.coarsening import Coarsened
+from pypto.passes.memory_effects import is_atomic
 
 FIXED_SLOTS = 5  # three grid sizes, scratch, scratch bytes per thread
 _SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stride"}
@@ -274,7 +273,7 @@ class FunctionEmitter:
             return numbers[axis]
         if op.name in REDUCTIONS and not is_tile(op.operands[0]):  # a scalar is its own sum
             return self.env[op.operands[0]]
-        if TABLE[op.name].effect is Effect.ATOMIC:
+        if is_atomic(op):
             self.checks.atomic(op, operands := [self.env[v] for v in op.operands])
             return atomics()(self.e, op, operands)
         if op.name == "load":

@@ -18,7 +18,8 @@ from pypto.backends.cpu.loopir.index_maps import is_tile
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
-from pypto.passes.pattern import constant_of, root
+from pypto.passes.memory_effects import read_arrays, root
+from pypto.passes.pattern import constant_of
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.nest import NestEmitter
@@ -34,15 +35,14 @@ def element_bytes(access: Access) -> int:
     return access.value.dtype.itemsize
 
 
-def arrays_read(function: Function) -> tuple[set[Value | None], int]:
+def arrays_read(function: Function) -> tuple[frozenset[Value | None], int]:
     """Arrays that are read, and bytes that a program loads of those of which others load other parts.
 
     Products load the same again and again: their bytes are left out.
     """
     ops = list(function.walk())
     many = any(op.name == "dot" for op in ops)
-    read = {root(op.operands[0]) for op in ops if op.name in ("tile_load", "load")}
-    return read, 0 if many else loaded_bytes(function.body.ops)
+    return read_arrays(function), 0 if many else loaded_bytes(function.body.ops)
 
 
 def loaded_bytes(ops: Iterable[Op], loop: Op | None = None) -> int:

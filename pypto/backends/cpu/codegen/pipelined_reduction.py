@@ -29,7 +29,7 @@ from pypto.ir.types import int1, int32, int64
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
-from pypto.passes.pattern import root
+from pypto.passes.memory_effects import is_noalias, is_pure, root, written_arrays
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.function import FunctionEmitter
@@ -126,7 +126,7 @@ def find_pipelined_reduction(f: FunctionEmitter) -> PipelinedReduction | None:
     """Where a kernel of nests alone can do so; no array that it reads early may be written."""
     function, schedule, ops = f.function, f.schedule, f.nests.computed_ops
     nests = [item for item in schedule.items if isinstance(item, Nest)]
-    alone = function.attrs.get("noalias") and all(isinstance(item, Nest | Scalar) for item in schedule.items)
+    alone = is_noalias(function) and all(isinstance(item, Nest | Scalar) for item in schedule.items)
     plain = f.coarsened.factor == 1 and not f.is_large and not function.attrs.get("profile")
     if not alone or not plain or len(nests) < 2 or not all(map(is_scalar_reduction, nests[0].stmts)):
         return None
@@ -144,7 +144,7 @@ def find_pipelined_reduction(f: FunctionEmitter) -> PipelinedReduction | None:
 
 def can_run_ahead(function: Function, schedule: Schedule, needed: list[Op]) -> bool:
     """True when it does not matter when these ops run, and what they read fits beside what the program keeps."""
-    written = {root(op.operands[0]) for op in function.walk() if TABLE[op.name].effect is Effect.WRITE}
+    written = written_arrays(function)
     rows = sum(4 * math.prod(op.results[0].shape) for op in needed if op.name == "tile_load")
     fits = not schedule.scratch_bytes or schedule.scratch_bytes + 2 * rows <= L1_BUDGET
     harmless = all(TABLE[op.name].effect in _HARMLESS for op in function.body.body)
@@ -180,10 +180,10 @@ def backward_slice(function: Function, ops: list[Op]) -> list[Op]:
     return [op for op in function.body.body if op in needed]
 
 
-def is_recomputable(op: Op, schedule: Schedule, written: set[Value | None]) -> bool:
+def is_recomputable(op: Op, schedule: Schedule, written: frozenset[Value | None]) -> bool:
     """True for what can be computed for the next program in the same way, whenever this one runs."""
     if not is_tile(op.results[0]):
-        return TABLE[op.name].effect is Effect.PURE
+        return is_pure(op)
     if op.name == "tile_load":
         access = Access.of(op)
         array = None if is_tile(access.base) else root(access.base)

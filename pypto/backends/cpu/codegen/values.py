@@ -14,12 +14,12 @@ from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, is_tile, operand_map, operand_reads
 from pypto.backends.cpu.loopir.ir import Buffer
-from pypto.backends.cpu.loopir.materialize import may_alias
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import PtrType, float32, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import may_alias
 
 _EXACT_IN_NARROW = (
     "where",

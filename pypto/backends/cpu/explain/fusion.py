@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from pypto.backends.cpu.loopir.fusion import LoopFuser, writes
 from pypto.backends.cpu.loopir.ir import Control, Item, Nest, Scalar, Stmt
-from pypto.backends.cpu.loopir.materialize import may_alias
 from pypto.backends.cpu.loopir.use_sets import use_set_of
 from pypto.backends.findings import Finding
 from pypto.ir.core import Op
 from pypto.loc import UNKNOWN, Loc
+from pypto.passes.memory_effects import may_alias
 
 
 def fusion_findings(fuser: LoopFuser, items: list[Item]) -> Iterator[Finding]:

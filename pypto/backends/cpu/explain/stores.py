@@ -20,7 +20,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.findings import Finding, byte_text
 from pypto.ir.core import Function, Op, Value
 from pypto.ops.memory import Access
-from pypto.passes.pattern import root
+from pypto.passes.memory_effects import root
 
 
 def store_findings(function: Function, items: list[Item], target: CpuTarget) -> Iterator[Finding]:
@@ -56,7 +56,7 @@ def loop_bodies(items: list[Item], loop: Op | None = None) -> Iterator[tuple[lis
             yield from inner if item.op.name == "for" and is_nests_only(region) else inner[1:]
 
 
-def cache_reason(op: Op, place: tuple[list[Op], Op | None] | None, read: set[Value | None]) -> str:
+def cache_reason(op: Op, place: tuple[list[Op], Op | None] | None, read: frozenset[Value | None]) -> str:
     """Why a store never goes past the caches; `place` are its nest's stores and loop, None where a branch decides."""
     if place is None:
         return "it is in a branch, in a loop around products, or in a loop of a kernel that is compiled in parts"

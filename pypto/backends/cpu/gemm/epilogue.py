@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Nest
-from pypto.backends.cpu.loopir.materialize import Materialization, may_alias
+from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.ir.core import Op
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import MIN_COLUMN_ROWS, InPlaceOperand
+from pypto.passes.memory_effects import may_alias
 from pypto.passes.pattern import constant_range
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from pypto.backends.cpu.codegen.memory import memory_dtype
 from pypto.backends.cpu.gemm.epilogue import can_fuse_epilogue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, Nest, Stmt, Use, item_bytes
-from pypto.backends.cpu.loopir.materialize import Materialization, may_alias
+from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand, dot_dtype, through_permutes
+from pypto.passes.memory_effects import may_alias
 from pypto.passes.pattern import constant_of
 
 _LOCAL_PROGRAMS: Final = 8  # programs whose panels are those of the one before, for the most part

@@ -12,12 +12,11 @@ from typing import Final
 
 from pypto.backends.cpu.gemm.ir import PanelCache
 from pypto.backends.cpu.loopir.ir import Buffer
-from pypto.backends.cpu.loopir.materialize import Materialization, may_alias
+from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
 from pypto.passes.dot_facts import InPlaceOperand, is_grid_invariant, is_program_invariant
+from pypto.passes.memory_effects import is_pure, may_alias
 from pypto.passes.pattern import constant_range
 
 _MAX_CACHE_BYTES: Final = 4 << 20  # of panels that stay, for each thread: its part of a last-level cache
@@ -57,7 +56,7 @@ def cache_keys(function: Function, loop: Op | None, reads: Sequence[Value]) -> t
         v = work.pop()
         if is_program_invariant(function, v, index):
             continue
-        if v.op in inside and v.op is not None and TABLE[v.op.name].effect is Effect.PURE and not v.op.regions:
+        if v.op in inside and v.op is not None and is_pure(v.op) and not v.op.regions:
             work += v.op.operands
         elif v.op is not None and v.op not in inside and is_mostly_invariant(function, v):
             found[v] = None
@@ -70,7 +69,7 @@ def is_mostly_invariant(function: Function, v: Value) -> bool:
     """True for a scalar that is the same in most programs that follow one another: a quotient, and what comes of it."""
     if is_program_invariant(function, v, None):
         return True
-    if v.op is None or v.op.regions or v.op.name == "program_id" or TABLE[v.op.name].effect is not Effect.PURE:
+    if v.op is None or v.op.regions or v.op.name == "program_id" or not is_pure(v.op):
         return False
     return v.op.name == "floordiv" or all(is_mostly_invariant(function, x) for x in v.op.operands)
 

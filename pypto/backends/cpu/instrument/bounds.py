@@ -28,9 +28,7 @@ from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import ArrayType, int1, int64, uint64
 from pypto.ops.atomic import takes_turns
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
-from pypto.passes.carried import pointer_roots
+from pypto.passes.memory_effects import is_atomic, pointer_roots
 from pypto.passes.pattern import constant_of
 
 if TYPE_CHECKING:
@@ -186,7 +184,7 @@ class Checks(Unchecked):
 
     def owning(self, op: Op) -> int:
         """What an op does with owners, see `checking.ll`."""
-        kind = 2 if TABLE[op.name].effect is Effect.ATOMIC else _STORES.get(op.name, 0)
+        kind = 2 if is_atomic(op) else _STORES.get(op.name, 0)
         return kind if self.races else 0
 
     def asks(self, arrays: Iterable[str]) -> VectorValue:

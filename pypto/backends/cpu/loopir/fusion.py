@@ -13,11 +13,10 @@ from pypto.backends.cpu.loopir.allocate import BufferAllocation
 from pypto.backends.cpu.loopir.index_maps import UNKNOWN_POSITION, IndexMap, is_tile
 from pypto.backends.cpu.loopir.interchange import interchange, is_fusion_profitable
 from pypto.backends.cpu.loopir.ir import Control, Item, LibraryOp, Nest, Scalar, Stmt
-from pypto.backends.cpu.loopir.materialize import Materialization, is_same_access, may_alias
+from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.loopir.use_sets import BufferUses, UseSet, use_set_of
 from pypto.ir.core import Op, Value
-from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.passes.memory_effects import is_pure, is_same_access, may_alias
 
 MAX_OPEN_STATEMENTS: Final = 128  # statements in open nests: each new one is compared with all of them
 
@@ -44,7 +43,7 @@ class LoopFuser:
         """A store right after a cell that may do it itself; else like every other statement."""
         last = self.last_item()
         within = last.regions[-1] if isinstance(last, Control) else [last] if last is not None else []
-        cell = next((item for item in reversed(within) if not is_pure(item)), None)
+        cell = next((item for item in reversed(within) if not is_movable(item)), None)
         self.add(stmt)
         if last is None or not isinstance(cell, LibraryOp):
             return
@@ -58,14 +57,14 @@ class LoopFuser:
 
     def last_item(self) -> LibraryOp | Control | None:
         """What came before some pure scalars, if nothing else did, and none of them is its own."""
-        last = next((item for item in reversed([] if self.open_nests else self.items) if not is_pure(item)), None)
+        last = next((item for item in reversed([] if self.open_nests else self.items) if not is_movable(item)), None)
         after = self.items[self.items.index(last) + 1 :] if last is not None else []
         read = {v for item in after if isinstance(item, Scalar) for v in item.op.operands}
         return last if isinstance(last, LibraryOp | Control) and read.isdisjoint(last.op.results) else None
 
     def add_scalar(self, op: Op) -> None:
         """A scalar op goes before the open nests, unless it waits for one (it may read a tile of one element)."""
-        early = TABLE[op.name].effect is Effect.PURE and not any(map(is_tile, op.operands))
+        early = is_pure(op) and not any(map(is_tile, op.operands))
         if not early or any(self.defines_scalar(nest, set(op.operands)) for nest in self.open_nests):
             self.close_nests()
         self.items.append(Scalar(op))
@@ -209,8 +208,8 @@ def writes(stmt: Stmt, used: BufferUses) -> bool:
     return stmt.buffer is not None and any(stmt.buffer.memory is buffer.memory for buffer, _ in used)
 
 
-def is_pure(item: Item) -> bool:
-    return isinstance(item, Scalar) and TABLE[item.op.name].effect is Effect.PURE
+def is_movable(item: Item) -> bool:
+    return isinstance(item, Scalar) and is_pure(item.op)
 
 
 def common_index_prefix(written: IndexMap, read: IndexMap) -> int:

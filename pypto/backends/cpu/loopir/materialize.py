@@ -15,10 +15,9 @@ from pypto.backends.cpu.loopir.index_maps import GATHERING, is_inlinable, is_til
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
 from pypto.ops.table import ROWS, TABLE
 from pypto.passes.dot_facts import packs_transposed, values_read_by_dot
-from pypto.passes.pattern import root
+from pypto.passes.memory_effects import is_same_access, may_alias, writes_memory
 from pypto.passes.unit_dims import is_unit_reshape
 
 REDUCTIONS = (*(row.name for row in ROWS if "reduction" in row.traits), "argmax", "argmin")
@@ -77,7 +76,7 @@ class Materialization:
 def plan_materialization(function: Function, target: CpuTarget) -> Materialization:
     plan = Materialization(function)
     ops = number_ops(plan, function.body, ())
-    plan.writes = [op for op in ops if op.name in TABLE and TABLE[op.name].effect in (Effect.WRITE, Effect.ATOMIC)]
+    plan.writes = [op for op in ops if writes_memory(op)]
     sides = (
         (op, way)
         for op in ops
@@ -226,16 +225,3 @@ def keeps_element_order(plan: Materialization, v: Value) -> bool:
         found += new
         seen.update(new)
     return True
-
-
-def may_alias(function: Function, a: Op, b: Op) -> bool:
-    x, y = root(a.operands[0]), root(b.operands[0])
-    return x is y or None in (x, y) or not function.attrs.get("noalias", False)
-
-
-def is_same_access(load: Op, store: Op) -> bool:
-    """True when both touch the same elements in the same order, so that one may follow the other element by element."""
-    if "shape" not in load.attrs or "shape" not in store.attrs:  # pointers, for all that is known
-        return False
-    a, b = Access.of(load), Access.of(store)
-    return (a.shape, a.base, a.offsets, a.strides) == (b.shape, b.base, b.offsets, b.strides)
