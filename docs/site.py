@@ -29,7 +29,7 @@ PARTS: Final = {
     "Guides": ("language", "semantics", "performance", "profiling", "debugging", "checked", "devices", "ascend",
                "torch", "command-line", "ahead-of-time", "notebooks"),
     "Lists": ("reference/index", "glossary", "errors", "triton-names", "triton-kernels"),
-    "Contributing": ("contributing", "architecture", "changelog"),
+    "Contributing": ("contributing", "compiler", "architecture", "changelog"),
 }  # fmt: skip
 ELSEWHERE: Final = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md"}
 CODE: Final = r"(?P<code>```.*?\n```|(?<!`)(?P<ticks>``?)(?!`).*?(?<!`)(?P=ticks)(?!`))"
