@@ -49,6 +49,7 @@ exhaustive: $(VENV)/.installed
 
 lint: $(VENV)/.dev
 	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
 bench: $(VENV)/.installed

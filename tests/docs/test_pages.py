@@ -63,6 +63,17 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert anchor[1:] in anchors(file), f"{target}{anchor} in {path.name}"
 
 
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "docs/compiler.md", "docs/contributing.md"])
+def test_files_that_are_named_exist(name: str) -> None:
+    known = [path.relative_to(ROOT).as_posix() for path in (ROOT / "pypto").rglob("*.*")]
+    known += [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.*")]
+    known += [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.*")]
+    named = re.findall(r"`([\w./]+\.(?:py|ll|h|toml|json|gz))`", (ROOT / name).read_text(encoding="utf-8"))
+    assert named
+    lost = [n for n in named if not (ROOT / n).exists() and not any(f"/{path}".endswith(f"/{n}") for path in known)]
+    assert lost == []
+
+
 def prose(path: Path) -> str:
     """A page without code: of a tutorial, its comments."""
     text = path.read_text(encoding="utf-8")
