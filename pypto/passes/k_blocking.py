@@ -1,14 +1,25 @@
-"""Loops that add up products along K, in steps that suit the machine.
+"""K blocking: a loop that adds up products along K gets the step KC of the target.
 
-`for k in range(0, K, 32): acc = dot(a[:, k : k + 32], b[k : k + 32, :], acc)` is one sum, whatever the step: every
-element of the result adds the same products in the same order. A step that is larger, or that divides K more evenly,
-loads and stores the accumulator less often and packs longer panels.
+A longer step loads and stores the accumulator less often and packs longer panels; a step that divides K leaves no
+remainder. The target chooses KC (`choose_kc`), such that its caches hold the panels of a step.
+
+Legality: the loop does nothing but `acc = dot(a, b, acc)`, and each tile that runs with its index starts one element
+further along K as the index grows by one. Then each element of the result adds the same products in the same order,
+whatever the step. Loads must not read behind the last step of the loop as it was written, so their extents are clipped
+to its end; behind that they give 0. Where an op between load and dot turns 0 into another number, KC must divide K.
+
+    for %k = 0, 64, 16 {                                         for %k = 0, 64, 32 {
+      %a = tile_load %pa[0, %k], shape [8, 16]                     %a = tile_load %pa[0, %k], shape [8, 32]
+      %b = tile_load %pb[%k, 0], shape [16, 8]         ->          %b = tile_load %pb[%k, 0], shape [32, 8]
+      %acc = dot %a, %b, %sum                                      %acc = dot %a, %b, %sum
+
+A loop that runs once becomes its body.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,33 +29,18 @@ from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
-from pypto.passes.dot_facts import (
-    is_program_invariant,
-    packed_bytes,
-    packing_factor,
-    reads_both_in_place,
-    split_terms,
-)
 from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of
-from pypto.passes.target_facts import TargetFacts
 from pypto.passes.unit_dims import is_unit_reshape, matching_dim
 
-_L1_ROWS: Final = 8  # of the left side, whose part of a step stays in the first-level cache
-_AMX_ROWS: Final = 32  # the same where tiles are multiplied by one instruction
-_MC_CAP: Final = 128  # rows of the left side that are counted; of more, the first ones go before the last ones come
-_L1_RESERVED: Final = 24 << 10  # bytes of that cache for what goes by, sums among it
-_L1_RESERVED_SINGLE_STEP: Final = 16 << 10  # the same for a step that is the only one: it has no sums to load
-_KC_UNIT: Final = 16  # steps are multiples of it: of what kernels unroll
-_KC_UNIT_BYTES: Final = 64  # large ones of so many bytes: of a register, or a row of a tile
 _ZERO_PRESERVING: Final = frozenset(
     {"cast", "neg", "abs", "permute", "reshape", "broadcast_to", "tile_load", "bitcast"}
 )
 
 
-def retile_reductions(function: Function, target: TargetFacts) -> Function:
-    """The function with its sums of products in better steps."""
-    return rewrite(function, RetileReduction(function, target), OpBuilder)
+def retile_reductions(function: Function, choose_kc: ChooseKC) -> Function:
+    """The function, its sums of products with the steps that a target chooses."""
+    return rewrite(function, RetileReduction(function, choose_kc), OpBuilder)
 
 
 @dataclass
@@ -85,6 +81,12 @@ class ReductionLoop:
     def has_runtime_bounds(self) -> bool:
         """True when how far the loop goes is known at its start, and not before."""
         return any(constant_of(v) is None for v in self.op.operands[:2])
+
+    def allows_step(self, step: int) -> bool:
+        """True when no step reads behind the loop's end what does not add 0."""
+        if step == self.step or self.preserves_zero:
+            return True
+        return self.extent_from_start > 0 and self.extent_from_start % step == 0
 
     def extent(self, load: Op, d: int) -> int | None:
         """How far a load's elements exist from the loop's start, where that is known."""
@@ -144,6 +146,9 @@ class ReductionLoop:
         return a - b if v.op.name == "sub" else a + b
 
 
+ChooseKC = Callable[[Function, ReductionLoop], int]
+
+
 def find_reduction_loop(op: Op) -> ReductionLoop | None:
     """The sum of products that a loop is."""
     step = constant_of(op.operands[2]) if op.name == "for" else None
@@ -176,68 +181,20 @@ def index_dependents(ops: Iterable[Op], index: Value) -> set[Value]:
     return found
 
 
-def choose_kc(function: Function, found: ReductionLoop, target: TargetFacts) -> int:
-    """As deep as fits the caches, and such that no rest is left.
-
-    Where K is not known, only dots that read both sides themselves go deeper: they stop where the sides do, which must
-    be the same for all programs that share panels.
-    """
-    most, alone = (
-        min(max_kc(dot, target, room) for dot in found.dots) for room in (_L1_RESERVED, _L1_RESERVED_SINGLE_STEP)
-    )
-    if found.preserves_zero and found.extent_from_start:
-        extents = [found.extent(load, d) for load, d in found.loads]
-        known = [n for n in extents if n is not None]
-        needed = (
-            min(found.extent_from_start, max(known))
-            if known and len(known) == len(extents)
-            else found.extent_from_start
-        )
-        count = 1 if needed <= alone else -(-needed // most)
-        unit = max(kc_unit(dot, target) for dot in found.dots) if needed >= _KC_UNIT_BYTES else _KC_UNIT
-        return max(_KC_UNIT, -(-needed // (count * unit)) * unit)
-    if (
-        found.preserves_zero
-        and found.has_runtime_bounds
-        and all(is_program_invariant(function, v, None) for v in found.op.operands[:2])
-    ):
-        return (
-            max(found.step, alone)
-            if all(reads_both_in_place(x, found.uses, target) for x in found.dots)
-            else found.step
-        )
-    trips = found.extent_from_start // found.step
-    return found.step * next((n for n in range(min(most // found.step, trips), 0, -1) if trips % n == 0), 1)
-
-
-def max_kc(dot: Op, target: TargetFacts, beside: int) -> int:
-    """How far along K the operands' tiles fit into half of a second-level cache, and rows into the first."""
-    a, b = dot.operands[:2]
-    size, tiled = packed_bytes(dot, target) * split_terms(dot, target), packing_factor(dot, target) and target.has_amx
-    row = max(1024, (target.caches[0] - beside) // (_AMX_ROWS if tiled else _L1_ROWS))
-    both = target.caches[1] // 2 // (min(a.shape[-2], _MC_CAP) + b.shape[-1])
-    unit = kc_unit(dot, target)
-    return max(unit, min(row, both) // size // unit * unit)
-
-
-def kc_unit(dot: Op, target: TargetFacts) -> int:
-    return max(_KC_UNIT, _KC_UNIT_BYTES // packed_bytes(dot, target))
-
-
 @dataclass
 class RetileReduction:
     """The rule: loops get a new step, and the tiles in them a new size."""
 
     function: Function
-    target: TargetFacts
+    choose_kc: ChooseKC
     sizes: dict[Value, tuple[int, ...]] = field(default_factory=dict)
     extents: dict[Op, tuple[int, Value]] = field(default_factory=dict)  # of loads that must end with the loop
 
     def __call__(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
-        found = find_reduction_loop(op) if op.name == "for" else None
-        step = choose_kc(self.function, found, self.target) if found is not None else 0
-        if found is not None and (step != found.step or 0 < found.extent_from_start <= step):
-            return self.rewrite_loop(rewriter, found, step)
+        loop = find_reduction_loop(op) if op.name == "for" else None
+        step = self.choose_kc(self.function, loop) if loop is not None else 0
+        if loop is not None and loop.allows_step(step) and (step != loop.step or 0 < loop.extent_from_start <= step):
+            return self.rewrite_loop(rewriter, loop, step)
         return self.rewrite_op(rewriter, op) if op.results and op.results[0] in self.sizes else None
 
     def rewrite_loop(self, rewriter: Rewriter[OpBuilder], found: ReductionLoop, step: int) -> Sequence[Value]:

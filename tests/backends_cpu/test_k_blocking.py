@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.cpu.gemm.blocking import choose_kc
 from pypto.ir.core import Op
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
@@ -16,6 +18,8 @@ from pypto.passes.pattern import constant_of
 from tests.backends_cpu.lowering import fixed_target, optimized
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
+
+TARGET_KC = partial(choose_kc, target=fixed_target())
 
 
 @pto.jit
@@ -66,7 +70,7 @@ def numbers(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def the_loop(kernel: Any, **arguments: Any) -> Op:
-    function = retile_reductions(optimized(Launch(pto.jit(kernel.function), 1, arguments, {})), fixed_target())
+    function = retile_reductions(optimized(Launch(pto.jit(kernel.function), 1, arguments, {})), TARGET_KC)
     return next(op for op in function.walk() if op.name == "for")
 
 
@@ -86,7 +90,7 @@ def whole(a, b, c, STEP: pto.constexpr):
 def test_known_sums_leave_no_rest(k: int, step: int) -> None:
     a, b, c = numbers(16, k), numbers(k, 32), numbers(16, 32)
     launch = Launch(pto.jit(whole.function), 1, {"a": a, "b": b, "c": c, "STEP": 128}, {})
-    function = retile_reductions(optimized(launch), fixed_target())
+    function = retile_reductions(optimized(launch), TARGET_KC)
     (dot,) = [op for op in function.walk() if op.name == "dot"]
     assert dot.operands[0].shape[-1] == step
     assert any(op.name == "for" for op in function.walk()) == (k > step)
@@ -96,7 +100,7 @@ def test_known_sums_leave_no_rest(k: int, step: int) -> None:
 def test_what_runs_once_is_no_loop(k: int, level: str) -> None:
     a, b, c = numbers(16, k), numbers(k, 32), numbers(16, 32)
     launch = Launch(pto.jit(whole.function), 1, {"a": a, "b": b, "c": c, "STEP": 128}, {})
-    function = retile_reductions(optimized(launch), fixed_target())
+    function = retile_reductions(optimized(launch), TARGET_KC)
     assert all(op.name != "for" for op in function.walk())
     verify(function, TABLE)
     pto.jit(level=level)(whole.function)[1](a, b, c, 128)
@@ -190,6 +194,6 @@ def test_what_is_no_sum_keeps_its_step() -> None:
 def test_types_stay_true() -> None:
     arrays = {"a": numbers(16, 500), "b": numbers(500, 500), "c": numbers(16, 32)}
     for kernel, arguments in ((known, {"START": 0, "STOP": 320, "STEP": 32}), (whole, {"STEP": 32})):
-        function = retile_reductions(optimized(Launch(kernel, 1, arrays | arguments, {})), fixed_target())
+        function = retile_reductions(optimized(Launch(kernel, 1, arrays | arguments, {})), TARGET_KC)
         assert any(op.name == "dot" and op.operands[0].shape[-1] > 32 for op in function.walk())
         verify(function, TABLE)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.gemm.amx import float8_as_bfloat16
+from pypto.backends.cpu.gemm.blocking import choose_kc
 from pypto.backends.cpu.gemm.conv_window import share_window
 from pypto.backends.cpu.gemm.ir import Gemm, PanelCache
 from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
@@ -58,7 +60,7 @@ def legalize(function: Function, target: CpuTarget) -> Function:
         return widen_integers(rewriter, op) if op.name == "dot" and not packing_factor(op, target) else None
 
     turned = transpose_attention(float8_as_bfloat16(accumulated(function), target), target)
-    return rewrite(retile_reductions(swap_operands(turned, target), target), rule, OpBuilder)
+    return rewrite(retile_reductions(swap_operands(turned, target), partial(choose_kc, target=target)), rule, OpBuilder)
 
 
 def widen_integers(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
