@@ -1,0 +1,71 @@
+"""Private names that may not come back, entries of the changelog of one idea, and folders that say what they are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.measure import python_files, relative
+
+ROOT = Path(__file__).resolve().parents[2]
+ENTRY_WORDS = 60
+INIT_LINES = 10
+# Names of ours for what the field has a word for; the word stands behind each.
+PRIVATE = {
+    "askew": "permuted",
+    "asked_to": "prefetch_level",
+    "crosswise": "register transpose",
+    "landed": "destination",
+    "restep": "k_blocking",
+    "seldom": "cold",
+    "stagger": "software pipeline",
+    "trusted": "speculated",
+    "trusting": "speculative",
+    "woven": "interleaved",
+}
+FOLDERS = sorted(path.parent for path in (ROOT / "pypto" / "backends").rglob("__init__.py"))
+
+
+def names(path: Path) -> dict[str, int]:
+    """The names that a file gives to functions, classes, parameters, variables and attributes, with a line of each."""
+    found: dict[str, int] = {path.stem: 1}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                found[name] = node.lineno
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                found[name] = node.lineno
+    return found
+
+
+def test_private_words_do_not_come_back() -> None:
+    found = [
+        f"{relative(path)}:{line}: `{name}` is called {PRIVATE[name.strip('_')]}"
+        for path in python_files("pypto")
+        for name, line in names(path).items()
+        if name.strip("_") in PRIVATE
+    ]
+    assert found == []
+
+
+def test_names_are_seen(tmp_path: Path) -> None:
+    file = tmp_path / "stagger.py"
+    file.write_text("class A:\n    def f(self, restep):\n        self.woven = askew = restep\n")
+    assert names(file).keys() >= {"stagger", "A", "f", "restep", "woven", "askew"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=relative)
+def test_a_folder_of_a_backend_says_what_it_is(folder: Path) -> None:
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    assert text is not None
+    assert 1 <= len(text.splitlines()) <= INIT_LINES
+
+
+def test_an_entry_of_the_changelog_is_one_idea() -> None:
+    entries = re.split(r"\n(?=- |#)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    long = [entry for entry in entries if entry.startswith("- ") and len(entry.split()) > ENTRY_WORDS]
+    assert long == []
+    assert sum(entry.startswith("- ") for entry in entries) > 100
