@@ -14,7 +14,7 @@ import numpy as np
 
 from pypto.arguments import describe
 from pypto.backends.ascend.backend import Code
-from pypto.backends.ascend.emit.reserved import symbol
+from pypto.backends.ascend.blockir.reserved import symbol
 from pypto.backends.base import Slot
 from pypto.compile import session
 from pypto.devices import device

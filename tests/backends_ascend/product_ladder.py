@@ -30,9 +30,10 @@ from pypto.backends.ascend.blockir.ir import (
     Word,
     fold,
 )
-from pypto.backends.ascend.cube.layout import Panel, Side, round_up
+from pypto.backends.ascend.cube.layout import Panel, round_up
 from pypto.backends.ascend.cube.moves import LAST, MORE, Pitch, fetch, load, multiply, take
 from pypto.backends.ascend.target import ascend_target
+from pypto.backends.ascend.tile.fractals import Side
 from pypto.backends.ascend.timing.prediction import Prediction, predict
 from pypto.ir.types import float16, float32, int32
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pypto.backends.ascend.block.allocate import allocate
 from pypto.backends.ascend.block.insert_sync import sync
 from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Item, Let, Loop, Param, Scalar, View, fold
-from pypto.backends.ascend.cube.layout import Side
 from pypto.backends.ascend.cube.moves import LAST, Pitch, fetch, take
-from pypto.backends.ascend.cube.product import Blocking, Product
+from pypto.backends.ascend.cube.product import Product
 from pypto.backends.ascend.target import AscendTarget, ascend_target
+from pypto.backends.ascend.tile.fractals import Blocking, Side
 from pypto.ir.types import DType, int32, int64
 
 B2 = ascend_target("ascend910b2")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.emit.reserved import identifier, symbol
+from pypto.backends.ascend.blockir.reserved import identifier, symbol
 from pypto.runtime.devices import Place
 from tests.conformance.sources import define
 from tests.sim.device import needs_compiler

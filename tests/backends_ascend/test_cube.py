@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pypto.backends.ascend.block.verify import problems
-from pypto.backends.ascend.cube.product import Blocking
 from pypto.backends.ascend.emit.ascendc import emit
 from pypto.backends.ascend.target import AscendTarget, ascend_target
+from pypto.backends.ascend.tile.fractals import Blocking
 from pypto.ir.types import DType, bfloat16, float16, float32, int8, int32
 from pypto.runtime.acl import AclError
 from tests.backends_ascend.products import B2, Matmul, whole

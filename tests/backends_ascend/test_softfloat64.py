@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.rules.softfloat64 import code, parts, texts_of
+from pypto.backends.ascend.blockir.softfloat64 import code, parts, texts_of
 from pypto.language import libdevice
 from pypto.runtime.devices import Place
 from tests.sim.device import needs_compiler

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pypto as pto
 from pypto.backends.ascend.backend import AscendBackend
-from pypto.backends.ascend.rules.softfloat64 import parts
+from pypto.backends.ascend.blockir.softfloat64 import parts
 from pypto.backends.ascend.target import ascend_target
 from pypto.backends.ascend.toolchain.toolchain import Toolchain
 from pypto.runtime.devices import Device

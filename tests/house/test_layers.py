@@ -18,6 +18,21 @@ BELOW_COMPILE = (*TABLES, "language", "frontend", "interp", "passes", "backends"
 BELOW_TOOLS = (*BELOW_COMPILE, "compile", "opening", "arguments", "process", "devices", "torch", "jit", "debug")
 TOOLS = ("tuning", "testing", "profiler", "tools")
 
+# The folders of the Ascend backend, each with those that it may import; its other modules may import all of them.
+ASCEND: dict[str, tuple[str, ...]] = {
+    "target": (),
+    "blockir": ("target",),
+    "block": ("target", "blockir"),
+    "tile": ("target",),
+    "rules": ("target", "blockir"),
+    "vector": ("target", "blockir", "block", "tile", "rules"),
+    "cube": ("target", "blockir", "block", "tile", "rules", "vector"),
+    "emit": ("target", "blockir", "block"),
+    "timing": ("target", "blockir", "block"),
+    "toolchain": ("target",),
+}
+BELOW_ASCEND = (*TABLES, "passes", "backends.base", "backends.findings")
+
 # Room -> the rooms that it may import besides itself; a folder of rooms ("backends") stands for all of them.
 # The room of a module is the longest row that begins its name, and "" is the package itself, pypto/__init__.py.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -37,7 +52,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "backends.findings": (*TABLES, "passes"),
     "backends.base": (*TABLES, "passes", "backends.findings", "backends.sites"),
     "backends.cpu": (*TABLES, "passes", "backends.base", "backends.findings", "backends.sites"),
-    "backends.ascend": (*TABLES, "passes", "backends.base", "backends.findings"),
+    "backends.ascend": BELOW_ASCEND,
+    **{
+        f"backends.ascend.{folder}": (*BELOW_ASCEND, *(f"backends.ascend.{below}" for below in others))
+        for folder, others in ASCEND.items()
+    },
     "runtime": (*TABLES, "backends.base"),
     "opening": BELOW_COMPILE,
     "compile": (*BELOW_COMPILE, "opening"),
@@ -127,6 +146,8 @@ def test_import_loads_nothing_heavy() -> None:
         ("pypto.backends.cpu.codegen.function", "pypto.backends.ascend.vector.lower", False),
         ("pypto.runtime.launch", "pypto.backends.cpu.runtime.engine", False),
         ("pypto.compile", "pypto.backends.cpu.codegen.function", True),
+        ("pypto.backends.ascend.cube.lower", "pypto.backends.ascend.tile.fractals", True),
+        ("pypto.backends.ascend.tile.fractals", "pypto.backends.ascend.cube.lower", False),
         ("pypto.ops.table", "pypto", False),
     ],
 )

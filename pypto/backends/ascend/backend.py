@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pypto.backends.ascend.blockir.ir import BlockKernel
-from pypto.backends.ascend.emit.reserved import symbol
+from pypto.backends.ascend.blockir.reserved import symbol
 from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.toolchain.toolchain import Toolchain, user_place, whole_line

@@ -34,7 +34,7 @@ from pypto.backends.ascend.blockir.ir import (
     While,
     Word,
 )
-from pypto.backends.ascend.emit.reserved import symbol
+from pypto.backends.ascend.blockir.reserved import symbol
 from pypto.backends.ascend.target import PLAIN
 from pypto.ir.types import int64
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Buffer, Scalar, View, fold
-from pypto.backends.ascend.cube.layout import Panel, Side, room
-from pypto.backends.ascend.cube.operands import side_of
+from pypto.backends.ascend.cube.layout import Panel
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.blocking import blocking_of
 from pypto.backends.ascend.tile.cube_regions import CubeRegions, Source
+from pypto.backends.ascend.tile.fractals import Side, room
+from pypto.backends.ascend.tile.operand_facts import side_of
 from pypto.ir.core import Op
 
 L1_SHARE: Final = 4  # of L1, what all of them may take: one part in so many

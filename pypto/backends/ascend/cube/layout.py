@@ -14,31 +14,9 @@ order by loads that turn its fractals: on 3510 one load for all of them, on 2201
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
-from pypto.backends.ascend.target import AscendTarget
-from pypto.ir.types import DType, bfloat16, float16, float32, int8, int32
-
-SIDE: Final = 16  # rows of a fractal
-BLOCK_BYTES: Final = 32  # of one row of a fractal
-FRACTAL_BYTES: Final = SIDE * BLOCK_BYTES
-OPERANDS: Final = (float16, bfloat16, float32, int8)
-
-
-def lanes(dtype: DType) -> int:
-    """Elements in a row of a fractal."""
-    return BLOCK_BYTES // dtype.itemsize
-
-
-def square(dtype: DType) -> int:
-    """Sides of what a load turns: a fractal of 16-bit elements, two fractals of others."""
-    return max(SIDE, lanes(dtype))
-
-
-def sum_type(dtype: DType) -> DType:
-    """What products of a dtype are added up in."""
-    return int32 if dtype == int8 else float32
+from pypto.backends.ascend.tile.fractals import SIDE, Side, lanes, room
 
 
 def at(view: View, offset: Scalar) -> View:
@@ -67,41 +45,6 @@ def ceil_div(value: Scalar, unit: int) -> Scalar:
 
 def round_up(value: Scalar, unit: int) -> Scalar:
     return fold("*", ceil_div(value, unit), unit)
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One operand of a product: left (M by K) or right (K by N), and whether K runs down its rows in memory."""
-
-    dtype: DType
-    is_left: bool
-    k_down: bool
-    target: AscendTarget
-
-    @property
-    def fractal(self) -> int:
-        """Elements of a fractal."""
-        return SIDE * lanes(self.dtype)
-
-    @property
-    def unit(self) -> int:
-        """What M or N is rounded up to in L0."""
-        return square(self.dtype) if self.k_down else SIDE
-
-    @property
-    def depth_unit(self) -> int:
-        """What K is rounded up to in L0."""
-        return square(self.dtype) if self.k_down else lanes(self.dtype)
-
-    @property
-    def layout(self) -> str:
-        """Of the rows that GM has, in L1."""
-        return "ZZ" if self.in_strips else "NZ"
-
-    @property
-    def in_strips(self) -> bool:
-        """Whether it lies in L1 in strips of 16 rows: fractals that are turned together are neighbours then."""
-        return self.k_down and self.dtype.itemsize == 4 and not self.target.loads_panels
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +78,3 @@ class Panel:
         if self.side.in_strips:
             return at(self.view, times(k, self.cols))
         return self.row(k) if self.side.k_down else at(self.view, times(k, self.rows))
-
-
-def room(side: Side, outer: int, depth: int) -> tuple[int, int]:
-    """Rows and columns of a panel in L1."""
-    rows, cols = (depth, outer) if side.k_down else (outer, depth)
-    wide = square(side.dtype) if side.k_down else lanes(side.dtype)
-    return -(-rows // side.unit) * side.unit, -(-cols // wide) * wide

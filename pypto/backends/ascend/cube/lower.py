@@ -9,20 +9,20 @@ from typing import Final
 
 from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Loop, Scalar, View, Word, fold
 from pypto.backends.ascend.cube.l1_resident import L1Residents, l1_residents_of
-from pypto.backends.ascend.cube.layout import at, room
+from pypto.backends.ascend.cube.layout import at
 from pypto.backends.ascend.cube.moves import PITCH, STEP, Pitch, fetch, fill, take
 from pypto.backends.ascend.cube.operands import (
     Operand,
-    Span,
     existing,
     inside,
     missing,
     operand_of,
-    side_of,
     starts_inside,
     surely_there,
 )
 from pypto.backends.ascend.cube.product import NAMES, Product, both, suffix
+from pypto.backends.ascend.cube.swizzle import is_swizzled, swizzled_id
+from pypto.backends.ascend.rules.scalars import compared, conjunction
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.blocking import blocking_of
 from pypto.backends.ascend.tile.cube_regions import (
@@ -33,13 +33,15 @@ from pypto.backends.ascend.tile.cube_regions import (
     cube_regions_of,
     non_cube_ops,
 )
+from pypto.backends.ascend.tile.fractals import room
 from pypto.backends.ascend.tile.k_blocking import block_k
-from pypto.backends.ascend.tile.swizzle import is_swizzled, swizzled_id
+from pypto.backends.ascend.tile.nonnegative import is_natural
+from pypto.backends.ascend.tile.operand_facts import Span, side_of
+from pypto.backends.ascend.tile.ub_layout import grain_of
 from pypto.backends.ascend.vector import control
 from pypto.backends.ascend.vector.builder import Lowering
-from pypto.backends.ascend.vector.lower import grain_of, kernel_of, lower_op, programs
-from pypto.backends.ascend.vector.region import is_natural, region_of
-from pypto.backends.ascend.vector.scalars import compared, conjunction
+from pypto.backends.ascend.vector.lower import kernel_of, lower_op, programs
+from pypto.backends.ascend.vector.region import region_of
 from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Region, Value, walk
 from pypto.ir.types import int1, int32, int64

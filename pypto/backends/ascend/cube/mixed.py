@@ -26,20 +26,21 @@ from pypto.backends.ascend.blockir.ir import (
 )  # fmt: skip
 from pypto.backends.ascend.cube.l1_resident import l1_residents_of
 from pypto.backends.ascend.cube.lower import CubeLowering, NotCube, lower_cube_op
-from pypto.backends.ascend.cube.operands import Span
 from pypto.backends.ascend.cube.pipeline_emit import PipelinedLoop
+from pypto.backends.ascend.rules.scalars import compared
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.column_tiling import tile_columns
 from pypto.backends.ascend.tile.core_partition import CorePartition, NotPartitionable, Transfer, partition
 from pypto.backends.ascend.tile.cube_regions import cube_ops, cube_regions_of, non_cube_ops
 from pypto.backends.ascend.tile.gm_hazards import loads_results, reloads_match_stores, reloads_of_stored
 from pypto.backends.ascend.tile.k_blocking import block_k
+from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition
 from pypto.backends.ascend.tile.row_split import SUB_BLOCK, RowChunk, split_rows_in_two
 from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH, software_pipeline
+from pypto.backends.ascend.tile.ub_layout import grain_of
 from pypto.backends.ascend.vector.builder import Lowering
-from pypto.backends.ascend.vector.lower import grain_of, kernel_of, lower_op, programs
-from pypto.backends.ascend.vector.scalars import compared
+from pypto.backends.ascend.vector.lower import kernel_of, lower_op, programs
 from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import int32, int64, uint8

@@ -8,18 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, If, Instr, Item, Loop, Record, Scalar, View, Word, fold
-from pypto.backends.ascend.cube.layout import (
-    BLOCK_BYTES,
-    FRACTAL_BYTES,
-    SIDE,
-    Panel,
-    at,
-    ceil_div,
-    in_units,
-    lanes,
-    square,
-    times,
-)
+from pypto.backends.ascend.cube.layout import Panel, at, ceil_div, in_units, times
+from pypto.backends.ascend.tile.fractals import BLOCK_BYTES, FRACTAL_BYTES, SIDE, lanes, square
 from pypto.ir.types import DType, bfloat16, float16, int1, int8, int32, uint16, uint32
 
 PITCH: Final = uint16  # elements from row to row in GM, as far as one copy can step

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
-from pypto.backends.ascend.cube.layout import Panel, Side
+from pypto.backends.ascend.cube.layout import Panel
 from pypto.backends.ascend.cube.moves import PITCH, Pitch
-from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.cube_regions import Source
-from pypto.backends.ascend.tile.scev import ONE, AffineExpr, add_affine, affine_of
+from pypto.backends.ascend.tile.fractals import Side
+from pypto.backends.ascend.tile.nonnegative import is_natural
+from pypto.backends.ascend.tile.operand_facts import Span, reaches, side_of
+from pypto.backends.ascend.tile.scev import ONE, affine_of
 from pypto.backends.ascend.vector.builder import Lowering
-from pypto.backends.ascend.vector.region import is_natural, region_of
+from pypto.backends.ascend.vector.region import region_of
 from pypto.backends.ascend.vector.values import Pointer
-from pypto.ir.core import Op, Value
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
-from pypto.passes.pattern import constant_of
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A number that goes on as long as it is below `stop`: a loop's index."""
-
-    index: Value
-    stop: Value
-
-    @staticmethod
-    def of(loop: Op) -> Span:
-        return Span(loop.regions[0].args[0], loop.operands[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +38,6 @@ class Operand:
     def view(self, k: Scalar) -> View:
         """What lies from an index along K on."""
         return View(self.start.of, fold("+", self.start.offset, fold("*", k, self.along)))
-
-
-def side_of(source: Source, is_left: bool, target: AscendTarget) -> Side:
-    """Which way round an operand lies: along rows of memory runs K, unless its neighbours along K lie apart."""
-    access, d = source.access, source.dims[1 if is_left else 0]
-    apart = d is not None and access.shape[d] != 1 and constant_of(access.strides[d]) != 1
-    return Side(source.load.result.dtype, is_left, apart, target)
 
 
 def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None) -> Operand:
@@ -121,48 +101,6 @@ def surely_there(low: Lowering, source: Source, d: int | None, loop: Span | None
     if d is None or access.shape[d] == 1:
         return True
     return is_natural(access.offsets[d], low.natural) and reaches(access, d, loop)
-
-
-def reaches(access: Access, d: int, loop: Span | None) -> bool:
-    """Whether some of a dimension exists as long as a loop goes on."""
-    rest = affine_of(access.extents[d]) - affine_of(access.offsets[d])
-    if loop is None or (rest - ONE).is_natural:
-        return (rest - ONE).is_natural
-    return any(ends_with(rest, stop, loop, exactly=False) for stop in bounds(loop.stop))
-
-
-def ends_with(rest: AffineExpr, stop: Value, loop: Span, exactly: bool = True) -> bool:
-    """Whether a dimension is used up when a loop's index gets to `stop`; not `exactly`: then or later."""
-    index, over = affine_of(loop.index), rest - (affine_of(stop) - affine_of(loop.index))
-    if not over.terms and (over.number == 0 if exactly else over.number >= 0):
-        return True
-    rounded = quotient(stop)
-    if rounded is None:
-        return False
-    number, size = rounded  # range(0, cdiv(number, size)), where `size` goes with each step
-    return rest == add_affine((number, 1), (index, -size))
-
-
-def quotient(stop: Value) -> tuple[AffineExpr, int] | None:
-    """The number and the divisor of a quotient that is rounded up."""
-    while stop.op is not None and stop.op.name == "cast":
-        stop = stop.op.operands[0]
-    if stop.op is None or stop.op.name != "floordiv":
-        return None
-    top, size = stop.op.operands[0], constant_of(stop.op.operands[1])
-    added = top.op.operands if top.op is not None and top.op.name == "add" else ()
-    for x, y in (added, added[::-1]) if added else ():
-        if size is not None and constant_of(y) == int(size) - 1:
-            return affine_of(x), int(size)
-    return None
-
-
-def bounds(v: Value) -> Iterator[Value]:
-    """Numbers that a loop's end is at most."""
-    yield v
-    if v.op is not None and v.op.name in ("cast", "minimum"):
-        for x in v.op.operands:
-            yield from bounds(x)
 
 
 def missing(made: tuple[Scalar, Scalar], wanted: tuple[Scalar, Scalar]) -> Scalar:

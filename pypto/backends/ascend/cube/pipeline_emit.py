@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Buffer, Expr, Loop, Scalar, View, fold
+from pypto.backends.ascend.rules.scalars import compared
 from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition
 from pypto.backends.ascend.tile.row_split import RowChunk
 from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH, backward_slice
 from pypto.backends.ascend.vector import control
 from pypto.backends.ascend.vector.builder import Lowering, moved
-from pypto.backends.ascend.vector.scalars import compared
 from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op, Value
 from pypto.ir.types import int32, int64

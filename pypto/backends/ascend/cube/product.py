@@ -8,29 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Buffer, Expr, Item, Let, Loop, Scalar, View, fold
-from pypto.backends.ascend.cube.layout import Panel, Side, lanes, room, round_up, sum_type
+from pypto.backends.ascend.cube.layout import Panel, round_up
 from pypto.backends.ascend.cube.moves import LAST, MORE, fill, load, multiply
 from pypto.backends.ascend.cube.moves import NAMES as MOVES
+from pypto.backends.ascend.tile.fractals import STAGES, Blocking, Side, lanes, room, sum_type
 from pypto.ir.types import int32
 
 _STEP, _PART = "step", "part"
 BUFFERS: Final = ("a1", "b1", "a2", "b2", "sums")
 NAMES: Final = (*MOVES, _STEP, _PART, *BUFFERS)  # of what products have; nothing else has these
-STAGES: Final = 2  # of L1, L0A and L0B: one is filled while the other is in use
-
-
-@dataclass(frozen=True, slots=True)
-class Blocking:
-    """Sizes of a product: `m` by `n` in L0C, `k` in one step through L0, `depth` along K in one panel of L1."""
-
-    m: int
-    n: int
-    k: int
-    depth: int
-
-    @property
-    def steps(self) -> int:
-        return -(-self.depth // self.k)
 
 
 @dataclass(frozen=True, slots=True)

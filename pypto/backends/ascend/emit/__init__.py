@@ -1,4 +1,4 @@
 """Ascend C: the text of a kernel from its Block IR.
 
-Read `ascendc` (the kernel), `cxx` (expressions), `calls` (one instruction), `text`, `reserved` (names).
+Read `ascendc` (the kernel), `cxx` (expressions), `calls` (one instruction), `text`.
 """

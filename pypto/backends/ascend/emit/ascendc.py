@@ -36,12 +36,12 @@ from pypto.backends.ascend.blockir.ir import (
     While,
     fold,
 )
+from pypto.backends.ascend.blockir.reserved import symbol
 from pypto.backends.ascend.blockir.rewrite import without_dead
+from pypto.backends.ascend.blockir.softfloat64 import texts_of
 from pypto.backends.ascend.emit.calls import call
 from pypto.backends.ascend.emit.cxx import COMPARED, CTYPES, Names, argument, scalar, tensor_type
-from pypto.backends.ascend.emit.reserved import symbol
 from pypto.backends.ascend.emit.text import wrapped
-from pypto.backends.ascend.rules.softfloat64 import texts_of
 from pypto.backends.ascend.target import AscendTarget
 from pypto.errors import CompilerBug
 from pypto.ir.types import DType, int64

@@ -9,8 +9,8 @@ from typing import Final
 
 from pypto.backends.ascend.blockir.effects import COMPLEMENTS
 from pypto.backends.ascend.blockir.ir import Buffer, Expr, Read, Scalar, View, fold
-from pypto.backends.ascend.emit.reserved import identifier
-from pypto.backends.ascend.rules.softfloat64 import parts
+from pypto.backends.ascend.blockir.reserved import identifier
+from pypto.backends.ascend.blockir.softfloat64 import parts
 from pypto.errors import CompilerBug
 from pypto.ir.types import FLOAT8, DType, bfloat16, float16, float32, int1, int32, int64, named, uint32, uint64
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pypto.backends.ascend.blockir.effects import scalars
 from pypto.backends.ascend.blockir.ir import Assign, BlockKernel, Expr, If, Instr, Item, Let, Loop, Read, Scalar, While
 from pypto.backends.ascend.blockir.ir import parts as inside
-from pypto.backends.ascend.rules.softfloat64 import parts
+from pypto.backends.ascend.blockir.softfloat64 import parts
 
 ONE_CORE = "one core does all programs: the copy engines have no such atomic change, the scalar unit makes it"
 DOUBLES = "float64 by integer operations of the scalar unit, one element at a time; float32 would use the vector unit"

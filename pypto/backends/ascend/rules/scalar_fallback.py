@@ -8,6 +8,7 @@ from typing import Any
 
 from pypto.backends.ascend.blockir.ir import Assign, Expr, Instr, Let, Loop, Read, Scalar, View, fold
 from pypto.backends.ascend.rules.operand import Lanes, NoInstruction
+from pypto.backends.ascend.rules.scalars import NotScalar, apply
 from pypto.backends.ascend.rules.temporaries import Scratch
 from pypto.errors import CompilerBug
 from pypto.ir.core import Op
@@ -57,8 +58,6 @@ def packed_bits(op: Op, operands: Sequence[Lanes], sink: Scratch, target: View, 
 
 def element(op: Op, operands: Sequence[Lanes], sink: Scratch, at: Scalar) -> Scalar:
     """The result for one element."""
-    from pypto.backends.ascend.vector.scalars import NotScalar, apply  # which lower elementwise ops through here
-
     low: Any = Numbers(sink)  # all that numbers ask of a lowering
     try:
         return apply(low, op, [operand(x, sink, at) for x in operands])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pypto.backends.ascend.cube.layout import Side, lanes, square
-from pypto.backends.ascend.cube.product import STAGES, Blocking
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.tile.fractals import STAGES, Blocking, Side, lanes, square
 
 MIN_STEPS: Final = 4  # of L0 in a panel of L1: copies from GM are long enough then
 

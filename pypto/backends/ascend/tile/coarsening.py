@@ -12,8 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pypto.backends.ascend.vector.lower import grain_of
-from pypto.backends.ascend.vector.values import Grain
+from pypto.backends.ascend.tile.ub_layout import Grain, grain_of
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, int32, int64
 from pypto.ops.build import OpBuilder

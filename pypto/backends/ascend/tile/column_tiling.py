@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pypto.backends.ascend.cube.layout import SIDE
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.core_partition import CorePartition
 from pypto.backends.ascend.tile.cube_regions import cube_regions_of
+from pypto.backends.ascend.tile.fractals import SIDE
 from pypto.backends.ascend.tile.software_pipeline import marked_copy
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.ascend.cube.operands import Span
 from pypto.backends.ascend.tile.cube_regions import CubeRegions, cube_ops, cube_regions_of
+from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import ArrayType, DType, TileType, int64

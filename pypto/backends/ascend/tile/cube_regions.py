@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from pypto.backends.ascend.cube.layout import OPERANDS, sum_type
+from pypto.backends.ascend.tile.fractals import OPERANDS, sum_type
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, bfloat16, float16
 from pypto.ops.memory import Access

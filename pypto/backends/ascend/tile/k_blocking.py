@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pypto.backends.ascend.cube.operands import Span, ends_with, reaches, side_of
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.blocking import blocking_of
 from pypto.backends.ascend.tile.cube_regions import CubeRegions, Source, carried, cube_regions_of
+from pypto.backends.ascend.tile.operand_facts import Span, ends_with, reaches, side_of
 from pypto.backends.ascend.tile.scev import AffineExpr, add_affine, affine_of
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite

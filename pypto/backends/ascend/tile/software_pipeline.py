@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pypto.backends.ascend.cube.operands import Span
 from pypto.backends.ascend.tile.core_partition import CorePartition, Transfer
-from pypto.backends.ascend.vector.region import is_natural
+from pypto.backends.ascend.tile.nonnegative import is_natural
+from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import TileType, int32

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Word
+from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.reduce import axis_by_axis, in_float32, numbers_of
-from pypto.backends.ascend.vector.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.vector.shape import ensure, numbers
 from pypto.backends.ascend.vector.values import Broadcast, Tile
 from pypto.ir.core import Op

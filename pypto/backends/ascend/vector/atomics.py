@@ -10,11 +10,11 @@ from collections import Counter
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View
-from pypto.backends.ascend.rules.softfloat64 import zero
+from pypto.backends.ascend.blockir.softfloat64 import zero
+from pypto.backends.ascend.rules.scalars import NotScalar, Number, ScalarEmitter
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.dma import for_valid_elements, pointer_region, pointers
 from pypto.backends.ascend.vector.scalar_access import read_element, store_element
-from pypto.backends.ascend.vector.scalars import NotScalar, Number, ScalarEmitter
 from pypto.backends.ascend.vector.shape import fill
 from pypto.ir.core import Function, Op
 from pypto.ir.types import DType, float32, float64, int64, uint32

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Record, View, fold
-from pypto.backends.ascend.rules.softfloat64 import zero
+from pypto.backends.ascend.blockir.softfloat64 import zero
+from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Lowering, moved
 from pypto.backends.ascend.vector.masks import as_numbers, nonzero
 from pypto.backends.ascend.vector.shape import rearrange
-from pypto.backends.ascend.vector.values import BLOCK, Broadcast, Tile
+from pypto.backends.ascend.vector.values import Broadcast, Tile
 from pypto.ir.types import float16
 
 REPEAT: Final = 256  # bytes that a repeat works on

@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Record, Scalar, View, fold
+from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.broadcast import REPEATS, clear_tail, element_blocks, is_column
 from pypto.backends.ascend.vector.builder import Lowering, moved
-from pypto.backends.ascend.vector.values import BLOCK, AnyTile, Broadcast, Tile
+from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import float32
 

@@ -24,15 +24,15 @@ from pypto.backends.ascend.blockir.ir import (
     Word,
     fold,
 )
-from pypto.backends.ascend.rules.softfloat64 import stored
+from pypto.backends.ascend.blockir.softfloat64 import stored
+from pypto.backends.ascend.rules.scalars import apply
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.tile.ub_layout import Grain
 from pypto.backends.ascend.vector.naming import name_hint
-from pypto.backends.ascend.vector.scalars import apply
 from pypto.backends.ascend.vector.values import (
     AnyTile,
     Broadcast,
     Deferred,
-    Grain,
     Held,
     Later,
     Pointer,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pypto.backends.ascend.blockir.ir import Expr, If, Loop, Read, Record, Scalar, View, While, fold
-from pypto.backends.ascend.rules.softfloat64 import zero
+from pypto.backends.ascend.blockir.softfloat64 import zero
+from pypto.backends.ascend.tile.nonnegative import is_natural
 from pypto.backends.ascend.vector.broadcast import broadcast
 from pypto.backends.ascend.vector.builder import Lowering
-from pypto.backends.ascend.vector.region import is_natural
 from pypto.backends.ascend.vector.shape import fill
 from pypto.backends.ascend.vector.values import (
     AnyTile,

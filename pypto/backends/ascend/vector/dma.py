@@ -7,26 +7,16 @@ from contextlib import contextmanager
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Record, Scalar, View, fold
-from pypto.backends.ascend.rules.softfloat64 import zero
+from pypto.backends.ascend.blockir.softfloat64 import zero
+from pypto.backends.ascend.rules.scalars import compared, conjunction
+from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
 from pypto.backends.ascend.vector.builder import Index, Lowering, moved
 from pypto.backends.ascend.vector.masks import from_bytes, to_bytes
 from pypto.backends.ascend.vector.padding import is_tail_only, pad_missing
 from pypto.backends.ascend.vector.region import Dim, Region, region_of
 from pypto.backends.ascend.vector.scalar_access import load_element, load_predicated, read_element, store_element
-from pypto.backends.ascend.vector.scalars import compared, conjunction
 from pypto.backends.ascend.vector.shape import fill, fill_run, permuted
-from pypto.backends.ascend.vector.values import (
-    BLOCK,
-    AnyTile,
-    Broadcast,
-    Deferred,
-    Later,
-    Pointer,
-    Pointers,
-    Splat,
-    Tile,
-    rounded,
-)
+from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Deferred, Later, Pointer, Pointers, Splat, Tile
 from pypto.ir.core import Op, Value, walk
 from pypto.ir.types import ArrayType, DType, float64, int64, uint8
 from pypto.ops.memory import Access

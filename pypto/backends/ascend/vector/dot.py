@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pypto.backends.ascend.blockir.ir import Expr, Read, Scalar, fold
+from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.vector.builder import Lowering, moved
 from pypto.backends.ascend.vector.control import write
 from pypto.backends.ascend.vector.dma import fetch
 from pypto.backends.ascend.vector.reduce import in_float32
 from pypto.backends.ascend.vector.region import Dim, Region
-from pypto.backends.ascend.vector.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.vector.values import Later, Splat, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import float32, float64, int32, int64

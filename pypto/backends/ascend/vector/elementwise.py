@@ -9,12 +9,12 @@ from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Item, Scalar, View
 from pypto.backends.ascend.rules.lane_rules import NO_FLOAT64, Lanes, elementwise, refused
+from pypto.backends.ascend.rules.scalars import NotScalar, apply
 from pypto.backends.ascend.vector.broadcast_operands import broadcast_operand_op
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.masks import nonzero
 from pypto.backends.ascend.vector.naming import name_hint
 from pypto.backends.ascend.vector.narrow_int64 import low_words
-from pypto.backends.ascend.vector.scalars import NotScalar, apply
 from pypto.backends.ascend.vector.shape import ensure
 from pypto.backends.ascend.vector.values import AnyTile, Deferred, Splat, Tile
 from pypto.errors.ascend import NotOnAscend

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pypto.backends.ascend.blockir.ir import Expr, Read, Record, View, fold
+from pypto.backends.ascend.rules.scalars import compared, conjunction
+from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, moved
-from pypto.backends.ascend.vector.scalars import compared, conjunction
 from pypto.backends.ascend.vector.shape import ensure, fill, last_of, numbers, rearrange
-from pypto.backends.ascend.vector.values import BLOCK, Splat, Tile
+from pypto.backends.ascend.vector.values import Splat, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import int32, int64, uint32
 

@@ -13,19 +13,18 @@ from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Item, Loop, Para
 from pypto.backends.ascend.rules.lane_rules import refused
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.grid_invariants import grid_invariant_ops
+from pypto.backends.ascend.tile.ub_layout import grain_of
 from pypto.backends.ascend.vector import argreduce, atomics, control, dma, dot, gather_slice, reduce, scan, shape, sort
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.elementwise import lower_elementwise
 from pypto.backends.ascend.vector.naming import name_hint
 from pypto.backends.ascend.vector.pointer_select import dispatch_each, pointer_select, selected_pointer
-from pypto.backends.ascend.vector.values import BLOCK, Grain
 from pypto.ir.core import Function, Op
 from pypto.ir.types import TileType, int32, int64
 from pypto.ops.row import Effect, Unsupported
 from pypto.ops.table import ROWS, TABLE
 from pypto.passes.memory_effects import is_noalias
 
-LANES: Final = 128  # of the narrowest instructions, so that whatever runs over a tile fills whole repeats
 _AXES: Final = ("grid_x", "grid_y", "grid_z")
 
 
@@ -81,17 +80,6 @@ def over_programs(items: tuple[Item, ...], along_x: Scalar, alone: bool = False)
     y, z = (Expr("i64", (name,)) for name in _AXES[1:])
     start, step = (0, 1) if alone else ("block", "blocks")
     return Loop("program", start, fold("*", fold("*", along_x, y), z), step, items)
-
-
-def grain_of(function: Function) -> Grain:
-    """Rows begin at whole blocks in all dtypes that the kernel has tiles of; bools come from bytes."""
-    tiles = [
-        v.tile
-        for op in function.walk()
-        for v in op.results
-        if isinstance(v.type, TileType) and v.shape and not v.tile.is_ptr
-    ]
-    return Grain(BLOCK // min((t.dtype.itemsize for t in tiles), default=4), LANES)
 
 
 def lower_op(low: Lowering, op: Op) -> None:

@@ -6,11 +6,12 @@ It is written behind the copy: before it, the copy would have to wait for the ve
 from __future__ import annotations
 
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
+from pypto.backends.ascend.rules.scalars import compared
+from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
 from pypto.backends.ascend.vector.builder import Lowering, moved
 from pypto.backends.ascend.vector.region import Region
-from pypto.backends.ascend.vector.scalars import compared
 from pypto.backends.ascend.vector.shape import fill, fill_run
-from pypto.backends.ascend.vector.values import BLOCK, Tile, rounded
+from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.types import int64
 
 _REPEATS, _STRIDE = 248, 255

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pypto.backends.ascend.blockir.ir import Expr
-from pypto.backends.ascend.rules.softfloat64 import zero
+from pypto.backends.ascend.blockir.softfloat64 import zero
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.control import Home, arrays_of, choices, chosen, write
 from pypto.backends.ascend.vector.values import Later, Pointer, Pointers, SelectedPointer, Tile

@@ -9,12 +9,13 @@ from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Read, Record, Scalar, View, Word, fold
-from pypto.backends.ascend.rules.softfloat64 import number, zero
+from pypto.backends.ascend.blockir.softfloat64 import number, zero
+from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
+from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, moved
 from pypto.backends.ascend.vector.masks import as_numbers
-from pypto.backends.ascend.vector.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.vector.shape import ensure, fill, last_of
-from pypto.backends.ascend.vector.values import BLOCK, Tile
+from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int1, int16, int32
 from pypto.ops.row import Reduction

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, fold
+from pypto.backends.ascend.rules.scalars import compared, conjunction
+from pypto.backends.ascend.tile.nonnegative import is_natural
 from pypto.backends.ascend.vector.builder import Index, Lowering
-from pypto.backends.ascend.vector.scalars import compared, conjunction
 from pypto.backends.ascend.vector.values import Pointer, Pointers
-from pypto.ir.core import Value
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
-
-_ADDITIVE = ("add", "mul", "floordiv", "rem", "minimum", "shr", "and_")
-
-
-def is_natural(v: Value, known: Container[Value] = ()) -> bool:
-    """Whether a number is known to be 0 or more, as those that are `known` are."""
-    op = v.op
-    if op is None or v in known:
-        return v in known
-    if op.name == "constant":
-        return bool(op.attrs["value"] >= 0)
-    if op.name in ("program_id", "num_programs", "array_shape"):
-        return True
-    if op.name == "maximum":
-        return any(is_natural(x, known) for x in op.operands)
-    return op.name in ("cast", *_ADDITIVE) and all(is_natural(x, known) for x in op.operands)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pypto.backends.ascend.blockir.ir import Expr, Read, Record, Scalar, View
-from pypto.backends.ascend.rules.softfloat64 import zero
+from pypto.backends.ascend.blockir.softfloat64 import zero
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.region import Region
 from pypto.backends.ascend.vector.values import Pointer, Pointers, Splat

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pypto.backends.ascend.blockir.ir import Record, Scalar, View, Word, fold
-from pypto.backends.ascend.rules.softfloat64 import number
+from pypto.backends.ascend.blockir.softfloat64 import number
+from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
+from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
 from pypto.backends.ascend.vector.builder import Index, Lowering, moved
 from pypto.backends.ascend.vector.reduce import FOLDS, in_float32
-from pypto.backends.ascend.vector.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.vector.shape import ensure, last_of, numbers
-from pypto.backends.ascend.vector.values import BLOCK, Tile, rounded
+from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op
 from pypto.ir.types import bfloat16, float16, float32, float64, int32, uint32
 from pypto.ops.row import Reduction

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, Word, fold
-from pypto.backends.ascend.rules.softfloat64 import number, zero
+from pypto.backends.ascend.blockir.softfloat64 import number, zero
+from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, moved
 from pypto.backends.ascend.vector.masks import as_numbers, nonzero
-from pypto.backends.ascend.vector.values import BLOCK, AnyTile, Broadcast, Deferred, Pointer, Pointers, Splat, Tile
+from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Deferred, Pointer, Pointers, Splat, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float16, int16, int32, int64, uint8, uint16, uint32
 

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from pypto.backends.ascend.blockir.ir import Expr, Record, View, Word, fold
+from pypto.backends.ascend.tile.ub_layout import rounded
 from pypto.backends.ascend.vector.builder import Lowering, moved
 from pypto.backends.ascend.vector.elementwise import computed
 from pypto.backends.ascend.vector.narrow_int64 import ODD, select_words, words32_of
 from pypto.backends.ascend.vector.shape import ensure, numbers
-from pypto.backends.ascend.vector.values import Tile, rounded
+from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import float32, int1, int32, int64, uint32
 from pypto.ops.build import OpBuilder

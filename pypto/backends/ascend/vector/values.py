@@ -2,60 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pypto.backends.ascend.blockir.ir import Param, Scalar, View, fold
+from pypto.backends.ascend.tile.ub_layout import Layout
 from pypto.ir.core import Op
 from pypto.ir.types import DType
-
-BLOCK = 32  # bytes in UB that an address, a row and a copy are multiples of
-
-
-def rounded(n: int, to: int) -> int:
-    return -(-n // to) * to
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How a tile lies in UB: rows one after the other, each at a multiple of `pitch` elements.
-
-    Dimensions of size 1 do not count; all others but the last one are rows. `count` elements are there and have been
-    written, in whole repeats, so that an elementwise instruction may run over all of them.
-    """
-
-    rows: int
-    cols: int
-    pitch: int
-    count: int
-
-    @property
-    def is_dense(self) -> bool:
-        return self.rows == 1 or self.pitch == self.cols
-
-
-@dataclass(frozen=True, slots=True)
-class Grain:
-    """What layouts of a kernel round to, so that tiles of all its dtypes lie alike: elements of a row, and in all."""
-
-    row: int
-    total: int
-
-    def layout(self, shape: tuple[int, ...]) -> Layout:
-        sizes = [n for n in shape if n != 1] or [1]
-        rows, cols = math.prod(sizes[:-1]), sizes[-1]
-        pitch = cols if rows == 1 else rounded(cols, self.row)
-        return Layout(rows, cols, pitch, rounded(rows * pitch, self.total))
-
-    def strides(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Elements in UB from one index to the next, of each dimension; 0 for those of size 1."""
-        strides, step, pitch = [], 1, self.layout(shape).pitch
-        for n in reversed(shape):
-            strides.append(step if n != 1 else 0)
-            if n != 1:
-                step = pitch if step == 1 else step * n
-        return tuple(reversed(strides))
 
 
 @dataclass(frozen=True, slots=True)

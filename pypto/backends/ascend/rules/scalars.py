@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from pypto.backends.ascend.blockir.ir import Expr, Read, Scalar, fold
+from pypto.backends.ascend.blockir.softfloat64 import code
 from pypto.backends.ascend.rules import bits
-from pypto.backends.ascend.rules.softfloat64 import code
+from pypto.errors import CompilerBug
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float32, float64, int1, int64, uint32, uint64
 from pypto.ops.casts import convert
 from pypto.ops.math_term import Term
 from pypto.ops.row import Reduction, Structural, Unsupported, ViaScalarUnit
 from pypto.ops.table import TABLE
-
-if TYPE_CHECKING:
-    from pypto.backends.ascend.vector.builder import Lowering
 
 _SHORT: Final = 4  # operations in an expression that may stand inside of another one
 _SIGN: Final = 1 << 63
@@ -27,6 +26,20 @@ _ORDERS: Final = {"eq": "EqualDouble", **dict.fromkeys(("lt", "gt"), "LessDouble
                   **dict.fromkeys(("le", "ge"), "LessEqualDouble")}  # fmt: skip
 _MODES: Final = {"trunc": 0, "floor": 1, "ceil": 2, "even": 3}
 _COMPARES: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+class ScalarContext(Protocol):
+    """The part of a lowering that the emitter needs: it names numbers and opens branches."""
+
+    def let(self, hint: str, dtype: DType, value: Scalar) -> Scalar: ...
+
+    def variable(self, hint: str, dtype: DType, value: Scalar) -> str: ...
+
+    def assign(self, name: str, value: Scalar) -> None: ...
+
+    def when(self, condition: Scalar) -> AbstractContextManager[object]: ...
+
+    def bug(self, op: Op) -> CompilerBug: ...
 
 
 class NotScalar(Exception):
@@ -49,7 +62,7 @@ class ScalarEmitter:
 
     paired = False
 
-    def __init__(self, low: Lowering, doubles: bool = False) -> None:
+    def __init__(self, low: ScalarContext, doubles: bool = False) -> None:
         self.low = low
         self.doubles = doubles
 
@@ -317,7 +330,7 @@ def conjunction(*conditions: Scalar) -> Scalar:
     return made
 
 
-def apply(low: Lowering, op: Op, operands: Sequence[Scalar]) -> Scalar:
+def apply(low: ScalarContext, op: Op, operands: Sequence[Scalar]) -> Scalar:
     """An elementwise op on numbers, by its row's rule.
 
     Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pypto.backends.ascend.blockir.instructions import INSTRUCTIONS, RECORDS
-from pypto.backends.ascend.rules.softfloat64 import parts
+from pypto.backends.ascend.blockir.softfloat64 import parts
 from pypto.backends.base import mangled
 
 _WORDS: Final = """

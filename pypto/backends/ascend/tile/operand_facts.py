@@ -1,0 +1,79 @@
+"""Facts about the operands of products: which way round they lie in memory, and how much of them exists.
+
+They are facts about Tile IR alone; the lowering of products and the blocking along K both ask for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.tile.cube_regions import Source
+from pypto.backends.ascend.tile.fractals import Side
+from pypto.backends.ascend.tile.scev import ONE, AffineExpr, add_affine, affine_of
+from pypto.ir.core import Op, Value
+from pypto.ops.memory import Access
+from pypto.passes.pattern import constant_of
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A loop's index, which stays below `stop`."""
+
+    index: Value
+    stop: Value
+
+    @staticmethod
+    def of(loop: Op) -> Span:
+        """Return the span of a loop."""
+        return Span(loop.regions[0].args[0], loop.operands[1])
+
+
+def side_of(source: Source, is_left: bool, target: AscendTarget) -> Side:
+    """Return which way round an operand lies: K runs along rows of memory unless its neighbours along K lie apart."""
+    access, d = source.access, source.dims[1 if is_left else 0]
+    is_strided = d is not None and access.shape[d] != 1 and constant_of(access.strides[d]) != 1
+    return Side(source.load.result.dtype, is_left, is_strided, target)
+
+
+def reaches(access: Access, d: int, loop: Span | None) -> bool:
+    """Whether some of a dimension exists in every iteration of a loop."""
+    remaining = affine_of(access.extents[d]) - affine_of(access.offsets[d])
+    if loop is None or (remaining - ONE).is_natural:
+        return (remaining - ONE).is_natural
+    return any(ends_with(remaining, stop, loop, exactly=False) for stop in bounds(loop.stop))
+
+
+def ends_with(remaining: AffineExpr, stop: Value, loop: Span, exactly: bool = True) -> bool:
+    """Whether a dimension is used up when a loop's index gets to `stop`; if not `exactly`, then or later."""
+    index, excess = affine_of(loop.index), remaining - (affine_of(stop) - affine_of(loop.index))
+    if not excess.terms and (excess.number == 0 if exactly else excess.number >= 0):
+        return True
+    rounded = quotient(stop)
+    if rounded is None:
+        return False
+    dividend, size = rounded  # range(0, cdiv(dividend, size)), with `size` elements in each iteration
+    return remaining == add_affine((dividend, 1), (index, -size))
+
+
+def quotient(stop: Value) -> tuple[AffineExpr, int] | None:
+    """Match a quotient that is rounded up; return its dividend and its divisor."""
+    while stop.op is not None and stop.op.name == "cast":
+        stop = stop.op.operands[0]
+    if stop.op is None or stop.op.name != "floordiv":
+        return None
+    numerator, size = stop.op.operands[0], constant_of(stop.op.operands[1])
+    addends = numerator.op.operands if numerator.op is not None and numerator.op.name == "add" else ()
+    for dividend, rounding in (addends, addends[::-1]) if addends else ():
+        if size is not None and constant_of(rounding) == int(size) - 1:
+            return affine_of(dividend), int(size)
+    return None
+
+
+def bounds(v: Value) -> Iterator[Value]:
+    """Yield upper bounds of a number."""
+    yield v
+    if v.op is not None and v.op.name in ("cast", "minimum"):
+        for operand in v.op.operands:
+            yield from bounds(operand)
