@@ -19,6 +19,7 @@ import pytest
 
 from pypto import checked
 from pypto.errors import Diagnostic, OptionError
+from tests.skips import allowed, violations
 
 BACKENDS = ("cpu", "ascend-sim", "ascend-sim:ascend950")  # the last one: another chip
 # No test of these looks at the cache, or it has one of its own.
@@ -110,9 +111,17 @@ def refusals(reporter: pytest.TerminalReporter) -> tuple[int, Counter[str]]:
     return sum(dict(r.user_properties).get(LAUNCHES, 0) > 0 for r in done), refused
 
 
+def wrong_skips(reporter: pytest.TerminalReporter) -> list[str]:
+    """Tests that may not be skipped; CI_REQUIRES names what no test may miss, separated by spaces."""
+    reasons = [str(r.longrepr[2]) for r in reporter.stats.get("skipped", ()) if isinstance(r.longrepr, tuple)]
+    return violations(reasons, allowed(), os.environ.get("CI_REQUIRES", "").split())
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     name, (ran, refused) = config.getoption("--backend"), refusals(terminalreporter)
     if name == "cpu":
+        for problem in wrong_skips(terminalreporter):
+            terminalreporter.line(problem, red=True)
         return
     share = 100 * ran / max(1, ran + refused.total())
     terminalreporter.section(f"{name}: {ran} ran, {refused.total()} were refused: {share:.1f} %")
@@ -122,8 +131,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Too many refusals are a failure of the run."""
+    """Too many refusals are a failure of the run, and so are tests that may not be skipped."""
     least, reporter = session.config.getoption("--least"), session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and session.config.getoption("--backend") == "cpu" and wrong_skips(reporter):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if least and reporter:
         ran, refused = refusals(reporter)
         if 100 * ran < least * (ran + refused.total()):
