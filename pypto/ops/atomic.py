@@ -10,6 +10,7 @@ import numpy as np
 
 from pypto.ir.core import Op, Value
 from pypto.ir.types import Type, int1
+from pypto.ops import dims
 from pypto.ops.memory import check_mask, check_writable, pointee
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
 from pypto.ops.rules import BoundArguments, tile
@@ -99,6 +100,7 @@ def atomic(kind: str, doc: str) -> OpRow:
         ascend=STRUCTURAL,
         bind_arguments=bind_atomic(kind),
         effect=Effect.ATOMIC,
+        dims=dims.elementwise,
         attrs=_ATTRS,
         dtypes="int" if kind in ("and", "or", "xor") else "number",
         doc=f"{doc} Gives the old values; 0 where the mask is false.",
@@ -125,6 +127,7 @@ ROWS = (
         effect=Effect.ATOMIC,
         attrs=_ATTRS,
         dtypes="number",
+        dims=dims.elementwise,
         doc="Where memory holds `cmp`, puts `val` there. Gives the old values.",
         example="atomic_cas(x, 0, 1)",
     ),

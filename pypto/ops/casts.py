@@ -25,6 +25,7 @@ from pypto.ir.types import (
     uint16,
     uint32,
 )
+from pypto.ops import dims
 from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param, Unsupported, ViaLaneRule
 from pypto.ops.rules import BoundArguments, tile
 
@@ -248,7 +249,7 @@ ROWS = (
         lane_rule=lambda e, op, a: e.convert(a, op.attrs["dtype"]),
         ascend=ViaLaneRule("*"),
         bind_arguments=bind_cast,
-        traits=_ELEMENTWISE,
+        traits=_ELEMENTWISE | {"zero_preserving", "exact_in_narrow"},
         attrs=("dtype",),
         doc="x in another element type. Floats are rounded once, to nearest even; what is too large becomes infinite, or NaN where "
         "the type has no infinity (float8_e4m3fn, the fnuz types). Floats saturate into integers, with NaN to 0; integers wrap.",
@@ -262,7 +263,7 @@ ROWS = (
         lane_rule=lambda e, op, a: e.bitcast(a, op.attrs["dtype"]),
         ascend=ViaLaneRule("*"),
         bind_arguments=bind_bitcast,
-        traits=_ELEMENTWISE,
+        traits=_ELEMENTWISE | {"zero_preserving", "exact_in_narrow"},
         doc="The same bits under another element type of the same size.",
         example="bitcast(x, pto.int32)",
     ),
@@ -274,6 +275,7 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=Unsupported(_NO_ADDRESSES),
         public=False,
+        dims=dims.elementwise,
         doc="Pointers from addresses or of another element type, and addresses from pointers.",
     ),
 )

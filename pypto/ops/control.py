@@ -7,6 +7,7 @@ from typing import Any
 
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import Type, int1, int32, int64, scalar
+from pypto.ops import dims
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
 
 
@@ -82,6 +83,7 @@ def structural(name: str, infer: Any, doc: str, check: Any = None, traits: tuple
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         check=check,
+        dims=dims.free,  # what regions carry and yield is no matter of one op
         traits=frozenset(("variadic", *traits)),
         public=False,
         doc=doc,

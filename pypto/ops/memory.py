@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto.ir.core import Op, Value
 from pypto.ir.types import ArrayType, PtrType, TileType, Type, int1, int64, scalar
+from pypto.ops import dims
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
 from pypto.ops.rules import BoundArguments, tile
 
@@ -130,6 +131,15 @@ class Access:
         return (self.base, *self.offsets, *self.strides, *self.extents, *(v for v in optional if v is not None))
 
 
+def access_dims(op: Op) -> dims.DimRelation:
+    """Pointers, the mask and what stands for missing elements have the dimensions of the value."""
+    access = Access.of(op)
+    value = op.results[0] if op.results else access.value
+    assert value is not None
+    parts = (v for v in (access.base, access.mask, access.other) if v is not None)
+    return dims.DimRelation(tuple(pair for v in parts for pair in dims.same_dims(v, value)))
+
+
 def infer_access(types: Sequence[Type], attrs: Mapping[str, Any]) -> TileType:
     shape = attrs["shape"]
     n = len(shape)
@@ -184,6 +194,7 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         public=False,
+        dims=dims.free,
         doc="Address of the first element.",
     ),
     OpRow(
@@ -194,6 +205,7 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         public=False,
+        dims=dims.free,
         doc="Size of a dimension.",
     ),
     OpRow(
@@ -204,6 +216,7 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         public=False,
+        dims=dims.free,
         doc="Stride of a dimension, in elements.",
     ),
     OpRow(
@@ -214,6 +227,7 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         public=False,
+        dims=dims.elementwise,
         doc="Pointers moved by a number of elements.",
     ),
     OpRow(
@@ -234,6 +248,7 @@ ROWS = (
         ascend=STRUCTURAL,
         bind_arguments=bind_load,
         effect=Effect.READ,
+        dims=dims.elementwise,
         attrs=(),
         doc="Elements at the pointers. Where the mask is false no memory is touched and the result is `other`, or 0.",
         example="load(x + offsets, mask=offsets < n, other=0.0)",
@@ -256,6 +271,7 @@ ROWS = (
         ascend=STRUCTURAL,
         bind_arguments=bind_store,
         effect=Effect.WRITE,
+        dims=dims.elementwise,
         attrs=(),
         doc="Writes the value's elements at the pointers, where the mask holds.",
         example="store(y + offsets, value, mask=offsets < n)",
@@ -268,9 +284,10 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         effect=Effect.READ,
-        traits=_VARIADIC,
+        traits=_VARIADIC | {"zero_preserving"},
         options=("element",),
         public=False,
+        dims=access_dims,
         doc="A structured load, see `Access`. Elements that do not exist are `other`, or 0; an `element` must exist.",
     ),
     OpRow(
@@ -284,6 +301,7 @@ ROWS = (
         traits=_VARIADIC,
         options=("element",),
         public=False,
+        dims=access_dims,
         doc="A structured store, see `Access`. Elements that do not exist are not written; an `element` must exist.",
     ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from pypto.ir.core import Op
 from pypto.ir.types import DType, TileType, Type, float32, int32, uint32
+from pypto.ops import dims
 from pypto.ops.arith import lane_max
 from pypto.ops.row import STRUCTURAL, OpRow, Param, Reduction
 from pypto.ops.rules import BoundArguments, check_axes, normal_axes, reduced_shape, reduction_infer, tile
@@ -150,6 +151,7 @@ def scan_row(name: str, fn: Any, how: Reduction, doc: str) -> OpRow:
         ascend=STRUCTURAL,
         bind_arguments=bind,
         traits=frozenset({"scan"}),
+        dims=dims.scan,
         dtypes="number",
         attrs=("axis", "reverse"),
         doc=doc,
@@ -171,6 +173,7 @@ def reduction_row(name: str, fn: Any, how: Reduction, doc: str, **more: Any) -> 
         lane_rule=how,
         ascend=STRUCTURAL,
         traits=frozenset({"reduction"}),
+        dims=dims.reduction,
         attrs=_REDUCED,
         doc=doc,
         example=f"{name}(x, axis=0)",
@@ -194,6 +197,8 @@ def arg_row(name: str, best: Any, doc: str) -> OpRow:
         ascend=STRUCTURAL,
         bind_arguments=bind_arg,
         attrs=_REDUCED,
+        traits=frozenset({"arg_reduction"}),
+        dims=dims.reduction,
         dtypes="number",
         doc=doc,
         example=f"{name}(x, axis=0)",

@@ -12,6 +12,7 @@ import numpy as np
 
 from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import DType, Type
+from pypto.ops.dims import DimRelation, DimRule, elementwise, unknown
 
 
 class Effect(enum.Enum):
@@ -139,6 +140,18 @@ class OpRow:
         Names of the attributes in the IR, if they differ from the attribute parameters of the public call.
     options : tuple of str
         Names of attributes that may be absent.
+    dims : callable
+        Relation of the dimensions of results and operands, see `pypto.ops.dims`. Without it an elementwise op has that of
+        its trait, and of other ops nothing is known.
+    traits : frozenset of str
+        Properties that passes and backends ask for:
+        ``elementwise``; ``reduction``, ``arg_reduction`` (gives an index) and ``scan``;
+        ``movement`` (moves or repeats elements and computes nothing);
+        ``zero_preserving`` (an element is 0 where those that it comes from are);
+        ``exact_in_narrow`` (in a format of 16 or 8 bits it rounds nothing);
+        ``commutative``, ``variadic``, ``declared``, ``terminator``, ``control``, ``uniform``.
+    cost : int
+        Simple instructions of one lane: 0 where nothing is computed. What has an `ulp` costs about 10.
     ulp : mapping from dtype name to float
         Largest error of the lane rule against float64; 0 if it is exact.
     domain : (float, float)
@@ -154,10 +167,12 @@ class OpRow:
     ascend: AscendRule
     bind_arguments: BindArguments | None = None
     effect: Effect = Effect.PURE
+    dims: DimRule | None = None
     check: Check | None = None
     attrs: tuple[str, ...] | None = None
     options: tuple[str, ...] = ()
     traits: frozenset[str] = frozenset()
+    cost: int = 1
     ulp: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     domain: tuple[float, float] = (-10.0, 10.0)
     dtypes: str = "all"  # what the generated tests try: "all", "float", "int", "bool" or "number"
@@ -173,6 +188,11 @@ class OpRow:
     @property
     def elementwise(self) -> bool:
         return "elementwise" in self.traits
+
+    def dim_relation(self, op: Op) -> DimRelation:
+        """How the dimensions of an op's results come from those of its operands."""
+        rule = self.dims or (elementwise if self.elementwise else unknown)
+        return rule(op)
 
 
 def numpy_op(fn: Callable[..., Any]) -> Reference:

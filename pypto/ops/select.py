@@ -9,6 +9,7 @@ import numpy as np
 
 from pypto.ir.core import Op
 from pypto.ir.types import TileType, Type, int1, int32, int64
+from pypto.ops import dims
 from pypto.ops.row import STRUCTURAL, OpRow, Param
 from pypto.ops.rules import BoundArguments, check_axes, tile
 
@@ -106,6 +107,7 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         public=False,
+        dims=dims.sort,
         doc="The keys in ascending order along the last dimension; sorts of every kind are made of it.",
     ),
     OpRow(
@@ -116,6 +118,7 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         public=False,
+        dims=dims.slice_,
         doc="Element i is element starts + i * steps of x, in every dimension.",
     ),
     OpRow(
@@ -126,6 +129,7 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         bind_arguments=bind_gather,
+        dims=dims.gather,
         doc="Elements of src at the indices along an axis, as numpy's take_along_axis. An index out of range is an error "
         "in checked mode, and gives some element elsewhere.",
         example="gather(x, indices, axis=0)",

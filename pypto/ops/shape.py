@@ -10,6 +10,7 @@ import numpy as np
 
 from pypto.ir.core import Op
 from pypto.ir.types import PtrType, TileType, Type, int32, int64, scalar
+from pypto.ops import dims
 from pypto.ops.row import STRUCTURAL, OpRow, Param
 from pypto.ops.rules import BoundArguments, tile
 
@@ -104,6 +105,7 @@ def index_row(name: str, doc: str) -> OpRow:
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         traits=frozenset({"uniform"}),
+        dims=dims.free,
         doc=doc,
         example=f"{name}(0)",
     )
@@ -142,6 +144,8 @@ ROWS = (
         public=False,
         check=check_constant,
         traits=_DECLARED,
+        dims=dims.free,
+        cost=0,
         doc="A number known at compile time, in every element.",
     ),
     OpRow(
@@ -153,6 +157,8 @@ ROWS = (
         ascend=STRUCTURAL,
         public=False,
         traits=_DECLARED,
+        dims=dims.free,
+        cost=0,
         doc="A value that is never read: a variable before its first assignment.",
     ),
     OpRow(
@@ -163,6 +169,8 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         bind_arguments=bind_arange,
+        dims=dims.free,
+        cost=0,
         doc="start, start + 1, … end - 1 as an int32 tile; any size.",
         example="arange(0, 100)",
     ),
@@ -174,6 +182,9 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         bind_arguments=bind_broadcast,
+        dims=dims.broadcast,
+        cost=0,
+        traits=frozenset({"movement", "zero_preserving"}),
         doc="x repeated along its dimensions of size 1.",
         example="broadcast_to(x, (4, 8))",
     ),
@@ -186,6 +197,9 @@ ROWS = (
         ascend=STRUCTURAL,
         bind_arguments=bind_reshape,
         attrs=("shape",),
+        dims=dims.reshape,
+        cost=0,
+        traits=frozenset({"movement", "zero_preserving"}),
         doc="The elements of x in row-major order under another shape; one size may be -1.",
         example="reshape(x, (8, 16))",
     ),
@@ -197,6 +211,9 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         bind_arguments=bind_permute,
+        dims=dims.permute,
+        cost=0,
+        traits=frozenset({"movement", "zero_preserving"}),
         doc="x with its dimensions in another order; by default the last two change places.",
         example="permute(x, (1, 0))",
     ),

@@ -22,3 +22,14 @@ ROWS: Final = (
     *control.ROWS,
 )
 TABLE: Final[Mapping[str, OpRow]] = MappingProxyType({row.name: row for row in ROWS})
+
+
+def ops_with(*traits: str) -> tuple[str, ...]:
+    """Names of the ops that have one of some traits."""
+    return tuple(row.name for row in ROWS if row.traits.intersection(traits))
+
+
+ARG_REDUCTIONS: Final = ops_with("arg_reduction")
+MOVEMENT_OPS: Final = ops_with("movement")
+REDUCTIONS: Final = ops_with("reduction", "arg_reduction")
+SCANS: Final = ops_with("scan")

@@ -21,9 +21,10 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
+from pypto.ops.table import MOVEMENT_OPS
 from pypto.passes.affine import Affine, Forms, all_of, lesser
 from pypto.passes.canonicalize import Simplifier
-from pypto.passes.pattern import MOVES, constant_of
+from pypto.passes.pattern import constant_of
 
 UNBOUNDED: Final = 2**62  # extent of a dimension in which every element exists
 _COMPARES: Final = {"lt": (0, 1, 0), "le": (0, 1, 1), "gt": (1, 0, 0), "ge": (1, 0, 1)}  # less, greater, slack
@@ -97,7 +98,7 @@ def parts(forms: Forms, mask: Value) -> list[Condition]:
     op = mask.op
     if op is None or not mask.shape:
         return [Condition(mask)]
-    if op.name in MOVES:
+    if op.name in MOVEMENT_OPS:
         inner = [moved(forms, c, op) for c in conditions(forms, op.operands[0])]
         known = [c for c in inner if c is not None]
         return known if len(known) == len(inner) else [Condition(mask)]

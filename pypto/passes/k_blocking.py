@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
@@ -32,10 +31,6 @@ from pypto.ops.table import TABLE
 from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of
 from pypto.passes.unit_dims import is_unit_reshape, matching_dim
-
-_ZERO_PRESERVING: Final = frozenset(
-    {"cast", "neg", "abs", "permute", "reshape", "broadcast_to", "tile_load", "bitcast"}
-)
 
 
 def retile_reductions(function: Function, choose_kc: ChooseKC) -> Function:
@@ -67,7 +62,10 @@ class ReductionLoop:
     @property
     def preserves_zero(self) -> bool:
         """True when what lies beyond the loads' extents adds nothing."""
-        return all(v.op is not None and (v.op.name in _ZERO_PRESERVING or constant_of(v) == 0) for v in self.k_dim)
+        return all(
+            v.op is not None and ("zero_preserving" in TABLE[v.op.name].traits or constant_of(v) == 0)
+            for v in self.k_dim
+        )
 
     @property
     def extent_from_start(self) -> int:

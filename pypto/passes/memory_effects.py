@@ -18,11 +18,10 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
 from pypto.ops.memory import Access
 from pypto.ops.row import Effect
-from pypto.ops.table import TABLE
+from pypto.ops.table import MOVEMENT_OPS, TABLE
 from pypto.passes.carried import LAYOUTS, flows
-from pypto.passes.pattern import MOVES
 
-_ADDRESS_OPS: Final = ("addptr", "ptr_cast", *MOVES)  # whose result points into the array of their first operand
+_ADDRESS_OPS: Final = ("addptr", "ptr_cast", *MOVEMENT_OPS)  # whose result points into the array of their first operand
 _READS: Final = (Effect.READ, Effect.ATOMIC)
 _WRITES: Final = (Effect.WRITE, Effect.ATOMIC)
 

@@ -12,7 +12,6 @@ from pypto.ir.types import PtrType
 from pypto.ops.build import Number, OpBuilder
 
 Env = dict[str, Value]
-MOVES: Final = ("broadcast_to", "reshape", "permute")
 
 
 def _operator(op: str) -> Callable[..., Apply]:

@@ -10,7 +10,7 @@ from typing import Final
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType
 from pypto.ops.build import OpBuilder
-from pypto.ops.table import ROWS
+from pypto.ops.table import ARG_REDUCTIONS, REDUCTIONS
 from pypto.passes.pattern import constant_of
 
 
@@ -112,7 +112,7 @@ def reduction(b: OpBuilder, op: Op) -> Value | None:
     """A reduction along dimensions of size 1 gives what is there."""
     if any(op.operands[0].shape[d] > 1 for d in op.attrs["axes"]):
         return None
-    if op.name in ("argmax", "argmin"):
+    if op.name in ARG_REDUCTIONS:
         return b.constant(0, op.result.dtype, op.result.shape)
     return b.emit("reshape", op.operands[0], shape=op.result.shape)
 
@@ -130,7 +130,6 @@ def repeated(b: OpBuilder, op: Op) -> Value | None:
 
 
 Simplify = Callable[[OpBuilder, Op], Value | None]
-REDUCTIONS: Final = (*(row.name for row in ROWS if "reduction" in row.traits), "argmax", "argmin")
 SHAPE_RULES: Final[Mapping[str, tuple[Simplify, ...]]] = MappingProxyType({
     "broadcast_to": (moved, broadcast), "reshape": (moved, reshape), "permute": (moved, permute), "cast": (cast,),
     "bitcast": (bitcast,), "arange": (arange,), "div": (divide,), **dict.fromkeys(REDUCTIONS, (reduction,)),

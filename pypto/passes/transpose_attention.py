@@ -15,11 +15,10 @@ from typing import Final
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ops.build import OpBuilder
-from pypto.ops.table import TABLE
+from pypto.ops.table import REDUCTIONS, TABLE
 from pypto.passes.carried import carried
 from pypto.passes.dce import dce
 from pypto.passes.dot_facts import is_unpacked_narrow, packing_factor
-from pypto.passes.shapes import REDUCTIONS
 from pypto.passes.swap_operands import TRANSPOSE_DIMS, transpose, transposed_type
 from pypto.passes.target_facts import TargetFacts
 

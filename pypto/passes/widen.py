@@ -17,8 +17,8 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
+from pypto.ops.table import MOVEMENT_OPS
 from pypto.passes.carried import LAYOUTS, flows
-from pypto.passes.pattern import MOVES
 
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
 _COMPARES: Final = frozenset({"lt", "le", "gt", "ge"})
@@ -44,13 +44,13 @@ class _Widener(Rewriter[OpBuilder]):
 
 def addressing(function: Function) -> set[Op]:
     """The casts and comparisons that addresses and masks are made of."""
-    names = _ARITHMETIC | _COMPARES | _LOGIC | {"cast", *MOVES}
+    names = _ARITHMETIC | _COMPARES | _LOGIC | {"cast", *MOVEMENT_OPS}
     return behind([v for op in function.walk() for v in roots(op)], lambda op: op.name in names, origins(function))
 
 
 def exact(function: Function, chosen: set[Op]) -> set[Op]:
     """The int32 arithmetic behind offsets, and behind the casts and comparisons that were chosen."""
-    names, used = _ARITHMETIC | {*MOVES}, (op for op in function.walk() if op.name == "addptr" or op in chosen)
+    names, used = _ARITHMETIC | {*MOVEMENT_OPS}, (op for op in function.walk() if op.name == "addptr" or op in chosen)
     return behind([v for op in used for v in op.operands], lambda op: op.name in names and op.result.tile.elem == int32)
 
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 from pypto.backends.ascend.tile.core_partition import CorePartition, Transfer
 from pypto.backends.ascend.tile.cube_regions import source_of
-from pypto.backends.ascend.tile.dimension_classes import DimensionClasses, Place, dimension_classes
 from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition, can_rematerialize_prologue, partition_loop
 from pypto.backends.ascend.tile.tile_splitting import TileSplitting, class_extent, is_splittable
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, int64
 from pypto.ops.build import OpBuilder
+from pypto.ops.dims import Dim
 from pypto.ops.memory import Access
+from pypto.passes.dimensions import DimensionClasses, dimension_classes
 
 SUB_BLOCK = "sub_block"  # the argument that is a vector core's number in its block
 
@@ -80,7 +81,7 @@ def is_single_transfer(sides: CorePartition) -> bool:
     return all(op.name == "tile_load" and any(op is x for x in sides.vector.body.ops) for op in marked)
 
 
-def row_class(sides: CorePartition, found: DimensionClasses) -> Place | None:
+def row_class(sides: CorePartition, found: DimensionClasses) -> Dim | None:
     """The rows of all tiles that go over, where they are as many: products tie them to each other."""
     marked = [op for op in sides.vector.walk() if op in sides.marks]
     tiles = [op.result if op.results else Access.of(op).value for op in marked]

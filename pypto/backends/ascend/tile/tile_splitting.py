@@ -7,18 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pypto.backends.ascend.tile.dimension_classes import DimensionClasses, Place, dimension_classes, rank
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import TileType, int64
 from pypto.ops.build import OpBuilder
+from pypto.ops.dims import Dim, rank
 from pypto.ops.memory import Access
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
+from pypto.passes.dimensions import DimensionClasses, dimension_classes
 from pypto.passes.licm import licm
 from pypto.passes.memory_effects import is_load, is_same_access, may_alias, writes_memory
 
-SplitSizes = dict[Place, int]  # the size of a part, of each family that is gone through in parts
+SplitSizes = dict[Dim, int]  # the size of a part, of each family that is gone through in parts
 
 
 def split_candidates(function: Function) -> Iterator[Function]:
@@ -44,7 +45,7 @@ def duplicate_ranges(function: Function) -> Function:
     return dce(rewrite(function, rule, OpBuilder))
 
 
-def choose_class(function: Function, found: DimensionClasses, usable: list[Place], cuts: SplitSizes) -> Place | None:
+def choose_class(function: Function, found: DimensionClasses, usable: list[Dim], cuts: SplitSizes) -> Dim | None:
     """The family to take apart next: one of rows, where that helps nearly as much as one along the rows."""
     weights = bytes_by_class(function, found, cuts)
     left = {p: weights[p] for p in usable if cuts.get(p, class_extent(p)) > 1}
@@ -62,9 +63,9 @@ def tiles_of(function: Function) -> Iterator[Value]:
                 yield v
 
 
-def bytes_by_class(function: Function, found: DimensionClasses, cuts: SplitSizes | None = None) -> dict[Place, int]:
+def bytes_by_class(function: Function, found: DimensionClasses, cuts: SplitSizes | None = None) -> dict[Dim, int]:
     """Bytes of all tiles that have a dimension of a family."""
-    weight: dict[Place, int] = {}
+    weight: dict[Dim, int] = {}
     for v in tiles_of(function):
         roots = [found.root((v, d)) for d, n in enumerate(v.tile.shape) if n != 1]
         shape = [(cuts or {}).get(p, class_extent(p)) for p in roots]
@@ -73,7 +74,7 @@ def bytes_by_class(function: Function, found: DimensionClasses, cuts: SplitSizes
     return weight
 
 
-def is_row_dimension(function: Function, found: DimensionClasses, family: Place) -> bool:
+def is_row_dimension(function: Function, found: DimensionClasses, family: Dim) -> bool:
     """Whether it runs along the rows of some tile that has other dimensions, too."""
     return any(found.dims_of(v, family) == [inner_dim(v)] and rank(v) > 1 for v in tiles_of(function))
 
@@ -83,7 +84,7 @@ def inner_dim(v: Value) -> int:
     return max((d for d, n in enumerate(v.tile.shape) if n != 1), default=0)
 
 
-def class_extent(family: Place) -> int:
+def class_extent(family: Dim) -> int:
     v, d = family
     return v.tile.shape[d]
 
@@ -93,7 +94,7 @@ def largest_divisor(n: int) -> int:
     return next(n // f for f in range(2, n + 1) if n % f == 0)
 
 
-def is_splittable(function: Function, found: DimensionClasses, family: Place) -> bool:
+def is_splittable(function: Function, found: DimensionClasses, family: Dim) -> bool:
     """Whether stretches of a dimension do not meet: all that is written has it; none reads what another one wrote."""
     ops = list(function.walk())
     writes = [op for op in ops if writes_memory(op)]
@@ -123,10 +124,10 @@ class TileSplitting:
     b: OpBuilder
     classes: DimensionClasses
     split_sizes: SplitSizes
-    starts: dict[Place, Value]
+    starts: dict[Dim, Value]
     mapping: dict[Value, Value]
 
-    def loops(self, over: list[Place], ops: list[Op]) -> None:
+    def loops(self, over: list[Dim], ops: list[Op]) -> None:
         if not over:
             for op in ops:
                 self.op(op)
@@ -139,7 +140,7 @@ class TileSplitting:
             self.b.create("yield")
         self.b.create("for", tuple(bounds), {}, (), (inside,))
 
-    def split_class(self, v: Value, d: int) -> Place | None:
+    def split_class(self, v: Value, d: int) -> Dim | None:
         """The family that a dimension is cut as."""
         root = self.classes.root((v, d))
         return root if v.tile.shape[d] != 1 and root in self.split_sizes else None

@@ -22,7 +22,7 @@ from pypto.backends.ascend.vector.pointer_select import dispatch_each, pointer_s
 from pypto.ir.core import Function, Op
 from pypto.ir.types import TileType, int32, int64
 from pypto.ops.row import Effect, Unsupported
-from pypto.ops.table import ROWS, TABLE
+from pypto.ops.table import ARG_REDUCTIONS, ROWS, TABLE
 from pypto.passes.memory_effects import is_noalias
 
 _AXES: Final = ("grid_x", "grid_y", "grid_z")
@@ -138,7 +138,7 @@ HANDLERS: Final[Mapping[str, Callable[[Lowering, Op], None]]] = MappingProxyType
     "addptr": dma.addptr, "load": dma.load, "store": dma.store,
     "tile_load": dma.tile_load, "tile_store": dma.tile_store,
     **dict.fromkeys((row.name for row in ROWS if "reduction" in row.traits), reduce.reduction),
-    "argmax": argreduce.arg_reduction, "argmin": argreduce.arg_reduction,
+    **dict.fromkeys(ARG_REDUCTIONS, argreduce.arg_reduction),
     **dict.fromkeys((row.name for row in ROWS if "scan" in row.traits), scan.scan),
     **dict.fromkeys((row.name for row in ROWS if row.effect is Effect.ATOMIC), atomics.atomic),
     "slice": gather_slice.lower_slice, "gather": gather_slice.gather, "histogram": gather_slice.histogram,

@@ -35,7 +35,6 @@ from pypto.backends.cpu.loopir.build import build_schedule
 from pypto.backends.cpu.loopir.cost import negligible_nests
 from pypto.backends.cpu.loopir.index_maps import is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest, Scalar, Schedule
-from pypto.backends.cpu.loopir.materialize import REDUCTIONS
 from pypto.backends.cpu.loopir.verify import verify
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
@@ -43,6 +42,7 @@ from pypto.backends.sites import Check, Site
 from pypto.ir.builder import temporarily
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64
+from pypto.ops.table import REDUCTIONS
 from pypto.passes.coarsen_2d import coarsen
 from pypto.passes.coarsening import Coarsened
 from pypto.passes.memory_effects import is_atomic

@@ -10,7 +10,7 @@ from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float32, int1, int32
 from pypto.ops.row import Reduction
-from pypto.ops.table import TABLE
+from pypto.ops.table import ARG_REDUCTIONS, TABLE
 
 _NO_INDEX = 2**31 - 1  # index of a lane that has seen no number
 Partial = tuple[VectorValue, ...]
@@ -28,7 +28,7 @@ class Combiner:
 def combiner_of(op: Op) -> Combiner:
     source = op.operands[0].dtype
     dtype = float32 if source.is_narrow else source
-    if op.name in ("argmax", "argmin"):
+    if op.name in ARG_REDUCTIONS:
         greatest = op.name == "argmax"
         worst = float("nan") if dtype.is_float else dtype.integer_range[0 if greatest else 1]
         predicate = "gt" if greatest else "lt"
@@ -122,7 +122,7 @@ class Accumulator:
 def finalize(e: LaneEmitter, op: Op, total: Partial) -> VectorValue:
     """The result that the op is asked for."""
     elem = op.results[0].dtype
-    if op.name in ("argmax", "argmin"):
+    if op.name in ARG_REDUCTIONS:
         index = total[1]
         return e.select(e.cmp("eq", index, e.const(_NO_INDEX, int32)), e.const(0, int32), index)
     return e.round_to(total[0], elem).as_dtype(elem)

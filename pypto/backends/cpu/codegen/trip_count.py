@@ -19,6 +19,7 @@ from pypto.backends.cpu.loopir.ir import Buffer, Stmt
 from pypto.ir.core import Value
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
+from pypto.ops.table import MOVEMENT_OPS
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.values import ValueEmitter
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 AccessBound = tuple[
     VectorValue, VectorValue
 ]  # offset and extent: the elements exist as long as offset + index lies below the extent
-_VALUE_PRESERVING = ("broadcast_to", "reshape", "permute", "cast")
 
 
 class TripCounts:
@@ -140,7 +140,7 @@ class TripCounts:
             assert isinstance(start, int)
             return self.e.const(start, int64)
         a = v.op.operands[0] if v.op.operands else v
-        if v.op.name in _VALUE_PRESERVING and a.shape and a.dtype.is_int and a.dtype.bits >= 32:
+        if (v.op.name in MOVEMENT_OPS or v.op.name == "cast") and a.shape and a.dtype.is_int and a.dtype.bits >= 32:
             return self.affine_start(a, operand_map(v.op, a, index), position)
         if v.op.name == "add" and v.dtype == int64:
             for x, y in (v.op.operands, v.op.operands[::-1]):

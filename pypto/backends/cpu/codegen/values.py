@@ -18,17 +18,8 @@ from pypto.errors import CompilerBug
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import PtrType, float32, int64
 from pypto.ops.memory import Access
-from pypto.ops.table import TABLE
+from pypto.ops.table import MOVEMENT_OPS, TABLE
 from pypto.passes.memory_effects import may_alias
-
-_EXACT_IN_NARROW = (
-    "where",
-    "neg",
-    "maximum",
-    "minimum",
-    "cast",
-    "bitcast",
-)  # results of these need no rounding to 16 bits
 
 
 class ValueEmitter:
@@ -107,7 +98,7 @@ class ValueEmitter:
         )
 
     def compute(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
-        if op.name in ("broadcast_to", "reshape", "permute", "ptr_cast"):  # an address is the pointer itself
+        if op.name in MOVEMENT_OPS or op.name == "ptr_cast":  # an address is the pointer itself
             return self.operand(op.operands[0], op, index, at)
         if op.name == "constant":
             return self.e.const(op.attrs["value"], op.results[0].dtype)
@@ -141,7 +132,7 @@ class ValueEmitter:
             raise CompilerBug(f"{op.name} has no rule for lanes")
         lanes: VectorValue = rule(self.e, op, *operands)
         if result.is_narrow and (
-            op.name not in _EXACT_IN_NARROW or (op.name == "neg" and result.bits == 8)
+            "exact_in_narrow" not in TABLE[op.name].traits or (op.name == "neg" and result.bits == 8)
         ):  # not all have -0
             return self.e.round_to(lanes, result)
         return lanes.as_dtype(result)

@@ -16,10 +16,11 @@ from pypto.backends.cpu.loopir.allocate import (
 from pypto.backends.cpu.loopir.fusion import LoopFuser
 from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, inlined_operands, is_tile, operand_reads
 from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, Nest, Schedule, Stmt
-from pypto.backends.cpu.loopir.materialize import REDUCTIONS, SCANS, Materialization, plan_materialization
+from pypto.backends.cpu.loopir.materialize import Materialization, plan_materialization
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
+from pypto.ops.table import REDUCTIONS, SCANS
 from pypto.passes.carried import carried, initial
 from pypto.passes.pattern import constant_of
 

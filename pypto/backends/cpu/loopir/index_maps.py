@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
-from pypto.ops.table import TABLE
+from pypto.ops.table import MOVEMENT_OPS, TABLE
 from pypto.passes.unit_dims import is_unit_reshape
 
 IndexMap = tuple[int | None, ...]
 IndexedValue = tuple[Value, IndexMap]
-_SHAPE_OPS = ("broadcast_to", "reshape", "permute")
 GATHERING = ("slice", "gather")  # their first operand is read elsewhere than at the result's index
 UNKNOWN_POSITION = -1  # in an index map: a position that no loop has
 _NULLARY_OPS = ("arange", "constant", "undef")
@@ -32,7 +31,7 @@ def is_inlinable(op: Op) -> bool:
     if op.name == "reshape":
         return is_unit_reshape(op)
     return TABLE[op.name].elementwise or op.name in (
-        *_SHAPE_OPS,
+        *MOVEMENT_OPS,
         *_NULLARY_OPS,
         *GATHERING,
         "tile_load",

@@ -15,15 +15,11 @@ from pypto.backends.cpu.loopir.index_maps import GATHERING, is_inlinable, is_til
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
-from pypto.ops.table import ROWS, TABLE
+from pypto.ops.table import TABLE
 from pypto.passes.dot_facts import packs_transposed, values_read_by_dot
 from pypto.passes.memory_effects import is_same_access, may_alias, writes_memory
 from pypto.passes.unit_dims import is_unit_reshape
 
-REDUCTIONS = (*(row.name for row in ROWS if "reduction" in row.traits), "argmax", "argmin")
-SCANS = tuple(row.name for row in ROWS if "scan" in row.traits)
-_FREE_OPS = ("constant", "arange", "undef", "broadcast_to", "reshape", "permute")
-_SLOW_OPS = {"div": 4, "rem": 10, "floordiv": 6}
 _MAX_EXPR_DEPTH = 64  # of ops that are computed where they are read: what follows a chain is recursive
 _MAX_RECOMPUTED_COST = (
     4  # cost of a value (in simple lane instructions) from which a second reader loads it from memory
@@ -119,12 +115,13 @@ def number_ops(plan: Materialization, region: Region, loops: tuple[Op, ...]) -> 
 
 
 def op_cost(op: Op) -> int:
-    if op.name in _FREE_OPS:
+    row = TABLE[op.name]
+    if row.cost == 0:
         return 0
     if op.name == "tile_load":
         access = Access.of(op)
         return 8 if is_tile(access.base) else 4 if access.mask is not None else 1
-    return 10 if TABLE[op.name].ulp else _SLOW_OPS.get(op.name, 1)
+    return 10 if row.ulp else row.cost
 
 
 def readers_of(plan: Materialization, v: Value) -> tuple[Op, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pypto.backends.cpu.library.registry import used_library_ops
-from pypto.backends.cpu.loopir.materialize import SCANS
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import float32
 from pypto.ops.build import OpBuilder
+from pypto.ops.table import SCANS
 
 
 def before_coarsening(function: Function) -> Function:
