@@ -31,7 +31,7 @@ from pypto.backends.ascend.blockir.ir import (
     fold,
 )
 from pypto.backends.ascend.cube.layout import Panel, round_up
-from pypto.backends.ascend.cube.moves import LAST, MORE, Pitch, fetch, load, multiply, take
+from pypto.backends.ascend.cube.moves import LAST, MORE, Pitch, load_l0, load_l1, mmad, store_result
 from pypto.backends.ascend.target import ascend_target
 from pypto.backends.ascend.tile.fractals import Side
 from pypto.backends.ascend.timing.prediction import Prediction, predict
@@ -117,9 +117,16 @@ def kernel(v: Version) -> BlockKernel:
         Let("cols", int32, Expr("int32", (fold("min", n, fold("-", "end", "j")),)), 1),
         Let("n", int32, round_up("cols", 16), 1),
         *chunks(v, memory),
-        *take(View(memory.sums), View(C, fold("+", fold("*", "i", v.size), "j")), (m, "cols"), m, Pitch(v.size, v.size),
-              LAST if v.unit_flag else 0, 4),
-    )  # fmt: skip
+        *store_result(
+            View(memory.sums),
+            View(C, fold("+", fold("*", "i", v.size), "j")),
+            (m, "cols"),
+            m,
+            Pitch(v.size, v.size),
+            LAST if v.unit_flag else 0,
+            4,
+        ),
+    )
     columns = Loop("j", start_j, "end", n, tile, 1)
     body = (
         Let("end", int32, Expr("int32", (fold("min", v.size, fold("+", start_j, v.part[1])),)), 1),
@@ -143,7 +150,7 @@ def chunks(v: Version, memory: Memories) -> Iterator[Item]:
         for i, (source, outer) in enumerate(((A, m), (B, "cols"))):
             if step % v.steps[i] == 0:
                 deep = v.steps[i] * k
-                body += fetch(panels[i], View(source, places[i]), outer, deep, Pitch(v.size, v.size), 2)
+                body += load_l1(panels[i], View(source, places[i]), outer, deep, Pitch(v.size, v.size), 2)
         body += products(v, memory, turn, step)
     yield Loop("k", 0, v.size, most * k, tuple(body), 2)
 
@@ -163,11 +170,11 @@ def products(v: Version, memory: Memories, turn: Scalar, step: int) -> Iterator[
     level0 = fold("%", fold("+", fold("*", turn, max(v.steps)), step), 2)
     to = View(memory.a2, stage=level0), View(memory.b2, stage=level0)
     for i, panel in enumerate(panels_of(v, memory, turn, step)):
-        yield from load(panel, to[i], step % v.steps[i] * k, "n" if i else m, k, 3)
+        yield from load_l0(panel, to[i], step % v.steps[i] * k, "n" if i else m, k, 3)
     first = fold("==", "k", 0) if step == 0 else False
     is_last = step == max(v.steps) - 1
     last = Expr("?:", (Expr("==", ("k", v.size - max(v.steps) * k)), LAST, MORE)) if is_last else MORE
-    yield multiply(View(memory.sums), *to, (m, "n", k), first, last if v.unit_flag else 0, False, 3)
+    yield mmad(View(memory.sums), *to, (m, "n", k), first, last if v.unit_flag else 0, False, 3)
 
 
 def event(name: str, kind: str) -> Instr:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pypto.backends.ascend.block.allocate import allocate
 from pypto.backends.ascend.block.insert_sync import sync
 from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Item, Let, Loop, Param, Scalar, View, fold
-from pypto.backends.ascend.cube.moves import LAST, Pitch, fetch, take
+from pypto.backends.ascend.cube.moves import LAST, Pitch, load_l1, store_result
 from pypto.backends.ascend.cube.product import Product
 from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.backends.ascend.tile.fractals import Blocking, Side
@@ -63,12 +63,12 @@ class Matmul:
         for panel, source, place, size, pitch in zip(
             panels, (a, other), places, ("rows", "cols"), pitches, strict=True
         ):
-            loop += fetch(panel, View(source, place), size, deep, Pitch(pitch, pitch), 1)
+            loop += load_l1(panel, View(source, place), size, deep, Pitch(pitch, pitch), 1)
         first, last = fold("==", "k", 0), fold("==", "k", (self.k - 1) // b.depth * b.depth)
-        loop += product.items(panels, ("m", "n", deep), first, last if self.unit_flag else None, turn, 2)
+        loop += product.emit_panels(panels, ("m", "n", deep), first, last if self.unit_flag else None, turn, 2)
         yield Loop("k", 0, self.k, b.depth, tuple(loop))
         place = fold("+", fold("*", "i", self.n), "j")
-        yield from take(View(product.sums), View(c, place), ("rows", "cols"), "m", Pitch(self.n, self.n),
+        yield from store_result(View(product.sums), View(c, place), ("rows", "cols"), "m", Pitch(self.n, self.n),
                    LAST if self.unit_flag else 0, 3)  # fmt: skip
 
 

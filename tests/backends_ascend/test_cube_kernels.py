@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.ascend.cube.accumulators import NotCube
 from pypto.backends.ascend.cube.forms import lower_kernel
-from pypto.backends.ascend.cube.lower import NotCube, lower_cube
+from pypto.backends.ascend.cube.lower import lower_cube
 from pypto.backends.ascend.tile.k_blocking import block_k
 from pypto.interp.run import run as interpret
 from pypto.ir.core import Value

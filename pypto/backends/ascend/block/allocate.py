@@ -157,8 +157,11 @@ def _first_fit(
     for buffer in order:
         live_range = pool.live_ranges[buffer.name]
         is_exclusive = not is_sharing or buffer.name in pool.exclusive
-        occupied = [(addresses[n], addresses[n] + sizes[n]) for n in addresses
-                 if is_exclusive or n in pool.exclusive or pool.live_ranges[n].overlaps(live_range)]  # fmt: skip
+        occupied = [
+            (addresses[n], addresses[n] + sizes[n])
+            for n in addresses
+            if is_exclusive or n in pool.exclusive or pool.live_ranges[n].overlaps(live_range)
+        ]
         gaps = list(_gaps(occupied, pool.bytes))
         alignment = max(pool.alignment, pool.alignments.get(buffer.name, 1))
         choices = [

@@ -65,8 +65,15 @@ def fuse_stages(first: Item, between: tuple[Item, ...], second: Item) -> tuple[I
     )
     inner = replace(panels, start=bounds[0], stop=bounds[1])
     body = (replace(first, body=columns.body), inner)
-    return (*first.body[:-1], *between, *definitions, If(has_second, tuple(waits), (), second.line), number,
-            replace(columns, body=body), replace(second, body=after))  # fmt: skip
+    return (
+        *first.body[:-1],
+        *between,
+        *definitions,
+        If(has_second, tuple(waits), (), second.line),
+        number,
+        replace(columns, body=body),
+        replace(second, body=after),
+    )
 
 
 def panels_per_column(panel_count: str, columns: Scalar, column_count: int) -> Scalar:

@@ -1,4 +1,14 @@
-"""Operands that are loaded in one loop and used in another one inside of it: they stay in L1 meanwhile."""
+"""L1-resident operands: an operand that is loaded in one loop and used in an inner one stays in L1 meanwhile.
+
+It saves a load in each iteration of the inner loop, as for the query tile of attention. It is legal if only products of
+inner loops use the load, all in the same way, and each takes all of its K at once. All residents together take at most
+a quarter of L1, so that panels still fit.
+
+    for i:                              for i:
+        q = load(Q[i])                      q = load(Q[i])  -> L1
+        for j:                  ->          for j:
+            s = dot(q, k[j])                    s = dot(q in L1, k[j])
+"""
 
 from __future__ import annotations
 
@@ -14,86 +24,91 @@ from pypto.backends.ascend.tile.fractals import Side, room
 from pypto.backends.ascend.tile.operand_facts import side_of
 from pypto.ir.core import Op
 
-L1_SHARE: Final = 4  # of L1, what all of them may take: one part in so many
-STAGES: Final = 1  # events between units are few, and the loop inside hides the wait for the next one
+L1_SHARE: Final = 4  # residents may take one part in so many of L1
+RESIDENT_STAGES: Final = 1  # the inner loop hides the wait for the next one
 
 
 @dataclass
 class L1Residents:
-    """The loads of such operands, and where they are once they have been loaded."""
+    """The loads whose operands stay in L1."""
 
-    sources: dict[Op, tuple[Source, Side]] = field(default_factory=dict)
-    panels: dict[Op, Panel] = field(default_factory=dict)
+    sources: dict[Op, tuple[Source, Side]] = field(default_factory=dict)  # each load with its operand
+    panels: dict[Op, Panel] = field(default_factory=dict)  # the panels of those that have been loaded
 
     @property
     def bytes(self) -> int:
-        """Of L1, for all of them."""
-        return sum(STAGES * size_of(source, side) for source, side in self.sources.values())
+        """Bytes of L1 that all residents take."""
+        return sum(RESIDENT_STAGES * l1_bytes(source, side) for source, side in self.sources.values())
 
-    def place(self, load: Op, turn: Scalar, name: str) -> tuple[Buffer, Panel]:
-        """Memory for an operand, whose stage is that of a turn."""
+    def place(self, load: Op, iteration: Scalar, name: str) -> tuple[Buffer, Panel]:
+        """Allocate an operand; the iteration of its loop chooses the stage."""
         source, side = self.sources[load]
-        outer, depth = extent(source, side.is_left)
+        outer, depth = panel_extent(source, side.is_left)
         rows, cols = room(side, outer, depth)
-        buffer = Buffer(name, "L1", side.dtype, rows * cols, STAGES, layout=side.layout)
-        made = self.panels[load] = Panel(side, View(buffer, stage=fold("%", turn, STAGES)), outer, depth)
-        return buffer, made
+        buffer = Buffer(name, "L1", side.dtype, rows * cols, RESIDENT_STAGES, layout=side.layout)
+        panel = self.panels[load] = Panel(side, View(buffer, stage=fold("%", iteration, RESIDENT_STAGES)), outer, depth)
+        return buffer, panel
 
 
-def l1_residents_of(parts: CubeRegions, target: AscendTarget) -> L1Residents:
-    """Loads whose only users are products in loops inside of their own, which take all of their K at once."""
-    deepest = depths(parts, target)
-    homes = {op: region for region in parts.regions() for op in region.ops}
-    users: dict[Op, list[tuple[Op, Source, bool]]] = {}
-    for dot in parts.dots:
+def l1_residents_of(regions: CubeRegions, target: AscendTarget) -> L1Residents:
+    """Return the loads that may stay in L1."""
+    depth_of_product = panel_depths(regions, target)
+    region_of_op = {op: region for region in regions.regions() for op in region.ops}
+    uses_of_load: dict[Op, list[tuple[Op, Source, bool]]] = {}
+    for dot in regions.dots:
         for i, v in enumerate(dot.operands[:2]):
-            if v in parts.sources:
-                users.setdefault(parts.sources[v].load, []).append((dot, parts.sources[v], i == 0))
-    found = L1Residents()
-    for load, uses in users.items():
+            if v in regions.sources:
+                uses_of_load.setdefault(regions.sources[v].load, []).append((dot, regions.sources[v], i == 0))
+    residents = L1Residents()
+    for load, uses in uses_of_load.items():
         dots, (_, source, is_left) = [dot for dot, *_ in uses], uses[0]
-        alike = all((x.dims, left) == (source.dims, is_left) for _, x, left in uses)
-        deep = all(deepest.get(dot, 0) >= extent(source, is_left)[1] for dot in dots)
-        if alike and deep and all(homes[dot] is not homes[load] for dot in dots) and is_only_used_by(parts, load, dots):
-            found.sources[load] = source, side_of(source, is_left, target)
-            if found.bytes * L1_SHARE > target.memories["L1"].bytes:
-                del found.sources[load]
-    return found
+        is_same_operand = all((x.dims, left) == (source.dims, is_left) for _, x, left in uses)
+        takes_all_k = all(depth_of_product.get(dot, 0) >= panel_extent(source, is_left)[1] for dot in dots)
+        if (
+            is_same_operand
+            and takes_all_k
+            and all(region_of_op[dot] is not region_of_op[load] for dot in dots)
+            and is_only_used_by(regions, load, dots)
+        ):
+            residents.sources[load] = source, side_of(source, is_left, target)
+            if residents.bytes * L1_SHARE > target.memories["L1"].bytes:
+                del residents.sources[load]
+    return residents
 
 
-def depths(parts: CubeRegions, target: AscendTarget) -> dict[Op, int]:
-    """How much of K each product has in one panel."""
-    found = {}
-    for dot in parts.dots:
-        if all(v in parts.sources for v in dot.operands[:2]):
+def panel_depths(regions: CubeRegions, target: AscendTarget) -> dict[Op, int]:
+    """Return the depth along K that each product has in one panel."""
+    result = {}
+    for dot in regions.dots:
+        if all(v in regions.sources for v in dot.operands[:2]):
             (m, k), n = dot.operands[0].shape[-2:], dot.operands[1].shape[-1]
-            left, right = (side_of(parts.sources[v], i == 0, target) for i, v in enumerate(dot.operands[:2]))
+            left, right = (side_of(regions.sources[v], i == 0, target) for i, v in enumerate(dot.operands[:2]))
             blocking = blocking_of(
-                left, right, m, n, k, len(parts.dots), target, target.memories["L1"].bytes // L1_SHARE
+                left, right, m, n, k, len(regions.dots), target, target.memories["L1"].bytes // L1_SHARE
             )
-            found[dot] = blocking.depth if blocking else 0
-    return found
+            result[dot] = blocking.depth if blocking else 0
+    return result
 
 
-def is_only_used_by(parts: CubeRegions, load: Op, dots: list[Op]) -> bool:
-    """Whether nothing but some products takes a load, as it is or turned."""
-    todo = [load.result]
-    while todo:
-        for user in parts.users.get(todo.pop(), []):
+def is_only_used_by(regions: CubeRegions, load: Op, dots: list[Op]) -> bool:
+    """Whether nothing but some products uses a load, directly or transposed."""
+    worklist = [load.result]
+    while worklist:
+        for user in regions.users.get(worklist.pop(), []):
             if user.name in ("permute", "reshape"):
-                todo.append(user.result)
+                worklist.append(user.result)
             elif user not in dots:
                 return False
     return True
 
 
-def extent(source: Source, is_left: bool) -> tuple[int, int]:
-    """Elements along M or N, and along K."""
+def panel_extent(source: Source, is_left: bool) -> tuple[int, int]:
+    """Return the elements of an operand along M or N, and along K."""
     sizes = [1 if d is None else source.access.shape[d] for d in source.dims]
     return (sizes[0], sizes[1]) if is_left else (sizes[1], sizes[0])
 
 
-def size_of(source: Source, side: Side) -> int:
-    """Bytes of an operand in L1."""
-    rows, cols = room(side, *extent(source, side.is_left))
+def l1_bytes(source: Source, side: Side) -> int:
+    """Return the bytes of an operand in L1."""
+    rows, cols = room(side, *panel_extent(source, side.is_left))
     return rows * cols * side.dtype.itemsize

@@ -1,14 +1,7 @@
-"""How matrices lie in the memories of the cube core.
+"""Views of matrices in L1, and arithmetic on sizes that may be known only at run time.
 
-All of it is made of fractals: 16 rows of 32 bytes, one after the other. In L1 fractals go down the rows first (NZ). An
-operand whose rows have K down them (the right one as a matrix product has it, or a transposed left one) is brought into
-order by loads that turn its fractals: on 3510 one load for all of them, on 2201 loads of strips of 16 rows or columns.
-
-| memory | rows of a fractal | order of fractals |
-|---|---|---|
-| L0A (ZZ, of 3510: NZ) | M | along K, then M; of 3510: along M, then K |
-| L0B (ZN) | N | along N, then K |
-| L0C (NZ) | M | along M, then N |
+Sizes in fractals are folded while code is generated: a product with a constant is divided exactly, so that loops over
+fractals have constant bounds wherever possible. `tile/fractals.py` has the layouts.
 """
 
 from __future__ import annotations
@@ -19,42 +12,43 @@ from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
 from pypto.backends.ascend.tile.fractals import SIDE, Side, lanes, room
 
 
-def at(view: View, offset: Scalar) -> View:
-    """The view, begun so many elements later."""
+def view_at(view: View, offset: Scalar) -> View:
+    """Return a view that begins some elements later."""
     return replace(view, offset=fold("+", view.offset, offset))
 
 
-def times(value: Scalar, factor: Scalar) -> Scalar:
-    """A product whose constants are one."""
+def scaled(value: Scalar, factor: Scalar) -> Scalar:
+    """Multiply a number by a factor, with constant factors merged."""
     if isinstance(factor, int) and isinstance(value, Expr) and value.op == "*" and isinstance(value.args[1], int):
         return fold("*", value.args[0], value.args[1] * factor)
     return fold("*", value, factor)
 
 
-def in_units(value: Scalar, unit: int, rest: int = 0) -> Scalar:
-    """How many units a multiple of them is; with a `rest`, how many are in that much more than any value."""
+def in_units(value: Scalar, unit: int, rounding: int = 0) -> Scalar:
+    """Divide a number by a unit that it is a multiple of; with `rounding`, add that first."""
     if isinstance(value, Expr) and value.op == "*" and isinstance(value.args[1], int) and value.args[1] % unit == 0:
         return fold("*", value.args[0], value.args[1] // unit)
-    return fold("//", fold("+", value, rest), unit)
+    return fold("//", fold("+", value, rounding), unit)
 
 
 def ceil_div(value: Scalar, unit: int) -> Scalar:
-    """How many units cover a value."""
+    """Return the number of units that cover a value."""
     return in_units(value, unit, unit - 1)
 
 
 def round_up(value: Scalar, unit: int) -> Scalar:
+    """Round a value up to a multiple of a unit."""
     return fold("*", ceil_div(value, unit), unit)
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A tile of an operand in L1: room for `outer` along M or N and `depth` along K."""
+    """A tile of an operand in L1."""
 
-    side: Side
-    view: View
-    outer: int
-    depth: int
+    side: Side  # which operand it is
+    view: View  # where it lies
+    outer: int  # room along M or N
+    depth: int  # room along K
 
     @property
     def rows(self) -> int:
@@ -63,18 +57,19 @@ class Panel:
 
     @property
     def cols(self) -> int:
+        """Columns that it has room for."""
         return room(self.side, self.outer, self.depth)[1]
 
-    def row(self, index: Scalar) -> View:
-        """Where a row begins."""
-        wide = lanes(self.side.dtype)
+    def row_view(self, index: Scalar) -> View:
+        """Return the view of a row."""
+        lane_count = lanes(self.side.dtype)
         if not self.side.in_strips:
-            return at(self.view, times(index, wide))
-        whole = fold("*", fold("//", index, SIDE), SIDE * self.cols)
-        return at(self.view, fold("+", whole, fold("*", fold("%", index, SIDE), wide)))
+            return view_at(self.view, scaled(index, lane_count))
+        strip = fold("*", fold("//", index, SIDE), SIDE * self.cols)
+        return view_at(self.view, fold("+", strip, fold("*", fold("%", index, SIDE), lane_count)))
 
-    def step(self, k: Scalar) -> View:
-        """Where depth `k` begins, which is a multiple of whole fractals."""
+    def depth_view(self, k: Scalar) -> View:
+        """Return the view of depth `k`, which is a multiple of whole fractals."""
         if self.side.in_strips:
-            return at(self.view, times(k, self.cols))
-        return self.row(k) if self.side.k_down else at(self.view, times(k, self.rows))
+            return view_at(self.view, scaled(k, self.cols))
+        return self.row_view(k) if self.side.k_down else view_at(self.view, scaled(k, self.rows))

@@ -1,8 +1,14 @@
-"""Kernels for both kinds of core: products on the cube core of each block, all else on its vector cores.
+"""Mixed kernels: products run on the cube core of each block, all else on its vector cores.
 
-A tile that goes over lies in the workspace, in several stages. Who makes it waits until a stage is free, and tells the
-others once it is there; who takes it tells back once it has been copied. For that each site has two flags; who takes
-tiles sets the second one in advance, and who makes them takes back at the end what nobody used.
+The two sides exchange tiles through channels in the workspace in GM, each with several slots. The producer waits until
+a slot is empty, writes the tile and sets a full flag; the consumer waits for that flag, copies the tile and sets an
+empty flag. A channel has two flags. The consumer sets the empty flags in advance, and the producer takes back the
+unused ones at the end.
+
+    cube core                                   vector cores
+    CrossCoreWaitFlag(empty)                    CrossCoreWaitFlag(full)
+    Fixpipe(workspace[slot], scores)            DataCopy(s, workspace[slot])
+    CrossCoreSetFlag(full)                      CrossCoreSetFlag(empty)
 """
 
 from __future__ import annotations
@@ -23,9 +29,10 @@ from pypto.backends.ascend.blockir.ir import (
     Scalar,
     Word,
     fold,
-)  # fmt: skip
+)
+from pypto.backends.ascend.cube.accumulators import CubeLowering, NotCube
 from pypto.backends.ascend.cube.l1_resident import l1_residents_of
-from pypto.backends.ascend.cube.lower import CubeLowering, NotCube, lower_cube_op
+from pypto.backends.ascend.cube.lower import lower_cube_op
 from pypto.backends.ascend.cube.pipeline_emit import PipelinedLoop
 from pypto.backends.ascend.rules.scalars import compared
 from pypto.backends.ascend.target import AscendTarget
@@ -47,86 +54,97 @@ from pypto.ir.types import int32, int64, uint8
 from pypto.passes.memory_effects import writes_memory
 
 STAGES = PIPELINE_DEPTH + 1
-BETWEEN = 2  # the mode of flags between a cube core and the vector cores of its block
+FLAG_MODE = 2  # flag mode between a cube core and the vector cores of its block
 ALIGNMENT = 512  # bytes, of tiles in the workspace
 
 
 @dataclass
-class Crossing:
-    """What both lowerings share: the arrays in the workspace, and whose turn it is in each."""
+class ChannelState:
+    """The channels as one side's lowering sees them."""
 
-    sides: CorePartition
-    is_cube: bool
+    partition: CorePartition  # the two sides and their channels
+    is_cube: bool  # whether this is the cube core's side
+    # workspace arrays by the argument that stands for them
     arrays: dict[Value, tuple[Transfer, Param]] = field(default_factory=dict)
-    frees: dict[Op, list[Transfer]] = field(default_factory=dict)
+    released_after: dict[Op, list[Transfer]] = field(default_factory=dict)  # channels whose slot is empty behind an op
 
-    def makes(self, site: Transfer) -> bool:
-        return site.to_cube != self.is_cube
+    def is_producer(self, channel: Transfer) -> bool:
+        """Whether this side writes to a channel."""
+        return channel.to_cube != self.is_cube
 
-    def turn(self, site: Transfer) -> str:
-        """The variable that counts the tiles."""
-        return f"turn_{site.number}"
+    def counter(self, channel: Transfer) -> str:
+        """Return the variable that counts the tiles of a channel."""
+        return f"turn_{channel.number}"
 
-    def wait(self, low: Lowering, number: int) -> None:
-        low.instr("CrossCoreWaitFlag", number)
+    def wait(self, low: Lowering, flag: int) -> None:
+        """Wait for a flag."""
+        low.instr("CrossCoreWaitFlag", flag)
 
-    def tell(self, low: Lowering, pipe: str, number: int) -> None:
-        low.instr("CrossCoreSetFlag", BETWEEN, Word(f"PIPE_{pipe}"), number)
+    def signal(self, low: Lowering, pipe: str, flag: int) -> None:
+        """Set a flag once a unit is done."""
+        low.instr("CrossCoreSetFlag", FLAG_MODE, Word(f"PIPE_{pipe}"), flag)
 
-    def before(self, low: Lowering, site: Transfer) -> None:
-        """Wait for a stage to be free, or for a tile to be there."""
-        self.wait(low, free(site) if self.makes(site) else there(site))
+    def acquire(self, low: Lowering, channel: Transfer) -> None:
+        """Wait for an empty slot, or for a full one."""
+        self.wait(low, empty_flag(channel) if self.is_producer(channel) else full_flag(channel))
 
-    def after(self, low: Lowering, site: Transfer) -> None:
-        """Tell that a tile is there, or that its stage is free."""
-        if self.makes(site):
-            self.tell(low, "FIX" if self.is_cube else "MTE3", there(site))
+    def release(self, low: Lowering, channel: Transfer) -> None:
+        """Signal that a slot is full, or that it is empty."""
+        if self.is_producer(channel):
+            self.signal(low, "FIX" if self.is_cube else "MTE3", full_flag(channel))
         else:
-            self.tell(low, "MTE2", free(site))
-        low.assign(self.turn(site), Expr("+", (self.turn(site), 1)))
+            self.signal(low, "MTE2", empty_flag(channel))
+        low.assign(self.counter(channel), Expr("+", (self.counter(channel), 1)))
 
-    def opening(self) -> Iterator[Item]:
-        for site in self.sides.channels:
-            yield Let(self.turn(site), int32, 0)
-            if not self.makes(site):
-                yield from (flag_set("MTE2", free(site)) for _ in range(STAGES))
+    def prologue(self) -> Iterator[Item]:
+        """Yield what comes before the programs: counters, and the empty flags that a consumer sets in advance."""
+        for channel in self.partition.channels:
+            yield Let(self.counter(channel), int32, 0)
+            if not self.is_producer(channel):
+                yield from (set_flag("MTE2", empty_flag(channel)) for _ in range(STAGES))
 
-    def closing(self) -> Iterator[Item]:
-        for site in self.sides.channels:
-            if self.makes(site):
-                yield from (Instr("CrossCoreWaitFlag", (free(site),)) for _ in range(STAGES))
+    def epilogue(self) -> Iterator[Item]:
+        """Yield what comes behind the programs: a producer takes back the unused empty flags."""
+        for channel in self.partition.channels:
+            if self.is_producer(channel):
+                yield from (Instr("CrossCoreWaitFlag", (empty_flag(channel),)) for _ in range(STAGES))
 
-    def pointer(self, low: Lowering, op: Op) -> bool:
-        """Whether an op is the address of a tile in the workspace, which depends on whose turn it is."""
-        found = self.arrays.get(op.operands[0]) if op.name == "array_ptr" else None
-        if found is None:
+    def lower_slot_pointer(self, low: Lowering, op: Op) -> bool:
+        """Lower an op that is the address of a slot; whether it was one."""
+        workspace_array = self.arrays.get(op.operands[0]) if op.name == "array_ptr" else None
+        if workspace_array is None:
             return False
-        site, param = found
-        stage = Expr("i64", (Expr("%", (self.turn(site), STAGES)),))
-        start = low.variable("slot", int64, fold("*", stage, site.elements))  # under a name of its own, as turns change
-        low.env[op.result] = Pointer(param, start)
+        channel, param = workspace_array
+        stage = Expr("i64", (Expr("%", (self.counter(channel), STAGES)),))
+        slot = low.variable(
+            "slot", int64, fold("*", stage, channel.elements)
+        )  # named here, since the counter changes later
+        low.env[op.result] = Pointer(param, slot)
         return True
 
 
-def there(site: Transfer) -> int:
-    return 2 * site.number
+def full_flag(channel: Transfer) -> int:
+    """Return the number of the flag that says that a slot is full."""
+    return 2 * channel.number
 
 
-def free(site: Transfer) -> int:
-    return 2 * site.number + 1
+def empty_flag(channel: Transfer) -> int:
+    """Return the number of the flag that says that a slot is empty."""
+    return 2 * channel.number + 1
 
 
-def flag_set(pipe: str, number: int) -> Instr:
-    return Instr("CrossCoreSetFlag", (BETWEEN, Word(f"PIPE_{pipe}"), number))
+def set_flag(pipe: str, flag: int) -> Instr:
+    """Build the instruction that sets a flag for the other kind of core."""
+    return Instr("CrossCoreSetFlag", (FLAG_MODE, Word(f"PIPE_{pipe}"), flag))
 
 
-def lower_mixed(function: Function, target: AscendTarget, parts: int = 1) -> BlockKernel:
-    """A kernel for blocks of a cube core and its vector cores, which go through their rows in so many parts.
+def lower_mixed(function: Function, target: AscendTarget, chunks: int = 1) -> BlockKernel:
+    """Lower a kernel for blocks of a cube core and its vector cores, which process their rows in some chunks.
 
     Raises
     ------
     NotCube
-        When its products cannot be made apart from what else it does; it says why.
+        When its products cannot be separated from its other work; it says why.
     """
     try:
         sides = partition(block_k(function, target))
@@ -134,42 +152,53 @@ def lower_mixed(function: Function, target: AscendTarget, parts: int = 1) -> Blo
         raise NotCube(str(error)) from None
     if not reloads_match_stores(function) or loads_results(sides.cube, function):
         raise NotCube("it reads memory that it writes, in another place or under another name")
-    places, size = workspace(sides)
-    cube = cube_side(sides, places, target)
+    arrays, bytes_ = workspace(sides)
+    cube = make_cube_side(sides, arrays, target)
     cube_body = programs(cube)
     cube_body = replace(cube_body, body=interleave_stages(cube_body.body))
-    vector = vector_side(sides, places, target, cube, parts)
+    vector = make_vector_side(sides, arrays, target, cube, chunks)
     body = programs(vector)
-    if any(view.of in places for item in items_of((body,)) for x in scalars(item) for view in memory_reads(x)):
+    if any(view.of in arrays for item in items_of((body,)) for x in scalars(item) for view in memory_reads(x)):
         raise NotCube("results would be taken one by one, which no flag between cores orders")
-    made = kernel_of(vector, "mix", body)
-    hidden = {SUB_BLOCK, *(p.name for p in places)}
-    slots = tuple(slot for slot in made.slots if slot.arg not in hidden)
-    params = tuple(p for p in made.params if p.name not in hidden)
-    shared = [Param("workspace", uint8, True)] if size else []  # two sides may have nothing to say to each other
+    vector_kernel = kernel_of(vector, "mix", body)
+    hidden_names = {SUB_BLOCK, *(p.name for p in arrays)}
+    slots = tuple(slot for slot in vector_kernel.slots if slot.arg not in hidden_names)
+    params = tuple(p for p in vector_kernel.params if p.name not in hidden_names)
+    workspace_param = [Param("workspace", uint8, True)] if bytes_ else []  # the sides may exchange no tiles
     return BlockKernel(
-        made.name, "mix", (*params, *shared), (*cube.buffers, *vector.buffers),
-        around(vector, body), around(cube, cube_body), slots, size, made.file, made.noalias,
-    )  # fmt: skip
+        vector_kernel.name,
+        "mix",
+        (*params, *workspace_param),
+        (*cube.buffers, *vector.buffers),
+        with_prologue(vector, body),
+        with_prologue(cube, cube_body),
+        slots,
+        bytes_,
+        vector_kernel.file,
+        vector_kernel.noalias,
+    )
 
 
-def around(low: CubeSide | VectorSide, body: Loop) -> tuple[Item, ...]:
-    return (*low.crossing.opening(), *low.front, body, *low.crossing.closing())
+def with_prologue(low: CubeSide | VectorSide, body: Loop) -> tuple[Item, ...]:
+    """Return a side's programs with what comes before and behind them."""
+    return (*low.channels.prologue(), *low.front, body, *low.channels.epilogue())
 
 
 def workspace(sides: CorePartition) -> tuple[list[Param], int]:
-    """Where tiles lie in a block's part of the workspace, and its bytes."""
-    places, end = [], 0
-    for site in sides.channels:
-        places.append(Param(f"over_{site.number}", site.dtype, True, end))
-        end += -(-STAGES * site.elements * site.dtype.itemsize // ALIGNMENT) * ALIGNMENT
-    return places, end
+    """Return the channels' arrays in a block's part of the workspace, and its bytes."""
+    arrays = []
+    offset = 0
+    for channel in sides.channels:
+        arrays.append(Param(f"over_{channel.number}", channel.dtype, True, offset))
+        offset += -(-STAGES * channel.elements * channel.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+    return arrays, offset
 
 
-def crossing_of(function: Function, sides: CorePartition, places: list[Param], is_cube: bool) -> Crossing:
-    by_name = {param.name: (site, param) for site, param in zip(sides.channels, places, strict=True)}
+def channel_state(function: Function, sides: CorePartition, places: list[Param], is_cube: bool) -> ChannelState:
+    """Build the state of one side."""
+    by_name = {param.name: (channel, param) for channel, param in zip(sides.channels, places, strict=True)}
     arrays = {arg: by_name[arg.hint] for arg in function.args if arg.hint in by_name}
-    return Crossing(sides, is_cube, arrays)
+    return ChannelState(sides, is_cube, arrays)
 
 
 # --- the cube core's side ---------------------------------------------------------------------------------------------
@@ -177,75 +206,83 @@ def crossing_of(function: Function, sides: CorePartition, places: list[Param], i
 
 @dataclass
 class CubeSide(CubeLowering):
-    crossing: Crossing = field(default_factory=lambda: Crossing(None, True))  # type: ignore[arg-type]  # always given
+    """The lowering of a mixed kernel's cube side."""
+
+    channels: ChannelState = field(default_factory=lambda: ChannelState(None, True))  # type: ignore[arg-type]  # always given
 
 
-def cube_side(sides: CorePartition, places: list[Param], target: AscendTarget) -> CubeSide:
+def make_cube_side(sides: CorePartition, arrays: list[Param], target: AscendTarget) -> CubeSide:
+    """Build the cube side: software pipelined, with its results in column tiles."""
     function = tile_columns(software_pipeline(sides), sides, target)
-    parts = cube_regions_of(function)
-    for op, reason in non_cube_ops(parts):
+    regions = cube_regions_of(function)
+    for op, reason in non_cube_ops(regions):
         raise NotCube.at(op, reason)
     low = CubeSide(function, target, grain_of(function), dispatch=cube_op)
-    low.parts, low.done = parts, cube_ops(parts)
-    low.residents = l1_residents_of(parts, target)
-    low.crossing = crossing_of(function, sides, places, True)
-    low.natural |= sides.natural
+    low.regions = regions
+    low.cube_ops = cube_ops(regions)
+    low.residents = l1_residents_of(regions, target)
+    low.channels = channel_state(function, sides, arrays, True)
+    low.nonnegative |= sides.natural
     for op in function.walk():
         if op in sides.marks and op.name == "tile_load":
-            low.crossing.frees.setdefault(last_use(low, op), []).append(sides.marks[op])
+            low.channels.released_after.setdefault(last_use(low, op), []).append(sides.marks[op])
     return low
 
 
 def last_use(low: CubeSide, load: Op) -> Op:
-    """The op of a load's own region after which the tile is no longer needed."""
-    region = next(r for r in low.parts.regions() if load in r.ops)
-    ops = {op: i for i, op in enumerate(region.ops)}
-    inside = {inner: op for op in region.ops for inner in (op, *everything(op))}
-    users, todo = [load], [load.result]
-    while todo:
-        for user in low.parts.users.get(todo.pop(), []):
-            users.append(inside[user])
+    """Return the op of a load's own region after which the tile is dead."""
+    region = next(r for r in low.regions.regions() if load in r.ops)
+    positions = {op: i for i, op in enumerate(region.ops)}
+    op_around = {inner: op for op in region.ops for inner in (op, *nested_ops(op))}
+    users = [load]
+    worklist = [load.result]
+    while worklist:
+        for user in low.regions.users.get(worklist.pop(), []):
+            users.append(op_around[user])
             if user.name in ("permute", "reshape", "cast"):
-                todo.append(user.result)
-    return max(users, key=ops.__getitem__)
+                worklist.append(user.result)
+    return max(users, key=positions.__getitem__)
 
 
-def everything(op: Op) -> Iterator[Op]:
+def nested_ops(op: Op) -> Iterator[Op]:
+    """Yield all ops inside of an op."""
     for region in op.regions:
         for inner in region.ops:
             yield inner
-            yield from everything(inner)
+            yield from nested_ops(inner)
 
 
 def cube_op(low: Lowering, op: Op) -> None:
+    """Lower an op of the cube side, with the waits and signals of its channel."""
     assert isinstance(low, CubeSide)
-    crossing, site = low.crossing, low.crossing.sides.marks.get(op)
+    crossing = low.channels
+    channel = low.channels.partition.marks.get(op)
     low.loc = op.loc
-    if crossing.pointer(low, op):
+    if crossing.lower_slot_pointer(low, op):
         return
-    if op in crossing.sides.loop_spans:
-        half_a_step(low, op, crossing.sides.loop_spans[op])
+    if op in crossing.partition.loop_spans:
+        lower_pipeline_stage(low, op, crossing.partition.loop_spans[op])
         return
-    column, last = crossing.sides.columns.get(op, (None, 0))
-    if site is not None:
-        with low.when(True if column is None else compared("==", low.number(column), 0)):
-            crossing.before(low, site)
+    column_index, last_column = crossing.partition.columns.get(op, (None, 0))
+    if channel is not None:
+        with low.when(True if column_index is None else compared("==", low.number(column_index), 0)):
+            crossing.acquire(low, channel)
     lower_cube_op(low, op)
-    if site is not None and op.name == "tile_store":
-        with low.when(True if column is None else compared("==", low.number(column), last)):
-            crossing.after(low, site)
-    for done in crossing.frees.get(op, []):
-        crossing.after(low, done)
+    if channel is not None and op.name == "tile_store":
+        with low.when(True if column_index is None else compared("==", low.number(column_index), last_column)):
+            crossing.release(low, channel)
+    for done in crossing.released_after.get(op, []):
+        crossing.release(low, done)
 
 
-def half_a_step(low: CubeSide, op: Op, span: Span) -> None:
-    """A half of a step, where there is such a step: a loop that takes no turns of its own."""
+def lower_pipeline_stage(low: CubeSide, op: Op, span: Span) -> None:
+    """Lower one stage of a pipelined step as a loop that runs once or not at all."""
     exists = low.number(op.operands[1])
     with low.block() as items:
-        low.loops.append(span)
+        low.spans.append(span)
         for inner in op.regions[0].body:
             low.dispatch(low, inner)
-        low.loops.pop()
+        low.spans.pop()
     low.items.append(Loop(low.name("once"), 0, exists, 1, tuple(items), low.line, int32))
 
 
@@ -254,59 +291,63 @@ def half_a_step(low: CubeSide, op: Op, span: Span) -> None:
 
 @dataclass
 class VectorSide(Lowering):
-    crossing: Crossing = field(default_factory=lambda: Crossing(None, False))  # type: ignore[arg-type]  # always given
-    shares_rows: bool = False
-    chunk: RowChunk | None = None
-    steps: PipelinePartition | None = None
+    """The lowering of a mixed kernel's vector side."""
 
-    def at_end(self, last: bool) -> Scalar:
-        """Whether the part of the rows is the first one, or the last one."""
+    channels: ChannelState = field(default_factory=lambda: ChannelState(None, False))  # type: ignore[arg-type]  # always given
+    shares_rows: bool = False  # whether the two vector cores split the rows
+    chunk: RowChunk | None = None  # the rows that one pass processes
+    steps: PipelinePartition | None = None  # the stages of its pipelined loop
+
+    def is_boundary_chunk(self, last: bool) -> Scalar:
+        """Whether a pass over rows is the first one, or the last one."""
         if self.chunk is None or self.chunk.size == self.chunk.rows:
             return True
-        part = self.number(self.chunk.part)
-        return compared("==", part, self.chunk.rows - self.chunk.size if last else 0)
+        start = self.number(self.chunk.part)
+        return compared("==", start, self.chunk.rows - self.chunk.size if last else 0)
 
 
-def vector_side(
-    sides: CorePartition, places: list[Param], target: AscendTarget, cube: CubeSide, parts: int
+def make_vector_side(
+    sides: CorePartition, places: list[Param], target: AscendTarget, cube: CubeSide, chunks: int
 ) -> VectorSide:
-    """The other side, with the same parameters, and with names that differ."""
-    half = split_rows_in_two(sides, parts)
-    if parts > 1 and half is None:
+    """Build the vector side, with the same parameters and other names."""
+    split = split_rows_in_two(sides, chunks)
+    if chunks > 1 and split is None:
         raise NotCube("the vector cores cannot go through their rows in parts")
-    if half is None and reloads_of_stored(sides.vector):
+    if split is None and reloads_of_stored(sides.vector):
         raise NotCube("it reads memory that it writes, and the vector cores cannot share its rows")
-    function = half.function if half else sides.vector
+    function = split.function if split else sides.vector
     low = VectorSide(function, target, grain_of(function), params=cube.params, dispatch=vector_op)
     low.taken = cube.taken
-    low.crossing = crossing_of(function, sides, places, False)
-    if half is not None:
-        low.shares_rows, low.chunk, low.steps = True, half.chunk, half.steps
-    low.natural.update(arg for arg in function.args if arg.hint == SUB_BLOCK)
+    low.channels = channel_state(function, sides, places, False)
+    if split is not None:
+        low.shares_rows, low.chunk, low.steps = True, split.chunk, split.steps
+    low.nonnegative.update(arg for arg in function.args if arg.hint == SUB_BLOCK)
     return low
 
 
 def vector_op(low: Lowering, op: Op) -> None:
+    """Lower an op of the vector side, with the waits and signals of its channel."""
     assert isinstance(low, VectorSide)
-    crossing, site = low.crossing, low.crossing.sides.marks.get(op)
+    crossing = low.channels
+    channel = low.channels.partition.marks.get(op)
     low.loc = op.loc
-    if crossing.pointer(low, op):
+    if crossing.lower_slot_pointer(low, op):
         return
-    if site is not None:
-        with low.when(low.at_end(last=False)):
-            crossing.before(low, site)
+    if channel is not None:
+        with low.when(low.is_boundary_chunk(last=False)):
+            crossing.acquire(low, channel)
     if low.chunk and low.steps and op.name == "for" and op.regions[0].args[0] is low.chunk.part:
-        loads = (low.steps.only_load(half, crossing.sides) for half in (low.steps.produce, low.steps.consume))
-        PipelinedLoop(low, low.chunk, low.steps, *loads).write()
+        loads = (low.steps.only_received(half, crossing.partition) for half in (low.steps.produce, low.steps.consume))
+        PipelinedLoop(low, low.chunk, low.steps, *loads).emit()
         return
     writes = writes_memory(op)
-    with low.when(is_first() if writes and not low.shares_rows else True):
+    with low.when(is_first_core() if writes and not low.shares_rows else True):
         lower_op(low, op)
-    if site is not None:
-        with low.when(low.at_end(last=True)):
-            crossing.after(low, site)
+    if channel is not None:
+        with low.when(low.is_boundary_chunk(last=True)):
+            crossing.release(low, channel)
 
 
-def is_first() -> Scalar:
-    """Both vector cores of a block compute everything, and one of them writes it."""
+def is_first_core() -> Scalar:
+    """Return the condition under which a core writes: both compute everything, and one of them writes it."""
     return compared("==", SUB_BLOCK, 0)

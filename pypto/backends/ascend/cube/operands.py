@@ -1,4 +1,4 @@
-"""Operands in GM: where they begin, how much of them exists, and which way round they lie."""
+"""Operands of products as the lowering sees them: their address, their valid extent, and their row pitch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, fold
 from pypto.backends.ascend.cube.layout import Panel
-from pypto.backends.ascend.cube.moves import PITCH, Pitch
+from pypto.backends.ascend.cube.moves import LOAD_PITCH, Pitch
 from pypto.backends.ascend.tile.cube_regions import Source
 from pypto.backends.ascend.tile.fractals import Side
-from pypto.backends.ascend.tile.nonnegative import is_natural
-from pypto.backends.ascend.tile.operand_facts import Span, reaches, side_of
+from pypto.backends.ascend.tile.nonnegative import is_nonnegative
+from pypto.backends.ascend.tile.operand_facts import Span, reaches_end, side_of
 from pypto.backends.ascend.tile.scev import ONE, affine_of
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.region import region_of
@@ -21,41 +21,41 @@ from pypto.ops.memory import Access
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand of a product in memory: `outer` by `depth` elements of it exist, along M or N and along K.
+    """An operand of a product in GM, or already in L1."""
 
-    With a `panel`, it has been loaded there.
-    """
-
-    side: Side
-    start: View
-    outer: Scalar
-    depth: Scalar
-    size: int  # along K
-    along: Scalar  # elements from one index along K to the next
-    pitch: Pitch
-    panel: Panel | None = None
+    side: Side  # which way round it lies
+    start: View  # its first element
+    outer: Scalar  # valid elements along M or N
+    depth: Scalar  # valid elements along K
+    size: int  # elements along K of its tile
+    depth_stride: Scalar  # elements between neighbours along K
+    pitch: Pitch  # elements between rows
+    panel: Panel | None = None  # its place in L1, if it has been loaded
 
     def view(self, k: Scalar) -> View:
-        """What lies from an index along K on."""
-        return View(self.start.of, fold("+", self.start.offset, fold("*", k, self.along)))
+        """Return the view that begins at an index along K."""
+        return View(self.start.of, fold("+", self.start.offset, fold("*", k, self.depth_stride)))
 
 
 def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None) -> Operand:
-    """An operand as it lies in memory, inside of a loop or of none."""
-    access, side = source.access, side_of(source, is_left, low.target)
-    area = region_of(low, access)
-    assert isinstance(area.base, Pointer)
-    start = low.let("at", int64, fold("+", area.base.offset, area.first))
+    """Build an operand of a load, inside of a loop or of none."""
+    access = source.access
+    side = side_of(source, is_left, low.target)
+    region = region_of(low, access)
+    assert isinstance(region.base, Pointer)
+    start = low.let("at", int64, fold("+", region.base.offset, region.first))
     outer, depth = source.dims if is_left else source.dims[::-1]
     strides = [1 if d is None else low.number(access.strides[d]) for d in (outer, depth)]
-    counts = [existing(low, access, d, loop if d == depth else None, name) for d, name in
-              ((outer, "rows" if is_left else "cols"), (depth, "depth"))]  # fmt: skip
-    if area.exists is not True:
-        counts = [low.let("count", int32, Expr("?:", (area.exists, count, 0))) for count in counts]
-    pitch = Pitch.of(strides[1 if side.k_down else 0], PITCH, low.let)
+    counts = [
+        existing_count(low, access, d, loop if d == depth else None, name)
+        for d, name in ((outer, "rows" if is_left else "cols"), (depth, "depth"))
+    ]
+    if region.exists is not True:
+        counts = [low.let("count", int32, Expr("?:", (region.exists, count, 0))) for count in counts]
+    pitch = Pitch.of(strides[1 if side.k_down else 0], LOAD_PITCH, low.let)
     return Operand(
         side,
-        View(area.base.array, start),
+        View(region.base.array, start),
         counts[0],
         counts[1],
         1 if depth is None else access.shape[depth],
@@ -64,46 +64,53 @@ def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None) 
     )
 
 
-def existing(low: Lowering, access: Access, d: int | None, loop: Span | None, name: str) -> Scalar:
-    """How many indices of a dimension exist; `loop` is one that ends before there are none."""
+def existing_count(low: Lowering, access: Access, d: int | None, loop: Span | None, name: str) -> Scalar:
+    """Return the number of valid indices of a dimension; a loop's span may show that there is at least one."""
     if d is None or access.shape[d] == 1:
         return 1
-    rest = fold("-", low.number(access.extents[d]), low.number(access.offsets[d]))
-    count = fold("min", rest, access.shape[d])
-    if not reaches(access, d, loop):
+    remaining = fold("-", low.number(access.extents[d]), low.number(access.offsets[d]))
+    count = fold("min", remaining, access.shape[d])
+    if not reaches_end(access, d, loop):
         count = fold("max", count, 0)
-    if not is_natural(access.offsets[d], low.natural):
+    if not is_nonnegative(access.offsets[d], low.nonnegative):
         count = Expr("?:", (Expr(">=", (low.number(access.offsets[d]), 0)), count, 0))
     return low.let(name, int32, count if isinstance(count, int) else Expr("i32", (count,)))
 
 
-def starts_inside(low: Lowering, source: Source) -> bool:
+def operand_starts_in_array(low: Lowering, source: Source) -> bool:
     """Whether an operand never begins before its array."""
     access = source.access
-    return all(d is None or access.shape[d] == 1 or inside(low, access, d) for d in source.dims)
+    return all(d is None or access.shape[d] == 1 or starts_in_array(low, access, d) for d in source.dims)
 
 
-def inside(low: Lowering, access: Access, d: int) -> bool:
-    """Whether a tile begins at 0 or later, or else ends before 0: then it is so many tiles away."""
-    offset, size = access.offsets[d], access.shape[d]
-    if is_natural(offset, low.natural):
+def starts_in_array(low: Lowering, access: Access, d: int) -> bool:
+    """Whether a tile begins at 0 or later, or else ends before 0, because its offset is a multiple of its size."""
+    offset = access.offsets[d]
+    size = access.shape[d]
+    if is_nonnegative(offset, low.nonnegative):
         return True
-    form = affine_of(offset)
-    return form.number % size == 0 and all(factor % size == 0 for _, factor in form.terms)
+    offset_form = affine_of(offset)
+    return offset_form.number % size == 0 and all(factor % size == 0 for _, factor in offset_form.terms)
 
 
-def surely_there(low: Lowering, source: Source, d: int | None, loop: Span | None) -> bool:
-    """Whether some of an operand exists along one of its dimensions, in every step of a loop."""
+def surely_exists(low: Lowering, source: Source, d: int | None, loop: Span | None) -> bool:
+    """Whether some of an operand exists along a dimension, in every iteration of a loop."""
     access = source.access
     single = [i for i, n in enumerate(access.shape) if n == 1]
     if any(not (affine_of(access.extents[i]) - affine_of(access.offsets[i]) - ONE).is_natural for i in single):
         return False
     if d is None or access.shape[d] == 1:
         return True
-    return is_natural(access.offsets[d], low.natural) and reaches(access, d, loop)
+    return is_nonnegative(access.offsets[d], low.nonnegative) and reaches_end(access, d, loop)
 
 
-def missing(made: tuple[Scalar, Scalar], wanted: tuple[Scalar, Scalar]) -> Scalar:
-    """Whether there is less than is wanted."""
-    parts = [Expr("<", (a, b)) for a, b in zip(made, wanted, strict=True) if a != b]
-    return False if not parts else parts[0] if len(parts) == 1 else Expr("||", (parts[0], parts[1]))
+def is_incomplete(valid: tuple[Scalar, Scalar], wanted: tuple[Scalar, Scalar]) -> Scalar:
+    """Return the condition that fewer rows or columns are valid than are wanted."""
+    conditions = [Expr("<", (a, b)) for a, b in zip(valid, wanted, strict=True) if a != b]
+    return (
+        False
+        if not conditions
+        else conditions[0]
+        if len(conditions) == 1
+        else Expr("||", (conditions[0], conditions[1]))
+    )

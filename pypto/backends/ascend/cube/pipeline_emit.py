@@ -1,7 +1,15 @@
-"""The vector cores' loop in two halves of a step (`steps`), part of their rows by part: how it is written.
+"""Emission of the vector cores' pipelined loop, chunk by chunk of their rows.
 
-For each part, what its second half receives is copied while its first half computes, and so is what the next part's
-first half receives, to the other one of two places.
+`tile.pipeline_partition` splits a step into two stages: the first produces what the cube core needs, the second
+consumes what it returns, `PIPELINE_DEPTH` steps later. For each chunk of rows, the tile of the second stage is copied
+in while the first stage computes. The next chunk's tile for the first stage is copied to the other buffer of a pair. So
+the copies overlap the computation.
+
+    for i in range(start, stop + depth):
+        for part in chunks:
+            copy in the second stage's tile of step i - depth
+            if i < stop:           copy in the next tile; first stage of step i
+            if i - depth >= start: second stage of step i - depth
 """
 
 from __future__ import annotations
@@ -24,188 +32,199 @@ from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
 from pypto.passes.memory_effects import is_pure
 
-LIVE_STAGES: Final = PIPELINE_DEPTH + 1  # of each tile that the second half of a step needs
-FETCH_STAGES: Final = 2  # places for what the first half receives
+LIVE_STAGES: Final = PIPELINE_DEPTH + 1  # stages of a tile that the second stage needs
+FETCH_STAGES: Final = 2  # buffers for the tile of the first stage
 
 
 @dataclass
 class PipelinedLoop:
-    """A lowering of such a loop.
+    """The lowering of one pipelined loop."""
 
-    `carried_buffers` are what it carries and `live_across` what waits for its second half, of all rows.
-    What the first half receives is `prefetched` a part ahead; what the second one receives, `stored_back`, while the
-    first one runs.
-    """
-
-    low: Lowering
-    chunk: RowChunk
-    steps: PipelinePartition
-    prefetched: Op | None = None
-    stored_back: Op | None = None
+    low: Lowering  # the lowering of the vector side
+    chunk: RowChunk  # the rows that one pass processes
+    steps: PipelinePartition  # the stages
+    prefetched: Op | None = None  # load of the first stage, copied one chunk ahead
+    stored_back: Op | None = None  # load of the second stage, copied during the first one
 
     def __post_init__(self) -> None:
-        self.places = {
-            op: self.place(op, n)
+        self.fetch_buffers = {
+            op: self.allocate_fetch_buffer(op, n)
             for op, n in ((self.prefetched, FETCH_STAGES), (self.stored_back, 1))
             if op is not None
         }
-        self.carried_buffers = [self.room(v, 1) for v in self.steps.args]
-        self.live_across = [self.room(v, LIVE_STAGES) for v in self.steps.live_across]
+        self.carried_buffers = [self.allocate_chunks(v, 1) for v in self.steps.carried_args]
+        self.live_across = [self.allocate_chunks(v, LIVE_STAGES) for v in self.steps.live_across]
 
-    def place(self, load: Op, stages: int) -> Tile:
-        """Memory for what a load brings, which is copied ahead of its use."""
+    def allocate_fetch_buffer(self, load: Op, stages: int) -> Tile:
+        """Allocate a buffer for a load that is copied ahead of its use."""
         tile = self.low.new(load.result.shape, load.result.dtype, load.result.hint)
         assert isinstance(tile.view.of, Buffer)
         self.low.buffers[-1] = replace(tile.view.of, ahead=True, stages=stages)
         return replace(tile, view=View(self.low.buffers[-1]))
 
     @property
-    def parts(self) -> int:
+    def chunk_count(self) -> int:
+        """Number of chunks that the rows are split into."""
         return self.chunk.rows // self.chunk.size
 
-    def room(self, v: Value, times: int) -> Tile:
-        """Memory for a tile of each part of the rows, so many times."""
+    def allocate_chunks(self, v: Value, stages: int) -> Tile:
+        """Allocate a tile for each chunk of rows and each stage."""
         layout = self.low.grain.layout(v.shape)
-        return Tile(v.shape, v.dtype, self.low.buffer(v.hint, v.dtype, times * self.parts * layout.count), layout)
+        return Tile(
+            v.shape, v.dtype, self.low.buffer(v.hint, v.dtype, stages * self.chunk_count * layout.count), layout
+        )
 
-    def chunk_of(self, tile: Tile, turn: Scalar = 0) -> Tile:
-        """The tile of the part at hand."""
+    def chunk_tile(self, tile: Tile, stage: Scalar = 0) -> Tile:
+        """Return the present chunk's part of such a tile."""
         part = fold("//", self.low.number(self.chunk.part), self.chunk.size)
-        at = fold("*", fold("+", fold("*", turn, self.parts), part), tile.layout.count)
-        return Tile(tile.shape, tile.dtype, moved(tile.view, at), tile.layout)
+        offset = fold("*", fold("+", fold("*", stage, self.chunk_count), part), tile.layout.count)
+        return Tile(tile.shape, tile.dtype, moved(tile.view, offset), tile.layout)
 
-    def write(self) -> None:
-        """All of it, in place of the loop over parts around it."""
+    def emit(self) -> None:
+        """Emit prologue, loop and epilogue, in place of the loop over chunks around them."""
         low, steps, loc = self.low, self.steps, self.low.loc
-        shared = self.shared()
-        for op in shared:
+        invariant_ops = self.chunk_invariant_ops()
+        for op in invariant_ops:
             low.dispatch(low, op)
-        steps.prologue = [op for op in steps.prologue if op not in shared]
+        steps.prologue = [op for op in steps.prologue if op not in invariant_ops]
         start, stop = (low.number(v) for v in steps.loop.operands[:2])
-        with self.rows():
+        with self.chunk_loop():
             for op in steps.prologue:
                 low.dispatch(low, op)
             for home, init in zip(self.carried_buffers, steps.loop.operands[3:], strict=True):
-                control.write(low, self.chunk_of(home), low.held(init))
+                control.write(low, self.chunk_tile(home), low.held(init))
         low.loc = loc
         if self.prefetched is not None:
             self.fetch(self.prefetched, 0, 0, compared("<", start, stop))
-        self.loop(start, stop)
-        with self.rows():
+        self.emit_loop(start, stop)
+        with self.chunk_loop():
             self.rematerialize(steps.epilogue)
-            low.env.update(zip(steps.loop.results, map(self.chunk_of, self.carried_buffers), strict=True))
+            low.env.update(zip(steps.loop.results, map(self.chunk_tile, self.carried_buffers), strict=True))
             for op in steps.epilogue:
                 low.dispatch(low, op)
 
-    def shared(self) -> list[Op]:
-        """Numbers that are the same for all parts."""
-        own, found = {self.chunk.part}, []
+    def chunk_invariant_ops(self) -> list[Op]:
+        """Return the scalar ops of the prologue that are the same for all chunks."""
+        chunk_values = {self.chunk.part}
+        invariant_ops = []
         for op in self.steps.prologue:
-            if own & set(op.operands) or not is_pure(op) or any(v.shape for v in op.results):
-                own.update(op.results)
+            if chunk_values & set(op.operands) or not is_pure(op) or any(v.shape for v in op.results):
+                chunk_values.update(op.results)
             else:
-                found.append(op)
-        return found
+                invariant_ops.append(op)
+        return invariant_ops
 
-    def loop(self, start: Scalar, stop: Scalar) -> None:
+    def emit_loop(self, start: Scalar, stop: Scalar) -> None:
+        """Emit the loop with both stages."""
         low, op = self.low, self.steps.loop
         (index_of, *_), step = op.regions[0].args, low.number(op.operands[2])
         assert isinstance(step, int)
-        low.natural.add(index_of)
+        low.nonnegative.add(index_of)
         stop = low.let("stop", op.operands[1].dtype, stop)
         with low.block() as items:
             index = low.name(index_of.hint or "i")
-            before = low.let("before", op.operands[0].dtype, fold("-", index, PIPELINE_DEPTH * step))
-            turns = [fold("//", fold("-", x, start), step) for x in (index, before)]
-            begins, ends = compared("<", index, stop), compared(">=", before, start)
-            with self.rows():
-                low.env[index_of] = before
+            consumed_index = low.let("before", op.operands[0].dtype, fold("-", index, PIPELINE_DEPTH * step))
+            iterations = [fold("//", fold("-", x, start), step) for x in (index, consumed_index)]
+            has_first = compared("<", index, stop)
+            has_second = compared(">=", consumed_index, start)
+            with self.chunk_loop():
+                low.env[index_of] = consumed_index
                 if self.stored_back is not None:
-                    self.fetch(self.stored_back, low.number(self.chunk.part), 0, ends)
+                    self.fetch(self.stored_back, low.number(self.chunk.part), 0, has_second)
                 low.env[index_of] = index
-                with self.predicated(begins):
-                    self.fetch_next(turns[0], compared("<", fold("+", index, step), stop))
-                    self.half(self.steps.produce, turns[0], True)
-                low.env[index_of] = before
-                with self.predicated(ends):
-                    self.half(self.steps.consume, turns[1], False)
+                with self.predicated(has_first):
+                    self.prefetch_next(iterations[0], compared("<", fold("+", index, step), stop))
+                    self.emit_stage(self.steps.produce, iterations[0], True)
+                low.env[index_of] = consumed_index
+                with self.predicated(has_second):
+                    self.emit_stage(self.steps.consume, iterations[1], False)
         end = fold("+", stop, PIPELINE_DEPTH * step)
         low.items.append(Loop(index, start, end, step, tuple(items), low.line, op.operands[0].dtype))
 
-    def half(self, ops: list[Op], turn: Scalar, is_first: bool) -> None:
-        """One of the halves."""
+    def emit_stage(self, ops: list[Op], iteration: Scalar, is_first: bool) -> None:
+        """Emit one stage of a step."""
         low, steps = self.low, self.steps
         self.rematerialize(ops)
-        low.env.update(zip(steps.args, map(self.chunk_of, self.carried_buffers), strict=True))
+        low.env.update(zip(steps.carried_args, map(self.chunk_tile, self.carried_buffers), strict=True))
         if self.live_across:
-            turn = low.let("turn", int64, Expr("%", (turn, LIVE_STAGES)))
-        kept = dict(zip(steps.live_across, (self.chunk_of(tile, turn) for tile in self.live_across), strict=True))
+            iteration = low.let("turn", int64, Expr("%", (iteration, LIVE_STAGES)))
+        live_tiles = dict(
+            zip(steps.live_across, (self.chunk_tile(tile, iteration) for tile in self.live_across), strict=True)
+        )
         if is_first:
-            self.keep({v: tile for v, tile in kept.items() if v in steps.args})
+            self.save_live({v: tile for v, tile in live_tiles.items() if v in steps.carried_args})
         else:
-            low.env.update(kept)
-        sends = [op for op in ops if not op.results]
+            low.env.update(live_tiles)
+        stores = [op for op in ops if not op.results]
         for op in ops:
-            if op not in self.places and op not in sends:
+            if op not in self.fetch_buffers and op not in stores:
                 low.dispatch(low, op)
         if is_first:
-            self.keep({v: tile for v, tile in kept.items() if v not in steps.args})
-        self.carry(sends, is_first)
+            self.save_live({v: tile for v, tile in live_tiles.items() if v not in steps.carried_args})
+        self.carry_values(stores, is_first)
 
-    def keep(self, kept: dict[Value, Tile]) -> None:
-        for v, tile in kept.items():
+    def save_live(self, live_tiles: dict[Value, Tile]) -> None:
+        """Copy values that the second stage needs to where they stay live."""
+        for v, tile in live_tiles.items():
             control.write(self.low, tile, self.low.held(v))
 
-    def carry(self, sends: list[Op], is_first: bool) -> None:
-        """What the loop carries on, before a half sends what is made by then: no unit waits in between."""
+    def carry_values(self, stores: list[Op], is_first: bool) -> None:
+        """Update the loop-carried tiles, then send results, which are complete by then: so no unit waits in between."""
         low = self.low
-        for op in sends:
-            if (sent := Access.of(op).value) is not None:
+        for op in stores:
+            sent = Access.of(op).value
+            if sent is not None:
                 low.made(low.held(sent))
-        ends = self.steps.loop.regions[0].terminator.operands
-        mine = [i for i in range(len(ends)) if (i in self.steps.late) != is_first]
-        control.carry(low, [self.chunk_of(self.carried_buffers[i]) for i in mine], [ends[i] for i in mine])
-        for op in sends:
+        next_values = self.steps.loop.regions[0].terminator.operands
+        own_slots = [i for i in range(len(next_values)) if (i in self.steps.late_carried) != is_first]
+        control.carry(
+            low, [self.chunk_tile(self.carried_buffers[i]) for i in own_slots], [next_values[i] for i in own_slots]
+        )
+        for op in stores:
             low.dispatch(low, op)
 
-    def fetch_next(self, turn: Scalar, goes_on: Scalar) -> None:
-        """What the next part needs, where there is one: of this step, or of the next one if that exists."""
+    def prefetch_next(self, iteration: Scalar, has_next: Scalar) -> None:
+        """Copy in the tile of the next chunk, which is in this step or in the next one."""
         if self.prefetched is None:
             return
-        low, part = self.low, self.low.number(self.chunk.part)
-        turn = turn if self.parts == 1 else fold("//", part, self.chunk.size)
+        low = self.low
+        part = self.low.number(self.chunk.part)
+        iteration = iteration if self.chunk_count == 1 else fold("//", part, self.chunk.size)
         following = fold("%", fold("+", part, self.chunk.size), self.chunk.rows)
-        after = 0 if self.parts == 1 else low.let("next_part", int64, following)
-        exists = goes_on if self.parts == 1 else Expr("||", (compared("!=", after, 0), goes_on))
-        self.fetch(self.prefetched, after, fold("+", turn, 1), exists)
-        low.env[self.prefetched.result] = self.stage_buffer(self.prefetched, turn)
+        next_part = 0 if self.chunk_count == 1 else low.let("next_part", int64, following)
+        exists = has_next if self.chunk_count == 1 else Expr("||", (compared("!=", next_part, 0), has_next))
+        self.fetch(self.prefetched, next_part, fold("+", iteration, 1), exists)
+        low.env[self.prefetched.result] = self.stage_buffer(self.prefetched, iteration)
 
-    def fetch(self, load: Op, part: Scalar, turn: Scalar, exists: Scalar) -> None:
-        """Receive a part of the rows, where there is one."""
+    def fetch(self, load: Op, part: Scalar, iteration: Scalar, exists: Scalar) -> None:
+        """Copy in a chunk of the rows, where there is one."""
         low, (body,) = self.low, self.steps.loop.regions
         makers = {v: op for op in body.body for v in op.results}
-        cone, to = backward_slice(load, makers), self.stage_buffer(load, turn)
-        before = dict(low.env)
+        slice_ = backward_slice(load, makers)
+        tile = self.stage_buffer(load, iteration)
+        saved_env = dict(low.env)
         with low.when(exists):
-            low.env[self.chunk.part], low.into[load.result] = part, to
-            ops = [op for op in body.body if op in cone]
+            low.env[self.chunk.part], low.into[load.result] = part, tile
+            ops = [op for op in body.body if op in slice_]
             self.rematerialize(ops)
             for op in ops:
                 low.dispatch(low, op)
         del low.into[load.result]
-        low.env = before
-        low.env[load.result] = to
+        low.env = saved_env
+        low.env[load.result] = tile
 
-    def stage_buffer(self, load: Op, turn: Scalar) -> Tile:
-        """The place for what a load brings in a turn."""
-        tile = self.places[load]
+    def stage_buffer(self, load: Op, iteration: Scalar) -> Tile:
+        """Return the buffer stage for what a load brings in an iteration."""
+        tile = self.fetch_buffers[load]
         buffer = tile.view.of
         assert isinstance(buffer, Buffer)
-        return replace(tile, view=replace(tile.view, stage=fold("%", turn, FETCH_STAGES) if buffer.stages > 1 else 0))
+        return replace(
+            tile, view=replace(tile.view, stage=fold("%", iteration, FETCH_STAGES) if buffer.stages > 1 else 0)
+        )
 
     def rematerialize(self, ops: Sequence[Op]) -> None:
-        """What some ops need of what comes before the loop, where each part has its own."""
-        if self.parts == 1:
+        """Compute again, for each chunk, what some ops need of the prologue."""
+        if self.chunk_count == 1:
             return
         makers = {v: op for op in self.steps.prologue for v in op.results}
         needed = {x for op in ops for v in op.operands if v in makers for x in backward_slice(makers[v], makers)}
@@ -214,10 +233,10 @@ class PipelinedLoop:
                 self.low.dispatch(self.low, op)
 
     @contextmanager
-    def rows(self) -> Iterator[None]:
-        """The parts of the rows one after the other."""
+    def chunk_loop(self) -> Iterator[None]:
+        """Open the loop over chunks of rows."""
         low, chunk = self.low, self.chunk
-        if self.parts == 1:
+        if self.chunk_count == 1:
             low.env[chunk.part] = 0
             yield
             return
@@ -228,7 +247,7 @@ class PipelinedLoop:
 
     @contextmanager
     def predicated(self, exists: Scalar) -> Iterator[None]:
-        """A half that has work only in some steps: a loop, since events are kept from one run of it to the next."""
+        """Open a stage that runs in some steps only: a loop, since a loop keeps events from one run to the next."""
         name = self.low.name("once")
         with self.low.block() as items:
             yield

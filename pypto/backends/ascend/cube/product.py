@@ -1,4 +1,8 @@
-"""A product of two tiles in L1, in steps through L0: one is loaded while the one before it is multiplied."""
+"""Products of two panels in L1, in steps through L0.
+
+L0A and L0B are double buffered: one step is loaded while the one before is multiplied. The panels in L1 are double
+buffered, too.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +13,40 @@ from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Buffer, Expr, Item, Let, Loop, Scalar, View, fold
 from pypto.backends.ascend.cube.layout import Panel, round_up
-from pypto.backends.ascend.cube.moves import LAST, MORE, fill, load, multiply
-from pypto.backends.ascend.cube.moves import NAMES as MOVES
+from pypto.backends.ascend.cube.moves import LAST, MORE, load_l0, mmad, zero_fill
+from pypto.backends.ascend.cube.moves import LOOP_NAMES as MOVES
 from pypto.backends.ascend.tile.fractals import STAGES, Blocking, Side, lanes, room, sum_type
 from pypto.ir.types import int32
 
 _STEP, _PART = "step", "part"
-BUFFERS: Final = ("a1", "b1", "a2", "b2", "sums")
-NAMES: Final = (*MOVES, _STEP, _PART, *BUFFERS)  # of what products have; nothing else has these
+BUFFER_NAMES: Final = ("a1", "b1", "a2", "b2", "sums")
+NAMES: Final = (
+    *MOVES,
+    _STEP,
+    _PART,
+    *BUFFER_NAMES,
+)  # of buffers and loops of a product; no other name may be one of them
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
     """The buffers of products of one blocking."""
 
-    left: Side
-    right: Side
-    blocking: Blocking
-    left_l1: Buffer
-    right_l1: Buffer
-    left_l0: Buffer
-    right_l0: Buffer
-    sums: Buffer
+    left: Side  # the left operand
+    right: Side  # the right operand
+    blocking: Blocking  # its block sizes
+    left_l1: Buffer  # panels of the left operand
+    right_l1: Buffer  # panels of the right operand
+    left_l0: Buffer  # steps of the left operand
+    right_l0: Buffer  # steps of the right operand
+    sums: Buffer  # the accumulator
 
     @staticmethod
     def of(left: Side, right: Side, blocking: Blocking, name: str = "", stages: int = 1) -> Product:
+        """Allocate the buffers of a product."""
         b, dtype = blocking, left.dtype
-        m, n = -(-b.m // left.unit) * left.unit, -(-b.n // right.unit) * right.unit
+        m = -(-b.m // left.unit) * left.unit
+        n = -(-b.n // right.unit) * right.unit
 
         def l1(side: Side, outer: int, title: str) -> Buffer:
             rows, cols = room(side, outer, b.depth)
@@ -53,67 +64,77 @@ class Product:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
+        """All its buffers."""
         return self.left_l1, self.right_l1, self.left_l0, self.right_l0, self.sums
 
     def panels(self, stage: Scalar) -> tuple[Panel, Panel]:
+        """Return the two panels in one stage of L1."""
         b = self.blocking
-        return (Panel(self.left, View(self.left_l1, stage=stage), b.m, b.depth),
-                Panel(self.right, View(self.right_l1, stage=stage), b.n, b.depth))  # fmt: skip
+        return (
+            Panel(self.left, View(self.left_l1, stage=stage), b.m, b.depth),
+            Panel(self.right, View(self.right_l1, stage=stage), b.n, b.depth),
+        )
 
     def rounded(self, m: Scalar, n: Scalar) -> tuple[Scalar, Scalar]:
-        """Rows and columns that are computed, for those that are wanted."""
+        """Return the rows and columns that are computed for those that are wanted."""
         return round_up(m, self.left.unit), round_up(n, self.right.unit)
 
-    def items(
+    def emit_panels(
         self,
         panels: tuple[Panel, Panel],
         size: tuple[Scalar, Scalar, Scalar],
         first: Scalar,
         last: Scalar | None,
-        turn: Scalar,
+        panel_number: Scalar,
         line: int,
         to: View | None = None,
     ) -> Iterator[Item]:
-        """The sums of a panel's products.
+        """Yield the steps of one panel.
 
-        `size` is M and N as they are computed, and what exists of K. The sums begin with the `first` panel and are
-        whole with the `last` one, which the fixpipe is told of, unless that is None. `turn` counts the panels.
+        `size` is M and N as they are computed, and the valid part of K. The sum begins with the `first` panel. With the
+        `last` one it is complete, which the fixpipe is told, unless `last` is None.
         """
-        b, step, to = self.blocking, _STEP, to or View(self.sums)
-        count = fold("//", fold("+", size[2], b.k - 1), b.k)
-        if count == 1 or b.steps == 1:
-            yield from self.step(panels, size, 0, (first, last), fold("%", turn, STAGES), to, line)
+        b = self.blocking
+        step = _STEP
+        to = to or View(self.sums)
+        step_count = fold("//", fold("+", size[2], b.k - 1), b.k)
+        if step_count == 1 or b.steps == 1:
+            yield from self.emit_step(panels, size, 0, (first, last), fold("%", panel_number, STAGES), to, line)
             return
-        before = fold("*", turn, b.steps) if b.steps % STAGES else 0
-        ends = (
-            both(first, fold("==", step, 0)),
-            None if last is None else both(last, Expr("==", (step, fold("-", count, 1)))),
+        steps_before = fold("*", panel_number, b.steps) if b.steps % STAGES else 0
+        conditions = (
+            folded_and(first, fold("==", step, 0)),
+            None if last is None else folded_and(last, Expr("==", (step, fold("-", step_count, 1)))),
         )
-        body = tuple(self.step(panels, size, step, ends, fold("%", fold("+", before, step), STAGES), to, line))
-        yield Loop(step, 0, count, 1, body, line, int32)
+        body = tuple(
+            self.emit_step(panels, size, step, conditions, fold("%", fold("+", steps_before, step), STAGES), to, line)
+        )
+        yield Loop(step, 0, step_count, 1, body, line, int32)
 
-    def zeros(self, to: View, size: tuple[int, int], line: int) -> Iterator[Item]:
-        """Sums of no products, where M and N are computed: a product of zeros."""
-        left, right = View(self.left_l0), View(self.right_l0)
-        deep = lanes(self.left.dtype)
+    def emit_zeros(self, to: View, size: tuple[int, int], line: int) -> Iterator[Item]:
+        """Yield a product of zeros, which clears an accumulator."""
+        left = View(self.left_l0)
+        right = View(self.right_l0)
+        depth = lanes(self.left.dtype)
         for panel, l0, outer in zip(self.panels(0), (left, right), size, strict=True):
-            if panel.side.target.loads_panels:  # nothing fills L0 there
-                yield fill(panel.view, panel.rows * panel.cols, line)
-                yield from load(panel, l0, 0, outer, panel.side.depth_unit, line)
+            if panel.side.target.loads_panels:  # this chip cannot fill L0
+                yield zero_fill(panel.view, panel.rows * panel.cols, line)
+                yield from load_l0(panel, l0, 0, outer, panel.side.depth_unit, line)
             else:
-                yield fill(l0, outer * deep, line)
-        yield multiply(to, left, right, (*size, deep), True, 0, False, line)
+                yield zero_fill(l0, outer * depth, line)
+        yield mmad(to, left, right, (*size, depth), True, 0, False, line)
 
-    def step(
+    def emit_step(
         self,
         panels: tuple[Panel, Panel],
         size: tuple[Scalar, Scalar, Scalar],
         step: Scalar,
-        ends: tuple[Scalar, Scalar | None],
+        conditions: tuple[Scalar, Scalar | None],
         stage: Scalar,
         sums: View,
         line: int,
     ) -> Iterator[Item]:
+        """Yield the loads and the product of one step through L0."""
         b = self.blocking
         at_k = fold("*", step, b.k)
         depth = size[2] if step == 0 else fold("min", b.k, fold("-", size[2], at_k))
@@ -124,15 +145,15 @@ class Product:
             depth = _PART
         to = View(self.left_l0, stage=stage), View(self.right_l0, stage=stage)
         for i in range(2):
-            yield from load(panels[i], to[i], at_k, size[i], round_up(depth, panels[i].side.depth_unit), line)
-        first, last = ends
+            yield from load_l0(panels[i], to[i], at_k, size[i], round_up(depth, panels[i].side.depth_unit), line)
+        first, last = conditions
         flag = 0 if last is None else LAST if last is True else Expr("?:", (last, LAST, MORE))
         aligned = self.left.in_strips
-        yield multiply(sums, *to, (size[0], size[1], depth), first, flag, aligned, line)
+        yield mmad(sums, *to, (size[0], size[1], depth), first, flag, aligned, line)
 
 
-def both(a: Scalar, b: Scalar) -> Scalar:
-    """a and b, with what is known left out."""
+def folded_and(a: Scalar, b: Scalar) -> Scalar:
+    """Return the conjunction of two conditions, without constants."""
     if a is True:
         return b
     if b is True:
@@ -140,11 +161,11 @@ def both(a: Scalar, b: Scalar) -> Scalar:
     return False if a is False or b is False else Expr("&&", (a, b))
 
 
-def suffix(buffers: list[Buffer], taken: Counter[str]) -> str:
-    """What tells the buffers of a product from those of the ones before it, and from all else."""
+def buffer_suffix(buffers: list[Buffer], taken: Counter[str]) -> str:
+    """Return a suffix that distinguishes the buffers of a product from all other names."""
     number = sum(b.space == "L0C" for b in buffers) + 1
-    while number > 1 and any(f"{name}_{number}" in taken for name in BUFFERS):
+    while number > 1 and any(f"{name}_{number}" in taken for name in BUFFER_NAMES):
         number += 1
-    made = f"_{number}" if number > 1 else ""
-    taken.update(f"{name}{made}" for name in BUFFERS)
-    return made
+    ending = f"_{number}" if number > 1 else ""
+    taken.update(f"{name}{ending}" for name in BUFFER_NAMES)
+    return ending

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.blocking import blocking_of
 from pypto.backends.ascend.tile.cube_regions import CubeRegions, Source, carried, cube_regions_of
-from pypto.backends.ascend.tile.operand_facts import Span, ends_with, reaches, side_of
+from pypto.backends.ascend.tile.operand_facts import Span, ends_with, reaches_end, side_of
 from pypto.backends.ascend.tile.scev import AffineExpr, add_affine, affine_of
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
@@ -73,7 +73,7 @@ def find_extents(parts: CubeRegions, found: ReductionLoop, dots: list[Op]) -> No
         for i, v in enumerate(dot.operands[:2]):
             access, d = parts.sources[v].access, parts.sources[v].dims[1 - i] or 0
             at_index = affine_of(access.offsets[d]) == affine_of(found.loop.regions[0].args[0])
-            if at_index and access.extents[d] not in inside and not reaches(access, d, Span.of(found.loop)):
+            if at_index and access.extents[d] not in inside and not reaches_end(access, d, Span.of(found.loop)):
                 found.extents.append(access.extents[d])
 
 

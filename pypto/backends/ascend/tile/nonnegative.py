@@ -13,7 +13,7 @@ from pypto.ir.core import Value
 _SIGN_PRESERVING = ("add", "mul", "floordiv", "rem", "minimum", "shr", "and_")
 
 
-def is_natural(v: Value, known: Container[Value] = ()) -> bool:
+def is_nonnegative(v: Value, known: Container[Value] = ()) -> bool:
     """Whether a number is surely 0 or more, given that those in `known` are."""
     op = v.op
     if op is None or v in known:
@@ -23,5 +23,5 @@ def is_natural(v: Value, known: Container[Value] = ()) -> bool:
     if op.name in ("program_id", "num_programs", "array_shape"):
         return True
     if op.name == "maximum":
-        return any(is_natural(operand, known) for operand in op.operands)
-    return op.name in ("cast", *_SIGN_PRESERVING) and all(is_natural(operand, known) for operand in op.operands)
+        return any(is_nonnegative(operand, known) for operand in op.operands)
+    return op.name in ("cast", *_SIGN_PRESERVING) and all(is_nonnegative(operand, known) for operand in op.operands)

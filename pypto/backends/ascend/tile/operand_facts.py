@@ -37,12 +37,12 @@ def side_of(source: Source, is_left: bool, target: AscendTarget) -> Side:
     return Side(source.load.result.dtype, is_left, is_strided, target)
 
 
-def reaches(access: Access, d: int, loop: Span | None) -> bool:
+def reaches_end(access: Access, d: int, loop: Span | None) -> bool:
     """Whether some of a dimension exists in every iteration of a loop."""
     remaining = affine_of(access.extents[d]) - affine_of(access.offsets[d])
     if loop is None or (remaining - ONE).is_natural:
         return (remaining - ONE).is_natural
-    return any(ends_with(remaining, stop, loop, exactly=False) for stop in bounds(loop.stop))
+    return any(ends_with(remaining, stop, loop, exactly=False) for stop in upper_bounds(loop.stop))
 
 
 def ends_with(remaining: AffineExpr, stop: Value, loop: Span, exactly: bool = True) -> bool:
@@ -50,14 +50,14 @@ def ends_with(remaining: AffineExpr, stop: Value, loop: Span, exactly: bool = Tr
     index, excess = affine_of(loop.index), remaining - (affine_of(stop) - affine_of(loop.index))
     if not excess.terms and (excess.number == 0 if exactly else excess.number >= 0):
         return True
-    rounded = quotient(stop)
+    rounded = rounded_up_quotient(stop)
     if rounded is None:
         return False
     dividend, size = rounded  # range(0, cdiv(dividend, size)), with `size` elements in each iteration
     return remaining == add_affine((dividend, 1), (index, -size))
 
 
-def quotient(stop: Value) -> tuple[AffineExpr, int] | None:
+def rounded_up_quotient(stop: Value) -> tuple[AffineExpr, int] | None:
     """Match a quotient that is rounded up; return its dividend and its divisor."""
     while stop.op is not None and stop.op.name == "cast":
         stop = stop.op.operands[0]
@@ -71,9 +71,9 @@ def quotient(stop: Value) -> tuple[AffineExpr, int] | None:
     return None
 
 
-def bounds(v: Value) -> Iterator[Value]:
+def upper_bounds(v: Value) -> Iterator[Value]:
     """Yield upper bounds of a number."""
     yield v
     if v.op is not None and v.op.name in ("cast", "minimum"):
         for operand in v.op.operands:
-            yield from bounds(operand)
+            yield from upper_bounds(operand)

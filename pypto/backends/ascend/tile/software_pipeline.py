@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pypto.backends.ascend.tile.core_partition import CorePartition, Transfer
-from pypto.backends.ascend.tile.nonnegative import is_natural
+from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
@@ -31,7 +31,9 @@ def software_pipeline(sides: CorePartition) -> Function:
 def pipeline_loop(r: Rewriter[OpBuilder], op: Op, sides: CorePartition) -> Sequence[Value] | None:
     """A loop in two halves; other ops, whose copies keep their marks."""
     first = (
-        producer_ops(op, sides.marks) if op.name == "for" and not op.results and is_natural(op.operands[0]) else set()
+        producer_ops(op, sides.marks)
+        if op.name == "for" and not op.results and is_nonnegative(op.operands[0])
+        else set()
     )
     if not first:
         return marked_copy(r, op, sides).results

@@ -83,7 +83,7 @@ class Lowering:
         self.taken: Counter[str] = Counter(("program", "block", "blocks", "grid_x", "grid_y", "grid_z", "workspace"))
         self.blocks: dict[tuple[DType, str], View] = {}
         self.written = {v and v.hint for v in written_arrays(self.function)}
-        self.natural: set[Value] = set()  # indices of loops that are 0 or more
+        self.nonnegative: set[Value] = set()  # indices of loops that are 0 or more
         self.scopes: list[dict[object, Scalar | Tile]] = [{}]
 
     # --- names and items ----------------------------------------------------------------------------------------

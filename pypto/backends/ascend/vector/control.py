@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pypto.backends.ascend.blockir.ir import Expr, If, Loop, Read, Record, Scalar, View, While, fold
 from pypto.backends.ascend.blockir.softfloat64 import zero
-from pypto.backends.ascend.tile.nonnegative import is_natural
+from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.vector.broadcast import broadcast
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.shape import fill
@@ -213,8 +213,8 @@ def adds_up(low: Lowering, arg: Value, v: Value) -> bool:
 def lower_for(low: Lowering, op: Op) -> None:
     (body,) = op.regions
     start, stop, step = (low.number(v) for v in op.operands[:3])
-    if is_natural(op.operands[0], low.natural) and isinstance(step, int) and step > 0:
-        low.natural.add(body.args[0])
+    if is_nonnegative(op.operands[0], low.nonnegative) and isinstance(step, int) and step > 0:
+        low.nonnegative.add(body.args[0])
     carried = zip(body.args[1:], op.operands[3:], body.terminator.operands, strict=True)
     homes = [home(low, arg, init, end) for arg, init, end in carried]
     low.env.update(zip(body.args[1:], homes, strict=True))

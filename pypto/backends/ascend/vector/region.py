@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, fold
 from pypto.backends.ascend.rules.scalars import compared, conjunction
-from pypto.backends.ascend.tile.nonnegative import is_natural
+from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.vector.builder import Index, Lowering
 from pypto.backends.ascend.vector.values import Pointer, Pointers
 from pypto.ir.types import int1, int64
@@ -72,10 +72,10 @@ def region_of(low: Lowering, access: Access) -> Region:
         o, s, e = low.number(off), low.number(stride), low.number(extent)
         first = fold("+", first, fold("*", o, s))
         if n == 1:
-            exists += [compared("<", o, e), True if is_natural(off, low.natural) else compared(">=", o, 0)]
+            exists += [compared("<", o, e), True if is_nonnegative(off, low.nonnegative) else compared(">=", o, 0)]
             dims.append(Dim(1, 0, 1, s))
         else:
-            dims.append(Dim(n, *valid_range(low, n, o, e, is_natural(off, low.natural)), s))
+            dims.append(Dim(n, *valid_range(low, n, o, e, is_nonnegative(off, low.nonnegative)), s))
     condition = conjunction(*exists)
     if isinstance(condition, Expr):
         condition = low.let("exists", int1, condition)
