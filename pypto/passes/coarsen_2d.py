@@ -1,9 +1,14 @@
-"""Products of tiles by one instruction: programs along the grid's second axis are one, a strip of columns or rows.
+"""Program coarsening along both axes of the grid: strips of columns or rows for products of tiles (AMX).
 
-There the other side, whose rows come from the last cache for every block or are packed for it, takes longer than the
-products. The programs along the first axis, a row of the grid, follow one another; the first of them says how many rows
-are one, and the last goes on behind all of these. What is left, and what has too few programs for all threads, is done
-program by program.
+One instruction multiplies tiles so fast that the other operand takes longer: its rows come from the third-level cache
+for every block, or are packed for it. A strip of programs along the grid's second axis uses each of them more often.
+
+Legality: as in `coarsening`, for the second axis. Programs along the first axis follow one another, and those of a
+strip lie a row of the grid apart, so whole rows of the grid are needed. What is left, and what has too few programs for
+all threads, runs program by program: the CPU's `codegen/dispatch.py` chooses.
+
+    %at = program_id(1) * 64                                 %at = program_id(1) * 64
+    %b = tile_load %pb[0, %at], shape [64, 64]      ->       %b = tile_load %pb[0, %at], shape [64, 512]
 """
 
 from __future__ import annotations

@@ -1,10 +1,17 @@
-"""Neighbouring programs of some products become one.
+"""Program coarsening: neighbouring programs of a product become one, with larger tiles.
 
 A product with few rows is as fast as B comes from memory, and memory gives long stretches faster than short ones: a
-program that has the columns of several reads longer stretches of each row of B. A product whose sum is so deep that its
-panels find no room in the second-level cache is as fast as they come from the last one: a program that has the rows of
-several reads them that often less. Where all tiles move along one axis of the grid so, such a program gives the same
-numbers.
+program with the columns of several reads longer stretches of each row of B. A product whose K is so deep that its
+panels exceed the second-level cache is as fast as they come from the third one: a program with the rows of several
+reads them that often less.
+
+Legality: in each tile that depends on the program's place on one axis, one dimension moves by its size from program to
+program, and nothing else depends on the axis. A coarsened program covers at most `factor` programs; `num_programs` of
+the axis is the end of those that it covers, and clips what it loads and stores.
+
+    %at = program_id * 32                                    %at = program_id * 32
+    %b = tile_load %pb[0, %at] up to %n, shape [16, 32]  ->  %end = minimum %n, num_programs * 32
+                                                             %b = tile_load %pb[0, %at] up to %end, shape [16, 1024]
 """
 
 from __future__ import annotations

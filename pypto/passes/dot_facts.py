@@ -1,4 +1,8 @@
-"""What the operands of a dot are: how many numbers of them are multiplied at once, and where they can be read."""
+"""Facts about the operands of a `dot`: how they are multiplied on a target, and whether they can be read in place.
+
+`packing_factor`, `packed_bytes` and `split_terms` say in which form numbers are multiplied. `in_place_operand` finds
+the load behind an operand, through permutes and unit reshapes, whose array the product can read itself.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,18 @@
-"""Loops that walk along K by moving pointers count along K instead.
+"""Normalization of pointer loops: a loop that moves pointers along K counts along K instead (induction variables).
 
-`for k in range(cdiv(K, B)): ... load(p, offsets < K - k * B) ...; p += B` reads from bases that move, up to ends that
-come nearer, and block pointers advance. Seen from where the loop begins, that is a slice that moves: from `k` on, up to
-K. So said, a loop may be a sum of products whose steps `restep` chooses, with panels that other programs use, too.
+`for k in range(cdiv(K, B)): ... load(p, mask=offsets < K - k * B) ...; p += B` reads from a base that moves, up to an
+extent that comes nearer; block pointers advance alike. K blocking and panel reuse know loops whose loads read at an
+offset k up to K, and apply to those alone.
+
+Legality: scalar evolution gives the step of each carried pointer and of each extent. A load may be rewritten when its
+base, offset and extent move together by its size along one dimension. Nothing but such loads, and what leads to them,
+may read what varies. Pointers and 64-bit numbers do not wrap around, so other numbers have no known step.
+
+    for %i = 0, %n, 1, %p = %pa {                                for %i = 0, %n * 16, 16 {
+      %left = sub %k, %i * 16                                      %a = tile_load %pa[0, %i] up to %k, shape [8, 16]
+      %a = tile_load %p[0, 0] up to %left, shape [8, 16]   ->      ...
+      %q = addptr %p, 16
+      yield %q
 """
 
 from __future__ import annotations

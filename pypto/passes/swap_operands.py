@@ -1,7 +1,15 @@
-"""Products turned around: C^T = B^T A^T, where A is the same for all programs and B is not, as in a convolution.
+"""Operand swap: C = A B is computed as C^T = B^T A^T where all programs share A and each has its own B.
 
-A is then what lies in panels, packed once, and B is read where it lies: its columns are rows of C^T, so that registers
-hold rows of A alone, and no lanes are spent on columns of B beyond its edge. The sums are the same.
+Convolutions are such products. A is then the side that lies in panels, packed once, and B is read in place: its columns
+are rows of C^T, so that registers hold rows of A alone, and no lanes are spent on columns behind B's edge.
+
+Legality: every element of the result adds the same products in the same order. A chain of products that accumulate is
+swapped as a whole, so that its sum is transposed once. Columns of B that no store takes are not loaded.
+
+    %c = dot %a, %b        ->        %bt = permute %b [1, 0]
+                                     %at = permute %a [1, 0]
+                                     %ct = dot %bt, %at
+                                     %c = permute %ct [1, 0]
 """
 
 from __future__ import annotations

@@ -1,8 +1,15 @@
-"""Loops that reduce the rows of a product and multiply what comes of it, as attention does, on the product turned.
+"""Transposed attention: a loop that reduces the rows of a product, and multiplies the result, works on its transpose.
 
-Rows of the scores then lie along the lanes: what belongs to a row (its greatest score, its sum) is one number of a
-register, reductions add registers and no lanes, the keys and values of a step are read where they lie, and the queries
-are packed once. `S^T = K Q^T`, and `O^T = O^T + V^T P^T`.
+Rows of the scores S = Q K^T then lie along the lanes: a row's maximum and sum are one lane, reductions add registers
+and no lanes, keys and values are read in place, and the queries are packed once: S^T = K Q^T, and O^T += V^T P^T.
+
+Legality: all that is computed from the scores is elementwise, reduces their rows, or multiplies them, so that each
+element is computed from the same numbers in the same order. What else takes part is as cheap to read transposed.
+
+    %s = dot %q, %kt                               %st = dot %k, %qt
+    %top = max %s, axes [1]              ->        %top = max %st, axes [0]
+    %p = sub %s, broadcast %top                    %pt = sub %st, broadcast %top
+    %o = dot %p, %v, %acc                          %ot = dot %vt, %pt, %acct
 """
 
 from __future__ import annotations

@@ -1,9 +1,15 @@
-"""Blocks of products whose index wraps around, `% M`, of which nothing is stored where it does.
+"""Unswitching (versioning) of blocks whose index wraps around, `% M`: one body without their gathers, one with them.
 
-Published kernels keep an index inside of its array, `rows = (pid * B + arange(B)) % M`, and mask what they store.
-Access analysis reads such a block as it lies, and what has wrapped around by a gather. A program that stores nothing of
-the latter, or whose block lies inside, needs no gather, and knows so as it begins. Its body is there twice: without
-gathers, where products may read their sides themselves, and with them.
+Published kernels keep an index inside its array, `rows = (pid * B + arange(B)) % M`, and mask what they store. Access
+analysis reads such a block in place, and gathers what has wrapped around. The gather keeps a product from reading its
+operand in place, though hardly any program needs it.
+
+Legality: a program needs no gather where the block ends inside the array, or where stores take nothing of the rows
+that have wrapped around. Both follow from arguments and program ids alone, so the program tests it once, at its entry.
+Checked and profiled kernels stay as they are: a check or a timed statement is to stand in one body.
+
+    %x = tile_load %p up to %m, other %g     ->     if (%m >= 8) | (%stored <= %m) { %x = tile_load %p up to %m ... }
+    %acc = dot %x, %y                               else { %x = tile_load %p up to %m, other %g ... }
 """
 
 from __future__ import annotations

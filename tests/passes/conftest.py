@@ -11,7 +11,7 @@ from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 
 SCALARS = "%n: i32, %m: i32, %k: i64, %u: u32, %b: i1, %c: i1, %f: f32, %g: f32, %h: f16"
-MATRICES = "%lhs: array<f32, 2>, %rhs: array<f32, 2>, %out: array<f32, 2>"
+MATRICES = "%lhs: array<f32, 2>, %rhs: array<f32, 2>, %out: array<f32, 2>, %half: array<bf16, 2>"
 ARGS = f"{SCALARS}, %x: array<f32, 1>, %y: array<f32, 1>, {MATRICES}"
 
 

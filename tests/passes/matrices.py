@@ -13,7 +13,12 @@ POINTERS = "".join(
     for short, array in ARRAYS.items()
 )
 NUMBERS = "%zero: i64 = constant {value = 0} %one: i64 = constant {value = 1}"
-PRELUDE = f"{POINTERS} {NUMBERS}"
+PRELUDE = f"{POINTERS}\n{NUMBERS}"
+
+
+def prelude_without(*names: str) -> str:
+    """The prelude without what nothing reads any more."""
+    return "\n".join(line for line in PRELUDE.splitlines() if not line.strip().startswith(names))
 
 
 def load(name: str, matrix: str, row: str, column: str, shape: tuple[int, int], **ends: str) -> str:
