@@ -14,12 +14,11 @@ FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
 CORE_TOKEN_LINES = 9700  # with what is named cells, techniques and texts below it would be some 13,000
-CELLS_TOKEN_LINES = 1550
+CELLS_TOKEN_LINES = 1650
 TECHNIQUES_TOKEN_LINES = 3150
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {
-    "pypto/backends/cpu/gemm/macro_kernel.py": "to be split with its prose",
     "pypto/jit.py": "what a kernel is to its user: one class and its decorator",
 }
 LONG_FUNCTIONS: dict[str, str] = {}
@@ -78,7 +77,10 @@ TECHNIQUES = (
     *(f"pypto/backends/cpu/{name}.py" for name in NAMES),
     *(f"pypto/passes/{name}.py" for name in PASSES),
 )
-DOT = ("gemm/ir", "gemm/lowering", "gemm/macro_kernel", "gemm/micro_kernel", "gemm/packing")
+DOT = tuple(
+    f"gemm/{name}"
+    for name in ("emitted_operands", "ir", "lowering", "macro_kernel", "micro_kernel", "packing", "panel_packing")
+)
 CELLS = (
     *(f"pypto/backends/cpu/{name}.py" for name in (*DOT, "library/atomics", "library/histogram", "library/sort")),
     "pypto/frontend/elements.py",

@@ -1,8 +1,11 @@
-"""Products of tiles by one instruction (AMX): 16 rows of a left side by 16 columns of a right one, 64 bytes along K.
+"""AMX micro-kernels: one instruction multiplies a tile of 16 rows of A by one of 16 columns of B, 64 bytes along K.
 
-Both are of bfloat16 or of bytes, in words of neighbours along K, as `packing` makes them; two tiles of either side give
-four of the result, for which a core's eight tile registers are enough. Rows of tiles are as many as there are; along K
-all tiles are alike, so that nothing is left over.
+A and B hold bfloat16 or bytes, packed into 32-bit words of neighbours along K (see `packing`). The register tile is two
+by two tiles: four accumulators, two tiles of A and two of B fill the eight tile registers. It pays wherever a core has
+the instruction: one replaces 16 dot-product instructions and their loads.
+
+Edge tiles have fewer rows. Along K all tiles have the same number of words, a divisor of the depth, so that the loop
+over K has no remainder.
 """
 
 from __future__ import annotations
@@ -10,13 +13,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, L1, L2, prefetch_line
 from pypto.backends.cpu.gemm.bf16_split import term_products
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.micro_kernel import MicroKernelEmitter, MicroTile, claim_name, side_function
+from pypto.backends.cpu.llvm.dot_products import DOT_PRODUCTS
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.llvm.writer import Writer
@@ -26,24 +29,27 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import FLOAT8, bfloat16, int1, int64
 from pypto.ops.build import OpBuilder
 
-MR: Final = 32  # of a block: two tiles
-_TILE_ROWS: Final = 16  # rows and words of a tile, at most
-_LEFT, _RIGHT, _ALL = 4, 6, 8  # registers: those before are for the result
-_MAX_SHORT_ROW_BYTES: Final = (
-    256  # bytes of a row that is read where it is: longer ones may push one another out of the cache,
-)
-_CACHE_ALIAS_BYTES: Final = 2048  # where they lie a multiple of so many bytes apart,
-_MIN_COPY_COLUMNS: Final = 512  # and are worth a copy for so many columns
-_TILE_DOTS: Final = MappingProxyType({2: "llvm.x86.tdpbf16ps", 4: "llvm.x86.tdpbssd"})
+MR: Final = 32  # rows of the register tile: two tiles
+_TILE_ROWS: Final = 16  # most rows of a tile, and most words in a row of it
+# The eight tile registers: 0 to 3 accumulate, 4 and 5 hold A, 6 and 7 hold B.
+_FIRST_A, _FIRST_B, _REGISTERS = 4, 6, 8
+# Long rows of A that lie a multiple of _CACHE_ALIAS_BYTES apart share few sets of the first-level cache and evict each
+# other: they are copied. A copy that is read for _MIN_COPY_COLUMNS columns always pays.
+_CACHE_ALIAS_BYTES: Final = 2048
+_MAX_SHORT_ROW_BYTES: Final = 256
+_MIN_COPY_COLUMNS: Final = 512
 
 
 def tile_heights(rows: int) -> list[int]:
-    """Rows of the tiles of a block."""
+    """Rows of each tile in a column of the register tile."""
     return [rows] if rows <= _TILE_ROWS else [-(-rows // 2), rows // 2]
 
 
 def float8_as_bfloat16(function: Function, target: CpuTarget) -> Function:
-    """Sides of products of float8 as bfloat16, which has a number for each of theirs, where tiles are multiplied."""
+    """Cast float8 operands of products to bfloat16, which represents them exactly, on targets with AMX.
+
+    dot(a: f8e4, b: f8e4)   becomes   dot(cast(a, bf16), cast(b, bf16))
+    """
 
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         if op.name != "dot" or not all(v.dtype in FLOAT8 for v in op.operands[:2]):
@@ -54,118 +60,127 @@ def float8_as_bfloat16(function: Function, target: CpuTarget) -> Function:
     return rewrite(function, rule, OpBuilder) if target.has_amx else function
 
 
-def can_read_left_in_place(e: LaneEmitter, pitch: VectorValue, row: int, columns: int) -> VectorValue:
-    """Whether rows of the left side, of so many bytes, are read where they are."""
-    if row <= _MAX_SHORT_ROW_BYTES or columns >= _MIN_COPY_COLUMNS:
-        return e.const(row <= _MAX_SHORT_ROW_BYTES, int1)
+def can_read_left_in_place(e: LaneEmitter, pitch: VectorValue, row_bytes: int, columns: int) -> VectorValue:
+    """Whether rows of A are read where they lie, `pitch` bytes apart, in place of a packed copy."""
+    if row_bytes <= _MAX_SHORT_ROW_BYTES or columns >= _MIN_COPY_COLUMNS:
+        return e.const(row_bytes <= _MAX_SHORT_ROW_BYTES, int1)
     return e.cmp("ne", e.and_(pitch, e.const(_CACHE_ALIAS_BYTES - 1, int64)), e.const(0, int64))
 
 
-def split_layout(item: Gemm) -> tuple[int, int, int]:
-    """Parts of a number, and bytes from one to the next on the left and right side of a product."""
-    block, b, n = item.left_block, item.b, item.split_terms
-    return (n, 4 * block.pitch // n, 4 * b.panel * b.rows // n) if block is not None else (n, 0, 0)
+def split_layout(gemm: Gemm) -> tuple[int, int, int]:
+    """Terms that stand for one number, and bytes from term to term in packed A and in the panels of B."""
+    block, b, terms = gemm.left_block, gemm.b, gemm.split_terms
+    return (terms, 4 * block.pitch // terms, 4 * b.panel * b.rows // terms) if block is not None else (terms, 0, 0)
 
 
 def configure(w: Writer, rows: int, words: int) -> None:
-    """Give tile registers their shapes; tiles of the right side have a row for each word."""
-    height = {r: tile_heights(rows)[min(r // 2, len(tile_heights(rows)) - 1)] for r in range(_LEFT)}
-    height |= {_LEFT + r: height[2 * r] for r in range(2)} | dict.fromkeys(range(_RIGHT, _ALL), words)
-    width = {r: 4 * words if _LEFT <= r < _RIGHT else 4 * _TILE_ROWS for r in range(_ALL)}
+    """Load the tile configuration: rows and bytes per row of all eight registers.
+
+    The table has the palette in byte 0, 16-bit row widths from byte 16 on, and heights from byte 48 on. A tile of B has
+    a row for each word along K.
+    """
+    heights = tile_heights(rows)
+    height = {r: heights[min(r // 2, len(heights) - 1)] for r in range(_FIRST_A)}
+    height |= {_FIRST_A + r: height[2 * r] for r in range(2)} | dict.fromkeys(range(_FIRST_B, _REGISTERS), words)
+    width = {r: 4 * words if _FIRST_A <= r < _FIRST_B else 4 * _TILE_ROWS for r in range(_REGISTERS)}
     table = [1, *[0] * 63]
-    for r in range(_ALL):
-        table[16 + 2 * r], table[48 + r] = width[r], height[r]
+    for r in range(_REGISTERS):
+        table[16 + 2 * r] = width[r]
+        table[48 + r] = height[r]
     slot = w.slot("<64 x i8>")
     w.line(f"store <64 x i8> <{', '.join(f'i8 {n}' for n in table)}>, ptr {slot}")
     w.call("void", "llvm.x86.ldtilecfg", (("ptr", slot),))
 
 
 def release(w: Writer) -> None:
-    """Forget the tiles, so that nothing of them is kept when the thread is interrupted."""
+    """Release the tile registers, so that a context switch does not save them."""
     w.call("void", "llvm.x86.tilerelease", ())
 
 
 class TileEmitter(MicroKernelEmitter):
-    """Emits kernels of tiles as functions, once for each shape; a tile's number in a block is that of its register."""
+    """Emits AMX micro-kernels as functions, one for each shape; an accumulator's number is that of its register."""
 
-    def kernel(self, block: MicroTile) -> None:
-        if not claim_name(self.w, block.name):
+    def kernel(self, tile: MicroTile) -> None:
+        if not claim_name(self.w, tile.name):
             return
-        with side_function(self.w, self.header(block)):
-            start, pitch = "%c", str(block.ldc or "%down")
+        with side_function(self.w, self.header(tile)):
+            start = "%c"
+            pitch = str(tile.ldc or "%down")
             self.w.branch(
-                "%fresh", [partial(self.zero_tiles, block), partial(self.access_results, "loadd", block, start, pitch)]
+                "%fresh", [partial(self.zero_tiles, tile), partial(self.access_results, "loadd", tile, start, pitch)]
             )
-            self.k_loop_tiles(block)
-            if block.has_destination:
-                lands = self.w.raw("icmp ne ptr %into, null")
-                start = self.w.raw(f"select i1 {lands}, ptr %into, ptr %c")
-                pitch = self.w.raw(f"select i1 {lands}, i64 %apart, i64 {pitch}")
-            self.access_results("stored", block, start, pitch)
+            self.k_loop_tiles(tile)
+            if tile.has_destination:
+                is_direct = self.w.raw("icmp ne ptr %into, null")
+                start = self.w.raw(f"select i1 {is_direct}, ptr %into, ptr %c")
+                pitch = self.w.raw(f"select i1 {is_direct}, i64 %apart, i64 {pitch}")
+            self.access_results("stored", tile, start, pitch)
 
-    def zero_tiles(self, block: MicroTile) -> list[VectorValue]:
-        for tile, _, _ in result_tiles(block):
-            self.w.call("void", "llvm.x86.tilezero", (("i8", str(tile)),))
+    def zero_tiles(self, tile: MicroTile) -> list[VectorValue]:
+        for register, _, _ in result_tiles(tile):
+            self.w.call("void", "llvm.x86.tilezero", (("i8", str(register)),))
         return []
 
-    def access_results(self, way: str, block: MicroTile, start: str, pitch: str) -> list[VectorValue]:
-        """Load or store the tiles of the result."""
-        for tile, row, column in result_tiles(block):
-            self.tile_access(way, tile, self.element_pointer(self.row_pointer(start, pitch, row), column, block), pitch)
+    def access_results(self, access: str, tile: MicroTile, start: str, pitch: str) -> list[VectorValue]:
+        """Load (`loadd`) or store (`stored`) the accumulators."""
+        for register, row, column in result_tiles(tile):
+            place = self.element_pointer(self.row_pointer(start, pitch, row), column, tile)
+            self.tile_access(access, register, place, pitch)
         return []
 
-    def k_loop_tiles(self, block: MicroTile) -> None:
-        """Multiply along K; rows that a later block will copy are asked for."""
-        later = [self.row_pointer("%later", "%pitch", r) for r in range(block.prefetch_rows)]
-        pitch = str(block.lda or "%apart1")
-        with self.w.loop("0", "%depth", str(block.amx_k)) as k:
-            left = self.w.raw(f"getelementptr i32, ptr %a, i64 {k.text}")
-            down = self.w.raw(f"mul i64 {k.text}, {block.panel}")
-            right = self.w.raw(f"getelementptr i32, ptr %b, i64 {down}")
-            count, first, second = block.split
-            size = 4 if count == 1 else 8  # bytes of a word where it comes from
-            for start, line in itertools.product(later, range(0, size * _TILE_ROWS, CACHE_LINE)):
-                prefetch_line(
-                    self.w, self.w.raw(f"getelementptr i8, ptr {self.row_pointer(start, k.text, size)}, i64 {line}"), L2
-                )
-            if not block.has_destination:
-                self.prefetch_result(block, k.text)
-            for n, lefts in term_products(count):
-                of = [self.row_pointer(left, str(first), m) for m in lefts]
-                self.k_step_tiles(block, of, self.row_pointer(right, str(second), n), pitch)
+    def k_loop_tiles(self, tile: MicroTile) -> None:
+        """The loop over K; each step also prefetches the rows of A that a later register tile will pack."""
+        prefetched = [self.row_pointer("%later", "%pitch", r) for r in range(tile.prefetch_rows)]
+        lda = str(tile.lda or "%apart1")
+        with self.w.loop("0", "%depth", str(tile.amx_k)) as k:
+            a = self.w.raw(f"getelementptr i32, ptr %a, i64 {k.text}")
+            down = self.w.raw(f"mul i64 {k.text}, {tile.panel}")
+            b = self.w.raw(f"getelementptr i32, ptr %b, i64 {down}")
+            terms, a_term_bytes, b_term_bytes = tile.split
+            word_bytes = 4 if terms == 1 else 8  # of a word before it is packed
+            for row, line in itertools.product(prefetched, range(0, word_bytes * _TILE_ROWS, CACHE_LINE)):
+                start = self.row_pointer(row, k.text, word_bytes)
+                prefetch_line(self.w, self.w.raw(f"getelementptr i8, ptr {start}, i64 {line}"), L2)
+            if not tile.has_destination:
+                self.prefetch_result(tile, k.text)
+            for b_term, a_terms in term_products(terms):
+                a_pointers = [self.row_pointer(a, str(a_term_bytes), n) for n in a_terms]
+                self.k_step_tiles(tile, a_pointers, self.row_pointer(b, str(b_term_bytes), b_term), lda)
 
-    def k_step_tiles(self, block: MicroTile, lefts: list[str], right: str, pitch: str) -> None:
-        """Multiply tiles of the right side by those of the left one, or of all of its parts that matter."""
-        for v in range(block.vectors):
-            self.tile_access(
-                "loaddt1", _RIGHT + v, self.element_pointer(right, v * _TILE_ROWS, block), str(4 * block.panel)
-            )
-        for left, (tile, row, column) in itertools.product(lefts, result_tiles(block)):
+    def k_step_tiles(self, tile: MicroTile, a_terms: list[str], b: str, lda: str) -> None:
+        """Multiply a term's tiles of B by those of A, for each term of A whose product with it matters."""
+        for v in range(tile.vectors):
+            place = self.element_pointer(b, v * _TILE_ROWS, tile)
+            self.tile_access("loaddt1", _FIRST_B + v, place, str(4 * tile.panel))
+        for a, (register, row, column) in itertools.product(a_terms, result_tiles(tile)):
             if not column:
-                self.tile_access("loadd", _LEFT + tile // 2, self.row_pointer(left, pitch, row), pitch)
-            sides = tile, _LEFT + tile // 2, _RIGHT + tile % 2
-            self.w.call("void", _TILE_DOTS[block.packing_factor], tuple(("i8", str(n)) for n in sides))
-
-    def prefetch_result(self, block: MicroTile, k: str) -> None:
-        """Have rows of the next panel's result fetched, as many for each step as find all of them in a row of tiles."""
-        row, pitch = self.w.raw(f"udiv i64 {k}, {block.amx_k * _TILE_ROWS // MR}"), str(block.ldc or "%down")
-        start = self.w.raw(f"getelementptr i8, ptr %c, i64 {self.w.raw(f'mul i64 {pitch}, {row}')}")
-        for r, v in itertools.product(range(MR // _TILE_ROWS), range(block.vectors)):
-            prefetch_line(
-                self.w,
-                self.element_pointer(self.row_pointer(start, pitch, r), (block.vectors + v) * _TILE_ROWS, block),
-                L1,
+                self.tile_access("loadd", _FIRST_A + register // 2, self.row_pointer(a, lda, row), lda)
+            operands = register, _FIRST_A + register // 2, _FIRST_B + register % 2
+            self.w.call(
+                "void", DOT_PRODUCTS[tile.packing_factor].tile_intrinsic, tuple(("i8", str(n)) for n in operands)
             )
+
+    def prefetch_result(self, tile: MicroTile, k: str) -> None:
+        """Prefetch the result of the next panel, some rows in each step: all of them in one row of tiles of A."""
+        row = self.w.raw(f"udiv i64 {k}, {tile.amx_k * _TILE_ROWS // MR}")
+        pitch = str(tile.ldc or "%down")
+        start = self.w.raw(f"getelementptr i8, ptr %c, i64 {self.w.raw(f'mul i64 {pitch}, {row}')}")
+        for r, v in itertools.product(range(MR // _TILE_ROWS), range(tile.vectors)):
+            place = self.row_pointer(start, pitch, r)
+            prefetch_line(self.w, self.element_pointer(place, (tile.vectors + v) * _TILE_ROWS, tile), L1)
 
     def row_pointer(self, start: str, pitch: str, rows: int) -> str:
         down = self.w.raw(f"mul i64 {pitch}, {rows}")
         return self.w.raw(f"getelementptr i8, ptr {start}, i64 {down}")
 
-    def tile_access(self, way: str, tile: int, start: str, pitch: str) -> None:
-        self.w.call("void", f"llvm.x86.tile{way}64", (("i8", str(tile)), ("ptr", start), ("i64", pitch)))
+    def tile_access(self, access: str, register: int, start: str, pitch: str) -> None:
+        self.w.call("void", f"llvm.x86.tile{access}64", (("i8", str(register)), ("ptr", start), ("i64", pitch)))
 
 
-def result_tiles(block: MicroTile) -> list[tuple[int, int, int]]:
-    """Register, first row and first column of the tiles of a block's result."""
-    tops = [0, *tile_heights(block.rows)][: len(tile_heights(block.rows))]
-    return [(2 * r + v, top, v * _TILE_ROWS) for r, top in enumerate(tops) for v in range(block.vectors)]
+def result_tiles(tile: MicroTile) -> list[tuple[int, int, int]]:
+    """Register, first row and first column of each accumulator."""
+    heights = tile_heights(tile.rows)
+    first_rows = [0, *heights][: len(heights)]
+    return [
+        (2 * r + v, first_row, v * _TILE_ROWS) for r, first_row in enumerate(first_rows) for v in range(tile.vectors)
+    ]

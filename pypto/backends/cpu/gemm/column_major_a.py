@@ -1,10 +1,14 @@
-"""Products whose left side lies with its columns side by side: a block's numbers are neighbours for each step of K.
+"""Products with a column-major A, as those of a convolution: one kernel adds up a chain of them in registers.
 
-They are broadcast from where they lie. Where some do not exist, the block is copied, with zeros in their place; a block
-of which none exists adds nothing. Products that are added up, one after the other, are added in registers; of these,
-where only the first or the last number does not exist, it is left out, which costs nothing. Registers can leave as
-columns, for a result that is stored turned. While one is multiplied, what the next one reads is asked for, or what the
-next program reads in its place: rows of an image, or of one head of many, lie far apart.
+The numbers of a register tile's rows are neighbours in memory for each step of K, so A is broadcast from where it lies
+and never packed. The products of a chain are handed over in a table (panels, A, pitch, depth of each), so that their
+sum is loaded and stored once. It pays where A is an image or a head of many, and B is small and the same for all
+programs.
+
+At the edges of A, a tile of which some rows do not exist is copied, with zeros in their place; a tile without any row
+is skipped. If only the first or the last row is missing, as beside a convolution's padding, that row is left out of
+the product: it costs nothing. A result that is stored transposed leaves the registers as columns. While one product
+runs, the kernel prefetches A of the next product, or of the next program.
 """
 
 from __future__ import annotations
@@ -33,211 +37,240 @@ from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand
 
 if TYPE_CHECKING:
-    from pypto.backends.cpu.gemm.macro_kernel import GemmOperands, MacroKernel
+    from pypto.backends.cpu.gemm.emitted_operands import GemmOperands
+    from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
 
-TABLE_WORDS: Final = 7  # numbers in the table for each product
-FIRST_ROW_MISSING: Final = (
-    64  # what stands there for a block without its first row; 1 for one without its last, 0 for a whole one.
-)
-# A block of which some exist lacks fewer rows at either end than that.
+TABLE_WORDS: Final = 7  # per product: panels, next A and its pitch, A and its pitch, depth, missing rows
+# How the table encodes missing rows: rows missing at the start times FIRST_ROW_MISSING, plus rows missing at the end.
+# A tile with some row lacks fewer than that at either end.
+FIRST_ROW_MISSING: Final = 64
 
 
-def column_row_tiles(rows: int, most: int) -> list[tuple[int, int, int]]:
-    """First row, rows and number of the blocks: the largest first, so that what exists fills few of them."""
-    whole, rest = divmod(rows, most)
-    found = (0, most, whole), (whole * most, rest, 1)
-    return [(first, size, count) for first, size, count in found if size and count]
+def column_row_tiles(rows: int, mr: int) -> list[tuple[int, int, int]]:
+    """(first row, rows, number) of the register tiles: full ones first, so that rows that exist fill few tiles."""
+    count, remainder = divmod(rows, mr)
+    tiles = [(0, mr, count), (count * mr, remainder, 1)]
+    return [(first, size, number) for first, size, number in tiles if size and number]
 
 
 class MultiProductEmitter(MicroKernelEmitter):
-    """Emits kernels that add up products, out of a table, and store the columns of the sum where there is room."""
+    """Emits micro-kernels that add up the products of a table, and can store the sum by columns."""
 
     arguments = "ptr noalias %parts, ptr noalias %c, i64 %stop"
 
-    def multiply(self, block: MicroTile, slots: Slots) -> None:
-        with self.w.loop("0", str(block.products), "1") as n:
-            if block.has_destination:
-                self.prefetch_destination(block, n)
-            b, *after, a, pitch, depth, gone = self.load_table_row(n, "ptr", "ptr", "i64", "ptr", "i64", "i64", "i64")
-            asks = block.products > 1 or block.prefetch_is_next_program
-            part = ProductOperands(a, b, pitch, depth, tuple(after) if asks else ())
-            if block.all_valid:
-                self.product(block, slots, part)
+    def multiply(self, tile: MicroTile, slots: Slots) -> None:
+        with self.w.loop("0", str(tile.products), "1") as n:
+            if tile.has_destination:
+                self.prefetch_destination(tile, n)
+            kinds = "ptr", "ptr", "i64", "ptr", "i64", "i64", "i64"
+            b, next_a, next_pitch, a, pitch, depth, missing = self.load_table_row(n, *kinds)
+            prefetches = tile.products > 1 or tile.prefetch_is_next_program
+            product = ProductOperands(a, b, pitch, depth, (next_a, next_pitch) if prefetches else ())
+            if tile.all_valid:
+                self.product(tile, slots, product)
                 return
-            last, whole = (self.w.raw(f"icmp eq i64 {gone}, {m}") for m in (1, 0))
-            but = functools.partial(self.product_without_edge_row, last=last)
-            self.w.branch(whole, [functools.partial(f, block, slots, part) for f in (self.product, but)])
+            lacks_last, is_whole = (self.w.raw(f"icmp eq i64 {missing}, {m}") for m in (1, 0))
+            without_edge = functools.partial(self.product_without_edge_row, lacks_last=lacks_last)
+            bodies = [functools.partial(emit, tile, slots, product) for emit in (self.product, without_edge)]
+            self.w.branch(is_whole, bodies)
 
     def load_table_row(self, n: VectorValue, *kinds: str) -> tuple[str, ...]:
-        """What the table says of a product."""
+        """The table's words for a product."""
         start = self.w.raw(f"getelementptr [{TABLE_WORDS} x i64], ptr %parts, i64 {n.text}")
         return tuple(self.load(k, self.w.raw(f"getelementptr i64, ptr {start}, i64 {i}")) for i, k in enumerate(kinds))
 
-    def prefetch_destination(self, block: MicroTile, n: VectorValue) -> None:
-        """Have some of the rows fetched that the result will go to: they are written all at once, and late.
+    def prefetch_destination(self, tile: MicroTile, n: VectorValue) -> None:
+        """Prefetch some of the rows that the transposed result is stored to: all are written at once, and late.
 
-        Where one begins in another line than it ends, the block before has asked for that. Some may be the next
-        panel's.
+        One line per row is enough: where a row begins in another line than it ends, the tile before has fetched that.
+        Some of the rows may be the next panel's.
         """
-        some = -(-block.vectors * block.lanes // block.products)
-        for i in range(some):
-            row = self.e.add(self.e.mul(n, self.e.const(some, int64)), self.e.const(i, int64))
+        rows_per_product = -(-tile.vectors * tile.lanes // tile.products)
+        for i in range(rows_per_product):
+            row = self.e.add(self.e.mul(n, self.e.const(rows_per_product, int64)), self.e.const(i, int64))
             start = self.w.raw(f"getelementptr i8, ptr %into, i64 {self.w.raw(f'mul i64 {row.text}, %apart')}")
-            prefetch_line(self.w, self.element_pointer(start, block.rows - 1, block), 3, writes=True)
+            prefetch_line(self.w, self.element_pointer(start, tile.rows - 1, tile), 3, writes=True)
 
-    def emit_stores(self, block: MicroTile, slots: Slots, rows: Sequence[str]) -> list[VectorValue]:
-        stay = functools.partial(super().emit_stores, replace(block, has_destination=False), slots, rows)
-        if not block.has_destination:
-            return stay()
-        return self.w.branch(
-            self.w.raw("icmp ne ptr %into, null"), [functools.partial(self.store_transposed, block, slots), stay]
-        )
+    def emit_stores(self, tile: MicroTile, slots: Slots, rows: Sequence[str]) -> list[VectorValue]:
+        to_scratch = functools.partial(super().emit_stores, replace(tile, has_destination=False), slots, rows)
+        if not tile.has_destination:
+            return to_scratch()
+        transposed = functools.partial(self.store_transposed, tile, slots)
+        return self.w.branch(self.w.raw("icmp ne ptr %into, null"), [transposed, to_scratch])
 
-    def store_transposed(self, block: MicroTile, slots: Slots) -> list[VectorValue]:
-        """Store the columns of the block, as far down as there is room for them."""
-        kind, lanes = llvm_type(block.result, block.lanes), block.lanes
+    def store_transposed(self, tile: MicroTile, slots: Slots) -> list[VectorValue]:
+        """Store the columns of the register tile, as far down as the destination has rows."""
+        kind, lanes = llvm_type(tile.result, tile.lanes), tile.lanes
         mask = self.e.cmp("lt", self.e.iota(lanes, int64), self.e.splat(VectorValue("%stop", int64, 1, 0), lanes))
-        rows = [self.e.splat(self.e.const(0, block.result), lanes)] * lanes
-        name = f"llvm.masked.store.{intrinsic_suffix(block.result, lanes)}.p0"
-        for v in range(block.vectors):
-            for r in range(block.rows):
-                rows[r] = VectorValue(self.load(kind, slots[r, v], 64), block.result, lanes, self.w.depth)
+        rows = [self.e.splat(self.e.const(0, tile.result), lanes)] * lanes
+        name = f"llvm.masked.store.{intrinsic_suffix(tile.result, lanes)}.p0"
+        for v in range(tile.vectors):
+            for r in range(tile.rows):
+                rows[r] = VectorValue(self.load(kind, slots[r, v], 64), tile.result, lanes, self.w.depth)
             for n, column in enumerate(transpose_registers(self.e, rows)):
                 place = self.w.raw(f"getelementptr i8, ptr %into, i64 {self.w.raw(f'mul i64 %apart, {v * lanes + n}')}")
                 self.w.call("void", name, ((kind, column.text), ("ptr", place), ("i32", "4"), (mask.type, mask.text)))
         return []
 
 
-def emit_products(dots: MacroKernel, parts: Sequence[GemmOperands], landing: Destination | None) -> None:
-    """All blocks of a result that is the sum of some products."""
-    item, e, w = parts[-1].item, dots.e, dots.w
-    table = w.slot(f"[{TABLE_WORDS * len(parts)} x i64]")
-    lanes = dots.lanes(item)  # a block that is copied, and one that leaves as columns, has a register for its rows
-    most = min(lanes, choose_mr(dots.target, item.b.panel // lanes))
-    conv_window.copy_windows(dots, parts, computed_rows(dots, parts, landing, most))
-    for first, rows, count in column_row_tiles(item.c.shape[-2], most):
+def emit_products(macro: MacroKernel, chain: Sequence[GemmOperands], destination: Destination | None) -> None:
+    """Emit the loop over the register tiles of a result that is the sum of a chain of products."""
+    gemm, e, w = chain[-1].item, macro.e, macro.w
+    table = w.slot(f"[{TABLE_WORDS * len(chain)} x i64]")
+    lanes = macro.lanes(gemm)  # a tile that is copied, or stored by columns, has a register for its rows
+    mr = min(lanes, choose_mr(macro.target, gemm.b.panel // lanes))
+    conv_window.copy_windows(macro, chain, computed_rows(macro, chain, destination, mr))
+    for first, rows, count in column_row_tiles(gemm.c.shape[-2], mr):
         with w.loop(str(first), str(first + rows * count), str(rows)) as i:
-            some = functools.reduce(e.or_, (has_elements(dots, sides, i, rows) for sides in parts))
-            if parts[0].item.beta_zero:
-                some = e.const(True, int1) if landing is None else is_stored(dots, landing, i)
-            w.branch(some.text, [functools.partial(emit_row_tile, dots, parts, landing, table, i, rows), list])
+            needed = functools.reduce(e.or_, (has_elements(macro, operands, i, rows) for operands in chain))
+            if chain[0].item.beta_zero:
+                needed = e.const(True, int1) if destination is None else is_stored(macro, destination, i)
+            tile = functools.partial(emit_row_tile, macro, chain, destination, table, i, rows)
+            w.branch(needed.text, [tile, list])
 
 
 def computed_rows(
-    dots: MacroKernel, parts: Sequence[GemmOperands], landing: Destination | None, unit: int
+    macro: MacroKernel, chain: Sequence[GemmOperands], destination: Destination | None, mr: int
 ) -> VectorValue:
-    """How many rows of the result are computed: all, or the blocks with those that are stored."""
-    e, rows = dots.e, dots.index(parts[0].item.c.shape[-2])
-    if landing is None or not parts[0].item.beta_zero:
+    """Rows of the result that are computed: all, or the register tiles with rows that are stored."""
+    e, rows = macro.e, macro.index(chain[0].item.c.shape[-2])
+    if destination is None or not chain[0].item.beta_zero:
         return rows
-    stored = e.minimum(dots.packing.round_up(landing.matrix.columns.stop, unit), rows)
-    return e.select(landing.in_bounds, stored, rows)
+    stored = e.minimum(macro.packing.round_up(destination.matrix.columns.stop, mr), rows)
+    return e.select(destination.in_bounds, stored, rows)
 
 
-def is_stored(dots: MacroKernel, landing: Destination, i: VectorValue) -> VectorValue:
-    """True when something is to be done for rows from `i` on."""
-    exists = dots.e.cmp("lt", i, landing.matrix.columns.stop)
-    return dots.e.or_(exists, dots.e.xor(landing.in_bounds, dots.e.const(True, int1)))
+def is_stored(macro: MacroKernel, destination: Destination, i: VectorValue) -> VectorValue:
+    """Whether rows from `i` on are stored at their destination, or the result goes to scratch."""
+    exists = macro.e.cmp("lt", i, destination.matrix.columns.stop)
+    return macro.e.or_(exists, macro.e.xor(destination.in_bounds, macro.e.const(True, int1)))
 
 
-def has_elements(dots: MacroKernel, sides: GemmOperands, i: VectorValue, rows: int) -> VectorValue:
-    """True when there is something to multiply in a block."""
-    m, e = sides.left, dots.e
-    some = e.and_(e.cmp("gt", e.add(i, dots.index(rows)), m.columns.start), e.cmp("lt", i, m.columns.stop))
-    return e.and_(some, e.cmp("gt", m.rows.stop, m.rows.start))
+def has_elements(macro: MacroKernel, operands: GemmOperands, i: VectorValue, rows: int) -> VectorValue:
+    """Whether A has some row of a register tile, and some depth."""
+    m, e = operands.left, macro.e
+    has_row = e.and_(e.cmp("gt", e.add(i, macro.index(rows)), m.columns.start), e.cmp("lt", i, m.columns.stop))
+    return e.and_(has_row, e.cmp("gt", m.rows.stop, m.rows.start))
 
 
 def emit_row_tile(
-    dots: MacroKernel, parts: Sequence[GemmOperands], landing: Destination | None, table: str, i: VectorValue, rows: int
+    macro: MacroKernel,
+    chain: Sequence[GemmOperands],
+    destination: Destination | None,
+    table: str,
+    i: VectorValue,
+    rows: int,
 ) -> list[VectorValue]:
-    sides, e, w = parts[-1], dots.e, dots.w
-
-    def note(n: int, m: int, number: VectorValue) -> None:
-        w.line(f"store {number.typed}, ptr {w.raw(f'getelementptr i64, ptr {table}, i64 {TABLE_WORDS * n + m}')}")
-
-    whole = len(parts) < 2 or all(x.item.conv_window is not None for x in parts)
-    lefts, later = (
-        [left_columns(dots, x, i, rows, whole) for x in parts],
-        [next_program_left(dots, x, len(parts), i) for x in parts],
+    """Fill the table for the rows from `i` on, and emit the loop over panels."""
+    last = chain[-1]
+    all_valid = len(chain) < 2 or all(x.item.conv_window is not None for x in chain)
+    lefts = [left_columns(macro, x, i, rows, all_valid) for x in chain]
+    next_lefts = [next_program_left(macro, x, len(chain), i) for x in chain]
+    for n, following in enumerate([*lefts[1:], lefts[0]]):
+        for word, value in enumerate([*(next_lefts[n] or following[:2]), *lefts[n]], 1):
+            store_table_word(macro, table, TABLE_WORDS * n + word, value)
+    tile = replace(
+        macro.micro_tile(last.item, rows),
+        products=len(chain),
+        ldc=constant_or_zero(last.ldc),
+        has_destination=destination is not None,
+        all_valid=all_valid,
+        prefetch_is_next_program=any(next_lefts),
     )
-    for n, after in enumerate([*lefts[1:], lefts[0]]):
-        for m, number in enumerate([*(later[n] or after[:2]), *lefts[n]]):
-            note(n, m + 1, number)
-
-    def multiply(shape: MicroTile, j: VectorValue, c: VectorValue) -> None:
-        for n, x in enumerate(parts):
-            note(n, 0, dots.panel_address(x, j))
-        stop, there = dots.index(0), ""
-        if landing is not None:
-            into = dots.destination_address(landing, dots.panel_column(sides, j), i)
-            apart = e.select(landing.in_bounds, landing.matrix.pitch, dots.index(0))
-            stop = e.minimum(e.sub(landing.matrix.columns.stop, i), dots.index(rows))
-            there = f", ptr {dots.packing.pointer_at(into)}, {apart.typed}"
-        dots.multi_product_kernels.kernel(shape)
-        fresh = "true" if parts[0].item.beta_zero else "false"
-        numbers = f"{stop.typed}, {sides.ldc.typed}, i1 {fresh}"
-        w.line(f"call void @{shape.name}(ptr {table}, ptr {dots.packing.pointer_at(c)}, {numbers}{there})")
-
-    shape = replace(
-        dots.micro_tile(sides.item, rows),
-        products=len(parts),
-        ldc=constant_or_zero(sides.ldc),
-        has_destination=landing is not None,
-        all_valid=whole,
-        prefetch_is_next_program=any(later),
-    )
-    dots.emit_panel_loop(sides, i, shape.with_depths(*(x.k for x in parts)), multiply)
+    call = functools.partial(call_multi_product_kernel, macro, chain, destination, table, i)
+    macro.emit_panel_loop(last, i, tile.with_depths(*(x.k for x in chain)), call)
     return []
 
 
-def next_program_left(dots: MacroKernel, sides: GemmOperands, parts: int, i: VectorValue) -> list[VectorValue]:
-    """Where the next program finds what this one does in a block, and the pitch there; nothing where none is known.
+def store_table_word(macro: MacroKernel, table: str, word: int, value: VectorValue) -> None:
+    macro.w.line(f"store {value.typed}, ptr {macro.w.raw(f'getelementptr i64, ptr {table}, i64 {word}')}")
 
-    That is asked for where what the next product reads is near, or the same.
+
+def call_multi_product_kernel(
+    macro: MacroKernel,
+    chain: Sequence[GemmOperands],
+    destination: Destination | None,
+    table: str,
+    i: VectorValue,
+    tile: MicroTile,
+    j: VectorValue,
+    c: VectorValue,
+) -> None:
+    """Call the micro-kernel for the rows from `i` on and panel `j`, whose result in scratch is at `c`."""
+    last, e = chain[-1], macro.e
+    for n, operands in enumerate(chain):
+        store_table_word(macro, table, TABLE_WORDS * n, macro.panel_address(operands, j))
+    stop, into = macro.index(0), ""
+    if destination is not None:
+        place = macro.operands.destination_address(destination, macro.panel_column(last, j), i)
+        pitch = e.select(destination.in_bounds, destination.matrix.pitch, macro.index(0))
+        stop = e.minimum(e.sub(destination.matrix.columns.stop, i), macro.index(tile.rows))
+        into = f", ptr {macro.packing.pointer_at(place)}, {pitch.typed}"
+    macro.multi_product_kernels.kernel(tile)
+    is_fresh = "true" if chain[0].item.beta_zero else "false"
+    numbers = f"{stop.typed}, {last.ldc.typed}, i1 {is_fresh}"
+    macro.w.line(f"call void @{tile.name}(ptr {table}, ptr {macro.packing.pointer_at(c)}, {numbers}{into})")
+
+
+def next_program_left(macro: MacroKernel, operands: GemmOperands, products: int, i: VectorValue) -> list[VectorValue]:
+    """Address and pitch of A in the next program, to be prefetched; empty where that is not known, or does not pay.
+
+    It pays where the next product of the chain reads what is in the cache already: its window, or the same A.
     """
-    load, size = (
-        sides.item.a.load if isinstance(sides.item.a, InPlaceOperand) else None,
-        dots.index(dots.word_bytes(sides.item)),
-    )
-    if load is None or (sides.item.conv_window is None and parts > 1) or not address_evolution(Access.of(load)):
+    gemm = operands.item
+    load = gemm.a.load if isinstance(gemm.a, InPlaceOperand) else None
+    size = macro.index(gemm.word_bytes)
+    if load is None or (gemm.conv_window is None and products > 1) or not address_evolution(Access.of(load)):
         return []
-    start = dots.e.add(next_program_address(dots.nests.memory, load), dots.e.mul(i, size))
-    return [start, dots.e.binary("udiv", sides.left.pitch, size)]
+    start = macro.e.add(next_program_address(macro.nests.memory, load), macro.e.mul(i, size))
+    return [start, macro.e.binary("udiv", operands.left.pitch, size)]
 
 
-def left_columns(dots: MacroKernel, sides: GemmOperands, i: VectorValue, rows: int, whole: bool) -> list[VectorValue]:
-    """Address of a block's columns, how far they lie apart, how many there are, and which row of the block is not."""
-    if sides.item.conv_window is not None:
-        return conv_window.window_columns(dots, sides, sides.item.conv_window, i)
-    m, e, size, zero = sides.left, dots.e, dots.index(dots.word_bytes(sides.item)), dots.index(0)
-    first, behind = e.sub(m.columns.start, i), e.sub(e.add(i, dots.index(rows)), m.columns.stop)
-    gone = e.add(e.mul(e.maximum(first, zero), dots.index(FIRST_ROW_MISSING)), e.maximum(behind, zero))
-    there = functools.reduce(
-        e.or_, (e.cmp("eq", gone, dots.index(n)) for n in ((0,) if whole else (0, 1, FIRST_ROW_MISSING)))
-    )
-    inside = e.and_(dots.packing.is_within(m.rows, zero, e.sub(sides.k, dots.index(1))), there)
-    here = [e.add(m.address, e.mul(i, size)), e.binary("udiv", m.pitch, size), sides.k, gone]
-    some, none = functools.partial(copy_columns, dots, sides, i), [*here[:2], zero, zero]
-    which = functools.partial(dots.w.branch, inside.text, [lambda: here, some])
-    return dots.w.branch(has_elements(dots, sides, i, rows).text, [which, lambda: none])
+def left_columns(
+    macro: MacroKernel, operands: GemmOperands, i: VectorValue, rows: int, all_valid: bool
+) -> list[VectorValue]:
+    """Where a register tile finds A: address, pitch in numbers, depth, and its missing rows as the table has them.
+
+    A lies in place where the micro-kernel can leave out the rows that are missing; else it is a copy.
+    """
+    if operands.item.conv_window is not None:
+        return conv_window.window_columns(macro, operands, operands.item.conv_window, i)
+    m, e, size, zero = operands.left, macro.e, macro.index(operands.item.word_bytes), macro.index(0)
+    before, behind = e.sub(m.columns.start, i), e.sub(e.add(i, macro.index(rows)), m.columns.stop)
+    missing = e.add(e.mul(e.maximum(before, zero), macro.index(FIRST_ROW_MISSING)), e.maximum(behind, zero))
+    handled = (0,) if all_valid else (0, 1, FIRST_ROW_MISSING)
+    is_handled = functools.reduce(e.or_, (e.cmp("eq", missing, macro.index(n)) for n in handled))
+    has_depth = macro.packing.is_within(m.rows, zero, e.sub(operands.k, macro.index(1)))
+    is_in_place = e.and_(has_depth, is_handled)
+    start = e.add(m.address, e.mul(i, size))
+    in_place = [start, e.binary("udiv", m.pitch, size), operands.k, missing]
+    nothing = [*in_place[:2], zero, zero]
+
+    def existing() -> list[VectorValue]:
+        return macro.w.branch(is_in_place.text, [lambda: in_place, lambda: copy_columns(macro, operands, i)])
+
+    return macro.w.branch(has_elements(macro, operands, i, rows).text, [existing, lambda: nothing])
 
 
-def copy_columns(dots: MacroKernel, sides: GemmOperands, i: VectorValue) -> list[VectorValue]:
-    item, m, e, w = sides.item, sides.left, dots.e, dots.w
-    assert item.left_block is not None
-    base, lanes, size = sides.buffer_bases[item.left_block.id], item.left_block.pitch, m.dtype.itemsize
+def copy_columns(macro: MacroKernel, operands: GemmOperands, i: VectorValue) -> list[VectorValue]:
+    """Copy the rows of a register tile from `i` on, one register for each step of K, with zeros for missing numbers."""
+    gemm, m, e, w = operands.item, operands.left, macro.e, macro.w
+    assert gemm.left_block is not None
+    base, lanes, size = operands.buffer_bases[gemm.left_block.id], gemm.left_block.pitch, m.dtype.itemsize
     start, stop = (e.splat(e.sub(x, i), lanes) for x in (m.columns.start, m.columns.stop))
-    place = e.iota(lanes, int64)
-    mask = e.and_(e.cmp("ge", place, start), e.cmp("lt", place, stop))
-    first, kind = e.add(m.address, e.mul(i, dots.index(size))), VectorValue("zeroinitializer", m.dtype, lanes, 0)
-    ends = dots.index(0), m.rows.start, e.minimum(m.rows.stop, sides.k), sides.k
-    for (begin, finish), there in zip(itertools.pairwise(ends), (False, True, False), strict=True):
-        with w.loop(begin.text, finish.text, "1") as k:
-            loaded = kind
-            if there:
-                pointer = dots.packing.pointer_at(e.add(first, e.mul(k, m.pitch)))
-                args = ("ptr", pointer), ("i32", str(size)), (mask.type, mask.text), (kind.type, kind.text)
+    row = e.iota(lanes, int64)
+    mask = e.and_(e.cmp("ge", row, start), e.cmp("lt", row, stop))
+    first = e.add(m.address, e.mul(i, macro.index(size)))
+    zeros = VectorValue("zeroinitializer", m.dtype, lanes, 0)
+    bounds = macro.index(0), m.rows.start, e.minimum(m.rows.stop, operands.k), operands.k
+    for (begin, end), exists in zip(itertools.pairwise(bounds), (False, True, False), strict=True):
+        with w.loop(begin.text, end.text, "1") as k:
+            column = zeros
+            if exists:
+                pointer = macro.packing.pointer_at(e.add(first, e.mul(k, m.pitch)))
+                args = ("ptr", pointer), ("i32", str(size)), (mask.type, mask.text), (zeros.type, zeros.text)
                 name = f"llvm.masked.load.{intrinsic_suffix(m.dtype, lanes)}.p0"
-                loaded = e.call(name, m.dtype, lanes, w.depth, *args)
-            dots.packing.store(loaded, dots.packing.pointer_at(e.add(base, e.mul(k, dots.index(lanes * size)))), size)
-    return [base, dots.index(lanes), sides.k, dots.index(0)]
+                column = e.call(name, m.dtype, lanes, w.depth, *args)
+            out = macro.packing.pointer_at(e.add(base, e.mul(k, macro.index(lanes * size))))
+            macro.packing.store(column, out, size)
+    return [base, macro.index(lanes), operands.k, macro.index(0)]

@@ -1,8 +1,12 @@
-"""Columns that products of a chain read from the same rows, some columns apart, as those of a convolution do.
+"""Shared im2col windows: the products of a convolution read A from the same image rows, some columns apart.
 
-The rows of an image lie far apart, so that each step of K reads another line, and lines a page apart share few sets of
-the first-level cache. What such products read is copied once for all of them, side by side, with zeros for what does
-not exist: then all of their blocks are whole.
+Image rows lie far apart, so that each step of K reads another cache line, and rows a multiple of a page apart share few
+sets of the first-level cache. The columns that the products of a chain read together are copied once, side by side in
+scratch, with zeros for those that do not exist. Then every register tile is whole, and every product reads the copy.
+
+It is legal where the loads agree in all but one offset, which differs by a known number of columns:
+
+    dot(x[k, j : j + 64]), dot(x[k, j + 1 : j + 65])    read    window[k, 0 : 64], window[k, 1 : 65]
 """
 
 from __future__ import annotations
@@ -26,50 +30,55 @@ from pypto.passes.dot_facts import InPlaceOperand
 from pypto.passes.pattern import constant_of
 
 if TYPE_CHECKING:
-    from pypto.backends.cpu.gemm.macro_kernel import GemmOperands, MacroKernel
+    from pypto.backends.cpu.gemm.emitted_operands import GemmOperands
+    from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
 
 _CACHE_LINE: Final = 64
 
 
-def share_window(item: Gemm, storage: BufferAllocation) -> None:
-    """Let a product read what one before it in its chain does, where that lies no more than a register behind."""
-    for other in item.accumulation_chain[:-1]:
-        before, n = other.conv_window.offset if other.conv_window is not None else 0, column_distance(other, item)
-        shape, elem = item.op.operands[0].shape, item.op.operands[0].tile.elem
-        lanes = storage.lanes_of(elem, compact=True)
-        if n is None or not 0 <= before + n <= lanes:
+def share_window(gemm: Gemm, storage: BufferAllocation) -> None:
+    """Let a product read the window of one before it in its chain, if it begins at most one register behind."""
+    lanes = storage.lanes_of(gemm.op.operands[0].tile.elem, compact=True)
+    for other in gemm.accumulation_chain[:-1]:
+        offset = other.conv_window.offset if other.conv_window is not None else 0
+        distance = column_distance(other, gemm)
+        if distance is None or not 0 <= offset + distance <= lanes:
             continue
         if other.conv_window is None:
-            width = shape[-2] + lanes
-            assert other.left_block is not None
-            buffer = storage.new(
-                elem, (shape[-1], width), other.left_block.live_start, other.left_block.live_end, compact=True
-            )
-            if (
-                buffer.pitch * item_bytes(elem, True) // _CACHE_LINE % 2 == 0
-            ):  # rows of an odd number of lines use all sets
-                buffer.sizes[-1] += lanes
-            other.conv_window = ConvWindow(buffer, 0)
-        item.conv_window = ConvWindow(other.conv_window.buffer, before + n)
+            other.conv_window = ConvWindow(window_buffer(gemm, other, storage), 0)
+        gemm.conv_window = ConvWindow(other.conv_window.buffer, offset + distance)
         return
 
 
+def window_buffer(gemm: Gemm, first: Gemm, storage: BufferAllocation) -> Buffer:
+    """Scratch for a window: the columns of one product and a register's more, as long as the first one is alive."""
+    (*_, columns, k), elem = gemm.op.operands[0].shape, gemm.op.operands[0].tile.elem
+    lanes = storage.lanes_of(elem, compact=True)
+    assert first.left_block is not None
+    shape = k, columns + lanes
+    buffer = storage.new(elem, shape, first.left_block.live_start, first.left_block.live_end, compact=True)
+    if buffer.pitch * item_bytes(elem, True) // _CACHE_LINE % 2 == 0:  # rows of an odd number of lines use all sets
+        buffer.sizes[-1] += lanes
+    return buffer
+
+
 def column_distance(first: Gemm, second: Gemm) -> int | None:
-    """How many columns of the same rows lie between what two products read; None where that is not known."""
-    one, other = first.a, second.a
-    if not (isinstance(one, InPlaceOperand) and isinstance(other, InPlaceOperand)):
+    """Columns from where one product begins to where another does, in the same rows; None if they are not the same."""
+    left, right = first.a, second.a
+    if not (isinstance(left, InPlaceOperand) and isinstance(right, InPlaceOperand)):
         return None
-    a, b, d = Access.of(one.load), Access.of(other.load), one.columns
-    rest = [n for n in range(len(a.shape)) if n != d]
-    same = [(x.base, x.strides, x.shape, [(x.offsets[n], x.extents[n]) for n in rest]) for x in (a, b)]
-    if same[0] != same[1] or (one.rows, d) != (other.rows, other.columns):
+    a, b, column_dim = Access.of(left.load), Access.of(right.load), left.columns
+    row_dims = [d for d in range(len(a.shape)) if d != column_dim]
+    rows = [(x.base, x.strides, x.shape, [(x.offsets[d], x.extents[d]) for d in row_dims]) for x in (a, b)]
+    if rows[0] != rows[1] or (left.rows, column_dim) != (right.rows, right.columns):
         return None
-    (origin, start), (base, end) = base_plus_constant(a.offsets[d]), base_plus_constant(b.offsets[d])
-    return end - start if origin is base else None
+    first_base, first_offset = base_plus_constant(a.offsets[column_dim])
+    second_base, second_offset = base_plus_constant(b.offsets[column_dim])
+    return second_offset - first_offset if first_base is second_base else None
 
 
 def base_plus_constant(v: Value) -> tuple[Value, int]:
-    """A number as another one plus a constant; of numbers that do not wrap around in an array."""
+    """Split an index into a value and a constant that is added to it; an index into an array does not wrap around."""
     total = 0
     while v.op is not None and v.dtype in (int32, int64):
         operands = v.op.operands
@@ -77,78 +86,92 @@ def base_plus_constant(v: Value) -> tuple[Value, int]:
         widens = v.op.name == "cast" and operands[0].dtype in (int32, v.dtype)
         if n is None and not widens:
             break
-        total, v = total + (0 if n is None else int(n) if v.op.name == "add" else -int(n)), operands[0]
+        if n is not None:
+            total += int(n) if v.op.name == "add" else -int(n)
+        v = operands[0]
     return v, total
 
 
-def copy_windows(dots: MacroKernel, parts: Sequence[GemmOperands], rows: VectorValue) -> None:
-    """Copy what products read together: as many columns as the first `pack_rows` of their results take."""
-    e, members = dots.e, defaultdict[Buffer, list[Gemm]](list)
-    for x in parts:
-        if x.item.conv_window is not None:
-            members[x.item.conv_window.buffer].append(x.item)
-    for sides in parts:
-        window = sides.item.conv_window
-        if window is None or sides.item is not members[window.buffer][0]:
-            continue
-        found = [
-            (direct.load, direct.columns) for x in members[window.buffer] if isinstance(direct := x.a, InPlaceOperand)
-        ]
-        extents = [dots.scalar(Access.of(load).extents[d]) for load, d in found]
-        width = e.add(
-            rows, dots.index(max(x.conv_window.offset for x in members[window.buffer] if x.conv_window is not None))
-        )
-        start = dots.scalar(Access.of(found[0][0]).offsets[found[0][1]])
-        ends = e.neg(start), e.sub(functools.reduce(e.maximum, extents), start)
-        there = ValidRange(*(e.minimum(e.maximum(x, dots.index(0)), width) for x in ends))
-        call_copy(dots, replace(sides.left, columns=there), window.buffer, sides.buffer_bases[window.buffer.id], width)
+def copy_windows(macro: MacroKernel, chain: Sequence[GemmOperands], rows: VectorValue) -> None:
+    """Copy each window of a chain once: the columns behind the first `rows` rows of the results."""
+    members = defaultdict[Buffer, list[Gemm]](list)
+    for operands in chain:
+        if operands.item.conv_window is not None:
+            members[operands.item.conv_window.buffer].append(operands.item)
+    for operands in chain:
+        window = operands.item.conv_window
+        if window is not None and operands.item is members[window.buffer][0]:
+            copy_window(macro, operands, window.buffer, members[window.buffer], rows)
 
 
-def call_copy(dots: MacroKernel, m: Matrix, into: Buffer, base: VectorValue, width: VectorValue) -> None:
-    """Call a function that copies columns; there is one for each shape."""
+def copy_window(
+    macro: MacroKernel, operands: GemmOperands, buffer: Buffer, members: Sequence[Gemm], rows: VectorValue
+) -> None:
+    """Copy one window from where its first product begins to where the last of its members ends."""
+    e = macro.e
+    loads = [(a.load, a.columns) for gemm in members if isinstance(a := gemm.a, InPlaceOperand)]
+    extents = [macro.scalar(Access.of(load).extents[d]) for load, d in loads]
+    offsets = [gemm.conv_window.offset for gemm in members if gemm.conv_window is not None]
+    width = e.add(rows, macro.index(max(offsets)))
+    first, d = loads[0]
+    start = macro.scalar(Access.of(first).offsets[d])
+    ends = e.neg(start), e.sub(functools.reduce(e.maximum, extents), start)
+    columns = ValidRange(*(e.minimum(e.maximum(x, macro.index(0)), width) for x in ends))
+    call_copy(macro, replace(operands.left, columns=columns), buffer, operands.buffer_bases[buffer.id], width)
+
+
+def call_copy(macro: MacroKernel, m: Matrix, into: Buffer, base: VectorValue, width: VectorValue) -> None:
+    """Call the function that copies a window; there is one for each shape."""
     name = f"columns_{m.dtype}_{into.shape[0]}_{into.pitch}"
     values = m.address, m.pitch, m.rows.start, m.rows.stop, m.columns.start, m.columns.stop, base, width
-    if claim_name(dots.w, name):
-        own = [VectorValue(f"%v{n}", int64, 1, 0) for n in range(len(values))]
-        source = Matrix(own[0], own[1], ValidRange(*own[2:4]), ValidRange(*own[4:6]), m.dtype)
-        with side_function(dots.w, f"internal void @{name}({', '.join(v.typed for v in own)}) noinline nounwind"):
-            there = dots.packing.is_within(source.rows, dots.index(0), dots.index(into.shape[0] - 1))
-            ways = [
-                functools.partial(way, dots, source, into, *own[6:]) for way in (copy_by_registers, copy_row_by_row)
+    if claim_name(macro.w, name):
+        args = [VectorValue(f"%v{n}", int64, 1, 0) for n in range(len(values))]
+        source = Matrix(args[0], args[1], ValidRange(*args[2:4]), ValidRange(*args[4:6]), m.dtype)
+        with side_function(macro.w, f"internal void @{name}({', '.join(v.typed for v in args)}) noinline nounwind"):
+            has_all_rows = macro.packing.is_within(source.rows, macro.index(0), macro.index(into.shape[0] - 1))
+            copies = [
+                functools.partial(copy, macro, source, into, *args[6:]) for copy in (copy_by_registers, copy_row_by_row)
             ]
-            dots.w.branch(there.text, ways)
-    dots.w.line(f"call void @{name}({', '.join(v.typed for v in values)})")
+            macro.w.branch(has_all_rows.text, copies)
+    macro.w.line(f"call void @{name}({', '.join(v.typed for v in values)})")
 
 
 def copy_by_registers(
-    dots: MacroKernel, m: Matrix, into: Buffer, base: VectorValue, width: VectorValue
+    macro: MacroKernel, m: Matrix, into: Buffer, base: VectorValue, width: VectorValue
 ) -> list[VectorValue]:
-    """Copy rows that all exist, one register of each after the other: which columns do is the same for all of them."""
-    e, w, packs, size = dots.e, dots.w, dots.packing, dots.index(m.dtype.itemsize)
-    lanes = packs.bytes // m.dtype.itemsize
+    """Copy rows that all exist, a register of every row before the next: all rows share its mask."""
+    e, w, packing, size = macro.e, macro.w, macro.packing, macro.index(m.dtype.itemsize)
+    lanes = packing.bytes // m.dtype.itemsize
     with w.loop("0", width.text, str(lanes)) as k:
-        there, some = packs.valid_lanes(m.columns, k, lanes)
+        mask, any_lane = packing.valid_lanes(m.columns, k, lanes)
         along = e.mul(k, size)
-        first = w.raw(f"select i1 {some.text}, ptr {packs.pointer_at(e.add(m.address, along))}, ptr {w.harmless()}")
-        down, out = e.select(some, m.pitch, dots.index(0)), packs.pointer_at(e.add(base, along))
+        source = packing.pointer_at(e.add(m.address, along))
+        first = w.raw(f"select i1 {any_lane.text}, ptr {source}, ptr {w.harmless()}")
+        pitch = e.select(any_lane, m.pitch, macro.index(0))
+        out = packing.pointer_at(e.add(base, along))
         with w.loop("0", str(into.shape[0]), "1") as r:
-            row = w.raw(f"getelementptr i8, ptr {first}, i64 {e.mul(r, down).text}")
-            step = e.mul(r, dots.index(into.pitch * m.dtype.itemsize))
+            row = w.raw(f"getelementptr i8, ptr {first}, i64 {e.mul(r, pitch).text}")
+            step = e.mul(r, macro.index(into.pitch * m.dtype.itemsize))
             place = w.raw(f"getelementptr i8, ptr {out}, i64 {step.text}")
-            packs.store(packs.load_lanes(m, row, there), place, packs.bytes)
+            packing.store(packing.load_lanes(m, row, mask), place, packing.bytes)
     return []
 
 
 def copy_row_by_row(
-    dots: MacroKernel, m: Matrix, into: Buffer, base: VectorValue, width: VectorValue
+    macro: MacroKernel, m: Matrix, into: Buffer, base: VectorValue, width: VectorValue
 ) -> list[VectorValue]:
-    """Copy rows that may not exist."""
-    dots.packing.pack_rows(m, dots.index(0), into.shape[0], into, base, width)
+    """Copy rows of which some may not exist."""
+    macro.packing.pack_rows(m, macro.index(0), into.shape[0], into, base, width)
     return []
 
 
-def window_columns(dots: MacroKernel, sides: GemmOperands, window: ConvWindow, i: VectorValue) -> list[VectorValue]:
-    """What columns.left returns, for columns of a window: a block is always whole there, if there are rows at all."""
-    e, start = dots.e, dots.e.mul(dots.e.add(i, dots.index(window.offset)), dots.index(sides.left.dtype.itemsize))
-    depth = e.select(e.cmp("gt", sides.left.rows.stop, sides.left.rows.start), sides.k, dots.index(0))
-    return [e.add(sides.buffer_bases[window.buffer.id], start), dots.index(window.buffer.pitch), depth, dots.index(0)]
+def window_columns(macro: MacroKernel, operands: GemmOperands, window: ConvWindow, i: VectorValue) -> list[VectorValue]:
+    """Where a register tile finds A in its window: address, pitch, depth, and 0 for no missing row.
+
+    The depth is 0 where A has no rows at all. Used in place of `column_major_a.left_columns`.
+    """
+    e, left = macro.e, operands.left
+    start = e.mul(e.add(i, macro.index(window.offset)), macro.index(left.dtype.itemsize))
+    depth = e.select(e.cmp("gt", left.rows.stop, left.rows.start), operands.k, macro.index(0))
+    base = operands.buffer_bases[window.buffer.id]
+    return [e.add(base, start), macro.index(window.buffer.pitch), depth, macro.index(0)]

@@ -1,7 +1,11 @@
-"""What comes of a product, element by element, is computed and stored block by block, between other blocks.
+"""Epilogue fusion: the elementwise ops behind a product run on each register tile of it, as soon as that is done.
 
-A bias is added, an activation computed, a residual added while a block of the sum is near; and stores that are spread
-over the product go on beside it, where all of them at its end would fill the machine's queue of stores and wait.
+A bias is added, an activation computed or a residual added while the sum is still in the first-level cache. It pays
+twice: the result is not read again from scratch, and its stores are spread over the product. All of them at its end
+would fill the store queue, and the core would wait.
+
+It is legal where the nest stores one value per element of the result, reads of the result that element alone, and
+writes nothing that the product still reads.
 """
 
 from __future__ import annotations
@@ -21,13 +25,17 @@ from pypto.passes.memory_effects import may_alias
 from pypto.passes.pattern import constant_range
 
 if TYPE_CHECKING:
+    from pypto.backends.cpu.gemm.emitted_operands import GemmOperands
     from pypto.backends.cpu.gemm.ir import Gemm
-    from pypto.backends.cpu.gemm.macro_kernel import GemmOperands, MacroKernel
+    from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
 
 
 @dataclass(frozen=True, slots=True)
 class EpilogueRegion:
-    """Some rows, from one to before another, and `width` columns; all where that is 0."""
+    """The part of the result that an epilogue runs on.
+
+    `rows` are the first row and the end; `width` columns begin at `column`, or all columns where `width` is 0.
+    """
 
     rows: tuple[str, str]
     column: VectorValue
@@ -35,36 +43,46 @@ class EpilogueRegion:
 
 
 def can_fuse_epilogue(
-    item: Gemm, nest: Nest, read: Iterable[tuple[Buffer, IndexMap]], plan: Materialization, last: Op
+    gemm: Gemm, nest: Nest, reads: Iterable[tuple[Buffer, IndexMap]], plan: Materialization, last: Op
 ) -> bool:
-    """True for a store, of what comes of the elements one by one, which writes nothing that is multiplied."""
-    (stmt,), loop = nest.stmts, last if last is not item.op else None
-    value = item.op.results[0] if loop is None else item.loop_sum(loop, plan)
-    runs = loop is None or constant_range(loop.operands[:3])
-    if {"checked", "profile"} & plan.function.attrs.keys() or value is None or item.a_column_major or not runs:
+    """Whether a nest that stores the result, computed on element by element, can be the epilogue of a product.
+
+    `last` is the product, or the loop that adds it up. Such a loop must run: else the result is never computed here.
+    """
+    (stmt,) = nest.stmts
+    loop = last if last is not gemm.op else None
+    value = gemm.op.results[0] if loop is None else gemm.loop_sum(loop, plan)
+    always_runs = loop is None or constant_range(loop.operands[:3])
+    if {"checked", "profile"} & plan.function.attrs.keys() or value is None or gemm.a_column_major or not always_runs:
         return False
-    own = {index for buffer, index in read if buffer.memory is item.c.memory}
-    alike = (stmt.domain, stmt.loops, stmt.lanes, own) == (item.c.shape, (0, 1), 1, {(0, 1)})
-    whole = item.c.shape[0] > MIN_COLUMN_ROWS and not item.c.shape[-1] % item.b.panel
-    sides = [side for side in (item.a, item.b_source) if isinstance(side, InPlaceOperand)]
-    apart = not any(may_alias(plan.function, side.load, stmt.the_op) for side in sides)
-    return (
-        alike and whole and apart and plan.readers[value] == (stmt.the_op,) and not is_tile(Access.of(stmt.the_op).base)
-    )
+    result_indices = {index for buffer, index in reads if buffer.memory is gemm.c.memory}
+    iterates_result = (stmt.domain, stmt.loops, stmt.lanes) == (gemm.c.shape, (0, 1), 1)
+    if not iterates_result or result_indices != {(0, 1)}:
+        return False
+    if gemm.c.shape[0] <= MIN_COLUMN_ROWS or gemm.c.shape[-1] % gemm.b.panel:
+        return False
+    operands = [operand for operand in (gemm.a, gemm.b_source) if isinstance(operand, InPlaceOperand)]
+    if any(may_alias(plan.function, operand.load, stmt.the_op) for operand in operands):
+        return False
+    return plan.readers[value] == (stmt.the_op,) and not is_tile(Access.of(stmt.the_op).base)
 
 
 def emit_epilogue(
-    dots: MacroKernel, sides: GemmOperands, i: VectorValue, rows: int, column: VectorValue, width: int = 0
+    macro: MacroKernel, operands: GemmOperands, i: VectorValue, rows: int, column: VectorValue, width: int = 0
 ) -> None:
-    """The nest on some rows: panel by panel, so that stores are spread, or on whole rows where it takes long."""
-    nest = sides.item.epilogue
-    if nest is None or sides.destination is None or dots.nests.has_transcendentals(nest.stmts) != (not width):
+    """Run the epilogue on `rows` rows from `i` on: on a micro-panel's `width` columns, or on whole rows (`width` 0).
+
+    Nests with transcendental functions run on whole rows, others panel by panel, so that their stores are spread.
+    """
+    nest = operands.item.epilogue
+    if nest is None or operands.destination is None or macro.nests.has_transcendentals(nest.stmts) != (not width):
         return
 
-    def on_block() -> list[VectorValue]:
-        dots.nests.epilogue_region = EpilogueRegion((i.text, dots.e.add(i, dots.index(rows)).text), column, width)
-        dots.nests.emit(nest, once=True)
-        dots.nests.epilogue_region = None
+    def on_region() -> list[VectorValue]:
+        end = macro.e.add(i, macro.index(rows)).text
+        macro.nests.epilogue_region = EpilogueRegion((i.text, end), column, width)
+        macro.nests.emit(nest, once=True)
+        macro.nests.epilogue_region = None
         return []
 
-    dots.w.branch(sides.destination.in_bounds.text, [on_block, list])
+    macro.w.branch(operands.destination.in_bounds.text, [on_region, list])

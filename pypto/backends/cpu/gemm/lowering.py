@@ -1,4 +1,4 @@
-"""The cell of `dot`: its operands as panels and blocks of rows, and where it reads them itself."""
+"""Lowering of `dot`: Tile IR passes around it, its buffers in Loop IR, and its emitter. The entry to this folder."""
 
 from __future__ import annotations
 
@@ -45,25 +45,28 @@ from pypto.passes.unswitch_modulo import unswitch_modulo
 
 
 def prepare(function: Function) -> Function:
-    """Blocks that wrap around are read in place where that is right, and loops count along K."""
+    """Passes before coarsening: versions without `% M` (see `unswitch_modulo`), and loops that count along K."""
     return normalize_pointer_loops(unswitch_modulo(function))
 
 
 def legalize(function: Function, target: CpuTarget) -> Function:
-    """Integer dots multiply in int32.
+    """Passes after coarsening: each `dot` gets a form that the machine multiplies.
 
-    A sum with a dot that nothing else reads is the dot's accumulator: `acc += dot(a, b)` is `acc = dot(a, b, acc)`.
-    Products turn around where that spares packing; loops that add up products get steps that suit the machine.
+    A sum with a product that nothing else reads becomes its accumulator, `acc + dot(a, b)` to `dot(a, b, acc)`; float8
+    becomes bfloat16 for AMX; attention and operands are transposed where that spares packing; loops over K get steps
+    that fit the caches; integers that are not packed into words are widened to int32.
     """
 
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         return widen_integers(rewriter, op) if op.name == "dot" and not packing_factor(op, target) else None
 
-    turned = transpose_attention(float8_as_bfloat16(accumulated(function), target), target)
-    return rewrite(retile_reductions(swap_operands(turned, target), partial(choose_kc, target=target)), rule, OpBuilder)
+    transposed = transpose_attention(float8_as_bfloat16(accumulated(function), target), target)
+    blocked = retile_reductions(swap_operands(transposed, target), partial(choose_kc, target=target))
+    return rewrite(blocked, rule, OpBuilder)
 
 
 def widen_integers(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+    """`dot(a: i8, b: i8)` becomes `dot(cast(a, i32), cast(b, i32))`."""
     builder, wide = rewriter.builder, dot_dtype(op.operands[0].dtype)
     if op.operands[0].dtype.is_float or op.operands[0].dtype == wide:
         return None
@@ -72,40 +75,59 @@ def widen_integers(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | N
 
 
 def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
+    """Hand the fuser a `Gemm` for a `dot`, behind the nests that fill its operands and its accumulator."""
     plan, storage = scheduler.plan, scheduler.storage
-    position, per = plan.position[op], packing_factor(op, storage.target)
+    position, factor = plan.position[op], packing_factor(op, storage.target)
     (a, b, *_), c = op.operands, storage.buffer_of[op.results[0]]
-    fresh = len(op.operands) < 3 or constant_of(op.operands[2]) == 0
-    if not fresh and storage.buffer_of.get(op.operands[2]) is not c:
+    beta_zero = len(op.operands) < 3 or constant_of(op.operands[2]) == 0
+    if not beta_zero and storage.buffer_of.get(op.operands[2]) is not c:
         fuser.add(scheduler.compute_stmt(op.operands[2], c, position))
     left = operand_in_place(plan, a) or storage.buffer_of[a]
-    block = None
-    in_place = isinstance(left, InPlaceOperand) and not left.transposed and not per
-    parts = split_terms(op, storage.target) if per else 1
-    filled = panel_buffer(storage, b, per, position, in_place, parts)
-    source, turned = right_operand(op, b, filled, per, scheduler, fuser)
-    if parts > 1 or isinstance(left, InPlaceOperand):
+    a_in_place = isinstance(left, InPlaceOperand) and not left.transposed and not factor
+    terms = split_terms(op, storage.target) if factor else 1
+    panels = panel_buffer(storage, b, factor, position, a_in_place, terms)
+    source, b_transposed = right_operand(op, b, panels, factor, scheduler, fuser)
+    block = left_block(storage, a, left, factor, terms, position)
+    cache = panel_cache(plan, op, left, source, panels, storage.target)
+    is_coarsened_too = cache is not None and "apart" in plan.function.attrs
+    amx_k = amx_k_words(a.shape[-1] // factor) if factor and storage.target.has_amx else 0
+    gemm = Gemm(
+        op, left, panels, c, factor, amx_k, terms, block, source, b_transposed, beta_zero, cache, is_coarsened_too
+    )
+    previous = fuser.last_item()
+    if isinstance(previous, Gemm) and gemm.continues_chain(previous, plan):
+        fuser.items.remove(previous)
+        gemm.previous = previous
+        share_window(gemm, storage)
+        extend_left_buffers(gemm, position)
+    fuser.barrier(gemm)
+
+
+def left_block(
+    storage: BufferAllocation, a: Value, left: Buffer | InPlaceOperand, factor: int, terms: int, position: int
+) -> Buffer | None:
+    """Scratch for packed rows of A: a register tile's, or a register's columns of a column-major A; None for neither.
+
+    A register tile has fewer rows than there are registers.
+    """
+    if terms > 1:
+        shape = storage.target.registers, terms * round_up(a.shape[-1] // factor, storage.lanes_of(float32))
+    elif not isinstance(left, InPlaceOperand):
+        return None
+    elif left.transposed:
+        shape = a.shape[-1], storage.lanes_of(a.tile.elem)
+    else:
         shape = storage.target.registers, a.shape[-1]
-        if parts > 1:
-            shape = storage.target.registers, parts * round_up(a.shape[-1] // per, storage.lanes_of(float32))
-        elif isinstance(left, InPlaceOperand) and left.transposed:
-            shape = a.shape[-1], storage.lanes_of(a.tile.elem)
-        block = storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
-    stays = panel_cache(plan, op, left, source, filled, storage.target)
-    apart = stays is not None and "apart" in plan.function.attrs
-    step = amx_k_words(a.shape[-1] // per) if per and storage.target.has_amx else 0
-    item = Gemm(op, left, filled, c, per, step, parts, block, source, turned, fresh, stays, apart)
-    before = fuser.last_item()
-    if isinstance(before, Gemm) and item.continues_chain(before, plan):
-        fuser.items.remove(before)
-        item.previous = before
-        share_window(item, storage)
-        for x in item.accumulation_chain:
-            if x.conv_window is not None:
-                x.conv_window.buffer.live_end = position
-            elif x.left_block is not None:
-                x.left_block.live_end = position
-    fuser.barrier(item)
+    return storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
+
+
+def extend_left_buffers(gemm: Gemm, position: int) -> None:
+    """Keep the copies of A alive until the last product of a chain, which reads all of them."""
+    for x in gemm.accumulation_chain:
+        if x.conv_window is not None:
+            x.conv_window.buffer.live_end = position
+        elif x.left_block is not None:
+            x.left_block.live_end = position
 
 
 def panel_cache(
@@ -116,42 +138,42 @@ def panel_cache(
     panels: Buffer,
     target: CpuTarget,
 ) -> PanelCache | None:
-    """Room for the panels of all steps, where other programs can use them, too."""
+    """Room for the panels of all steps along K, where other programs can read them too; see `panel_reuse`."""
     size = panels.elements * item_bytes(panels.elem)
-    streamed = "merged" in plan.function.attrs and may_be_skinny(op, target)
-    if not isinstance(source, InPlaceOperand) or (streamed and not source.transposed):
+    reads_b_in_place = "merged" in plan.function.attrs and may_be_skinny(op, target)
+    if not isinstance(source, InPlaceOperand) or (reads_b_in_place and not source.transposed):
         return None
-    found = plan_panel_cache(plan, op, left, source, size)
-    if found is not None:
-        panels.copies, panels.live_start, panels.live_end = found.slots, -1, len(plan.position)
-    return found
+    cache = plan_panel_cache(plan, op, left, source, size)
+    if cache is not None:
+        panels.copies, panels.live_start, panels.live_end = cache.slots, -1, len(plan.position)
+    return cache
 
 
 def operand_in_place(plan: Materialization, v: Value) -> InPlaceOperand | None:
-    """Where a dot reads its operand itself."""
-    found = in_place_operand(v) if v in plan.read_in_place else None
-    return found[0] if found is not None else None
+    """The matrix in memory that is read in place of an operand, if that is planned."""
+    operand = in_place_operand(v) if v in plan.read_in_place else None
+    return operand[0] if operand is not None else None
 
 
 def right_operand(
-    op: Op, b: Value, filled: Buffer, per: int, scheduler: LoopIRBuilder, fuser: LoopFuser
+    op: Op, b: Value, panels: Buffer, factor: int, scheduler: LoopIRBuilder, fuser: LoopFuser
 ) -> tuple[Buffer | InPlaceOperand | None, bool]:
-    """What the panels of the right operand are filled from, and whether its rows are their columns."""
+    """What the panels are packed from, and whether its rows are columns of B; None where a nest fills the panels."""
     storage, plan, position = scheduler.storage, scheduler.plan, scheduler.plan.position[op]
-    read = operand_in_place(plan, b)
-    if read is not None:
-        return read, read.transposed
+    in_place = operand_in_place(plan, b)
+    if in_place is not None:
+        return in_place, in_place.transposed
     loop = next((loop for loop in plan.enclosing_loops[op] if loop not in plan.enclosing(b)), None)
-    if loop is not None and not per:  # the same in every step
-        filled.live_start, filled.live_end = plan.position[loop], plan.end_position[loop]
-        scheduler.preheaders[loop].add(scheduler.compute_stmt(b, filled, plan.position[loop]))
+    if loop is not None and not factor:  # loop-invariant: the panels are filled in the preheader
+        panels.live_start, panels.live_end = plan.position[loop], plan.end_position[loop]
+        scheduler.preheaders[loop].add(scheduler.compute_stmt(b, panels, plan.position[loop]))
         return None, False
     if packs_transposed(op, storage.target) and b.op is not None:
-        source = storage.buffer_of.get(b.op.operands[0])  # none for what has no numbers
+        source = storage.buffer_of.get(b.op.operands[0])  # none for a constant
         if source is not None and not source.unpadded and source.view_of is None:
             return source, True
-    if not per:
-        stmt = scheduler.compute_stmt(b, filled, position)
+    if not factor:
+        stmt = scheduler.compute_stmt(b, panels, position)
         stmt.source, stmt.packs_operand_of = storage.buffer_of.get(b), op
         fuser.add(stmt)
         return None, False
@@ -162,41 +184,44 @@ def right_operand(
     return source, False
 
 
-def panel_buffer(storage: BufferAllocation, b: Value, per: int, position: int, in_place: bool, parts: int) -> Buffer:
-    """Memory for the right operand."""
+def panel_buffer(
+    storage: BufferAllocation, b: Value, factor: int, position: int, a_in_place: bool, terms: int
+) -> Buffer:
+    """Scratch for the panels of B."""
     *stack, rows, columns = b.shape
     lanes = storage.lanes_of(dot_dtype(b.dtype))
-    elem, words = (int32, rows // per) if per else (b.tile.elem, rows)
-    filled = storage.new(elem, (*stack, words, columns), position, position, choose_nr(b, storage.target, in_place))
-    filled.sizes[-2] = parts * round_up(words, lanes)
-    return filled
+    elem, words = (int32, rows // factor) if factor else (b.tile.elem, rows)
+    nr = choose_nr(b, storage.target, a_in_place)
+    panels = storage.new(elem, (*stack, words, columns), position, position, nr)
+    panels.sizes[-2] = terms * round_up(words, lanes)
+    return panels
 
 
 class GemmEmitter:
-    """The dots of one kernel, emitted."""
+    """Emits the products of one kernel."""
 
     def __init__(self, function: FunctionEmitter) -> None:
         self.function = function
-        self.dots = MacroKernel(function.e, function.target, function.nests)
+        self.macro = MacroKernel(function.e, function.target, function.nests)
 
     def begin(self, program: VectorValue, ids: Sequence[VectorValue], grid: Sequence[VectorValue]) -> None:
-        """Panels that stay are there from the second program of a row of the grid on."""
-        e, dots, known = self.function.e, self.dots, self.function.outliner.live_in_types
-        items = [
-            x for item in walk(self.function.schedule.items) if isinstance(item, Gemm) for x in item.accumulation_chain
-        ]
-        dots.has_several_programs = e.cmp("gt", grid[0], e.const(1, int64))
+        """At the start of a program: which cached panels are there from programs before."""
+        e, panels, known = self.function.e, self.macro.panels, self.function.outliner.live_in_types
+        items = [item for item in walk(self.function.schedule.items) if isinstance(item, Gemm)]
+        gemms = [gemm for item in items for gemm in item.accumulation_chain]
+        has_several_programs = e.cmp("gt", grid[0], e.const(1, int64))
         begins = e.cmp("eq", program, VectorValue("%first", int64, 1, 0))
-        dots.begin(items, begins, e.or_(e.cmp("eq", ids[0], e.const(0, int64)), begins))
-        slots = *dots.filled_steps.values(), *itertools.chain(*dots.cached_keys.values())
-        known |= {dots.has_several_programs.text: dots.has_several_programs.type, **dict.fromkeys(slots, "ptr")}
+        begins_row = e.or_(e.cmp("eq", ids[0], e.const(0, int64)), begins)
+        panels.begin(gemms, has_several_programs, begins, begins_row)
+        slots = *panels.filled_steps.values(), *itertools.chain(*panels.cached_keys.values())
+        known |= {has_several_programs.text: has_several_programs.type, **dict.fromkeys(slots, "ptr")}
 
     def emit(self, item: LibraryOp) -> None:
         assert isinstance(item, Gemm)
-        self.dots.cold = self.function.in_cold_version
-        self.dots.may_store = not self.function.is_large  # the nest in its place could be in another part
-        self.dots.emit(item, self.function.buffer_bases)
-        self.function.epilogue_done.update(self.dots.epilogue_done)
+        function = self.function
+        may_store = not function.is_large  # in a large kernel, the nest that stores instead may be in another part
+        self.macro.emit(item, function.buffer_bases, function.in_cold_version, may_store)
+        function.epilogue_done.update(self.macro.operands.epilogue_done)
 
 
 emitter = GemmEmitter

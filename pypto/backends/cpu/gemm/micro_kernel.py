@@ -1,6 +1,12 @@
-"""Register kernels: a block of C stays in registers while K goes by.
+"""The micro-kernel: a register tile of C, MR rows by NR columns, stays in registers while the loop goes along K.
 
-Each element of A is broadcast, each row of B is read as whole registers: out of a panel, or out of the matrix itself.
+Each step broadcasts MR numbers of A and multiplies them by one row of a micro-panel of B, which is read as whole
+registers. Every kernel becomes a function of its own, one for each shape of `MicroTile`, so that LLVM allocates
+registers for it alone. The text is portable; dot-product instructions come from `llvm.dot_products`.
+
+    load C[MR, NR]
+    for k in range(depth):  for r in range(MR):  C[r, :] += A[r, k] * panel[k, :]
+    store C
 """
 
 from __future__ import annotations
@@ -13,56 +19,43 @@ from typing import ClassVar, Final
 
 from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, L1, L2, prefetch_line
 from pypto.backends.cpu.codegen.split_stores import split_store
+from pypto.backends.cpu.llvm.dot_products import word_dot_product
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
 from pypto.backends.cpu.llvm.writer import Frame, Writer
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import DType, float32, int1, int32
 
-Slots = dict[tuple[int, int], str]  # where registers of a block are, by row and place in the row
+Slots = dict[tuple[int, int], str]  # stack slots of the accumulators, by row and register of the row
 
 _MAX_K_UNROLL: Final = 4  # most steps of K in one round of the loop
-_MIN_UNROLLED_FMAS: Final = (
-    32  # multiply-adds that hide what a round costs beside them: more would only take longer to compile
-)
-_PANEL_PREFETCH_BYTES: Final = 1536  # bytes of a panel that are asked for before they are read
+_MIN_UNROLLED_FMAS: Final = 32  # multiply-adds per round that hide the loop's overhead; more only compile longer
+_PANEL_PREFETCH_BYTES: Final = 1536  # distance of the prefetch in a micro-panel
 _MAX_IN_PLACE_MR: Final = 8  # rows of A that lie far apart, often in one set of a cache
 
 
 @dataclass(frozen=True, slots=True)
 class MicroTile:
-    """Shape of one register kernel: `rows` of A, `vectors` registers of a panel.
+    """Shape of one micro-kernel. Its fields make the function's name."""
 
-    With `packing_factor`, so many numbers are multiplied at once; bytes of panels are unsigned. `prefetch_rows` rows of
-    the left side are asked for, that a later block will copy. With `products`, so many products are added up, each with
-    a pitch of A, and the numbers of A for one step of K are neighbours, and all there where it is `all_valid`; what is
-    asked for `prefetch_is_next_program` is another program's. Else rows of A lie `lda` bytes apart, and those of C
-    `ldc`. Where these are 0, callers give them: of A odd multiples, so that all of its rows are addressed from one
-    pointer, and no register is spilled. A block that `has_destination` may be stored elsewhere than where it was loaded
-    from. Panels that do not stay in the first-level cache are `b_exceeds_l1`. K is `k_divisible` where all rounds are
-    whole ones. What is run `cold` has rounds of one step, which are compiled sooner. Where one instruction multiplies
-    tiles (see amx.py), it takes a `amx_k` of so many words along K. Numbers may be `split`: sums of so many, each so
-    many bytes behind the one before on the left and right side.
-    """
-
-    rows: int
-    vectors: int
-    lanes: int
-    panel: int
-    dtype: DType
-    packing_factor: int = 0
-    prefetch_rows: int = 0
-    products: int = 0
-    lda: int = 0
-    ldc: int = 0
-    has_destination: bool = False
-    all_valid: bool = False
-    prefetch_is_next_program: bool = False
-    b_exceeds_l1: bool = False
-    k_divisible: bool = False
-    cold: bool = False
-    amx_k: int = 0
-    split: tuple[int, int, int] = (1, 0, 0)
+    rows: int  # MR: rows of A and C
+    vectors: int  # registers in a row of C
+    lanes: int  # numbers, or words, in a register
+    panel: int  # NR of the packed panel: numbers or words in a row of it
+    dtype: DType  # of A and B as they are packed: int32 for words
+    packing_factor: int = 0  # numbers of a word that one instruction multiplies; 0 where they are multiplied alone
+    prefetch_rows: int = 0  # rows of A to prefetch, which a later register tile will pack
+    products: int = 0  # products of a table that are added up, with a column-major A; see `column_major_a`
+    lda: int = 0  # bytes from row to row of A; 0 where the caller gives them
+    ldc: int = 0  # bytes from row to row of C; 0 where the caller gives them
+    has_destination: bool = False  # whether C may be stored to another place than it was loaded from
+    all_valid: bool = False  # whether a column-major A has all rows of the tile
+    prefetch_is_next_program: bool = False  # whether A is prefetched for the next program, in place of product
+    b_exceeds_l1: bool = False  # whether panels do not stay in the first-level cache, and are prefetched
+    k_divisible: bool = False  # whether K has no remainder after the unrolled loop
+    cold: bool = False  # whether it runs seldom: nothing is unrolled, which compiles sooner
+    amx_k: int = 0  # words along K of an AMX tile; 0 without AMX
+    split: tuple[int, int, int] = (1, 0, 0)  # terms that stand for one number, bytes between them in A and in B
 
     @property
     def name(self) -> str:
@@ -80,28 +73,32 @@ class MicroTile:
 
     @property
     def is_biased(self) -> bool:
-        """True for bytes whose signs are flipped on the right side: what that adds is to be subtracted."""
+        """Whether B has bytes with flipped signs: what the flip adds is subtracted from C first."""
         return self.packing_factor == 4 and not self.amx_k
 
     @property
     def lda_multiples(self) -> list[int]:
+        """Odd multiples of `lda` that the caller passes.
+
+        With them each row of A is one pointer plus an offset, and no register is spilled.
+        """
         return [] if self.products or self.lda else list(range(1, 2 if self.amx_k else self.rows, 2))
 
     @property
     def unroll(self) -> int:
-        """Steps of K in one round."""
+        """Steps of K in one round of the loop."""
         if self.cold:
             return 1
-        needed = -(-_MIN_UNROLLED_FMAS // (self.rows * self.vectors)) if self.products < 2 else _MAX_K_UNROLL
-        return min(_MAX_K_UNROLL, 1 << (needed - 1).bit_length())
+        if self.products > 1:
+            return _MAX_K_UNROLL
+        rounds = -(-_MIN_UNROLLED_FMAS // (self.rows * self.vectors))
+        return min(_MAX_K_UNROLL, 1 << (rounds - 1).bit_length())
 
     def with_depths(self, *depths: VectorValue) -> MicroTile:
-        """The same for products of these depths."""
-        return replace(
-            self,
-            k_divisible=self.cold
-            or all(constant_or_zero(n) and not constant_or_zero(n) % _MAX_K_UNROLL for n in depths),
-        )
+        """The same shape for products of these depths."""
+        constants = [constant_or_zero(depth) for depth in depths]
+        divisible = all(depth and not depth % _MAX_K_UNROLL for depth in constants)
+        return replace(self, k_divisible=self.cold or divisible)
 
     @property
     def result(self) -> DType:
@@ -111,9 +108,9 @@ class MicroTile:
 
 @dataclass(frozen=True, slots=True)
 class ProductOperands:
-    """One product of those that a register kernel adds up, by name: pointers, the pitch where it varies, the depth.
+    """One product of a micro-kernel, as LLVM names: pointers to A and the panel, the pitch of A, the depth.
 
-    `next_left` is the left side of the one after it, if any: its address and pitch.
+    `next_left` are the address and pitch of the A to prefetch, if any.
     """
 
     a: str
@@ -124,28 +121,31 @@ class ProductOperands:
 
 
 def constant_or_zero(n: VectorValue) -> int:
-    """A number that is known now; 0 where it is not."""
+    """A compile-time constant; 0 for a number that is known at run time only."""
     return 0 if "%" in n.text else int(n.text)
 
 
 def choose_mr(target: CpuTarget, vectors: int, in_place: bool = False) -> int:
-    """Rows whose accumulators fit into the registers, beside a panel row and a broadcast; fewer where A stays in place.
+    """MR: rows whose accumulators fit into the registers, beside a row of the panel and a broadcast.
 
-    Eight rows that lie a multiple of 4 KB apart find room in a set of twelve lines, beside what else goes by.
+    Fewer where A is read in place: rows that lie a multiple of 4 KB apart share a set of the first-level cache, which
+    has room for eight of them in twelve ways, beside what else goes by.
     """
-    fit = target.registers - vectors - (1 if target.registers > 16 else 2)
-    return max(1, min(fit // vectors, max(_MAX_IN_PLACE_MR, 2 * _MAX_IN_PLACE_MR // vectors) if in_place else fit))
+    reserved = 1 if target.registers > 16 else 2
+    fitting = (target.registers - vectors - reserved) // vectors
+    limit = max(_MAX_IN_PLACE_MR, 2 * _MAX_IN_PLACE_MR // vectors) if in_place else fitting
+    return max(1, min(fitting, limit))
 
 
-def row_tiles(rows: int, most: int) -> list[tuple[int, int]]:
-    """(size, count) of the blocks of rows: as few as fit, and as even as can be."""
-    count = -(-rows // most)
-    size, extra = divmod(rows, count)
-    return [(n, c) for n, c in ((size + 1, extra), (size, count - extra)) if c]
+def row_tiles(rows: int, mr: int) -> list[tuple[int, int]]:
+    """(rows, number) of the register tiles: as few as possible, and as even as possible, so that none is thin."""
+    count = -(-rows // mr)
+    size, larger = divmod(rows, count)
+    return [(n, c) for n, c in ((size + 1, larger), (size, count - larger)) if c]
 
 
 class MicroKernelEmitter:
-    """Emits register kernels as functions, once for each shape."""
+    """Emits micro-kernels as functions, one for each shape."""
 
     arguments: ClassVar = "ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr %later, i64 %pitch, i64 %depth"
 
@@ -153,187 +153,175 @@ class MicroKernelEmitter:
         self.e = e
         self.w = e.w
 
-    def kernel(self, block: MicroTile) -> None:
-        if not claim_name(self.w, block.name):
+    def kernel(self, tile: MicroTile) -> None:
+        """Emit the function of a shape, unless it is there."""
+        if not claim_name(self.w, tile.name):
             return
-        with side_function(self.w, self.header(block)):
-            kind = llvm_type(block.result, block.lanes)
-            slots = {(r, v): self.w.slot(kind) for r in range(block.rows) for v in range(block.vectors)}
-            downs = [self.w.raw(f"mul i64 {block.ldc or '%down'}, {r}") for r in range(block.rows)]
-            rows = [self.w.raw(f"getelementptr i8, ptr %c, i64 {down}") for down in downs]
+        with side_function(self.w, self.header(tile)):
+            kind = llvm_type(tile.result, tile.lanes)
+            slots = {(r, v): self.w.slot(kind) for r in range(tile.rows) for v in range(tile.vectors)}
+            rows = self.row_pointers("%c", str(tile.ldc or "%down"), tile.rows)
             for (r, v), slot in slots.items():
-                place = self.element_pointer(rows[r], v * block.lanes, block)
-                old = VectorValue(self.load(kind, place), block.result, block.lanes, self.w.depth)
-                self.w.line(f"store {self.initial_accumulator(block, old, r).typed}, ptr {slot}")
-            self.multiply(block, slots)
-            self.emit_stores(block, slots, rows)
+                place = self.element_pointer(rows[r], v * tile.lanes, tile)
+                old = VectorValue(self.load(kind, place), tile.result, tile.lanes, self.w.depth)
+                self.w.line(f"store {self.initial_accumulator(tile, old, r).typed}, ptr {slot}")
+            self.multiply(tile, slots)
+            self.emit_stores(tile, slots, rows)
 
-    def header(self, block: MicroTile) -> str:
-        args = f"{self.arguments}, i64 %down, i1 %fresh" + ", ptr %into, i64 %apart" * block.has_destination
-        args += "".join(f", i64 %apart{n}" for n in block.lda_multiples) + ", ptr %sums" * block.is_biased
-        return f"internal void @{block.name}({args}) noinline nounwind"
+    def row_pointers(self, start: str, pitch: str, rows: int) -> list[str]:
+        """Pointers to rows that lie `pitch` bytes apart."""
+        downs = [self.w.raw(f"mul i64 {pitch}, {r}") for r in range(rows)]
+        return [self.w.raw(f"getelementptr i8, ptr {start}, i64 {down}") for down in downs]
 
-    def multiply(self, block: MicroTile, slots: Slots) -> None:
-        self.product(block, slots, ProductOperands("%a", "%b", "%pitch", "%depth"))
+    def header(self, tile: MicroTile) -> str:
+        args = f"{self.arguments}, i64 %down, i1 %fresh" + ", ptr %into, i64 %apart" * tile.has_destination
+        args += "".join(f", i64 %apart{n}" for n in tile.lda_multiples) + ", ptr %sums" * tile.is_biased
+        return f"internal void @{tile.name}({args}) noinline nounwind"
 
-    def emit_stores(self, block: MicroTile, slots: Slots, rows: Sequence[str]) -> list[VectorValue]:
-        """Store the block."""
-        kind = llvm_type(block.result, block.lanes)
-        if block.has_destination:
-            lands = self.w.raw("icmp ne ptr %into, null")
-            start = self.w.raw(f"select i1 {lands}, ptr %into, ptr %c")
-            down = self.w.raw(f"select i1 {lands}, i64 %apart, i64 {block.ldc or '%down'}")
-            downs = [self.w.raw(f"mul i64 {down}, {r}") for r in range(block.rows)]
-            rows = [self.w.raw(f"getelementptr i8, ptr {start}, i64 {down}") for down in downs]
+    def multiply(self, tile: MicroTile, slots: Slots) -> None:
+        self.product(tile, slots, ProductOperands("%a", "%b", "%pitch", "%depth"))
+
+    def emit_stores(self, tile: MicroTile, slots: Slots, rows: Sequence[str]) -> list[VectorValue]:
+        """Store the register tile: to its destination where the caller gives one, else to `rows`."""
+        kind = llvm_type(tile.result, tile.lanes)
+        if tile.has_destination:
+            is_direct = self.w.raw("icmp ne ptr %into, null")
+            start = self.w.raw(f"select i1 {is_direct}, ptr %into, ptr %c")
+            pitch = self.w.raw(f"select i1 {is_direct}, i64 %apart, i64 {tile.ldc or '%down'}")
+            rows = self.row_pointers(start, pitch, tile.rows)
         for (r, v), slot in slots.items():
-            total = VectorValue(self.load(kind, slot, 64), block.result, block.lanes, self.w.depth)
-            for part, place in split_store(self.e, total, self.element_pointer(rows[r], v * block.lanes, block), 4):
+            total = VectorValue(self.load(kind, slot, 64), tile.result, tile.lanes, self.w.depth)
+            for part, place in split_store(self.e, total, self.element_pointer(rows[r], v * tile.lanes, tile), 4):
                 self.w.line(f"store {part.typed}, ptr {place}, align 4")
         return []
 
-    def product(self, block: MicroTile, slots: Slots, part: ProductOperands) -> list[VectorValue]:
-        """Add a product to the block."""
-        whole = part.depth if block.k_divisible else self.w.raw(f"and i64 {part.depth}, {-block.unroll}")
-        downs = [self.w.raw(f"mul i64 {part.pitch}, {r}") for r in range(block.prefetch_rows)]
-        later = [self.w.raw(f"getelementptr i8, ptr %later, i64 {down}") for down in downs]
-        self.k_loop(block, slots, part, ("0", whole, block.unroll), later)
-        if not block.k_divisible:
-            self.k_loop(block, slots, part, (whole, part.depth, 1))
+    def product(self, tile: MicroTile, slots: Slots, product: ProductOperands) -> list[VectorValue]:
+        """Add a product to the register tile: an unrolled loop over K, and one for the remainder."""
+        depth = product.depth
+        unrolled = depth if tile.k_divisible else self.w.raw(f"and i64 {depth}, {-tile.unroll}")
+        prefetched = self.row_pointers("%later", product.pitch, tile.prefetch_rows)
+        self.k_loop(tile, slots, product, ("0", unrolled, tile.unroll), prefetched)
+        if not tile.k_divisible:
+            self.k_loop(tile, slots, product, (unrolled, depth, 1))
         return []
 
     def product_without_edge_row(
-        self, block: MicroTile, slots: Slots, part: ProductOperands, last: str
+        self, tile: MicroTile, slots: Slots, product: ProductOperands, lacks_last: str
     ) -> list[VectorValue]:
-        """Add a product to all rows of the block but its last or its first one."""
-        few, over = replace(block, rows=block.rows - 1), ("0", part.depth, 1)
-        below = {(r - 1, v): slot for (r, v), slot in slots.items() if r}
-        after = replace(part, a=self.element_pointer(part.a, 1, block))
-        sides = (slots, part), (below, after)
-        return self.w.branch(last, [partial(self.k_loop, few, *side, over) for side in sides])
+        """Add a product to all rows of the register tile but its last one, or but its first one."""
+        shorter = replace(tile, rows=tile.rows - 1)
+        k_range = "0", product.depth, 1
+        lower_slots = {(r - 1, v): slot for (r, v), slot in slots.items() if r}
+        lower = replace(product, a=self.element_pointer(product.a, 1, tile))
+        without_last = partial(self.k_loop, shorter, slots, product, k_range)
+        without_first = partial(self.k_loop, shorter, lower_slots, lower, k_range)
+        return self.w.branch(lacks_last, [without_last, without_first])
 
     def k_loop(
         self,
-        block: MicroTile,
+        tile: MicroTile,
         slots: Slots,
-        part: ProductOperands,
-        over: tuple[str, str, int],
-        later: Sequence[str] = (),
+        product: ProductOperands,
+        k_range: tuple[str, str, int],
+        prefetched: Sequence[str] = (),
     ) -> list[VectorValue]:
-        first, last, unroll = over
+        """The loop over K from one step to another, some steps a round; also prefetches the rows `prefetched`."""
+        first, last, unroll = k_range
+        element = llvm_type(tile.dtype, 1)
         with self.w.loop(first, last, str(unroll)) as k:
-            after = self.w.raw(f"mul i64 {k.text}, {part.pitch}") if block.products else k.text
-            left = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.a}, i64 {after}")
-            down = self.w.raw(f"mul i64 {k.text}, {block.panel}")
-            right = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.b}, i64 {down}")
+            along = self.w.raw(f"mul i64 {k.text}, {product.pitch}") if tile.products else k.text
+            a = self.w.raw(f"getelementptr {element}, ptr {product.a}, i64 {along}")
+            down = self.w.raw(f"mul i64 {k.text}, {tile.panel}")
+            b = self.w.raw(f"getelementptr {element}, ptr {product.b}, i64 {down}")
             for u in range(unroll):
-                for row in later[u::unroll]:
-                    line = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {row}, i64 {k.text}")
-                    prefetch_line(self.w, line, 2)
-                if part.next_left:
-                    self.prefetch_next_product(block, part, self.w.raw(f"add i64 {k.text}, {u}"))
-                self.k_step(block, slots, replace(part, a=left, b=right), u)
+                for row in prefetched[u::unroll]:
+                    line = self.w.raw(f"getelementptr {element}, ptr {row}, i64 {k.text}")
+                    prefetch_line(self.w, line, L2)
+                if product.next_left:
+                    self.prefetch_next_left(tile, product, self.w.raw(f"add i64 {k.text}, {u}"))
+                self.k_step(tile, slots, replace(product, a=a, b=b), u)
         return []
 
-    def prefetch_next_product(self, block: MicroTile, part: ProductOperands, k: str) -> None:
-        """Have a step's last number of the next product fetched: those before it are in that line, or in the cache."""
-        start, pitch = part.next_left
+    def prefetch_next_left(self, tile: MicroTile, product: ProductOperands, k: str) -> None:
+        """Prefetch a step of the next A: the line of its last number, as those before are in that line or cached."""
+        start, pitch = product.next_left
         step = self.w.raw(f"mul i64 {k}, {pitch}")
-        line = self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {start}, i64 {step}")
-        prefetch_line(
-            self.w, self.element_pointer(line, block.rows - 1, block), L2 if block.prefetch_is_next_program else L1
-        )
+        column = self.w.raw(f"getelementptr {llvm_type(tile.dtype, 1)}, ptr {start}, i64 {step}")
+        level = L2 if tile.prefetch_is_next_program else L1
+        prefetch_line(self.w, self.element_pointer(column, tile.rows - 1, tile), level)
 
-    def k_step(self, block: MicroTile, slots: Slots, part: ProductOperands, k: int) -> None:
-        """One row of the panel times one column of the block."""
-        kind = llvm_type(block.dtype, block.lanes)
-        places = [self.element_pointer(part.b, k * block.panel + v * block.lanes, block) for v in range(block.vectors)]
-        for c in range(0, block.b_exceeds_l1 * block.vectors * block.lanes, CACHE_LINE // block.dtype.itemsize):
-            prefetch_line(
-                self.w,
-                self.element_pointer(
-                    part.b, k * block.panel + _PANEL_PREFETCH_BYTES // block.dtype.itemsize + c, block
-                ),
-                3,
-            )
-        align = self.align(block)
-        row = [VectorValue(self.load(kind, p, align), block.dtype, block.lanes, self.w.depth) for p in places]
-        for r in range(block.rows):
-            align = block.dtype.itemsize // max(1, block.packing_factor)
-            element = self.load(llvm_type(block.dtype, 1), self.left_element(block, part, r, k), align)
-            factor = self.e.splat(VectorValue(element, block.dtype, 1, self.w.depth), block.lanes)
-            for v, b in enumerate(row):
-                result = llvm_type(block.result, block.lanes)
-                old = VectorValue(
-                    self.w.raw(f"load {result}, ptr {slots[r, v]}"), block.result, block.lanes, self.w.depth
-                )
-                self.w.line(f"store {self.multiply_accumulate(block, factor, b, old).typed}, ptr {slots[r, v]}")
+    def k_step(self, tile: MicroTile, slots: Slots, product: ProductOperands, k: int) -> None:
+        """One step of K: a column of A times a row of the panel."""
+        kind, size = llvm_type(tile.dtype, tile.lanes), tile.dtype.itemsize
+        row_start = k * tile.panel
+        places = [self.element_pointer(product.b, row_start + v * tile.lanes, tile) for v in range(tile.vectors)]
+        if tile.b_exceeds_l1:
+            for column in range(0, tile.vectors * tile.lanes, CACHE_LINE // size):
+                ahead = row_start + _PANEL_PREFETCH_BYTES // size + column
+                prefetch_line(self.w, self.element_pointer(product.b, ahead, tile), L1)
+        b_row = [
+            VectorValue(self.load(kind, p, self.align(tile)), tile.dtype, tile.lanes, self.w.depth) for p in places
+        ]
+        result = llvm_type(tile.result, tile.lanes)
+        for r in range(tile.rows):
+            align = size // max(1, tile.packing_factor)
+            element = self.load(llvm_type(tile.dtype, 1), self.left_element(tile, product, r, k), align)
+            factor = self.e.splat(VectorValue(element, tile.dtype, 1, self.w.depth), tile.lanes)
+            for v, b in enumerate(b_row):
+                loaded = self.w.raw(f"load {result}, ptr {slots[r, v]}")
+                old = VectorValue(loaded, tile.result, tile.lanes, self.w.depth)
+                self.w.line(f"store {self.multiply_accumulate(tile, factor, b, old).typed}, ptr {slots[r, v]}")
 
-    def left_element(self, block: MicroTile, part: ProductOperands, r: int, k: int) -> str:
-        """A number of A, some rows down and some steps on."""
-        if not block.products:
-            times = max(1, r & -r)
-            odd = block.lda * (r // times) or f"%apart{r // times}"
-            down = self.w.raw(f"mul i64 {odd}, {times}") if r else "0"
-            return self.element_pointer(self.w.raw(f"getelementptr i8, ptr {part.a}, i64 {down}"), k, block)
-        after = self.w.raw(f"mul i64 {part.pitch}, {k}")
-        return self.element_pointer(
-            self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {part.a}, i64 {after}"), r, block
-        )
+    def left_element(self, tile: MicroTile, product: ProductOperands, r: int, k: int) -> str:
+        """Pointer to the number of A in row `r` of the register tile, `k` steps on."""
+        if not tile.products:
+            power = max(1, r & -r)  # a row is an odd multiple of the pitch, shifted left
+            odd_multiple = tile.lda * (r // power) or f"%apart{r // power}"
+            down = self.w.raw(f"mul i64 {odd_multiple}, {power}") if r else "0"
+            return self.element_pointer(self.w.raw(f"getelementptr i8, ptr {product.a}, i64 {down}"), k, tile)
+        along = self.w.raw(f"mul i64 {product.pitch}, {k}")
+        column = self.w.raw(f"getelementptr {llvm_type(tile.dtype, 1)}, ptr {product.a}, i64 {along}")
+        return self.element_pointer(column, r, tile)
 
-    def initial_accumulator(self, block: MicroTile, old: VectorValue, r: int) -> VectorValue:
-        """An accumulator's first state; for bytes, without what the flipped signs of the right side will add."""
+    def initial_accumulator(self, tile: MicroTile, old: VectorValue, r: int) -> VectorValue:
+        """An accumulator's first value: C or zero; for bytes, minus what the flipped signs of B will add."""
         zero = self.e.splat(self.e.const(0, old.dtype), old.width)
         start = self.e.select(VectorValue("%fresh", int1, 1, 0), zero, old)
-        if block.packing_factor != 4:
+        if tile.packing_factor != 4:
             return start
-        extra = VectorValue(self.load("i32", self.element_pointer("%sums", r, block)), int32, 1, self.w.depth)
-        return self.e.sub(start, self.e.splat(extra, old.width))
+        bias = VectorValue(self.load("i32", self.element_pointer("%sums", r, tile)), int32, 1, self.w.depth)
+        return self.e.sub(start, self.e.splat(bias, old.width))
 
-    def multiply_accumulate(self, block: MicroTile, a: VectorValue, b: VectorValue, c: VectorValue) -> VectorValue:
-        if block.packing_factor == 4:
-            return self.int8_dot(c, b, a)
-        if block.packing_factor == 2:
-            return self.bf16_dot(c, a, b)
-        return self.e.multiply_add(a, b, c) if block.dtype.is_float else self.e.add(self.e.mul(a, b), c)
+    def multiply_accumulate(self, tile: MicroTile, a: VectorValue, b: VectorValue, c: VectorValue) -> VectorValue:
+        if tile.packing_factor:
+            return word_dot_product(self.e, tile.packing_factor, a, b, c)
+        return self.e.multiply_add(a, b, c) if tile.dtype.is_float else self.e.add(self.e.mul(a, b), c)
 
-    def int8_dot(self, c: VectorValue, a: VectorValue, b: VectorValue) -> VectorValue:
-        """c + the products of the four bytes of each word; those of `a` are unsigned."""
-        args = tuple((v.type, v.text) for v in (c, a, b))
-        return VectorValue(self.w.call(c.type, "llvm.x86.avx512.vpdpbusd.512", args), int32, c.width, c.hoist_depth)
-
-    def int8_row_sums(self, c: VectorValue, b: VectorValue) -> VectorValue:
+    def int8_row_sums(self, c: VectorValue, a: VectorValue) -> VectorValue:
+        """c plus the sum of the four bytes of each word of `a`."""
         ones = self.e.splat(self.e.const(0x01010101, int32), c.width)
-        return self.int8_dot(c, ones, b)
+        return word_dot_product(self.e, 4, a, ones, c)
 
-    def bf16_dot(self, c: VectorValue, a: VectorValue, b: VectorValue) -> VectorValue:
-        """c + the products of the two bfloat16 of each word."""
-        kind = f"<{2 * c.width} x bfloat>"
-        halves = [self.w.raw(f"bitcast {v.typed} to {kind}", v.hoist_depth) for v in (a, b)]
-        args = ((c.type, c.text), (kind, halves[0]), (kind, halves[1]))
-        return VectorValue(
-            self.w.call(c.type, "llvm.x86.avx512bf16.dpbf16ps.512", args), c.dtype, c.width, c.hoist_depth
-        )
-
-    def element_pointer(self, pointer: str, elements: int, block: MicroTile) -> str:
-        return self.w.raw(f"getelementptr {llvm_type(block.dtype, 1)}, ptr {pointer}, i64 {elements}")
+    def element_pointer(self, pointer: str, elements: int, tile: MicroTile) -> str:
+        return self.w.raw(f"getelementptr {llvm_type(tile.dtype, 1)}, ptr {pointer}, i64 {elements}")
 
     def load(self, kind: str, pointer: str, align: int = 4) -> str:
         return self.w.raw(f"load {kind}, ptr {pointer}, align {align}")
 
-    def align(self, block: MicroTile) -> int:
-        return min(64, block.lanes * block.dtype.itemsize)
+    def align(self, tile: MicroTile) -> int:
+        return min(64, tile.lanes * tile.dtype.itemsize)
 
 
 def claim_name(w: Writer, name: str) -> bool:
-    """True when nobody has asked for a function of that name before."""
-    known = name in w.begun
+    """Whether a function of that name is still to be emitted; it is then."""
+    is_new = name not in w.begun
     w.begun.add(name)
-    return not known
+    return is_new
 
 
 @contextmanager
 def side_function(w: Writer, header: str) -> Iterator[None]:
-    """Write another function beside the one that is under way."""
+    """Write another function beside the one that is being written."""
     outer = w.frames, w.slots, w.blocks, w.hoist_floor
     w.frames, w.slots, w.blocks, w.hoist_floor = [Frame([])], [], "", 0
     yield

@@ -1,4 +1,4 @@
-"""The operands and the result of a dot where a kernel reads and writes them: addresses, sizes, panels."""
+"""Matrices as emitted code reads and writes them: addresses and valid ranges; and the width of a micro-panel."""
 
 from __future__ import annotations
 
@@ -21,33 +21,30 @@ class ValidRange:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Numbers in memory, rows `pitch` bytes apart, the numbers of a row side by side; `dtype` as memory holds them."""
+    """A matrix in memory or scratch, whose rows are contiguous."""
 
     address: VectorValue
-    pitch: VectorValue
+    pitch: VectorValue  # bytes from row to row
     rows: ValidRange
     columns: ValidRange
-    dtype: DType
+    dtype: DType  # as memory holds it
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a result goes if it is `in_bounds` there, of a loop at its last step.
-
-    With `is_epilogue`, where a nest puts it.
-    """
+    """Where a result is stored in place of scratch."""
 
     matrix: Matrix
-    in_bounds: VectorValue
-    is_epilogue: bool = False
+    in_bounds: VectorValue  # whether it is stored there: all of it exists, in the last step of its loop
+    is_epilogue: bool = False  # whether a fused epilogue stores it
 
 
 def choose_nr(v: Value, target: TargetFacts, in_place: bool) -> int:
-    """Columns of the panels of a dot's right side: one, two or four registers of them.
+    """NR: columns of a micro-panel, in one, two or four registers.
 
-    Four registers by six rows load a number for every 2.4 multiply-adds, two by eight rows, which is what fits where
-    rows of the left side stay in place, one for every 1.6. Alone on a core both wait for the multiply-adds; with
-    another thread on it, they wait for the loads.
+    With four registers by six rows there is a load for every 2.4 multiply-adds. With two by eight, which is what fits
+    where A is read in place, there is one for every 1.6. Alone on a core both wait for the multiply-adds; with another
+    thread on it, they wait for the loads.
     """
     lanes = target.vector_bytes // dot_dtype(v.dtype).itemsize
     if in_place and target.vector_bytes >= 64 and v.shape[-1] % (4 * lanes) == 0:

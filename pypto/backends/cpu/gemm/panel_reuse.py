@@ -1,8 +1,12 @@
-"""Panels that stay: programs that follow one another along the grid's first axis often multiply by the same matrix.
+"""Reuse of packed panels: programs that multiply by the same matrix B share its panels, which are packed once.
 
-The first of them fills the panels, for every step of its loop; the others find them in scratch. Where programs take a
-grid of one axis apart, as into groups of rows (`pid % n // m`), it shows as the kernel runs whether a program's panels
-are those of the one before.
+Programs that follow one another along the grid's first axis often have the same B. The first of them packs the panels
+of every step along K; the others find them in scratch. It pays wherever a thread runs two such programs in a row, and
+where the panels of all steps fit into its part of the last-level cache.
+
+It is legal where the load of B depends on nothing in which these programs differ, its memory is written nowhere in the
+kernel, and every program runs the steps in the same order. Where programs split a one-axis grid into groups of rows
+(`pid % n // m`), scalars such as that quotient are kept as keys and compared at run time.
 """
 
 from __future__ import annotations
@@ -19,13 +23,13 @@ from pypto.passes.dot_facts import InPlaceOperand, is_grid_invariant, is_program
 from pypto.passes.memory_effects import is_pure, may_alias
 from pypto.passes.pattern import constant_range
 
-_MAX_CACHE_BYTES: Final = 4 << 20  # of panels that stay, for each thread: its part of a last-level cache
+_MAX_CACHE_BYTES: Final = 4 << 20  # of cached panels per thread: its part of a last-level cache
 
 
 def plan_panel_cache(
-    plan: Materialization, dot: Op, left: Buffer | InPlaceOperand, source: InPlaceOperand, size: int
+    plan: Materialization, dot: Op, left: Buffer | InPlaceOperand, source: InPlaceOperand, step_bytes: int
 ) -> PanelCache | None:
-    """Whether the panels of a dot can stay, of `size` bytes for each step; None where they differ by program."""
+    """Plan the cache of a product's panels, `step_bytes` for each step along K; None where programs cannot share."""
     loops = plan.enclosing_loops[dot]
     loop = loops[0] if loops else None
     if len(loops) > 1 or (loop is not None and not runs_every_step(loop, dot)):
@@ -39,34 +43,38 @@ def plan_panel_cache(
     keys = cache_keys(plan.function, loop, source.load.operands)
     if keys is None or not all(is_program_invariant(plan.function, v, index) for v in bounds):
         return None
-    whole = isinstance(left, InPlaceOperand) and not has_invariant_k(plan.function, left, index)
-    steps, most = range(1) if loop is None else constant_range(loop.operands[:3]), _MAX_CACHE_BYTES // size
-    if steps is not None and len(steps) <= most:
-        common = loop is None and is_grid_invariant(plan.function, source)
-        return PanelCache(loop, len(steps), len(steps), common, whole or common, keys)
-    return PanelCache(loop, most - 1, most, full_depth=whole, keys=keys) if most > 1 else None
+    full_depth = isinstance(left, InPlaceOperand) and not has_invariant_k(plan.function, left, index)
+    steps = range(1) if loop is None else constant_range(loop.operands[:3])
+    max_steps = _MAX_CACHE_BYTES // step_bytes
+    if steps is not None and len(steps) <= max_steps:
+        grid_invariant = loop is None and is_grid_invariant(plan.function, source)
+        return PanelCache(loop, len(steps), len(steps), grid_invariant, full_depth or grid_invariant, keys)
+    return PanelCache(loop, max_steps - 1, max_steps, full_depth=full_depth, keys=keys) if max_steps > 1 else None
 
 
 def cache_keys(function: Function, loop: Op | None, reads: Sequence[Value]) -> tuple[Value, ...] | None:
-    """What programs along the grid's first axis may differ in of what a load reads; None where neighbours often do."""
+    """Scalars of a load that may differ between programs along the grid's first axis, though neighbours mostly agree.
+
+    None where neighbours often differ.
+    """
     inside = set(loop.regions[0].body) if loop is not None else set()
     index = loop.regions[0].args[0] if loop is not None else None
-    found, work = dict[Value, None](), list(reads)
-    while work:
-        v = work.pop()
+    keys, worklist = dict[Value, None](), list(reads)
+    while worklist:
+        v = worklist.pop()
         if is_program_invariant(function, v, index):
             continue
         if v.op in inside and v.op is not None and is_pure(v.op) and not v.op.regions:
-            work += v.op.operands
+            worklist += v.op.operands
         elif v.op is not None and v.op not in inside and is_mostly_invariant(function, v):
-            found[v] = None
+            keys[v] = None
         else:
             return None
-    return tuple(found)
+    return tuple(keys)
 
 
 def is_mostly_invariant(function: Function, v: Value) -> bool:
-    """True for a scalar that is the same in most programs that follow one another: a quotient, and what comes of it."""
+    """Whether a scalar is the same in most neighbouring programs: a quotient, or computed from quotients alone."""
     if is_program_invariant(function, v, None):
         return True
     if v.op is None or v.op.regions or v.op.name == "program_id" or not is_pure(v.op):
@@ -83,12 +91,12 @@ def executed_once(region: Region) -> Iterator[Op]:
 
 
 def has_invariant_k(function: Function, left: InPlaceOperand, index: Value | None) -> bool:
-    """True when rows of the left side end at the same place along K in all programs along the grid's first axis."""
+    """Whether A ends at the same place along K in all programs along the grid's first axis."""
     access, rows = Access.of(left.load), left.columns if left.transposed else left.rows
     bounds = (v for d, pair in enumerate(zip(access.offsets, access.extents, strict=True)) if d != rows for v in pair)
     return all(is_program_invariant(function, v, index) for v in bounds)
 
 
 def runs_every_step(loop: Op, dot: Op) -> bool:
-    """True when every step of a counted loop runs the dot, so that steps are filled in order."""
+    """Whether every step of a counted loop runs the product, so that panels are packed in the order of the steps."""
     return loop.name == "for" and dot in loop.regions[0].ops
