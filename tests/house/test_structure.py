@@ -1,0 +1,137 @@
+"""No circles of imports, no large classes, and no more state that is set from other files than there is."""
+
+from __future__ import annotations
+
+import ast
+from types import MappingProxyType
+
+import pytest
+
+from tests.house.structure import (
+    Imports,
+    back_edges,
+    circles,
+    class_sizes,
+    imports,
+    outside_stores,
+    trees,
+)
+
+METHODS = 25
+FIELDS = 15
+FILES = trees("pypto")
+IMPORTS = imports(FILES)
+BACKENDS = {file: tree for file, tree in FILES.items() if file.startswith("pypto/backends/")}
+
+# Imports for types of what imports a module when it is loaded, by the module that they name.
+TYPES = MappingProxyType(
+    {
+        "pypto.backends.ascend.rules.emitter": "rules are written against the emitter that runs them",
+        "pypto.backends.ascend.rules.lane_rules": "temporaries belong to the rule that runs",
+        "pypto.backends.cpu.codegen.function": "techniques emit into the function that uses them",
+        "pypto.backends.cpu.codegen.nest": "techniques emit into the nest that uses them",
+        "pypto.backends.cpu.codegen.values": "the tiling of transposes asks how elements are computed",
+        "pypto.backends.cpu.gemm.ir": "an epilogue is part of a product, and emits one",
+        "pypto.backends.cpu.gemm.macro_kernel": "variants of a product emit into its macro-kernel",
+        "pypto.backends.cpu.llvm.lane_emitter": "peepholes emit through the emitter that calls them",
+        "pypto.backends.cpu.loopir.build": "library ops are built into the schedule that loads them",
+        "pypto.backends.cpu.loopir.fusion": "interchange asks the fuser that calls it",
+        "pypto.compat.triton.kernels": "a compiled kernel names the kernel that it is of",
+        "pypto.ir.types": "a type asks the launch for what the launch was asked",
+        "pypto.ops.build": "rows build ops with the builder that reads rows",
+        "pypto.profiler.rows": "a profile makes its rows, which belong to it",
+        "pypto.tuning.autotune": "candidates are timed for the autotuner that asks",
+    }
+)
+# Circles of modules that load each other inside of functions, by one of their modules.
+LAZY = MappingProxyType(
+    {
+        "pypto": "the magic of notebooks is loaded where there is a notebook",
+        "pypto.backends.ascend.backend": "explanations are loaded when one is asked for",
+        "pypto.backends.ascend.toolchain.rtc": "the run-time compiler is one of the toolkit's compilers",
+        "pypto.backends.ascend.vector.builder": "handlers of ops lower further ops",
+        "pypto.backends.cpu.codegen.function": "library ops are loaded with the first kernel that needs them",
+        "pypto.backends.cpu.instrument.hooks": "checks are loaded with the first checked kernel",
+        "pypto.debug.explain": "cards are made where a notebook shows an explanation",
+        "pypto.frontend.calls": "element accesses are loaded with the first kernel that has one",
+        "pypto.ir.types": "a type asks the launch for what the launch was asked",
+        "pypto.passes": "passes that only code needs are loaded with the first compilation",
+        "pypto.profiler.profile": "tables and timelines are made when they are asked for",
+        "pypto.runtime.specialization": "versions warn, and are counted where one is added",
+    }
+)
+# Classes beyond the walls, each with the reason for which it is one.
+LARGE = MappingProxyType(
+    {
+        "pypto/backends/ascend/rules/emitter.py:VectorEmitter": "one method for each operation that rules may use",
+        "pypto/backends/ascend/rules/scalars.py:ScalarEmitter": "one method for each operation that rules may use",
+        "pypto/backends/ascend/timing/core.py:CoreTime": "the state of a core: one field for each unit and counter",
+        "pypto/backends/ascend/vector/builder.py:Lowering": "what handlers of all ops share",
+        "pypto/backends/cpu/codegen/function.py:FunctionEmitter": "what all nests of a function share",
+        "pypto/backends/cpu/codegen/memory.py:MemoryEmitter": "all kinds of loads and stores",
+        "pypto/backends/cpu/codegen/nest.py:NestEmitter": "what all loops of a nest share",
+        "pypto/backends/cpu/gemm/ir.py:Gemm": "one field for each fact about a product",
+        "pypto/backends/cpu/gemm/macro_kernel.py:MacroKernel": "what all blocks of a product share",
+        "pypto/backends/cpu/gemm/micro_kernel.py:MicroTile": "one field for each fact about a register tile",
+        "pypto/backends/cpu/gemm/packing.py:PackEmitter": "all forms of packing",
+        "pypto/backends/cpu/instrument/bounds.py:Checks": "one method for each kind of check",
+        "pypto/backends/cpu/llvm/lane_emitter.py:LaneEmitter": "one method for each operation that rules may use",
+    }
+)
+OUTSIDE = 146  # attributes of the backends that a file sets which does not declare them: this may only fall
+
+
+def test_no_circle_when_modules_are_loaded() -> None:
+    assert circles({name: found.runtime for name, found in IMPORTS.items()}) == []
+
+
+def test_circles_inside_of_functions_are_listed() -> None:
+    found = circles({name: found.runtime | found.inner for name, found in IMPORTS.items()})
+    unknown = [circle for circle in found if not LAZY.keys() & set(circle)]
+    assert unknown == []
+    assert {name for circle in found for name in circle} >= LAZY.keys(), "a circle has gone: take it off the list"
+
+
+def test_back_edges_for_types_are_listed() -> None:
+    found = back_edges(IMPORTS)
+    assert [(a, b) for a, b in found if b not in TYPES] == []
+    assert {b for _, b in found} == TYPES.keys(), "a back edge has gone: take it off the list"
+
+
+def test_large_classes_are_listed() -> None:
+    large = {size.name for size in class_sizes(BACKENDS) if size.methods > METHODS or size.fields > FIELDS}
+    assert large == LARGE.keys()
+
+
+def test_state_that_is_set_from_other_files_only_gets_less() -> None:
+    found = outside_stores(BACKENDS)
+    assert found.total() <= OUTSIDE, "\n".join(f"{count} {file}" for file, count in found.most_common())
+
+
+def test_circles_and_back_edges_of_a_graph() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert circles({"a": {"b"}, "b": set()}) == []
+    found = {"a": Imports(runtime={"b"}), "b": Imports(types={"a", "c"}), "c": Imports()}
+    assert back_edges(found) == [("b", "a")]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("import pypto.b", "runtime"),
+        ("from pypto import b", "runtime"),
+        ("if TYPE_CHECKING:\n    from pypto.b import x", "types"),
+        ("def f():\n    from pypto.b import x", "inner"),
+        ("try:\n    import pypto.b\nexcept ImportError:\n    pass", "runtime"),
+    ],
+)
+def test_kinds_of_imports(text: str, kind: str) -> None:
+    found = imports({"pypto/a.py": ast.parse(text), "pypto/b.py": ast.parse("")})["pypto.a"]
+    assert {name for name in ("runtime", "types", "inner") if "pypto.b" in getattr(found, name)} == {kind}
+
+
+def test_attributes_that_are_set_from_outside() -> None:
+    one = ast.parse("class A:\n    x: int\n    y: int\n\n    def f(self):\n        self.z = 1\n")
+    other = ast.parse("def g(a, b):\n    a.x = 1\n    b.own = 2\n    with temporarily(a, y=1, z=2):\n        pass\n")
+    assert outside_stores({"a.py": one, "b.py": other}) == {"b.py": 3}
+    assert [(size.methods, size.fields) for size in class_sizes({"a.py": one})] == [(1, 3)]
