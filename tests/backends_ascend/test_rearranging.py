@@ -16,7 +16,7 @@ from pypto.backends.ascend.blockir.parser import parse
 from pypto.backends.ascend.blockir.printer import listing
 from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import ascend_target
-from pypto.backends.ascend.vector.sort import merged
+from pypto.backends.ascend.vector.sort import merge_plan
 from pypto.debug.simulate import function_of
 from tests.backends_ascend.test_ascendc import complaints
 from tests.sim.device import needs_compiler
@@ -85,11 +85,11 @@ def test_rows_of_one_length_are_put_in_order_at_once() -> None:
 def test_lists_are_merged_by_fours_and_none_is_left_alone() -> None:
     for count in range(2, 129):
         lists = (32,) * count
-        merges = list(merged(lists))
+        merges = list(merge_plan(lists))
         assert [at for at, _, _ in merges] == [sum(sum(n) * k for _, n, k in merges[:i]) for i in range(len(merges))]
         assert sum(len(lengths) * times for _, lengths, times in merges) == count
         assert all(2 <= len(lengths) <= 4 and (times == 1 or len(lengths) == 4) for _, lengths, times in merges)
-    assert list(merged((128, 128, 128, 128, 32))) == [(0, (128,) * 3, 1), (384, (128, 32), 1)]
+    assert list(merge_plan((128, 128, 128, 128, 32))) == [(0, (128,) * 3, 1), (384, (128, 32), 1)]
 
 
 def test_lists_of_unequal_lengths_are_not_merged_in_one_instruction_of_repeats() -> None:

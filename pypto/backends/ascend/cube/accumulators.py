@@ -86,7 +86,7 @@ class CubeLowering(Lowering):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.taken.update(NAMES)
+        self.used_names.update(NAMES)
 
 
 def begin_accumulator(low: CubeLowering, dot: Op) -> Accumulator:
@@ -101,7 +101,7 @@ def begin_accumulator(low: CubeLowering, dot: Op) -> Accumulator:
         2 * m * n * 4 * len(low.regions.dots) <= low.target.memories["L0C"].bytes
     )  # one is stored while the next one is computed
     product = Product.of(
-        sides[0], sides[1], blocking, buffer_suffix(low.buffers, low.taken), 2 if has_two_stages else 1
+        sides[0], sides[1], blocking, buffer_suffix(low.buffers, low.used_names), 2 if has_two_stages else 1
     )
     low.buffers += product.buffers
     for i, source in enumerate(operands):

@@ -129,7 +129,7 @@ def lower_for(low: CubeLowering, op: Op) -> None:
     start, stop, step = (low.number(v) for v in op.operands[:3])
     if is_nonnegative(op.operands[0], low.nonnegative) and isinstance(step, int) and step > 0:
         low.nonnegative.add(body.args[0])
-    places = [control.home(low, arg, init) for init, arg, _, _ in plain_slots]
+    places = [control.allocate_carried(low, arg, init) for init, arg, _, _ in plain_slots]
     low.nonnegative.update(arg for init, arg, value, _ in plain_slots if is_nondecreasing(low, init, arg, value))
     low.env.update(zip((arg for _, arg, _, _ in plain_slots), places, strict=True))
     stop = low.let("stop", op.operands[1].dtype, stop)
@@ -151,7 +151,7 @@ def lower_for(low: CubeLowering, op: Op) -> None:
         low.spans.pop()
         low.iterations.pop()
         low.loc = loc
-        control.carry(low, places, [value for _, _, value, _ in plain_slots])
+        control.update_carried(low, places, [value for _, _, value, _ in plain_slots])
     assert isinstance(index, str)
     low.items.append(Loop(index, start, stop, step, tuple(items), low.line, op.operands[0].dtype))
     low.env.update(zip((result for *_, result in plain_slots), places, strict=True))

@@ -181,7 +181,7 @@ def lower_mixed(function: Function, target: AscendTarget, chunks: int = 1) -> Bl
 
 def with_prologue(low: CubeSide | VectorSide, body: Loop) -> tuple[Item, ...]:
     """Return a side's programs with what comes before and behind them."""
-    return (*low.channels.prologue(), *low.front, body, *low.channels.epilogue())
+    return (*low.channels.prologue(), *low.preamble, body, *low.channels.epilogue())
 
 
 def workspace(sides: CorePartition) -> tuple[list[Param], int]:
@@ -317,7 +317,7 @@ def make_vector_side(
         raise NotCube("it reads memory that it writes, and the vector cores cannot share its rows")
     function = split.function if split else sides.vector
     low = VectorSide(function, target, grain_of(function), params=cube.params, dispatch=vector_op)
-    low.taken = cube.taken
+    low.used_names = cube.used_names
     low.channels = channel_state(function, sides, places, False)
     if split is not None:
         low.shares_rows, low.chunk, low.steps = True, split.chunk, split.steps

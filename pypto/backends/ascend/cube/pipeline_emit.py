@@ -25,7 +25,7 @@ from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition
 from pypto.backends.ascend.tile.row_split import RowChunk
 from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH, backward_slice
 from pypto.backends.ascend.vector import control
-from pypto.backends.ascend.vector.builder import Lowering, moved
+from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op, Value
 from pypto.ir.types import int32, int64
@@ -57,7 +57,7 @@ class PipelinedLoop:
 
     def allocate_fetch_buffer(self, load: Op, stages: int) -> Tile:
         """Allocate a buffer for a load that is copied ahead of its use."""
-        tile = self.low.new(load.result.shape, load.result.dtype, load.result.hint)
+        tile = self.low.new_tile(load.result.shape, load.result.dtype, load.result.hint)
         assert isinstance(tile.view.of, Buffer)
         self.low.buffers[-1] = replace(tile.view.of, ahead=True, stages=stages)
         return replace(tile, view=View(self.low.buffers[-1]))
@@ -78,7 +78,7 @@ class PipelinedLoop:
         """Return the present chunk's part of such a tile."""
         part = fold("//", self.low.number(self.chunk.part), self.chunk.size)
         offset = fold("*", fold("+", fold("*", stage, self.chunk_count), part), tile.layout.count)
-        return Tile(tile.shape, tile.dtype, moved(tile.view, offset), tile.layout)
+        return Tile(tile.shape, tile.dtype, advance_view(tile.view, offset), tile.layout)
 
     def emit(self) -> None:
         """Emit prologue, loop and epilogue, in place of the loop over chunks around them."""
@@ -92,7 +92,7 @@ class PipelinedLoop:
             for op in steps.prologue:
                 low.dispatch(low, op)
             for home, init in zip(self.carried_buffers, steps.loop.operands[3:], strict=True):
-                control.write(low, self.chunk_tile(home), low.held(init))
+                control.copy_tile(low, self.chunk_tile(home), low.tile_value(init))
         low.loc = loc
         if self.prefetched is not None:
             self.fetch(self.prefetched, 0, 0, compared("<", start, stop))
@@ -166,7 +166,7 @@ class PipelinedLoop:
     def save_live(self, live_tiles: dict[Value, Tile]) -> None:
         """Copy values that the second stage needs to where they stay live."""
         for v, tile in live_tiles.items():
-            control.write(self.low, tile, self.low.held(v))
+            control.copy_tile(self.low, tile, self.low.tile_value(v))
 
     def carry_values(self, stores: list[Op], is_first: bool) -> None:
         """Update the loop-carried tiles, then send results, which are complete by then: so no unit waits in between."""
@@ -174,10 +174,10 @@ class PipelinedLoop:
         for op in stores:
             sent = Access.of(op).value
             if sent is not None:
-                low.made(low.held(sent))
+                low.materialize(low.tile_value(sent))
         next_values = self.steps.loop.regions[0].terminator.operands
         own_slots = [i for i in range(len(next_values)) if (i in self.steps.late_carried) != is_first]
-        control.carry(
+        control.update_carried(
             low, [self.chunk_tile(self.carried_buffers[i]) for i in own_slots], [next_values[i] for i in own_slots]
         )
         for op in stores:
@@ -204,12 +204,12 @@ class PipelinedLoop:
         tile = self.stage_buffer(load, iteration)
         saved_env = dict(low.env)
         with low.when(exists):
-            low.env[self.chunk.part], low.into[load.result] = part, tile
+            low.env[self.chunk.part], low.destinations[load.result] = part, tile
             ops = [op for op in body.body if op in slice_]
             self.rematerialize(ops)
             for op in ops:
                 low.dispatch(low, op)
-        del low.into[load.result]
+        del low.destinations[load.result]
         low.env = saved_env
         low.env[load.result] = tile
 

@@ -1,4 +1,9 @@
-"""Where the extremes of a tile are."""
+"""Arg-reductions: the index of the greatest or least element along an axis, the lowest index of equals.
+
+On the vector unit: reduce to the extreme, compare every element with it, select the indices of equal ones, and reduce
+those to the least. Indices are float32, so it is exact for axes of up to 2**24 elements of floats; all else goes
+through the scalar unit. NaN is never the best unless there is nothing else: then the index is 0.
+"""
 
 from __future__ import annotations
 
@@ -7,60 +12,64 @@ from typing import Final
 from pypto.backends.ascend.blockir.ir import Expr, Word
 from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.vector.builder import Lowering
-from pypto.backends.ascend.vector.reduce import axis_by_axis, in_float32, numbers_of
-from pypto.backends.ascend.vector.shape import ensure, numbers
+from pypto.backends.ascend.vector.reduce import in_float32, reduce_axes, replace_nan
+from pypto.backends.ascend.vector.shape import index_vector, initialise_padding
 from pypto.backends.ascend.vector.values import Broadcast, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import float32, float64, int1, int32
 
-_NO_INDEX: Final = float(1 << 24)  # up to which float32 has all integers
+_NO_INDEX: Final = float(1 << 24)  # float32 is exact for all integers below it
 _SELECT_SCALAR: Final = Word("VSEL_TENSOR_SCALAR_MODE")
 
 
 def arg_reduction(low: Lowering, op: Op) -> None:
-    """The index of the best number, the lowest one of equals."""
+    """Lower `argmax` or `argmin`."""
     tile, (axis,) = low.tile(op.operands[0]), op.attrs["axes"]
     on_vectors = tile.dtype.is_float and tile.dtype.bits in (16, 32) and 1 < tile.shape[axis] < _NO_INDEX
-    made = (
+    result = (
         argreduce_vector(low, op, in_float32(low, tile), axis) if on_vectors else argreduce_scalar(low, op, tile, axis)
     )
-    low.env[op.result] = made.reshaped(op.result.shape, low.grain.layout(op.result.shape))
+    low.env[op.result] = result.reshaped(op.result.shape, low.grain.layout(op.result.shape))
 
 
 def argreduce_vector(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
-    """The least index among those whose element equals the extreme; 0 where there is none."""
-    kind, count = op.name.removeprefix("arg"), tile.layout.count
-    numbers, _ = numbers_of(low, tile, kind)
-    best = axis_by_axis(low, kind, numbers, (axis,))
-    equal, where = low.new(tile.shape, int1, "equal"), low.new(tile.shape, float32, "where")
-    places = index_along(low, tile.shape, axis)
-    low.instr("Compare", equal.view, tile.view, low.made(Broadcast(tile.shape, best)).view, Word("EQ"), count)
-    low.instr("Select", where.view, equal.view, places.view, _NO_INDEX, _SELECT_SCALAR, count)
-    first = axis_by_axis(low, "min", where, (axis,))
-    some, known = low.new(first.shape, int1), low.new(first.shape, float32)
-    low.instr("CompareScalar", some.view, first.view, _NO_INDEX, Word("LT"), first.layout.count)
-    low.instr("Select", known.view, some.view, first.view, 0.0, _SELECT_SCALAR, first.layout.count)
-    made = low.new(first.shape, int32)
-    low.instr("Cast", made.view, known.view, Word("CAST_RINT"), first.layout.count)
-    return made
+    """Return the least index whose element equals the extreme, 0 where there is none."""
+    kind = op.name.removeprefix("arg")
+    count = tile.layout.count
+    no_nan, _ = replace_nan(low, tile, kind)
+    extreme = reduce_axes(low, kind, no_nan, (axis,))
+    equal = low.new_tile(tile.shape, int1, "equal")
+    candidates = low.new_tile(tile.shape, float32, "where")
+    indices = index_along(low, tile.shape, axis)
+    low.instr("Compare", equal.view, tile.view, low.materialize(Broadcast(tile.shape, extreme)).view, Word("EQ"), count)
+    low.instr("Select", candidates.view, equal.view, indices.view, _NO_INDEX, _SELECT_SCALAR, count)
+    least = reduce_axes(low, "min", candidates, (axis,))
+    is_found = low.new_tile(least.shape, int1)
+    index_or_zero = low.new_tile(least.shape, float32)
+    low.instr("CompareScalar", is_found.view, least.view, _NO_INDEX, Word("LT"), least.layout.count)
+    low.instr("Select", index_or_zero.view, is_found.view, least.view, 0.0, _SELECT_SCALAR, least.layout.count)
+    result = low.new_tile(least.shape, int32)
+    low.instr("Cast", result.view, index_or_zero.view, Word("CAST_RINT"), least.layout.count)
+    return result
 
 
 def index_along(low: Lowering, shape: tuple[int, ...], axis: int) -> Tile:
-    """Each element's index along an axis, as float32."""
-    along = tuple(n if d == axis else 1 for d, n in enumerate(shape))
-    layout = low.grain.layout(along)
-    line = Tile(along, float32, numbers(low, 0, layout.count, float32), layout)
-    return line if line.shape == shape else low.made(Broadcast(shape, line))
+    """Return the index of each element along an axis, as float32."""
+    vector_shape = tuple(n if d == axis else 1 for d, n in enumerate(shape))
+    layout = low.grain.layout(vector_shape)
+    vector = Tile(vector_shape, float32, index_vector(low, 0, layout.count, float32), layout)
+    return vector if vector.shape == shape else low.materialize(Broadcast(shape, vector))
 
 
 def argreduce_scalar(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
-    """One after the other, by the scalar unit."""
-    kept = tuple(1 if d == axis else n for d, n in enumerate(tile.shape))
-    made = low.new(kept, int32)
-    ensure(low, made)
+    """Search each row element by element, on the scalar unit."""
+    result_shape = tuple(1 if d == axis else n for d, n in enumerate(tile.shape))
+    result = low.new_tile(result_shape, int32)
+    initialise_padding(low, result)
     dtype = tile.dtype
-    better, e = "gt" if op.name == "argmax" else "lt", ScalarEmitter(low, dtype == float64)
-    with low.each(kept) as index:
+    better = "gt" if op.name == "argmax" else "lt"
+    e = ScalarEmitter(low, dtype == float64)
+    with low.loop_nest(result_shape) as index:
         at = low.variable("at", int32, 0)
         best = low.variable("best", dtype, 0)
         found = low.variable("found", int1, False)
@@ -72,5 +81,5 @@ def argreduce_scalar(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
                 low.assign(at, i)
                 low.assign(best, value)
                 low.assign(found, True)
-        low.put(made, index, at)
-    return made
+        low.set_element(result, index, at)
+    return result

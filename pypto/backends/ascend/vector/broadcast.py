@@ -1,4 +1,9 @@
-"""Tiles repeated along dimensions of size 1: rows by copies of rows, columns by a block for each element."""
+"""Broadcasts: tiles repeated along dimensions of size 1, one dimension after the other, the last one first.
+
+A column becomes rows by `Brcb`, which makes a block of each element, and strided copies of the blocks. Other dimensions
+are copies of what lies behind them. A broadcast is materialised only where an instruction cannot take the operand as it
+is (see `broadcast_operands`).
+"""
 
 from __future__ import annotations
 
@@ -9,35 +14,35 @@ from typing import Final
 from pypto.backends.ascend.blockir.ir import Record, View, fold
 from pypto.backends.ascend.blockir.softfloat64 import zero
 from pypto.backends.ascend.tile.ub_layout import BLOCK
-from pypto.backends.ascend.vector.builder import Lowering, moved
-from pypto.backends.ascend.vector.masks import as_numbers, nonzero
+from pypto.backends.ascend.vector.builder import Lowering, advance_view
+from pypto.backends.ascend.vector.masks import compare_nonzero, select_ones
 from pypto.backends.ascend.vector.shape import rearrange
 from pypto.backends.ascend.vector.values import Broadcast, Tile
 from pypto.ir.types import float16
 
-REPEAT: Final = 256  # bytes that a repeat works on
-REPEATS: Final = 248  # of one instruction: the most after which the next one begins at whole repeats of blocks
+REPEAT: Final = 256  # bytes of one repeat
+MAX_REPEATS: Final = 248  # of one instruction: a multiple of 8, so that the next one begins at a whole repeat
 _STRIDE: Final = 255
 
 
-def broadcast(low: Lowering, made: Tile, held: Broadcast) -> None:
-    """One dimension after the other, the last one first."""
-    tile = held.of
+def broadcast(low: Lowering, result: Tile, operand: Broadcast) -> None:
+    """Write a broadcast to a tile."""
+    tile = operand.source
     if tile.dtype.is_bool:
-        ones = as_numbers(low, tile, float16)
-        nonzero(low, low.made(Broadcast(held.shape, ones)), made)
+        ones = select_ones(low, tile, float16)
+        compare_nonzero(low, low.materialize(Broadcast(operand.shape, ones)), result)
         return
     if tile.dtype.bits not in (16, 32):
         rearrange(
-            low, made, tile, lambda index: tuple(0 if n == 1 else i for i, n in zip(index, tile.shape, strict=True))
+            low, result, tile, lambda index: tuple(0 if n == 1 else i for i, n in zip(index, tile.shape, strict=True))
         )
         return
-    dims = [d for d, (n, m) in enumerate(zip(tile.shape, held.shape, strict=True)) if n != m]
+    dims = [d for d, (n, m) in enumerate(zip(tile.shape, operand.shape, strict=True)) if n != m]
     for d in reversed(dims):
-        shape = tuple(held.shape[e] if e == d else n for e, n in enumerate(tile.shape))
-        to = made if d == dims[0] else low.new(shape, tile.dtype)
-        broadcast_columns(low, to, tile) if is_column(tile, to) else repeat_dimension(low, to, tile, d)
-        tile = to
+        shape = tuple(operand.shape[e] if e == d else n for e, n in enumerate(tile.shape))
+        target = result if d == dims[0] else low.new_tile(shape, tile.dtype)
+        broadcast_columns(low, target, tile) if is_column(tile, target) else repeat_dimension(low, target, tile, d)
+        tile = target
 
 
 def is_column(tile: Tile, wide: Tile) -> bool:
@@ -46,72 +51,102 @@ def is_column(tile: Tile, wide: Tile) -> bool:
     return tile.shape[last] == 1
 
 
-def clear_tail(low: Lowering, made: Tile) -> None:
-    """Something behind the last row, where nothing else writes."""
-    layout = made.layout
+def clear_tail(low: Lowering, tile: Tile) -> None:
+    """Initialise the padding behind the last row, where nothing else writes."""
+    layout = tile.layout
     end = layout.rows * (layout.pitch if layout.rows > 1 else layout.cols)
-    first = end * made.dtype.itemsize // BLOCK * BLOCK // made.dtype.itemsize
+    first = end * tile.dtype.itemsize // BLOCK * BLOCK // tile.dtype.itemsize
     if end < layout.count:
-        rest = Tile((layout.count - first,), made.dtype, moved(made.view, first), low.grain.layout((1,)))
-        low.instr("Duplicate", rest.view, zero(made.dtype), layout.count - first)
+        tail = Tile((layout.count - first,), tile.dtype, advance_view(tile.view, first), low.grain.layout((1,)))
+        low.instr("Duplicate", tail.view, zero(tile.dtype), layout.count - first)
 
 
 def element_blocks(low: Lowering, tile: Tile) -> View:
-    """A block for each element of a tile."""
-    each, layout = BLOCK // tile.dtype.itemsize, tile.layout
+    """Return a block of 32 bytes for each element of a tile."""
+    each = BLOCK // tile.dtype.itemsize
+    layout = tile.layout
     elements = layout.rows * layout.pitch if layout.rows > 1 else layout.cols
     repeats = -(-elements // 8)
-    made = low.new((repeats * 8 * each,), tile.dtype, "repeated").view
-    for first in range(0, repeats, REPEATS):
-        count = min(REPEATS, repeats - first)
-        low.instr("Brcb", moved(made, first * 8 * each), moved(tile.view, first * 8), count, Record((1, 8)))
-    return made
+    result = low.new_tile((repeats * 8 * each,), tile.dtype, "repeated").view
+    for first in range(0, repeats, MAX_REPEATS):
+        count = min(MAX_REPEATS, repeats - first)
+        low.instr(
+            "Brcb", advance_view(result, first * 8 * each), advance_view(tile.view, first * 8), count, Record((1, 8))
+        )
+    return result
 
 
-def broadcast_columns(low: Lowering, made: Tile, tile: Tile) -> None:
-    """Every element of a column along a row."""
-    blocks, layout = element_blocks(low, tile), made.layout
-    each, lanes = BLOCK // tile.dtype.itemsize, REPEAT // tile.dtype.itemsize
+def broadcast_columns(low: Lowering, result: Tile, tile: Tile) -> None:
+    """Repeat each element of a column along a row."""
+    blocks = element_blocks(low, tile)
+    layout = result.layout
+    each = BLOCK // tile.dtype.itemsize
+    lanes = REPEAT // tile.dtype.itemsize
     if layout.rows == 1:
         full, rest = divmod(layout.count, lanes)
-        for first in range(0, full, REPEATS):
+        for first in range(0, full, MAX_REPEATS):
             low.instr(
-                "Copy", moved(made.view, first * lanes), blocks, lanes, min(REPEATS, full - first), Record((1, 0, 8, 0))
+                "Copy",
+                advance_view(result.view, first * lanes),
+                blocks,
+                lanes,
+                min(MAX_REPEATS, full - first),
+                Record((1, 0, 8, 0)),
             )
         assert rest == 0
         return
-    clear_tail(low, made)
-    for to, source, count in runs(made, tile):
+    clear_tail(low, result)
+    for to, source, count in column_runs(result, tile):
         for c in range(0, layout.pitch, lanes):
-            how = Record((1, 0, layout.pitch // each, 1))
+            strides = Record((1, 0, layout.pitch // each, 1))
             low.instr(
-                "Copy", moved(made.view, to + c), moved(blocks, source * each), min(lanes, layout.pitch - c), count, how
+                "Copy",
+                advance_view(result.view, to + c),
+                advance_view(blocks, source * each),
+                min(lanes, layout.pitch - c),
+                count,
+                strides,
             )
 
 
-def runs(made: Tile, tile: Tile) -> Iterator[tuple[int, int, int]]:
-    """Stretches of rows whose elements in the column lie side by side: offset in both, and how many."""
-    rows, pitch = made.layout.rows, made.layout.pitch
-    per = tile.layout.cols
-    for a in range(rows // per):
-        start = a * tile.layout.pitch if tile.layout.rows > 1 else a * per
-        for first in range(0, per, REPEATS):
-            yield (a * per + first) * pitch, start + first, min(REPEATS, per - first)
+def column_runs(result: Tile, tile: Tile) -> Iterator[tuple[int, int, int]]:
+    """Yield runs of rows whose column elements are neighbours: both offsets, and the number of rows."""
+    rows, pitch = result.layout.rows, result.layout.pitch
+    column_length = tile.layout.cols
+    for run in range(rows // column_length):
+        start = run * tile.layout.pitch if tile.layout.rows > 1 else run * column_length
+        for first in range(0, column_length, MAX_REPEATS):
+            yield (run * column_length + first) * pitch, start + first, min(MAX_REPEATS, column_length - first)
 
 
-def repeat_dimension(low: Lowering, made: Tile, tile: Tile, d: int) -> None:
-    """What lies behind a dimension, again and again."""
-    strides = low.grain.strides(made.shape)
-    n, span, size = made.shape[d], strides[d], made.dtype.itemsize
+def repeat_dimension(low: Lowering, result: Tile, tile: Tile, d: int) -> None:
+    """Repeat what lies behind a dimension."""
+    strides = low.grain.strides(result.shape)
+    n = result.shape[d]
+    span = strides[d]
+    size = result.dtype.itemsize
     lanes = REPEAT // size
-    clear_tail(low, made)
-    outer = tuple(m if e < d else 1 for e, m in enumerate(made.shape))
-    with low.each(outer) as index:
-        to, source = moved(made.view, low.place(made, index)), moved(tile.view, low.place(tile, index))
+    clear_tail(low, result)
+    outer = tuple(m if e < d else 1 for e, m in enumerate(result.shape))
+    with low.loop_nest(outer) as index:
+        target = advance_view(result.view, low.element_index(result, index))
+        source = advance_view(tile.view, low.element_index(tile, index))
         if -(-span // lanes) <= n <= _STRIDE and math.prod(outer) == 1:
-            for c in range(0, span, lanes):
+            for column in range(0, span, lanes):
                 how = Record((1, 1, span * size // BLOCK, 0))
-                low.instr("Copy", moved(to, c), moved(source, c), min(lanes, span - c), n, how)
+                low.instr(
+                    "Copy",
+                    advance_view(target, column),
+                    advance_view(source, column),
+                    min(lanes, span - column),
+                    n,
+                    how,
+                )
         else:
             with low.loop("r", n) as r:
-                low.instr("DataCopy", moved(to, fold("*", r, span)), source, Record((1, span * size // BLOCK, 0, 0)))
+                low.instr(
+                    "DataCopy",
+                    advance_view(target, fold("*", r, span)),
+                    source,
+                    Record((1, span * size // BLOCK, 0, 0)),
+                )

@@ -1,4 +1,12 @@
-"""Arithmetic of a tile and a row or column that is repeated over it, without making the repeated tile."""
+"""Broadcast operands: arithmetic of a tile and a row or column without materialising the broadcast.
+
+Strides of 0 between the blocks or repeats of an operand read the same data again. It saves a buffer and its writes, as
+for `x - max` in softmax. It applies to float32 `add`, `sub`, `mul` and `div` whose broadcast has not been materialised
+yet.
+
+    wide = broadcast(max)                     # none
+    Sub(y, x, wide, n)               ->       Sub(y, x, blocks(max), 64, rows, strides (1, 1, 0, 8, 8, 1))
+"""
 
 from __future__ import annotations
 
@@ -8,99 +16,131 @@ from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Record, Scalar, View, fold
 from pypto.backends.ascend.tile.ub_layout import BLOCK
-from pypto.backends.ascend.vector.broadcast import REPEATS, clear_tail, element_blocks, is_column
-from pypto.backends.ascend.vector.builder import Lowering, moved
+from pypto.backends.ascend.vector.broadcast import MAX_REPEATS, clear_tail, element_blocks, is_column
+from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import float32
 
 BROADCASTABLE: Final[Mapping[str, str]] = MappingProxyType({"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div"})
 _LANES: Final = 64
-_MAX_REPEATS: Final = 255  # blocks from a repeat to the next
+_MAX_REPEATS: Final = 255  # of the stride between repeats, in blocks
 
 
-def broadcast_operand_op(low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, ...]) -> Tile | None:
-    """The result, or None where this is not of that kind."""
+def broadcast_operand_op(low: Lowering, op: Op, operands: Sequence[AnyTile], shape: tuple[int, ...]) -> Tile | None:
+    """Lower an op with a broadcast operand; None where it is not of this kind."""
     if op.name not in BROADCASTABLE or op.result.dtype != float32 or not shape:
         return None
     k = next(
-        (k for k, x in enumerate(held) if isinstance(x, Broadcast) and low.known(x) is None and is_row_or_column(x)),
+        (
+            k
+            for k, x in enumerate(operands)
+            if isinstance(x, Broadcast) and low.lookup(x) is None and is_row_or_column(x)
+        ),
         None,
     )
     if k is None:
         return None
-    narrow, full = held[k], low.made(held[1 - k])
-    assert isinstance(narrow, Broadcast)
-    made = low.new(shape, float32, op.result.hint)
-    column = is_column(narrow.of, made)
-    run = BroadcastInstr(
+    repeated = operands[k]
+    full = low.materialize(operands[1 - k])
+    assert isinstance(repeated, Broadcast)
+    result = low.new_tile(shape, float32, op.result.hint)
+    is_repeated_column = is_column(repeated.source, result)
+    instruction = BroadcastInstr(
         low,
         BROADCASTABLE[op.name],
-        made,
+        result,
         full.view,
-        element_blocks(low, narrow.of) if column else narrow.of.view,
+        element_blocks(low, repeated.source) if is_repeated_column else repeated.source.view,
         k == 0,
     )
-    if made.layout.rows > 1:
-        clear_tail(low, made)
-    (run.columns if column else run.rows)()
-    return made
+    if result.layout.rows > 1:
+        clear_tail(low, result)
+    (instruction.columns if is_repeated_column else instruction.rows)()
+    return result
 
 
-def is_row_or_column(held: Broadcast) -> bool:
-    """Whether it is a column along rows, or a row again and again."""
-    small, large = held.of.shape, held.shape
+def is_row_or_column(operand: Broadcast) -> bool:
+    """Whether an operand is a column along rows, or one row for all rows."""
+    small, large = operand.source.shape, operand.shape
     repeated = [n != m for n, m in zip(small, large, strict=True) if m != 1]
     return (repeated[-1:] == [True] and not any(repeated[:-1])) or (all(repeated[:-1]) and repeated[-1:] == [False])
 
 
 class BroadcastInstr:
-    """An instruction over a tile and what is repeated, which comes first where `swapped`."""
+    """An instruction over a full tile and a repeated one, which comes first where `is_swapped`."""
 
-    def __init__(self, low: Lowering, name: str, made: Tile, full: View, narrow: View, swapped: bool) -> None:
-        self.low, self.name, self.made, self.full, self.narrow, self.swapped = low, name, made, full, narrow, swapped
-        self.pitch = made.layout.pitch if made.layout.rows > 1 else made.layout.count
+    def __init__(self, low: Lowering, name: str, result: Tile, full: View, repeated: View, is_swapped: bool) -> None:
+        self.low = low
+        self.name = name
+        self.made = result
+        self.full = full
+        self.narrow = repeated
+        self.is_swapped = is_swapped
+        self.pitch = result.layout.pitch if result.layout.rows > 1 else result.layout.count
         self.blocks = self.pitch * 4 // BLOCK
 
-    def instr(self, at: Scalar, other: View, how: tuple[int, ...], width: int, count: int) -> None:
-        """`how` are the strides of the full tile from block to block and repeat to repeat, then those of the other."""
-        step, blk, rep = how
-        one, two = moved(self.full, at), other
-        strides = (1, blk, 1, step, rep, step) if self.swapped else (1, 1, blk, step, step, rep)
-        pair = (two, one) if self.swapped else (one, two)
-        self.low.instr(self.name, moved(self.made.view, at), *pair, width, count, Record(strides))
+    def emit(self, offset: Scalar, other: View, strides_of_both: tuple[int, ...], lanes: int, repeats: int) -> None:
+        """Emit one instruction.
+
+        `strides_of_both` has the full tile's stride between repeats, then the block and the repeat stride of the other.
+        """
+        step, blk, rep = strides_of_both
+        full = advance_view(self.full, offset)
+        repeated = other
+        strides = (1, blk, 1, step, rep, step) if self.is_swapped else (1, 1, blk, step, step, rep)
+        pair = (repeated, full) if self.is_swapped else (full, repeated)
+        self.low.instr(self.name, advance_view(self.made.view, offset), *pair, lanes, repeats, Record(strides))
 
     def columns(self) -> None:
-        """Each row with the block of its element."""
+        """Combine each row with the block of its element."""
         rows = self.made.layout.rows
         if self.blocks <= _MAX_REPEATS and rows * _LANES >= self.pitch:
-            for first in range(0, rows, REPEATS):
-                for c in range(0, self.pitch, _LANES):
-                    width, count = min(_LANES, self.pitch - c), min(REPEATS, rows - first)
-                    self.instr(first * self.pitch + c, moved(self.narrow, first * 8), (self.blocks, 0, 1), width, count)
+            for first in range(0, rows, MAX_REPEATS):
+                for column in range(0, self.pitch, _LANES):
+                    width = min(_LANES, self.pitch - column)
+                    count = min(MAX_REPEATS, rows - first)
+                    self.emit(
+                        first * self.pitch + column,
+                        advance_view(self.narrow, first * 8),
+                        (self.blocks, 0, 1),
+                        width,
+                        count,
+                    )
             return
-        with self.low.each((rows,)) as (r,):
-            self.along(fold("*", r, self.pitch), moved(self.narrow, fold("*", r, 8)))
+        with self.low.loop_nest((rows,)) as (r,):
+            self.row_with_block(fold("*", r, self.pitch), advance_view(self.narrow, fold("*", r, 8)))
 
-    def along(self, start: Scalar, block: View) -> None:
-        """One row with one block."""
-        full, rest = divmod(self.pitch, _LANES)
-        for first in range(0, full, REPEATS):
-            at = fold("+", start, first * _LANES)
-            self.instr(at, block, (8, 0, 0), _LANES, min(REPEATS, full - first))
-        if rest:
-            self.instr(fold("+", start, full * _LANES), block, (8, 0, 0), rest, 1)
+    def row_with_block(self, start: Scalar, block: View) -> None:
+        """Combine one row with one block."""
+        full, remainder = divmod(self.pitch, _LANES)
+        for first in range(0, full, MAX_REPEATS):
+            offset = fold("+", start, first * _LANES)
+            self.emit(offset, block, (8, 0, 0), _LANES, min(MAX_REPEATS, full - first))
+        if remainder:
+            self.emit(fold("+", start, full * _LANES), block, (8, 0, 0), remainder, 1)
 
     def rows(self) -> None:
-        """Each row with the same other one."""
+        """Combine each row with the same other one."""
         rows = self.made.layout.rows
         if self.blocks <= _MAX_REPEATS and rows * _LANES >= self.pitch:
-            for first in range(0, rows, REPEATS):
-                for c in range(0, self.pitch, _LANES):
-                    width, count = min(_LANES, self.pitch - c), min(REPEATS, rows - first)
-                    self.instr(first * self.pitch + c, moved(self.narrow, c), (self.blocks, 1, 0), width, count)
+            for first in range(0, rows, MAX_REPEATS):
+                for column in range(0, self.pitch, _LANES):
+                    width = min(_LANES, self.pitch - column)
+                    count = min(MAX_REPEATS, rows - first)
+                    self.emit(
+                        first * self.pitch + column,
+                        advance_view(self.narrow, column),
+                        (self.blocks, 1, 0),
+                        width,
+                        count,
+                    )
             return
-        with self.low.each((rows,)) as (r,):
-            at = fold("*", r, self.pitch)
-            pair = (self.narrow, moved(self.full, at)) if self.swapped else (moved(self.full, at), self.narrow)
-            self.low.instr(self.name, moved(self.made.view, at), *pair, self.pitch)
+        with self.low.loop_nest((rows,)) as (r,):
+            offset = fold("*", r, self.pitch)
+            pair = (
+                (self.narrow, advance_view(self.full, offset))
+                if self.is_swapped
+                else (advance_view(self.full, offset), self.narrow)
+            )
+            self.low.instr(self.name, advance_view(self.made.view, offset), *pair, self.pitch)

@@ -1,4 +1,8 @@
-"""Loops and branches: numbers they carry are variables, tiles they carry are buffers with a place of their own."""
+"""Lowering of loops and branches: carried numbers become variables, carried tiles buffers.
+
+The next state of a loop is read completely before any of it is written. A tile whose place is about to be overwritten
+is copied aside first.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from pypto.backends.ascend.vector.values import (
     AnyTile,
     Broadcast,
     Deferred,
-    Held,
+    LoweredValue,
     Pointer,
     Pointers,
     SelectedPointer,
@@ -25,66 +29,67 @@ from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64, uint16
 from pypto.passes.memory_effects import pointer_base, root
 
-Home = (
+CarriedPlace = (
     Tile | str | Pointer | Pointers | SelectedPointer
 )  # memory, a variable, or one of these as an offset into an array
 
 
-def home(low: Lowering, v: Value, init: Value, end: Value | None = None) -> Home:
-    """Where a value lives that begins as another one; `end` is its next state."""
-    held = low.env[init]
-    several = arrays_of(end, frozenset()) if end is not None and v.tile.is_ptr and not v.shape else {}
-    if isinstance(held, SelectedPointer) or (
-        isinstance(held, Pointer) and len(several | arrays_of(init, frozenset())) > 1
+def allocate_carried(low: Lowering, v: Value, init: Value, end: Value | None = None) -> CarriedPlace:
+    """Allocate the place of a carried value and copy its initial value there; `end` is its next state."""
+    initial = low.env[init]
+    arrays = pointed_arrays(end, frozenset()) if end is not None and v.tile.is_ptr and not v.shape else {}
+    if isinstance(initial, SelectedPointer) or (
+        isinstance(initial, Pointer) and len(arrays | pointed_arrays(init, frozenset())) > 1
     ):
-        to = choices(low, v, arrays_of(init, frozenset()) | several)
-        for name, _, value in chosen(low, to, held):
+        selected = new_selected_pointer(low, v, pointed_arrays(init, frozenset()) | arrays)
+        for name, _, value in selected_assignments(low, selected, initial):
             low.assign(name, value)
-        return to
+        return selected
     hint = v.hint or init.hint
-    if isinstance(held, Pointers):
-        return Pointers(held.array, (summed(low, held, low.new(v.shape, int64, hint)),))
-    if isinstance(held, Pointer):
-        return Pointer(held.array, low.variable(hint or "at", int64, held.offset))
+    if isinstance(initial, Pointers):
+        return Pointers(initial.array, (store_offsets(low, initial, low.new_tile(v.shape, int64, hint)),))
+    if isinstance(initial, Pointer):
+        return Pointer(initial.array, low.variable(hint or "at", int64, initial.offset))
     if not v.shape:
         return low.variable(hint, v.dtype, low.number(init))
-    made = low.new(v.shape, v.dtype, hint)
-    write(low, made, low.held(init))
-    return made
+    tile = low.new_tile(v.shape, v.dtype, hint)
+    copy_tile(low, tile, low.tile_value(init))
+    return tile
 
 
-def summed(low: Lowering, held: Pointers, to: Tile) -> Tile:
-    """Offsets of pointers in memory."""
-    with low.each(to.shape) as index:
-        low.put(to, index, low.offset(held, index))
+def store_offsets(low: Lowering, pointers: Pointers, to: Tile) -> Tile:
+    """Write the offsets of pointers to memory."""
+    with low.loop_nest(to.shape) as index:
+        low.set_element(to, index, low.offset(pointers, index))
     return to
 
 
-def empty(low: Lowering, v: Value, ends: Sequence[Value]) -> Home:
-    """Where a value lives that either side of a branch gives."""
+def allocate_merged(low: Lowering, v: Value, ends: Sequence[Value]) -> CarriedPlace:
+    """Allocate the place of a value that both sides of a branch define."""
     if v.tile.is_ptr:
-        found = {array: None for end in ends for array in arrays_of(end, frozenset())}
-        if len(found) > 1 and not v.shape:
-            return choices(low, v, found)
-        array = next(iter(found), None)
-        if len(found) > 1 or array is None or not isinstance(array.type, ArrayType):
-            raise low.refused("a tile of pointers into several arrays", "has no form here", "load from each")
+        arrays = {array: None for end in ends for array in pointed_arrays(end, frozenset())}
+        if len(arrays) > 1 and not v.shape:
+            return new_selected_pointer(low, v, arrays)
+        array = next(iter(arrays), None)
+        if len(arrays) > 1 or array is None or not isinstance(array.type, ArrayType):
+            raise low.refusal("a tile of pointers into several arrays", "has no form here", "load from each")
         param = low.param("ptr", array, 0, array.type.elem)
         if v.shape:
-            return Pointers(param, (low.new(v.shape, int64, v.hint),))
+            return Pointers(param, (low.new_tile(v.shape, int64, v.hint),))
         return Pointer(param, low.variable(v.hint or "at", int64, 0))
     if v.shape:
-        return low.new(v.shape, v.dtype, v.hint)
+        return low.new_tile(v.shape, v.dtype, v.hint)
     return low.variable(v.hint, v.dtype, zero(v.dtype))
 
 
-def arrays_of(v: Value, seen: frozenset[Value]) -> dict[Value, None]:
-    """The arrays that a pointer may point into, in their order."""
-    array, op = root(v), v.op
+def pointed_arrays(v: Value, seen: frozenset[Value]) -> dict[Value, None]:
+    """Return the arrays that a pointer may point into, in order."""
+    array = root(v)
+    op = v.op
     if array is not None:
         return {array: None}
     if op is not None and op.name == "where":
-        return {array: None for end in op.operands[1:] for array in arrays_of(end, seen)}
+        return {array: None for end in op.operands[1:] for array in pointed_arrays(end, seen)}
     v = pointer_base(v)
     op = v.op
     if op is None or v in seen:
@@ -92,92 +97,98 @@ def arrays_of(v: Value, seen: frozenset[Value]) -> dict[Value, None]:
     k = op.results.index(v) - len(op.results)
     ends = [r.terminator.operands[k] for r in (op.regions if op.name == "if" else op.regions[-1:])]
     inits = [] if op.name == "if" else [op.operands[k]]
-    return {array: None for end in (*inits, *ends) for array in arrays_of(end, seen | {v})}
+    return {array: None for end in (*inits, *ends) for array in pointed_arrays(end, seen | {v})}
 
 
-def choices(low: Lowering, v: Value, arrays: Iterable[Value]) -> SelectedPointer:
-    """A variable for which array it is, and one for the place in each."""
+def new_selected_pointer(low: Lowering, v: Value, arrays: Iterable[Value]) -> SelectedPointer:
+    """Define a variable for the array, and one for the offset in each."""
     params = [low.param("ptr", a, 0, a.type.elem) for a in arrays if isinstance(a.type, ArrayType)]
     which = low.variable("which", int32, 0)
     return SelectedPointer(which, tuple(Pointer(p, low.variable(v.hint or "at", int64, 0)) for p in params))
 
 
-def chosen(low: Lowering, to: SelectedPointer, held: Held) -> list[tuple[str, DType, Scalar]]:
-    """The variables of a choice, with their next numbers."""
-    found: list[tuple[str, DType, Scalar]] = []
-    if isinstance(held, SelectedPointer) and [c.array for c in held.choices] == [c.array for c in to.choices]:
-        found.append((to.which, int32, held.which))
-        pairs = list(zip(to.choices, held.choices, strict=True))
-    elif isinstance(held, Pointer) and held.array in [c.array for c in to.choices]:
-        k = [c.array for c in to.choices].index(held.array)
-        found.append((to.which, int32, k))
-        pairs = [(to.choices[k], held)]
+def selected_assignments(low: Lowering, to: SelectedPointer, pointer: LoweredValue) -> list[tuple[str, DType, Scalar]]:
+    """Return the variables of a selected pointer with their next numbers."""
+    assignments: list[tuple[str, DType, Scalar]] = []
+    if isinstance(pointer, SelectedPointer) and [c.array for c in pointer.choices] == [c.array for c in to.choices]:
+        assignments.append((to.which, int32, pointer.which))
+        pairs = list(zip(to.choices, pointer.choices, strict=True))
+    elif isinstance(pointer, Pointer) and pointer.array in [c.array for c in to.choices]:
+        k = [c.array for c in to.choices].index(pointer.array)
+        assignments.append((to.which, int32, k))
+        pairs = [(to.choices[k], pointer)]
     else:
-        raise low.refused("a pointer into one array or another", "has no form here", "decide on the value instead")
-    for a, b in pairs:
-        assert isinstance(a, Pointer) and isinstance(a.offset, str) and isinstance(b, Pointer)
-        found.append((a.offset, int64, b.offset))
-    return found
+        raise low.refusal("a pointer into one array or another", "has no form here", "decide on the value instead")
+    for place, next_pointer in pairs:
+        assert isinstance(place, Pointer) and isinstance(place.offset, str) and isinstance(next_pointer, Pointer)
+        assignments.append((place.offset, int64, next_pointer.offset))
+    return assignments
 
 
-def write(low: Lowering, to: Tile, held: AnyTile) -> None:
-    """Copy a tile, unless it is there already."""
-    if isinstance(held, Tile) and held.view == to.view:
+def copy_tile(low: Lowering, to: Tile, value: AnyTile) -> None:
+    """Copy a value to a tile, unless it is there already."""
+    if isinstance(value, Tile) and value.view == to.view:
         return
-    if isinstance(held, Splat):
-        fill(low, to, held.value)
-    elif isinstance(held, Broadcast) and low.known(held) is None:
-        broadcast(low, to, held)
-    elif to.dtype.is_bool:  # fewer than whole blocks, perhaps
-        target, source = (View(v.of, fold("//", v.offset, 2), v.stage, uint16) for v in (to.view, low.made(held).view))
+    if isinstance(value, Splat):
+        fill(low, to, value.value)
+    elif isinstance(value, Broadcast) and low.lookup(value) is None:
+        broadcast(low, to, value)
+    elif to.dtype.is_bool:  # may be fewer than a whole block
+        target, source = (
+            View(v.of, fold("//", v.offset, 2), v.stage, uint16) for v in (to.view, low.materialize(value).view)
+        )
         low.instr("Or", target, source, source, to.layout.count // 16)
     else:
         blocks = to.layout.count * to.dtype.bits // 256
-        low.instr("DataCopy", to.view, low.made(held).view, Record((1, blocks, 0, 0)))
+        low.instr("DataCopy", to.view, low.materialize(value).view, Record((1, blocks, 0, 0)))
 
 
-def carry(low: Lowering, homes: Sequence[Home], values: Sequence[Value]) -> None:
-    """The next state: all of it is read before any of it is written."""
+def update_carried(low: Lowering, homes: Sequence[CarriedPlace], values: Sequence[Value]) -> None:
+    """Write the next state of a loop."""
     pairs = list(zip(homes, values, strict=True))
-    tiles = [(to, settled(low, low.held(v))) for to, v in pairs if isinstance(to, Tile)]
-    tiles += [offsets(low, to, v) for to, v in pairs if isinstance(to, Pointers)]
-    numbers = [number(low, to, v) for to, v in pairs if isinstance(to, str | Pointer)]
-    numbers += [x for to, v in pairs if isinstance(to, SelectedPointer) for x in chosen(low, to, low.env[v])]
-    numbers = [(name, dtype, value) for name, dtype, value in numbers if name != value]
-    names = {name for name, *_ in numbers}
-    if any(names_in(value) & names - {name} for name, _, value in numbers):
-        numbers = [(name, dtype, low.variable("next", dtype, value)) for name, dtype, value in numbers]
-    places = {to.view for to, _ in tiles}
+    tiles = [(to, materialize_deferred(low, low.tile_value(v))) for to, v in pairs if isinstance(to, Tile)]
+    tiles += [next_offsets(low, to, v) for to, v in pairs if isinstance(to, Pointers)]
+    assignments = [next_number(low, to, v) for to, v in pairs if isinstance(to, str | Pointer)]
+    assignments += [
+        x for to, v in pairs if isinstance(to, SelectedPointer) for x in selected_assignments(low, to, low.env[v])
+    ]
+    assignments = [(name, dtype, value) for name, dtype, value in assignments if name != value]
+    names = {name for name, *_ in assignments}
+    if any(names_in(value) & names - {name} for name, _, value in assignments):
+        assignments = [(name, dtype, low.variable("next", dtype, value)) for name, dtype, value in assignments]
+    written_views = {to.view for to, _ in tiles}
     for k, (to, held) in enumerate(tiles):
-        if place_of(held) in places - {to.view}:
-            tiles[k] = to, aside(low, held)
+        if source_view(held) in written_views - {to.view}:
+            tiles[k] = to, copy_aside(low, held)
     for to, held in tiles:
-        write(low, to, held)
-    for name, _, value in numbers:
+        copy_tile(low, to, held)
+    for name, _, value in assignments:
         low.assign(name, value)
 
 
-def offsets(low: Lowering, to: Pointers, v: Value) -> tuple[Tile, AnyTile]:
-    """Memory for the offsets of pointers, and their next state."""
-    held, place = low.env[v], to.offsets[0]
-    assert isinstance(held, Pointers) and isinstance(place, Tile)
-    if held.array != to.array:
-        raise low.refused("a tile of pointers into several arrays", "has no form here", "carry its offsets instead")
-    return place, place if held == to else summed(low, held, low.new(place.shape, int64))
+def next_offsets(low: Lowering, to: Pointers, v: Value) -> tuple[Tile, AnyTile]:
+    """Return the memory for the offsets of pointers, and their next state."""
+    pointers = low.env[v]
+    place = to.offsets[0]
+    assert isinstance(pointers, Pointers) and isinstance(place, Tile)
+    if pointers.array != to.array:
+        raise low.refusal("a tile of pointers into several arrays", "has no form here", "carry its offsets instead")
+    return place, place if pointers == to else store_offsets(low, pointers, low.new_tile(place.shape, int64))
 
 
-def number(low: Lowering, to: Home, v: Value) -> tuple[str, DType, Scalar]:
-    """A variable, its dtype and its next value."""
+def next_number(low: Lowering, to: CarriedPlace, v: Value) -> tuple[str, DType, Scalar]:
+    """Return a variable, its dtype and its next value."""
     if isinstance(to, str):
         return to, v.dtype, low.number(v)
-    held = low.env[v]
+    pointer = low.env[v]
     assert isinstance(to, Pointer) and isinstance(to.offset, str)
-    if not isinstance(held, Pointer) or held.array != to.array:
-        raise low.refused("a pointer into one array or another", "has no form here", "decide on the value instead")
-    return to.offset, int64, held.offset
+    if not isinstance(pointer, Pointer) or pointer.array != to.array:
+        raise low.refusal("a pointer into one array or another", "has no form here", "decide on the value instead")
+    return to.offset, int64, pointer.offset
 
 
 def names_in(value: Scalar) -> set[str]:
+    """Return the names in a number."""
     if isinstance(value, str):
         return {value}
     if isinstance(value, Read):
@@ -185,82 +196,91 @@ def names_in(value: Scalar) -> set[str]:
     return set().union(*map(names_in, value.args)) if isinstance(value, Expr) else set()
 
 
-def settled(low: Lowering, held: AnyTile) -> AnyTile:
-    return low.made(held) if isinstance(held, Deferred) else held
+def materialize_deferred(low: Lowering, value: AnyTile) -> AnyTile:
+    """Compute a deferred op."""
+    return low.materialize(value) if isinstance(value, Deferred) else value
 
 
-def place_of(held: AnyTile) -> object:
-    return held.view if isinstance(held, Tile) else held.of.view if isinstance(held, Broadcast) else None
+def source_view(value: AnyTile) -> object:
+    """Return the view that a value reads."""
+    return value.view if isinstance(value, Tile) else value.source.view if isinstance(value, Broadcast) else None
 
 
-def aside(low: Lowering, held: AnyTile) -> Tile:
-    """A copy of a tile, for where its own place is about to be written."""
-    copy = low.new(held.shape, held.dtype)
-    write(low, copy, held)
+def copy_aside(low: Lowering, value: AnyTile) -> Tile:
+    """Copy a tile whose own place is about to be written."""
+    copy = low.new_tile(value.shape, value.dtype)
+    copy_tile(low, copy, value)
     return copy
 
 
-def region(low: Lowering, body: Region) -> None:
+def lower_region(low: Lowering, body: Region) -> None:
+    """Lower the ops of a region."""
     for op in body.body:
         low.dispatch(low, op)
 
 
-def adds_up(low: Lowering, arg: Value, v: Value) -> bool:
-    """Whether the next state is a product that is added to the last one, which nothing else reads."""
-    return v.op is not None and v.op.name == "dot" and v.op.operands[2:] == (arg,) and low.uses[arg] == 1
+def is_accumulation(low: Lowering, arg: Value, v: Value) -> bool:
+    """Whether the next state is a product added to the last one, which nothing else reads."""
+    return v.op is not None and v.op.name == "dot" and v.op.operands[2:] == (arg,) and low.use_counts[arg] == 1
 
 
 def lower_for(low: Lowering, op: Op) -> None:
+    """Lower a counted loop."""
     (body,) = op.regions
     start, stop, step = (low.number(v) for v in op.operands[:3])
     if is_nonnegative(op.operands[0], low.nonnegative) and isinstance(step, int) and step > 0:
         low.nonnegative.add(body.args[0])
     carried = zip(body.args[1:], op.operands[3:], body.terminator.operands, strict=True)
-    homes = [home(low, arg, init, end) for arg, init, end in carried]
-    low.env.update(zip(body.args[1:], homes, strict=True))
+    places = [allocate_carried(low, arg, init, end) for arg, init, end in carried]
+    low.env.update(zip(body.args[1:], places, strict=True))
     loc = low.loc
-    for arg, to, v in zip(body.args[1:], homes, body.terminator.operands, strict=True):
-        if isinstance(to, Tile) and adds_up(low, arg, v):
-            low.into[v] = to
+    for arg, to, v in zip(body.args[1:], places, body.terminator.operands, strict=True):
+        if isinstance(to, Tile) and is_accumulation(low, arg, v):
+            low.destinations[v] = to
     with low.block() as items:
         index = low.env[body.args[0]] = low.name(body.args[0].hint or "i")
-        region(low, body)
+        lower_region(low, body)
         low.loc = loc
-        carry(low, homes, body.terminator.operands)
+        update_carried(low, places, body.terminator.operands)
     assert isinstance(index, str)
     low.items.append(Loop(index, start, stop, step, tuple(items), low.line, op.operands[0].dtype))
-    low.env.update(zip(op.results, homes, strict=True))
+    low.env.update(zip(op.results, places, strict=True))
 
 
 def lower_while(low: Lowering, op: Op) -> None:
+    """Lower a loop with a condition."""
     test, body = op.regions
     ends = body.terminator.operands
-    homes = [home(low, arg, init, end) for arg, init, end in zip(body.args, op.operands, ends, strict=True)]
+    places = [
+        allocate_carried(low, arg, init, end) for arg, init, end in zip(body.args, op.operands, ends, strict=True)
+    ]
     loc = low.loc
     for r in (test, body):
-        low.env.update(zip(r.args, homes, strict=True))
+        low.env.update(zip(r.args, places, strict=True))
     with low.block() as before:
-        region(low, test)
+        lower_region(low, test)
         condition = low.number(test.terminator.operands[0])
     with low.block() as items:
-        region(low, body)
+        lower_region(low, body)
         low.loc = loc
-        carry(low, homes, body.terminator.operands)
+        update_carried(low, places, body.terminator.operands)
     low.items.append(While(tuple(before), condition, tuple(items), low.line))
-    low.env.update(zip(op.results, homes, strict=True))
+    low.env.update(zip(op.results, places, strict=True))
 
 
 def lower_if(low: Lowering, op: Op) -> None:
+    """Lower a branch."""
     condition = low.number(op.operands[0])
     ends = zip(*(region.terminator.operands for region in op.regions), strict=True)
-    homes = [empty(low, v, both) for v, both in zip(op.results, ends, strict=True)]
-    loc, sides = low.loc, []
+    places = [allocate_merged(low, v, both) for v, both in zip(op.results, ends, strict=True)]
+    loc = low.loc
+    sides = []
     for side in op.regions:
         with low.block() as items:
-            region(low, side)
+            lower_region(low, side)
             low.loc = loc
-            carry(low, homes, side.terminator.operands)
+            update_carried(low, places, side.terminator.operands)
         sides.append(tuple(items))
     if any(sides):
         low.items.append(If(condition, sides[0], sides[1], low.line))
-    low.env.update(zip(op.results, homes, strict=True))
+    low.env.update(zip(op.results, places, strict=True))

@@ -1,162 +1,200 @@
-"""Loads and stores: whole rows by the copy engines, else row by row, else element by element."""
+"""Loads and stores: whole rows by the copy engines, else row by row, else element by element.
+
+An access is a region of an array with a valid range in each dimension. If its innermost dimension is contiguous and no
+mask applies, rows are copied, as many at once as lie at equal distances. If another dimension is contiguous, the tile
+is copied as it lies and transposed in UB. All else goes element by element through the scalar unit. Elements that do
+not exist become `other`, by padding of the copy and fills around it.
+
+    t = tile_load(x, (i, 0), (8, 64))    ->    DataCopyPad(t[0], x[i * n], (8, 256, gap, 0, 0), (0, 0, 0, 0))
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Record, Scalar, View, fold
 from pypto.backends.ascend.blockir.softfloat64 import zero
-from pypto.backends.ascend.rules.scalars import compared, conjunction
 from pypto.backends.ascend.tile.ub_layout import BLOCK, rounded
-from pypto.backends.ascend.vector.builder import Index, Lowering, moved
+from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.masks import from_bytes, to_bytes
 from pypto.backends.ascend.vector.padding import is_tail_only, pad_missing
-from pypto.backends.ascend.vector.region import Dim, Region, region_of
+from pypto.backends.ascend.vector.region import AccessRegion, Dim, region_of
+from pypto.backends.ascend.vector.row_copies import copy_region_rows, for_valid_elements
 from pypto.backends.ascend.vector.scalar_access import load_element, load_predicated, read_element, store_element
-from pypto.backends.ascend.vector.shape import fill, fill_run, permuted
-from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Deferred, Later, Pointer, Pointers, Splat, Tile
+from pypto.backends.ascend.vector.shape import fill, fill_run, permute_value
+from pypto.backends.ascend.vector.values import (
+    AnyTile,
+    Broadcast,
+    Deferred,
+    DeferredLoad,
+    Pointer,
+    Pointers,
+    Splat,
+    Tile,
+)
 from pypto.ir.core import Op, Value, walk
 from pypto.ir.types import ArrayType, DType, float64, int64, uint8
 from pypto.ops.memory import Access
 from pypto.passes.memory_effects import writes_memory
 
-BLOCKS: Final = 4095  # that one copy moves
-
 
 def tile_load(low: Lowering, op: Op) -> None:
-    access, result = Access.of(op), op.result
-    area = region_of(low, access)
+    """Lower a load of a tile."""
+    access = Access.of(op)
+    result = op.result
+    region = region_of(low, access)
     if result.tile.size == 1 and access.mask is None:
-        low.env[result] = load_element(low, op, area, access.other)
+        low.env[result] = load_element(low, op, region, access.other)
         return
-    mask = None if access.mask is None else low.held(access.mask)
-    other = low.held(access.other) if access.other else None
-    if mask is None and not isinstance(other, Tile | Broadcast | Deferred) and is_streamed_operand(low, op, area):
-        low.env[result] = Later(result.shape, result.dtype, area, other)
+    mask = None if access.mask is None else low.tile_value(access.mask)
+    other = low.tile_value(access.other) if access.other else None
+    if mask is None and not isinstance(other, Tile | Broadcast | Deferred) and is_streamed_operand(low, op, region):
+        low.env[result] = DeferredLoad(result.shape, result.dtype, region, other)
         return
-    low.env[result] = load_region(low, result, area, mask, access.other)
+    low.env[result] = load_region(low, result, region, mask, access.other)
 
 
-def is_streamed_operand(low: Lowering, op: Op, area: Region) -> bool:
-    """Whether a load is for the second operand of one product alone, which then takes it in stretches."""
-    result, users = op.result, low.users.get(op.result, [])
+def is_streamed_operand(low: Lowering, op: Op, region: AccessRegion) -> bool:
+    """Whether a load is only for the second operand of a product, which then loads it in chunks."""
+    result = op.result
+    users = low.users.get(op.result, [])
     if len(users) != 1 or users[0].name != "dot" or len(result.shape) != 2 or 1 in result.shape:
         return False
     if result.dtype == float64:
         return False
-    (here, first), (there, end) = low.places[op], low.places[users[0]]
-    if here is not there or users[0].operands[1] is not result or contiguous_dim(area) != 1 or area.dims[0].start != 0:
+    (op_region, load_index), (dot_region, dot_index) = low.positions[op], low.positions[users[0]]
+    if (
+        op_region is not dot_region
+        or users[0].operands[1] is not result
+        or contiguous_dim(region) != 1
+        or region.dims[0].start != 0
+    ):
         return False
-    between = (inner for k in range(first + 1, end) for inner in (here.ops[k], *inside(here.ops[k])))
+    between = (
+        inner for k in range(load_index + 1, dot_index) for inner in (op_region.ops[k], *nested_ops(op_region.ops[k]))
+    )
     return not any(writes_memory(inner) for inner in between)
 
 
-def inside(op: Op) -> Iterator[Op]:
+def nested_ops(op: Op) -> Iterator[Op]:
+    """Yield the ops inside of an op."""
     for region in op.regions:
         yield from walk(region)
 
 
-def load_region(low: Lowering, v: Value, area: Region, mask: AnyTile | None, other: Value | None) -> Tile:
+def load_region(
+    low: Lowering, v: Value, access_region: AccessRegion, mask: AnyTile | None, other: Value | None
+) -> Tile:
+    """Load a region into the tile of a value."""
     if v.dtype.is_bool:
-        raw = low.new(v.shape, uint8, "bytes")
-        fetch(low, raw, area, mask, other)
+        raw = low.new_tile(v.shape, uint8, "bytes")
+        copy_in(low, raw, access_region, mask, other)
         return from_bytes(low, raw, v)
-    inner = contiguous_dim(area)
-    if mask is None and inner is not None and inner != row_dim(area):
-        return load_transposed(low, v, area, inner, other)
+    inner = contiguous_dim(access_region)
+    if mask is None and inner is not None and inner != row_dim(access_region):
+        return load_transposed(low, v, access_region, inner, other)
     tile = low.result(v)
-    fetch(low, tile, area, mask, other)
+    copy_in(low, tile, access_region, mask, other)
     return tile
 
 
-def contiguous_dim(area: Region) -> int | None:
-    """The dimension whose elements are neighbours; the last one where there are several."""
-    found = [d for d, dim in enumerate(area.dims) if dim.size != 1 and dim.stride == 1]
-    if isinstance(area.base, Pointers):
-        found = [d for d in found if area.base.shape[d] == 1]
-    return found[-1] if found else None
+def contiguous_dim(access_region: AccessRegion) -> int | None:
+    """Return the dimension whose elements are neighbours in the array; the last one where there are several."""
+    contiguous = [d for d, dim in enumerate(access_region.dims) if dim.size != 1 and dim.stride == 1]
+    if isinstance(access_region.base, Pointers):
+        contiguous = [d for d in contiguous if access_region.base.shape[d] == 1]
+    return contiguous[-1] if contiguous else None
 
 
-def row_dim(area: Region) -> int | None:
-    """The dimension that runs along rows in UB."""
-    return next((d for d in reversed(range(len(area.dims))) if area.dims[d].size != 1), None)
+def row_dim(access_region: AccessRegion) -> int | None:
+    """Return the dimension that runs along rows in UB."""
+    return next((d for d in reversed(range(len(access_region.dims))) if access_region.dims[d].size != 1), None)
 
 
-def load_transposed(low: Lowering, v: Value, area: Region, inner: int, other: Value | None) -> Tile:
-    """A load whose neighbours in memory are rows of the tile: it lands as it lies, and is turned in UB."""
-    order = (*(d for d in range(len(area.dims)) if d != inner), inner)
-    turned = low.new(tuple(v.shape[d] for d in order), v.dtype, "turned")
-    back = tuple(order.index(d) for d in range(len(order)))
-    default = permuted(low, low.held(other), order, turned.shape) if other else None
-    fetch(low, turned, transposed_region(low, area, order), None, default)
-    made = permuted(low, turned, back, v.shape)
-    assert isinstance(made, Tile)
-    return made
+def load_transposed(low: Lowering, v: Value, access_region: AccessRegion, inner: int, other: Value | None) -> Tile:
+    """Load a region as it lies in the array, and transpose it in UB."""
+    order = (*(d for d in range(len(access_region.dims)) if d != inner), inner)
+    untransposed = low.new_tile(tuple(v.shape[d] for d in order), v.dtype, "turned")
+    inverse = tuple(order.index(d) for d in range(len(order)))
+    default = permute_value(low, low.tile_value(other), order, untransposed.shape) if other else None
+    copy_in(low, untransposed, transposed_region(low, access_region, order), None, default)
+    result = permute_value(low, untransposed, inverse, v.shape)
+    assert isinstance(result, Tile)
+    return result
 
 
-def transposed_region(low: Lowering, area: Region, order: tuple[int, ...]) -> Region:
-    base = area.base
+def transposed_region(low: Lowering, access_region: AccessRegion, order: tuple[int, ...]) -> AccessRegion:
+    """Return a region with its dimensions in another order."""
+    base = access_region.base
     if isinstance(base, Pointers):
         shape = tuple(base.shape[d] for d in order)
-        base = base.each(lambda part: permuted(low, part, order, shape))
-    return Region(base, tuple(area.dims[d] for d in order), area.exists, area.first)
+        base = base.each(lambda part: permute_value(low, part, order, shape))
+    return AccessRegion(base, tuple(access_region.dims[d] for d in order), access_region.exists, access_region.first)
 
 
-def fetch(low: Lowering, tile: Tile, area: Region, mask: AnyTile | None, other: Value | AnyTile | None) -> None:
-    """Elements of an array into UB; those that do not exist are `other`."""
-    default = low.held(other) if isinstance(other, Value) else other
-    inner = contiguous_dim(area)
-    if mask is None and inner is not None and inner == row_dim(area):
+def copy_in(
+    low: Lowering, tile: Tile, access_region: AccessRegion, mask: AnyTile | None, other: Value | AnyTile | None
+) -> None:
+    """Copy elements of an array to UB; those that do not exist are `other`."""
+    default = low.tile_value(other) if isinstance(other, Value) else other
+    contiguous = contiguous_dim(access_region)
+    if mask is None and contiguous is not None and contiguous == row_dim(access_region):
         value = default.value if isinstance(default, Splat) else None if default else zero(tile.dtype)
-        value = None if tile.dtype.bits == 64 and value != 0 else value  # the engines pad 64 bits with 0
-        if value is not None or area.is_ragged is False:
-            fetch_rows(low, tile, area, inner, value, default)
+        value = None if tile.dtype.bits == 64 and value != 0 else value  # the engines pad 64-bit elements with 0 only
+        if value is not None or access_region.is_ragged is False:
+            fetch_rows(low, tile, access_region, contiguous, value, default)
             return
         with low.block() as rows:
-            fetch_rows(low, tile, area, inner, value, default)
-        with low.block() as elements:  # a copy would write over what is beside its last element
-            load_elements(low, tile, area, None, default)
-        low.either(negated(area.is_ragged), rows, elements)
+            fetch_rows(low, tile, access_region, contiguous, value, default)
+        with low.block() as elements:  # a copy would overwrite what lies behind its last element
+            load_elements(low, tile, access_region, None, default)
+        low.branch(negated(access_region.is_ragged), rows, elements)
         return
-    load_elements(low, tile, area, mask, default)
+    load_elements(low, tile, access_region, mask, default)
 
 
 def fetch_rows(
-    low: Lowering, tile: Tile, area: Region, inner: int, value: Scalar | None, default: AnyTile | None
+    low: Lowering, tile: Tile, access_region: AccessRegion, inner: int, value: Scalar | None, default: AnyTile | None
 ) -> None:
-    """A load by copies of rows. What does not exist is one `value`, or the elements of `default`."""
-    later = value is not None and is_tail_only(area, inner)
-    if not later:
-        prefill(low, tile, area, default)
-    for_rows(low, tile, area, inner, tail_padding(tile.dtype, area.dims[inner], value))
-    if later and value is not None:
-        pad_missing(low, tile, area, inner, int(value) if isinstance(value, bool) else value)
+    """Load by copies of rows; what does not exist is one `value`, or the elements of `default`."""
+    pads_afterwards = value is not None and is_tail_only(access_region, inner)
+    if not pads_afterwards:
+        prefill(low, tile, access_region, default)
+    copy_region_rows(low, tile, access_region, inner, tail_padding(tile.dtype, access_region.dims[inner], value))
+    if pads_afterwards and value is not None:
+        pad_missing(low, tile, access_region, inner, int(value) if isinstance(value, bool) else value)
 
 
 def negated(condition: Scalar) -> Scalar:
+    """Return the negation of a condition."""
     return not condition if isinstance(condition, bool) else Expr("not", (condition,))
 
 
 def tail_padding(dtype: DType, dim: Dim, value: Scalar | None) -> Record:
-    """What a copy writes behind a row that ends within a block: elements that do not exist."""
+    """Return what a copy writes behind a row that ends within a block."""
     if dim.is_whole or value is None:
         return Record((False, 0, 0, 0))
-    each = BLOCK // dtype.itemsize
-    missing = fold("%", fold("-", each, fold("%", dim.stop, each)), each)
+    lane_count = BLOCK // dtype.itemsize
+    missing = fold("%", fold("-", lane_count, fold("%", dim.stop, lane_count)), lane_count)
     return Record((True, 0, missing, int(value) if isinstance(value, bool) else value))
 
 
-def load_elements(low: Lowering, tile: Tile, area: Region, mask: AnyTile | None, default: AnyTile | None) -> None:
-    """A load by the scalar unit."""
-    overwrite(low, tile, default)
-    with for_valid_elements(low, area, mask) as index:
-        low.put(tile, index, read_element(low, View(area.base.array, low.let("at", int64, area.offset(low, index)))))
+def load_elements(
+    low: Lowering, tile: Tile, access_region: AccessRegion, mask: AnyTile | None, default: AnyTile | None
+) -> None:
+    """Load element by element on the scalar unit."""
+    fill_default(low, tile, default)
+    with for_valid_elements(low, access_region, mask) as index:
+        low.set_element(
+            tile,
+            index,
+            read_element(low, View(access_region.base.array, low.let("at", int64, access_region.offset(low, index)))),
+        )
 
 
-def overwrite(low: Lowering, tile: Tile, default: AnyTile | None) -> None:
-    from pypto.backends.ascend.vector.control import write
+def fill_default(low: Lowering, tile: Tile, default: AnyTile | None) -> None:
+    """Fill a tile with the default of a load."""
+    from pypto.backends.ascend.vector.control import copy_tile
 
     if isinstance(default, Tile) and default.dtype.is_bool and not tile.dtype.is_bool:
         default = to_bytes(low, default)
@@ -164,161 +202,71 @@ def overwrite(low: Lowering, tile: Tile, default: AnyTile | None) -> None:
         value = default.value if default else zero(tile.dtype)
         fill(low, tile, int(value) if isinstance(value, bool) else value)
     else:
-        write(low, tile, default)
+        copy_tile(low, tile, default)
 
 
-def prefill(low: Lowering, tile: Tile, area: Region, default: AnyTile | None) -> None:
-    """What the copy will not write: elements that do not exist, and padding beyond the last block of a row."""
+def prefill(low: Lowering, tile: Tile, access_region: AccessRegion, default: AnyTile | None) -> None:
+    """Fill what the copy will not write: elements that do not exist, and padding beyond the last block of a row."""
     layout, size = tile.layout, tile.dtype.itemsize
-    row = rounded(layout.cols * size, BLOCK) // size
-    if layout.rows > 1 and row < layout.pitch:
-        overwrite(low, tile, default)
+    row_room = rounded(layout.cols * size, BLOCK) // size
+    if layout.rows > 1 and row_room < layout.pitch:
+        fill_default(low, tile, default)
         return
-    end = row if layout.rows == 1 else layout.rows * layout.pitch
-    with low.when(area.is_ragged):
-        overwrite(low, tile, default)
-    if end < layout.count and area.is_ragged is not True:
-        fill_run(low, moved(tile.view, end), zero(tile.dtype), layout.count - end)
-
-
-def for_rows(low: Lowering, tile: Tile, area: Region, inner: int, into: Record | None = None) -> None:
-    """Copies of rows, as many at once as lie at equal distances in the array; `into` UB with such a padding."""
-    dims, strides = area.dims, low.grain.strides(tile.shape)
-    outer = [d for d in range(inner) if dims[d].size != 1]
-    rows = outer[-1] if outer and has_uniform_stride(area, outer[-1]) else None
-    single = [d for d in outer if d != rows]
-    length = dims[inner]
-    aligned = compared("==", length.start, 0)
-    some = (compared(">", dim.stop, dim.start) for dim in area.dims if not dim.is_whole)
-    with low.when(conjunction(area.exists, *some)), index_loops(low, area, single) as index:
-        at = low.let("at", int64, area.offset(low, index)) if single else area.offset(low, index)
-        place = low.place(tile, index)
-        with low.when(aligned):
-            here, there = moved(tile.view, place), View(area.base.array, at)
-            dim, step = (None, 0) if rows is None else (dims[rows], strides[rows])
-            copy_rows(low, here, there, dim, step, length.stop, into)
-        if aligned is not True:
-            with low.when(compared(">", length.start, 0)):
-                copy_elements(low, tile, area, index, single, into is not None)
-
-
-def has_uniform_stride(area: Region, d: int) -> bool:
-    return isinstance(area.base, Pointer) or area.base.shape[d] == 1
-
-
-@contextmanager
-def index_loops(low: Lowering, area: Region, over: list[int]) -> Iterator[Index]:
-    """Loops over the indices that exist of some dimensions; all others are 0."""
-    index: list[Scalar] = [0] * len(area.dims)
-    if not over:
-        yield tuple(index)
-        return
-    first, dim = over[0], area.dims[over[0]]
-    with low.loop("ijklmn"[first % 6], dim.stop, dim.start) as i, index_loops(low, area, over[1:]) as rest:
-        yield tuple(i if d == first else x for d, x in enumerate(rest))
-
-
-def copy_elements(low: Lowering, tile: Tile, area: Region, index: Index, done: list[int], into: bool) -> None:
-    """Element by element, for the dimensions that no loop goes through yet."""
-    over = [d for d, dim in enumerate(area.dims) if dim.size != 1 and d not in done]
-    with index_loops(low, area, over) as more:
-        whole = tuple(i if d in done else j for d, (i, j) in enumerate(zip(index, more, strict=True)))
-        there = View(area.base.array, low.let("at", int64, area.offset(low, whole)))
-        if into:
-            low.put(tile, whole, read_element(low, there))
-        else:
-            store_element(low, there, low.element(tile, whole))
-
-
-def copy_rows(
-    low: Lowering, here: View, there: View, rows: Dim | None, pitch: int, length: Scalar, into: Record | None
-) -> None:
-    """Rows between UB and an array: one copy, or a loop where the engines cannot take so large steps."""
-    size = there.elem.itemsize
-    nbytes = fold("*", length, size)
-    if rows is None:
-        emit_copy(low, here, there, Record((1, nbytes, 0, 0, 0)), into)
-        return
-    here = moved(here, fold("*", rows.start, pitch))
-    there = moved(there, fold("*", rows.start, rows.stride))
-    apart = fold("-", fold("*", rows.stride, size), nbytes)
-    skipped = fold("//", fold("-", pitch * size, nbytes), BLOCK)
-    fits = conjunction(compared(">=", apart, 0), compared("<", apart, 1 << 32))
-    gaps = (apart, skipped) if into else (skipped, apart)
-    with low.block() as at_once:
-        emit_copy(low, here, there, Record((rows.count, nbytes, *gaps, 0)), into)
-    with low.block() as each, low.loop("r", rows.count) as r:
-        emit_copy(
-            low,
-            moved(here, fold("*", r, pitch)),
-            moved(there, fold("*", r, rows.stride)),
-            Record((1, nbytes, 0, 0, 0)),
-            into,
-        )
-    low.either(fits if rows.size <= BLOCKS else False, at_once, each)
-
-
-def emit_copy(low: Lowering, here: View, there: View, how: Record, into: Record | None) -> None:
-    if into:
-        low.instr("DataCopyPad", here, there, how, into)
-    else:
-        low.instr("DataCopyPad", there, here, how)
-
-
-@contextmanager
-def for_valid_elements(low: Lowering, area: Region, mask: AnyTile | None) -> Iterator[Index]:
-    """Loops over the elements that exist and whose mask holds."""
-    over = [d for d, dim in enumerate(area.dims) if dim.size != 1]
-    with low.when(area.exists), index_loops(low, area, over) as index:  # noqa: SIM117  # the mask is read inside of the loops
-        with low.when(True if mask is None else low.element(mask, index)):
-            yield index
+    end = row_room if layout.rows == 1 else layout.rows * layout.pitch
+    with low.when(access_region.is_ragged):
+        fill_default(low, tile, default)
+    if end < layout.count and access_region.is_ragged is not True:
+        fill_run(low, advance_view(tile.view, end), zero(tile.dtype), layout.count - end)
 
 
 def tile_store(low: Lowering, op: Op) -> None:
+    """Lower a store of a tile."""
     access = Access.of(op)
     assert access.value is not None
-    area = region_of(low, access)
-    held = low.held(access.value)
+    access_region = region_of(low, access)
+    tile_value = low.tile_value(access.value)
     if access.value.dtype.is_bool:
-        held = to_bytes(low, held)
-    mask = None if access.mask is None else low.held(access.mask)
-    with low.adding(op.attrs.get("atomic"), access.value.dtype):
-        store_region(low, area, held, mask)
+        tile_value = to_bytes(low, tile_value)
+    mask = None if access.mask is None else low.tile_value(access.mask)
+    with low.atomic_mode(op.attrs.get("atomic"), access.value.dtype):
+        store_region(low, access_region, tile_value, mask)
 
 
-def store_region(low: Lowering, area: Region, held: AnyTile, mask: AnyTile | None) -> None:
-    inner = contiguous_dim(area)
-    if mask is None and inner is not None:
-        order = (*(d for d in range(len(area.dims)) if d != inner), inner)
-        if inner != row_dim(area):
-            held, area = (
-                permuted(low, held, order, tuple(held.shape[d] for d in order)),
-                transposed_region(low, area, order),
-            )
-        tile = low.made(held)
-        for_rows(low, tile, area, row_dim(area) or 0)
+def store_region(low: Lowering, access_region: AccessRegion, tile_value: AnyTile, mask: AnyTile | None) -> None:
+    """Store a value to a region."""
+    contiguous = contiguous_dim(access_region)
+    if mask is None and contiguous is not None:
+        order = (*(d for d in range(len(access_region.dims)) if d != contiguous), contiguous)
+        if contiguous != row_dim(access_region):
+            tile_value = permute_value(low, tile_value, order, tuple(tile_value.shape[d] for d in order))
+            access_region = transposed_region(low, access_region, order)
+        tile = low.materialize(tile_value)
+        copy_region_rows(low, tile, access_region, row_dim(access_region) or 0)
         return
-    with for_valid_elements(low, area, mask) as index:
-        there = View(area.base.array, low.let("at", int64, area.offset(low, index)))
-        store_element(low, there, low.element(held, index))
+    with for_valid_elements(low, access_region, mask) as index:
+        place = View(access_region.base.array, low.let("at", int64, access_region.offset(low, index)))
+        store_element(low, place, low.element(tile_value, index))
 
 
 # --- pointers ---------------------------------------------------------------------------------------------------------
 
 
-def pointer_region(low: Lowering, base: Pointer | Pointers, shape: tuple[int, ...]) -> Region:
-    """All elements that a tile of pointers points at."""
-    return Region(base, tuple(Dim(n, 0, n, 0) for n in shape), True, 0)
+def pointer_region(low: Lowering, base: Pointer | Pointers, shape: tuple[int, ...]) -> AccessRegion:
+    """Return the region of all elements that a tile of pointers points at."""
+    return AccessRegion(base, tuple(Dim(n, 0, n, 0) for n in shape), True, 0)
 
 
 def pointers(low: Lowering, v: Value) -> Pointer | Pointers:
-    held = low.env[v]
-    assert isinstance(held, Pointer | Pointers)
-    return held
+    """Return the lowered form of a pointer."""
+    pointer = low.env[v]
+    assert isinstance(pointer, Pointer | Pointers)
+    return pointer
 
 
 def load(low: Lowering, op: Op) -> None:
-    base, result = pointers(low, op.operands[0]), op.result
+    """Lower a load through a pointer or a tile of pointers."""
+    base = pointers(low, op.operands[0])
+    result = op.result
     mask, other = (*op.operands[1:], None, None)[:2]
     if not result.shape:
         default: Scalar = low.number(other) if other else zero(result.dtype)
@@ -326,20 +274,22 @@ def load(low: Lowering, op: Op) -> None:
         low.env[result] = load_predicated(low, result, base, at, True if mask is None else low.number(mask), default)
         return
     low.env[result] = load_region(
-        low, result, pointer_region(low, base, result.shape), None if mask is None else low.held(mask), other
+        low, result, pointer_region(low, base, result.shape), None if mask is None else low.tile_value(mask), other
     )
 
 
 def store(low: Lowering, op: Op) -> None:
-    base, value = pointers(low, op.operands[0]), op.operands[1]
+    """Lower a store through a pointer or a tile of pointers."""
+    base = pointers(low, op.operands[0])
+    value = op.operands[1]
     mask = op.operands[2] if len(op.operands) > 2 else None
     if not value.shape:
         at = low.offset(base, ())
         with low.when(True if mask is None else low.number(mask)):
             store_element(low, View(base.array, at), low.number(value))
         return
-    held = to_bytes(low, low.held(value)) if value.dtype.is_bool else low.held(value)
-    store_region(low, pointer_region(low, base, value.shape), held, None if mask is None else low.held(mask))
+    held = to_bytes(low, low.tile_value(value)) if value.dtype.is_bool else low.tile_value(value)
+    store_region(low, pointer_region(low, base, value.shape), held, None if mask is None else low.tile_value(mask))
 
 
 def array_ptr(low: Lowering, op: Op) -> None:
@@ -351,9 +301,9 @@ def array_ptr(low: Lowering, op: Op) -> None:
 def addptr(low: Lowering, op: Op) -> None:
     base = pointers(low, op.operands[0])
     if isinstance(base, Pointer):
-        low.env[op.result] = base.moved(low.number(op.operands[1]))
+        low.env[op.result] = base.advanced(low.number(op.operands[1]))
         return
-    low.env[op.result] = Pointers(base.array, (*base.offsets, low.held(op.operands[1])))
+    low.env[op.result] = Pointers(base.array, (*base.offsets, low.tile_value(op.operands[1])))
 
 
 def array_fact(low: Lowering, op: Op) -> None:

@@ -1,4 +1,8 @@
-"""Elementwise ops: numbers by the scalar unit, tiles by what `lanes` makes of their rows."""
+"""Elementwise ops: numbers on the scalar unit, tiles by the vector rules of the op table.
+
+An op that the vector unit lacks goes through the scalar unit element by element. 64-bit ops are deferred where that
+computes an element only once or cheaply: the reader of an element then computes it (`Deferred`).
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ from pypto.backends.ascend.rules.lane_rules import NO_FLOAT64, Lanes, elementwis
 from pypto.backends.ascend.rules.scalars import NotScalar, apply
 from pypto.backends.ascend.vector.broadcast_operands import broadcast_operand_op
 from pypto.backends.ascend.vector.builder import Lowering
-from pypto.backends.ascend.vector.masks import nonzero
+from pypto.backends.ascend.vector.masks import compare_nonzero
 from pypto.backends.ascend.vector.naming import name_hint
-from pypto.backends.ascend.vector.narrow_int64 import low_words
-from pypto.backends.ascend.vector.shape import ensure
+from pypto.backends.ascend.vector.narrow_int64 import narrow_cast
+from pypto.backends.ascend.vector.shape import initialise_padding
 from pypto.backends.ascend.vector.values import AnyTile, Deferred, Splat, Tile
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
@@ -23,131 +27,148 @@ from pypto.ir.types import DType, TileType, float16, float64
 from pypto.ops.row import ViaScalarUnit
 from pypto.ops.table import TABLE
 
-MOST: Final = 16  # ops that several users of a tile do again, each for itself
+MAX_RECOMPUTED_OPS: Final = 16  # ops that each of several users may compute again
 
 
 @dataclass
 class TileSink:
-    """Takes the instructions of an op on whole tiles."""
+    """Receives the instructions of a rule on whole tiles."""
 
-    low: Lowering
-    count: int
+    low: Lowering  # the lowering
+    count: int  # elements of a tile
 
     @property
     def line(self) -> int:
+        """The user's line."""
         return self.low.line
 
     def emit(self, item: Item) -> None:
+        """Append an item."""
         self.low.items.append(item)
 
     def temporary(self, dtype: DType, count: int = 0) -> View:
-        return self.low.new((count or self.count,), dtype).view
+        """Allocate a temporary."""
+        return self.low.new_tile((count or self.count,), dtype).view
 
     def filled(self, value: Scalar, dtype: DType, count: int = 0) -> View:
-        return self.low.made(Splat((count or self.count,), dtype, value)).view
+        """Return a tile with one number in every element."""
+        return self.low.materialize(Splat((count or self.count,), dtype, value)).view
 
     def name(self, hint: str) -> str:
+        """Return a name that nothing else has."""
         return self.low.name(hint)
 
     @contextmanager
     def nested(self) -> Iterator[list[Item]]:
+        """Open a list of items."""
         with self.low.block() as items:
             yield items
 
 
 def lower_elementwise(low: Lowering, op: Op) -> None:
+    """Lower an elementwise op."""
     shape = op.result.shape
-    if shape and (found := low_words(low, op)) is not None:
-        low.env[op.result] = found
+    if shape and (narrowed := narrow_cast(low, op)) is not None:
+        low.env[op.result] = narrowed
     elif shape:
-        held = tuple(low.held(v) for v in op.operands)
-        low.env[op.result] = Deferred(shape, op, held) if may_wait(low, op, held) else computed(low, op, held, shape)
+        operands = tuple(low.tile_value(v) for v in op.operands)
+        low.env[op.result] = (
+            Deferred(shape, op, operands) if can_defer(low, op, operands) else compute(low, op, operands, shape)
+        )
     if shape:
         return
     try:
         value = apply(low, op, [low.number(v) for v in op.operands])
     except NotScalar:
-        low.env[op.result] = computed(low, op, tuple(low.made(low.held(v)) for v in op.operands), shape)
+        low.env[op.result] = compute(low, op, tuple(low.materialize(low.tile_value(v)) for v in op.operands), shape)
         return
-    keeps = low.uses[op.result] > 1 or op.result.hint
-    low.env[op.result] = low.let(op.result.hint, op.result.dtype, value) if keeps else value
+    needs_name = low.use_counts[op.result] > 1 or op.result.hint
+    low.env[op.result] = low.let(op.result.hint, op.result.dtype, value) if needs_name else value
 
 
-def may_wait(low: Lowering, op: Op, held: Sequence[AnyTile]) -> bool:
-    """Whether an op is best done where an element of its result is asked for."""
-    users, region = low.users.get(op.result, []), low.places[op][0]
-    is_choice = has_doubles(op) and op.result.dtype.is_bool and all(map(has_doubles, users))
-    if op.result.dtype.bits != 64 and not is_choice and not any(isinstance(x, Deferred) for x in held):
+def can_defer(low: Lowering, op: Op, operands: Sequence[AnyTile]) -> bool:
+    """Whether an op is best computed where an element of its result is read."""
+    users = low.users.get(op.result, [])
+    region = low.positions[op][0]
+    is_choice = has_float64(op) and op.result.dtype.is_bool and all(map(has_float64, users))
+    if op.result.dtype.bits != 64 and not is_choice and not any(isinstance(x, Deferred) for x in operands):
         return False
-    once = len(users) < 2 and all(low.places[user][0] is region for user in users)
-    return (once or (not has_doubles(op) and sum(map(ops_of, held)) < MOST)) and does(low, op)
+    is_used_once = len(users) < 2 and all(low.positions[user][0] is region for user in users)
+    return (
+        is_used_once or (not has_float64(op) and sum(map(deferred_ops, operands)) < MAX_RECOMPUTED_OPS)
+    ) and has_scalar_form(low, op)
 
 
-def ops_of(held: AnyTile) -> int:
-    """How many ops an element of a tile takes that nothing has made yet."""
-    return 1 + sum(map(ops_of, held.operands)) if isinstance(held, Deferred) else 0
+def deferred_ops(value: AnyTile) -> int:
+    """Return the number of ops that an element of a deferred value takes."""
+    return 1 + sum(map(deferred_ops, value.operands)) if isinstance(value, Deferred) else 0
 
 
-def does(low: Lowering, op: Op) -> bool:
-    """Whether the scalar unit has what an op needs."""
-    names = low.taken.copy()
+def has_scalar_form(low: Lowering, op: Op) -> bool:
+    """Whether the scalar unit has all that an op needs."""
+    used_names = low.used_names.copy()
     try:
         with low.block():
             apply(low, op, ["program"] * len(op.operands))
     except NotScalar:
         return False
     finally:
-        low.taken = names
+        low.used_names = used_names
     return True
 
 
-def has_doubles(op: Op) -> bool:
+def has_float64(op: Op) -> bool:
+    """Whether an op has float64 operands or results."""
     values = (*op.operands, *op.results)
     return any(isinstance(v.type, TileType) and v.tile.elem == float64 for v in values)
 
 
-def computed(low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, ...]) -> Tile | Splat:
-    """The result of an op on tiles."""
-    dtype, low.hint = op.result.dtype, name_hint(op, low.users)
-    if all(isinstance(x, Splat) for x in held):
+def compute(low: Lowering, op: Op, operands: Sequence[AnyTile], shape: tuple[int, ...]) -> Tile | Splat:
+    """Compute an op on tiles."""
+    dtype = op.result.dtype
+    low.hint = name_hint(op, low.users)
+    if all(isinstance(x, Splat) for x in operands):
         try:
             return Splat(
                 shape,
                 dtype,
-                low.let(op.result.hint, dtype, apply(low, op, [x.value for x in held if isinstance(x, Splat)])),
+                low.let(op.result.hint, dtype, apply(low, op, [x.value for x in operands if isinstance(x, Splat)])),
             )
         except NotScalar:
-            held = (low.made(held[0]), *held[1:])
-    if has_doubles(op) or isinstance(TABLE[op.name].ascend, ViaScalarUnit):
-        return one_by_one(low, op, held, shape, refused(op, NO_FLOAT64))
-    if (made_at_once := broadcast_operand_op(low, op, held, shape)) is not None:
-        return made_at_once
-    lanes = [Lanes(x.dtype, x.value if isinstance(x, Splat) else low.made(x).view) for x in held]
+            operands = (low.materialize(operands[0]), *operands[1:])
+    if has_float64(op) or isinstance(TABLE[op.name].ascend, ViaScalarUnit):
+        return compute_by_scalar_unit(low, op, operands, shape, refused(op, NO_FLOAT64))
+    with_broadcast = broadcast_operand_op(low, op, operands, shape)
+    if with_broadcast is not None:
+        return with_broadcast
+    lanes = [Lanes(x.dtype, x.value if isinstance(x, Splat) else low.materialize(x).view) for x in operands]
     layout = low.grain.layout(shape)
     try:
-        (made,) = elementwise(op, lanes, TileSink(low, layout.count))
+        (result,) = elementwise(op, lanes, TileSink(low, layout.count))
     except NotOnAscend as error:
         if not shape:
             raise
-        return one_by_one(low, op, held, shape, error)
-    return Tile(shape, dtype, made.at, layout) if isinstance(made.at, View) else Splat(shape, dtype, made.at)
+        return compute_by_scalar_unit(low, op, operands, shape, error)
+    return Tile(shape, dtype, result.at, layout) if isinstance(result.at, View) else Splat(shape, dtype, result.at)
 
 
-def one_by_one(low: Lowering, op: Op, held: Sequence[AnyTile], shape: tuple[int, ...], problem: NotOnAscend) -> Tile:
-    """An op that the vector unit has not, by the scalar unit.
+def compute_by_scalar_unit(
+    low: Lowering, op: Op, operands: Sequence[AnyTile], shape: tuple[int, ...], problem: NotOnAscend
+) -> Tile:
+    """Compute an op element by element on the scalar unit.
 
     Raises
     ------
     NotOnAscend
-        The `problem`, when the scalar unit has it not, either.
+        The `problem`, if the scalar unit lacks the op, too.
     """
     dtype = op.result.dtype
-    made = low.new(shape, float16 if dtype.is_bool else dtype)
-    ensure(low, made)
-    with low.each(shape) as index:
+    result = low.new_tile(shape, float16 if dtype.is_bool else dtype)
+    initialise_padding(low, result)
+    with low.loop_nest(shape) as index:
         try:
-            value = apply(low, op, [low.element(x, index) for x in held])
+            value = apply(low, op, [low.element(x, index) for x in operands])
         except NotScalar:
             raise problem from None
-        low.put(made, index, Expr("f16", (value,)) if dtype.is_bool else value)
-    return nonzero(low, made, low.new(shape, dtype)) if dtype.is_bool else made
+        low.set_element(result, index, Expr("f16", (value,)) if dtype.is_bool else value)
+    return compare_nonzero(low, result, low.new_tile(shape, dtype)) if dtype.is_bool else result

@@ -1,4 +1,10 @@
-"""Kernels with addresses, in parts where a core has too little memory for the tiles as they are."""
+"""Tile fitting: splits the tiles of a kernel until all its buffers fit UB.
+
+Each candidate from `split_candidates` is lowered and allocated, the largest tiles first. The first one with room for
+double buffering wins. If none has it, in-place reuse and single buffers make room.
+
+    tile of 64 x 1024: no room     ->     loop over 4 parts of 16 x 1024, double buffered
+"""
 
 from __future__ import annotations
 
@@ -18,26 +24,26 @@ from pypto.backends.ascend.vector.lower import lower
 from pypto.errors.ascend import NoRoomOnAscend
 from pypto.ir.core import Function
 
-MAX_TRIES = 3  # sizes that fit, until one is taken whose loads and stores have no second buffer
+MAX_TRIES = 3  # sizes that fit without double buffers, before the first of them is taken
 
 
 def fit_to_ub(function: Function, target: AscendTarget) -> BlockKernel:
-    """Block IR with addresses, of the largest parts that fit; with a second buffer for copies, if at all possible.
+    """Return Block IR with addresses, of the largest tiles that fit, with double buffering if at all possible.
 
     Raises
     ------
     NoRoomOnAscend
-        When the tiles are too large and cannot be taken apart.
+        When the tiles are too large and cannot be split.
     """
-    problem: NoRoomOnAscend | None = None
-    found: list[BlockKernel] = []
+    first_error: NoRoomOnAscend | None = None
+    fitting: list[BlockKernel] = []
     tight: list[BlockKernel] = []
     for smaller in split_candidates(raise_bulk_atomics(function)):
         kernel = hoist_invariants(coalesce_copies(lower(smaller, target)))
         try:
-            found.append(allocate(double_buffer(kernel), target))
+            fitting.append(allocate(double_buffer(kernel), target))
         except NoRoomOnAscend as error:
-            problem = problem or error
+            first_error = first_error or error
             tight += (
                 []
                 if tight
@@ -46,19 +52,19 @@ def fit_to_ub(function: Function, target: AscendTarget) -> BlockKernel:
                 )
             )
             continue
-        if any(buffer.stages > 1 for buffer in found[-1].buffers):
-            return found[-1]
-        if len(found) == MAX_TRIES:
+        if any(buffer.stages > 1 for buffer in fitting[-1].buffers):
+            return fitting[-1]
+        if len(fitting) == MAX_TRIES:
             break
-    if problem is not None and not found and not tight:
-        raise problem
-    return (found or tight)[0]
+    if first_error is not None and not fitting and not tight:
+        raise first_error
+    return (fitting or tight)[0]
 
 
 def allocate_first_fitting(kernels: Iterable[BlockKernel], target: AscendTarget) -> list[BlockKernel]:
-    """Those of some kernels that there is room for, with addresses."""
-    found = []
+    """Return those of some kernels that fit, with addresses."""
+    allocated = []
     for kernel in kernels:
         with suppress(NoRoomOnAscend):
-            found.append(allocate(kernel, target))
-    return found
+            allocated.append(allocate(kernel, target))
+    return allocated

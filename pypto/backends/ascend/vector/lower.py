@@ -1,6 +1,12 @@
-"""Tile IR to Block IR, for vector cores: what one core does for its share of the programs.
+"""Lowering of Tile IR to Block IR for vector cores: one handler per op.
 
-Buffers have no addresses yet, and nothing waits for anything: `plan` and `sync` see to that.
+A core runs every `blocks`-th program of the grid, in one loop. Buffers have no addresses yet, and no instruction waits
+for another one: `block.allocate` and `block.insert_sync` see to that.
+
+    %t = tile_load %x, (%pid * 64)            for program in range(block, grid_x * ..., blocks):
+    %u = add %t, 1.0                    ->        DataCopyPad(t[0], x[pid * 64], ...)
+    tile_store %y, (%pid * 64), %u                Adds(u[0], t[0], 1.0, 64)
+                                                  DataCopyPad(y[pid * 64], u[0], ...)
 """
 
 from __future__ import annotations
@@ -29,63 +35,76 @@ _AXES: Final = ("grid_x", "grid_y", "grid_z")
 
 
 def lower(function: Function, target: AscendTarget) -> BlockKernel:
-    """A kernel for vector cores, which do all programs of the grid between them.
+    """Lower a kernel for vector cores, which share the programs of the grid.
 
     Raises
     ------
     NoForm
-        When the kernel needs what the chip has not.
+        When the kernel needs something that the chip lacks.
     """
     low = Lowering(function, target, grain_of(function), dispatch=lower_op)
     return kernel_of(low, "vector", programs(low, grid_invariant_ops(function)))
 
 
-def programs(low: Lowering, first: frozenset[Op] = frozenset()) -> Loop:
-    """All that a core does, written by the lowering's `dispatch`; what comes `first` is written before the loop."""
+def programs(low: Lowering, invariant_ops: frozenset[Op] = frozenset()) -> Loop:
+    """Lower all that a core runs; grid-invariant ops come before the loop over programs."""
     for arg in low.function.args:
-        if low.uses[arg] and isinstance(arg.type, TileType):
+        if low.use_counts[arg] and isinstance(arg.type, TileType):
             low.env[arg] = low.param("scalar", arg, 0, arg.dtype).name
     for op in low.function.body.body:
-        if op in first:
+        if op in invariant_ops:
             low.dispatch(low, op)
-    groups = groups_of(low)
+    groups = group_count(low)
     with low.block() as items:
         for op in low.function.body.body:
-            if op not in first:
+            if op not in invariant_ops:
                 low.dispatch(low, op)
-    return over_programs(tuple(items), groups, atomics.needs_one_core(low.function))
+    return program_loop(tuple(items), groups, atomics.needs_one_core(low.function))
 
 
-def groups_of(low: Lowering) -> Scalar:
-    """Groups of programs along the first axis, of the size that `low.group` is a name for."""
-    most = low.function.attrs.get("group", 1)
-    if most == 1:
+def group_count(low: Lowering) -> Scalar:
+    """Return the number of coarsened programs along the first axis, and define `low.group_size`."""
+    max_group = low.function.attrs.get("group", 1)
+    if max_group == 1:
         return Expr("i64", ("grid_x",))
-    assert isinstance(most, int)
-    each = Expr("//", (fold("-", Expr("+", (Expr("i64", ("grid_x",)), "blocks")), 1), "blocks"))
-    low.group = low.let("group", int64, Expr("max", (Expr("min", (each, most)), 1)))
-    return low.let("groups", int64, Expr("//", (fold("-", Expr("+", ("grid_x", low.group)), 1), low.group)))
+    assert isinstance(max_group, int)
+    programs_per_block = Expr("//", (fold("-", Expr("+", (Expr("i64", ("grid_x",)), "blocks")), 1), "blocks"))
+    low.group_size = low.let("group", int64, Expr("max", (Expr("min", (programs_per_block, max_group)), 1)))
+    return low.let("groups", int64, Expr("//", (fold("-", Expr("+", ("grid_x", low.group_size)), 1), low.group_size)))
 
 
 def kernel_of(low: Lowering, kind: str, body: Loop) -> BlockKernel:
+    """Build the kernel of a lowering."""
     slots = tuple(sorted(low.params, key=lambda slot: slot.kind != "ptr"))
     params = (*(low.params[slot] for slot in slots), *(Param(name, int32, False) for name in _AXES))
     noalias = is_noalias(low.function)
-    return BlockKernel(low.function.name, kind, params, tuple(low.buffers), (*low.front, *low.items, body), slots=slots,
-        file=low.function.loc.user.file, noalias=noalias, one_core=atomics.needs_one_core(low.function))  # fmt: skip
+    return BlockKernel(
+        low.function.name,
+        kind,
+        params,
+        tuple(low.buffers),
+        (*low.preamble, *low.items, body),
+        slots=slots,
+        file=low.function.loc.user.file,
+        noalias=noalias,
+        one_core=atomics.needs_one_core(low.function),
+    )
 
 
-def over_programs(items: tuple[Item, ...], along_x: Scalar, alone: bool = False) -> Loop:
-    """The loop of a core over its programs or groups of them: over all, in their order, where it is `alone`."""
+def program_loop(items: tuple[Item, ...], count_x: Scalar, is_single_core: bool = False) -> Loop:
+    """Build a core's loop over its programs: all programs in their order, if a single core runs them."""
     y, z = (Expr("i64", (name,)) for name in _AXES[1:])
-    start, step = (0, 1) if alone else ("block", "blocks")
-    return Loop("program", start, fold("*", fold("*", along_x, y), z), step, items)
+    start, step = (0, 1) if is_single_core else ("block", "blocks")
+    return Loop("program", start, fold("*", fold("*", count_x, y), z), step, items)
 
 
 def lower_op(low: Lowering, op: Op) -> None:
-    low.loc, low.hint = op.loc, name_hint(op, low.users)
-    if (either := selected_pointer(low, op)) is not None:
-        dispatch_each(low, op, either, lower_op)
+    """Lower one op."""
+    low.loc = op.loc
+    low.hint = name_hint(op, low.users)
+    selected = selected_pointer(low, op)
+    if selected is not None:
+        dispatch_each(low, op, selected, lower_op)
         return
     if op.name == "where" and op.result.tile.is_ptr and not op.result.shape:
         pointer_select(low, op)
@@ -93,17 +112,17 @@ def lower_op(low: Lowering, op: Op) -> None:
     if TABLE[op.name].elementwise:
         lower_elementwise(low, op)
         return
-    cell = TABLE[op.name].ascend
-    if isinstance(cell, Unsupported):
-        raise refused(op, cell.reason)
+    form = TABLE[op.name].ascend
+    if isinstance(form, Unsupported):
+        raise refused(op, form.reason)
     HANDLERS[op.name](low, op)
 
 
 def program_id(low: Lowering, op: Op) -> None:
-    """Programs are numbered along the first axis, then the second, then the third."""
+    """Lower `program_id`: programs are numbered along the first axis, then the second, then the third."""
     axis: int = op.attrs["axis"]
-    if low.group != 1:
-        group_edge(low, op)
+    if low.group_size != 1:
+        group_bound(low, op)
         return
     number: Scalar = "program"
     for name in _AXES[:axis]:
@@ -112,26 +131,27 @@ def program_id(low: Lowering, op: Op) -> None:
     low.env[op.result] = low.let(op.result.hint or f"pid_{'xyz'[axis]}", int32, Expr("i32", (number,)))
 
 
-def group_edge(low: Lowering, op: Op) -> None:
-    """The first program of a group, and the one behind its last."""
-    groups = low.let("groups", int64, Expr("//", (fold("-", Expr("+", ("grid_x", low.group)), 1), low.group)))
-    start = Expr("*", (Expr("%", ("program", groups)), low.group))
+def group_bound(low: Lowering, op: Op) -> None:
+    """Lower the first program of a coarsened one, or the end behind its last."""
+    groups = low.let("groups", int64, Expr("//", (fold("-", Expr("+", ("grid_x", low.group_size)), 1), low.group_size)))
+    start = Expr("*", (Expr("%", ("program", groups)), low.group_size))
     first = low.let(op.result.hint, int32, Expr("i32", (start,)))
-    end = Expr("i32", (Expr("min", (Expr("+", (first, low.group)), "grid_x")),))
+    end = Expr("i32", (Expr("min", (Expr("+", (first, low.group_size)), "grid_x")),))
     low.env[op.result] = low.let("end", int32, end) if "end" in op.attrs else first
 
 
 def num_programs(low: Lowering, op: Op) -> None:
+    """Lower `num_programs`."""
     low.env[op.result] = _AXES[op.attrs["axis"]]
 
 
-def nothing(low: Lowering, op: Op) -> None:
-    """Asserts, prints and breakpoints are the interpreter's."""
+def lower_nothing(low: Lowering, op: Op) -> None:
+    """Drop asserts, prints and breakpoints, which only the interpreter has."""
 
 
 HANDLERS: Final[Mapping[str, Callable[[Lowering, Op], None]]] = MappingProxyType({
     "program_id": program_id, "num_programs": num_programs,
-    "assert_": nothing, "print_": nothing, "breakpoint_": nothing,
+    "assert_": lower_nothing, "print_": lower_nothing, "breakpoint_": lower_nothing,
     "constant": shape.constant, "undef": shape.undef, "arange": shape.arange, "broadcast_to": shape.broadcast,
     "reshape": shape.reshape, "permute": shape.permute,
     "array_ptr": dma.array_ptr, "array_shape": dma.array_fact, "array_stride": dma.array_fact,

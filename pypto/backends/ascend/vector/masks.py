@@ -10,28 +10,30 @@ from pypto.ir.types import DType, float16, uint8
 
 
 def from_bytes(low: Lowering, raw: Tile, v: Value) -> Tile:
-    """Bits of bytes that are 0 or not."""
-    halves, made = low.new(raw.shape, float16, "halves"), low.result(v)
+    """Convert bytes to bits: nonzero bytes are true."""
+    halves = low.new_tile(raw.shape, float16, "halves")
+    bits = low.result(v)
     low.instr("Cast", halves.view, raw.view, Word("CAST_NONE"), raw.layout.count)
-    return nonzero(low, halves, made)
+    return compare_nonzero(low, halves, bits)
 
 
-def nonzero(low: Lowering, tile: Tile, made: Tile) -> Tile:
-    low.instr("CompareScalar", made.view, tile.view, 0.0, Word("NE"), tile.layout.count)
-    return made
+def compare_nonzero(low: Lowering, tile: Tile, bits: Tile) -> Tile:
+    """Set a bit for each element that is not 0."""
+    low.instr("CompareScalar", bits.view, tile.view, 0.0, Word("NE"), tile.layout.count)
+    return bits
 
 
-def as_numbers(low: Lowering, bits: Tile, dtype: DType) -> Tile:
-    """1 where a bit is set, else 0, as floats."""
-    ones = low.made(Splat((bits.layout.count,), dtype, 1.0)).view
-    made = low.new(bits.shape, dtype)
-    low.instr("Select", made.view, bits.view, ones, 0.0, Word("VSEL_TENSOR_SCALAR_MODE"), bits.layout.count)
-    return made
+def select_ones(low: Lowering, bits: Tile, dtype: DType) -> Tile:
+    """Convert bits to floats: 1 or 0."""
+    ones = low.materialize(Splat((bits.layout.count,), dtype, 1.0)).view
+    result = low.new_tile(bits.shape, dtype)
+    low.instr("Select", result.view, bits.view, ones, 0.0, Word("VSEL_TENSOR_SCALAR_MODE"), bits.layout.count)
+    return result
 
 
-def to_bytes(low: Lowering, held: AnyTile) -> Tile:
-    """Bytes of 0 or 1, as arrays have them."""
-    halves = as_numbers(low, low.made(held), float16)
-    made = low.new(held.shape, uint8)
-    low.instr("Cast", made.view, halves.view, Word("CAST_RINT"), halves.layout.count)
-    return made
+def to_bytes(low: Lowering, bits: AnyTile) -> Tile:
+    """Convert bits to bytes of 0 or 1."""
+    halves = select_ones(low, low.materialize(bits), float16)
+    result = low.new_tile(bits.shape, uint8)
+    low.instr("Cast", result.view, halves.view, Word("CAST_RINT"), halves.layout.count)
+    return result

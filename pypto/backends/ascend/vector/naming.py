@@ -1,4 +1,4 @@
-"""What buffers and numbers are called: as the user calls the values, else after what they are made of."""
+"""Names of buffers and numbers: the user's name of a value where there is one, else one derived from its op."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pypto.ir.core import Op, Value
 from pypto.ir.types import TileType
 from pypto.passes.memory_effects import accessed_array
 
-_VALUE_PRESERVING: Final = frozenset(
-    ("reshape", "cast", "permute", "broadcast_to")
-)  # the name of what they make is theirs too
+# The result of these ops keeps the name of the operand.
+_VALUE_PRESERVING: Final = frozenset(("reshape", "cast", "permute", "broadcast_to"))
 _STORES: Final = frozenset(("tile_store", "store", "masked_store"))
 _LOADS: Final = frozenset(("tile_load", "load"))
 _MAX_NAME: Final = 20
@@ -20,14 +19,14 @@ Users = Mapping[Value, Sequence[Op]]
 
 
 def name_hint(op: Op, users: Users) -> str:
-    """The name for what an op makes."""
+    """Return the name for the result of an op."""
     if not op.results:
         return local_name(op) if op.name in _STORES else op.name
     return user_name(op.results[0], users) or derived_name(op)
 
 
 def user_name(v: Value, users: Users) -> str:
-    """The user's name of a value, be it that of its only use; a value that is stored is called after the array."""
+    """Return the user's name of a value or of its only use; a value that is stored is named after the array."""
     if v.hint:
         return v.hint
     uses = users.get(v, ())
@@ -42,7 +41,7 @@ def user_name(v: Value, users: Users) -> str:
 
 
 def local_name(op: Op) -> str:
-    """The part of an array that a core works on, as Ascend C calls it; a number is called as the array."""
+    """Return the Ascend C name for the part of an array that a core works on; a number is named as the array."""
     array = accessed_array(op)
     name = array.hint if array is not None and array.hint else "loaded"
     is_number = bool(op.results) and op.result.tile.size == 1
@@ -50,7 +49,7 @@ def local_name(op: Op) -> str:
 
 
 def derived_name(op: Op) -> str:
-    """An op on something that has a name: ``max_scores``."""
+    """Return a name made of an op and its operand, such as ``max_scores``."""
     if op.name in _LOADS:
         return local_name(op)
     if op.name in _VALUE_PRESERVING and op.operands[0].hint:
@@ -60,9 +59,10 @@ def derived_name(op: Op) -> str:
         source = source.op.operands[0]
     if source is not None and source.op is not None and not source.hint and source.op.name in _LOADS:
         return f"{op.name.rstrip('_')}_{local_name(source.op).removesuffix('Local')}"
-    made = op.results[0].tile
-    if not made.shape and source is None:
-        return "n" if made.is_ptr or not made.dtype.is_float else "value"
-    name, what = source.hint if source is not None else "", op.name.rstrip("_")
-    whole = f"{what}_{name}" if name else f"{what}_tile"
-    return whole if len(whole) <= _MAX_NAME else f"{what}_tile"
+    result = op.results[0].tile
+    if not result.shape and source is None:
+        return "n" if result.is_ptr or not result.dtype.is_float else "value"
+    name = source.hint if source is not None else ""
+    op_name = op.name.rstrip("_")
+    full_name = f"{op_name}_{name}" if name else f"{op_name}_tile"
+    return full_name if len(full_name) <= _MAX_NAME else f"{op_name}_tile"

@@ -1,4 +1,4 @@
-"""Which elements an access touches: where they are in the array, and which of them exist."""
+"""Access regions: which elements of an array an access touches, and which of them exist."""
 
 from __future__ import annotations
 
@@ -15,79 +15,90 @@ from pypto.ops.memory import Access
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A dimension of an access: indices from `start` to below `stop` exist, of `size`; `stride` is in elements."""
+    """A dimension of an access."""
 
-    size: int
-    start: Scalar
-    stop: Scalar
-    stride: Scalar
+    size: int  # indices of the tile
+    start: Scalar  # first valid index
+    stop: Scalar  # index behind the last valid one
+    stride: Scalar  # elements in the array from one index to the next
 
     @property
     def is_whole(self) -> bool:
+        """Whether all indices are valid."""
         return self.start == 0 and self.stop == self.size
 
     @property
     def count(self) -> Scalar:
+        """Number of valid indices."""
         return fold("-", self.stop, self.start)
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
-    """All dimensions of an access. Nothing exists where `exists` does not hold, which is of those of size 1."""
+class AccessRegion:
+    """All dimensions of an access."""
 
-    base: Pointer | Pointers
-    dims: tuple[Dim, ...]
-    exists: Scalar
+    base: Pointer | Pointers  # the array, or a tile of pointers
+    dims: tuple[Dim, ...]  # its dimensions
+    exists: Scalar  # condition on dimensions of size 1, without which nothing exists
     first: Scalar  # offset of index 0
 
     @property
     def is_whole(self) -> bool:
+        """Whether all elements exist."""
         return self.exists is True and all(dim.is_whole for dim in self.dims)
 
     @property
     def is_ragged(self) -> Scalar:
-        """Whether some element does not exist."""
-        parts = [compared("<", dim.count, dim.size) for dim in self.dims if not dim.is_whole]
-        parts += [] if self.exists is True else [Expr("not", (self.exists,))]
-        made = parts.pop(0) if parts else False
-        for part in parts:
-            made = Expr("||", (made, part))
-        return made
+        """Condition that some element does not exist."""
+        conditions = [compared("<", dim.count, dim.size) for dim in self.dims if not dim.is_whole]
+        conditions += [] if self.exists is True else [Expr("not", (self.exists,))]
+        result = conditions.pop(0) if conditions else False
+        for part in conditions:
+            result = Expr("||", (result, part))
+        return result
 
     def offset(self, low: Lowering, index: Index) -> Scalar:
-        """Where an element lies in the array."""
+        """Return the offset of an element in the array."""
         at = self.first
         for i, dim in zip(index, self.dims, strict=True):
             at = fold("+", at, fold("*", i, dim.stride))
         return fold("+", low.offset(self.base, index), at)
 
 
-def region_of(low: Lowering, access: Access) -> Region:
+def region_of(low: Lowering, access: Access) -> AccessRegion:
+    """Return the region of an access."""
     base = low.env[access.base]
     assert isinstance(base, Pointer | Pointers)
     dims: list[Dim] = []
     exists: list[Scalar] = []
     first: Scalar = 0
-    for n, off, stride, extent in zip(access.shape, access.offsets, access.strides, access.extents, strict=True):
-        o, s, e = low.number(off), low.number(stride), low.number(extent)
-        first = fold("+", first, fold("*", o, s))
-        if n == 1:
-            exists += [compared("<", o, e), True if is_nonnegative(off, low.nonnegative) else compared(">=", o, 0)]
-            dims.append(Dim(1, 0, 1, s))
+    for size, offset, stride, extent in zip(access.shape, access.offsets, access.strides, access.extents, strict=True):
+        start = low.number(offset)
+        step = low.number(stride)
+        end = low.number(extent)
+        first = fold("+", first, fold("*", start, step))
+        if size == 1:
+            exists += [
+                compared("<", start, end),
+                True if is_nonnegative(offset, low.nonnegative) else compared(">=", start, 0),
+            ]
+            dims.append(Dim(1, 0, 1, step))
         else:
-            dims.append(Dim(n, *valid_range(low, n, o, e, is_nonnegative(off, low.nonnegative)), s))
+            dims.append(Dim(size, *valid_range(low, size, start, end, is_nonnegative(offset, low.nonnegative)), step))
     condition = conjunction(*exists)
     if isinstance(condition, Expr):
         condition = low.let("exists", int1, condition)
-    return Region(base, tuple(dims), condition, low.let("first", int64, first))
+    return AccessRegion(base, tuple(dims), condition, low.let("first", int64, first))
 
 
-def valid_range(low: Lowering, size: int, offset: Scalar, extent: Scalar, natural: bool) -> tuple[Scalar, Scalar]:
-    """The first index that exists, and the one after the last."""
+def valid_range(
+    low: Lowering, size: int, offset: Scalar, extent: Scalar, is_nonnegative: bool
+) -> tuple[Scalar, Scalar]:
+    """Return the first valid index and the one behind the last."""
     start: Scalar = 0
-    if not natural:
+    if not is_nonnegative:
         start = fold("max", fold("-", 0, offset), 0)
         start = low.let("start", int64, fold("min", start, size))
-    rest = fold("-", extent, offset)
-    stop = fold("max", fold("min", rest, size), start)
+    remaining = fold("-", extent, offset)
+    stop = fold("max", fold("min", remaining, size), start)
     return start, low.let("count" if start == 0 else "stop", int64, stop)

@@ -1,26 +1,27 @@
-"""Single elements of arrays, read and written by the scalar unit."""
+"""Accesses of single elements, by the scalar unit."""
 
 from __future__ import annotations
 
 from pypto.backends.ascend.blockir.ir import Expr, Read, Record, Scalar, View
 from pypto.backends.ascend.blockir.softfloat64 import zero
 from pypto.backends.ascend.vector.builder import Lowering
-from pypto.backends.ascend.vector.region import Region
+from pypto.backends.ascend.vector.region import AccessRegion
 from pypto.backends.ascend.vector.values import Pointer, Pointers, Splat
 from pypto.ir.core import Op, Value
 
 
-def load_element(low: Lowering, op: Op, area: Region, other: Value | None) -> Splat | Scalar:
-    """A load of a single element, by the scalar unit."""
+def load_element(low: Lowering, op: Op, region: AccessRegion, other: Value | None) -> Splat | Scalar:
+    """Load a single element."""
     dtype, shape = op.result.dtype, op.result.shape
     default: Scalar = low.number(other) if other else zero(dtype)
-    value = load_predicated(low, op.result, area.base, area.offset(low, (0,) * len(shape)), area.exists, default)
+    value = load_predicated(low, op.result, region.base, region.offset(low, (0,) * len(shape)), region.exists, default)
     return Splat(shape, dtype, value) if shape else value
 
 
 def load_predicated(
     low: Lowering, v: Value, base: Pointer | Pointers, at: Scalar, condition: Scalar, default: Scalar
 ) -> Scalar:
+    """Load an element if a condition holds; otherwise return the default."""
     name = None if condition is True else low.variable(v.hint, v.dtype, default)
     with low.when(condition):
         value = read_element(low, View(base.array, at))
@@ -31,17 +32,21 @@ def load_predicated(
     return low.let(v.hint, v.dtype, value) if name is None else name
 
 
-def read_element(low: Lowering, there: View) -> Scalar:
-    """One element of an array. The scalar unit's cache does not see what the copy engines write: they fetch it then."""
-    if not low.may_be_written(there.of.name):
-        return Read(there)
-    block = low.block_of(there.elem, "fetched")
-    low.instr("DataCopyPad", block, there, Record((1, there.elem.itemsize, 0, 0, 0)), Record((False, 0, 0, 0)))
+def read_element(low: Lowering, place: View) -> Scalar:
+    """Read an element of an array.
+
+    The scalar unit's cache does not see what the copy engines write. If the kernel may write to the array, a copy
+    engine fetches the element.
+    """
+    if not low.may_be_written(place.of.name):
+        return Read(place)
+    block = low.scalar_block(place.elem, "fetched")
+    low.instr("DataCopyPad", block, place, Record((1, place.elem.itemsize, 0, 0, 0)), Record((False, 0, 0, 0)))
     return Read(block)
 
 
-def store_element(low: Lowering, there: View, value: Scalar) -> None:
-    """One element into an array, from a block of its own."""
-    block = low.block_of(there.elem, "element")
+def store_element(low: Lowering, place: View, value: Scalar) -> None:
+    """Store an element through a block of memory."""
+    block = low.scalar_block(place.elem, "element")
     low.instr("SetValue", block, value)
-    low.instr("DataCopyPad", there, block, Record((1, there.elem.itemsize, 0, 0, 0)))
+    low.instr("DataCopyPad", place, block, Record((1, place.elem.itemsize, 0, 0, 0)))

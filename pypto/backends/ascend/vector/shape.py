@@ -1,4 +1,4 @@
-"""Tiles that are made or moved without computing."""
+"""Tiles that are created or moved without arithmetic: constants, ranges, broadcasts, reshapes and transposes."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ from typing import Any, Final
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, Word, fold
 from pypto.backends.ascend.blockir.softfloat64 import number, zero
 from pypto.backends.ascend.tile.ub_layout import BLOCK
-from pypto.backends.ascend.vector.builder import Index, Lowering, moved
-from pypto.backends.ascend.vector.masks import as_numbers, nonzero
+from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
+from pypto.backends.ascend.vector.masks import compare_nonzero, select_ones
 from pypto.backends.ascend.vector.values import AnyTile, Broadcast, Deferred, Pointer, Pointers, Splat, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float16, int16, int32, int64, uint8, uint16, uint32
 
-REPEAT: Final = 256  # bytes that a repeat works on
-MOST: Final = 255  # repeats of an instruction
-FEW: Final = 2 << 10  # bytes of numbers that stay in memory for all programs
+REPEAT: Final = 256  # bytes of one repeat
+MAX_REPEATS: Final = 255  # of one instruction
+SMALL_BYTES: Final = 2 << 10  # an index vector up to this size is kept for all programs
 _SIGNED: Final = {8: int16, 16: int16, 32: int32}
 
 
 def constant(low: Lowering, op: Op) -> None:
-    shape, value = op.result.shape, number(op.attrs["value"], op.result.dtype)
+    """Lower a constant: a splat takes no memory."""
+    shape = op.result.shape
+    value = number(op.attrs["value"], op.result.dtype)
     low.env[op.result] = Splat(shape, op.result.dtype, value) if shape else value
 
 
 def undef(low: Lowering, op: Op) -> None:
+    """Lower an undefined value as zero."""
     if op.result.tile.is_ptr:
-        raise low.refused("a pointer that is set in a branch alone", "has no address", "set it before the branch")
+        raise low.refusal("a pointer that is set in a branch alone", "has no address", "set it before the branch")
     nothing = zero(op.result.dtype)
     low.env[op.result] = Splat(op.result.shape, op.result.dtype, nothing) if op.result.shape else nothing
 
 
 def fill(low: Lowering, tile: Tile, value: Scalar) -> None:
-    """One number in every element, padding too."""
+    """Fill a tile with a number, padding included."""
     count = tile.layout.count
     if tile.dtype.is_bool:
         bits = Expr("u16", (Expr("?:", (value, 0xFFFF, 0)),)) if not isinstance(value, bool) else 0xFFFF * value
@@ -42,7 +45,7 @@ def fill(low: Lowering, tile: Tile, value: Scalar) -> None:
 
 
 def fill_run(low: Lowering, view: View, value: Scalar, count: Scalar) -> None:
-    """One number in so many elements from a whole block on."""
+    """Fill a run of elements that begins at a whole block."""
     bits = view.elem.bits
     if bits == 64:
         fill_wide(low, view, value, count)
@@ -57,78 +60,93 @@ def fill_run(low: Lowering, view: View, value: Scalar, count: Scalar) -> None:
 
 
 def fill_wide(low: Lowering, view: View, value: Scalar, count: Scalar) -> None:
-    """64-bit numbers: halves that are alike as 32 bits, others one by one."""
+    """Fill 64-bit elements: by 32-bit halves if both are equal, else one by one."""
     if isinstance(value, int) and value in (0, -1, (1 << 64) - 1):
         halves = View(view.of, fold("*", view.offset, 2), view.stage, int32)
         low.instr("Duplicate", halves, 0 if value == 0 else -1, fold("*", count, 2))
         return
     with low.loop("i", count) as i:
-        low.instr("SetValue", moved(view, i), value)
+        low.instr("SetValue", advance_view(view, i), value)
 
 
 def arange(low: Lowering, op: Op) -> None:
-    v, start = op.result, op.attrs["start"]
+    """Lower a range of integers."""
+    v = op.result
+    start = op.attrs["start"]
     assert isinstance(start, int)
     layout = low.grain.layout(v.shape)
     if v.dtype == int64:
-        made = low.result(v)
-        with low.each((layout.count,)) as (i,):
-            low.instr("SetValue", moved(made.view, i), fold("+", i, start))
-    elif v in low.into:
-        made = low.into[v]
-        count_up(low, made.view, start, layout.count)
+        result = low.result(v)
+        with low.loop_nest((layout.count,)) as (i,):
+            low.instr("SetValue", advance_view(result.view, i), fold("+", i, start))
+    elif v in low.destinations:
+        result = low.destinations[v]
+        emit_iota(low, result.view, start, layout.count)
     else:
-        made = Tile(v.shape, v.dtype, numbers(low, start, layout.count, v.dtype), layout)
-    low.env[v] = made
+        result = Tile(v.shape, v.dtype, index_vector(low, start, layout.count, v.dtype), layout)
+    low.env[v] = result
 
 
-def numbers(low: Lowering, first: int, count: int, dtype: DType) -> View:
-    """The numbers from `first` on, to be read alone: few are made once, before the first program."""
+def index_vector(low: Lowering, first: int, count: int, dtype: DType) -> View:
+    """Return counting numbers, for reading only; short vectors are computed once, before all programs."""
     key = first, count, dtype
-    if key in low.counted:
-        return low.counted[key]
-    made = low.buffer("indices", dtype, count)
-    if count * dtype.itemsize > FEW:
-        count_up(low, made, first, count)
-        return made
-    low.counted[key] = made
-    items, low.items = low.items, low.front
-    count_up(low, made, first, count)
+    if key in low.index_vectors:
+        return low.index_vectors[key]
+    vector = low.buffer("indices", dtype, count)
+    if count * dtype.itemsize > SMALL_BYTES:
+        emit_iota(low, vector, first, count)
+        return vector
+    low.index_vectors[key] = vector
+    items, low.items = low.items, low.preamble
+    emit_iota(low, vector, first, count)
     low.items = items
-    return made
+    return vector
 
 
-def count_up(low: Lowering, view: View, first: int, count: int) -> None:
-    """Bytes of a block widened, then doubled: `CreateVecIndex` takes an event of a `TPipe` on 2201."""
-    each, dtype = BLOCK // view.elem.itemsize, view.elem
-    codes, halves = low.buffer("codes", int32, BLOCK // 4), low.buffer("halves", float16, BLOCK // 2)
-    for k in reversed(range(each // 4)):  # four bytes to a word, the last words first
+def emit_iota(low: Lowering, view: View, first: int, count: int) -> None:
+    """Write counting numbers: the bytes of a block are widened, then doubled.
+
+    `CreateVecIndex` needs an event of a `TPipe` on 2201.
+    """
+    filled = BLOCK // view.elem.itemsize
+    dtype = view.elem
+    codes = low.buffer("codes", int32, BLOCK // 4)
+    halves = low.buffer("halves", float16, BLOCK // 2)
+    for k in reversed(range(filled // 4)):  # four bytes in a word, the last words first
         low.instr("Duplicate", codes, sum(4 * k + i << 8 * i for i in range(4)), k + 1)
-    low.instr("Cast", halves, View(codes.of, 0, 0, uint8), Word("CAST_NONE"), each)
-    low.instr("Cast", view, halves, Word("CAST_NONE" if dtype.is_float else "CAST_RINT"), each)
+    low.instr("Cast", halves, View(codes.of, 0, 0, uint8), Word("CAST_NONE"), filled)
+    low.instr("Cast", view, halves, Word("CAST_NONE" if dtype.is_float else "CAST_RINT"), filled)
     if first:
-        low.instr("Adds", view, view, float(first) if dtype.is_float else first, each)
-    while each < count:
-        low.instr("Adds", moved(view, each), view, float(each) if dtype.is_float else each, min(each, count - each))
-        each *= 2
+        low.instr("Adds", view, view, float(first) if dtype.is_float else first, filled)
+    while filled < count:
+        low.instr(
+            "Adds",
+            advance_view(view, filled),
+            view,
+            float(filled) if dtype.is_float else filled,
+            min(filled, count - filled),
+        )
+        filled *= 2
 
 
 def broadcast(low: Lowering, op: Op) -> None:
-    held, shape = low.env[op.operands[0]], op.result.shape
-    if isinstance(held, Pointer):
-        low.env[op.result] = Pointers(held.array, (Splat(shape, int64, held.offset),))
-    elif isinstance(held, Pointers):
-        low.env[op.result] = held.each(lambda part: widened(low, part, shape))
+    """Lower a broadcast."""
+    operand = low.env[op.operands[0]]
+    shape = op.result.shape
+    if isinstance(operand, Pointer):
+        low.env[op.result] = Pointers(operand.array, (Splat(shape, int64, operand.offset),))
+    elif isinstance(operand, Pointers):
+        low.env[op.result] = operand.each(lambda part: broadcast_value(low, part, shape))
     else:
-        low.env[op.result] = widened(low, low.held(op.operands[0]), shape)
+        low.env[op.result] = broadcast_value(low, low.tile_value(op.operands[0]), shape)
 
 
-def widened(low: Lowering, held: AnyTile, shape: tuple[int, ...]) -> AnyTile:
-    """A tile repeated along its dimensions of size 1."""
-    if isinstance(held, Splat):
-        return Splat(shape, held.dtype, held.value)
-    held = low.made(held) if isinstance(held, Deferred) else held
-    tile = held.of if isinstance(held, Broadcast) else held
+def broadcast_value(low: Lowering, value: AnyTile, shape: tuple[int, ...]) -> AnyTile:
+    """Return a value repeated along its dimensions of size 1."""
+    if isinstance(value, Splat):
+        return Splat(shape, value.dtype, value.value)
+    value = low.materialize(value) if isinstance(value, Deferred) else value
+    tile = value.source if isinstance(value, Broadcast) else value
     if not tile.shape:
         tile = tile.reshaped((1,) * len(shape), tile.layout)
     if [n for n in tile.shape if n != 1] == [n for n in shape if n != 1]:
@@ -137,43 +155,45 @@ def widened(low: Lowering, held: AnyTile, shape: tuple[int, ...]) -> AnyTile:
 
 
 def reshape(low: Lowering, op: Op) -> None:
-    held, shape = low.env[op.operands[0]], op.result.shape
-    if isinstance(held, Pointer):
-        low.env[op.result] = Pointers(held.array, (Splat(shape, int64, held.offset),)) if shape else held
-    elif isinstance(held, Pointers):
-        low.env[op.result] = held.each(lambda part: reshaped(low, part, shape))
+    """Lower a reshape."""
+    operand = low.env[op.operands[0]]
+    shape = op.result.shape
+    if isinstance(operand, Pointer):
+        low.env[op.result] = Pointers(operand.array, (Splat(shape, int64, operand.offset),)) if shape else operand
+    elif isinstance(operand, Pointers):
+        low.env[op.result] = operand.each(lambda part: reshape_value(low, part, shape))
     else:
-        low.env[op.result] = reshaped(low, low.held(op.operands[0]), shape)
+        low.env[op.result] = reshape_value(low, low.tile_value(op.operands[0]), shape)
 
 
-def reshaped(low: Lowering, held: AnyTile, shape: tuple[int, ...]) -> AnyTile:
-    """The same elements in row-major order under another shape; where rows are padded they move."""
-    if isinstance(held, Splat):
-        return Splat(shape, held.dtype, held.value)
-    if isinstance(held, Broadcast) and (of := regrouped(held, shape)) is not None:
-        return of
-    tile = low.made(held)
+def reshape_value(low: Lowering, value: AnyTile, shape: tuple[int, ...]) -> AnyTile:
+    """Return the elements under another shape; they move where the padding of rows differs."""
+    if isinstance(value, Splat):
+        return Splat(shape, value.dtype, value.value)
+    if isinstance(value, Broadcast) and (regrouped := reshape_broadcast(value, shape)) is not None:
+        return regrouped
+    tile = low.materialize(value)
     layout = low.grain.layout(shape)
     same_rows = (layout.rows, layout.cols) == (tile.layout.rows, tile.layout.cols)
     if same_rows or (layout.is_dense and tile.layout.is_dense):
         return tile.reshaped(shape, layout)
-    made = low.new(shape, tile.dtype)
-    stays = tile.layout.cols % layout.cols == 0  # each row is part of one row
-    rearrange(low, made, tile, lambda index: unravel(ravel(index, shape), tile.shape), is_straight=stays)
-    return made
+    result = low.new_tile(shape, tile.dtype)
+    is_straight = tile.layout.cols % layout.cols == 0  # each row is part of one row
+    rearrange(low, result, tile, lambda index: unravel(ravel(index, shape), tile.shape), is_straight=is_straight)
+    return result
 
 
-def regrouped(held: Broadcast, shape: tuple[int, ...]) -> Broadcast | None:
-    """A repeated tile under a shape that differs in dimensions of size 1 alone, or None."""
-    if [n for n in held.shape if n != 1] != [n for n in shape if n != 1]:
+def reshape_broadcast(value: Broadcast, shape: tuple[int, ...]) -> Broadcast | None:
+    """Return a broadcast under a shape that differs only in dimensions of size 1, else None."""
+    if [n for n in value.shape if n != 1] != [n for n in shape if n != 1]:
         return None
-    sizes = iter(n for n, m in zip(held.of.shape, held.shape, strict=True) if m != 1)
+    sizes = iter(n for n, m in zip(value.source.shape, value.shape, strict=True) if m != 1)
     inner = tuple(1 if m == 1 else next(sizes) for m in shape)
-    return Broadcast(shape, held.of.reshaped(inner, held.of.layout))
+    return Broadcast(shape, value.source.reshaped(inner, value.source.layout))
 
 
 def ravel(index: Index, shape: tuple[int, ...]) -> Scalar:
-    """Number of an index in row-major order."""
+    """Return the row-major number of an index."""
     number: Scalar = 0
     for i, n in zip(index, shape, strict=True):
         number = fold("+", fold("*", number, n), i)
@@ -181,7 +201,7 @@ def ravel(index: Index, shape: tuple[int, ...]) -> Scalar:
 
 
 def unravel(number: Scalar, shape: tuple[int, ...]) -> Index:
-    """The index of a number in row-major order."""
+    """Return the index of a row-major number."""
     index: list[Scalar] = []
     for d, n in reversed(list(enumerate(shape))):
         index.append(number if d == 0 else 0 if n == 1 else fold("%", number, n))
@@ -190,62 +210,67 @@ def unravel(number: Scalar, shape: tuple[int, ...]) -> Index:
 
 
 def permute(low: Lowering, op: Op) -> None:
+    """Lower a transpose."""
     dims: Any = op.attrs["dims"]
-    held, shape = low.env[op.operands[0]], op.result.shape
-    if isinstance(held, Pointers):
-        low.env[op.result] = held.each(lambda part: permuted(low, part, dims, shape))
+    operand = low.env[op.operands[0]]
+    shape = op.result.shape
+    if isinstance(operand, Pointers):
+        low.env[op.result] = operand.each(lambda part: permute_value(low, part, dims, shape))
     else:
-        low.env[op.result] = permuted(low, low.held(op.operands[0]), dims, shape)
+        low.env[op.result] = permute_value(low, low.tile_value(op.operands[0]), dims, shape)
 
 
-def permuted(low: Lowering, held: AnyTile, dims: tuple[int, ...], shape: tuple[int, ...]) -> AnyTile:
-    if isinstance(held, Splat):
-        return Splat(shape, held.dtype, held.value)
-    if isinstance(held, Broadcast):
-        inner = permuted(low, held.of, dims, tuple(held.of.shape[d] for d in dims))
+def permute_value(low: Lowering, value: AnyTile, dims: tuple[int, ...], shape: tuple[int, ...]) -> AnyTile:
+    """Return a value with its dimensions in another order."""
+    if isinstance(value, Splat):
+        return Splat(shape, value.dtype, value.value)
+    if isinstance(value, Broadcast):
+        inner = permute_value(low, value.source, dims, tuple(value.source.shape[d] for d in dims))
         assert isinstance(inner, Tile)
         return Broadcast(shape, inner)
-    held = low.made(held)
-    if [d for d in dims if held.shape[d] != 1] == [d for d, n in enumerate(held.shape) if n != 1]:
-        return held.reshaped(shape, held.layout)
-    made = low.new(shape, held.dtype)
-    rearrange(low, made, held, lambda index: tuple(index[dims.index(d)] for d in range(len(dims))), is_straight=True)
-    return made
+    value = low.materialize(value)
+    if [d for d in dims if value.shape[d] != 1] == [d for d, n in enumerate(value.shape) if n != 1]:
+        return value.reshaped(shape, value.layout)
+    result = low.new_tile(shape, value.dtype)
+    rearrange(low, result, value, lambda index: tuple(index[dims.index(d)] for d in range(len(dims))), is_straight=True)
+    return result
 
 
-def rearrange(low: Lowering, made: Tile, tile: Tile, source: Any, is_straight: bool = False) -> None:
-    """Element `index` of a tile is element `source(index)` of another one.
+def rearrange(low: Lowering, result: Tile, tile: Tile, source: Any, is_straight: bool = False) -> None:
+    """Set each element `index` of a tile to the element `source(index)` of another one.
 
-    Rows whose elements lie at equal distances in the other tile, as they do where it `is_straight`, come by a gather
-    each; all else is moved by the scalar unit.
+    If `is_straight`, elements of a row lie at equal distances in the other tile: then each row is one gather. All else
+    goes through the scalar unit.
     """
     if tile.dtype.is_bool:
-        halves = low.new(made.shape, float16, "halves")
-        rearrange(low, halves, as_numbers(low, tile, float16), source, is_straight)
-        nonzero(low, halves, made)
+        halves = low.new_tile(result.shape, float16, "halves")
+        rearrange(low, halves, select_ones(low, tile, float16), source, is_straight)
+        compare_nonzero(low, halves, result)
         return
-    ensure(low, made)
-    last, size = last_of(made.shape), tile.dtype.itemsize
-    n = made.shape[last] if is_straight and size in (2, 4) else 1
-    begins = (tuple(i if d == last else 0 for d in range(len(made.shape))) for i in (0, min(1, n - 1)))
-    first, second = (low.place(tile, source(index)) for index in begins)
+    initialise_padding(low, result)
+    last = last_dim(result.shape)
+    size = tile.dtype.itemsize
+    n = result.shape[last] if is_straight and size in (2, 4) else 1
+    begins = (tuple(i if d == last else 0 for d in range(len(result.shape))) for i in (0, min(1, n - 1)))
+    first, second = (low.element_index(tile, source(index)) for index in begins)
     if not isinstance(first, int) or not isinstance(second, int) or second <= first:
-        with low.each(made.shape) as index:
-            low.put(made, index, low.element(tile, source(index)))
+        with low.loop_nest(result.shape) as index:
+            low.set_element(result, index, low.element(tile, source(index)))
         return
-    offsets = low.new((n,), int32, "offsets").view
-    low.instr("Muls", offsets, numbers(low, 0, n, int32), (second - first) * size, n)
-    with low.each(tuple(1 if d == last else m for d, m in enumerate(made.shape))) as index:
-        to, begin = moved(made.view, low.place(made, index)), fold("*", low.place(tile, source(index)), size)
+    offsets = low.new_tile((n,), int32, "offsets").view
+    low.instr("Muls", offsets, index_vector(low, 0, n, int32), (second - first) * size, n)
+    with low.loop_nest(tuple(1 if d == last else m for d, m in enumerate(result.shape))) as index:
+        to = advance_view(result.view, low.element_index(result, index))
+        begin = fold("*", low.element_index(tile, source(index)), size)
         low.instr("Gather", to, tile.view, View(offsets.of, 0, 0, uint32), begin, n)
 
 
-def last_of(shape: tuple[int, ...]) -> int:
-    """The dimension that runs along rows."""
+def last_dim(shape: tuple[int, ...]) -> int:
+    """Return the dimension that runs along rows."""
     return max((d for d, n in enumerate(shape) if n != 1), default=len(shape) - 1)
 
 
-def ensure(low: Lowering, tile: Tile) -> None:
-    """Something in the padding of a tile that is written element by element."""
+def initialise_padding(low: Lowering, tile: Tile) -> None:
+    """Fill the padding of a tile that is written element by element."""
     if tile.layout.count != tile.layout.rows * tile.layout.cols:
         fill(low, tile, zero(tile.dtype))

@@ -1,10 +1,14 @@
-"""Sorting rows of whole numbers.
+"""Sorting of integer rows: merge sort by the vector unit's sort instructions, with a bitonic network as fallback.
 
-Rows of 32-bit numbers by the instructions for that, which put pairs of a score and an index in order, the greatest
-score first: 32 pairs each, then up to four lists into one. They are stable, and float32 scores that are whole numbers
-of few bits have no order of their own (no NaN, one zero): so numbers go by their lower halves first and then by their
-upper ones, with themselves in the place of the index; of numbers of 64 bits, it is the index that goes along. Rows that
-there is no memory for go through a network, pair by pair by the scalar unit.
+`Sort32` and `MrgSort` sort pairs of a float32 score and a 32-bit payload, the greatest score first: 32 pairs, then up
+to four lists into one. They are stable. So int32 keys are sorted twice, as in a radix sort: by their lower 16 bits,
+then by their upper ones, with the key as payload. As float32 scores, 16-bit digits are exact, and there is no NaN or
+negative zero. Of 64-bit keys the payload is the index. Rows that are too long for memory go through a bitonic network
+on the scalar unit.
+
+    Sort32(pairs, -lower_digits, keys, n / 32)
+    MrgSort(pairs, lists of 32, 128, 512, ...)           # keys by their lower digit
+    Sort32(pairs, -upper_digits, sorted keys, n / 32)    # stable: by both digits
 """
 
 from __future__ import annotations
@@ -15,288 +19,312 @@ from itertools import groupby
 
 from pypto.backends.ascend.blockir.ir import Expr, Record, View, Word, fold
 from pypto.backends.ascend.tile.ub_layout import rounded
-from pypto.backends.ascend.vector.builder import Lowering, moved
-from pypto.backends.ascend.vector.elementwise import computed
+from pypto.backends.ascend.vector.builder import Lowering, advance_view
+from pypto.backends.ascend.vector.elementwise import compute
 from pypto.backends.ascend.vector.narrow_int64 import ODD, select_words, words32_of
-from pypto.backends.ascend.vector.shape import ensure, numbers
+from pypto.backends.ascend.vector.shape import index_vector, initialise_padding
 from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import float32, int1, int32, int64, uint32
 from pypto.ops.build import OpBuilder
 
-_LIST, _MOST = 32, 4096  # pairs that one instruction puts in order, and what there is memory for
+_LIST_PAIRS = 32
+_MAX_PAIRS = 4096  # pairs that `Sort32` sorts, and pairs that UB has room for
 _LANES = 64  # 32-bit numbers of a repeat
 _HALF = 16
 _GREATEST = int32.integer_range[1]
-_FEW = 1 << 16  # more than any number that came from 16 bits
-_KEPT = frozenset(["not_", "xor", "slice", "reshape", "permute", "broadcast_to", "minimum", "maximum", "sort_keys"])
+_ABOVE_16_BITS = 1 << 16  # greater than any 16-bit number
+_WIDTH_PRESERVING = frozenset(
+    ["not_", "xor", "slice", "reshape", "permute", "broadcast_to", "minimum", "maximum", "sort_keys"]
+)
 
 
 def sort_keys(low: Lowering, op: Op) -> None:
-    """Each row in order, in parts of the tile that there is memory for."""
-    dtype, made, n = op.result.dtype, low.result(op.result), op.result.shape[-1]
-    ensure(low, made)
-    if dtype == int32 and 1 < n <= _MOST:
-        by_merging(low, low.tile(op.operands[0]), made, is_short(op.operands[0]))
-    elif dtype == int64 and 1 < n <= (_MOST if upper_words(op.operands[0]) else _MOST // 2):
-        by_places(low, op, made)
+    """Sort each row."""
+    dtype = op.result.dtype
+    result = low.result(op.result)
+    row_length = op.result.shape[-1]
+    initialise_padding(low, result)
+    if dtype == int32 and 1 < row_length <= _MAX_PAIRS:
+        merge_sort(low, low.tile(op.operands[0]), result, fits_16_bits(op.operands[0]))
+    elif dtype == int64 and 1 < row_length <= (_MAX_PAIRS if upper_words(op.operands[0]) else _MAX_PAIRS // 2):
+        sort_int64(low, op, result)
     else:
-        by_numbers(low, low.tile(op.operands[0]), made, 1 << (n - 1).bit_length())
-    low.env[op.result] = made
+        sort_by_network(low, low.tile(op.operands[0]), result, 1 << (row_length - 1).bit_length())
+    low.env[op.result] = result
 
 
-def is_short(v: Value) -> bool:
-    """Whether all numbers of a tile came from 16 bits or fewer, as they are or with all bits turned."""
-    todo, seen = [v], set[Value]()
-    while todo:
-        if (v := todo.pop()) in seen:
+def fits_16_bits(v: Value) -> bool:
+    """Whether all numbers of a tile come from 16 bits or fewer, directly or with all bits inverted."""
+    worklist = [v]
+    seen = set[Value]()
+    while worklist:
+        v = worklist.pop()
+        if v in seen:
             continue
         seen.add(v)
-        if v.op is None or (sources := _sources(v.op)) is None:
+        sources = _sources(v.op) if v.op is not None else None
+        if sources is None:
             return False
-        todo += sources
+        worklist += sources
     return True
 
 
 def _sources(op: Op) -> tuple[Value, ...] | None:
-    """Which tiles must be short so that a result is, or None."""
+    """Return the tiles that must fit so that a result does, None where it is unknown."""
     if op.name == "cast":
         source = op.operands[0].dtype
         return () if (source.is_int or source.is_bool) and source.bits <= _HALF else None
     if op.name == "constant":
-        return () if -_FEW <= op.attrs["value"] < _FEW else None
+        return () if -_ABOVE_16_BITS <= op.attrs["value"] < _ABOVE_16_BITS else None
     if op.name in ("where", "gather"):
         return op.operands[1:] if op.name == "where" else op.operands[:1]
-    return tuple(op.operands) if op.name in _KEPT else None
+    return tuple(op.operands) if op.name in _WIDTH_PRESERVING else None
 
 
-# --- by pairs ---------------------------------------------------------------------------------------------------------
-
-
-def by_merging(low: Lowering, tile: Tile, made: Tile, is_few: bool) -> None:
-    """As many rows at once as there is memory for, each filled up to whole lists with what comes last."""
-    n, rows, pitch = tile.shape[-1], math.prod(tile.shape[:-1]), tile.layout.pitch
-    size = rounded(n, _LIST)
-    each = max(k for k in range(1, rows + 1) if rows % k == 0 and k * size <= _MOST)
-    is_whole = n == size and (each == 1 or pitch == n)
-    last = _FEW if is_few else _GREATEST
-    with low.each((rows // each,)) as (i,):
-        here, there = (moved(x.view, fold("*", i, each * pitch)) for x in (tile, made))
-        keys = here if is_whole else filled(low, here, pitch, (each, n, size), last)
-        for part in ("all",) if is_few else ("lower", "upper"):
-            to = there if part != "lower" and is_whole else low.new((each * size,), int32, "sorted").view
-            pairs = in_order(low, scored(low, keys, each * size, part), keys, each, size)
-            taken(low, to, pairs, each * size)
+def merge_sort(low: Lowering, tile: Tile, result: Tile, is_few: bool) -> None:
+    """Sort rows, as many at once as there is memory for, each padded to whole lists."""
+    n = tile.shape[-1]
+    rows = math.prod(tile.shape[:-1])
+    pitch = tile.layout.pitch
+    size = rounded(n, _LIST_PAIRS)
+    rows_at_once = max(k for k in range(1, rows + 1) if rows % k == 0 and k * size <= _MAX_PAIRS)
+    is_whole = n == size and (rows_at_once == 1 or pitch == n)
+    padding_key = _ABOVE_16_BITS if is_few else _GREATEST
+    with low.loop_nest((rows // rows_at_once,)) as (i,):
+        source, target = (advance_view(x.view, fold("*", i, rows_at_once * pitch)) for x in (tile, result))
+        keys = source if is_whole else pad_rows(low, source, pitch, (rows_at_once, n, size), padding_key)
+        for digit in ("all",) if is_few else ("lower", "upper"):
+            to = target if digit != "lower" and is_whole else low.new_tile((rows_at_once * size,), int32, "sorted").view
+            pairs = sort_pairs(low, sort_scores(low, keys, rows_at_once * size, digit), keys, rows_at_once, size)
+            extract_payload(low, to, pairs, rows_at_once * size)
             keys = to
         if not is_whole:
-            move_rows(low, there, pitch, keys, size, each, n)
+            move_rows(low, target, pitch, keys, size, rows_at_once, n)
 
 
-def filled(low: Lowering, here: View, pitch: int, sizes: tuple[int, int, int], last: int) -> View:
-    """Rows of whole lists; what is behind a row's numbers comes after them, or is the same as the greatest."""
+def pad_rows(low: Lowering, source: View, pitch: int, sizes: tuple[int, int, int], padding_key: int) -> View:
+    """Copy rows padded to whole lists; the padding sorts behind all numbers, or equals the greatest one."""
     rows, n, size = sizes
-    keys = low.new((rows * size,), int32, "keys").view
-    low.instr("Duplicate", keys, last, rows * size)
-    move_rows(low, keys, size, here, pitch, rows, n)
+    keys = low.new_tile((rows * size,), int32, "keys").view
+    low.instr("Duplicate", keys, padding_key, rows * size)
+    move_rows(low, keys, size, source, pitch, rows, n)
     return keys
 
 
 def move_rows(low: Lowering, to: View, to_pitch: int, source: View, pitch: int, rows: int, n: int) -> None:
-    """Rows of `n` numbers to another pitch: some columns of all rows, or row by row, whichever are fewer."""
+    """Copy rows of `n` numbers to another pitch: column strips of all rows, or row by row, whichever are fewer."""
     strips = -(-n // _LANES)
     steps = (to_pitch // 8, pitch // 8)
     if strips >= rows or max(steps) > 255 or to_pitch % 8 or pitch % 8:
-        with low.each((rows,)) as (r,):
-            low.instr("Adds", moved(to, fold("*", r, to_pitch)), moved(source, fold("*", r, pitch)), 0, n)
+        with low.loop_nest((rows,)) as (r,):
+            low.instr("Adds", advance_view(to, fold("*", r, to_pitch)), advance_view(source, fold("*", r, pitch)), 0, n)
         return
     for at in range(0, n, _LANES):
         lanes = min(_LANES, n - at)
-        low.instr("Adds", moved(to, at), moved(source, at), 0, lanes, rows, Record((1, 1, *steps)))
+        low.instr("Adds", advance_view(to, at), advance_view(source, at), 0, lanes, rows, Record((1, 1, *steps)))
 
 
-def scored(low: Lowering, keys: View, count: int, part: str) -> View:
-    """Negative scores, so that the least comes first: of numbers, or of `lower`, `upper` or `unsigned` upper halves."""
-    scores = low.new((count,), float32, "scores").view
-    bits = whole(scores)
-    if part != "all":
-        views = (bits, keys) if part != "unsigned" else (unsigned(bits), unsigned(keys))
+def sort_scores(low: Lowering, keys: View, count: int, digit: str) -> View:
+    """Compute negative scores, so that the least key comes first.
+
+    They are those of whole keys (`all`) or of one digit (`lower`, `upper`, `unsigned`).
+    """
+    scores = low.new_tile((count,), float32, "scores").view
+    bits = as_words32(scores)
+    if digit != "all":
+        views = (bits, keys) if digit != "unsigned" else (as_uint32(bits), as_uint32(keys))
         low.instr("ShiftRight", *views, _HALF, count)
-    low.instr("Muls", bits, keys if part == "all" else bits, 1 << _HALF if part == "lower" else -1, count)
-    if part == "lower":
+    low.instr("Muls", bits, keys if digit == "all" else bits, 1 << _HALF if digit == "lower" else -1, count)
+    if digit == "lower":
         low.instr("Sub", bits, bits, keys, count)
     low.instr("Cast", scores, bits, Word("CAST_RINT"), count)
     return scores
 
 
-def whole(scores: View) -> View:
+def as_words32(scores: View) -> View:
+    """Return a view of scores as int32."""
     return View(scores.of, scores.offset, scores.stage, int32)
 
 
-def unsigned(view: View) -> View:
+def as_uint32(view: View) -> View:
+    """Return a view as uint32."""
     return View(view.of, view.offset, view.stage, uint32)
 
 
-def in_order(low: Lowering, scores: View, payload: View, rows: int, size: int) -> View:
-    """Pairs of each row, the greatest score first, pairs of one score as they were."""
-    pairs = low.new((2 * rows * size,), float32, "pairs").view
-    low.instr("Sort32", pairs, scores, unsigned(payload), rows * size // _LIST)
-    lists = (_LIST,) * (size // _LIST)
-    other = low.new((2 * rows * size,), float32, "merged").view if len(lists) > 1 else pairs
+def sort_pairs(low: Lowering, scores: View, payload: View, rows: int, size: int) -> View:
+    """Sort the pairs of each row by score, the greatest first; equal scores keep their order."""
+    pairs = low.new_tile((2 * rows * size,), float32, "pairs").view
+    low.instr("Sort32", pairs, scores, as_uint32(payload), rows * size // _LIST_PAIRS)
+    lists = (_LIST_PAIRS,) * (size // _LIST_PAIRS)
+    scratch = low.new_tile((2 * rows * size,), float32, "merged").view if len(lists) > 1 else pairs
     while len(lists) > 1:
-        merges = tuple(merged(lists))
-        goes_on = len(lists) % 4 == 0 and len(set(lists)) == 1  # over all rows
-        with low.each((1 if goes_on else rows,)) as (r,):
-            to, source = (moved(x, fold("*", r, 2 * size)) for x in (other, pairs))
-            for at, lengths, times in merges:
-                merge(low, to, source, at, lengths, times * (rows if goes_on else 1))
+        merges = tuple(merge_plan(lists))
+        spans_rows = len(lists) % 4 == 0 and len(set(lists)) == 1  # over all rows
+        with low.loop_nest((1 if spans_rows else rows,)) as (r,):
+            to, source = (advance_view(x, fold("*", r, 2 * size)) for x in (scratch, pairs))
+            for begin, lengths, times in merges:
+                emit_merge(low, to, source, begin, lengths, times * (rows if spans_rows else 1))
         lists = tuple(sum(lengths) for _, lengths, times in merges for _ in range(times))
-        pairs, other = other, pairs
+        pairs, scratch = scratch, pairs
     return pairs
 
 
-def merged(lists: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...], int]]:
-    """Which lists become one: where they begin, their lengths, and how often the same comes again right behind.
+def merge_plan(lists: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...], int]]:
+    """Yield the merges of one level: begin, lengths, and how often the same merge repeats.
 
-    They go by fours, the last ones by threes or twos, so that none is left alone.
+    Lists are merged by fours, the last ones by threes or twos, so that no list is left alone.
     """
-    fours, rest = divmod(len(lists), 4)
-    sizes = [4] * (fours - 1) + [3, 2] if rest == 1 else [4] * fours + [rest] * (rest > 0)
+    fours, remainder = divmod(len(lists), 4)
+    sizes = [4] * (fours - 1) + [3, 2] if remainder == 1 else [4] * fours + [remainder] * (remainder > 0)
     ends = [sum(sizes[: k + 1]) for k in range(len(sizes))]
-    at = 0
-    for lengths, same in groupby(lists[end - n : end] for n, end in zip(sizes, ends, strict=True)):
-        times = len(list(same))
+    begin = 0
+    for lengths, equal_groups in groupby(lists[end - n : end] for n, end in zip(sizes, ends, strict=True)):
+        times = len(list(equal_groups))
         repeats = times if len(lengths) == 4 and len(set(lengths)) == 1 else 1
         for _ in range(times // repeats):
-            yield at, lengths, repeats
-            at += sum(lengths) * repeats
+            yield begin, lengths, repeats
+            begin += sum(lengths) * repeats
 
 
-def merge(low: Lowering, to: View, source: View, at: int, lengths: tuple[int, ...], times: int) -> None:
-    """Lists that lie one after the other, the first one `at` so many pairs, into one."""
-    begins = [at + sum(lengths[:k]) for k in range(len(lengths))]
-    begins += begins[-1:] * (4 - len(lengths))
-    none = (0,) * (4 - len(lengths))
-    how = Record((*lengths, *none, 0, (1 << len(lengths)) - 1, times))
-    low.instr("MrgSort", moved(to, 2 * at), *(moved(source, 2 * begin) for begin in begins), how)
+def emit_merge(low: Lowering, to: View, source: View, at: int, lengths: tuple[int, ...], times: int) -> None:
+    """Merge adjacent lists, of which the first begins at pair `begin`."""
+    list_begins = [at + sum(lengths[:k]) for k in range(len(lengths))]
+    list_begins += list_begins[-1:] * (4 - len(lengths))
+    unused = (0,) * (4 - len(lengths))
+    config = Record((*lengths, *unused, 0, (1 << len(lengths)) - 1, times))
+    low.instr(
+        "MrgSort",
+        advance_view(to, 2 * at),
+        *(advance_view(source, 2 * list_begin) for list_begin in list_begins),
+        config,
+    )
 
 
-def taken(low: Lowering, to: View, pairs: View, count: int) -> None:
-    """The second halves of pairs."""
-    select_words(low, to, whole(pairs), count, ODD)
+def extract_payload(low: Lowering, to: View, pairs: View, count: int) -> None:
+    """Take the payloads of pairs."""
+    select_words(low, to, as_words32(pairs), count, ODD)
 
 
 # --- numbers of 64 bits -----------------------------------------------------------------------------------------------
 
 
-def by_places(low: Lowering, op: Op, made: Tile) -> None:
-    """Rows of 64-bit numbers: their places in order, 16 bits of what lies there in a pass; then the numbers.
+def sort_int64(low: Lowering, op: Op, result: Tile) -> None:
+    """Sort rows of 64-bit keys: sort their indices by 16 bits of the key in each pass, then gather the keys.
 
-    Where the lower words are the places themselves, as in what argsort asks for, the upper ones alone are gone by.
+    If the lower words are the indices themselves, as argsort makes them, only the upper words are sorted.
     """
     upper = upper_words(op.operands[0])
-    tile, n = as_words(low, upper) if upper else low.tile(op.operands[0]), op.result.shape[-1]
-    size, each = rounded(n, _LIST), tile.dtype.itemsize
-    places, both = (low.new((k * size,), int32, hint).view for k, hint in ((1, "places"), (2, "words")))
+    tile = as_words(low, upper) if upper else low.tile(op.operands[0])
+    n = op.result.shape[-1]
+    size = rounded(n, _LIST_PAIRS)
+    itemsize = tile.dtype.itemsize
+    places, words = (low.new_tile((k * size,), int32, hint).view for k, hint in ((1, "places"), (2, "words")))
     passes = [(0, "lower", -1), (0, "unsigned", -1), (4, "lower", -1), (4, "upper", _GREATEST)]
     if upper:
-        short = upper.dtype != int32 or is_short(upper)
-        passes = [(0, "all", _FEW)] if short else [(0, "lower", -1), (0, "upper", _GREATEST)]
-    with low.each(tile.shape[:-1]) as row:
-        here, there = (moved(x.view, low.place(x, (*row, 0))) for x in (tile, made))
-        here = words32_of(here) if each == 8 else here
-        at = numbers(low, 0, size, int32)
-        for begin, part, last in passes:
-            digits = low.new((size,), int32, "digits").view
+        short = upper.dtype != int32 or fits_16_bits(upper)
+        passes = [(0, "all", _ABOVE_16_BITS)] if short else [(0, "lower", -1), (0, "upper", _GREATEST)]
+    with low.loop_nest(tile.shape[:-1]) as row:
+        source, target = (advance_view(x.view, low.element_index(x, (*row, 0))) for x in (tile, result))
+        source = words32_of(source) if itemsize == 8 else source
+        current_places = index_vector(low, 0, size, int32)
+        for begin, digit, padding_key in passes:
+            digits = low.new_tile((size,), int32, "digits").view
             if n < size:
-                low.instr("Duplicate", digits, last, size)
-            fetched(low, digits, here, at, each, begin, n)
-            taken(low, places, in_order(low, scored(low, digits, size, part), at, 1, size), size)
-            at = places
-        fetched(low, moved(both, size), here, places, each, each - 4, n)
+                low.instr("Duplicate", digits, padding_key, size)
+            gather_words(low, digits, source, current_places, itemsize, begin, n)
+            extract_payload(
+                low, places, sort_pairs(low, sort_scores(low, digits, size, digit), current_places, 1, size), size
+            )
+            current_places = places
+        gather_words(low, advance_view(words, size), source, places, itemsize, itemsize - 4, n)
         if upper:
-            low.instr("Adds", both, places, 0, n)
+            low.instr("Adds", words, places, 0, n)
         else:
-            fetched(low, both, here, places, each, 0, n)
-        side_by_side(low, words32_of(there), both, n, size)
+            gather_words(low, words, source, places, itemsize, 0, n)
+        interleave_words(low, words32_of(target), words, n, size)
 
 
 def upper_words(v: Value) -> Value | None:
-    """What as int32 is the upper halves of 64-bit numbers whose lower ones are their places in a row."""
+    """Match `upper << 32 | index`; return the upper words if they fit int32."""
     if v.op is None or v.op.name != "or_":
         return None
     key, index = (x.op for x in v.op.operands)
-    if key is None or key.name != "shl" or (by := key.operands[1].op) is None or by.attrs.get("value") != 32:
+    if key is None or key.name != "shl":
+        return None
+    shift = key.operands[1].op
+    if shift is None or shift.attrs.get("value") != 32:
         return None
     while index is not None and index.name in ("cast", "reshape", "broadcast_to"):
         index = index.operands[0].op if index.operands[0].shape[-1:] == v.shape[-1:] else None
-    counts = index is not None and index.name == "arange" and index.attrs["start"] == 0
+    is_index = index is not None and index.name == "arange" and index.attrs["start"] == 0
     cast = key.operands[0].op
-    if not counts or cast is None or cast.name != "cast":
+    if not is_index or cast is None or cast.name != "cast":
         return None
     source = cast.operands[0].dtype
     return cast.operands[0] if source == int32 or (not source.is_float and source.bits <= _HALF) else None
 
 
 def as_words(low: Lowering, v: Value) -> Tile:
-    """Integers of up to 32 bits, or bools, as int32."""
+    """Convert integers of up to 32 bits, or bools, to int32."""
     cast = OpBuilder(Region()).cast(v, int32).op
     if cast is None or v.dtype == int32:
         return low.tile(v)
-    return low.made(computed(low, cast, (low.held(v),), v.shape))
+    return low.materialize(compute(low, cast, (low.tile_value(v),), v.shape))
 
 
-def fetched(low: Lowering, to: View, source: View, places: View, each: int, begin: int, n: int) -> None:
-    """A word of what lies at each place."""
-    offsets = low.new((rounded(n, _LANES),), int32, "offsets").view
-    low.instr("Muls", offsets, places, each, n)
-    low.instr("Gather", to, source, unsigned(offsets), begin, n)
+def gather_words(low: Lowering, to: View, source: View, places: View, itemsize: int, begin: int, n: int) -> None:
+    """Gather one word of the key at each index."""
+    offsets = low.new_tile((rounded(n, _LANES),), int32, "offsets").view
+    low.instr("Muls", offsets, places, itemsize, n)
+    low.instr("Gather", to, source, as_uint32(offsets), begin, n)
 
 
-def side_by_side(low: Lowering, to: View, both: View, n: int, size: int) -> None:
-    """First words and, so many further on, second words in turns."""
-    index, offsets = numbers(low, 0, 2 * size, int32), low.new((2 * size,), int32, "offsets").view
+def interleave_words(low: Lowering, to: View, words: View, n: int, size: int) -> None:
+    """Interleave first words with second words, which lie `size` words further on."""
+    index = index_vector(low, 0, 2 * size, int32)
+    offsets = low.new_tile((2 * size,), int32, "offsets").view
     low.instr("ShiftRight", offsets, index, 1, 2 * n)
     low.instr("Muls", offsets, offsets, -2, 2 * n)
-    low.instr("Add", offsets, offsets, index, 2 * n)  # 1 for second words
+    low.instr("Add", offsets, offsets, index, 2 * n)  # 1 for second words, 0 for first ones
     low.instr("Muls", offsets, offsets, 4 * size - 2, 2 * n)
     for _ in range(2):
         low.instr("Add", offsets, offsets, index, 2 * n)
-    low.instr("Gather", to, both, unsigned(offsets), 0, 2 * n)
+    low.instr("Gather", to, words, as_uint32(offsets), 0, 2 * n)
 
 
-# --- pair by pair -----------------------------------------------------------------------------------------------------
-
-
-def by_numbers(low: Lowering, tile: Tile, made: Tile, size: int) -> None:
+def sort_by_network(low: Lowering, tile: Tile, result: Tile, size: int) -> None:
+    """Sort each row by a bitonic network on the scalar unit."""
     shape, dtype = tile.shape, tile.dtype
-    work = low.new((size,), dtype, "keys")
-    with low.each(shape[:-1]) as row:
+    keys = low.new_tile((size,), dtype, "keys")
+    with low.loop_nest(shape[:-1]) as row:
         with low.loop("i", shape[-1]) as i:
-            low.put(work, (i,), low.element(tile, (*row, i)))
+            low.set_element(keys, (i,), low.element(tile, (*row, i)))
         with low.loop("i", size, shape[-1]) as i:
-            low.put(work, (i,), dtype.integer_range[1])
-        network(low, work, size)
+            low.set_element(keys, (i,), dtype.integer_range[1])
+        bitonic_network(low, keys, size)
         with low.loop("i", shape[-1]) as i:
-            low.put(made, (*row, i), low.element(work, (i,)))
+            low.set_element(result, (*row, i), low.element(keys, (i,)))
 
 
-def network(low: Lowering, work: Tile, size: int) -> None:
-    k = 2
-    while k <= size:
-        j = k // 2
-        while j > 0:
-            exchange(low, work, size, k, j)
-            j //= 2
-        k *= 2
+def bitonic_network(low: Lowering, keys: Tile, size: int) -> None:
+    """Emit the network (Batcher, 1968)."""
+    block_size = 2
+    while block_size <= size:
+        distance = block_size // 2
+        while distance > 0:
+            compare_exchange(low, keys, size, block_size, distance)
+            distance //= 2
+        block_size *= 2
 
 
-def exchange(low: Lowering, work: Tile, size: int, k: int, j: int) -> None:
-    """Pairs at a distance of `j`: ascending where the bit `k` of their place is 0."""
-    with low.loop("g", size // (2 * j)) as g, low.loop("i", j) as i:
-        at = low.let("at", int64, fold("+", fold("*", g, 2 * j), i))
-        a = low.let("a", work.dtype, low.element(work, (at,)))
-        b = low.let("b", work.dtype, low.element(work, (fold("+", at, j),)))
-        up = low.let("up", int1, Expr("==", (Expr("&", (at, k)), 0)))
-        with low.when(Expr("==", (Expr(">", (a, b)), up))):
-            low.put(work, (at,), b)
-            low.put(work, (fold("+", at, j),), a)
+def compare_exchange(low: Lowering, keys: Tile, size: int, block_size: int, distance: int) -> None:
+    """Order pairs at a distance: ascending where the bit `block_size` of their position is 0."""
+    with low.loop("g", size // (2 * distance)) as g, low.loop("i", distance) as i:
+        position = low.let("at", int64, fold("+", fold("*", g, 2 * distance), i))
+        a = low.let("a", keys.dtype, low.element(keys, (position,)))
+        b = low.let("b", keys.dtype, low.element(keys, (fold("+", position, distance),)))
+        is_ascending = low.let("up", int1, Expr("==", (Expr("&", (position, block_size)), 0)))
+        with low.when(Expr("==", (Expr(">", (a, b)), is_ascending))):
+            low.set_element(keys, (position,), b)
+            low.set_element(keys, (fold("+", position, distance),), a)

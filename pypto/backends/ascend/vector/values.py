@@ -1,4 +1,4 @@
-"""What a value of Tile IR is while it is lowered: a number, a tile in UB, or a tile that nothing has made yet."""
+"""Lowered values: the form of a Tile IR value in the lowering, from a scalar to a tile in UB."""
 
 from __future__ import annotations
 
@@ -13,94 +13,100 @@ from pypto.ir.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile in UB. One of bools has a bit for each element, in bytes."""
+    """A tile in UB; a tile of bools has one bit for each element."""
 
-    shape: tuple[int, ...]
-    dtype: DType
-    view: View
-    layout: Layout
+    shape: tuple[int, ...]  # its shape
+    dtype: DType  # its elements
+    view: View  # where it lies
+    layout: Layout  # rows and padding
 
     def reshaped(self, shape: tuple[int, ...], layout: Layout) -> Tile:
+        """Return the same memory under another shape."""
         return replace(self, shape=shape, layout=layout)
 
 
 @dataclass(frozen=True, slots=True)
 class Splat:
-    """One number in every element."""
+    """One number in every element; it takes no memory."""
 
-    shape: tuple[int, ...]
-    dtype: DType
-    value: Scalar
+    shape: tuple[int, ...]  # its shape
+    dtype: DType  # its elements
+    value: Scalar  # the number
 
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
     """A tile repeated along its dimensions of size 1."""
 
-    shape: tuple[int, ...]
-    of: Tile
+    shape: tuple[int, ...]  # its shape
+    source: Tile  # the tile
 
     @property
     def dtype(self) -> DType:
-        return self.of.dtype
+        """Its elements."""
+        return self.source.dtype
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """What an op will make of its operands: each element where it is asked for, or the tile where that is needed."""
+    """An op that has not been computed: readers compute single elements, or the whole tile if they need it."""
 
-    shape: tuple[int, ...]
-    op: Op
-    operands: tuple[AnyTile, ...]
+    shape: tuple[int, ...]  # its shape
+    op: Op  # the op
+    operands: tuple[AnyTile, ...]  # its lowered operands
 
     @property
     def dtype(self) -> DType:
+        """Its elements."""
         return self.op.result.dtype
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
-    """A load that its only reader does, a stretch at a time; `area` is what `region.area_of` says of it."""
+class DeferredLoad:
+    """A load that its only reader does, a chunk of rows at a time."""
 
-    shape: tuple[int, ...]
-    dtype: DType
-    area: object
-    other: Splat | None
+    shape: tuple[int, ...]  # its shape
+    dtype: DType  # its elements
+    region: object  # the `AccessRegion` of the load
+    other: Splat | None  # default of elements that do not exist
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """An address: so many elements from the start of an array."""
+    """An address: an offset in elements into an array."""
 
-    array: Param
-    offset: Scalar = 0
+    array: Param  # the array
+    offset: Scalar = 0  # elements from its start
 
-    def moved(self, by: Scalar) -> Pointer:
+    def advanced(self, by: Scalar) -> Pointer:
+        """Return the address some elements further."""
         return Pointer(self.array, fold("+", self.offset, by))
 
 
 @dataclass(frozen=True, slots=True)
 class Pointers:
-    """A tile of addresses in one array: the sum of offsets, all of one shape."""
+    """A tile of addresses in one array; the offsets are added up."""
 
-    array: Param
-    offsets: tuple[AnyTile, ...]
+    array: Param  # the array
+    offsets: tuple[AnyTile, ...]  # tiles of offsets
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Its shape."""
         return self.offsets[0].shape
 
     def each(self, change: Callable[[AnyTile], AnyTile]) -> Pointers:
+        """Return pointers with each tile of offsets changed."""
         return Pointers(self.array, tuple(map(change, self.offsets)))
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedPointer:
-    """Pointers into several arrays, of which the variable `which` tells the one."""
+    """A pointer into one of several arrays."""
 
-    which: str
-    choices: tuple[Pointer | Pointers, ...]
+    which: str  # variable that says which one
+    choices: tuple[Pointer | Pointers, ...]  # the pointer into each array
 
 
 AnyTile = Tile | Splat | Broadcast | Deferred
-Held = Scalar | AnyTile | Pointer | Pointers | SelectedPointer | Later
+LoweredValue = Scalar | AnyTile | Pointer | Pointers | SelectedPointer | DeferredLoad
