@@ -12,10 +12,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pypto.backends.base import Artifact, timed
+from pypto.backends import registry
+from pypto.backends.base import Artifact, Backend, timed
 from pypto.errors.launch import BusyWaiting
 from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
 from pypto.ir.core import Function
@@ -34,7 +36,8 @@ from pypto.runtime.signature import IGNORED
 from pypto.runtime.slow import Alarm, alarm, watched
 
 _FORMAT = "1"  # of the artifact's bytes
-BEHIND_IR = ("backends", "ir", "ops", "passes")  # rooms whose sources decide what a kernel's IR becomes
+BEHIND_IR = ("ir", "ops", "passes")  # rooms whose sources decide, beside the backend's, what a kernel's IR becomes
+SOURCES = (".py", ".ll", ".h", ".c")
 
 
 @dataclass
@@ -60,9 +63,7 @@ class Session:
     @functools.cached_property
     def most_threads(self) -> int:
         """Threads that the pool has."""
-        from pypto.backends.cpu.runtime.pool import default_threads
-
-        return self.settings.num_threads or default_threads()
+        return self.settings.num_threads or registry.host().default_threads()
 
     @property
     def threads(self) -> int:
@@ -76,12 +77,10 @@ class Session:
     @functools.cached_property
     def launcher(self) -> Any:
         """Makes launches in native code; None where only Python does."""
-        from pypto.backends.cpu.runtime.launcher.native import make_launcher
-
         self.threads = self.threads
-        engine, stored = self.backend(KernelOptions()).engine, functools.partial(self.stored, "")
         is_wanted = self.settings.launcher == "native" and self.devices.default is None
-        return make_launcher(engine, stored, self.shared, IGNORED, stopped) if is_wanted else None
+        backend = self.backend(KernelOptions())
+        return registry.host().launcher(backend, self.shared, IGNORED, stopped) if is_wanted else None
 
     def scratch_address(self, size: int) -> int:
         """Scratch memory for a launch in this thread."""
@@ -90,14 +89,12 @@ class Session:
         return self.scratch.at_least(size)
 
     def backend(self, options: KernelOptions) -> Any:
+        """The backend of launches for which no device is named."""
         level = options.level or self.settings.level
         with self.lock:
             if (level, options.fast_math) not in self.backends:
-                from pypto.backends.cpu.backend import CpuBackend
-                from pypto.backends.cpu.target import host_target
-
-                self.backends[level, options.fast_math] = CpuBackend(
-                    host_target(level, options.fast_math), self.most_threads, functools.partial(self.stored, level)
+                self.backends[level, options.fast_math] = registry.host().backend(
+                    level, options.fast_math, self.most_threads, functools.partial(self.stored, level)
                 )
             return self.backends[level, options.fast_math]
 
@@ -107,17 +104,22 @@ class Session:
 
     def stored(self, level: str, name: str, make: Callable[[], bytes]) -> bytes:
         """Code of ours that is no kernel, kept on disk like one."""
-        return self.through_cache(lambda: (("part", name), *self.backend(KernelOptions(level=level)).key_parts()), make)
+        backend = self.backend(KernelOptions(level=level))
+        return self.through_cache(backend, lambda: (("part", name), *backend.key_parts()), make)
 
-    def through_cache(self, parts: Callable[[], tuple[tuple[str, str], ...]], make: Callable[[], bytes]) -> bytes:
-        data: bytes = make() if self.settings.cache == "off" else self.cache.get_or_make(self.key(parts()), make)
+    def through_cache(
+        self, backend: Backend, parts: Callable[[], tuple[tuple[str, str], ...]], make: Callable[[], bytes]
+    ) -> bytes:
+        if self.settings.cache == "off":
+            return make()
+        data: bytes = self.cache.get_or_make(self.key(backend, parts()), make)
         return data
 
-    def key(self, parts: tuple[tuple[str, str], ...]) -> Any:
-        """The key of what these parts, and the compiler itself, make."""
+    def key(self, backend: Backend, parts: tuple[tuple[str, str], ...]) -> Any:
+        """The key of what these parts, the compiler and the backend's sources make."""
         from pypto.runtime.cache import CacheKey
 
-        return CacheKey((("format", _FORMAT), ("compiler", compiler_hash()), *parts))
+        return CacheKey((("format", _FORMAT), ("compiler", compiler_hash(backend)), *parts))
 
 
 @functools.lru_cache(maxsize=1)
@@ -126,18 +128,30 @@ def session() -> Session:
     return Session(Settings.from_env())
 
 
-@functools.lru_cache(maxsize=1)
-def compiler_hash() -> str:
+def compiler_hash(backend: Backend) -> str:
     """Hash over all sources behind the IR's text, which is in the key: an edited compiler never meets older code."""
-    digest, package = hashlib.sha256(), os.path.dirname(__file__)
-    folders = [found for room in BEHIND_IR for found in os.walk(os.path.join(package, room))]
-    for folder, _, names in (*sorted(folders), (package, [], ["compile.py"])):
-        for path in (os.path.join(folder, name) for name in sorted(names) if name.endswith((".py", ".ll", ".h"))):
-            with open(path, "rb") as file:
-                text = file.read()
-            digest.update(f"{os.path.relpath(path, package)}\0{len(text)}\0".encode())
+    return hash_of_sources(backend.sources())
+
+
+@functools.lru_cache(maxsize=16)
+def hash_of_sources(backend: Path) -> str:
+    """Hash over the sources that all backends share, and over the folder or file of one backend."""
+    digest, package = hashlib.sha256(), Path(__file__).parent
+    shared = (package / "compile.py", *(package / "backends").glob("*.py"), *(package / room for room in BEHIND_IR))
+    for root, places in ((package, shared), (backend.parent, (backend,))):
+        for path in sorted(chain.from_iterable(map(source_files, places))):
+            text = path.read_bytes()
+            digest.update(f"{path.relative_to(root).as_posix()}\0{len(text)}\0".encode())
             digest.update(text)
     return digest.hexdigest()
+
+
+def source_files(folder: Path) -> Iterator[Path]:
+    """The sources in a folder, or the one file."""
+    if folder.is_file():
+        yield folder
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names if name.endswith(SOURCES))
 
 
 @dataclass
@@ -193,7 +207,7 @@ def verified(function: Function, timings: dict[str, float]) -> Function:
 
 @without_collection()
 def compile_program(
-    built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float], backend: Any
+    built: Built, noalias: bool, options: KernelOptions, timings: dict[str, float], backend: Backend
 ) -> Program:
     """A backend's code of a kernel, from the disk cache when it is there: then this IR was verified before."""
     shared = session()
@@ -213,7 +227,7 @@ def compile_program(
 
     before = sum(timings.values())
     with timed(timings, "cache"), watched(function.name, built.unrolled, shared.alarm):
-        data = shared.through_cache(functools.partial(key_parts, function, options, backend), make)
+        data = shared.through_cache(backend, functools.partial(key_parts, function, options, backend), make)
     timings["cache"] -= sum(timings.values()) - timings["cache"] - before
     with timed(timings, "load"):
         program.artifact = Artifact.from_bytes(data)
@@ -228,7 +242,7 @@ def tell_of_waiting(function: Function) -> None:
         warnings.warn_explicit(said, BusyWaiting, loop.loc.file, loop.loc.line, registry=session().told)
 
 
-def key_parts(function: Function, options: KernelOptions, backend: Any) -> tuple[tuple[str, str], ...]:
+def key_parts(function: Function, options: KernelOptions, backend: Backend) -> tuple[tuple[str, str], ...]:
     """What the code of a prepared kernel depends on."""
     text = print_function(function, options.profile or options.checked or backend.keeps_places)
     return ("ir", text), ("options", repr(options)), *backend.key_parts()

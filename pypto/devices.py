@@ -44,9 +44,8 @@ def device(name: str) -> Any:
     array([0., 2., 4., 6.], dtype=float32)
     """
     from pypto.compile import session
-    from pypto.runtime.devices import Cpu
 
-    return Cpu() if name == "cpu" else session().devices.named(name)
+    return session().devices.named(name)
 
 
 def to_device(x: Any, name: str) -> Any:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from pypto.backends.findings import Findings, LineDetails, access_findings
 from pypto.backends.sites import Check, Site
 from pypto.errors import OptionError
 from pypto.ir.core import Function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
+
+if TYPE_CHECKING:
+    from pypto.backends.findings import Findings, LineDetails
 
 FIXED_SLOTS: Final = 5  # of an argument block: grid sizes, address and bytes of the scratch memory
 PAGE: Final = 4096
@@ -171,6 +175,14 @@ class Backend(ABC):
     def run(self, executable: Any, args: int, programs: int, cost: float, threads: int) -> None:
         """Run all programs with the argument block at an address; returns when they are done or queued."""
 
+    def sources(self) -> Path:
+        """The folder of the backend, whose sources are part of what the code depends on; a module outside of all
+        packages stands for itself.
+        """
+        module = sys.modules[type(self).__module__]
+        file = Path(module.__file__ or "")
+        return file.parent if module.__package__ else file
+
     # --- explanations ------------------------------------------------------------------------------------------------
 
     @property
@@ -180,12 +192,16 @@ class Backend(ABC):
 
     def explain(self, function: Function) -> Findings:
         """Why a prepared function is compiled as it is."""
+        from pypto.backends.findings import Findings, access_findings
+
         return Findings(tuple(access_findings(function)))
 
     def line_details(
         self, function: Function, artifact: Artifact, texts: Mapping[str, Lines], number: SlotNumber
     ) -> LineDetails:
         """Widths, predicted times and pictures of a prepared function, whose levels are `texts`."""
+        from pypto.backends.findings import LineDetails
+
         return LineDetails()
 
     def predict(self, function: Function, number: SlotNumber, sizes: tuple[int, int, int], footprint: int) -> Any:

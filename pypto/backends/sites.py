@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pypto.loc import Loc
+
+# What a profiled kernel writes, in words of 8 bytes: an area for each thread with a head and its sites, and events.
+AREA_WORDS: Final = 6
+SITE_WORDS: Final = 3
+EVENT_WORDS: Final = 4
+
+
+def area_bytes(sites: int) -> int:
+    """Bytes of the area of a thread."""
+    return 8 * (AREA_WORDS + SITE_WORDS * sites)
 
 
 @dataclass(frozen=True, slots=True)

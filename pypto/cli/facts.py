@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,8 @@ from typing import Annotated, Final
 import typer
 
 from pypto._platform import PACKAGE, checkout, install_command
+from pypto.backends import registry
+from pypto.backends.plugin import Diagnosis
 from pypto.cli.output import FAILED, Json, mistakes, say_json, say_table
 from pypto.cli.specs import UsageError
 from pypto.errors import PyptoError
@@ -25,16 +27,6 @@ from pypto.ops.table import ROWS
 from pypto.options import suggestion
 
 _WIDTH: Final = 14  # of the column that names what was looked for
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was looked for. `way` says how to get what is missing; `needed` that nothing works without it."""
-
-    what: str
-    found: str
-    way: str = ""
-    needed: bool = False
 
 
 def cell(lowering: object) -> str:
@@ -81,36 +73,31 @@ def doctor(json: Json = False) -> None:
             raise typer.Exit(FAILED)
 
 
-def lines_of(finding: Finding) -> Iterator[str]:
+def lines_of(finding: Diagnosis) -> Iterator[str]:
     """A finding as plain lines, so that nothing of a path or a command is cut or broken."""
     yield f"{finding.what:<{_WIDTH}}{finding.found or 'missing'}"
     if finding.way:
         yield f"{'':<{_WIDTH}}→ {finding.way}"
 
 
-def python() -> Iterator[Finding]:
+def python() -> Iterator[Diagnosis]:
     import pypto
 
-    yield Finding("pypto", f"{pypto.__version__}, {'checkout' if checkout() else 'installed'}, {PACKAGE}")
-    yield Finding("python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
-    yield Finding("platform", f"{platform.system()} on {platform.machine()}")
+    yield Diagnosis("pypto", f"{pypto.__version__}, {'checkout' if checkout() else 'installed'}, {PACKAGE}")
+    yield Diagnosis("python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
+    yield Diagnosis("platform", f"{platform.system()} on {platform.machine()}")
 
 
-def cpu() -> Iterator[Finding]:
-    from pypto.backends.cpu.target import detect_target
+def host() -> Iterator[Diagnosis]:
     from pypto.compile import session
 
-    target = detect_target(session().settings.level)
-    has = [n for n in ("fma", "f16c", "bf16_dot", "int8_dot") if getattr(target, f"has_{n}")]
-    width = f"vectors of {8 * target.vector_bytes} bits"
-    yield Finding("cpu", f"{target.cpu}, level {target.level}: {width}; {', '.join(has)}")
-    yield Finding("caches", ", ".join(f"{size >> 10:,} KiB" for size in target.caches))
-    yield Finding("threads", f"{session().most_threads} of {os.cpu_count()}; PYPTO_NUM_THREADS changes it")
-    yield Finding("launches", "native code" if session().launcher else "Python",
+    yield from registry.host().diagnose()
+    yield Diagnosis("threads", f"{session().most_threads} of {os.cpu_count()}; PYPTO_NUM_THREADS changes it")
+    yield Diagnosis("launches", "native code" if session().launcher else "Python",
                   "" if session().launcher else "native launches need CPython on Linux; see the README")  # fmt: skip
 
 
-def cache() -> Iterator[Finding]:
+def cache() -> Iterator[Diagnosis]:
     from pypto.cli.caching import folder
     from pypto.compile import session
     from pypto.runtime.cache_tools import entries
@@ -119,13 +106,13 @@ def cache() -> Iterator[Finding]:
     try:
         stored = list(entries(folder()))
     except PyptoError as error:
-        yield Finding("disk cache", "", f"{error}; {way}")
+        yield Diagnosis("disk cache", "", f"{error}; {way}")
         return
     size, bad = sum(e.size for e in stored), sum(not e.is_whole for e in stored)
     mode, problem = usable_mode(session().settings.cache, folder())
     text = f"{folder()}, {mode}: {len(stored)} entries, {size >> 20} MiB"
     damaged = f"{bad} are damaged: pypto cache verify --remove" if bad else ""
-    yield Finding("disk cache", text, f"{problem}; {way}" if problem else damaged)
+    yield Diagnosis("disk cache", text, f"{problem}; {way}" if problem else damaged)
 
 
 def usable_mode(mode: str, folder: Path) -> tuple[str, str]:
@@ -140,9 +127,9 @@ def usable_mode(mode: str, folder: Path) -> tuple[str, str]:
         return "not writable", f"nothing can be written to {there} ({error.strerror}), so nothing is kept"
 
 
-def compilers() -> Iterator[Finding]:
+def compilers() -> Iterator[Diagnosis]:
     found = next((path for name in ("g++", "clang++") if (path := shutil.which(name))), "")
-    yield Finding("C++ compiler", found, "" if found else "needed for ascend-sim alone: apt-get install g++")
+    yield Diagnosis("C++ compiler", found, "" if found else "needed for ascend-sim alone: apt-get install g++")
 
 
 # Libraries that pypto uses where they are, and the extra that brings each; none for what it always needs.
@@ -152,10 +139,10 @@ LIBRARIES: Final = MappingProxyType({
 })  # fmt: skip
 
 
-def libraries() -> Iterator[Finding]:
+def libraries() -> Iterator[Diagnosis]:
     for name, extra in LIBRARIES.items():
         found = version_of(name)
-        yield Finding(name, found, "" if found else install_command(extra), needed=not extra)
+        yield Diagnosis(name, found, "" if found else install_command(extra), needed=not extra)
 
 
 def version_of(name: str) -> str:
@@ -164,25 +151,15 @@ def version_of(name: str) -> str:
         found = metadata.version(name)
     except metadata.PackageNotFoundError:
         return ""
-    if name != "llvmlite":
-        return found
-    from pypto.backends.cpu.runtime.engine import llvm_version
-
-    return f"{found}, with LLVM {llvm_version()}"
+    detail = registry.host().library_detail(name)
+    return f"{found}, with {detail}" if detail else found
 
 
-def ascend() -> Iterator[Finding]:
-    from pypto.backends.ascend.toolchain.toolchain import find_toolkit, form_of, toolkit_version
-    from pypto.errors.device import NoToolkit
-
-    try:
-        folder = find_toolkit("ascend")
-    except NoToolkit as error:
-        way = "install Huawei's CANN toolkit and source its set_env.sh; only real Ascend devices need it"
-        yield Finding("CANN", "", f"{error.fields['problem']}; {way}")
-        return
-    version = toolkit_version(folder)
-    yield Finding("CANN", f"{folder}, version {version}, compiles as {form_of(folder, version)}")
+def devices() -> Iterator[Diagnosis]:
+    """What backends of other devices find."""
+    for plugin in registry.plugins():
+        if plugin is not registry.host():
+            yield from plugin.diagnose()
 
 
-LOOKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (python, cpu, cache, compilers, ascend, libraries)
+LOOKS: Final[tuple[Callable[[], Iterator[Diagnosis]], ...]] = (python, host, cache, compilers, devices, libraries)

@@ -87,4 +87,5 @@ def cache_key(kernel: Any, **given: Any) -> Any:
     function = prepared(built.function, {})
     function.attrs["noalias"] = disjoint(*overlaps(written_names(built.function), infos))
     shared = session()
-    return shared.key(key_parts(function, kernel.options, shared.backend(kernel.options)))
+    backend = shared.backend(kernel.options)
+    return shared.key(backend, key_parts(function, kernel.options, backend))

@@ -109,10 +109,8 @@ class Magic:
 def show(launch: Launch, options: dict[str, str]) -> Any:
     """Make a launch, and show of it what is asked for."""
     __tracebackhide__ = True
-    from pypto.backends.ascend.target import TARGETS
-
     target, level = options.get("target", ""), options.get("level", "")
-    if target in TARGETS:
+    if is_target(target):
         with chip(target):
             told = list(texts(launch, options.keys() - {"time", "verify"}, level))
         told.append(predicted(launch, target))
@@ -143,6 +141,13 @@ def predicted(launch: Launch, target: str) -> Any:
     from pypto.debug.simulate import simulate
 
     return simulate(launch.kernel, target)[launch.grid](*launch.args, **launch.given)
+
+
+def is_target(name: str) -> bool:
+    """Whether kernels can be compiled for it without a device."""
+    from pypto.backends import registry
+
+    return bool(name) and any(name in plugin.targets for plugin in registry.plugins())
 
 
 def chip(name: str) -> AbstractContextManager[Any]:

@@ -40,13 +40,10 @@ def clock() -> Clock:
     RuntimeError
         When the counter stands still.
     """
-    from pypto.backends.cpu.instrument.timing import CLOCK, clock_text
     from pypto.compile import session
     from pypto.options import KernelOptions
 
-    backend = session().backend(KernelOptions())
-    code = backend.stored("clock", lambda: backend.engine.compile(clock_text(backend.target.triple)))
-    loaded = backend.engine.load(code, CLOCK)
+    loaded = session().backend(KernelOptions()).clock()
     read = ctypes.CFUNCTYPE(ctypes.c_uint64)(loaded.address)
     rough = Clock(read, 0.0, loaded)
     first, start = rough.now()

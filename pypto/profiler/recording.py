@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.backends.cpu.instrument.timing import AREA_WORDS, EVENT_WORDS, SITE_WORDS, area_bytes
-from pypto.backends.sites import Site
+from pypto.backends.sites import AREA_WORDS, EVENT_WORDS, SITE_WORDS, Site, area_bytes
 
 Counts = np.ndarray[Any, np.dtype[np.int64]]
 

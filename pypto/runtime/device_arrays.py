@@ -13,7 +13,7 @@ from pypto.errors.device import LostMemory
 from pypto.ir.types import DType
 from pypto.runtime.acl import Memory
 from pypto.runtime.arrays import ArrayInfo
-from pypto.runtime.dlpack import EXTENSION, capsule
+from pypto.runtime.dlpack import CPU_DEVICE, capsule
 
 Array = np.ndarray[Any, Any]
 
@@ -101,8 +101,7 @@ class DeviceArray:
 
     def to(self, device: Any) -> Any:
         """A copy on another device, given itself or by its name; a numpy array for ``"cpu"``."""
-        name = getattr(device, "name", device)
-        return self.numpy() if name == "cpu" else self.device.other(name).array(self.numpy())
+        return self.device.other(getattr(device, "name", device)).array(self)
 
     def fetch(self) -> Array:
         """The elements as they are now."""
@@ -120,13 +119,13 @@ class DeviceArray:
         return np.asarray(self.numpy(), dtype)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        kind, _, number = self.device.name.partition(":")
-        return (EXTENSION, int(number)) if kind == "ascend" else (1, 0)
+        place: tuple[int, int] = self.device.dlpack_device
+        return place
 
     def __dlpack__(self, **given: Any) -> Any:
         """The array itself where it is on an NPU; of the simulated device, which nobody else knows, a host's copy."""
         kind, number = self.__dlpack_device__()
-        if kind != EXTENSION:
+        if (kind, number) == CPU_DEVICE:
             return self.numpy().__dlpack__()
         self.device.synchronize()
         return capsule(self, (kind, number))

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from pypto.errors.device import MixedDevices, UnalignedCopies, UnknownDevice
+from pypto.errors.device import MixedDevices, UnalignedCopies
 from pypto.runtime.acl import AclError
 from pypto.runtime.acl import Device as AclDevice
 from pypto.runtime.arrays import ArrayInfo, array_info
 from pypto.runtime.device_arrays import DeviceArray, host_view
+from pypto.runtime.dlpack import CPU_DEVICE
 from pypto.runtime.launch import Sizes, Values
 from pypto.runtime.mode import MODE
 from pypto.runtime.staging import Staging
-
-_NAME: Final = re.compile(r"cpu|ascend(:\d+)?|ascend-sim(:(0|ascend\w+))?")
-_SHORT: Final = (("ascend", "ascend:0"), ("ascend-sim:0", "ascend-sim"))
-
-
-def canonical(name: str) -> str:
-    """A device's one name.
-
-    Raises
-    ------
-    UnknownDevice
-        When there is no such device.
-
-    Examples
-    --------
-    >>> canonical("ascend"), canonical("ascend-sim:0")
-    ('ascend:0', 'ascend-sim')
-    """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UnknownDevice(name=name)
-    return dict(_SHORT).get(name, name)
 
 
 def device_of(kernel: str, infos: Mapping[str, Any]) -> Any:
@@ -71,10 +50,15 @@ class Place:
         MODE.set(MODE.get().outer)
 
 
-class Cpu(Place):
-    """The host: its arrays are numpy's."""
+@dataclass(eq=False, repr=False)
+class HostDevice(Place):
+    """A device that works on the host's memory: its arrays are numpy's.
 
-    name = "cpu"
+    `backend` is None for the host itself, where the options of a kernel choose the backend.
+    """
+
+    name: str
+    backend: Any = None
 
     def array(self, x: Any) -> Any:
         """A copy of an array."""
@@ -91,7 +75,7 @@ class Cpu(Place):
         kernel.execute(sizes, values)
 
     def __repr__(self) -> str:
-        return "Device(cpu)"
+        return f"Device({self.name})"
 
 
 @dataclass(eq=False)
@@ -117,17 +101,19 @@ class Device(Place):
         Compiles for it and launches on it.
     other : callable
         Gives a device by its name.
+    tells_time : bool
+        Whether the time of a launch says anything: that of a simulated device is the time of its checks.
+    dlpack_device : tuple of int
+        Kind and number of the device for DLPack; another kind than the host's stands for memory that others know.
     """
 
     name: str
     acl: AclDevice
     backend: Any
     other: Callable[[str], Any]
+    tells_time: bool = False
+    dlpack_device: tuple[int, int] = CPU_DEVICE
     told: set[tuple[str, str]] = field(default_factory=set)
-
-    @property
-    def tells_time(self) -> bool:  # type: ignore[override]  # a simulated device's time is that of its checks
-        return not self.name.startswith("ascend-sim")
 
     def array(self, x: Any) -> DeviceArray:
         """A copy of an array on this device.

@@ -6,6 +6,7 @@ import ctypes
 from types import MappingProxyType
 from typing import Any, Final
 
+CPU_DEVICE: Final = (1, 0)  # kDLCPU, and its number
 EXTENSION: Final = 12  # kDLExtDev, which torch takes for the device of its extension, as torch_npu is one
 _KINDS: Final = MappingProxyType({"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6})
 _NAME: Final = b"dltensor"  # of a capsule that nobody has taken over

@@ -74,9 +74,10 @@ def nothing() -> None:
 
 def eviction() -> Callable[[], None]:
     """A function that fills the caches with other data: it writes twice what the last of them holds."""
-    from pypto.backends.cpu.target import cache_bytes
+    from pypto.compile import session
+    from pypto.options import KernelOptions
 
-    other = np.zeros(2 * cache_bytes()[-1], np.uint8)
+    other = np.zeros(2 * session().backend(KernelOptions()).target.caches[-1], np.uint8)
     return partial(np.add, other, np.uint8(1), out=other)
 
 

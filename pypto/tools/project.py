@@ -13,8 +13,6 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.arguments import describe
-from pypto.backends.ascend.backend import Code
-from pypto.backends.ascend.blockir.reserved import symbol
 from pypto.backends.base import Slot
 from pypto.compile import session
 from pypto.devices import device
@@ -113,9 +111,10 @@ def write_project(
     infos, _ = describe(kernel.signature, kernel.signature.bind((), arguments))
     fields = [Field(slot, value_of(slot, infos[slot.arg])) for slot in artifact.abi]
     expected = computed(kernel, grid, arguments)
-    facts = {"name": symbol(artifact.name), "chip": chip, "flag": place.backend.target.flag, "grid": numbers(grid)}
-    code = Code.from_bytes(artifact.code)
-    facts |= {"cores": str(place.backend.cores(code)), "workspace": str(code.workspace)}
+    backend = place.backend
+    facts = {"name": backend.symbol(artifact.name), "chip": chip, "flag": backend.target.flag, "grid": numbers(grid)}
+    code = backend.code(artifact)
+    facts |= {"cores": str(backend.cores(code)), "workspace": str(code.workspace)}
     facts |= {"kind": f"for cores of kind {code.kind}", "magic": hex(MAGIC[code.kind])}
     folder.mkdir(parents=True)
     files = [write(folder, f"kernel/{facts['name']}.asc", code.text.encode())]

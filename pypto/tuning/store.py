@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pypto.errors import PyptoError
 from pypto.tuning.config import Config, name_of
+from pypto.tuning.model import PREDICTED
 
 FORMAT: Final = "pypto tuning 1"
 _CHECKED: Final = "pypto tuning 2"  # of the disk cache: before, a winner might cover a part of the work only
@@ -123,7 +124,8 @@ def machine(chip: str = "") -> tuple[str, ...]:
     from pypto.options import KernelOptions
 
     if chip:
-        return chip, f"compiler={compiler_hash()}"
+        backend = session().devices.chip(chip.removesuffix(PREDICTED)).backend
+        return chip, f"compiler={compiler_hash(backend)}"
     shared = session()
     backend = shared.backend(KernelOptions())
     target = backend.target

@@ -6,7 +6,8 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.codegen.function import lower
-from pypto.backends.cpu.instrument.timing import area_bytes, clock_text
+from pypto.backends.cpu.instrument.timing import clock_text
+from pypto.backends.sites import area_bytes
 from tests.backends_cpu.emulated import CrossEngine, neon_target
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.conformance.cases import Launch

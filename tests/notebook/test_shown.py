@@ -116,7 +116,7 @@ def test_the_width_of_a_line_is_that_of_its_vectors(space: dict[str, Any]) -> No
 
 def test_there_is_one_place_for_the_style() -> None:
     """Neither style sheets nor colours of pages stand elsewhere; pictures and plots have colours of their own."""
-    drawings = ("pypto/markup/", "pypto/debug/pictures.py", "pypto/tuning/report.py")
+    drawings = ("pypto/markup/", "pypto/backends/ascend/explain/pictures.py", "pypto/tuning/report.py")
     for path in python_files("pypto"):
         if not relative(path).startswith(drawings):
             source = path.read_text(encoding="utf-8")

@@ -10,11 +10,11 @@ from typing import Any
 import pypto as pto
 from pypto.backends.ascend.backend import AscendBackend
 from pypto.backends.ascend.blockir.ir import BlockKernel
+from pypto.backends.ascend.plugin import runtime_of
 from pypto.backends.ascend.target import ascend_target
 from pypto.backends.base import Slot
 from pypto.devices import device as by_name
 from pypto.ir.types import float32
-from pypto.opening import runtime_of
 from pypto.runtime.acl import opened
 from pypto.runtime.devices import Device
 from pypto.runtime.simulator import toolkit

@@ -140,6 +140,14 @@ class AscendBackend(Backend):
         workspace = runner.empty(code.workspace * blocks) if code.workspace else None
         runner.launch(function, blocks, packed(executable.abi, words, workspace.address if workspace else None))
 
+    def code(self, artifact: Artifact) -> Code:
+        """What an artifact of this backend holds."""
+        return Code.from_bytes(artifact.code)
+
+    def symbol(self, name: str) -> str:
+        """The name of a kernel in its code."""
+        return symbol(name)
+
     def cores(self, code: Code) -> int:
         """Blocks of a kernel that run at once."""
         if code.one_core:

@@ -95,6 +95,13 @@ class CpuBackend(Backend):
             executable.address, args, programs, threads, programs_per_ticket(cost), executable.group, polled
         )
 
+    def clock(self) -> Loaded:
+        """A function without arguments that reads the counter of profiled kernels."""
+        from pypto.backends.cpu.instrument.timing import CLOCK, clock_text
+
+        code = self.stored("clock", lambda: self.engine.compile(clock_text(self.target.triple)))
+        return self.engine.load(code, CLOCK)
+
     def pool(self) -> Runner:
         """The thread pool, made with the first launch that needs it."""
         if self.runner is None:

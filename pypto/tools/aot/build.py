@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.arguments import describe
+from pypto.backends import registry
 from pypto.compile import verified, without_collection
 from pypto.errors.aot import NoLinker, NotAhead
 from pypto.ir.types import TileType
@@ -60,17 +61,16 @@ def build(
     NoLinker
         When there is no C compiler, or it fails.
     """
-    from pypto.backends.cpu.runtime.aot import Entry, object_code
-
+    ahead = registry.host().ahead()
     name = symbol(kernel.signature.kernel)
     chosen = chosen_levels(kernel.signature.kernel, levels)
     made, entries = [], []
     for n, given in enumerate(versions):
         version, entry = one(kernel, given, f"pypto{ABI}_{name}_{n}", chosen)
         made.append(version)
-        entries.append(Entry(*entry))
+        entries.append(ahead.Entry(*entry))
     data = manifest(kernel.signature.kernel, made) + b"\0"
-    code = object_code(entries, {MANIFEST: data})
+    code = ahead.object_code(entries, {MANIFEST: data})
     write(output, code, kind)
     beside = output.with_suffix(".h")
     beside.write_text(header(name, kernel.signature.kernel, made), encoding="utf-8")
@@ -84,19 +84,17 @@ def symbol(name: str) -> str:
 
 def chosen_levels(kernel: str, levels: Sequence[str]) -> list[str]:
     """Levels to compile for, the best one first."""
-    from pypto.backends.cpu.runtime.aot import levels as known
-
-    unknown = [level for level in levels if level not in known()]
+    known = registry.host().ahead().levels()
+    unknown = [level for level in levels if level not in known]
     if unknown:
-        there = ", ".join(filter(None, known())) or "none on this kind of machine"
+        there = ", ".join(filter(None, known)) or "none on this kind of machine"
         raise NotAhead(kernel=kernel, problem=f"there is no feature level {unknown[0]}; known are {there}")
-    return [level for level in reversed(known()) if level in levels or not levels]
+    return [level for level in reversed(known) if level in levels or not levels]
 
 
 def one(kernel: Any, given: Mapping[str, Any], name: str, levels: Sequence[str]) -> tuple[Version, tuple[Any, ...]]:
     """A version: its contract, and its symbol with the code for each level."""
-    from pypto.backends.cpu.runtime.aot import Entry, compile_body
-
+    ahead = registry.host().ahead()
     typed = {name: np.float32(value) if type(value) is float else value for name, value in given.items()}
     infos, specs = describe(kernel.signature, kernel.signature.bind((), typed))
     # Code that is told nothing of a number is right for each; that it is 1 makes better code, so that is kept.
@@ -111,8 +109,8 @@ def one(kernel: Any, given: Mapping[str, Any], name: str, levels: Sequence[str])
             function = prepare(built.function)
             function.attrs["noalias"] = apart
             verified(function, {})
-            bodies.append(compile_body(optimize(function), level))
-    entry = Entry(name, tuple(bodies))
+            bodies.append(ahead.compile_body(optimize(function), level))
+    entry = ahead.Entry(name, tuple(bodies))
     parameters = parameters_of(kernel, specs, written)
     shares = apart and bool(written) and sum(p.kind == "array" for p in parameters) > 1
     version = Version(name, parameters, entry.slots, facts_of(facts.guard), shares, tuple(levels))

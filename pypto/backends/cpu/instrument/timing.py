@@ -27,7 +27,7 @@ from pypto.backends.cpu.loopir.ir import (
     item_bytes,
     walk,
 )
-from pypto.backends.sites import Site
+from pypto.backends.sites import Site, area_bytes
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
 from pypto.loc import UNKNOWN, Loc
@@ -38,13 +38,8 @@ if TYPE_CHECKING:
     from pypto.backends.cpu.llvm.value import VectorValue
 
 CLOCK: Final = "profile_clock"
-AREA_WORDS, SITE_WORDS, EVENT_WORDS = 6, 3, 4  # of 8 bytes: the area's head, each site in it, an event elsewhere
 _SHAPING: Final = ("constant", "arange", "broadcast_to", "reshape", "permute", "undef", "cast")  # ops that cost little
 _ACCESSES: Final = ("tile_load", "tile_store", "load", "store")
-
-
-def area_bytes(sites: int) -> int:
-    return 8 * (AREA_WORDS + SITE_WORDS * sites)
 
 
 def aligned(size: int) -> int:

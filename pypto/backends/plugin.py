@@ -1,0 +1,92 @@
+"""Plugins: how a backend is found, and how it opens the devices that run its kernels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pypto.errors.device import UnknownDevice
+from pypto.options import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One line of `pypto doctor`. `way` says how to get what is missing; nothing works without what is `needed`."""
+
+    what: str
+    found: str
+    way: str = ""
+    needed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a plugin may use of the process: the settings of the user, and other devices by their names."""
+
+    settings: Settings
+    device: Callable[[str], Any]
+
+
+class Plugin(ABC):
+    """One backend as an entry point of the group `pypto.backends` names it.
+
+    The entry point is called as the devices are: `open` gets all names that are the entry point's own, or that go on
+    with a colon after it. One plugin may have several entry points.
+
+    Attributes
+    ----------
+    targets : tuple of str
+        Machines that kernels can be compiled for without a device, as in ``kernel.compile(target=…)``.
+    """
+
+    targets: tuple[str, ...] = ()
+
+    def canonical(self, name: str) -> str:
+        """The one name of a device that has several.
+
+        Raises
+        ------
+        UnknownDevice
+            When there is no such device.
+        """
+        if ":" in name:
+            raise UnknownDevice(name=name)
+        return name
+
+    @abstractmethod
+    def open(self, name: str, services: Services) -> Any:
+        """A device by its canonical name: a `pypto.runtime.devices.Place` with the backend that compiles for it."""
+
+    def target(self, name: str) -> Any:
+        """A place to compile for one of `targets`, where nothing runs."""
+        raise NotImplementedError(f"{type(self).__name__} names {name} as a target")
+
+    def diagnose(self) -> Iterator[Diagnosis]:
+        """What this machine has of all that the backend needs."""
+        yield from ()
+
+
+class HostPlugin(Plugin):
+    """The plugin whose backend makes the launches for which no device is named."""
+
+    @abstractmethod
+    def backend(self, level: str, fast_math: bool, threads: int, stored: Callable[..., bytes]) -> Any:
+        """The backend for a feature level. ``stored(name, make)`` keeps code that is no kernel between processes."""
+
+    @abstractmethod
+    def default_threads(self) -> int:
+        """Threads that the process may use."""
+
+    @abstractmethod
+    def launcher(self, backend: Any, *state: Any) -> Any:
+        """What makes launches in native code; None where only Python does."""
+
+    @abstractmethod
+    def ahead(self) -> Any:
+        """The module that makes object files of kernels."""
+
+    @abstractmethod
+    def library_detail(self, library: str) -> str:
+        """What the version number of a library does not say; empty for nothing."""
