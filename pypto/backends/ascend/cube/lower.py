@@ -271,7 +271,7 @@ def lower_store(low: CubeLowering, op: Op) -> None:
     """Store an accumulator to GM."""
     access = Access.of(op)
     assert access.value is not None
-    value = low.regions.stored(access.value)
+    value = low.regions.stored_sum(access.value)
     area = region_of(low, access)
     sums = low.accumulators[value]
     assert isinstance(area.base, Pointer)

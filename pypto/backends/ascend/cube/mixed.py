@@ -37,7 +37,7 @@ from pypto.backends.ascend.cube.pipeline_emit import PipelinedLoop
 from pypto.backends.ascend.rules.scalars import compared
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.column_tiling import tile_columns
-from pypto.backends.ascend.tile.core_partition import CorePartition, NotPartitionable, Transfer, partition
+from pypto.backends.ascend.tile.core_partition import CorePartition, partition
 from pypto.backends.ascend.tile.cube_regions import cube_ops, cube_regions_of, non_cube_ops
 from pypto.backends.ascend.tile.gm_hazards import loads_results, reloads_match_stores, reloads_of_stored
 from pypto.backends.ascend.tile.k_blocking import block_k
@@ -45,6 +45,7 @@ from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition
 from pypto.backends.ascend.tile.row_split import SUB_BLOCK, RowChunk, split_rows_in_two
 from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH, software_pipeline
+from pypto.backends.ascend.tile.transfers import NotPartitionable, Transfer
 from pypto.backends.ascend.tile.ub_layout import grain_of
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.lower import kernel_of, lower_op, programs
@@ -74,7 +75,7 @@ class ChannelState:
 
     def counter(self, channel: Transfer) -> str:
         """Return the variable that counts the tiles of a channel."""
-        return f"turn_{channel.number}"
+        return f"turn_{channel.channel}"
 
     def wait(self, low: Lowering, flag: int) -> None:
         """Wait for a flag."""
@@ -125,12 +126,12 @@ class ChannelState:
 
 def full_flag(channel: Transfer) -> int:
     """Return the number of the flag that says that a slot is full."""
-    return 2 * channel.number
+    return 2 * channel.channel
 
 
 def empty_flag(channel: Transfer) -> int:
     """Return the number of the flag that says that a slot is empty."""
-    return 2 * channel.number + 1
+    return 2 * channel.channel + 1
 
 
 def set_flag(pipe: str, flag: int) -> Instr:
@@ -189,7 +190,7 @@ def workspace(sides: CorePartition) -> tuple[list[Param], int]:
     arrays = []
     offset = 0
     for channel in sides.channels:
-        arrays.append(Param(f"over_{channel.number}", channel.dtype, True, offset))
+        arrays.append(Param(f"over_{channel.channel}", channel.dtype, True, offset))
         offset += -(-STAGES * channel.elements * channel.dtype.itemsize // ALIGNMENT) * ALIGNMENT
     return arrays, offset
 
@@ -222,10 +223,10 @@ def make_cube_side(sides: CorePartition, arrays: list[Param], target: AscendTarg
     low.cube_ops = cube_ops(regions)
     low.residents = l1_residents_of(regions, target)
     low.channels = channel_state(function, sides, arrays, True)
-    low.nonnegative |= sides.natural
+    low.nonnegative |= sides.nonnegative
     for op in function.walk():
-        if op in sides.marks and op.name == "tile_load":
-            low.channels.released_after.setdefault(last_use(low, op), []).append(sides.marks[op])
+        if op in sides.transfer_of_op and op.name == "tile_load":
+            low.channels.released_after.setdefault(last_use(low, op), []).append(sides.transfer_of_op[op])
     return low
 
 
@@ -256,14 +257,14 @@ def cube_op(low: Lowering, op: Op) -> None:
     """Lower an op of the cube side, with the waits and signals of its channel."""
     assert isinstance(low, CubeSide)
     crossing = low.channels
-    channel = low.channels.partition.marks.get(op)
+    channel = low.channels.partition.transfer_of_op.get(op)
     low.loc = op.loc
     if crossing.lower_slot_pointer(low, op):
         return
     if op in crossing.partition.loop_spans:
         lower_pipeline_stage(low, op, crossing.partition.loop_spans[op])
         return
-    column_index, last_column = crossing.partition.columns.get(op, (None, 0))
+    column_index, last_column = crossing.partition.column_stores.get(op, (None, 0))
     if channel is not None:
         with low.when(True if column_index is None else compared("==", low.number(column_index), 0)):
             crossing.acquire(low, channel)
@@ -302,7 +303,7 @@ class VectorSide(Lowering):
         """Whether a pass over rows is the first one, or the last one."""
         if self.chunk is None or self.chunk.size == self.chunk.rows:
             return True
-        start = self.number(self.chunk.part)
+        start = self.number(self.chunk.start)
         return compared("==", start, self.chunk.rows - self.chunk.size if last else 0)
 
 
@@ -329,14 +330,14 @@ def vector_op(low: Lowering, op: Op) -> None:
     """Lower an op of the vector side, with the waits and signals of its channel."""
     assert isinstance(low, VectorSide)
     crossing = low.channels
-    channel = low.channels.partition.marks.get(op)
+    channel = low.channels.partition.transfer_of_op.get(op)
     low.loc = op.loc
     if crossing.lower_slot_pointer(low, op):
         return
     if channel is not None:
         with low.when(low.is_boundary_chunk(last=False)):
             crossing.acquire(low, channel)
-    if low.chunk and low.steps and op.name == "for" and op.regions[0].args[0] is low.chunk.part:
+    if low.chunk and low.steps and op.name == "for" and op.regions[0].args[0] is low.chunk.start:
         loads = (low.steps.only_received(half, crossing.partition) for half in (low.steps.produce, low.steps.consume))
         PipelinedLoop(low, low.chunk, low.steps, *loads).emit()
         return

@@ -76,7 +76,7 @@ class PipelinedLoop:
 
     def chunk_tile(self, tile: Tile, stage: Scalar = 0) -> Tile:
         """Return the present chunk's part of such a tile."""
-        part = fold("//", self.low.number(self.chunk.part), self.chunk.size)
+        part = fold("//", self.low.number(self.chunk.start), self.chunk.size)
         offset = fold("*", fold("+", fold("*", stage, self.chunk_count), part), tile.layout.count)
         return Tile(tile.shape, tile.dtype, advance_view(tile.view, offset), tile.layout)
 
@@ -105,7 +105,7 @@ class PipelinedLoop:
 
     def chunk_invariant_ops(self) -> list[Op]:
         """Return the scalar ops of the prologue that are the same for all chunks."""
-        chunk_values = {self.chunk.part}
+        chunk_values = {self.chunk.start}
         invariant_ops = []
         for op in self.steps.prologue:
             if chunk_values & set(op.operands) or not is_pure(op) or any(v.shape for v in op.results):
@@ -130,7 +130,7 @@ class PipelinedLoop:
             with self.chunk_loop():
                 low.env[index_of] = consumed_index
                 if self.stored_back is not None:
-                    self.fetch(self.stored_back, low.number(self.chunk.part), 0, has_second)
+                    self.fetch(self.stored_back, low.number(self.chunk.start), 0, has_second)
                 low.env[index_of] = index
                 with self.predicated(has_first):
                     self.prefetch_next(iterations[0], compared("<", fold("+", index, step), stop))
@@ -188,7 +188,7 @@ class PipelinedLoop:
         if self.prefetched is None:
             return
         low = self.low
-        part = self.low.number(self.chunk.part)
+        part = self.low.number(self.chunk.start)
         iteration = iteration if self.chunk_count == 1 else fold("//", part, self.chunk.size)
         following = fold("%", fold("+", part, self.chunk.size), self.chunk.rows)
         next_part = 0 if self.chunk_count == 1 else low.let("next_part", int64, following)
@@ -204,7 +204,7 @@ class PipelinedLoop:
         tile = self.stage_buffer(load, iteration)
         saved_env = dict(low.env)
         with low.when(exists):
-            low.env[self.chunk.part], low.destinations[load.result] = part, tile
+            low.env[self.chunk.start], low.destinations[load.result] = part, tile
             ops = [op for op in body.body if op in slice_]
             self.rematerialize(ops)
             for op in ops:
@@ -237,10 +237,10 @@ class PipelinedLoop:
         """Open the loop over chunks of rows."""
         low, chunk = self.low, self.chunk
         if self.chunk_count == 1:
-            low.env[chunk.part] = 0
+            low.env[chunk.start] = 0
             yield
             return
-        low.env[chunk.part] = name = low.name("part")
+        low.env[chunk.start] = name = low.name("part")
         with low.block() as items:
             yield
         low.items.append(Loop(name, 0, chunk.rows, chunk.size, tuple(items), low.line))

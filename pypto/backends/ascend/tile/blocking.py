@@ -1,4 +1,14 @@
-"""How large a step of a product is: what the memories of a cube core hold twice, and what costs least."""
+"""Blocking of a matrix product on the cube core: the step through L0 and the panel in L1.
+
+L0A and L0B hold two steps, L1 two panels of several steps, L0C one result. Longer panels make longer copies from GM;
+steps are powers of two, since K often is a multiple of one. If products share the core, each gets an equal share.
+
+| parameter | meaning | limit |
+|---|---|---|
+| m, n | rows and columns of the result | L0C |
+| k | depth of one step | half of L0A, L0B |
+| depth | depth of one panel, up to 4 steps | half of L1, less what residents take |
+"""
 
 from __future__ import annotations
 
@@ -7,40 +17,41 @@ from typing import Final
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.fractals import STAGES, Blocking, Side, lanes, square
 
-MIN_STEPS: Final = 4  # of L0 in a panel of L1: copies from GM are long enough then
+MIN_STEPS: Final = 4  # steps of L0 in a panel of L1, for long copies from GM
 
 
 def round_up(value: int, unit: int) -> int:
+    """Round a size up to a multiple of a unit."""
     return -(-value // unit) * unit
 
 
 def blocking_of(
-    left: Side, right: Side, m: int, n: int, k: int, share: int, target: AscendTarget, taken: int = 0
+    left: Side, right: Side, m: int, n: int, k: int, share: int, target: AscendTarget, reserved: int = 0
 ) -> Blocking | None:
-    """Steps of a product of m by n by k, in one of `share` parts of L1 and L0; None where the result is too large.
+    """Return the blocking of a product of m by n by k, in one of `share` shares of L1 and L0.
 
-    Of L1, some bytes are `taken` by others.
+    Of L1, some bytes are `reserved`. The result is None where the accumulator is too large for L0C.
     """
     size = left.dtype.itemsize
     unit = max(square(left.dtype) if s.k_down else lanes(left.dtype) for s in (left, right))
-    m_full, n_full = round_up(m, left.unit), round_up(n, right.unit)
+    m_full = round_up(m, left.unit)
+    n_full = round_up(n, right.unit)
     if m_full * n_full * 4 > target.memories["L0C"].bytes:
         return None
-    room = min(target.memories["L0A"].bytes // m_full, target.memories["L0B"].bytes // n_full) // (
+    step_room = min(target.memories["L0A"].bytes // m_full, target.memories["L0B"].bytes // n_full) // (
         STAGES * size * share
     )
-    step = min(room // unit * unit, round_up(k, unit))
-    # Whole steps are alike where K is a multiple of them; powers of two are what arrays are sized by.
+    step = min(step_room // unit * unit, round_up(k, unit))
+    # All steps are equal if they divide K, which is most often a multiple of a power of two.
     step = (
         next((s for s in (256, 128, 64, 32, 16) if s <= step and s % unit == 0), step)
         if step < round_up(k, unit)
         else step
     )
-    left_over = target.memories["L1"].bytes - taken
-    fit = left_over // (share * STAGES * size * (round_up(m_full, 32) + round_up(n_full, 32)) * max(1, step))
-    if step < unit or fit < 1:
+    l1_bytes = target.memories["L1"].bytes - reserved
+    steps_that_fit = l1_bytes // (share * STAGES * size * (round_up(m_full, 32) + round_up(n_full, 32)) * max(1, step))
+    if step < unit or steps_that_fit < 1:
         return None
-    steps = next(
-        s for s in (MIN_STEPS, 2, 1) if s <= fit
-    )  # an even number, so that each step has a stage of L0 of its own
+    # An even number of steps, so that each step of a panel always has the same stage of L0.
+    steps = next(s for s in (MIN_STEPS, 2, 1) if s <= steps_that_fit)
     return Blocking(m, n, step, min(steps * step, round_up(k, step)))

@@ -1,4 +1,9 @@
-"""What of a kernel the cube core does: products of tiles that memory holds, their sums, and stores of these."""
+"""Cube regions: the products, accumulators and stores of a kernel that a cube core can run.
+
+An operand qualifies if it is a load of a strided matrix, possibly transposed or reshaped by dimensions of size 1, from
+an array that the kernel does not write. A sum may stay in L0C if each of its uses continues it in place. For everything
+else the analysis keeps the reason.
+"""
 
 from __future__ import annotations
 
@@ -21,61 +26,65 @@ Slot = tuple[Value, Value, Value, Value]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tile as a load that it comes from; `dims` are the load's dimensions of it, None for one of size 1."""
+    """The load that an operand comes from."""
 
-    load: Op
-    dims: tuple[int | None, ...]
+    load: Op  # the load
+    dims: tuple[int | None, ...]  # the load's dimension for each of the operand's, None for one of size 1
 
     @property
     def access(self) -> Access:
+        """The access of the load."""
         return Access.of(self.load)
 
 
 @dataclass
 class CubeRegions:
-    """`sums` are tiles that stay on the cube core; `sources` are the operands that it loads by itself.
+    """The cube core's share of a kernel."""
 
-    `why` says for values that no cube core makes, why it does not; `dots` are those that it multiplies.
-    """
+    function: Function  # the kernel
+    users: dict[Value, list[Op]] = field(default_factory=dict)  # users of each value
+    carried_to: dict[tuple[Op, Value], list[Value]] = field(
+        default_factory=dict
+    )  # values that a loop passes a value on to
+    dots: list[Op] = field(default_factory=list)  # products that the cube core computes
+    sums: set[Value] = field(default_factory=set)  # tiles that stay in L0C
+    sources: dict[Value, Source] = field(default_factory=dict)  # operands that the cube core loads by itself
+    refusals: dict[Value, str] = field(default_factory=dict)  # reasons by value
+    ignored: set[Value] = field(default_factory=set)  # carried values that need no code
 
-    function: Function
-    users: dict[Value, list[Op]] = field(default_factory=dict)
-    carried: dict[tuple[Op, Value], list[Value]] = field(default_factory=dict)  # what a loop makes of what it is given
-    dots: list[Op] = field(default_factory=list)
-    sums: set[Value] = field(default_factory=set)
-    sources: dict[Value, Source] = field(default_factory=dict)
-    why: dict[Value, str] = field(default_factory=dict)
-    ignored: set[Value] = field(default_factory=set)
-
-    def stores(self, v: Value) -> list[Op]:
-        """What stores sums, wherever products and loops carry them."""
-        found, todo, seen = [], [v], set[Value]()
-        while todo:
-            v = todo.pop()
+    def stores_of(self, v: Value) -> list[Op]:
+        """Return the stores of a sum, wherever products and loops carry it."""
+        stores = []
+        worklist = [v]
+        seen = set[Value]()
+        while worklist:
+            v = worklist.pop()
             for op in self.users.get(v, []) if v not in seen else []:
                 if op.name == "tile_store":
-                    found.append(op)
+                    stores.append(op)
                 elif op.name in ("for", "yield"):
-                    todo += self.carried.get((op, v), [])
+                    worklist += self.carried_to.get((op, v), [])
                 elif len(op.results) == 1:
-                    todo.append(op.result)
+                    worklist.append(op.result)
             seen.add(v)
-        return found
+        return stores
 
     def regions(self) -> Iterator[Region]:
+        """Yield all regions of the kernel."""
         yield self.function.body
         for op in self.function.walk():
             yield from op.regions
 
     def is_zero(self, v: Value) -> bool:
+        """Whether a value is the constant 0."""
         return constant_of(v) == 0
 
-    def adds(self, dot: Op) -> bool:
-        """Whether a product's sums are begun or carried on by the cube core itself."""
+    def accumulates_on_cube(self, dot: Op) -> bool:
+        """Whether the cube core itself begins or continues the sum of a product."""
         return all(self.is_zero(v) or v in self.sums for v in dot.operands[2:])
 
-    def stored(self, v: Value) -> Value:
-        """The sums behind a value that is stored, through a cast and dimensions of size 1; the value itself if none."""
+    def stored_sum(self, v: Value) -> Value:
+        """Return the sum behind a stored value, through a cast and dimensions of size 1; otherwise the value."""
         inner = v
         while inner not in self.sums and inner.op is not None and inner.op.name in _MOVES:
             narrows = inner.op.name == "cast" and inner.dtype not in (float16, bfloat16)
@@ -90,45 +99,46 @@ class CubeRegions:
 
 
 def without_unit_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without dimensions of size 1."""
     return tuple(n for n in shape if n != 1)
 
 
 def cube_regions_of(function: Function) -> CubeRegions:
-    """The cube core's share of a kernel."""
-    parts = CubeRegions(function)
+    """Analyse a kernel."""
+    regions = CubeRegions(function)
     for op in function.walk():
         for v in op.operands:
-            parts.users.setdefault(v, []).append(op)
+            regions.users.setdefault(v, []).append(op)
     for op in function.walk():
         for init, arg, step, result in carried(op) if op.name == "for" else ():
-            parts.carried.setdefault((op, init), []).extend((arg, result))
-            parts.carried.setdefault((op.regions[0].terminator, step), []).extend((arg, result))
-    parts.dots = [op for op in function.walk() if op.name == "dot" and is_cube_product(parts, op)]
+            regions.carried_to.setdefault((op, init), []).extend((arg, result))
+            regions.carried_to.setdefault((op.regions[0].terminator, step), []).extend((arg, result))
+    regions.dots = [op for op in function.walk() if op.name == "dot" and is_cube_product(regions, op)]
     written = written_arrays(function)
-    for dot in parts.dots:
+    for dot in regions.dots:
         for v in dot.operands[:2]:
-            found = source_of(v, tuple(range(len(v.shape)))[-2:])
-            reason = "the vector cores compute it" if found is None else unloadable(found, written)
-            if found is None or reason:
-                parts.why[v] = reason
+            source = source_of(v, tuple(range(len(v.shape)))[-2:])
+            reason = "the vector cores compute it" if source is None else why_unloadable(source, written)
+            if source is None or reason:
+                regions.refusals[v] = reason
             else:
-                parts.sources[v] = found
-    find_sums(parts)
-    return parts
+                regions.sources[v] = source
+    find_sums(regions)
+    return regions
 
 
-def is_cube_product(parts: CubeRegions, dot: Op) -> bool:
-    """Whether the cube core has products of such tiles."""
+def is_cube_product(regions: CubeRegions, dot: Op) -> bool:
+    """Whether the cube core can compute a product."""
     left = dot.operands[0]
     if left.dtype not in OPERANDS:
-        parts.why[dot.result] = f"the cube core has no products of {left.dtype.public}"
+        regions.refusals[dot.result] = f"the cube core has no products of {left.dtype.public}"
     elif len(left.shape) == 3 and left.shape[0] != 1:
-        parts.why[dot.result] = "a stack of products cannot be gone through one by one"
-    return dot.result not in parts.why
+        regions.refusals[dot.result] = "a stack of products cannot be gone through one by one"
+    return dot.result not in regions.refusals
 
 
 def source_of(v: Value, dims: tuple[int | None, ...]) -> Source | None:
-    """The load behind an operand, through moves of dimensions; `dims` are those of `v` that the operand has."""
+    """Return the load behind an operand; `dims` are the operand's dimensions of `v`."""
     op = v.op
     if op is None:
         return None
@@ -138,112 +148,121 @@ def source_of(v: Value, dims: tuple[int | None, ...]) -> Source | None:
         order = op.attrs["dims"]
         return source_of(op.operands[0], tuple(None if d is None else order[d] for d in dims))
     if op.name == "reshape":
-        before = op.operands[0].shape
-        if without_unit_dims(before) != without_unit_dims(v.shape):
+        source_shape = op.operands[0].shape
+        if without_unit_dims(source_shape) != without_unit_dims(v.shape):
             return None
-        old, new = ([d for d, n in enumerate(shape) if n != 1] for shape in (before, v.shape))
-        places: dict[int | None, int] = dict(zip(new, old, strict=True))
-        return source_of(op.operands[0], tuple(places.get(d) for d in dims))
+        old, new = ([d for d, n in enumerate(shape) if n != 1] for shape in (source_shape, v.shape))
+        old_dim_of: dict[int | None, int] = dict(zip(new, old, strict=True))
+        return source_of(op.operands[0], tuple(old_dim_of.get(d) for d in dims))
     return None
 
 
-def unloadable(source: Source, written: frozenset[Value | None]) -> str:
-    """Why the cube core cannot load an operand by itself; empty where it can."""
+def why_unloadable(source: Source, written: frozenset[Value | None]) -> str:
+    """Return why the cube core cannot load an operand; empty if it can."""
     access = source.access
     if access.mask is not None or access.base.shape:
         return "its mask or its addresses are tiles"
     if access.other is not None and constant_of(access.other) != 0:
         return "its missing elements are not 0"
-    kept = [d for d in source.dims if d is not None]
-    if any(access.shape[d] != 1 for d in range(len(access.shape)) if d not in kept):
+    matrix_dims = [d for d in source.dims if d is not None]
+    if any(access.shape[d] != 1 for d in range(len(access.shape)) if d not in matrix_dims):
         return "it is a stack of matrices"
-    wide = [d for d in kept if access.shape[d] != 1]
-    if len(wide) > 1 and all(constant_of(access.strides[d]) != 1 for d in wide):
+    wide_dims = [d for d in matrix_dims if access.shape[d] != 1]
+    if len(wide_dims) > 1 and all(constant_of(access.strides[d]) != 1 for d in wide_dims):
         return "no two of its elements are neighbours in memory"
-    here = root(access.base)
+    array = root(access.base)
     return (
         "the kernel also writes to where it is loaded from"
-        if here in written or None in written or here is None
+        if array in written or None in written or array is None
         else ""
     )
 
 
-def find_sums(parts: CubeRegions) -> None:
-    """The tiles that can stay in L0C: all that might, less those that something else takes part in."""
-    slots = list(carried_slots(parts.function))
-    parts.sums = {dot.result for dot in parts.dots}
+def find_sums(regions: CubeRegions) -> None:
+    """Find the tiles that can stay in L0C: assume all, then remove those with another use until nothing changes."""
+    slots = list(carried_slots(regions.function))
+    regions.sums = {dot.result for dot in regions.dots}
     for _, arg, step, result in slots:
         if isinstance(arg.type, TileType) and len(arg.shape) in (2, 3) and not arg.tile.is_ptr and step.op is not None:
-            parts.sums |= {arg, result}
+            regions.sums |= {arg, result}
     size = -1
-    while size != (size := len(parts.sums)):
+    while size != (size := len(regions.sums)):
         for init, arg, step, result in slots:
-            fits = (init in parts.sums or parts.is_zero(init)) and step in parts.sums and step is not arg
-            if not (fits and is_chained(parts, arg) and (init not in parts.sums or is_chained(parts, init))):
-                parts.sums -= {arg, result}
-        for dot in parts.dots:
+            fits = (init in regions.sums or regions.is_zero(init)) and step in regions.sums and step is not arg
+            if not (fits and is_chained(regions, arg) and (init not in regions.sums or is_chained(regions, init))):
+                regions.sums -= {arg, result}
+        for dot in regions.dots:
             acc = dot.operands[2:]
-            if not parts.adds(dot) or any(v in parts.sums and not is_chained(parts, v) for v in acc):
-                parts.sums.discard(dot.result)
-    for dot in parts.dots:
-        assert dot.result in parts.sums or sum_type(dot.operands[0].dtype) == dot.result.dtype
+            if not regions.accumulates_on_cube(dot) or any(
+                v in regions.sums and not is_chained(regions, v) for v in acc
+            ):
+                regions.sums.discard(dot.result)
+    for dot in regions.dots:
+        assert dot.result in regions.sums or sum_type(dot.operands[0].dtype) == dot.result.dtype
 
 
-def is_chained(parts: CubeRegions, v: Value) -> bool:
-    """Whether the only use of sums is to go on with them, since they are changed in place."""
-    users = parts.users.get(v, [])
+def is_chained(regions: CubeRegions, v: Value) -> bool:
+    """Whether the only use of a sum continues it, since it is updated in place."""
+    users = regions.users.get(v, [])
     return len(users) == 1 and (users[0].name in ("for", "yield") or v in users[0].operands[2:]) and (
         users[0].name in ("dot", "for", "yield"))  # fmt: skip
 
 
 def carried_slots(function: Function) -> Iterator[Slot]:
-    """What all loops carry."""
+    """Yield what all loops carry."""
     for op in function.walk():
         if op.name == "for":
             yield from carried(op)
 
 
 def carried(loop: Op) -> Iterator[Slot]:
-    """What a loop carries: its value before, inside, after a step, and after the loop."""
+    """Return what a loop carries: its value before, inside, after an iteration, and after the loop."""
     (body,) = loop.regions
     return zip(loop.operands[3:], body.args[1:], body.terminator.operands, loop.results, strict=True)
 
 
-def non_cube_ops(parts: CubeRegions) -> Iterator[tuple[Op, str]]:
-    """Ops on tiles that are no work of a cube core, with the reason."""
-    handled = cube_ops(parts)
-    for op in parts.function.walk():
-        if op in handled or op.name in ("for", "while", "if", "yield"):
+def non_cube_ops(regions: CubeRegions) -> Iterator[tuple[Op, str]]:
+    """Yield the tile ops that no cube core can run, with the reason."""
+    done = cube_ops(regions)
+    for op in regions.function.walk():
+        if op in done or op.name in ("for", "while", "if", "yield"):
             continue
         tiles = [v for v in (*op.operands, *op.results) if isinstance(v.type, TileType) and v.shape]
         if tiles:
-            reasons = [parts.why[v] for v in tiles if v in parts.why]
+            reasons = [regions.refusals[v] for v in tiles if v in regions.refusals]
             yield op, reasons[0] if reasons else f"`{op.name}` works on tiles element by element"
-    for _, arg, _, _ in carried_slots(parts.function):
-        if isinstance(arg.type, TileType) and arg.shape and arg not in parts.sums:
-            yield parts.function.body.ops[-1], "a loop carries a tile that is no sum of products"
+    for _, arg, _, _ in carried_slots(regions.function):
+        if isinstance(arg.type, TileType) and arg.shape and arg not in regions.sums:
+            yield regions.function.body.ops[-1], "a loop carries a tile that is no sum of products"
 
 
-def cube_ops(parts: CubeRegions) -> set[Op]:
-    """Ops on tiles that the cube core does, and those that vanish in what it does."""
-    done = {dot for dot in parts.dots if dot.result in parts.sums and all(v in parts.sources for v in dot.operands[:2])}
-    for op in parts.function.walk():
-        if op.name == "tile_store" and storable(parts, op):
+def cube_ops(regions: CubeRegions) -> set[Op]:
+    """Return the tile ops that the cube core runs, and those that vanish in them."""
+    done = {
+        dot
+        for dot in regions.dots
+        if dot.result in regions.sums and all(v in regions.sources for v in dot.operands[:2])
+    }
+    for op in regions.function.walk():
+        if op.name == "tile_store" and is_storable(regions, op):
             done.add(op)
-    # What is left of loads, moves and zeros vanishes where nothing but the above takes it.
-    pending = [op for op in parts.function.walk() if op.name in ("tile_load", "constant", *_MOVES) and op.result.shape]
+    # Loads, moves and zeros vanish if all their users are done.
+    pending = [
+        op for op in regions.function.walk() if op.name in ("tile_load", "constant", *_MOVES) and op.result.shape
+    ]
     for op in reversed(pending):
-        users = parts.users.get(op.result, [])
+        users = regions.users.get(op.result, [])
         if all(u in done or u.name == "for" for u in users):
             done.add(op)
     return done
 
 
-def storable(parts: CubeRegions, op: Op) -> bool:
+def is_storable(regions: CubeRegions, op: Op) -> bool:
+    """Whether the cube core can store a sum where an op stores it."""
     access = Access.of(op)
     assert access.value is not None
-    held = parts.stored(access.value)
-    if held not in parts.sums or access.mask is not None or access.base.shape:
+    sum_ = regions.stored_sum(access.value)
+    if sum_ not in regions.sums or access.mask is not None or access.base.shape:
         return False
     wide = [d for d, n in enumerate(access.shape) if n != 1]
-    return not wide or constant_of(access.strides[wide[-1]]) == 1 or (len(wide) == 1 and held.shape[1] == 1)
+    return not wide or constant_of(access.strides[wide[-1]]) == 1 or (len(wide) == 1 and sum_.shape[1] == 1)

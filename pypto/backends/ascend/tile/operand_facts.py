@@ -32,7 +32,8 @@ class Span:
 
 def side_of(source: Source, is_left: bool, target: AscendTarget) -> Side:
     """Return which way round an operand lies: K runs along rows of memory unless its neighbours along K lie apart."""
-    access, d = source.access, source.dims[1 if is_left else 0]
+    access = source.access
+    d = source.dims[1 if is_left else 0]
     is_strided = d is not None and access.shape[d] != 1 and constant_of(access.strides[d]) != 1
     return Side(source.load.result.dtype, is_left, is_strided, target)
 
@@ -47,7 +48,8 @@ def reaches_end(access: Access, d: int, loop: Span | None) -> bool:
 
 def ends_with(remaining: AffineExpr, stop: Value, loop: Span, exactly: bool = True) -> bool:
     """Whether a dimension is used up when a loop's index gets to `stop`; if not `exactly`, then or later."""
-    index, excess = affine_of(loop.index), remaining - (affine_of(stop) - affine_of(loop.index))
+    index = affine_of(loop.index)
+    excess = remaining - (affine_of(stop) - affine_of(loop.index))
     if not excess.terms and (excess.number == 0 if exactly else excess.number >= 0):
         return True
     rounded = rounded_up_quotient(stop)
@@ -63,7 +65,8 @@ def rounded_up_quotient(stop: Value) -> tuple[AffineExpr, int] | None:
         stop = stop.op.operands[0]
     if stop.op is None or stop.op.name != "floordiv":
         return None
-    numerator, size = stop.op.operands[0], constant_of(stop.op.operands[1])
+    numerator = stop.op.operands[0]
+    size = constant_of(stop.op.operands[1])
     addends = numerator.op.operands if numerator.op is not None and numerator.op.name == "add" else ()
     for dividend, rounding in (addends, addends[::-1]) if addends else ():
         if size is not None and constant_of(rounding) == int(size) - 1:

@@ -38,7 +38,7 @@ class PipelinePartition:
 
     def only_received(self, stage: list[Op], sides: CorePartition) -> Op | None:
         """Return the only tile that a stage receives, if it is dead at the end of the stage."""
-        loads = [op for op in stage if op in sides.marks and op.name == "tile_load"]
+        loads = [op for op in stage if op in sides.transfer_of_op and op.name == "tile_load"]
         live_at_end = {*self.live_across, *self.loop.regions[0].terminator.operands}
         shapes = {"reshape", "permute", "broadcast_to", "slice"}
         views = {v for op in stage if op.name in shapes for v in op.results} | {op.result for op in loads}
@@ -52,14 +52,16 @@ class PipelinePartition:
 
 def partition_loop(body: list[Op], sides: CorePartition) -> PipelinePartition | None:
     """Split the only loop that exchanges tiles; None where there is none, or it cannot be split."""
-    loops = [op for op in body if any(inner in sides.marks for region in op.regions for inner in region.ops)]
+    loops = [op for op in body if any(inner in sides.transfer_of_op for region in op.regions for inner in region.ops)]
     if len(loops) != 1 or loops[0].name != "for" or not is_countable(loops[0]):
         return None
     position = body.index(loops[0])
     steps = PipelinePartition(body[:position], loops[0], body[position + 1 :])
     ops = steps.loop.regions[0].body
     second_stage = {
-        op for op in ops if op in sides.marks and op.name == "tile_load" and sides.marks[op] not in sides.initialised
+        op
+        for op in ops
+        if op in sides.transfer_of_op and op.name == "tile_load" and sides.transfer_of_op[op] not in sides.sent_first
     }
     if not second_stage or any(op.regions for op in (*steps.prologue, *steps.epilogue)):
         return None
@@ -105,7 +107,8 @@ def assign_stages(steps: PipelinePartition, ops: list[Op], second_stage: set[Op]
     roots += [v.op for i, v in enumerate(next_values) if i not in steps.late_carried and v.op in set(ops)]
     produced = {op for root in roots for op in backward_slice(root, makers)}
     rematerialised = {op for op in ops if is_rematerializable(op, makers, steps)}
-    consumed, worklist = set(second_stage), [v for op in second_stage for v in op.operands]
+    consumed = set(second_stage)
+    worklist = [v for op in second_stage for v in op.operands]
     worklist += [v for i, v in enumerate(next_values) if i in steps.late_carried]
     live: dict[Value, None] = {}
     while worklist:
@@ -119,7 +122,8 @@ def assign_stages(steps: PipelinePartition, ops: list[Op], second_stage: set[Op]
         elif maker not in consumed or maker in second_stage:
             worklist += [x for x in maker.operands if maker not in consumed]
             consumed.add(maker)
-    steps.produce, steps.consume = [op for op in ops if op in produced], [op for op in ops if op in consumed]
+    steps.produce = [op for op in ops if op in produced]
+    steps.consume = [op for op in ops if op in consumed]
     steps.live_across = list(live)
 
 

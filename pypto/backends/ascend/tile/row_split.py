@@ -1,13 +1,23 @@
-"""The two vector cores of a block take half of the rows each, where no row needs another one."""
+"""Row split: the two vector cores of a block take half of the rows each.
+
+It halves the vector work of a mixed kernel. It is legal if all exchanged tiles have the same rows, these rows are one
+independent dimension of the kernel, and only left operands go to the cube core. If UB is too small, a core goes through
+its rows in several chunks.
+
+    p = exp(s)   # 128 rows      ->      for part in range(0, 64, size):
+                                             rows = sub_block * 64 + part
+                                             p[rows] = exp(s[rows])
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pypto.backends.ascend.tile.core_partition import CorePartition, Transfer
+from pypto.backends.ascend.tile.core_partition import CorePartition
 from pypto.backends.ascend.tile.cube_regions import source_of
 from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition, can_rematerialize_prologue, partition_loop
 from pypto.backends.ascend.tile.tile_splitting import TileSplitting, class_extent, is_splittable
+from pypto.backends.ascend.tile.transfers import Transfer
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, int64
 from pypto.ops.build import OpBuilder
@@ -15,108 +25,112 @@ from pypto.ops.dims import Dim
 from pypto.ops.memory import Access
 from pypto.passes.dimensions import DimensionClasses, dimension_classes
 
-SUB_BLOCK = "sub_block"  # the argument that is a vector core's number in its block
+SUB_BLOCK = "sub_block"  # argument for a vector core's number in its block
 
 
 @dataclass(frozen=True)
 class RowChunk:
-    """A part of a core's rows: `part` is the first one of `size`, of `rows` in all."""
+    """The rows that one pass processes."""
 
-    part: Value
-    size: int
-    rows: int
+    start: Value  # first row of the pass
+    size: int  # rows of one pass
+    rows: int  # rows of a core
 
 
 @dataclass(frozen=True)
 class RowSplit:
-    """The vector cores' side for one of two cores. With a `chunk`, all of it is in a loop over parts of its rows."""
+    """The vector side for one of two cores."""
 
-    function: Function
-    chunk: RowChunk | None
-    steps: PipelinePartition | None
+    function: Function  # the kernel
+    chunk: RowChunk | None  # the loop over chunks of rows, if there is one
+    steps: PipelinePartition | None  # the stages of its pipelined loop, if there is one
 
 
-def split_rows_in_two(sides: CorePartition, parts: int = 1) -> RowSplit | None:
-    """The vector cores' side for one of two cores, in so many parts; None where its rows are not its own."""
-    function, found = sides.vector, dimension_classes(sides.vector)
-    rows = row_class(sides, found)
+def split_rows_in_two(sides: CorePartition, chunks: int = 1) -> RowSplit | None:
+    """Return the vector side for one of two cores, in some chunks; None where rows are not independent."""
+    function = sides.vector
+    classes = dimension_classes(sides.vector)
+    rows = row_class(sides, classes)
     if (
         rows is None
-        or rows in found.pinned
-        or class_extent(rows) % (2 * parts)
-        or not is_splittable(function, found, rows)
+        or rows in classes.pinned
+        or class_extent(rows) % (2 * chunks)
+        or not is_splittable(function, classes, rows)
     ):
         return None
     steps = partition_loop(function.body.body, sides)
-    if parts > 1 and not is_single_transfer(sides) and (steps is None or not can_rematerialize_prologue(steps)):
+    if chunks > 1 and not is_single_transfer(sides) and (steps is None or not can_rematerialize_prologue(steps)):
         return None
-    in_parts = parts > 1 or steps is not None
+    in_chunks = chunks > 1 or steps is not None
     outer = Region([Value(a.type, a.hint) for a in function.args])
-    core, part = Value(TileType((), int64), SUB_BLOCK), Value(TileType((), int64), "part")
+    core = Value(TileType((), int64), SUB_BLOCK)
+    part = Value(TileType((), int64), "part")
     outer.args.append(core)
     b = OpBuilder(outer, function.loc)
-    half, size = class_extent(rows) // 2, class_extent(rows) // 2 // parts
+    half = class_extent(rows) // 2
+    size = class_extent(rows) // 2 // chunks
     mapping = dict(zip(function.args, outer.args[:-1], strict=True))
     start = b.emit("mul", core, b.constant(half, int64))
-    inside = Region([part]) if in_parts else outer
+    body = Region([part]) if in_chunks else outer
     bounds = tuple(b.constant(n, int64) for n in (0, half, size))
-    with b.inside(inside):
-        start = b.emit("add", start, part) if in_parts else start
-        copy = RowSplitRewriter(b, found, {rows: size}, {rows: start}, mapping, sides.marks)
+    with b.inside(body):
+        start = b.emit("add", start, part) if in_chunks else start
+        rewriter = RowSplitRewriter(b, classes, {rows: size}, {rows: start}, mapping, sides.transfer_of_op)
         for op in function.body.body:
-            copy.op(op)
+            rewriter.emit_op(op)
         b.create("yield")
-    if in_parts:
-        b.create("for", bounds, {}, (), (inside,))
+    if in_chunks:
+        b.create("for", bounds, {}, (), (body,))
         b.create("yield")
-    sides.marks.update(copy.marked)
-    made = Function(function.name, outer, dict(function.attrs), function.loc)
-    again = None if steps is None else partition_loop(inside.body, sides)
-    return RowSplit(made, RowChunk(part, size, half) if in_parts else None, again)
+    sides.transfer_of_op.update(rewriter.new_transfer_of_op)
+    new_function = Function(function.name, outer, dict(function.attrs), function.loc)
+    new_steps = None if steps is None else partition_loop(body.body, sides)
+    return RowSplit(new_function, RowChunk(part, size, half) if in_chunks else None, new_steps)
 
 
 def is_single_transfer(sides: CorePartition) -> bool:
-    """Whether tiles only come from the cube core, once in a program each."""
-    marked = [op for op in sides.vector.walk() if op in sides.marks]
-    return all(op.name == "tile_load" and any(op is x for x in sides.vector.body.ops) for op in marked)
+    """Whether tiles only come from the cube core, once in each program."""
+    transfers = [op for op in sides.vector.walk() if op in sides.transfer_of_op]
+    return all(op.name == "tile_load" and any(op is x for x in sides.vector.body.ops) for op in transfers)
 
 
-def row_class(sides: CorePartition, found: DimensionClasses) -> Dim | None:
-    """The rows of all tiles that go over, where they are as many: products tie them to each other."""
-    marked = [op for op in sides.vector.walk() if op in sides.marks]
-    tiles = [op.result if op.results else Access.of(op).value for op in marked]
-    places = [(v, len(v.shape) - 2) for v in tiles if v is not None]
-    if len({class_extent(place) for place in places}) != 1 or not rows_match(sides):
+def row_class(sides: CorePartition, classes: DimensionClasses) -> Dim | None:
+    """Return the dimension of rows that all exchanged tiles share, None where they have different ones."""
+    transfers = [op for op in sides.vector.walk() if op in sides.transfer_of_op]
+    tiles = [op.result if op.results else Access.of(op).value for op in transfers]
+    row_dims = [(v, len(v.shape) - 2) for v in tiles if v is not None]
+    if len({class_extent(place) for place in row_dims}) != 1 or not rows_match(sides):
         return None
-    for place in places:
-        found.unify(place, places[0])
-    return found.root(places[0])
+    for place in row_dims:
+        classes.unify(place, row_dims[0])
+    return classes.root(row_dims[0])
 
 
 def rows_match(sides: CorePartition) -> bool:
-    """Whether what goes to the cube core are left operands alone: their rows are those of the products."""
-    rights = [op.operands[1] for op in sides.cube.walk() if op.name == "dot"]
-    found = [source_of(v, tuple(range(len(v.shape)))) for v in rights]
-    return not any(source is not None and source.load in sides.marks for source in found)
+    """Whether only left operands go to the cube core: their rows are the rows of products."""
+    right_operands = [op.operands[1] for op in sides.cube.walk() if op.name == "dot"]
+    sources = [source_of(v, tuple(range(len(v.shape)))) for v in right_operands]
+    return not any(source is not None and source.load in sides.transfer_of_op for source in sources)
 
 
 @dataclass
 class RowSplitRewriter(TileSplitting):
-    """Copies ops for one half of the rows. What goes over is addressed from where that half begins."""
+    """Copies ops for one half of the rows; slots are addressed from the first row of that half."""
 
-    marks: dict[Op, Transfer] = field(default_factory=dict)
-    marked: dict[Op, Transfer] = field(default_factory=dict)
+    transfer_of_op: dict[Op, Transfer] = field(default_factory=dict)  # transfers of the old ops
+    new_transfer_of_op: dict[Op, Transfer] = field(default_factory=dict)  # transfers of the new ops
 
-    def plain(self, op: Op) -> tuple[Value, ...]:
-        if op not in self.marks:
-            return super().plain(op)
+    def copy_op(self, op: Op) -> tuple[Value, ...]:
+        """Copy an op; an exchanged tile begins at this core's rows."""
+        if op not in self.transfer_of_op:
+            return super().copy_op(op)
         access, (start,), (half,) = Access.of(op), self.starts.values(), self.split_sizes.values()
-        base, *rest = (self.mapping[v] for v in op.operands)
+        base, *operands_ = (self.mapping[v] for v in op.operands)
         rank = len(access.shape)
-        skipped = self.b.emit("mul", start, self.mapping[access.strides[rank - 2]])
-        rest[3 * rank - 2] = self.b.constant(half, int64)
+        skipped = self.builder.emit("mul", start, self.mapping[access.strides[rank - 2]])
+        operands_[3 * rank - 2] = self.builder.constant(half, int64)
         attrs = {**op.attrs, "shape": (*access.shape[:-2], half, access.shape[-1])}
-        operands = (self.b.emit("addptr", base, skipped), *rest)
-        made = self.b.create(op.name, operands, attrs, tuple(map(self.type, op.results)))
-        self.marked[made] = self.marks[op]
+        operands = (self.builder.emit("addptr", base, skipped), *operands_)
+        made = self.builder.create(op.name, operands, attrs, tuple(map(self.split_type, op.results)))
+        self.new_transfer_of_op[made] = self.transfer_of_op[op]
         return made.results

@@ -1,10 +1,15 @@
-"""The cube core works ahead: what it sends in a step of a loop is made some steps before what it takes in that step.
+"""Software pipelining of the cube core's loop: it sends the scores of step j beside the result of step j - 3.
 
     for j in steps:  s = q kᵀ, sent; p, received; o = p v, sent
 
-becomes, with three more steps, ``s`` of step j beside ``o`` of step j - 3, so that the vector cores find the next ``s``
-when they are done with ``p``, and the cube core finds ``p`` when it has sent ``s``. A half that has no work in a step
-is a loop that does not run: unlike a branch, it lets copies go on into the next step.
+The vector cores compute ``p`` from ``s``. With `PIPELINE_DEPTH` more steps, they find the next ``s`` when they are done
+with ``p``, and the cube core finds ``p`` when it has sent ``s``. It is legal because the first stage needs nothing that
+the loop receives. A stage that has no work in a step is a loop that does not run; unlike a branch, it lets copies go on
+into the next step.
+
+    for j in range(n + 3):
+        for once in range(j < n):        s = q kᵀ, sent            # step j
+        for once in range(j - 3 >= 0):   p, received; o = p v      # step j - 3
 """
 
 from __future__ import annotations
@@ -12,105 +17,113 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pypto.backends.ascend.tile.core_partition import CorePartition, Transfer
+from pypto.backends.ascend.tile.core_partition import CorePartition
 from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.tile.operand_facts import Span
+from pypto.backends.ascend.tile.transfers import Transfer
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import TileType, int32
 from pypto.ops.build import OpBuilder
 
-PIPELINE_DEPTH: Final = 3  # steps: tiles on their way there, in work, and on their way back
+PIPELINE_DEPTH: Final = 3  # steps in flight: to the vector cores, in work, and back
 
 
 def software_pipeline(sides: CorePartition) -> Function:
-    """The cube core's side with loops that begin a step before they end one."""
+    """Return the cube side with its loops pipelined."""
     return rewrite(sides.cube, lambda r, op: pipeline_loop(r, op, sides), OpBuilder)
 
 
 def pipeline_loop(r: Rewriter[OpBuilder], op: Op, sides: CorePartition) -> Sequence[Value] | None:
-    """A loop in two halves; other ops, whose copies keep their marks."""
-    first = (
-        producer_ops(op, sides.marks)
+    """Pipeline a loop; copy any other op."""
+    producers = (
+        producer_ops(op, sides.transfer_of_op)
         if op.name == "for" and not op.results and is_nonnegative(op.operands[0])
         else set()
     )
-    if not first:
+    if not producers:
         return marked_copy(r, op, sides).results
-    sides.initialised |= {sides.marks[x] for x in first if x in sides.marks}
+    sides.sent_first |= {sides.transfer_of_op[x] for x in producers if x in sides.transfer_of_op}
     (body,), b = op.regions, r.builder
     start, stop, step = r.operands(op)
     index = Value(body.args[0].type, body.args[0].hint)
-    inside = Region([index])
-    with b.inside(inside):
-        begun = pipeline_stage(r, [x for x in body.body if x in first], b.emit("lt", index, stop), body.args[0], index)
+    new_body = Region([index])
+    with b.inside(new_body):
+        first_stage = pipeline_stage(
+            r, [x for x in body.body if x in producers], b.emit("lt", index, stop), body.args[0], index
+        )
         distance = b.emit("mul", step, b.constant(PIPELINE_DEPTH, step.dtype))
-        before = b.emit("sub", index, distance)
-        sides.natural.add(before)
-        ended = pipeline_stage(r, consumer_ops(body, first), b.emit("ge", before, start), body.args[0], before)
-        sides.loop_spans.update({begun: Span(index, stop), ended: Span(before, stop)})
+        consumed_index = b.emit("sub", index, distance)
+        sides.nonnegative.add(consumed_index)
+        second_stage = pipeline_stage(
+            r, consumer_ops(body, producers), b.emit("ge", consumed_index, start), body.args[0], consumed_index
+        )
+        sides.loop_spans.update({first_stage: Span(index, stop), second_stage: Span(consumed_index, stop)})
         b.create("yield")
     distance = b.emit("mul", step, b.constant(PIPELINE_DEPTH, step.dtype))
-    b.create("for", (start, b.emit("add", stop, distance), step), {}, (), (inside,))
+    b.create("for", (start, b.emit("add", stop, distance), step), {}, (), (new_body,))
     return ()
 
 
 def marked_copy(r: Rewriter[OpBuilder], op: Op, sides: CorePartition) -> Op:
-    """A copy that keeps what is known of an op."""
-    made = r.copy(op)
-    if op in sides.marks:
-        sides.marks[made] = sides.marks[op]
+    """Copy an op and all that the partition knows of it."""
+    copy = r.copy(op)
+    if op in sides.transfer_of_op:
+        sides.transfer_of_op[copy] = sides.transfer_of_op[op]
     if op in sides.loop_spans:
-        sides.loop_spans[made] = Span(r.value(sides.loop_spans[op].index), r.value(sides.loop_spans[op].stop))
-    sides.natural |= {new for old, new in zip(op.results, made.results, strict=True) if old in sides.natural}
-    return made
+        sides.loop_spans[copy] = Span(r.value(sides.loop_spans[op].index), r.value(sides.loop_spans[op].stop))
+    sides.nonnegative |= {new for old, new in zip(op.results, copy.results, strict=True) if old in sides.nonnegative}
+    return copy
 
 
 def pipeline_stage(r: Rewriter[OpBuilder], ops: list[Op], condition: Value, old: Value, index: Value) -> Op:
-    """Some ops of a step, where there is such a step."""
-    b, inside = r.builder, Region([Value(TileType((), int32), "once")])
+    """Emit one stage of a step as a loop that runs once or not at all."""
+    b = r.builder
+    new_body = Region([Value(TileType((), int32), "once")])
     r.mapping[old] = index
-    with b.inside(inside):
+    with b.inside(new_body):
         for op in ops:
             r.visit(op)
         b.create("yield")
-    zero, one = b.constant(0, int32), b.constant(1, int32)
-    return b.create("for", (zero, b.cast(condition, int32), one), {}, (), (inside,))
+    zero = b.constant(0, int32)
+    one = b.constant(1, int32)
+    return b.create("for", (zero, b.cast(condition, int32), one), {}, (), (new_body,))
 
 
 def producer_ops(loop: Op, marks: dict[Op, Transfer]) -> set[Op]:
-    """What is sent in a step without what is received in it, and all that it is made of; nothing if that is all."""
+    """Return the ops of the first stage: what is sent without anything received. It is empty if that is all."""
     body = loop.regions[0].body
     received = {op for op in body if op in marks and op.name == "tile_load"}
     sent = [op for op in body if op in marks and op.name == "tile_store"]
     if any(op.regions for op in body) or not received:
         return set()
     makers = {v: op for op in body for v in op.results}
-    found: set[Op] = set()
+    producers: set[Op] = set()
     for op in sent:
-        cone = backward_slice(op, makers)
-        if not cone & received:
-            found |= cone
-    return found if found and any(op not in found for op in sent) else set()
+        slice_ = backward_slice(op, makers)
+        if not slice_ & received:
+            producers |= slice_
+    return producers if producers and any(op not in producers for op in sent) else set()
 
 
-def consumer_ops(body: Region, first: set[Op]) -> list[Op]:
-    """The rest of a step, with what of the first half it needs, too."""
+def consumer_ops(body: Region, producers: set[Op]) -> list[Op]:
+    """Return the ops of the second stage, with what it needs of the first one."""
     makers = {v: op for op in body.body for v in op.results}
-    rest: set[Op] = set()
+    consumers: set[Op] = set()
     for op in body.body:
-        if op not in first and not op.results:
-            rest |= backward_slice(op, makers)
-    return [op for op in body.body if op in rest]
+        if op not in producers and not op.results:
+            consumers |= backward_slice(op, makers)
+    return [op for op in body.body if op in consumers]
 
 
 def backward_slice(op: Op, makers: dict[Value, Op]) -> set[Op]:
-    """An op and all that it is made of."""
-    found, todo = {op}, [op]
-    while todo:
-        for v in todo.pop().operands:
+    """Return an op and all ops that it depends on."""
+    slice_ = {op}
+    worklist = [op]
+    while worklist:
+        for v in worklist.pop().operands:
             maker = makers.get(v)
-            if maker is not None and maker not in found:
-                found.add(maker)
-                todo.append(maker)
-    return found
+            if maker is not None and maker not in slice_:
+                slice_.add(maker)
+                worklist.append(maker)
+    return slice_

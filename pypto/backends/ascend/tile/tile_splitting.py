@@ -1,4 +1,13 @@
-"""Kernels whose tiles are too large for a core: the same work, a stretch of some dimension at a time."""
+"""Tile splitting (strip mining of tiles): tiles too large for a core are processed some part of a dimension at a time.
+
+It makes a kernel fit UB, or leaves room for double buffers. A dimension can be split if all that is written has it
+exactly once, and no part reads what another one wrote. Dimension classes tell which dimensions of which tiles are the
+same one.
+
+    t = tile_load(x, (0, 0), (64, 1024))         for part in range(0, 64, 16):
+    tile_store(y, (0, 0), exp(t))          ->        t = tile_load(x, (part, 0), (16, 1024))
+                                                     tile_store(y, (part, 0), exp(t))
+"""
 
 from __future__ import annotations
 
@@ -19,22 +28,25 @@ from pypto.passes.dimensions import DimensionClasses, dimension_classes
 from pypto.passes.licm import licm
 from pypto.passes.memory_effects import is_load, is_same_access, may_alias, writes_memory
 
-SplitSizes = dict[Dim, int]  # the size of a part, of each family that is gone through in parts
+SplitSizes = dict[Dim, int]  # size of a part, for each split dimension
 
 
 def split_candidates(function: Function) -> Iterator[Function]:
-    """The kernel, then with the largest of its tiles in smaller and smaller parts."""
+    """Yield the kernel, then with the dimension of the largest tiles in smaller and smaller parts."""
     yield function
     function = duplicate_ranges(function)
-    found, cuts = dimension_classes(function), SplitSizes()
-    usable = [p for p in bytes_by_class(function, found) if p not in found.pinned and is_splittable(function, found, p)]
-    while usable and (family := choose_class(function, found, usable, cuts)) is not None:
-        cuts[family] = largest_divisor(cuts.get(family, class_extent(family)))
-        yield cse(licm(split_tiles(function, found, cuts)))
+    classes = dimension_classes(function)
+    split_sizes = SplitSizes()
+    splittable = [
+        p for p in bytes_by_class(function, classes) if p not in classes.pinned and is_splittable(function, classes, p)
+    ]
+    while splittable and (dimension := choose_class(function, classes, splittable, split_sizes)) is not None:
+        split_sizes[dimension] = largest_divisor(split_sizes.get(dimension, class_extent(dimension)))
+        yield cse(licm(split_tiles(function, classes, split_sizes)))
 
 
 def duplicate_ranges(function: Function) -> Function:
-    """Each user of a range or constant with one of its own: shared ones would tie what has nothing in common."""
+    """Give each user of a range or constant its own copy: a shared one would tie unrelated dimensions."""
 
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
         for v in op.operands:
@@ -45,132 +57,145 @@ def duplicate_ranges(function: Function) -> Function:
     return dce(rewrite(function, rule, OpBuilder))
 
 
-def choose_class(function: Function, found: DimensionClasses, usable: list[Dim], cuts: SplitSizes) -> Dim | None:
-    """The family to take apart next: one of rows, where that helps nearly as much as one along the rows."""
-    weights = bytes_by_class(function, found, cuts)
-    left = {p: weights[p] for p in usable if cuts.get(p, class_extent(p)) > 1}
-    if not left:
+def choose_class(
+    function: Function, classes: DimensionClasses, splittable: list[Dim], split_sizes: SplitSizes
+) -> Dim | None:
+    """Choose the dimension to split next: rows, if that saves nearly as much as splitting along rows."""
+    weights = bytes_by_class(function, classes, split_sizes)
+    candidates = {p: weights[p] for p in splittable if split_sizes.get(p, class_extent(p)) > 1}
+    if not candidates:
         return None
-    most = max(left.values())
-    rows = {p: n for p, n in left.items() if 2 * n >= most and not is_row_dimension(function, found, p)}
-    return max(rows or left, key=left.__getitem__)
+    most = max(candidates.values())
+    rows = {p: n for p, n in candidates.items() if 2 * n >= most and not is_row_dimension(function, classes, p)}
+    return max(rows or candidates, key=candidates.__getitem__)
 
 
 def tiles_of(function: Function) -> Iterator[Value]:
+    """Yield all tiles of a kernel."""
     for op in function.walk():
         for v in (*op.results, *(a for region in op.regions for a in region.args)):
             if rank(v):
                 yield v
 
 
-def bytes_by_class(function: Function, found: DimensionClasses, cuts: SplitSizes | None = None) -> dict[Dim, int]:
-    """Bytes of all tiles that have a dimension of a family."""
-    weight: dict[Dim, int] = {}
+def bytes_by_class(
+    function: Function, classes: DimensionClasses, split_sizes: SplitSizes | None = None
+) -> dict[Dim, int]:
+    """Return the bytes of all tiles that have a dimension of each class."""
+    weights: dict[Dim, int] = {}
     for v in tiles_of(function):
-        roots = [found.root((v, d)) for d, n in enumerate(v.tile.shape) if n != 1]
-        shape = [(cuts or {}).get(p, class_extent(p)) for p in roots]
+        roots = [classes.root((v, d)) for d, n in enumerate(v.tile.shape) if n != 1]
+        shape = [(split_sizes or {}).get(p, class_extent(p)) for p in roots]
         for p in set(roots):
-            weight[p] = weight.get(p, 0) + math.prod(shape) * (8 if v.tile.is_ptr else v.tile.dtype.itemsize)
-    return weight
+            weights[p] = weights.get(p, 0) + math.prod(shape) * (8 if v.tile.is_ptr else v.tile.dtype.itemsize)
+    return weights
 
 
-def is_row_dimension(function: Function, found: DimensionClasses, family: Dim) -> bool:
-    """Whether it runs along the rows of some tile that has other dimensions, too."""
-    return any(found.dims_of(v, family) == [inner_dim(v)] and rank(v) > 1 for v in tiles_of(function))
+def is_row_dimension(function: Function, classes: DimensionClasses, dimension: Dim) -> bool:
+    """Whether a dimension runs along the rows of some tile that has other dimensions, too."""
+    return any(classes.dims_of(v, dimension) == [inner_dim(v)] and rank(v) > 1 for v in tiles_of(function))
 
 
 def inner_dim(v: Value) -> int:
-    """The last dimension that is not of size 1."""
+    """Return the last dimension that is not of size 1."""
     return max((d for d, n in enumerate(v.tile.shape) if n != 1), default=0)
 
 
-def class_extent(family: Dim) -> int:
-    v, d = family
+def class_extent(dimension: Dim) -> int:
+    """Return the size of a dimension."""
+    v, d = dimension
     return v.tile.shape[d]
 
 
 def largest_divisor(n: int) -> int:
-    """The largest proper divisor."""
+    """Return the largest proper divisor."""
     return next(n // f for f in range(2, n + 1) if n % f == 0)
 
 
-def is_splittable(function: Function, found: DimensionClasses, family: Dim) -> bool:
-    """Whether stretches of a dimension do not meet: all that is written has it; none reads what another one wrote."""
+def is_splittable(function: Function, classes: DimensionClasses, dimension: Dim) -> bool:
+    """Whether parts of a dimension are independent."""
     ops = list(function.walk())
     writes = [op for op in ops if writes_memory(op)]
     written = [op.operands[1] if op.name != "tile_store" else Access.of(op).value for op in writes]
-    if not writes or any(v is None or len(found.dims_of(v, family)) != 1 for v in written):
+    if not writes or any(v is None or len(classes.dims_of(v, dimension)) != 1 for v in written):
         return False
-    if any(len(found.dims_of(v, family)) > 1 for op in ops for v in op.results if rank(v)):
+    if any(len(classes.dims_of(v, dimension)) > 1 for op in ops for v in op.results if rank(v)):
         return False
     reads = [op for op in ops if is_load(op)]
     return not any(may_alias(function, r, w) and not is_same_access(r, w) for r in reads for w in writes)
 
 
-def split_tiles(function: Function, found: DimensionClasses, cuts: SplitSizes) -> Function:
-    """All ops inside of loops over parts."""
+def split_tiles(function: Function, classes: DimensionClasses, split_sizes: SplitSizes) -> Function:
+    """Return the kernel with all its ops inside of loops over parts."""
     outer = Region([Value(a.type, a.hint) for a in function.args])
     b = OpBuilder(outer, function.loc)
-    copy = TileSplitting(b, found, dict(cuts), {}, dict(zip(function.args, outer.args, strict=True)))
-    copy.loops(list(cuts), function.body.body)
+    splitting = TileSplitting(b, classes, dict(split_sizes), {}, dict(zip(function.args, outer.args, strict=True)))
+    splitting.emit_loops(list(split_sizes), function.body.body)
     b.create("yield")
     return Function(function.name, outer, dict(function.attrs), function.loc)
 
 
 @dataclass
 class TileSplitting:
-    """Copies ops with some dimensions cut to parts, which begin at `starts`."""
+    """Copies ops with some dimensions split."""
 
-    b: OpBuilder
-    classes: DimensionClasses
-    split_sizes: SplitSizes
-    starts: dict[Dim, Value]
-    mapping: dict[Value, Value]
+    builder: OpBuilder  # where ops are emitted
+    classes: DimensionClasses  # dimension classes of the old kernel
+    split_sizes: SplitSizes  # size of a part of each split dimension
+    starts: dict[Dim, Value]  # first index of the present part
+    mapping: dict[Value, Value]  # old values to new ones
 
-    def loops(self, over: list[Dim], ops: list[Op]) -> None:
-        if not over:
+    def emit_loops(self, dims: list[Dim], ops: list[Op]) -> None:
+        """Emit the loops over parts, then the ops."""
+        if not dims:
             for op in ops:
-                self.op(op)
+                self.emit_op(op)
             return
-        bounds = [self.b.constant(n, int64) for n in (0, class_extent(over[0]), self.split_sizes[over[0]])]
-        inside = Region([Value(TileType((), int64), "part")])
-        self.starts[over[0]] = inside.args[0]
-        with self.b.inside(inside):
-            self.loops(over[1:], ops)
-            self.b.create("yield")
-        self.b.create("for", tuple(bounds), {}, (), (inside,))
+        bounds = [self.builder.constant(n, int64) for n in (0, class_extent(dims[0]), self.split_sizes[dims[0]])]
+        body = Region([Value(TileType((), int64), "part")])
+        self.starts[dims[0]] = body.args[0]
+        with self.builder.inside(body):
+            self.emit_loops(dims[1:], ops)
+            self.builder.create("yield")
+        self.builder.create("for", tuple(bounds), {}, (), (body,))
 
     def split_class(self, v: Value, d: int) -> Dim | None:
-        """The family that a dimension is cut as."""
+        """Return the class by which a dimension is split, if it is."""
         root = self.classes.root((v, d))
         return root if v.tile.shape[d] != 1 and root in self.split_sizes else None
 
-    def type(self, v: Value) -> Any:
+    def split_type(self, v: Value) -> Any:
+        """Return the type of a value with its dimensions split."""
         if not rank(v):
             return v.type
-        cuts = [self.split_class(v, d) for d in range(rank(v))]
+        split_dims = [self.split_class(v, d) for d in range(rank(v))]
         return v.tile.with_shape(
-            tuple(self.split_sizes[p] if p else n for p, n in zip(cuts, v.tile.shape, strict=True))
+            tuple(self.split_sizes[p] if p else n for p, n in zip(split_dims, v.tile.shape, strict=True))
         )
 
-    def region(self, old: Region) -> Region:
-        new = Region([Value(self.type(a), a.hint) for a in old.args])
+    def copy_region(self, old: Region) -> Region:
+        """Copy a region."""
+        new = Region([Value(self.split_type(a), a.hint) for a in old.args])
         self.mapping.update(zip(old.args, new.args, strict=True))
-        with self.b.inside(new):
+        with self.builder.inside(new):
             for op in old.ops:
-                self.op(op)
+                self.emit_op(op)
         return new
 
-    def op(self, op: Op) -> None:
-        with self.b.at(op.loc):
+    def emit_op(self, op: Op) -> None:
+        """Copy an op with its results."""
+        with self.builder.at(op.loc):
             results = (
-                self.arange(op) if op.name == "arange" and self.type(op.result) != op.result.type else self.plain(op)
+                self.copy_range(op)
+                if op.name == "arange" and self.split_type(op.result) != op.result.type
+                else self.copy_op(op)
             )
         for old, new in zip(op.results, results, strict=True):
             self.mapping[old] = new
             new.hint = new.hint or old.hint
 
-    def plain(self, op: Op) -> tuple[Value, ...]:
+    def copy_op(self, op: Op) -> tuple[Value, ...]:
+        """Copy an op; accesses begin at the present part."""
         operands = [self.mapping[v] for v in op.operands]
         attrs = dict(op.attrs)
         if op.name in ("tile_load", "tile_store"):
@@ -178,18 +203,23 @@ class TileSplitting:
             assert whole is not None
             for d in range(rank(whole)):
                 if family := self.split_class(whole, d):
-                    operands[1 + d] = self.b.emit("add", operands[1 + d], self.starts[family])
-            attrs["shape"] = self.type(whole).shape
+                    operands[1 + d] = self.builder.emit("add", operands[1 + d], self.starts[family])
+            attrs["shape"] = self.split_type(whole).shape
         elif "shape" in attrs:
-            attrs["shape"] = self.type(op.result).shape
-        regions = tuple(self.region(r) for r in op.regions)
-        return self.b.create(op.name, tuple(operands), attrs, tuple(map(self.type, op.results)), regions).results
+            attrs["shape"] = self.split_type(op.result).shape
+        regions = tuple(self.copy_region(r) for r in op.regions)
+        return self.builder.create(
+            op.name, tuple(operands), attrs, tuple(map(self.split_type, op.results)), regions
+        ).results
 
-    def arange(self, op: Op) -> tuple[Value, ...]:
-        """The numbers of a part: those of the first one, and where it starts."""
+    def copy_range(self, op: Op) -> tuple[Value, ...]:
+        """Return the numbers of a part: those of the first part plus its start."""
         family = self.split_class(op.result, 0)
         assert family is not None
-        first, part = op.attrs["start"], self.split_sizes[family]
-        (numbers,) = self.b.create("arange", (), {"start": first, "end": first + part}, (self.type(op.result),)).results
-        start = self.b.cast(self.starts[family], op.result.dtype)
-        return (self.b.emit("add", numbers, self.b.emit("broadcast_to", start, shape=(part,))),)
+        first = op.attrs["start"]
+        part = self.split_sizes[family]
+        (numbers,) = self.builder.create(
+            "arange", (), {"start": first, "end": first + part}, (self.split_type(op.result),)
+        ).results
+        start = self.builder.cast(self.starts[family], op.result.dtype)
+        return (self.builder.emit("add", numbers, self.builder.emit("broadcast_to", start, shape=(part,))),)

@@ -50,13 +50,16 @@ class Grain:
     def layout(self, shape: tuple[int, ...]) -> Layout:
         """Return the layout of a tile of some shape."""
         sizes = [n for n in shape if n != 1] or [1]
-        rows, cols = math.prod(sizes[:-1]), sizes[-1]
+        rows = math.prod(sizes[:-1])
+        cols = sizes[-1]
         pitch = cols if rows == 1 else rounded(cols, self.row)
         return Layout(rows, cols, pitch, rounded(rows * pitch, self.total))
 
     def strides(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the elements from one index to the next in each dimension; 0 for dimensions of size 1."""
-        strides, step, pitch = [], 1, self.layout(shape).pitch
+        strides = []
+        step = 1
+        pitch = self.layout(shape).pitch
         for n in reversed(shape):
             strides.append(step if n != 1 else 0)
             if n != 1:
