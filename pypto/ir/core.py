@@ -74,17 +74,40 @@ class Region:
         return self.ops[:-1]
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramMap:
+    """Which programs of the grid one run of a function's body does the work of.
+
+    A coarsened body covers up to `factor` programs that follow one another along `axis`, and up to `second_factor`
+    along the second axis. `program_id` is then the first of them, and `num_programs` of such an axis the end of those
+    that are covered. With `has_coarsened_version`, the body covers single programs, and another version of the kernel
+    covers several. With `has_cold_version`, the body is one `if`, whose first region most programs run.
+    """
+
+    axis: int = 0
+    factor: int = 1
+    second_factor: int = 1
+    has_coarsened_version: bool = False
+    has_cold_version: bool = False
+
+    @property
+    def is_coarsened(self) -> bool:
+        return self.factor > 1 or self.second_factor > 1
+
+
 @dataclass(eq=False, slots=True)
 class Function:
     """A kernel: its arguments (those of its body region), and facts that hold for every launch of this specialization.
 
     An argument's name is its `hint`. `attrs` are facts such as ``noalias = True``: written arrays overlap no other.
+    `programs` says which programs of the grid the body covers.
     """
 
     name: str
     body: Region
     attrs: dict[str, Attr] = field(default_factory=dict)
     loc: Loc = UNKNOWN
+    programs: ProgramMap = ProgramMap()
 
     @property
     def args(self) -> list[Value]:

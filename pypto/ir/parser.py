@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from pypto.errors.ir import IRTextError
-from pypto.ir.core import Attr, Function, Op, Region, Value
+from pypto.ir.core import Attr, Function, Op, ProgramMap, Region, Value
 from pypto.ir.types import DTYPE_BY_NAME, ArrayType, DType, Elem, PtrType, TileType, Type, scalar
 from pypto.loc import UNKNOWN, Loc
 
@@ -123,9 +123,18 @@ class _Parser:
         name = self.name()
         args = self.parenthesised()
         attrs = self.attrs() if self.accept("attributes") else {}
+        programs = self.programs() if self.accept("programs") else ProgramMap()
         loc = self.loc()
         self.expect("{")
-        return Function(name, Region(args, self.ops()), attrs, loc)
+        return Function(name, Region(args, self.ops()), attrs, loc, programs)
+
+    def programs(self) -> ProgramMap:
+        """The fields of a program map that are not as usual."""
+        found: dict[str, Any] = self.attrs()
+        unknown = found.keys() - {field.name for field in fields(ProgramMap)}
+        if unknown:
+            self.fail(f"a program map has no `{min(unknown)}`")
+        return ProgramMap(**found)
 
     def parenthesised(self) -> list[Value]:
         self.expect("(")

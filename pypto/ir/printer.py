@@ -19,9 +19,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
-from pypto.ir.core import Attr, Function, Op, Region, Value
+from pypto.ir.core import Attr, Function, Op, ProgramMap, Region, Value
 from pypto.ir.types import DType, PtrType
 from pypto.loc import UNKNOWN, Loc
 
@@ -80,6 +80,14 @@ def _word(name: str) -> str:
     return name if name.isidentifier() else json.dumps(name)
 
 
+def programs_text(programs: ProgramMap) -> str:
+    """What a program map says beside its defaults."""
+    default = ProgramMap()
+    values = {field.name: getattr(programs, field.name) for field in fields(programs)}
+    said = {name: value for name, value in values.items() if value != getattr(default, name)}
+    return f" programs {attrs_text(said)}" if said else ""
+
+
 @dataclass
 class _Printer:
     locations: bool
@@ -90,6 +98,7 @@ class _Printer:
     def function(self, function: Function) -> str:
         head = f"kernel @{_word(function.name)}({self.definitions(function.args)})"
         attrs = f" attributes {attrs_text(function.attrs)}" if function.attrs else ""
+        attrs += programs_text(function.programs)
         return f"{head}{attrs}{self.loc(function.loc)} {self.region(Region(ops=function.body.ops), '')}\n"
 
     def op(self, op: Op, indent: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from pypto.ir.builder import Builder
@@ -36,7 +36,7 @@ class Rewriter(Generic[B]):
         return tuple([self.mapping.get(v, v) for v in op.operands])
 
     def function(self, old: Function) -> Function:
-        return Function(old.name, self.region(old.body), dict(old.attrs), old.loc)
+        return replace(old, body=self.region(old.body), attrs=dict(old.attrs))
 
     def region(self, old: Region) -> Region:
         """A copy of a region, with fresh arguments."""

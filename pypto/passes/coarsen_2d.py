@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from pypto.ir.core import Function, Value
-from pypto.passes.coarsening import CoarsenAxis, Coarsened, coarsen_programs, coarsen_rows
+from pypto.passes.coarsening import CoarsenAxis, coarsen_programs, coarsen_rows
 from pypto.passes.dot_facts import in_place_operand, packing_factor
 from pypto.passes.target_facts import TargetFacts
 
@@ -25,20 +25,22 @@ _STRIP_EXTENT: Final = 512  # columns of a strip, or rows
 _MIN_ROWS: Final = 16  # rows of which a strip is not worth it
 
 
-def coarsen(function: Function, target: TargetFacts) -> list[Coarsened]:
-    """The function, merged where that pays; in strips beside it where its one product is of tiles."""
-    made, dots = coarsen_programs(function, target), [op for op in function.walk() if op.name == "dot"]
-    apart = {"checked", "prints", "profile"} & function.attrs.keys()
-    if len(made) > 1 or len(dots) != 1 or apart or not target.has_amx or not packing_factor(dots[0], target):
-        return made
-    (result,) = dots[0].results
-    found = next(filter(None, (coarsen_second_axis(function, result, d, target) for d in (1, 0))), None)
-    if in_place_operand(dots[0].operands[1]) is None or found is None:
-        return made
-    wide = found.rewrite(f"{function.name}.merged").function
-    merged = coarsen_rows(wide, [op for op in wide.walk() if op.name == "dot"], target)
-    alone = replace(made[0].function, name=f"{function.name}.apart")
-    return [replace(merged, second_factor=found.coarse_extent // found.width), replace(made[0], function=alone)]
+def coarsen(function: Function, target: TargetFacts) -> list[Function]:
+    """The versions of a kernel: itself, coarsened where that pays, or strips beside it for a product of tiles."""
+    versions, dots = coarsen_programs(function, target), [op for op in function.walk() if op.name == "dot"]
+    is_instrumented = bool({"checked", "prints", "profile"} & function.attrs.keys())
+    if len(versions) > 1 or len(dots) != 1 or is_instrumented or not target.has_amx:
+        return versions
+    dot = dots[0]
+    axes = filter(None, (coarsen_second_axis(function, dot.result, d, target) for d in (1, 0)))
+    found = next(axes, None) if packing_factor(dot, target) else None
+    if in_place_operand(dot.operands[1]) is None or found is None:
+        return versions
+    wide = found.rewrite(f"{function.name}.merged")
+    factor, wide = wide.programs.factor, replace(wide, programs=function.programs)
+    coarse = coarsen_rows(wide, [op for op in wide.walk() if op.name == "dot"], target)
+    coarse = replace(coarse, programs=replace(coarse.programs, second_factor=factor))
+    return [coarse, replace(versions[0], name=f"{function.name}.apart")]
 
 
 def coarsen_second_axis(function: Function, result: Value, d: int, target: TargetFacts) -> CoarsenAxis | None:

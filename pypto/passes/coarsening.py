@@ -37,35 +37,14 @@ _MAX_SINGLE_ROW_EXTENT: Final = 4096  # columns of those whose result is one row
 _LINEAR_OPS: Final = ("cast", "add", "sub", "mul")
 
 
-@dataclass(frozen=True, slots=True)
-class Coarsened:
-    """A function whose program p does the work of programs p to p + `factor` - 1 along an axis.
-
-    `num_programs` of that axis is the end of those that there are. Programs that follow one another along axes before
-    that one are not merged.
-
-    With `second_factor`, so many programs along the second axis are one, too: see strips.py.
-    """
-
-    function: Function
-    axis: int = 0
-    factor: int = 1
-    second_factor: int = 1
-
-    @property
-    def is_identity(self) -> bool:
-        """True where programs run one by one."""
-        return self.factor == self.second_factor == 1
-
-
-def coarsen_programs(function: Function, target: TargetFacts) -> list[Coarsened]:
+def coarsen_programs(function: Function, target: TargetFacts) -> list[Function]:
     """The function, its programs merged where that is right and pays; checks and prints are about single programs.
 
     Where others may lie in the grid before those that can be merged, a kernel of single programs is needed, too; what
     is profiled is one kernel.
     """
     if {"checked", "prints"} & function.attrs.keys():
-        return [Coarsened(function)]
+        return [function]
     dots = [op for op in function.walk() if op.name == "dot"]
     widths = {op.operands[1].shape[-1] for op in dots if is_profitable(op, target)}
     if not widths:
@@ -73,31 +52,32 @@ def coarsen_programs(function: Function, target: TargetFacts) -> list[Coarsened]
     rows = max(op.results[0].shape[-2] for op in dots if is_profitable(op, target))
     size = _MAX_SINGLE_ROW_EXTENT if rows == 1 else _MAX_EXTENT
     if len(widths) != 1 or 2 * min(widths) > size:
-        return [Coarsened(function)]
+        return [function]
     found = next(
         (x for x in (CoarsenAxis(function, axis, min(widths), size) for axis in range(3)) if x.is_coarsenable()), None
     )
     if found is None or (found.axis and function.attrs.get("profile")):
-        return [Coarsened(function)]
-    apart = replace(function, name=f"{function.name}.apart", attrs={**function.attrs, "apart": True})
-    return (
-        [found.rewrite(f"{function.name}.merged"), Coarsened(apart)] if found.axis else [found.rewrite(function.name)]
-    )
+        return [function]
+    if not found.axis:
+        return [found.rewrite(function.name)]
+    programs = replace(function.programs, has_coarsened_version=True)
+    single = replace(function, name=f"{function.name}.apart", programs=programs)
+    return [found.rewrite(f"{function.name}.merged"), single]
 
 
-def coarsen_rows(function: Function, dots: Sequence[Op], target: TargetFacts) -> Coarsened:
+def coarsen_rows(function: Function, dots: Sequence[Op], target: TargetFacts) -> Function:
     """The function with more rows, where its one product is deep, and programs in a row differ in their rows.
 
     The result is to stay in the second-level cache from one step to the next.
     """
     if len(dots) != 1 or not has_large_panels(function, dots[0], target):
-        return Coarsened(function)
+        return function
     (result,) = dots[0].results
     rows, columns = result.shape
     size = min(_MAX_EXTENT, target.caches[1] // 2 // (columns * result.dtype.itemsize))
     found = CoarsenAxis(function, 0, rows, size)
     better = 2 * rows <= size and found.is_coarsenable() and found.coarsened_dim.get(result) == 0
-    return found.rewrite(function.name) if better else Coarsened(function)
+    return found.rewrite(function.name) if better else function
 
 
 def has_large_panels(function: Function, dot: Op, target: TargetFacts) -> bool:
@@ -242,13 +222,13 @@ class CoarsenAxis:
 
     # --- rewriting ----------------------------------------------------------------------------------------------
 
-    def rewrite(self, name: str) -> Coarsened:
+    def rewrite(self, name: str) -> Function:
         types = {
             v: v.tile.with_shape(with_extent(v.shape, d, self.coarse_extent)) for v, d in self.coarsened_dim.items()
         }
         function = rewrite(self.function, self.rewrite_op, OpBuilder, types)
-        function.name, function.attrs["merged"] = name, True
-        return Coarsened(function, self.axis, self.coarse_extent // self.width)
+        programs = replace(function.programs, axis=self.axis, factor=self.coarse_extent // self.width)
+        return replace(function, name=name, programs=programs)
 
     def rewrite_op(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         d = self.coarsened_dim_of(op) if "shape" in op.attrs else None

@@ -52,16 +52,17 @@ def unswitch_modulo(function: Function) -> Function:
         sides = tuple(clone_body(b, function, body, rule) for rule in (drop_gathers(wraps), lambda *_: None))
         b.region.ops.append(make_op("if", (condition,), {}, (), sides, function.loc))
         b.create("yield", ())
-    return dce(Function(function.name, body, {**function.attrs, "twice": True}, function.loc))
+    programs = replace(function.programs, has_cold_version=True)
+    return dce(replace(function, body=body, attrs=dict(function.attrs), programs=programs))
 
 
 def hot_version(function: Function) -> Function:
     """The function with the body that programs run as a rule, where it has two."""
-    if not function.attrs.get("twice"):
+    if not function.programs.has_cold_version:
         return function
     (choice,) = (op for op in function.body.ops if op.name == "if")
-    attrs = {name: v for name, v in function.attrs.items() if name != "twice"}
-    return Function(function.name, Region(function.body.args, choice.regions[0].ops), attrs, function.loc)
+    body = Region(function.body.args, choice.regions[0].ops)
+    return replace(function, body=body, programs=replace(function.programs, has_cold_version=False))
 
 
 def wrapped_dims(op: Op) -> tuple[int, ...]:

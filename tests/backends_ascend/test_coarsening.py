@@ -117,7 +117,7 @@ CASES: dict[str, Callable[[], Made]] = {
 
 def group_of(kernel: Any, args: tuple[Any, ...], given: dict[str, Any]) -> int:
     made = coarsen(function_of(kernel, kernel.signature.bind(args, given)))
-    return 1 if made is None else int(str(made.attrs["group"]))
+    return 1 if made is None else made.programs.factor
 
 
 @needs_compiler

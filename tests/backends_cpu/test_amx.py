@@ -129,9 +129,9 @@ def test_strips(dtype: Any, bm: int, bn: int, strips: int) -> None:
     """Wide blocks, few rows, and results that would fill the cache stay as they are."""
     launch = Launch(batched, (2, 2), {**batch(dtype, (1, 600, 600, 128)), "BM": bm, "BN": bn}, {})
     made = coarsen(optimized(launch), TILED)
-    assert [x.second_factor for x in made] == ([strips, 1] if strips else [1])
+    assert [x.programs.second_factor for x in made] == ([strips, 1] if strips else [1])
     for x in made:
-        verify(x.function, TABLE)
+        verify(x, TABLE)
     found = lowered(launch, TILED)
     assert found.group == (-strips << 32 if strips else 0)
     assert ("kernel.apart" in found.text.replace(found.name, "kernel")) == bool(strips)
@@ -144,8 +144,8 @@ def test_strips_lie_along_the_second_axis() -> None:
         function = optimized(launch)
         assert len(coarsen(replace(function, attrs={**function.attrs, **attrs}), TILED)) == 1
     turned = Launch(batched, (2, 2), {**launch.arguments, "BM": 128, "TURNED": True}, {})
-    assert [x.second_factor for x in coarsen(optimized(turned), TILED)] == [4, 1]
-    assert [x.second_factor for x in coarsen(optimized(launch), replace(TILED, has_amx=False))] == [1]
+    assert [x.programs.second_factor for x in coarsen(optimized(turned), TILED)] == [4, 1]
+    assert [x.programs.second_factor for x in coarsen(optimized(launch), replace(TILED, has_amx=False))] == [1]
 
 
 @here

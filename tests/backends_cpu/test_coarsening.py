@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.ir.core import ProgramMap
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.passes.coarsening import coarsen_programs
@@ -142,9 +143,9 @@ def test_programs_that_differ_stay_alone(kernel: Any, merged: bool, level: str) 
 def test_merged_functions_are_true() -> None:
     arrays = {"a": numbers(2, 50), "b": numbers(50, 256), "bias": numbers(256), "c": np.zeros((2, 256), np.float32)}
     (found,) = coarsen_programs(optimized(Launch(fused, 4, {**arrays, "BN": 64, "BK": 16}, {})), fixed_target())
-    assert (found.axis, found.factor) == (0, 16)
-    verify(found.function, TABLE)
-    assert {op.operands[1].shape[-1] for op in found.function.walk() if op.name == "dot"} == {1024}
+    assert (found.programs.axis, found.programs.factor) == (0, 16)
+    verify(found, TABLE)
+    assert {op.operands[1].shape[-1] for op in found.walk() if op.name == "dot"} == {1024}
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 4096), (2, 1024), (16, 1024)])
@@ -153,7 +154,7 @@ def test_columns_of_merged_programs(rows: int, columns: int) -> None:
     arrays = {"a": numbers(rows, 50), "b": numbers(50, 256), "c": np.zeros((rows, 256), np.float32)}
     launch = Launch(product, (1, 4), {**arrays, "BM": rows, "BN": 64, "BK": 16}, {})
     merged, _ = coarsen_programs(optimized(launch), fixed_target())
-    assert merged.factor == columns // 64
+    assert merged.programs.factor == columns // 64
 
 
 def test_programs_behind_others_in_the_grid_have_two_functions() -> None:
@@ -161,11 +162,11 @@ def test_programs_behind_others_in_the_grid_have_two_functions() -> None:
     a, b, c = numbers(16, 50), numbers(50, 256), np.zeros((16, 256), np.float32)
     launch = Launch(product, (1, 4), {"a": a, "b": b, "c": c, "BM": 4, "BN": 64, "BK": 16}, {})
     merged, apart = coarsen_programs(optimized(launch), fixed_target())
-    assert (merged.axis, merged.factor, apart.factor) == (1, 16, 1)
+    assert (merged.programs, apart.programs) == (ProgramMap(1, 16), ProgramMap(has_coarsened_version=True))
     found = lowered(launch, fixed_target())
     assert found.group == -16
     assert found.text.count("define internal void @stream_") == 1
-    verify(merged.function, TABLE)
+    verify(merged, TABLE)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -18,7 +18,6 @@ from pypto.backends.cpu.loopir.build import build_schedule
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.runtime.pool import KERNEL
 from pypto.backends.cpu.target import host_target
-from pypto.passes.coarsening import coarsen_programs
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.backends_cpu.pages import Pages
 from tests.conformance.cases import Launch
@@ -91,8 +90,8 @@ def arguments(rows: int, columns: int, seed: int = 0) -> dict[str, Any]:
 
 def is_early(kernel: Any, columns: int = 200) -> bool:
     function, target = optimized(Launch(kernel, 4, arguments(4, columns), {})), fixed_target()
-    (merged,), schedule = coarsen_programs(function, target), build_schedule(function, target)
-    return FunctionEmitter(function, schedule, target, merged, Writer(), {}).pipelined is not None
+    schedule = build_schedule(function, target)
+    return FunctionEmitter(function, schedule, target, Writer(), {}).pipelined is not None
 
 
 @pytest.mark.parametrize("kernel", [softmax, loss, spread, plane])

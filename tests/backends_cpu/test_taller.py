@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.ir.core import Function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes.coarsening import Coarsened, coarsen_programs
+from pypto.passes.coarsening import coarsen_programs
 from tests.backends_cpu.lowering import fixed_target, optimized
 from tests.backends_cpu.test_coarsening import numbers, product
 from tests.conformance.cases import Launch
@@ -54,7 +55,7 @@ def pointers(a, b, c, m, n, k, BM: pto.constexpr, BN: pto.constexpr):
     pto.store(c + rows[:, None] * n + columns[None, :], acc, (rows[:, None] < m) & (columns[None, :] < n))
 
 
-def made(kernel: Any, m: int, n: int, k: int, rows: int, second: int = 1 << 20) -> list[Coarsened]:
+def made(kernel: Any, m: int, n: int, k: int, rows: int, second: int = 1 << 20) -> list[Function]:
     target = replace(fixed_target(), caches=(32 << 10, second, 32 << 20))
     arrays = {"a": numbers(m, k), "b": numbers(k, n), "c": np.zeros((m, n), np.float32)}
     launch = Launch(kernel, (1, 1), {**arrays, "BM": rows, "BN": 128, "BK": 64}, {})
@@ -115,13 +116,13 @@ def test_pointers_and_masks(level: str) -> None:
 def test_which_programs_become_one(kernel: Any, k: int, rows: int, most: int) -> None:
     """Those of sums whose panels are more than half of a second-level cache, if their tiles are not tall already."""
     (found,) = made(kernel, 4096, 256, k, rows)
-    assert (found.axis, found.factor) == (0, most)
-    verify(found.function, TABLE)
-    (dot,) = (op for op in found.function.walk() if op.name == "dot")
+    assert (found.programs.axis, found.programs.factor) == (0, most)
+    verify(found, TABLE)
+    (dot,) = (op for op in found.walk() if op.name == "dot")
     assert dot.results[0].shape == (most * rows, 128)
 
 
 @pytest.mark.parametrize(("second", "most"), [(256 << 10, 2), (512 << 10, 4), (128 << 10, 1)])
 def test_the_result_stays_in_a_small_cache(second: int, most: int) -> None:
     (found,) = made(product, 4096, 256, 2048, 128, second)
-    assert found.factor == most
+    assert found.programs.factor == most

@@ -30,7 +30,6 @@ HELPERS = {
     *(
         "codegen.register_transpose.transpose_registers",
         "codegen.trip_count.TripCounts.__init__",
-        "passes.coarsening.Coarsened.is_identity",
         "codegen.dispatch.dispatch_coarsened",
     ),
     *(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pypto.errors.ir import IRTextError
-from pypto.ir.core import Function, Region, Value, make_op
+from pypto.ir.core import Function, ProgramMap, Region, Value, make_op
 from pypto.ir.parser import parse_function, parse_type
 from pypto.ir.printer import attr_text, print_function
 from pypto.ir.types import DTYPES, ArrayType, PtrType, TileType, float32, int32, scalar
@@ -41,6 +41,14 @@ kernel @"<lambda>"() loc("k.py":1:0-9:4) {
 
 def test_round_trip_of_every_form():
     assert print_function(parse_function(LOOP)) == LOOP
+
+
+def test_round_trip_of_the_programs_that_a_body_covers():
+    programs = ProgramMap(axis=1, factor=16, has_cold_version=True)
+    text = "kernel @f() programs {axis = 1, factor = 16, has_cold_version = true} {\n  yield\n}\n"
+    function = parse_function(text)
+    assert function.programs == programs and print_function(function) == text
+    assert parse_function("kernel @f() {}").programs == ProgramMap()
 
 
 def test_round_trip_of_locations():
@@ -113,6 +121,7 @@ def test_types(type_):
         ("kernel @f() {\n\n foo {a = b}\n}", 3, "`b` is no attribute value"),
         ("kernel @f() {\n foo {a = 1 b = 2}\n}", 2, "expected `,`, not `b`"),
         ("kernel @f() {\n yield", 2, "expected a word, not `the end of the text`"),
+        ("kernel @f() programs {rows = 2} {}", 1, "a program map has no `rows`"),
         ("kernel @f() {\n ; }", 2, "';' has no meaning here"),
         ("kernel @f() {\n %x = foo }", 2, "expected `:`, not `=`"),
         ("kernel @f() {} yield", 1, "the kernel ends here, but the text goes on"),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pypto.ir.core import ProgramMap
 from pypto.passes.coarsen_2d import coarsen
 from pypto.passes.coarsening import coarsen_programs
 from tests.passes.conftest import body_of
@@ -54,8 +55,8 @@ def coarse_columns(axis=0):
 def test_columns_of_skinny_products(becomes):
     def run(function):
         (made,) = coarsen_programs(function, AVX512)
-        assert (made.axis, made.factor, made.second_factor) == (0, 32, 1)
-        return made.function
+        assert made.programs == ProgramMap(factor=32)
+        return made
 
     becomes(run, columns(), coarse_columns())
 
@@ -63,10 +64,10 @@ def test_columns_of_skinny_products(becomes):
 def test_behind_others_in_the_grid_single_programs_have_a_version_of_their_own(make_kernel):
     function = make_kernel(columns(axis=1))
     coarse, single = coarsen_programs(function, AVX512)
-    assert (coarse.axis, coarse.factor, single.factor) == (1, 32, 1)
-    assert body_of(coarse.function) == body_of(make_kernel(coarse_columns(axis=1)))
-    assert body_of(single.function) == body_of(function)
-    assert coarse.function.name != single.function.name
+    assert (coarse.programs, single.programs) == (ProgramMap(1, 32), ProgramMap(has_coarsened_version=True))
+    assert body_of(coarse) == body_of(make_kernel(coarse_columns(axis=1)))
+    assert body_of(single) == body_of(function)
+    assert coarse.name != single.name
 
 
 ROWS = load("%right", "b", "%i", "%zero", (256, 32))
@@ -89,8 +90,8 @@ def rows(size=64, stop=16384):
 def test_rows_of_deep_products(becomes):
     def run(function):
         (made,) = coarsen_programs(function, AVX512)
-        assert (made.axis, made.factor) == (0, 16)
-        return made.function
+        assert made.programs == ProgramMap(factor=16)
+        return made
 
     becomes(
         run,
@@ -125,16 +126,16 @@ def test_rows_of_deep_products(becomes):
 def test_programs_that_stay_single(make_kernel, text, attributes):
     function = make_kernel(text, attributes)
     (made,) = coarsen_programs(function, AVX512)
-    assert made.is_identity and made.function is function
+    assert made is function and not made.programs.is_coarsened
 
 
 def test_the_result_of_many_rows_stays_in_half_of_the_second_cache(make_kernel):
     small = replace(AVX512, caches=(32 << 10, 256 << 10, 32 << 20))
     (made,) = coarsen_programs(make_kernel(rows()), small)
-    assert made.factor == 16
+    assert made.programs.factor == 16
     smaller = replace(AVX512, caches=(32 << 10, 64 << 10, 32 << 20))
     (made,) = coarsen_programs(make_kernel(rows()), smaller)
-    assert made.factor == 4
+    assert made.programs.factor == 4
 
 
 def strip(size, end):
@@ -161,8 +162,8 @@ def strip(size, end):
 def test_strips_of_columns_where_one_instruction_multiplies_tiles(make_kernel):
     function = make_kernel(strip(64, ("", "%far", "", "%far")))
     wide, single = coarsen(function, AMX)
-    assert (wide.factor, wide.second_factor, single.is_identity) == (1, 8, True)
+    assert (wide.programs, single.programs) == (ProgramMap(second_factor=8), ProgramMap())
     coarse = strip(512, (end(900, "%far", 1), "%903", end(910, "%far", 1), "%913"))
-    assert body_of(wide.function) == body_of(make_kernel(coarse))
-    assert body_of(single.function) == body_of(function)
-    assert [made.is_identity for made in coarsen(function, AVX512)] == [True]
+    assert body_of(wide) == body_of(make_kernel(coarse))
+    assert body_of(single) == body_of(function)
+    assert coarsen(function, AVX512) == [function]

@@ -81,17 +81,17 @@ def passes(seed):
 def coarsened(function):
     """Coarsened versions, with the factor of each axis: those that pay, and whatever is possible along an axis."""
     for made in coarsen_programs(function, AVX512):
-        yield made.function, {made.axis: made.factor}
+        yield made, {made.programs.axis: made.programs.factor}
     dots = [op for op in function.walk() if op.name == "dot"]
     for axis in (0, 1):
         for size in {size for dot in dots for size in dot.result.shape}:
             found = CoarsenAxis(function, axis, size, 2 * size)
             if found.is_coarsenable():
-                yield found.rewrite("coarse").function, {axis: 2}
+                yield found.rewrite("coarse"), {axis: 2}
     for d in (0, 1) if len(dots) == 1 else ():
         found = coarsen_second_axis(function, dots[0].result, d, replace(AVX512, has_amx=True))
         if found is not None:
-            yield found.rewrite("strip").function, {1: found.coarse_extent // found.width}
+            yield found.rewrite("strip"), {1: found.coarse_extent // found.width}
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,11 +9,11 @@ kernel decides when it runs: as many as tiles are made for, fewer where cores wo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pypto.backends.ascend.tile.ub_layout import Grain, grain_of
-from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.core import Function, Op, ProgramMap, Region, Value
 from pypto.ir.types import TileType, int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
@@ -59,7 +59,7 @@ def coarsen(function: Function) -> Function | None:
     except NotCoarsenable:
         return None
     b.create("yield")
-    return cse(dce(Function(function.name, outer, {**function.attrs, "group": count}, function.loc)))
+    return cse(dce(replace(function, body=outer, attrs=dict(function.attrs), programs=ProgramMap(factor=count))))
 
 
 def coarsening_factor(function: Function) -> int:

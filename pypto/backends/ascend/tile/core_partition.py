@@ -13,7 +13,7 @@ cores except operand tiles.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pypto.backends.ascend.tile.cube_regions import CubeRegions, cube_ops, cube_regions_of
@@ -232,7 +232,7 @@ class PartitionSlicer:
         self.copy_region(old.body, new)
         self.builder.region = new
         self.builder.create("yield")
-        return Function(old.name, new, dict(old.attrs), old.loc)
+        return replace(old, body=new, attrs=dict(old.attrs))
 
     def copy_region(self, old: Region, new: Region) -> None:
         """Copy the kept ops of a region, with its transfers."""

@@ -11,7 +11,7 @@ its rows in several chunks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pypto.backends.ascend.tile.core_partition import CorePartition
 from pypto.backends.ascend.tile.cube_regions import source_of
@@ -83,7 +83,7 @@ def split_rows_in_two(sides: CorePartition, chunks: int = 1) -> RowSplit | None:
         b.create("for", bounds, {}, (), (body,))
         b.create("yield")
     sides.transfer_of_op.update(rewriter.new_transfer_of_op)
-    new_function = Function(function.name, outer, dict(function.attrs), function.loc)
+    new_function = replace(function, body=outer, attrs=dict(function.attrs))
     new_steps = None if steps is None else partition_loop(body.body, sides)
     return RowSplit(new_function, RowChunk(part, size, half) if in_chunks else None, new_steps)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pypto.ir.core import Function, Op, Region, Value
@@ -132,7 +132,7 @@ def split_tiles(function: Function, classes: DimensionClasses, split_sizes: Spli
     splitting = TileSplitting(b, classes, dict(split_sizes), {}, dict(zip(function.args, outer.args, strict=True)))
     splitting.emit_loops(list(split_sizes), function.body.body)
     b.create("yield")
-    return Function(function.name, outer, dict(function.attrs), function.loc)
+    return replace(function, body=outer, attrs=dict(function.attrs))
 
 
 @dataclass

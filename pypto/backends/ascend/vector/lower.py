@@ -64,10 +64,9 @@ def programs(low: Lowering, invariant_ops: frozenset[Op] = frozenset()) -> Loop:
 
 def group_count(low: Lowering) -> Scalar:
     """Return the number of coarsened programs along the first axis, and define `low.group_size`."""
-    max_group = low.function.attrs.get("group", 1)
+    max_group = low.function.programs.factor
     if max_group == 1:
         return Expr("i64", ("grid_x",))
-    assert isinstance(max_group, int)
     programs_per_block = Expr("//", (fold("-", Expr("+", (Expr("i64", ("grid_x",)), "blocks")), 1), "blocks"))
     low.group_size = low.let("group", int64, Expr("max", (Expr("min", (programs_per_block, max_group)), 1)))
     return low.let("groups", int64, Expr("//", (fold("-", Expr("+", ("grid_x", low.group_size)), 1), low.group_size)))

@@ -44,7 +44,6 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64
 from pypto.ops.table import REDUCTIONS
 from pypto.passes.coarsen_2d import coarsen
-from pypto.passes.coarsening import Coarsened
 from pypto.passes.memory_effects import is_atomic
 
 FIXED_SLOTS = 5  # three grid sizes, scratch, scratch bytes per thread
@@ -75,14 +74,14 @@ def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] 
     kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
     function, prints = lower_prints(replace(function, name=mangled(function.name) or "kernel"))
     writer = kind.writer_kind()
-    for merged in coarsen(before_coarsening(function), target):
-        legal = guarded(legalize(merged.function, target))
+    for version in coarsen(before_coarsening(function), target):
+        legal = guarded(legalize(version, target))
         schedule = build_schedule(legal, target)
         verify(schedule, function.name)
-        made.append(kind(legal, schedule, target, merged, writer, order))
+        made.append(kind(legal, schedule, target, writer, order))
         made[-1].write()
     group, last = (
-        (dispatch_strips if made[0].coarsened.second_factor > 1 else dispatch_coarsened)(made, function.name),
+        (dispatch_strips if made[0].function.programs.second_factor > 1 else dispatch_coarsened)(made, function.name),
         made[-1],
     )
     scratch = last.timer.with_area(max(one.schedule.scratch_bytes for one in made))
@@ -109,7 +108,6 @@ class FunctionEmitter:
     function: Function
     schedule: Schedule
     target: CpuTarget
-    coarsened: Coarsened
     nest_emitter: ClassVar[type[NestEmitter]] = NestEmitter
     writer_kind: ClassVar[type[Writer]] = Writer
     writer: Writer
@@ -134,7 +132,7 @@ class FunctionEmitter:
         self.outliner = Outliner(self.writer, self.function.name, self.env, {})
         self.is_large = statement_count(self.schedule.items) > OUTLINE_ABOVE and not self.function.attrs.get("profile")
         self.has_cold_version, self.in_cold_version = (
-            bool(self.function.attrs.get("twice")),
+            self.function.programs.has_cold_version,
             False,
         )  # whether it is emitted now
         self.pipelined = None if {"profile", "checked"} & self.function.attrs.keys() else find_pipelined_reduction(self)
@@ -156,12 +154,12 @@ class FunctionEmitter:
         self.checks.enter()
         self.load_parameters()
         step, rows = (
-            "1" if self.coarsened.is_identity else "%" + w.name("step"),
+            "%" + w.name("step") if self.function.programs.is_coarsened else "1",
             Carried("%" + w.name("rows"), "i64", "1"),
         )
         handed = (
             *(self.pipelined.loop_carried() if self.pipelined is not None else ()),
-            *[rows][: self.coarsened.second_factor - 1],
+            *[rows][: self.function.programs.second_factor - 1],
         )
         with w.loop("%first", "%last", step, carried=handed, forward=True) as program:
             self.program_index = [program, *grid]
@@ -170,8 +168,8 @@ class FunctionEmitter:
             self.program_counts = [self.e.convert(v, int32) for v in grid]
             self.nests.program_count = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2])
             self.nests.per_program_items = self.schedule.items
-            if not self.coarsened.is_identity:
-                number, ends = next_program(self.e, self.coarsened, rows, program, ids, grid)
+            if self.function.programs.is_coarsened:
+                number, ends = next_program(self.e, self.function.programs, rows, program, ids, grid)
                 w.line(f"{step} = add i64 {number.text}, 0")
                 self.program_counts = [ends.get(axis, count) for axis, count in enumerate(self.program_counts)]
             nests = [item for item in self.schedule.items if isinstance(item, Nest)]

@@ -38,7 +38,7 @@ def explain(prepared: Function, target: CpuTarget) -> Findings:
     plan = plan_materialization(function, target)
     storage = allocate_buffers(plan, target)
     items = LoopIRBuilder(plan, storage).build_region(function.body)
-    wrapped = (op for op in versioned.walk() if versioned.attrs.get("twice") and wrapped_dims(op))
+    wrapped = (op for op in versioned.walk() if versioned.programs.has_cold_version and wrapped_dims(op))
     found = (
         *access_findings(function),
         *mask_findings(prepared, target),

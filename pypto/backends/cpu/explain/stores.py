@@ -27,7 +27,7 @@ def store_findings(function: Function, items: list[Item], target: CpuTarget) -> 
     """When stores go past the caches, or why they never do."""
     last_level, read = target.caches[-1], arrays_read(function)[0]
     quick = {s.op for nest in negligible_nests(items, target.vector_bytes // 4) for s in nest.stmts}
-    in_parts = statement_count(items) > OUTLINE_ABOVE or function.attrs.get("twice")
+    in_parts = statement_count(items) > OUTLINE_ABOVE or function.programs.has_cold_version
     bodies = [(items, None)] if in_parts else loop_bodies(items)
     places = {s.op: ([o.the_op for o in nest.stmts if o.kind == "store"], loop) for part, loop in bodies
               for nest in part if isinstance(nest, Nest) for s in nest.stmts}  # fmt: skip

@@ -77,7 +77,7 @@ class OperandEmitter:
         if gemm.direct_store is not None:
             destination = self.destination(gemm, gemm.direct_store, may_store)
         valid_columns = None
-        if right is not None and gemm.amx_k and (not gemm.beta_zero or "merged" in self.function.attrs):
+        if right is not None and gemm.amx_k and (not gemm.beta_zero or self.function.programs.is_coarsened):
             valid_columns = (right.rows if gemm.b_transposed else right.columns).stop
         operands = GemmOperands(
             gemm, left, panels, result, words, depth, base_of, ldc, left.pitch, destination, valid_columns=valid_columns

@@ -89,7 +89,7 @@ def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
     source, b_transposed = right_operand(op, b, panels, factor, scheduler, fuser)
     block = left_block(storage, a, left, factor, terms, position)
     cache = panel_cache(plan, op, left, source, panels, storage.target)
-    is_coarsened_too = cache is not None and "apart" in plan.function.attrs
+    is_coarsened_too = cache is not None and plan.function.programs.has_coarsened_version
     amx_k = amx_k_words(a.shape[-1] // factor) if factor and storage.target.has_amx else 0
     gemm = Gemm(
         op, left, panels, c, factor, amx_k, terms, block, source, b_transposed, beta_zero, cache, is_coarsened_too
@@ -140,7 +140,7 @@ def panel_cache(
 ) -> PanelCache | None:
     """Room for the panels of all steps along K, where other programs can read them too; see `panel_reuse`."""
     size = panels.elements * item_bytes(panels.elem)
-    reads_b_in_place = "merged" in plan.function.attrs and may_be_skinny(op, target)
+    reads_b_in_place = plan.function.programs.is_coarsened and may_be_skinny(op, target)
     if not isinstance(source, InPlaceOperand) or (reads_b_in_place and not source.transposed):
         return None
     cache = plan_panel_cache(plan, op, left, source, size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pypto.backends.base import PRINTS_HEAD, Print, value_bytes
@@ -49,7 +49,7 @@ class _Printer(Rewriter[OpBuilder]):
             self.find_slice()
             for op in old.body.ops:
                 self.visit(op)
-        return Function(old.name, body, dict(old.attrs), old.loc)
+        return replace(old, body=body, attrs=dict(old.attrs))
 
     def find_slice(self) -> None:
         """Find the program's stretch."""
