@@ -140,14 +140,6 @@ def test_programs_that_differ_stay_alone(kernel: Any, merged: bool, level: str) 
     np.testing.assert_array_equal(found, expected)
 
 
-def test_merged_functions_are_true() -> None:
-    arrays = {"a": numbers(2, 50), "b": numbers(50, 256), "bias": numbers(256), "c": np.zeros((2, 256), np.float32)}
-    (found,) = coarsen_programs(optimized(Launch(fused, 4, {**arrays, "BN": 64, "BK": 16}, {})), fixed_target())
-    assert (found.programs.axis, found.programs.factor) == (0, 16)
-    verify(found, TABLE)
-    assert {op.operands[1].shape[-1] for op in found.walk() if op.name == "dot"} == {1024}
-
-
 @pytest.mark.parametrize(("rows", "columns"), [(1, 4096), (2, 1024), (16, 1024)])
 def test_columns_of_merged_programs(rows: int, columns: int) -> None:
     """One row has longer stretches of B."""

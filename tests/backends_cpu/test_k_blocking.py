@@ -189,11 +189,3 @@ def test_what_depends_on_the_step_keeps_it(kernel: Any, k: int, level: str) -> N
 def test_what_is_no_sum_keeps_its_step() -> None:
     a, b, c = numbers(16, 128), numbers(128, 32), numbers(16, 32)
     assert the_step(squared, a=a, b=b, c=c, n=128, STEP=32) == 32
-
-
-def test_types_stay_true() -> None:
-    arrays = {"a": numbers(16, 500), "b": numbers(500, 500), "c": numbers(16, 32)}
-    for kernel, arguments in ((known, {"START": 0, "STOP": 320, "STEP": 32}), (whole, {"STEP": 32})):
-        function = retile_reductions(optimized(Launch(kernel, 1, arrays | arguments, {})), TARGET_KC)
-        assert any(op.name == "dot" and op.operands[0].shape[-1] > 32 for op in function.walk())
-        verify(function, TABLE)

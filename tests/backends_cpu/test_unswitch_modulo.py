@@ -154,9 +154,3 @@ def test_products_read_their_sides_themselves(kernel: Any) -> None:
     assert isinstance(first.b_source, InPlaceOperand)
     assert not isinstance(second.a, InPlaceOperand)
     assert first.op.operands[0].shape[-1] > second.op.operands[0].shape[-1] == 16
-
-
-def test_checked_kernels_have_one_body() -> None:
-    function = optimized(launch(remainders, 70, 90, 33))
-    function.attrs["checked"] = True
-    assert unswitch_modulo(function) is function

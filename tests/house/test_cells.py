@@ -40,7 +40,7 @@ HELPERS = {
     ),
     *(
         "passes.dot_facts.packs_transposed",
-        "gemm.operands.choose_nr",
+        "gemm.blocking.choose_nr",
         "passes.dot_facts.amx_k_words",
         "passes.dot_facts.packing_factor",
     ),

@@ -55,7 +55,7 @@ NAMES = (
     "gemm/column_major_a",
     "gemm/conv_window",
     "gemm/epilogue",
-    "gemm/operands",
+    "gemm/blocking",
     "gemm/panel_reuse",
     "gemm/skinny",
     "llvm/bf16_rounding",
@@ -79,7 +79,16 @@ TECHNIQUES = (
 )
 DOT = tuple(
     f"gemm/{name}"
-    for name in ("emitted_operands", "ir", "lowering", "macro_kernel", "micro_kernel", "packing", "panel_packing")
+    for name in (
+        "emitted_operands",
+        "ir",
+        "lowering",
+        "macro_kernel",
+        "micro_kernel",
+        "operands",
+        "packing",
+        "panel_packing",
+    )
 )
 CELLS = (
     *(f"pypto/backends/cpu/{name}.py" for name in (*DOT, "library/atomics", "library/histogram", "library/sort")),

@@ -1,5 +1,6 @@
-"""The step KC along K of a matrix product, from the sizes of the caches.
+"""Blocking of a matrix product: the width NR of a panel of B, and the step KC along K.
 
+NR follows from the registers, KC from the sizes of the caches.
 A step's panel of B and rows of A are to stay in half of the second-level cache while the product reads them again and
 again, and the rows of A of one micro-kernel in the first.
 """
@@ -8,8 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from pypto.ir.core import Function, Op
-from pypto.passes.dot_facts import is_program_invariant, packed_bytes, packing_factor, reads_both_in_place, split_terms
+from pypto.ir.core import Function, Op, Value
+from pypto.passes.dot_facts import (
+    dot_dtype,
+    is_program_invariant,
+    packed_bytes,
+    packing_factor,
+    reads_both_in_place,
+    split_terms,
+)
 from pypto.passes.k_blocking import ReductionLoop
 from pypto.passes.target_facts import TargetFacts
 
@@ -20,6 +28,19 @@ _L1_RESERVED: Final = 24 << 10  # bytes of that cache for what goes by, sums amo
 _L1_RESERVED_SINGLE_STEP: Final = 16 << 10  # the same for a step that is the only one: it has no sums to load
 _KC_UNIT: Final = 16  # steps are multiples of it: of what kernels unroll
 _KC_UNIT_BYTES: Final = 64  # large ones of so many bytes: of a register, or a row of a tile
+
+
+def choose_nr(v: Value, target: TargetFacts, in_place: bool) -> int:
+    """NR: columns of a micro-panel, in one, two or four registers.
+
+    With four registers by six rows there is a load for every 2.4 multiply-adds. With two by eight, which is what fits
+    where A is read in place, there is one for every 1.6. Alone on a core both wait for the multiply-adds; with another
+    thread on it, they wait for the loads.
+    """
+    lanes = target.vector_bytes // dot_dtype(v.dtype).itemsize
+    if in_place and target.vector_bytes >= 64 and v.shape[-1] % (4 * lanes) == 0:
+        return 4 * lanes
+    return lanes * (2 if v.shape[-1] > lanes else 1)
 
 
 def choose_kc(function: Function, loop: ReductionLoop, target: TargetFacts) -> int:

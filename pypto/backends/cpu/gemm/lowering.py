@@ -8,11 +8,10 @@ from functools import partial
 
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.gemm.amx import float8_as_bfloat16
-from pypto.backends.cpu.gemm.blocking import choose_kc
+from pypto.backends.cpu.gemm.blocking import choose_kc, choose_nr
 from pypto.backends.cpu.gemm.conv_window import share_window
 from pypto.backends.cpu.gemm.ir import Gemm, PanelCache
 from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
-from pypto.backends.cpu.gemm.operands import choose_nr
 from pypto.backends.cpu.gemm.panel_reuse import plan_panel_cache
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.allocate import BufferAllocation, round_up
