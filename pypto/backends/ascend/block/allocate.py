@@ -135,7 +135,7 @@ def _place(pool: MemoryPool, buffers: list[Buffer]) -> dict[str, int] | None:
         exclusive_sets = (
             (pool.exclusive | pool.copied, pool.exclusive, frozenset[str]()) if is_sharing else (pool.exclusive,)
         )
-        for attempt_pool in (replace(pool, exclusive=apart) for apart in dict.fromkeys(exclusive_sets)):
+        for attempt_pool in (replace(pool, exclusive=exclusive) for exclusive in dict.fromkeys(exclusive_sets)):
             prioritised = _prioritised(order, attempt_pool.exclusive if is_sharing else frozenset())
             addresses = _first_fit(attempt_pool, prioritised, is_sharing, avoids_conflicts and pool.space == "UB")
             if addresses is not None:

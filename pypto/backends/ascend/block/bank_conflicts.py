@@ -70,4 +70,5 @@ def _count(items: tuple[Item, ...], weight: int, graph: ConflictGraph) -> None:
 
 
 def _names(views: tuple[View, ...]) -> list[str]:
+    """Return the names of the buffers of some views."""
     return [view.of.name for view in views]

@@ -42,7 +42,7 @@ def fuse_stages(first: Item, between: tuple[Item, ...], second: Item) -> tuple[I
     """Fuse two stages of a step into one loop over columns; None where the stages have another form."""
     assert isinstance(first, Loop)
     assert isinstance(second, Loop)
-    loops = [x for half in (first, second) for x in half.body if isinstance(x, Loop)]
+    loops = [x for stage in (first, second) for x in stage.body if isinstance(x, Loop)]
     if len(loops) != 2 or loops[0] not in first.body or not all(isinstance(x, Let) for x in between):
         return None
     columns, panels = loops

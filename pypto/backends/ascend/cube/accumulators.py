@@ -97,9 +97,8 @@ def begin_accumulator(low: CubeLowering, dot: Op) -> Accumulator:
     blocking = blocking_of(sides[0], sides[1], m, n, k, len(low.regions.dots), low.target, low.residents.bytes)
     if blocking is None:
         raise TooLarge.at(dot, f"sums of {m} by {n} do not fit in L0C")
-    has_two_stages = (
-        2 * m * n * 4 * len(low.regions.dots) <= low.target.memories["L0C"].bytes
-    )  # one is stored while the next one is computed
+    # With two stages, one result is stored while the next one is computed.
+    has_two_stages = 2 * m * n * 4 * len(low.regions.dots) <= low.target.memories["L0C"].bytes
     product = Product.of(
         sides[0], sides[1], blocking, buffer_suffix(low.buffers, low.used_names), 2 if has_two_stages else 1
     )

@@ -37,7 +37,7 @@ from pypto.passes.products import accumulated
 MAX_HALVINGS: Final = 8  # of blocks, until accumulators fit in L0C
 # Chunks of rows, and the buffers that get two stages (all, those for loads, none); the cheapest comes first.
 ROW_FORMS: Final = (
-    *((n, turns) for n in (1, 2, 4) for turns in ("all", "loads")),
+    *((n, buffering) for n in (1, 2, 4) for buffering in ("all", "loads")),
     *((n, "") for n in (1, 2, 4, 8, 16)),
 )
 Lower = Callable[[Function, AscendTarget], BlockKernel]

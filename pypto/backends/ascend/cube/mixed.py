@@ -338,7 +338,7 @@ def vector_op(low: Lowering, op: Op) -> None:
         with low.when(low.is_boundary_chunk(last=False)):
             crossing.acquire(low, channel)
     if low.chunk and low.steps and op.name == "for" and op.regions[0].args[0] is low.chunk.start:
-        loads = (low.steps.only_received(half, crossing.partition) for half in (low.steps.produce, low.steps.consume))
+        loads = (low.steps.only_received(stage, crossing.partition) for stage in (low.steps.produce, low.steps.consume))
         PipelinedLoop(low, low.chunk, low.steps, *loads).emit()
         return
     writes = writes_memory(op)

@@ -91,8 +91,8 @@ class PipelinedLoop:
         with self.chunk_loop():
             for op in steps.prologue:
                 low.dispatch(low, op)
-            for home, init in zip(self.carried_buffers, steps.loop.operands[3:], strict=True):
-                control.copy_tile(low, self.chunk_tile(home), low.tile_value(init))
+            for buffer, init in zip(self.carried_buffers, steps.loop.operands[3:], strict=True):
+                control.copy_tile(low, self.chunk_tile(buffer), low.tile_value(init))
         low.loc = loc
         if self.prefetched is not None:
             self.fetch(self.prefetched, 0, 0, compared("<", start, stop))

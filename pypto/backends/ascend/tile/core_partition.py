@@ -39,14 +39,13 @@ class CorePartition:
     nonnegative: set[Value] = field(default_factory=set)  # numbers that are 0 or more
     loop_spans: dict[Op, Span] = field(default_factory=dict)  # bounds of the index in each pipeline stage
     sent_first: set[Transfer] = field(default_factory=set)  # transfers that the cube core sends before it receives any
-    column_stores: dict[Op, tuple[Value, int]] = field(
-        default_factory=dict
-    )  # stores of column tiles: first column, and the last one's
+    # stores of column tiles: first column, and that of the last tile
+    column_stores: dict[Op, tuple[Value, int]] = field(default_factory=dict)
 
     @property
     def channels(self) -> list[Transfer]:
         """One transfer of each channel."""
-        return list({site.channel: site for site in self.transfers}.values())
+        return list({transfer.channel: transfer for transfer in self.transfers}.values())
 
 
 def partition(function: Function) -> CorePartition:
@@ -124,12 +123,12 @@ class PartitionSlicer:
         self.definitions: dict[Value, Op | Region] = {}
         self.enclosing: dict[Op | int, Op | None] = {}
         self.index_definitions(self.regions.function.body, None)
-        self.received = {site.value for site in self.transfers if site.to_cube == self.is_cube}
+        self.received = {transfer.value for transfer in self.transfers if transfer.to_cube == self.is_cube}
         self.worklist: list[Value] = []
-        for site in self.transfers:
-            self.keep_enclosing(self.enclosing_op(site.value))
-            if site.value not in self.received:
-                self.require(site.value)
+        for transfer in self.transfers:
+            self.keep_enclosing(self.enclosing_op(transfer.value))
+            if transfer.value not in self.received:
+                self.require(transfer.value)
         for op in self.root_ops:
             self.keep_op(op)
         while self.worklist:
@@ -149,8 +148,8 @@ class PartitionSlicer:
 
     def enclosing_op(self, v: Value) -> Op | None:
         """Return the loop or branch around the definition of a value."""
-        home = self.definitions[v]
-        return self.enclosing[home if isinstance(home, Op) else id(home)]
+        definition = self.definitions[v]
+        return self.enclosing[definition if isinstance(definition, Op) else id(definition)]
 
     def require(self, v: Value) -> None:
         """Add a value to the slice."""
@@ -181,22 +180,24 @@ class PartitionSlicer:
 
     def trace(self, v: Value) -> None:
         """Add the definition of a value."""
-        home = self.definitions[v]
-        if isinstance(home, Region):
-            owner = self.enclosing[id(home)]
-            if owner is not None and owner.name == "for" and v is not home.args[0]:
-                self.require_slot(owner, home.args.index(v) - 1)
+        definition = self.definitions[v]
+        if isinstance(definition, Region):
+            owner = self.enclosing[id(definition)]
+            if owner is not None and owner.name == "for" and v is not definition.args[0]:
+                self.require_slot(owner, definition.args.index(v) - 1)
             return
-        if home.name in ("for", "if"):
-            self.require_slot(home, home.results.index(v))
-        elif self.is_cube and home.name != "dot" and not self.cube_has(home):
-            raise NotPartitionable(f"line {home.loc.user.line}: the cube core would need what the vector cores compute")
-        elif not self.is_cube and home.name == "dot" and home in self.regions.dots:
+        if definition.name in ("for", "if"):
+            self.require_slot(definition, definition.results.index(v))
+        elif self.is_cube and definition.name != "dot" and not self.cube_has(definition):
             raise NotPartitionable(
-                f"line {home.loc.user.line}: sums go on in a loop that the vector cores take part in"
+                f"line {definition.loc.user.line}: the cube core would need what the vector cores compute"
+            )
+        elif not self.is_cube and definition.name == "dot" and definition in self.regions.dots:
+            raise NotPartitionable(
+                f"line {definition.loc.user.line}: sums go on in a loop that the vector cores take part in"
             )
         else:
-            self.keep_op(home)
+            self.keep_op(definition)
 
     def cube_has(self, op: Op) -> bool:
         """Whether the cube core can run an op: scalar ops, and some tile ops."""
@@ -223,12 +224,14 @@ class PartitionSlicer:
         old = self.regions.function
         new = Region([Value(a.type, a.hint) for a in old.args])
         self.mapping.update(zip(old.args, new.args, strict=True))
-        for site in self.transfers:
-            if site.channel not in self.arrays:
-                self.arrays[site.channel] = Value(ArrayType(site.dtype, 2), f"over_{site.channel}")
-                new.args.append(self.arrays[site.channel])
+        for transfer in self.transfers:
+            if transfer.channel not in self.arrays:
+                self.arrays[transfer.channel] = Value(ArrayType(transfer.dtype, 2), f"over_{transfer.channel}")
+                new.args.append(self.arrays[transfer.channel])
         self.builder = OpBuilder(new, old.loc)
-        self.numbers = {n: self.builder.constant(n, int64) for site in self.transfers for n in site.access_operands}
+        self.numbers = {
+            n: self.builder.constant(n, int64) for transfer in self.transfers for n in transfer.access_operands
+        }
         self.copy_region(old.body, new)
         self.builder.region = new
         self.builder.create("yield")
@@ -282,15 +285,18 @@ class PartitionSlicer:
 
     def emit_transfer(self, v: Value) -> None:
         """Store or load a tile that is exchanged, right behind its definition."""
-        for site in self.transfers:
-            if site.value is not v:
+        for transfer in self.transfers:
+            if transfer.value is not v:
                 continue
-            b, shape = self.builder, site.shape
-            place = (b.emit("array_ptr", self.arrays[site.channel]), *(self.numbers[n] for n in site.access_operands))
+            b, shape = self.builder, transfer.shape
+            place = (
+                b.emit("array_ptr", self.arrays[transfer.channel]),
+                *(self.numbers[n] for n in transfer.access_operands),
+            )
             if v in self.received:
                 op = b.create("tile_load", place, {"shape": shape, "masked": False}, (v.type,))
                 op.result.hint = v.hint
                 self.mapping[v] = op.result
             else:
                 op = b.create("tile_store", (*place, self.mapping[v]), {"shape": shape, "masked": False})
-            self.transfer_of_op[op] = site
+            self.transfer_of_op[op] = transfer

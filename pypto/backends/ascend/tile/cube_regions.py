@@ -43,9 +43,8 @@ class CubeRegions:
 
     function: Function  # the kernel
     users: dict[Value, list[Op]] = field(default_factory=dict)  # users of each value
-    carried_to: dict[tuple[Op, Value], list[Value]] = field(
-        default_factory=dict
-    )  # values that a loop passes a value on to
+    # values that a loop passes a value on to
+    carried_to: dict[tuple[Op, Value], list[Value]] = field(default_factory=dict)
     dots: list[Op] = field(default_factory=list)  # products that the cube core computes
     sums: set[Value] = field(default_factory=set)  # tiles that stay in L0C
     sources: dict[Value, Source] = field(default_factory=dict)  # operands that the cube core loads by itself

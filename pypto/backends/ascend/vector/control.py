@@ -143,9 +143,9 @@ def copy_tile(low: Lowering, to: Tile, value: AnyTile) -> None:
         low.instr("DataCopy", to.view, low.materialize(value).view, Record((1, blocks, 0, 0)))
 
 
-def update_carried(low: Lowering, homes: Sequence[CarriedPlace], values: Sequence[Value]) -> None:
+def update_carried(low: Lowering, targets: Sequence[CarriedPlace], values: Sequence[Value]) -> None:
     """Write the next state of a loop."""
-    pairs = list(zip(homes, values, strict=True))
+    pairs = list(zip(targets, values, strict=True))
     tiles = [(to, materialize_deferred(low, low.tile_value(v))) for to, v in pairs if isinstance(to, Tile)]
     tiles += [next_offsets(low, to, v) for to, v in pairs if isinstance(to, Pointers)]
     assignments = [next_number(low, to, v) for to, v in pairs if isinstance(to, str | Pointer)]

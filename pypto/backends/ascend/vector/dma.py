@@ -293,12 +293,14 @@ def store(low: Lowering, op: Op) -> None:
 
 
 def array_ptr(low: Lowering, op: Op) -> None:
+    """Lower the pointer to an array."""
     array = op.operands[0]
     assert isinstance(array.type, ArrayType)
     low.env[op.result] = Pointer(low.param("ptr", array, 0, array.type.elem))
 
 
 def addptr(low: Lowering, op: Op) -> None:
+    """Lower the addition of an offset to a pointer."""
     base = pointers(low, op.operands[0])
     if isinstance(base, Pointer):
         low.env[op.result] = base.advanced(low.number(op.operands[1]))
@@ -307,5 +309,6 @@ def addptr(low: Lowering, op: Op) -> None:
 
 
 def array_fact(low: Lowering, op: Op) -> None:
+    """Lower the shape or stride of an array."""
     kind = "shape" if op.name == "array_shape" else "stride"
     low.env[op.result] = low.param(kind, op.operands[0], op.attrs["dim"]).name
