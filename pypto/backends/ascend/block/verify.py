@@ -268,7 +268,7 @@ def _instruction_rules(instr: Instr) -> Iterator[str]:
             yield "DataCopyPad: without isPad, padding is whatever the engine has"
     if instr.name in _NO_OVERLAP and len({(view.of.name, view.stage) for view in views(instr)[:2]}) < 2:
         yield f"{instr.name}: its result may not lie where it reads"
-    count = instr.args[-1]
+    count = instr.args[-1] if instr.args else None  # SetAtomicNone has no arguments
     if instr.name in ("Compare", "CompareScalar") and isinstance(count, int):
         size = views(instr)[1].elem.itemsize
         if count * size % REPEAT:
