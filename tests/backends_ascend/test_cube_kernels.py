@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -9,9 +10,13 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.ascend.block.race_checker import races
+from pypto.backends.ascend.blockir.ir import If, Instr, Item, Loop, Word
 from pypto.backends.ascend.cube.accumulators import NotCube
 from pypto.backends.ascend.cube.forms import lower_kernel
 from pypto.backends.ascend.cube.lower import lower_cube
+from pypto.backends.ascend.pipeline import lower_to_text
+from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.backends.ascend.tile.k_blocking import block_k
 from pypto.interp.run import run as interpret
 from pypto.ir.core import Value
@@ -24,6 +29,7 @@ from tests.sim.device import needs_compiler
 pytestmark = needs_compiler
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(3)
+A5 = ascend_target("ascend950")
 
 
 @pto.jit
@@ -219,3 +225,37 @@ def test_what_is_no_product_is_said() -> None:
     x = np.zeros((16, 16), np.float16)
     with pytest.raises(NotCube, match="works on tiles element by element"):
         lower_cube(function_of(with_epilogue, {"a": x, "b": x, "c": x, "B": 16}), B2)
+
+
+def without_barriers(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Items without the barriers of the cube unit, those inside of loops and branches included."""
+    kept: list[Item] = []
+    for item in items:
+        match item:
+            case Instr(name="PipeBarrier", args=(Word(text="PIPE_M"),)):
+                continue
+            case Loop():
+                kept.append(replace(item, body=without_barriers(item.body)))
+            case If():
+                then, orelse = without_barriers(item.body), without_barriers(item.orelse)
+                kept.append(replace(item, body=then, orelse=orelse))
+            case _:
+                kept.append(item)
+    return tuple(kept)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "chip", "needed"),
+    [(16, 128, B2, True), (48, 48, B2, True), (32, 80, B2, False), (64, 64, B2, False), (16, 128, A5, False)],
+)
+def test_a_small_product_waits_for_the_one_that_it_adds_to(m: int, n: int, chip: AscendTarget, needed: bool) -> None:
+    """The cube unit begins a product before the one before it has ended; ten fractals are written in time."""
+    a, b, c, wanted = arrays(m, n, 200, np.float16, np.float32)
+    blocks: dict[str, Any] = {"a": a, "b": b, "c": c, "BM": m, "BN": n, "BK": 64}
+    kernel, _ = lower_to_text(function_of(by_slices, blocks), chip)
+    bare = replace(kernel, body=without_barriers(kernel.body), cube_body=without_barriers(kernel.cube_body))
+    assert (bare != kernel) == needed
+    assert races(kernel, chip) == []
+    assert bool([text for text in races(bare, chip) if "PipeBarrier<PIPE_M>" in text]) == needed
+    run(by_slices, (1, 1), lower_kernel, chip=chip, **blocks)
+    near(c, wanted, 200)

@@ -99,8 +99,7 @@ def compare(case: Case, kernel: Any) -> None:
 
 def bound(row: OpRow, dtype: DType) -> float:
     here = elementwise.allowed(row, dtype)
-    rule = row.rule_for("ascend")
-    return max(here, rule.ulp if isinstance(rule, ViaInstruction) and dtype == float32 else 0.0)
+    return max(here, row.ascend.ulp if isinstance(row.ascend, ViaInstruction) and dtype == float32 else 0.0)
 
 
 @pytest.mark.slow

@@ -54,6 +54,9 @@ ON_CUBE: Final = {
     "more than the bias table has": ("LocalTensor<float> t(TPosition::C2, 1024, 16);", "BT has 1024 bytes for"),
     "L1 that is not aligned": (
         "LocalTensor<half> t(TPosition::A1, 16, 512); DataCopy(t, gx, 16);", "byte 16 of L1.*multiple of 32"),
+    "a small product that the next one adds to": (
+        FILL + SQUARE + "Mmad(c, a2, b2, p); p.cmatrixInitVal = false; Mmad(c, a2, b2, p);",
+        r"read after write in L0C.*PipeBarrier<PIPE_M>\(\) is missing"),
     "L0A that is not aligned": (
         "LocalTensor<half> t(TPosition::A2, 32, 512);" + FILL + SQUARE + "Mmad(c, t, b2, p);",
         "multiple of 512"),

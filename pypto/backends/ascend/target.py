@@ -10,6 +10,7 @@ from typing import Final
 from pypto.errors import OptionError
 
 KB: Final = 1024
+FRACTAL_ROWS: Final = 16  # of the blocks that matrices are made of in a cube core's memories
 PLAIN: Final = "ND"  # row after row: of arrays in GM, and of all that is not made of fractals
 
 
@@ -31,9 +32,10 @@ class AscendTarget:
     """Facts about a chip.
 
     `memories` are those of one core; the vector cores have UB, the cube cores the others. A chip that `loads_panels`
-    brings all of an operand from L1 to L0 at once, turned or not (LoadData2DParamsV2); it lacks some of the older
-    loads, and nothing fills L0A or L0B there. Bandwidths are in bytes for each cycle of one core (`per_core`) or in
-    bytes per second of the whole chip.
+    brings all of an operand from L1 to L0 at once, transposed or not (LoadData2DParamsV2); it lacks some of the older
+    loads, and nothing fills L0A or L0B there. The cube unit begins a product before the one before it has ended: what
+    adds to a result of less than `ordered_product_fractals` fractals needs a barrier. Bandwidths are in bytes for each
+    cycle of one core (`per_core`) or in bytes per second of the whole chip.
     """
 
     name: str
@@ -48,6 +50,7 @@ class AscendTarget:
     l2_bytes_per_second: float
     l2_written_per_second: float
     orders_vector: bool
+    ordered_product_fractals: int
     loads_panels: bool
     has_bf16_arithmetic: bool
 
@@ -84,7 +87,7 @@ _READ: Final = 0.75 / (1 / 3.4e12 - 0.25 / 1.6e12)
 _B1: Final = AscendTarget(
     "ascend910b1", 2201, "dav-2201", 24, 48, 1850, _MEMORIES_2201, hbm_bytes_per_second=1.6e12,
     l2_bytes=192 << 20, l2_bytes_per_second=_READ, l2_written_per_second=_READ * 86 / 110, orders_vector=False,
-    loads_panels=False, has_bf16_arithmetic=False)  # fmt: skip
+    ordered_product_fractals=10, loads_panels=False, has_bf16_arithmetic=False)  # fmt: skip
 
 TARGETS: Final = MappingProxyType({target.name: target for target in (
     _B1,
@@ -93,7 +96,8 @@ TARGETS: Final = MappingProxyType({target.name: target for target in (
     replace(_B1, name="ascend910b4", mhz=1500, cube_cores=20, vector_cores=40, hbm_bytes_per_second=0.8e12),
     replace(_B1, name="ascend910c"),
     replace(_B1, name="ascend950", arch=3510, flag="dav-3510", mhz=1650, cube_cores=32, vector_cores=64,
-        memories=_MEMORIES_3510, l2_bytes=128 << 20, orders_vector=True, loads_panels=True),
+        memories=_MEMORIES_3510, l2_bytes=128 << 20, orders_vector=True, ordered_product_fractals=0,
+        loads_panels=True),
 )})  # fmt: skip
 
 

@@ -207,6 +207,7 @@ void ascsim_mmad(const ascsim::Mmad& m) {
     Core& core = current();
     core.issue(Pipe::M, m.line, "Mmad");
     check_mmad(core, m);
+    if (m.m / static_cast<int64_t>(kSide) * (m.n / static_cast<int64_t>(kSide)) < core.arch.ordered_fractals) core.small_product();
     if (m.m == 0 || m.n == 0 || m.k == 0) return;
     const uint64_t k0 = kBlock / size_of(m.a.dtype), m_blocks = up(m.m, kSide), n_blocks = up(m.n, kSide);
     const uint64_t k_blocks = m.whole_squares && k0 < kSide ? up(m.k, kSide) * kSide / k0 : up(m.k, k0);

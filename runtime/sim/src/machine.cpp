@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 namespace ascsim {
 
@@ -12,10 +13,10 @@ constexpr uint64_t KB = 1024;
 // Capacities of ascend C's documentation less what the compiler keeps for itself, in the order of `Space`.
 constexpr Arch kArch2201{2201,
     {UINT64_MAX, 192 * KB - 256 - 8 * KB, 512 * KB - 256, 64 * KB, 64 * KB, 128 * KB, 1 * KB, 2 * KB},
-    {1, 32, 32, 512, 512, 64, 64, 128}, false, true};
+    {1, 32, 32, 512, 512, 64, 64, 128}, false, true, 10};
 constexpr Arch kArch3510{3510,
     {UINT64_MAX, 248 * KB, 512 * KB, 64 * KB, 64 * KB, 256 * KB, 4 * KB, 4 * KB},
-    {1, 32, 32, 512, 512, 64, 64, 64}, true, false};
+    {1, 32, 32, 512, 512, 64, 64, 64}, true, false, 0};
 
 thread_local Core* the_core = nullptr;
 
@@ -112,13 +113,17 @@ uint32_t Core::issue(Pipe pipe, int at, const char* what) {
     return seq_;
 }
 
+void Core::small_product() { small_products_.insert(seq_); }
+
 void Core::require_known(const Touch& before, const char* hazard, const char* where, uint64_t at) const {
     const int p = static_cast<int>(pipe_), q = before.pipe;
+    const bool is_read = std::string_view(hazard) == "read after write";
     if (before.core != number || before.seq == 0 || (q == p && before.seq == seq_)) return;
     if (known[p][q] >= before.seq) return;
     const bool in_order = p == q && (pipe_ == Pipe::S || pipe_ == Pipe::M || pipe_ == Pipe::FIX ||
                                      (pipe_ == Pipe::V && arch.orders_vector));
-    if (in_order) return;
+    const bool adds_too_soon = p == q && pipe_ == Pipe::M && is_read && small_products_.count(before.seq) != 0;
+    if (in_order && !adds_too_soon) return;
     const std::string remedy = p == q ? std::string("PipeBarrier<PIPE_") + name_of(pipe_) + ">()"
                                       : std::string("SetFlag and WaitFlag of ") + name_of(static_cast<Pipe>(q)) + "_" + name_of(pipe_);
     fail(std::string(hazard) + " in " + where + " at byte " + std::to_string(at) + ": instruction " +
@@ -247,11 +252,13 @@ void Core::barrier(Pipe pipe) {
     if (pipe == Pipe::ALL) {
         drained_ = true;
         for (auto& clock : known) clock = issued;
+        small_products_.clear();
         return;
     }
     check_unit(pipe);
     const int p = static_cast<int>(pipe);
     known[p][p] = issued[p];
+    if (pipe == Pipe::M) small_products_.clear();
 }
 
 void Core::set_flag(Pipe from, Pipe to, int id) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct Arch {
     std::array<uint64_t, kSpaces> alignment;  // of addresses, in bytes
     bool orders_vector;                       // whether a vector instruction waits for the one before it
     bool loads_fractals_zz;                   // layout of L0A
+    int64_t ordered_fractals;                 // of a product's result, with which the next one may add to it at once
 };
 
 const Arch& arch_of(int number);
@@ -101,6 +103,7 @@ public:
     void touch_write(const Ref&, uint64_t from, uint64_t bytes);
     uint8_t* bytes_at(const Ref&, uint64_t from, uint64_t bytes);
     uint8_t* defined_at(const Ref&, uint64_t from);  // a byte for each byte of a local memory: whether it was written
+    void small_product();  // what was issued is one that the next product does not wait for
     void unit_flag(const Ref&, uint64_t from, uint64_t bytes, int flag);
     void moves_rows(const Ref& global, int64_t rows, uint64_t bytes, uint64_t pitch);  // of an array in GM
 
@@ -140,6 +143,7 @@ private:
     std::map<std::array<int, 3>, Event> events_;
     std::map<uint64_t, Queue> queues_;
     std::map<uint64_t, Unit> units_;
+    std::set<uint32_t> small_products_;
 };
 
 // Device memory that a program has allocated.

@@ -19,8 +19,10 @@ from pypto.backends.ascend.blockir.effects import (
     memory_reads,
     names_in,
     pipe_of,
+    product_fractals,
     row_of,
     scalars,
+    starts_from_zero,
     views,
 )
 from pypto.backends.ascend.blockir.ir import (
@@ -63,6 +65,7 @@ class MemoryAccess:
     immediate: bool = False  # it is done before anything is issued behind it
     instruction: str = ""  # name of the instruction
     repeat_stride: tuple[int, int] | None = None  # stride and bytes of its repeats
+    fractals: int | None = None  # of a matrix product: the fractals of its result, 0 where unknown
 
     def outside_scope(self, bound_names: frozenset[str]) -> MemoryAccess:
         """Return the access as seen from outside of a scope that binds names: what depends on them is unknown there."""
@@ -166,10 +169,13 @@ class AccessAnalysis:
             pipe = pipe or pipe_of(instr)
             size = access_bytes(instr, operand, self.resolve)
             teeth = repeat_stride_of(instr, operand)
+            fractals = product_fractals(instr)
             if operand < row.writes:
-                yield replace(self._access(pipe, True, view, size, instr.name), repeat_stride=teeth)
-            if operand >= row.writes or row.accumulates:
-                yield replace(self._access(pipe, False, view, size, instr.name), repeat_stride=teeth)
+                access = self._access(pipe, True, view, size, instr.name)
+                yield replace(access, repeat_stride=teeth, fractals=fractals)
+            if operand >= row.writes or (row.accumulates and not starts_from_zero(instr)):
+                access = self._access(pipe, False, view, size, instr.name)
+                yield replace(access, repeat_stride=teeth, fractals=fractals)
 
     def _access(self, pipe: str, writes: bool, view: View, size: int | None, instruction: str = "") -> MemoryAccess:
         """Build the access of one operand."""

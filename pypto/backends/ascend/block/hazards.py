@@ -160,8 +160,19 @@ def _is_unordered(a: MemoryAccess, b: MemoryAccess, target: AscendTarget) -> boo
     if a.pipe != b.pipe:
         return True
     in_order = a.pipe in IN_ORDER or (a.pipe == "V" and target.orders_vector)
+    if a.writes and not b.writes and is_small_product(a.fractals, target):
+        return True
     strips = b.writes and a.instruction == b.instruction and getattr(a.memory, "space", "") in ("L1", "L0A", "L0B")
     return a.writes and not in_order and not strips
+
+
+def is_small_product(fractals: int | None, target: AscendTarget) -> bool:
+    """Whether a matrix product may still be at work when the next one reads its result, to add to it.
+
+    The cube unit begins a product before the one before it has ended. One with many fractals has written each of them
+    long before the next product comes to it.
+    """
+    return fractals is not None and fractals < target.ordered_product_fractals
 
 
 def _carried_distance(region: HazardRegion, a: MemoryAccess, b: MemoryAccess) -> int | None:

@@ -17,8 +17,8 @@ from typing import Final
 
 from pypto.backends.ascend.block.access_extents import BLOCK, access_bytes, repeat_stride_of
 from pypto.backends.ascend.block.dependences import AccessAnalysis
-from pypto.backends.ascend.block.hazards import IN_ORDER
-from pypto.backends.ascend.blockir.effects import memory_reads, pipe_of, reads, scalars, views, writes
+from pypto.backends.ascend.block.hazards import IN_ORDER, is_small_product
+from pypto.backends.ascend.blockir.effects import memory_reads, pipe_of, product_fractals, reads, scalars, views, writes
 from pypto.backends.ascend.blockir.instructions import PIPES
 from pypto.backends.ascend.blockir.ir import (
     Assign,
@@ -62,6 +62,7 @@ class RecordedAccess:
     line: int  # the user's line
     instruction: str  # name of the instruction
     repeat_stride: tuple[int, int] | None = None  # see `MemoryAccess`
+    fractals: int | None = None  # of a matrix product: the fractals of its result
 
     def overlaps(self, other: RecordedAccess) -> bool:
         """Whether two accesses have bytes in common."""
@@ -226,7 +227,8 @@ class ClockExecution:
         index = PIPES.index(unit)
         by = item.name if isinstance(item, Instr) else ""
         known_stride = repeat_stride if value_of(view.offset, self.values) is not None else None
-        record = RecordedAccess(first, last, index, self.issued[index], is_write, item.line, by, known_stride)
+        fractals = product_fractals(item) if isinstance(item, Instr) else None
+        record = RecordedAccess(first, last, index, self.issued[index], is_write, item.line, by, known_stride, fractals)
         kept = []
         for earlier in self.memory.get(memory_name, ()):
             if earlier.first >= last or first >= earlier.last:  # the common case first
@@ -261,6 +263,8 @@ class ClockExecution:
         if earlier.unit == record.unit:
             is_ordered = unit in IN_ORDER or (unit == "V" and self.target.orders_vector) or not earlier.writes
             strips = record.writes and earlier.instruction == record.instruction and memory_name in ("L1", "L0A", "L0B")
+            if earlier.writes and not record.writes and is_small_product(earlier.fractals, self.target):
+                is_ordered = False
             if is_ordered or earlier.sequence_number == record.sequence_number or strips:
                 return
         kind = "write" if record.writes else "read"

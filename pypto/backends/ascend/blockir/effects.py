@@ -22,6 +22,7 @@ from pypto.backends.ascend.blockir.ir import (
     While,
     parts,
 )
+from pypto.backends.ascend.target import FRACTAL_ROWS
 from pypto.errors import CompilerBug
 
 # Comparisons, and for each the one that holds where it does not; of floating-point numbers, both may fail.
@@ -79,10 +80,28 @@ def writes(instr: Instr) -> tuple[View, ...]:
     return views(instr)[: row_of(instr).writes]
 
 
+def product_fractals(instr: Instr) -> int | None:
+    """Return the fractals of a matrix product's result, 0 where its size is not known, None for other instructions."""
+    if instr.name != "Mmad":
+        return None
+    sizes = instr.args[-1]
+    assert isinstance(sizes, Record)
+    rows, cols = sizes.fields[:2]
+    if not isinstance(rows, int) or not isinstance(cols, int):
+        return 0
+    return (rows // FRACTAL_ROWS) * (cols // FRACTAL_ROWS)
+
+
+def starts_from_zero(instr: Instr) -> bool:
+    """Whether a matrix product always overwrites its result."""
+    sizes = instr.args[-1]
+    return instr.name == "Mmad" and isinstance(sizes, Record) and sizes.fields[4] is True
+
+
 def reads(instr: Instr) -> tuple[View, ...]:
     """The views that an instruction's unit reads."""
     row = row_of(instr)
-    return views(instr) if row.accumulates else views(instr)[row.writes :]
+    return views(instr) if row.accumulates and not starts_from_zero(instr) else views(instr)[row.writes :]
 
 
 def scalars(item: Item) -> Iterator[Scalar]:

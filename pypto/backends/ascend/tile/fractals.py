@@ -16,10 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.target import FRACTAL_ROWS, AscendTarget
 from pypto.ir.types import DType, bfloat16, float16, float32, int8, int32
 
-SIDE: Final = 16  # rows of a fractal
+SIDE: Final = FRACTAL_ROWS
 BLOCK_BYTES: Final = 32  # of one row of a fractal
 FRACTAL_BYTES: Final = SIDE * BLOCK_BYTES
 OPERANDS: Final = (float16, bfloat16, float32, int8)

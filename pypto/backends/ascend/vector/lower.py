@@ -111,7 +111,7 @@ def lower_op(low: Lowering, op: Op) -> None:
     if TABLE[op.name].elementwise:
         lower_elementwise(low, op)
         return
-    form = TABLE[op.name].rule_for("ascend")
+    form = TABLE[op.name].ascend
     if isinstance(form, Unsupported):
         raise refused(op, form.reason)
     HANDLERS[op.name](low, op)
