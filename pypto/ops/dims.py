@@ -86,8 +86,8 @@ def free(op: Op) -> DimRelation:
 
 def elementwise(op: Op) -> DimRelation:
     """Element i of the result comes from element i of each operand."""
-    values = (*op.operands, *op.results)
-    widest = max(values, key=rank)
+    values = (*op.results, *op.operands)
+    widest = max(values, key=rank)  # the result, if there is one: an element that is stored may be a scalar's
     return DimRelation(tuple(pair for v in values for pair in same_dims(v, widest) if v is not widest))
 
 

@@ -26,11 +26,11 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+from pypto.passes.dimensions import is_movement, source_dims
 from pypto.passes.dot_facts import in_place_operand, may_be_skinny
 from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of, constant_range
 from pypto.passes.target_facts import TargetFacts
-from pypto.passes.unit_dims import is_unit_reshape, matching_dim
 
 _MAX_EXTENT: Final = 1024  # rows or columns of merged programs
 _MAX_SINGLE_ROW_EXTENT: Final = 4096  # columns of those whose result is one row
@@ -192,7 +192,7 @@ class CoarsenAxis:
         return self.trace_op(op, d)
 
     def trace_op(self, op: Op, d: int) -> bool:
-        shape, first = op.results[0].shape, op.operands[0] if op.operands else None
+        first = op.operands[0] if op.operands else None
         if op.name == "tile_load":
             access = Access.of(op)
             return self.follows_axis(access, d) and all(
@@ -200,20 +200,12 @@ class CoarsenAxis:
             )
         if first is None:
             return op.name == "constant"
-        if op.name == "broadcast_to":
-            same = not first.shape or first.shape[d] == 1
-            return (
-                first not in self.axis_dependent and first not in self.coarsened_dim if same else self.trace(first, d)
-            )
-        if op.name == "permute":
-            return self.trace(first, op.attrs["dims"][d])
-        if op.name == "reshape":
-            before = matching_dim(first.shape, shape, d) if is_unit_reshape(op) else None
-            return before is not None and self.trace(first, before)
-        if op.name == "dot":
-            side = op.operands[1] if d == len(shape) - 1 else first
-            return d >= len(shape) - 2 and all(self.trace(x, d) for x in (side, *op.operands[2:]))
-        return TABLE[op.name].elementwise and all(self.trace(x, d) for x in op.operands)
+        sources = source_dims(op.results[0], d)
+        if op.name == "broadcast_to" and not sources:
+            return first not in self.axis_dependent and first not in self.coarsened_dim
+        is_product = op.name == "dot" and d >= len(op.results[0].shape) - 2
+        is_followed = TABLE[op.name].elementwise or is_movement(op) or is_product
+        return is_followed and all(self.trace(*source) for source in sources)
 
     @property
     def coarse_extent(self) -> int:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pypto.ir.core import Function, Op, Value
-from pypto.ops.dims import Dim, DimRelation, rank, same_dims
-from pypto.ops.table import TABLE
+from pypto.ops.dims import Dim, DimRelation, Role, rank, same_dims
+from pypto.ops.table import MOVEMENT_OPS, TABLE
 from pypto.passes.carried import LAYOUTS, carried, initial, yields
 
 
@@ -30,6 +30,40 @@ def source_dims(v: Value, d: int) -> list[Dim]:
     if v.op is None:
         return []
     return [dim for dim in relation_of(v.op).partners((v, d)) if dim[0] in v.op.operands]
+
+
+def source_dim(v: Value, d: int) -> int | None:
+    """The dimension of a movement op's operand that a dimension of its result is.
+
+    None for one that is of size 1 and new, that is repeated, or that a reshape merges or splits.
+    """
+    dims = source_dims(v, d)
+    return dims[0][1] if dims else None
+
+
+def result_dims(op: Op, v: Value, d: int) -> list[Dim] | None:
+    """The dimensions of an op's results that a dimension of an operand becomes; None if its elements meet."""
+    relation = relation_of(op)
+    if relation.role((v, d)) is not Role.PARALLEL:
+        return None
+    return [dim for dim in relation.partners((v, d)) if dim[0] in op.results]
+
+
+def is_unit_reshape(op: Op) -> bool:
+    """Whether only dimensions of size 1 come or go."""
+    return [n for n in op.operands[0].shape if n > 1] == [n for n in op.results[0].shape if n > 1]
+
+
+def matching_dim(shape: tuple[int, ...], other: tuple[int, ...], d: int | None) -> int | None:
+    """The dimension of `shape` that is dimension `d` of `other`, where only dimensions of size 1 come or go."""
+    if d is None or other[d] == 1:
+        return None
+    return [i for i, n in enumerate(shape) if n > 1][[i for i, n in enumerate(other) if n > 1].index(d)]
+
+
+def is_movement(op: Op) -> bool:
+    """Whether an op moves or repeats elements, and each dimension of its result is one of its operand, or new."""
+    return op.name in MOVEMENT_OPS and (op.name != "reshape" or is_unit_reshape(op))
 
 
 @dataclass

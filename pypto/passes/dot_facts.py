@@ -13,10 +13,10 @@ from typing import Final
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import DType, bfloat16, float32, float64, int8, int32
 from pypto.ops.memory import Access
+from pypto.passes.dimensions import is_movement, is_unit_reshape, source_dim
 from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of
 from pypto.passes.target_facts import TargetFacts
-from pypto.passes.unit_dims import is_unit_reshape, matching_dim
 
 _MAX_SKINNY_ROWS: Final = 16
 MIN_COLUMN_ROWS: Final = 16  # rows that are not worth being read as columns
@@ -105,13 +105,10 @@ def through_permutes(v: Value) -> tuple[Value, list[int | None], list[Value]]:
     """The value whose numbers another one has in other places; which of its dimensions are where; what lies between."""
     dims: list[int | None] = list(range(len(v.shape)))
     way: list[Value] = []
-    while v.op is not None and (v.op.name == "permute" or (v.op.name == "reshape" and is_unit_reshape(v.op))):
+    while v.op is not None and v.op.name in ("permute", "reshape") and is_movement(v.op):
         way.append(v)
-        op, v = v.op, v.op.operands[0]
-        if op.name == "permute":
-            dims = [None if d is None else op.attrs["dims"][d] for d in dims]
-        else:
-            dims = [matching_dim(v.shape, op.results[0].shape, d) for d in dims]
+        dims = [None if d is None else source_dim(v, d) for d in dims]
+        v = v.op.operands[0]
     return v, dims, way
 
 

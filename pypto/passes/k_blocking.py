@@ -28,9 +28,9 @@ from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+from pypto.passes.dimensions import is_movement, source_dims
 from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of
-from pypto.passes.unit_dims import is_unit_reshape, matching_dim
 
 
 def retile_reductions(function: Function, choose_kc: ChooseKC) -> Function:
@@ -113,18 +113,14 @@ class ReductionLoop:
         op, name = v.op, v.op.name
         if name == "constant":
             return True
-        if name == "broadcast_to" and (not op.operands[0].shape or op.operands[0].shape[d] == 1):
-            return op.operands[0] not in self.index_dependent
+        sources = source_dims(v, d)
+        if name == "broadcast_to":
+            return not sources and op.operands[0] not in self.index_dependent
         if v not in self.inside:
             return False
         if name == "tile_load":
             return self.load_follows_index(Access.of(op), d)
-        if name == "permute":
-            return self.trace(op.operands[0], op.attrs["dims"][d])
-        if name == "reshape":
-            before = matching_dim(op.operands[0].shape, v.shape, d) if is_unit_reshape(op) else None
-            return before is not None and self.trace(op.operands[0], before)
-        return TABLE[name].elementwise and all(self.trace(x, d) for x in op.operands if x.shape)
+        return (TABLE[name].elementwise or is_movement(op)) and all(self.trace(*source) for source in sources)
 
     def load_follows_index(self, access: Access, d: int) -> bool:
         """True when the load's address grows by one element of the dimension with the index, and by nothing else."""

@@ -25,6 +25,7 @@ from pypto.ir.types import TileType
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.passes.dce import dce
+from pypto.passes.dimensions import is_unit_reshape, matching_dim
 from pypto.passes.dot_facts import (
     MAX_COLUMN_K,
     MIN_COLUMN_ROWS,
@@ -33,7 +34,6 @@ from pypto.passes.dot_facts import (
     is_unpacked_narrow,
 )
 from pypto.passes.target_facts import TargetFacts
-from pypto.passes.unit_dims import is_unit_reshape, matching_dim
 
 _MIN_K: Final = 256  # a product so deep pays for turning C
 _MIN_CHAIN_K: Final = 16  # and several, whose sum is turned once, if they are so deep together

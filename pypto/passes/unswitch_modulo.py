@@ -23,11 +23,11 @@ from pypto.ir.core import Function, Op, Region, Value, make_op
 from pypto.ir.rewrite import Rewriter, Rule
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
-from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.carried import LAYOUTS, carried
 from pypto.passes.dce import dce
+from pypto.passes.dimensions import result_dims
 from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of
 
@@ -140,7 +140,7 @@ class StoredExtents:
         """Where an op takes a dimension of its operand, and nothing of it elsewhere; None where that is not known."""
         v, d = place
         if op.name == "dot" and len(op.result.shape) == 2:
-            return [(op.result, d)] if n in {2, d} else None
+            return result_dims(op, v, d)
         if op.name == "for" and n >= LAYOUTS["for"].operands:
             n -= LAYOUTS["for"].operands
             return [(op.results[n], d), (carried(op, op.regions[0])[n], d)]
@@ -149,11 +149,9 @@ class StoredExtents:
             return [(loop.results[n], d), (carried(loop, region)[n], d)]
         if len(op.results) != 1:
             return None
-        if op.name == "permute":
-            return [(op.result, op.attrs["dims"].index(d))]
         row = TABLE[op.name]
-        plain = row.elementwise and row.effect is Effect.PURE and op.result.shape == v.shape
-        return [(op.result, d)] if plain else None
+        is_plain = row.elementwise and is_pure(op) and op.result.shape == v.shape
+        return result_dims(op, v, d) if is_plain or op.name == "permute" else None
 
 
 @dataclass

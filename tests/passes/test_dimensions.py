@@ -4,7 +4,14 @@ import pytest
 
 from pypto.ops.dims import Role
 from pypto.ops.table import ROWS
-from pypto.passes.dimensions import dimension_classes, relation_of, source_dims
+from pypto.passes.dimensions import (
+    dimension_classes,
+    is_movement,
+    relation_of,
+    result_dims,
+    source_dim,
+    source_dims,
+)
 
 TILES = """
     %a: tile<4x8xf32> = undef
@@ -74,3 +81,23 @@ def test_classes_go_through_loops(make_kernel):
     assert classes.root((a, 0)) not in classes.pinned
     assert classes.root((a, 1)) in classes.pinned
     assert classes.dims_of(a, classes.root((z, 0))) == [0]
+
+
+def test_a_dimension_is_followed_to_the_result(make_kernel):
+    op, tiles = function_with(make_kernel, "%res: tile<4x16xf32> = dot %a, %v")
+    found = [result_dims(op, tiles[tile], d) for tile in "av" for d in range(2)]
+    assert found == [[(op.result, 0)], None, None, [(op.result, 1)]]
+
+
+def test_both_operands_of_an_elementwise_op_are_followed(make_kernel):
+    op, tiles = function_with(make_kernel, "%res: tile<4x8xi1> = eq %q, %q %sel: tile<4x8xf32> = where %res, %a, %a")
+    assert source_dims(op.result, 1) == [(op.operands[0], 1), (tiles["a"], 1)]
+
+
+@pytest.mark.parametrize(("shape", "dims"), [("4x1x8", [0, None, 1]), ("1x4x8", [None, 0, 1]), ("2x2x8", None)])
+def test_unit_reshapes_only_move_dimensions(shape, dims, make_kernel):
+    sizes = shape.replace("x", ", ")
+    op, _ = function_with(make_kernel, f"%res: tile<{shape}xf32> = reshape %a {{shape = [{sizes}]}}")
+    assert is_movement(op) == (dims is not None)
+    if dims is not None:
+        assert [source_dim(op.result, d) for d in range(3)] == dims

@@ -15,6 +15,7 @@ from pypto.backends.ascend.tile.fractals import OPERANDS, sum_type
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, bfloat16, float16
 from pypto.ops.memory import Access
+from pypto.passes.dimensions import is_movement, source_dim
 from pypto.passes.memory_effects import root, written_arrays
 from pypto.passes.pattern import constant_of
 
@@ -143,16 +144,8 @@ def source_of(v: Value, dims: tuple[int | None, ...]) -> Source | None:
         return None
     if op.name == "tile_load":
         return Source(op, dims)
-    if op.name == "permute":
-        order = op.attrs["dims"]
-        return source_of(op.operands[0], tuple(None if d is None else order[d] for d in dims))
-    if op.name == "reshape":
-        source_shape = op.operands[0].shape
-        if without_unit_dims(source_shape) != without_unit_dims(v.shape):
-            return None
-        old, new = ([d for d, n in enumerate(shape) if n != 1] for shape in (source_shape, v.shape))
-        old_dim_of: dict[int | None, int] = dict(zip(new, old, strict=True))
-        return source_of(op.operands[0], tuple(old_dim_of.get(d) for d in dims))
+    if op.name in ("permute", "reshape") and is_movement(op):
+        return source_of(op.operands[0], tuple(None if d is None else source_dim(v, d) for d in dims))
     return None
 
 

@@ -18,6 +18,7 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int64
 from pypto.ops.build import OpBuilder
+from pypto.passes.dimensions import is_movement, source_dims
 from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of
 
@@ -148,14 +149,9 @@ def pointer_step(found: ReductionLoop, pointer: Value) -> AffineExpr | None:
 def mark_k_dim(found: ReductionLoop, v: Value, d: int) -> None:
     """Note the dimension along which an operand, and what it is made of, grows."""
     found.k_dim[v] = d
-    op = v.op
-    assert op is not None
-    if op.name == "permute":
-        mark_k_dim(found, op.operands[0], op.attrs["dims"][d])
-    elif op.name == "reshape":
-        new = [i for i, n in enumerate(v.shape) if n != 1]
-        old = [i for i, n in enumerate(op.operands[0].shape) if n != 1]
-        mark_k_dim(found, op.operands[0], dict(zip(new, old, strict=True))[d])
+    assert v.op is not None
+    for source in source_dims(v, d) if is_movement(v.op) else ():
+        mark_k_dim(found, *source)
 
 
 def k_factor(parts: CubeRegions, found: ReductionLoop, dot: Op, target: AscendTarget) -> int:

@@ -18,8 +18,8 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import DType, PtrType
 from pypto.passes.carried import LAYOUTS, carried, initial, yields
+from pypto.passes.dimensions import is_unit_reshape
 from pypto.passes.dot_facts import is_packed
-from pypto.passes.unit_dims import is_unit_reshape
 
 _CACHE_ALIAS_BYTES: Final = 2048  # bytes between rows that would push one another out of the first-level cache
 _STAGGER_BYTES = 64 * 9  # buffers of 4 KB multiples would otherwise hit the same cache sets

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import MOVEMENT_OPS, TABLE
-from pypto.passes.unit_dims import is_unit_reshape
+from pypto.passes.dimensions import is_unit_reshape
 
 IndexMap = tuple[int | None, ...]
 IndexedValue = tuple[Value, IndexMap]

@@ -16,9 +16,9 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
+from pypto.passes.dimensions import is_unit_reshape
 from pypto.passes.dot_facts import packs_transposed, values_read_by_dot
 from pypto.passes.memory_effects import is_same_access, may_alias, writes_memory
-from pypto.passes.unit_dims import is_unit_reshape
 
 _MAX_EXPR_DEPTH = 64  # of ops that are computed where they are read: what follows a chain is recursive
 _MAX_RECOMPUTED_COST = (
