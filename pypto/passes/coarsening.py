@@ -29,12 +29,12 @@ from pypto.ops.table import TABLE
 from pypto.passes.dimensions import is_movement, source_dims
 from pypto.passes.dot_facts import in_place_operand, may_be_skinny
 from pypto.passes.memory_effects import has_side_effects
-from pypto.passes.pattern import constant_of, constant_range
+from pypto.passes.pattern import constant_range
+from pypto.passes.scalar_evolution import ScalarEvolution, constant_step
 from pypto.passes.target_facts import TargetFacts
 
 _MAX_EXTENT: Final = 1024  # rows or columns of merged programs
 _MAX_SINGLE_ROW_EXTENT: Final = 4096  # columns of those whose result is one row
-_LINEAR_OPS: Final = ("cast", "add", "sub", "mul")
 
 
 def coarsen_programs(function: Function, target: TargetFacts) -> list[Function]:
@@ -110,6 +110,7 @@ class CoarsenAxis:
     coarsened_dim: dict[Value, int] = field(default_factory=dict)
     carrying_loop: dict[Value, Op] = field(default_factory=dict)
     axis_dependent: set[Value] = field(default_factory=set)
+    evolution: ScalarEvolution = field(default_factory=ScalarEvolution)
 
     # --- recognising --------------------------------------------------------------------------------------------
 
@@ -117,10 +118,9 @@ class CoarsenAxis:
         """True when all that depends on the axis are such tiles, and where they lie."""
         ops = list(self.function.walk())
         self.carrying_loop = {v: op for op in ops if op.name == "for" for v in op.regions[0].args[1:]}
-        for op in ops:
-            own = op.name == "program_id" and op.attrs["axis"] == self.axis
-            if own or (op.name in _LINEAR_OPS and not self.axis_dependent.isdisjoint(op.operands)):
-                self.axis_dependent.update(op.results)
+        self.evolution = ScalarEvolution.of(self.function)
+        scalars = [v for op in ops for v in op.results if not v.shape]
+        self.axis_dependent = {v for v in scalars if self.evolution.step(v, self.axis)}
         stores = [op for op in ops if op.name == "tile_store"]
         return bool(stores) and all(map(self.trace_store, stores)) and all(map(self.is_unaffected, ops))
 
@@ -161,20 +161,11 @@ class CoarsenAxis:
         """True when the columns of the access are those of the program, and nothing else depends on the axis."""
         fixed = (access.base, *access.strides, *access.extents, *(v for i, v in enumerate(access.offsets) if i != d))
         plain = access.shape[d] == self.width and (not access.base.shape or access.base.shape[d] == 1)
-        return plain and self.axis_dependent.isdisjoint(fixed) and self.step_of(access.offsets[d]) == self.width
-
-    def step_of(self, v: Value) -> int | None:
-        """How much an offset grows from program to program."""
-        if v not in self.axis_dependent or v.op is None or v.op.name == "program_id":
-            return int(v in self.axis_dependent)
-        rates = [self.step_of(x) for x in v.op.operands]
-        if None in rates:
-            return None
-        a, b = (*(r or 0 for r in rates), 0)[:2]
-        if v.op.name != "mul":
-            return a - b if v.op.name == "sub" else a + b
-        factor = constant_of(v.op.operands[1 if a else 0])
-        return None if factor is None else (a or b) * int(factor)
+        return (
+            plain
+            and self.axis_dependent.isdisjoint(fixed)
+            and constant_step(self.evolution.step(access.offsets[d], self.axis)) == self.width
+        )
 
     def trace(self, v: Value, d: int) -> bool:
         """True when a tile can be made wider in dimension `d`, with all that it is computed from."""

@@ -14,8 +14,8 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import DType, bfloat16, float32, float64, int8, int32
 from pypto.ops.memory import Access
 from pypto.passes.dimensions import is_movement, is_unit_reshape, source_dim
-from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of
+from pypto.passes.scalar_evolution import ScalarEvolution
 from pypto.passes.target_facts import TargetFacts
 
 _MAX_SKINNY_ROWS: Final = 16
@@ -112,16 +112,6 @@ def through_permutes(v: Value) -> tuple[Value, list[int | None], list[Value]]:
     return v, dims, way
 
 
-def is_program_invariant(function: Function, v: Value, index: Value | None, axes: tuple[int, ...] = (0,)) -> bool:
-    """True when a scalar is the same in all programs along some axes, for each value of the loop's index."""
-    if v.op is None:
-        return v is index or v in function.args
-    if v.op.name == "program_id":
-        return v.op.attrs["axis"] not in axes
-    known = v.op.name in _ARGUMENT_OPS or is_pure(v.op)
-    return known and not v.op.regions and all(is_program_invariant(function, x, index, axes) for x in v.op.operands)
-
-
 def is_unpacked_narrow(dot: Op, target: TargetFacts) -> bool:
     """True when numbers are multiplied one by one, and a register holds as many as a block of C has rows."""
     dtype = dot.operands[0].dtype
@@ -130,7 +120,9 @@ def is_unpacked_narrow(dot: Op, target: TargetFacts) -> bool:
 
 
 def is_grid_invariant(function: Function, side: InPlaceOperand) -> bool:
-    return all(is_program_invariant(function, v, None, (0, 1, 2)) for v in side.load.operands)
+    """True when all programs read the same matrix."""
+    evolution = ScalarEvolution.of(function)
+    return not any(evolution.depends_on_program(v) for v in side.load.operands)
 
 
 def reads_left_by_columns(function: Function, dot: Op, target: TargetFacts) -> bool:

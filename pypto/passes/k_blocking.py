@@ -19,7 +19,7 @@ A loop that runs once becomes its body.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pypto.ir.core import Function, Op, Value
@@ -31,6 +31,7 @@ from pypto.ops.table import TABLE
 from pypto.passes.dimensions import is_movement, source_dims
 from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of
+from pypto.passes.scalar_evolution import ScalarEvolution, affine_of, constant_step
 
 
 def retile_reductions(function: Function, choose_kc: ChooseKC) -> Function:
@@ -45,6 +46,7 @@ class ReductionLoop:
     op: Op
     step: int
     inside: set[Value]
+    evolution: ScalarEvolution
     index_dependent: set[Value]  # what depends on the index
     k_dim: dict[Value, int] = field(default_factory=dict)
     dots: list[Op] = field(default_factory=list)
@@ -94,14 +96,11 @@ class ReductionLoop:
 
     def initial_offset(self, v: Value) -> int | None:
         """The value of an offset as the loop starts."""
-        if v is self.index or v.op is None or constant_of(v) is not None:
-            number = constant_of(self.op.operands[0] if v is self.index else v)
-            return None if number is None else int(number)
-        parts = [self.initial_offset(x) for x in v.op.operands]
-        if None in parts or v.op.name not in ("cast", "add", "sub"):
+        form, start = affine_of(v), constant_of(self.op.operands[0])
+        factor = dict(form.terms).get(self.index, 0)
+        if any(x is not self.index for x, _ in form.terms) or (factor and start is None):
             return None
-        a, b = (*(p or 0 for p in parts), 0)[:2]
-        return a - b if v.op.name == "sub" else a + b
+        return form.number + factor * int(start or 0)
 
     # --- recognising --------------------------------------------------------------------------------------------
 
@@ -126,18 +125,11 @@ class ReductionLoop:
         """True when the load's address grows by one element of the dimension with the index, and by nothing else."""
         fixed = (access.base, *access.strides, *access.extents, *(v for i, v in enumerate(access.offsets) if i != d))
         plain = access.mask is None and access.other is None and (not access.base.shape or access.base.shape[d] == 1)
-        return plain and self.index_dependent.isdisjoint(fixed) and self.step_of(access.offsets[d]) == 1
-
-    def step_of(self, v: Value) -> int | None:
-        """How much an offset grows as the index grows by one."""
-        if v is self.index or v not in self.index_dependent:
-            return int(v is self.index)
-        assert v.op is not None
-        rates = [self.step_of(x) for x in v.op.operands]
-        if None in rates or v.op.name not in ("cast", "add", "sub"):
-            return None
-        a, b = (*(r or 0 for r in rates), 0)[:2]
-        return a - b if v.op.name == "sub" else a + b
+        return (
+            plain
+            and self.index_dependent.isdisjoint(fixed)
+            and constant_step(self.evolution.step(access.offsets[d], self.op)) == self.step
+        )
 
 
 ChooseKC = Callable[[Function, ReductionLoop], int]
@@ -152,7 +144,9 @@ def find_reduction_loop(op: Op) -> ReductionLoop | None:
     inside = {*region.args, *(v for o in region.ops for v in o.results)}
     if any(o.regions or has_side_effects(o) for o in region.body):
         return None
-    found = ReductionLoop(op, int(step), inside, index_dependents(region.body, region.args[0]))
+    evolution = ScalarEvolution((op,), memory_stays=True)
+    dependent = {v for v in inside if not evolution.is_invariant(v, op)}
+    found = ReductionLoop(op, int(step), inside, evolution, dependent)
     found.uses.update(v for o in region.ops for v in o.operands)
     for arg, result in zip(region.args[1:], region.terminator.operands, strict=True):
         dot = result.op
@@ -165,14 +159,6 @@ def find_reduction_loop(op: Op) -> ReductionLoop | None:
             return None
     others = (o for o in region.body if o not in found.dots and not any(v in found.k_dim for v in o.results))
     return None if any(v in found.k_dim for o in others for v in o.operands) else found
-
-
-def index_dependents(ops: Iterable[Op], index: Value) -> set[Value]:
-    found = {index}
-    for op in ops:
-        if not found.isdisjoint(op.operands):
-            found.update(op.results)
-    return found
 
 
 @dataclass

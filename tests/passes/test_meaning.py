@@ -7,12 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pypto import interp
-from pypto.backends.ascend.tile.range_analysis import fold_comparisons
 from pypto.ir.parser import parse_function
 from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.passes import PREPARE, Pass, canonicalize, run
+from pypto.passes.fold_comparisons import fold_comparisons
 from pypto.passes.optimizing import OPTIMIZE
 from pypto.runtime.arrays import array_info
 from tests.passes.kernels import OUTPUTS, Maker

@@ -23,7 +23,6 @@ from pypto.backends.ascend.cube.lower import lower_cube
 from pypto.backends.ascend.cube.mixed import lower_mixed
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.coarsening import coarsen
-from pypto.backends.ascend.tile.range_analysis import fold_comparisons
 from pypto.backends.ascend.tile.tile_splitting import is_splittable, split_candidates, split_tiles
 from pypto.backends.ascend.vector.atomics import needs_one_core
 from pypto.backends.ascend.vector.fit_to_ub import fit_to_ub
@@ -31,6 +30,7 @@ from pypto.errors.ascend import NoForm, NoRoomOnAscend, NotOnAscend
 from pypto.ir.core import Function
 from pypto.passes.cse import cse
 from pypto.passes.dimensions import dimension_classes
+from pypto.passes.fold_comparisons import fold_comparisons
 from pypto.passes.licm import licm
 from pypto.passes.products import accumulated
 

@@ -49,7 +49,6 @@ from pypto.backends.ascend.tile.cube_regions import (
 )
 from pypto.backends.ascend.tile.fractals import room
 from pypto.backends.ascend.tile.k_blocking import block_k
-from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.backends.ascend.tile.ub_layout import grain_of
 from pypto.backends.ascend.vector import control
@@ -60,6 +59,7 @@ from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Value, walk
 from pypto.ir.types import int1, int32, int64
 from pypto.ops.memory import Access
+from pypto.passes.ranges import is_nonnegative
 
 
 def lower_cube(function: Function, target: AscendTarget) -> BlockKernel:

@@ -9,14 +9,14 @@ from pypto.backends.ascend.cube.layout import Panel
 from pypto.backends.ascend.cube.moves import LOAD_PITCH, Pitch
 from pypto.backends.ascend.tile.cube_regions import Source
 from pypto.backends.ascend.tile.fractals import Side
-from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.tile.operand_facts import Span, reaches_end, side_of
-from pypto.backends.ascend.tile.scev import ONE, affine_of
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.region import region_of
 from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
+from pypto.passes.ranges import is_nonnegative
+from pypto.passes.scalar_evolution import ONE, affine_of
 
 
 @dataclass(frozen=True, slots=True)

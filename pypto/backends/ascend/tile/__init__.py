@@ -1,8 +1,9 @@
 """Tile IR to Tile IR, and the analyses that decide how a kernel is cut for Ascend.
 
 In: optimised Tile IR. Out: Tile IR whose tiles fit the unified buffer, or the two sides of a mixed kernel. Read:
-* vector kernels: `coarsening`, `tile_splitting`, `range_analysis`, `grid_invariants`, `ub_layout`;
+* vector kernels: `coarsening`, `tile_splitting`, `grid_invariants`, `ub_layout`;
 * products: `cube_regions`, `operand_facts`, `fractals`, `k_blocking`, `blocking`;
 * mixed kernels: `transfers`, `core_partition`, `row_split`, `software_pipeline`, `pipeline_partition`,
-  `column_tiling`, `gm_hazards`; and `nonnegative`, `scev` for all.
+  `column_tiling`, `gm_hazards`.
+Dimensions, integer ranges and scalar evolution are analysed in `pypto.passes`.
 """

@@ -13,7 +13,6 @@ from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.blocking import blocking_of
 from pypto.backends.ascend.tile.cube_regions import CubeRegions, Source, carried, cube_regions_of
 from pypto.backends.ascend.tile.operand_facts import Span, ends_with, reaches_end, side_of
-from pypto.backends.ascend.tile.scev import AffineExpr, add_affine, affine_of
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import int64
@@ -21,6 +20,7 @@ from pypto.ops.build import OpBuilder
 from pypto.passes.dimensions import is_movement, source_dims
 from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of
+from pypto.passes.scalar_evolution import AffineExpr, add_affine, affine_of
 
 
 def block_k(function: Function, target: AscendTarget) -> Function:

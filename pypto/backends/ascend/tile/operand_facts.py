@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.cube_regions import Source
 from pypto.backends.ascend.tile.fractals import Side
-from pypto.backends.ascend.tile.scev import ONE, AffineExpr, add_affine, affine_of
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
+from pypto.passes.scalar_evolution import ONE, AffineExpr, add_affine, affine_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pypto.backends.ascend.tile.core_partition import CorePartition
-from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.tile.software_pipeline import backward_slice
 from pypto.ir.core import Op, Value
 from pypto.ir.types import TileType
 from pypto.passes.memory_effects import is_atomic, is_pure
 from pypto.passes.pattern import constant_of
+from pypto.passes.ranges import is_nonnegative
 
 
 @dataclass

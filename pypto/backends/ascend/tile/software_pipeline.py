@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from pypto.backends.ascend.tile.core_partition import CorePartition
-from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.backends.ascend.tile.transfers import Transfer
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import TileType, int32
 from pypto.ops.build import OpBuilder
+from pypto.passes.ranges import is_nonnegative
 
 PIPELINE_DEPTH: Final = 3  # steps in flight: to the vector cores, in work, and back
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from pypto.backends.ascend.blockir.ir import Expr, If, Loop, Read, Record, Scalar, View, While, fold
 from pypto.backends.ascend.blockir.softfloat64 import zero
-from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.vector.broadcast import broadcast
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.shape import fill
@@ -28,6 +27,7 @@ from pypto.backends.ascend.vector.values import (
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64, uint16
 from pypto.passes.memory_effects import pointer_base, root
+from pypto.passes.ranges import is_nonnegative
 
 CarriedPlace = (
     Tile | str | Pointer | Pointers | SelectedPointer

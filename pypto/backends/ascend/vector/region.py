@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from pypto.backends.ascend.blockir.ir import Expr, Scalar, fold
 from pypto.backends.ascend.rules.scalars import compared, conjunction
-from pypto.backends.ascend.tile.nonnegative import is_nonnegative
 from pypto.backends.ascend.vector.builder import Index, Lowering
 from pypto.backends.ascend.vector.values import Pointer, Pointers
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
+from pypto.passes.ranges import is_nonnegative
 
 
 @dataclass(frozen=True, slots=True)

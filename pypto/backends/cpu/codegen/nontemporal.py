@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.codegen.memory import NONTEMPORAL_ALIGN, and_all, memory_dtype
-from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, evolution
+from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, evolution_over
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import is_tile
 from pypto.ir.core import Function, Op, Value
@@ -58,7 +58,8 @@ def loaded_bytes(ops: Iterable[Op], loop: Op | None = None) -> int:
 
 def varies(access: Access, loop: Op | None) -> bool:
     """Whether another program, or turn of a loop, may access another place."""
-    return any(evolution(v, loop) != [] for v in (access.base, *access.offsets))
+    evolution = evolution_over(loop)
+    return not all(evolution.is_invariant(v, loop or 0) for v in (access.base, *access.offsets))
 
 
 def moved_bytes(access: Access, loaded: int) -> int:

@@ -16,10 +16,11 @@ from pypto.backends.cpu.llvm.value import VectorValue, memory_type
 from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.loopir.index_maps import IndexMap
 from pypto.backends.cpu.loopir.ir import Nest, Stmt
-from pypto.ir.core import Op, Value
+from pypto.ir.core import Op
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
+from pypto.passes.scalar_evolution import ScalarEvolution, Step
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.tile_access import AccessEmitter
@@ -29,7 +30,6 @@ CACHE_LINE: Final = 64  # bytes of a cache line
 L1, L2 = 3, 2  # the first-level cache, the second
 L1_BUDGET: Final = 20 << 10  # bytes that a program may keep and ask for in a first level of 32 KB or more
 _PREFETCH_DISTANCE: Final = 2 << 10  # bytes from what is computed to what is asked for: memory takes that long
-Evolution = list[tuple[tuple[Value, ...], int]]  # a sum of products of scalars, each times a number
 
 
 def prefetch_line(w: Writer, line: str, near: int, writes: bool = False) -> None:
@@ -37,68 +37,17 @@ def prefetch_line(w: Writer, line: str, near: int, writes: bool = False) -> None
     w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", str(int(writes))), ("i32", str(near)), ("i32", "1")))
 
 
-def evolution(v: Value, loop: Op | None = None) -> Evolution | None:
-    """How much an integer or a pointer (in elements) grows from program to program, or from turn to turn of a loop.
+def address_step(access: Access, loop: Op | None = None) -> Step | None:
+    """How many elements the address grows by from program to program, or from turn to turn of a loop.
 
-    None where that is not known.
+    None where that is not known, or nothing.
     """
-    known: dict[Value, Evolution | None] = {}
-    work = [v]
-    while work:
-        last = work.pop()
-        operands = last.op.operands if last.op is not None else ()
-        if waiting := [x for x in operands if x not in known]:
-            work += [last, *waiting]
-        elif last not in known:
-            known[last] = op_evolution(last, [known[x] for x in operands], loop)
-    return known[v]
+    return evolution_over(loop).address_step(access, loop or 0) or None
 
 
-def op_evolution(v: Value, slopes: list[Evolution | None], loop: Op | None) -> Evolution | None:
-    """The slope of a value, given those of its operands."""
-    op = v.op
-    if op is None:
-        return leaf_evolution(v, loop)
-    if op.name == "program_id":
-        return [((), 1)] if op.attrs["axis"] == 0 and loop is None else []
-    if op.regions and loop is not None:
-        return None
-    if not any(slopes) and None not in slopes:
-        return []
-    first, *others = (s or [] for s in slopes)
-    if None in slopes or op.name not in ("cast", "add", "addptr", "sub", "mul"):
-        return None
-    if op.name == "mul":
-        factor, terms = (op.operands[1], first) if first else (op.operands[0], others[0])
-        return scale(terms, factor) if not (first and others[0]) else None
-    sign = -1 if op.name == "sub" else 1
-    return [*first, *((x, n * sign) for terms in others for x, n in terms)]
-
-
-def leaf_evolution(v: Value, loop: Op | None) -> Evolution | None:
-    """The slope of a kernel's argument, or of what a loop counts or carries."""
-    index, *carried = loop.regions[0].args if loop is not None else (None,)
-    if loop is None or v is not index:
-        return None if v in carried else []
-    return scale([((), 1)], loop.operands[2])
-
-
-def scale(terms: Evolution, factor: Value) -> Evolution:
-    number = constant_of(factor)
-    if number is not None:
-        return [(x, n * int(number)) for x, n in terms]
-    return [((*x, factor), n) for x, n in terms]
-
-
-def address_evolution(access: Access, loop: Op | None = None) -> Evolution | None:
-    """How many elements the address grows by; None where that is not known, or nothing."""
-    if access.base.shape:
-        return None
-    total = evolution(access.base, loop)
-    for offset, stride in zip(access.offsets, access.strides, strict=True):
-        steps = evolution(offset, loop)
-        total = [*total, *scale(steps, stride)] if total is not None and steps is not None else None
-    return total or None
+def evolution_over(loop: Op | None) -> ScalarEvolution:
+    """The steps of scalars over the grid, or over a loop. A wrong one costs a cache line."""
+    return ScalarEvolution(() if loop is None else (loop,), memory_stays=True)
 
 
 def loads_to_prefetch(nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]) -> dict[Op, list[Nest]]:
@@ -114,7 +63,7 @@ def target_level(loads: Iterable[Op], kept: int, target: CpuTarget, loop: Op | N
     """The cache that takes what loads ask for, beside what all programs load and so many bytes that each one keeps."""
     sizes = [0, 0]
     for op in loads:
-        sizes[bool(address_evolution(Access.of(op), loop))] += tile_bytes(op)
+        sizes[bool(address_step(Access.of(op), loop))] += tile_bytes(op)
     stays, comes = sizes
     return L1 if comes + kept <= L1_BUDGET and 2 * comes + kept + stays <= target.caches[0] else L2
 
@@ -127,9 +76,7 @@ def tile_bytes(op: Op) -> int:
 def claim(asking: dict[Op, list[Nest]], most: int) -> Op | None:
     """A load of many bytes, though no more than so many, that a cell asks for in place of a nest."""
     large = (op for op in asking if 32 * CACHE_LINE <= tile_bytes(op) <= most)
-    found = next(
-        (op for op in large if address_evolution(a := Access.of(op)) and constant_of(a.strides[-1]) == 1), None
-    )
+    found = next((op for op in large if address_step(a := Access.of(op)) and constant_of(a.strides[-1]) == 1), None)
     if found is not None:
         del asking[found]
     return found
@@ -141,14 +88,14 @@ def next_program_address(memory: AccessEmitter, op: Op) -> VectorValue:
     base, start = memory.scalar(access.base), Chunk([], -1, 1)
     first, _ = memory.element_offset(access, base, (None,) * len(access.shape), start)
     size = e.const(memory_dtype(op.results[0].dtype).itemsize, int64)
-    return e.add(base, e.mul(e.add(first, evolution_value(memory, address_evolution(access) or [])), size))
+    return e.add(base, e.mul(e.add(first, step_value(memory, address_step(access) or {})), size))
 
 
-def evolution_value(memory: AccessEmitter, terms: Evolution) -> VectorValue:
+def step_value(memory: AccessEmitter, step: Step) -> VectorValue:
     """How many elements further the next program loads."""
     e = memory.e
     found = list[tuple[VectorValue, VectorValue]]()
-    for factors, count in terms:
+    for factors, count in step.items():
         wide = (e.convert(memory.scalar(f), int64) for f in factors)
         found.append((functools.reduce(memory.product, wide, e.const(1, int64)), e.const(count, int64)))
     return memory.offset(found)
@@ -162,16 +109,17 @@ def prefetch_next(
     What a nest `alone` loads may be a plain stream, which the hardware follows, though not far enough for memory: a
     nest that stores past the caches asks for what it loads itself soon, any other leaves streams alone.
     """
-    w, access, soon = memory.w, Access.of(op), alone and at.nontemporal
-    (first, step), elem, terms = (
-        memory.element_offset(access, base, index, at),
-        op.results[0].dtype,
-        address_evolution(access, loop),
-    )
-    size, goes = memory_dtype(elem).itemsize, terms is not None and (soon or not alone or any(x for x, _ in terms))
+    w = memory.w
+    access = Access.of(op)
+    soon = alone and at.nontemporal
+    elem = op.results[0].dtype
+    size = memory_dtype(elem).itemsize
+    first, step = memory.element_offset(access, base, index, at)
+    growth = address_step(access, loop)
+    goes = growth is not None and (soon or not alone or any(growth))
     if not goes or step.text != "1" or at.masked or at.tail or at.width * size < CACHE_LINE:
         return
-    ahead = memory.e.const(_PREFETCH_DISTANCE // size, int64) if soon else evolution_value(memory, terms or [])
+    ahead = memory.e.const(_PREFETCH_DISTANCE // size, int64) if soon else step_value(memory, growth or {})
     pointer = memory.pointer(base, first, elem)[0]
     pointer = w.raw(f"getelementptr {memory_type(elem)}, ptr {pointer}, i64 {ahead.text}")
     for start in range(0, at.width * size, CACHE_LINE):

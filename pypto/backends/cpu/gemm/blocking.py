@@ -12,13 +12,13 @@ from typing import Final
 from pypto.ir.core import Function, Op, Value
 from pypto.passes.dot_facts import (
     dot_dtype,
-    is_program_invariant,
     packed_bytes,
     packing_factor,
     reads_both_in_place,
     split_terms,
 )
 from pypto.passes.k_blocking import ReductionLoop
+from pypto.passes.scalar_evolution import ScalarEvolution
 from pypto.passes.target_facts import TargetFacts
 
 _L1_ROWS: Final = 8  # of the left side, whose part of a step stays in the first-level cache
@@ -72,7 +72,7 @@ def even_kc(loop: ReductionLoop, deepest: int, deepest_single: int, target: Targ
 
 
 def has_invariant_bounds(function: Function, loop: ReductionLoop) -> bool:
-    return all(is_program_invariant(function, v, None) for v in loop.op.operands[:2])
+    return not any(ScalarEvolution.of(function).depends_on_program(v, (0,)) for v in loop.op.operands[:2])
 
 
 def max_kc(dot: Op, target: TargetFacts, reserved: int) -> int:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pypto.backends.cpu.codegen.prefetch import address_evolution, next_program_address, prefetch_line
+from pypto.backends.cpu.codegen.prefetch import address_step, next_program_address, prefetch_line
 from pypto.backends.cpu.codegen.register_transpose import transpose_registers
 from pypto.backends.cpu.gemm import conv_window
 from pypto.backends.cpu.gemm.micro_kernel import (
@@ -220,7 +220,7 @@ def next_program_left(macro: MacroKernel, operands: GemmOperands, products: int,
     gemm = operands.item
     load = gemm.a.load if isinstance(gemm.a, InPlaceOperand) else None
     size = macro.index(gemm.word_bytes)
-    if load is None or (gemm.conv_window is None and products > 1) or not address_evolution(Access.of(load)):
+    if load is None or (gemm.conv_window is None and products > 1) or not address_step(Access.of(load)):
         return []
     start = macro.e.add(next_program_address(macro.nests.memory, load), macro.e.mul(i, size))
     return [start, macro.e.binary("udiv", operands.left.pitch, size)]

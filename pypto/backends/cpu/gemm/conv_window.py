@@ -23,11 +23,10 @@ from pypto.backends.cpu.gemm.operands import Matrix, ValidRange
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.allocate import BufferAllocation
 from pypto.backends.cpu.loopir.ir import Buffer, item_bytes
-from pypto.ir.core import Value
-from pypto.ir.types import int32, int64
+from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand
-from pypto.passes.pattern import constant_of
+from pypto.passes.scalar_evolution import affine_of
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.gemm.emitted_operands import GemmOperands
@@ -72,24 +71,8 @@ def column_distance(first: Gemm, second: Gemm) -> int | None:
     rows = [(x.base, x.strides, x.shape, [(x.offsets[d], x.extents[d]) for d in row_dims]) for x in (a, b)]
     if rows[0] != rows[1] or (left.rows, column_dim) != (right.rows, right.columns):
         return None
-    first_base, first_offset = base_plus_constant(a.offsets[column_dim])
-    second_base, second_offset = base_plus_constant(b.offsets[column_dim])
-    return second_offset - first_offset if first_base is second_base else None
-
-
-def base_plus_constant(v: Value) -> tuple[Value, int]:
-    """Split an index into a value and a constant that is added to it; an index into an array does not wrap around."""
-    total = 0
-    while v.op is not None and v.dtype in (int32, int64):
-        operands = v.op.operands
-        n = constant_of(operands[1]) if v.op.name in ("add", "sub") else None
-        widens = v.op.name == "cast" and operands[0].dtype in (int32, v.dtype)
-        if n is None and not widens:
-            break
-        if n is not None:
-            total += int(n) if v.op.name == "add" else -int(n)
-        v = operands[0]
-    return v, total
+    distance = affine_of(b.offsets[column_dim]) - affine_of(a.offsets[column_dim])
+    return None if distance.terms else distance.number
 
 
 def copy_windows(macro: MacroKernel, chain: Sequence[GemmOperands], rows: VectorValue) -> None:

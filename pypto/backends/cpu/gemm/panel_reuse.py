@@ -17,11 +17,12 @@ from typing import Final
 from pypto.backends.cpu.gemm.ir import PanelCache
 from pypto.backends.cpu.loopir.ir import Buffer
 from pypto.backends.cpu.loopir.materialize import Materialization
-from pypto.ir.core import Function, Op, Region, Value
+from pypto.ir.core import Op, Region, Value
 from pypto.ops.memory import Access
-from pypto.passes.dot_facts import InPlaceOperand, is_grid_invariant, is_program_invariant
+from pypto.passes.dot_facts import InPlaceOperand, is_grid_invariant
 from pypto.passes.memory_effects import is_pure, may_alias
 from pypto.passes.pattern import constant_range
+from pypto.passes.scalar_evolution import ScalarEvolution
 
 _MAX_CACHE_BYTES: Final = 4 << 20  # of cached panels per thread: its part of a last-level cache
 
@@ -36,14 +37,15 @@ def plan_panel_cache(
         return None
     if (loop or dot) not in executed_once(plan.function.body):
         return None
-    index = loop.regions[0].args[0] if loop is not None else None
     bounds = (loop.operands[0], loop.operands[2]) if loop is not None else ()
     if any(may_alias(plan.function, source.load, write) for write in plan.writes):
         return None
-    keys = cache_keys(plan.function, loop, source.load.operands)
-    if keys is None or not all(is_program_invariant(plan.function, v, index) for v in bounds):
+    # Loops that carry pointers count by offsets since `normalize_loops`, but for checked mode, which shares nothing.
+    evolution = ScalarEvolution.of(plan.function, through_carried=False)
+    keys = cache_keys(evolution, loop, source.load.operands)
+    if keys is None or not all(evolution.is_invariant(v, 0) for v in bounds):
         return None
-    full_depth = isinstance(left, InPlaceOperand) and not has_invariant_k(plan.function, left, index)
+    full_depth = isinstance(left, InPlaceOperand) and not has_invariant_k(evolution, left)
     steps = range(1) if loop is None else constant_range(loop.operands[:3])
     max_steps = _MAX_CACHE_BYTES // step_bytes
     if steps is not None and len(steps) <= max_steps:
@@ -52,34 +54,33 @@ def plan_panel_cache(
     return PanelCache(loop, max_steps - 1, max_steps, full_depth=full_depth, keys=keys) if max_steps > 1 else None
 
 
-def cache_keys(function: Function, loop: Op | None, reads: Sequence[Value]) -> tuple[Value, ...] | None:
+def cache_keys(evolution: ScalarEvolution, loop: Op | None, reads: Sequence[Value]) -> tuple[Value, ...] | None:
     """Scalars of a load that may differ between programs along the grid's first axis, though neighbours mostly agree.
 
     None where neighbours often differ.
     """
     inside = set(loop.regions[0].body) if loop is not None else set()
-    index = loop.regions[0].args[0] if loop is not None else None
     keys, worklist = dict[Value, None](), list(reads)
     while worklist:
         v = worklist.pop()
-        if is_program_invariant(function, v, index):
+        if evolution.is_invariant(v, 0):
             continue
         if v.op in inside and v.op is not None and is_pure(v.op) and not v.op.regions:
             worklist += v.op.operands
-        elif v.op is not None and v.op not in inside and is_mostly_invariant(function, v):
+        elif v.op is not None and v.op not in inside and is_mostly_invariant(evolution, v):
             keys[v] = None
         else:
             return None
     return tuple(keys)
 
 
-def is_mostly_invariant(function: Function, v: Value) -> bool:
+def is_mostly_invariant(evolution: ScalarEvolution, v: Value) -> bool:
     """Whether a scalar is the same in most neighbouring programs: a quotient, or computed from quotients alone."""
-    if is_program_invariant(function, v, None):
+    if evolution.is_invariant(v, 0):
         return True
     if v.op is None or v.op.regions or v.op.name == "program_id" or not is_pure(v.op):
         return False
-    return v.op.name == "floordiv" or all(is_mostly_invariant(function, x) for x in v.op.operands)
+    return v.op.name == "floordiv" or all(is_mostly_invariant(evolution, x) for x in v.op.operands)
 
 
 def executed_once(region: Region) -> Iterator[Op]:
@@ -90,11 +91,11 @@ def executed_once(region: Region) -> Iterator[Op]:
             yield from executed_once(inner)
 
 
-def has_invariant_k(function: Function, left: InPlaceOperand, index: Value | None) -> bool:
+def has_invariant_k(evolution: ScalarEvolution, left: InPlaceOperand) -> bool:
     """Whether A ends at the same place along K in all programs along the grid's first axis."""
     access, rows = Access.of(left.load), left.columns if left.transposed else left.rows
     bounds = (v for d, pair in enumerate(zip(access.offsets, access.extents, strict=True)) if d != rows for v in pair)
-    return all(is_program_invariant(function, v, index) for v in bounds)
+    return all(evolution.is_invariant(v, 0) for v in bounds)
 
 
 def runs_every_step(loop: Op, dot: Op) -> bool:
