@@ -276,6 +276,7 @@ ROWS = (
         ascend=Unsupported(_NO_ADDRESSES),
         public=False,
         dims=dims.elementwise,
+        traits=frozenset({"indexable"}),
         doc="Pointers from addresses or of another element type, and addresses from pointers.",
     ),
 )

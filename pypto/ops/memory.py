@@ -228,6 +228,7 @@ ROWS = (
         ascend=STRUCTURAL,
         public=False,
         dims=dims.elementwise,
+        traits=frozenset({"additive", "indexable"}),
         doc="Pointers moved by a number of elements.",
     ),
     OpRow(
@@ -284,7 +285,7 @@ ROWS = (
         lane_rule=STRUCTURAL,
         ascend=STRUCTURAL,
         effect=Effect.READ,
-        traits=_VARIADIC | {"zero_preserving"},
+        traits=_VARIADIC | {"zero_preserving", "indexable"},
         options=("element",),
         public=False,
         dims=access_dims,

@@ -149,6 +149,9 @@ class OpRow:
         ``movement`` (moves or repeats elements and computes nothing);
         ``zero_preserving`` (an element is 0 where those that it comes from are);
         ``exact_in_narrow`` (in a format of 16 or 8 bits it rounds nothing);
+        ``additive`` (a sum of the operands, each with a sign);
+        ``width_preserving`` (integers need no more bits than those that they come from);
+        ``indexable`` (an element of the result can be computed alone, from its index);
         ``commutative``, ``variadic``, ``declared``, ``terminator``, ``control``, ``uniform``.
     cost : int
         Simple instructions of one lane: 0 where nothing is computed. What has an `ulp` costs about 10.

@@ -108,6 +108,7 @@ ROWS = (
         ascend=STRUCTURAL,
         public=False,
         dims=dims.sort,
+        traits=frozenset({"width_preserving"}),
         doc="The keys in ascending order along the last dimension; sorts of every kind are made of it.",
     ),
     OpRow(
@@ -119,6 +120,7 @@ ROWS = (
         ascend=STRUCTURAL,
         public=False,
         dims=dims.slice_,
+        traits=frozenset({"indexable", "width_preserving"}),
         doc="Element i is element starts + i * steps of x, in every dimension.",
     ),
     OpRow(
@@ -130,6 +132,7 @@ ROWS = (
         ascend=STRUCTURAL,
         bind_arguments=bind_gather,
         dims=dims.gather,
+        traits=frozenset({"indexable"}),
         doc="Elements of src at the indices along an axis, as numpy's take_along_axis. An index out of range is an error "
         "in checked mode, and gives some element elsewhere.",
         example="gather(x, indices, axis=0)",

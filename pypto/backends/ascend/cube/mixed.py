@@ -38,7 +38,7 @@ from pypto.backends.ascend.rules.scalars import compared
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.column_tiling import tile_columns
 from pypto.backends.ascend.tile.core_partition import CorePartition, partition
-from pypto.backends.ascend.tile.cube_regions import cube_ops, cube_regions_of, non_cube_ops
+from pypto.backends.ascend.tile.cube_regions import CUBE_MOVEMENT_OPS, cube_ops, cube_regions_of, non_cube_ops
 from pypto.backends.ascend.tile.gm_hazards import loads_results, reloads_match_stores, reloads_of_stored
 from pypto.backends.ascend.tile.k_blocking import block_k
 from pypto.backends.ascend.tile.operand_facts import Span
@@ -240,7 +240,7 @@ def last_use(low: CubeSide, load: Op) -> Op:
     while worklist:
         for user in low.regions.users.get(worklist.pop(), []):
             users.append(op_around[user])
-            if user.name in ("permute", "reshape", "cast"):
+            if user.name in CUBE_MOVEMENT_OPS:
                 worklist.append(user.result)
     return max(users, key=positions.__getitem__)
 

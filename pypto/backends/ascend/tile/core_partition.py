@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pypto.backends.ascend.tile.cube_regions import CubeRegions, cube_ops, cube_regions_of
+from pypto.backends.ascend.tile.cube_regions import CUBE_MOVEMENT_OPS, CubeRegions, cube_ops, cube_regions_of
 from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.backends.ascend.tile.transfers import NotPartitionable, Transfer, find_transfers
 from pypto.ir.core import Function, Op, Region, Value
@@ -202,7 +202,7 @@ class PartitionSlicer:
     def cube_has(self, op: Op) -> bool:
         """Whether the cube core can run an op: scalar ops, and some tile ops."""
         values = [v for v in (*op.operands, *op.results) if isinstance(v.type, TileType) and v.shape]
-        return not values or op.name in ("tile_load", "permute", "reshape", "cast", "constant", "tile_store")
+        return not values or op.name in (*CUBE_MOVEMENT_OPS, "tile_load", "constant", "tile_store")
 
     def require_slot(self, op: Op, i: int) -> None:
         """Add a value that a loop carries or a branch gives."""

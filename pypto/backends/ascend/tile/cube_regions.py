@@ -15,11 +15,12 @@ from pypto.backends.ascend.tile.fractals import OPERANDS, sum_type
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, bfloat16, float16
 from pypto.ops.memory import Access
+from pypto.ops.table import TABLE
 from pypto.passes.dimensions import is_movement, source_dim
 from pypto.passes.memory_effects import root, written_arrays
 from pypto.passes.pattern import constant_of
 
-_MOVES: Final = ("permute", "reshape", "cast")
+CUBE_MOVEMENT_OPS: Final = ("permute", "reshape", "cast")  # that copies of the cube core do on the way
 
 
 Slot = tuple[Value, Value, Value, Value]
@@ -86,7 +87,7 @@ class CubeRegions:
     def stored_sum(self, v: Value) -> Value:
         """Return the sum behind a stored value, through a cast and dimensions of size 1; otherwise the value."""
         inner = v
-        while inner not in self.sums and inner.op is not None and inner.op.name in _MOVES:
+        while inner not in self.sums and inner.op is not None and inner.op.name in CUBE_MOVEMENT_OPS:
             narrows = inner.op.name == "cast" and inner.dtype not in (float16, bfloat16)
             if (
                 narrows
@@ -217,7 +218,7 @@ def non_cube_ops(regions: CubeRegions) -> Iterator[tuple[Op, str]]:
     """Yield the tile ops that no cube core can run, with the reason."""
     done = cube_ops(regions)
     for op in regions.function.walk():
-        if op in done or op.name in ("for", "while", "if", "yield"):
+        if op in done or TABLE[op.name].traits & {"control", "terminator"}:
             continue
         tiles = [v for v in (*op.operands, *op.results) if isinstance(v.type, TileType) and v.shape]
         if tiles:
@@ -240,7 +241,9 @@ def cube_ops(regions: CubeRegions) -> set[Op]:
             done.add(op)
     # Loads, moves and zeros vanish if all their users are done.
     pending = [
-        op for op in regions.function.walk() if op.name in ("tile_load", "constant", *_MOVES) and op.result.shape
+        op
+        for op in regions.function.walk()
+        if op.name in ("tile_load", "constant", *CUBE_MOVEMENT_OPS) and op.result.shape
     ]
     for op in reversed(pending):
         users = regions.users.get(op.result, [])

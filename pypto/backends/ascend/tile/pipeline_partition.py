@@ -19,6 +19,7 @@ from pypto.backends.ascend.tile.core_partition import CorePartition
 from pypto.backends.ascend.tile.software_pipeline import backward_slice
 from pypto.ir.core import Op, Value
 from pypto.ir.types import TileType
+from pypto.ops.table import MOVEMENT_OPS
 from pypto.passes.memory_effects import is_atomic, is_pure
 from pypto.passes.pattern import constant_of
 from pypto.passes.ranges import is_nonnegative
@@ -40,7 +41,7 @@ class PipelinePartition:
         """Return the only tile that a stage receives, if it is dead at the end of the stage."""
         loads = [op for op in stage if op in sides.transfer_of_op and op.name == "tile_load"]
         live_at_end = {*self.live_across, *self.loop.regions[0].terminator.operands}
-        shapes = {"reshape", "permute", "broadcast_to", "slice"}
+        shapes = (*MOVEMENT_OPS, "slice")
         views = {v for op in stage if op.name in shapes for v in op.results} | {op.result for op in loads}
         return loads[0] if len(loads) == 1 and not views & live_at_end else None
 

@@ -7,10 +7,11 @@ from typing import Final
 
 from pypto.ir.core import Op, Value
 from pypto.ir.types import TileType
+from pypto.ops.table import MOVEMENT_OPS
 from pypto.passes.memory_effects import accessed_array
 
 # The result of these ops keeps the name of the operand.
-_VALUE_PRESERVING: Final = frozenset(("reshape", "cast", "permute", "broadcast_to"))
+_VALUE_PRESERVING: Final = (*MOVEMENT_OPS, "cast")
 _STORES: Final = frozenset(("tile_store", "store", "masked_store"))
 _LOADS: Final = frozenset(("tile_load", "load"))
 _MAX_NAME: Final = 20

@@ -27,6 +27,7 @@ from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import float32, int1, int32, int64, uint32
 from pypto.ops.build import OpBuilder
+from pypto.ops.table import MOVEMENT_OPS, TABLE
 
 _LIST_PAIRS = 32
 _MAX_PAIRS = 4096  # pairs that `Sort32` sorts, and pairs that UB has room for
@@ -34,9 +35,6 @@ _LANES = 64  # 32-bit numbers of a repeat
 _HALF = 16
 _GREATEST = int32.integer_range[1]
 _ABOVE_16_BITS = 1 << 16  # greater than any 16-bit number
-_WIDTH_PRESERVING = frozenset(
-    ["not_", "xor", "slice", "reshape", "permute", "broadcast_to", "minimum", "maximum", "sort_keys"]
-)
 
 
 def sort_keys(low: Lowering, op: Op) -> None:
@@ -79,7 +77,7 @@ def _sources(op: Op) -> tuple[Value, ...] | None:
         return () if -_ABOVE_16_BITS <= op.attrs["value"] < _ABOVE_16_BITS else None
     if op.name in ("where", "gather"):
         return op.operands[1:] if op.name == "where" else op.operands[:1]
-    return tuple(op.operands) if op.name in _WIDTH_PRESERVING else None
+    return tuple(op.operands) if "width_preserving" in TABLE[op.name].traits else None
 
 
 def merge_sort(low: Lowering, tile: Tile, result: Tile, is_few: bool) -> None:
@@ -255,7 +253,7 @@ def upper_words(v: Value) -> Value | None:
     shift = key.operands[1].op
     if shift is None or shift.attrs.get("value") != 32:
         return None
-    while index is not None and index.name in ("cast", "reshape", "broadcast_to"):
+    while index is not None and (index.name == "cast" or (index.name in MOVEMENT_OPS and index.name != "permute")):
         index = index.operands[0].op if index.operands[0].shape[-1:] == v.shape[-1:] else None
     is_index = index is not None and index.name == "arange" and index.attrs["start"] == 0
     cast = key.operands[0].op

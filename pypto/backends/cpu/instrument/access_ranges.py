@@ -13,10 +13,10 @@ from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType, int64, uint64
 from pypto.ops.memory import Access
+from pypto.ops.table import TABLE
 from pypto.passes.pattern import constant_of
 
 _STEEP: Final = 2**36  # bytes, or elements; from such steps on, spans might not fit into 64 bits
-_EVEN: Final = frozenset({"add", "sub", "neg", "addptr"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,9 @@ def is_even(v: Value, index: Value, known: Container[Value]) -> bool:
         return v.dtype == int64 and (op.operands[0] is index or op.operands[0] in known)
     factors = op.name == "mul" and any(x in known for x in op.operands)
     wide = v.tile.is_ptr or v.dtype == int64
-    return wide and (factors or op.name in _EVEN) and all(is_even(x, index, known) for x in op.operands)
+    return (
+        wide and (factors or "additive" in TABLE[op.name].traits) and all(is_even(x, index, known) for x in op.operands)
+    )
 
 
 def pointee_of(pointer: Value) -> DType:

@@ -31,15 +31,15 @@ from pypto.backends.sites import Site, area_bytes
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
 from pypto.loc import UNKNOWN, Loc
+from pypto.ops.table import TABLE
 from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.memory_effects import accesses_memory, is_atomic
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
     from pypto.backends.cpu.llvm.value import VectorValue
 
 CLOCK: Final = "profile_clock"
-_SHAPING: Final = ("constant", "arange", "broadcast_to", "reshape", "permute", "undef", "cast")  # ops that cost little
-_ACCESSES: Final = ("tile_load", "tile_store", "load", "store")
 
 
 def aligned(size: int) -> int:
@@ -170,7 +170,7 @@ class Timer:
 
     def nest(self, bodies: list[list[Stmt]]) -> Site:
         ops = [op for body in bodies for op in self.computed(body)]
-        accesses = (op for op in dict.fromkeys(ops) if op.name in _ACCESSES)
+        accesses = (op for op in dict.fromkeys(ops) if accesses_memory(op) and not is_atomic(op))
         locs = tuple(sorted({op.loc for op in ops if op.loc != UNKNOWN}, key=place))
         labels = () if self.differ(bodies) else self.labels(ops)
         return Site("nest", 0, labels, locs, sum(map(bytes_of, accesses)))
@@ -183,7 +183,7 @@ class Timer:
         """The ops of a body that make an effort; any that it has where none does."""
         ops = [op for stmt in body for op in self.ops(stmt)]
         made = [self.makers[stmt.buffer] for stmt in body if stmt.buffer in self.makers]
-        return [op for op in ops if op.name not in _SHAPING] or ops or made
+        return [op for op in ops if TABLE[op.name].cost and op.name != "cast"] or ops or made
 
     def labels(self, ops: Iterable[Op]) -> tuple[str, ...]:
         """In the order of the source."""

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 
 from pypto.ir.core import Op, Value
 from pypto.ops.memory import Access
-from pypto.ops.table import MOVEMENT_OPS, TABLE
+from pypto.ops.table import TABLE
 from pypto.passes.dimensions import is_unit_reshape
 
 IndexMap = tuple[int | None, ...]
 IndexedValue = tuple[Value, IndexMap]
+_INLINABLE = frozenset({"elementwise", "indexable"})
 GATHERING = ("slice", "gather")  # their first operand is read elsewhere than at the result's index
 UNKNOWN_POSITION = -1  # in an index map: a position that no loop has
-_NULLARY_OPS = ("arange", "constant", "undef")
 
 
 def is_tile(v: Value) -> bool:
@@ -30,14 +30,7 @@ def is_inlinable(op: Op) -> bool:
         return False
     if op.name == "reshape":
         return is_unit_reshape(op)
-    return TABLE[op.name].elementwise or op.name in (
-        *MOVEMENT_OPS,
-        *_NULLARY_OPS,
-        *GATHERING,
-        "tile_load",
-        "addptr",
-        "ptr_cast",
-    )
+    return not TABLE[op.name].traits.isdisjoint(_INLINABLE)
 
 
 def operand_map(op: Op, operand: Value, index: IndexMap) -> IndexMap:

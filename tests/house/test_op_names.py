@@ -1,0 +1,69 @@
+"""Facts about ops stand in their rows: a backend that lists ops by name does not know of the next one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from pypto.ops.table import TABLE
+from tests.house.measure import ROOT, python_files, relative
+
+MANY = 3  # names of ops in one literal
+
+# Literals that stay, by file and first name, with the reason. Tables from an op to the code for it are no facts.
+_INSTRUCTIONS = "a table from ops to instructions of the target"
+_HANDLERS = "a table from ops to functions"
+ALLOWED: dict[tuple[str, str], str] = {
+    ("ascend/rules/emitter.py", "eq"): _INSTRUCTIONS,
+    ("ascend/rules/emitter.py", "add"): _INSTRUCTIONS,
+    ("ascend/rules/emitter.py", "floor"): _INSTRUCTIONS,
+    ("ascend/rules/scalars.py", "eq"): _INSTRUCTIONS,
+    ("ascend/rules/scalars.py", "trunc"): _INSTRUCTIONS,
+    ("ascend/tile/coarsening.py", "cast"): "the ops that the pass has a case for",
+    ("ascend/tile/coarsening.py", "constant"): "the ops that the pass has a case for",
+    ("ascend/tile/core_partition.py", "constant"): "what begins or carries a sum of products",
+    ("ascend/tile/core_partition.py", "tile_load"): "what the cube core can do",
+    ("ascend/tile/cube_regions.py", "permute"): "what the cube core can do",
+    ("ascend/tile/cube_regions.py", "dot"): "what begins or carries a sum of products",
+    ("ascend/vector/atomics.py", "add"): "kinds of atomic ops",
+    ("ascend/vector/broadcast_operands.py", "add"): _INSTRUCTIONS,
+    ("ascend/vector/lower.py", "program_id"): _HANDLERS,
+    ("ascend/vector/folding.py", "sum"): _INSTRUCTIONS,
+    ("ascend/vector/reduce.py", "sum"): _INSTRUCTIONS,
+    ("cpu/codegen/function.py", "array_ptr"): "a table from ops to slots of the ABI",
+    ("cpu/codegen/function.py", "if"): _HANDLERS,
+    ("cpu/instrument/bounds.py", "tile_load"): "the ops that the pass has a case for",
+    ("cpu/llvm/lane_emitter.py", "eq"): _INSTRUCTIONS,
+    ("cpu/llvm/lane_emitter.py", "floor"): _INSTRUCTIONS,
+    ("cpu/llvm/lane_emitter.py", "add"): _INSTRUCTIONS,
+}
+
+
+def elements(node: ast.AST) -> list[ast.expr | None]:
+    if isinstance(node, ast.Dict):
+        return list(node.keys)
+    return list(node.elts) if isinstance(node, ast.Set | ast.List | ast.Tuple) else []
+
+
+def names_in(node: ast.AST) -> list[str]:
+    """The names of ops among the elements of a literal."""
+    texts = (e.value for e in elements(node) if isinstance(e, ast.Constant))
+    return [text for text in texts if isinstance(text, str) and text in TABLE]
+
+
+def lists_of_ops() -> Iterator[tuple[str, str]]:
+    for path in python_files("pypto/backends"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = names_in(node)
+            if len(names) >= MANY:
+                yield relative(path).removeprefix("pypto/backends/"), names[0]
+
+
+def test_no_backend_lists_ops_by_name() -> None:
+    assert set(lists_of_ops()) == ALLOWED.keys()
+
+
+def test_what_is_asked_of_a_row_is_a_trait_of_some_row() -> None:
+    text = (ROOT / "pypto/ops/row.py").read_text(encoding="utf-8")
+    traits = {trait for row in TABLE.values() for trait in row.traits}
+    assert [trait for trait in sorted(traits) if f"``{trait}``" not in text] == []
