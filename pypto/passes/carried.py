@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from types import MappingProxyType
 from typing import Final
 
-from pypto.ir.core import Op, Region, Value, make_op
+from pypto.ir.core import Function, Op, Region, Value, make_op
 from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import Type
 from pypto.ops.build import OpBuilder
@@ -50,6 +51,14 @@ def flows(op: Op) -> Iterator[tuple[Value, Value]]:
         yield from zip(op.results, ends, strict=False)
         for region in op.regions:
             yield from zip(carried(op, region), ends, strict=False)
+
+
+def flow_sources(function: Function) -> dict[Value, list[Value]]:
+    """What the arguments and results of loops and branches may be."""
+    sources: dict[Value, list[Value]] = defaultdict(list)
+    for v, source in (pair for op in function.walk() if op.name in LAYOUTS for pair in flows(op)):
+        sources[v].append(source)
+    return sources
 
 
 def inline(rewriter: Rewriter[OpBuilder], region: Region, args: Sequence[Value]) -> list[Value]:

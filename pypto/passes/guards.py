@@ -18,8 +18,8 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.passes.affine import Affine, Forms
 from pypto.passes.canonicalize import Simplifier
+from pypto.passes.carried import flow_sources
 from pypto.passes.pattern import constant_of
-from pypto.passes.widen import origins
 
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
 _ON_THE_WAY: Final = _ARITHMETIC | {"cast", "broadcast_to", "reshape", "permute", "floordiv", "rem", "div", "minimum",
@@ -47,7 +47,7 @@ class _Guarder(Rewriter[OpBuilder]):
 
 def behind_addresses(function: Function) -> set[Op]:
     """Arithmetic of signed integers of fewer than 64 bits that addresses are made of."""
-    sources = origins(function)
+    sources = flow_sources(function)
     work = [v for op in function.walk() for v in offsets(op)]
     found, seen = set[Op](), set[Value]()
     while work:

@@ -23,16 +23,14 @@ from dataclasses import dataclass, field, replace
 
 from pypto.ir.core import Function, Op, Region, Value, make_op
 from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ir.types import PtrType, int64, scalar
+from pypto.ir.types import int64, scalar
 from pypto.ops.memory import Access
 from pypto.passes.access import UNBOUNDED, built
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.carried import carried
 from pypto.passes.dce import dce
-from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of
-
-Step = Mapping[Value | None, int]  # what a number grows by in each turn: how often each value, where None stands for 1
+from pypto.passes.scalar_evolution import ScalarEvolution, Step, expanded, step_by
 
 
 def normalize_pointer_loops(function: Function) -> Function:
@@ -49,38 +47,18 @@ def normalize_pointer_loops(function: Function) -> Function:
     return dce(rewrite(function, rule, Simplifier))
 
 
-def add_steps(a: Step | None, b: Step | None, times: int = 1) -> Step | None:
-    """The rate of a sum; not known where one of them is not."""
-    if a is None or b is None:
-        return None
-    every = {v: a.get(v, 0) + times * b.get(v, 0) for v in (*a, *b)}
-    return {v: n for v, n in every.items() if n}
-
-
-def step_of_amount(v: Value, times: int = 1) -> Step:
-    """The rate of what grows by `times` a value that stays the same."""
-    number = constant_of(v)
-    if number is not None:
-        return {None: int(number) * times}
-    for x, y in (v.op.operands, v.op.operands[::-1]) if v.op is not None and v.op.name == "mul" else ():
-        factor = constant_of(y)
-        if factor is not None:
-            return {x: int(factor) * times}
-    return {v: times}
-
-
-def is_address_width(v: Value) -> bool:
-    """True for pointers and numbers of 64 bits, which do not wrap around."""
-    return not v.shape and (isinstance(v.tile.elem, PtrType) or v.tile.elem == int64)
-
-
 @dataclass
 class PointerLoop:
-    """A loop, with the rates of its scalars (None: not known), and the dimension that loads move along by its size."""
+    """A loop of products, and the dimension along which each of its loads moves by its size in a turn."""
 
     op: Op
-    steps: dict[Value, Step | None] = field(default_factory=dict)
     moving_dims: dict[Op, int] = field(default_factory=dict)
+    evolution: ScalarEvolution = field(init=False)
+    inside: set[Value] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.evolution = ScalarEvolution((self.op,), exact=True)
+        self.inside = {*self.region.args, *(v for op in self.region.body for v in op.results)}
 
     @property
     def region(self) -> Region:
@@ -93,19 +71,14 @@ class PointerLoop:
         return sizes.pop() if len(sizes) == 1 else 0
 
     def step_of(self, v: Value) -> Step | None:
-        return self.steps.get(v, {})  # what comes from outside stands still
+        return self.evolution.step(v, self.op)
 
     def is_normalizable(self, uses: Mapping[Value, int]) -> bool:
         """Whether the loop would count otherwise, and what varies is only where loads read."""
-        by, index = constant_of(self.op.operands[2]), self.region.args[0]
+        by = constant_of(self.op.operands[2])
         if by is None or by <= 0:
             return False
-        inside = {*self.region.args, *(v for op in self.region.body for v in op.results)}
-        self.steps[index] = {None: int(by)}
-        for arg, after in zip(carried(self.op, self.region), self.region.terminator.operands, strict=True):
-            self.steps[arg] = carried_step(arg, after, inside) if is_address_width(arg) else None
         for op in self.region.body:
-            self.steps.update(dict.fromkeys(op.results, self.op_step(op)))
             if op.name == "tile_load" and (d := self.moving_dim(Access.of(op))) is not None:
                 self.moving_dims[op] = d
         bases = (*carried(self.op, self.region), *(load.operands[0] for load in self.moving_dims))
@@ -121,18 +94,6 @@ class PointerLoop:
         )
         return not any(self.step_of(v) for op in rest for v in values_read(op))
 
-    def op_step(self, op: Op) -> Step | None:
-        rates = [self.step_of(v) for v in op.operands]
-        if op.regions or not is_pure(op) or None in rates:
-            return None
-        if not any(rates) or not is_address_width(op.results[0]):
-            return None if any(rates) else {}
-        if op.name in ("add", "addptr", "sub"):
-            return add_steps(rates[0], rates[1], -1 if op.name == "sub" else 1)
-        if op.name == "cast" and op.operands[0] is self.region.args[0]:
-            return rates[0]
-        return scaled_step(op, rates) if op.name == "mul" else None
-
     def moving_dim(self, access: Access) -> int | None:
         """The dimension in which a load moves by its size in each turn, seen from where the loop begins."""
         plain = access.mask is None and access.other is None and not access.base.shape
@@ -147,36 +108,11 @@ class PointerLoop:
             return False
         base, offset, extent = map(self.step_of, (access.base, first, end))
         if base == {}:
-            return offset == {None: size} and extent == {}
-        number, nearer = constant_of(first), extent == {None: -size} or constant_of(end) == UNBOUNDED
-        return number is not None and number >= 0 and nearer and base == step_of_amount(access.strides[d], size)
-
-
-def carried_step(arg: Value, after: Value, inside: set[Value]) -> Step | None:
-    """How a loop moves a number that it carries: by sums with what comes from outside."""
-    rate: Step | None = {}
-    while after is not arg:
-        op = after.op
-        if op is None or after not in inside or op.name not in ("add", "addptr", "sub"):
-            return None
-        before, amount = op.operands
-        if op.name == "add" and amount in inside:
-            before, amount = amount, before
-        if amount in inside:
-            return None
-        after, rate = before, add_steps(rate, step_of_amount(amount), -1 if op.name == "sub" else 1)
-    return rate
-
-
-def scaled_step(op: Op, rates: Sequence[Step | None]) -> Step | None:
-    """The rate of a number times another that stands still."""
-    for rate, other, factor in zip(rates, rates[::-1], op.operands[::-1], strict=True):
-        number = constant_of(factor)
-        if number is not None:
-            return {v: n * int(number) for v, n in (rate or {}).items() if number}
-        if not other and rate is not None and {*rate} == {None}:
-            return step_of_amount(factor, rate[None])
-    return None
+            return offset == {(): size} and extent == {}
+        number, nearer = constant_of(first), extent == {(): -size} or constant_of(end) == UNBOUNDED
+        return (
+            number is not None and number >= 0 and nearer and expanded(base or {}) == step_by(access.strides[d], size)
+        )
 
 
 def values_read(op: Op) -> Iterator[Value]:
@@ -223,7 +159,7 @@ class NormalizedLoop:
         return b.constant(0, int64), b.emit("mul", b.emit("floordiv", turns, b.cast(by, int64)), size), size
 
     def initial_value(self, v: Value) -> Value:
-        if v in self.initial_values or v.op is None or v not in self.loop.steps:
+        if v in self.initial_values or v.op is None or v not in self.loop.inside:
             return self.initial_values.get(v) or self.rewriter.value(v)
         op = make_op(v.op.name, tuple(map(self.initial_value, v.op.operands)), v.op.attrs, (v.type,), (), v.op.loc)
         return self.initial_values.setdefault(v, self.rewriter.builder.place(op))

@@ -63,6 +63,18 @@ def step_by(amount: Value, times: int = 1) -> Step:
     return scaled_step({(): times}, amount)
 
 
+def expanded(step: Step) -> Step:
+    """The same step, with products with constants among its factors taken apart."""
+    total: Step = INVARIANT
+    for factors, n in step.items():
+        term: Step = {(): n}
+        for factor in factors:
+            parts = step_by(factor)
+            term = {(*left, *right): x * y for left, x in term.items() for right, y in parts.items()}
+        total = add_steps(total, term)
+    return total
+
+
 def constant_step(step: Step | None) -> int | None:
     """The number that a step is; None where it is not known, or depends on scalars."""
     if step is None or any(factors for factors in step):
@@ -93,6 +105,7 @@ class ScalarEvolution:
     through_carried: bool = True
     known: dict[Axis, dict[Value, Step | None]] = field(default_factory=dict)
     loop_of: dict[Value, Op] = field(init=False)
+    bodies: dict[Op, frozenset[Op]] = field(default_factory=dict)  # the ops in each loop that was asked for
 
     def __post_init__(self) -> None:
         self.loop_of = {arg: op for op in self.loops for region in op.regions for arg in region.args}
@@ -116,7 +129,8 @@ class ScalarEvolution:
         work = [v]
         while work:
             last = work.pop()
-            needed = last.op.operands if last.op is not None and not last.op.regions else ()
+            is_leaf = last.op is None or last.op.regions or self._is_outside(last.op, axis)
+            needed = last.op.operands if last.op is not None and not is_leaf else ()
             if waiting := [x for x in needed if x not in known]:
                 work += [last, *waiting]
             elif last not in known:
@@ -142,6 +156,8 @@ class ScalarEvolution:
         op = v.op
         if op is None:
             return self._argument_step(v, axis)
+        if self._is_outside(op, axis):
+            return INVARIANT
         if op.name == "program_id":
             return ONE_PER_TURN if op.attrs["axis"] == axis else INVARIANT
         if op.regions:
@@ -150,6 +166,14 @@ class ScalarEvolution:
             return None
         steps = [self.known[axis][x] for x in op.operands]
         return None if None in steps else self._op_step(op, [step or INVARIANT for step in steps])
+
+    def _is_outside(self, op: Op, axis: Axis) -> bool:
+        """Whether an op is not in the loop that is the axis."""
+        if isinstance(axis, int):
+            return False
+        if axis not in self.bodies:
+            self.bodies[axis] = frozenset(op for region in axis.regions for op in walk(region))
+        return op not in self.bodies[axis]
 
     def _is_repeatable(self, op: Op) -> bool:
         """Whether an op gives the same for the same operands."""
@@ -182,7 +206,7 @@ class ScalarEvolution:
     def _argument_step(self, v: Value, axis: Axis) -> Step | None:
         """The step of an argument of the kernel, or of what a loop counts or carries."""
         loop = self.loop_of.get(v)
-        if loop is None:
+        if loop is None or (loop is not axis and self._is_outside(loop, axis)):
             return INVARIANT
         is_index = loop.name == "for" and v is loop.regions[0].args[0]
         if axis is loop:

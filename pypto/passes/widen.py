@@ -6,7 +6,6 @@ becomes an address or is compared in a mask, its sums and products are made of t
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -18,7 +17,7 @@ from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.ops.table import MOVEMENT_OPS
-from pypto.passes.carried import LAYOUTS, flows
+from pypto.passes.carried import flow_sources
 
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
 _COMPARES: Final = frozenset({"lt", "le", "gt", "ge"})
@@ -45,7 +44,7 @@ class _Widener(Rewriter[OpBuilder]):
 def addressing(function: Function) -> set[Op]:
     """The casts and comparisons that addresses and masks are made of."""
     names = _ARITHMETIC | _COMPARES | _LOGIC | {"cast", *MOVEMENT_OPS}
-    return behind([v for op in function.walk() for v in roots(op)], lambda op: op.name in names, origins(function))
+    return behind([v for op in function.walk() for v in roots(op)], lambda op: op.name in names, flow_sources(function))
 
 
 def exact(function: Function, chosen: set[Op]) -> set[Op]:
@@ -65,14 +64,6 @@ def behind(
         if v.op is not None and v.op not in found and is_meant(v.op):
             found.add(v.op)
             work += v.op.operands if v.op.name not in _COMPARES else ()
-    return found
-
-
-def origins(function: Function) -> dict[Value, list[Value]]:
-    """What the arguments and results of loops and branches may be."""
-    found: dict[Value, list[Value]] = defaultdict(list)
-    for v, source in (pair for op in function.walk() if op.name in LAYOUTS for pair in flows(op)):
-        found[v].append(source)
     return found
 
 

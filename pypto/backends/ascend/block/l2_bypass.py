@@ -10,7 +10,6 @@ compares its grid with it at run time. Any choice is correct: only time depends 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,7 @@ from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
-from pypto.passes.carried import LAYOUTS, flows
+from pypto.passes.carried import flow_sources
 from pypto.passes.memory_effects import accesses_memory, is_noalias, root
 
 _MIN_BYTES = 4096  # of a tile; a smaller copy is bound by latency
@@ -44,7 +43,7 @@ def touched_once(function: Function) -> tuple[frozenset[str], int]:
     """Return the arrays of which a launch loads each byte once, and the bytes that one program moves so."""
     if not is_noalias(function):
         return frozenset(), 0
-    sources_by_value = sources_of(function)
+    sources_by_value = flow_sources(function)
     names = set[str]()
     bytes_moved = 0
     sites = list(access_sites(function.body, ()))
@@ -104,13 +103,3 @@ def is_touched_once(site: AccessSite, axes: set[int], sources: Mapping[Value, li
             worklist += sources.get(v) or (v.op.operands if v.op is not None else ())
     program_axes = {v.op.attrs["axis"] for v in dependences if v.op is not None and v.op.name == "program_id"}
     return program_axes >= axes and all(loop.regions[0].args[0] in dependences for loop in site.loops)
-
-
-def sources_of(function: Function) -> Mapping[Value, list[Value]]:
-    """Return the values that each value carried by a loop or merged by a branch may be."""
-    sources: dict[Value, list[Value]] = defaultdict(list)
-    for op in function.walk():
-        if op.name in LAYOUTS:
-            for v, source in flows(op):
-                sources[v].append(source)
-    return sources
