@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.tile.blocking import blocking_of
-from pypto.backends.ascend.tile.cube_regions import CubeRegions, Source, carried, cube_regions_of
+from pypto.backends.ascend.tile.cube_regions import CubeRegions, Slot, Source, carried, cube_regions_of
 from pypto.backends.ascend.tile.operand_facts import Span, ends_with, reaches_end, side_of
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
@@ -20,7 +20,7 @@ from pypto.ops.build import OpBuilder
 from pypto.passes.dimensions import is_movement, source_dims
 from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_of
-from pypto.passes.scalar_evolution import AffineExpr, add_affine, affine_of
+from pypto.passes.scalar_evolution import ScalarEvolution, add_steps, affine_of, constant_step, expanded, step_by
 
 
 def block_k(function: Function, target: AscendTarget) -> Function:
@@ -41,8 +41,9 @@ class ReductionLoop:
 
     loop: Op
     factor: int
-    k_dim: dict[Value, int]
-    steps: dict[Value, AffineExpr]  # of the numbers that it carries, in a step
+    evolution: ScalarEvolution
+    numbers: list[Slot]  # what it carries besides sums
+    k_dim: dict[Value, int] = field(default_factory=dict)
     extents: list[Value] = field(default_factory=list)  # of operands, along K
 
 
@@ -57,8 +58,10 @@ def find_reduction_loop(parts: CubeRegions, loop: Op, target: AscendTarget) -> R
     kept = [slot for slot in carried(loop) if slot[1] in parts.sums]
     if len(kept) != len(dots) or any(v not in parts.sources for dot in dots for v in dot.operands[:2]):
         return None
-    found = ReductionLoop(loop, 0, {}, {})
-    if not find_steps(parts, found) or not all(follows_k(parts, found, dot) for dot in dots):
+    found = ReductionLoop(
+        loop, 0, ScalarEvolution((loop,), exact=True), [slot for slot in carried(loop) if slot not in kept]
+    )
+    if not steps_are_known(found) or not all(follows_k(parts, found, dot) for dot in dots):
         return None
     found.factor = min(k_factor(parts, found, dot, target) for dot in dots)
     find_extents(parts, found, dots)
@@ -67,7 +70,7 @@ def find_reduction_loop(parts: CubeRegions, loop: Op, target: AscendTarget) -> R
 
 def find_extents(parts: CubeRegions, found: ReductionLoop, dots: list[Op]) -> None:
     """Where operands end before the loop does, as far as that is known; what else it carries must not matter."""
-    if any(parts.users.get(result) for _, arg, _, result in carried(found.loop) if arg in found.steps):
+    if any(parts.users.get(result) for *_, result in found.numbers):
         return
     inside = {v for op in found.loop.regions[0].ops for v in op.results}
     for dot in dots:
@@ -78,34 +81,14 @@ def find_extents(parts: CubeRegions, found: ReductionLoop, dots: list[Op]) -> No
                 found.extents.append(access.extents[d])
 
 
-def find_steps(parts: CubeRegions, found: ReductionLoop) -> bool:
-    """How much the numbers that a loop carries change in a step, which must be the same in every one."""
-    body = found.loop.regions[0]
-    changing = {*body.args, *(v for op in body.ops for v in op.results)}
-    step = constant_of(found.loop.operands[2])
-    found.steps[body.args[0]] = AffineExpr(int(step or 0), frozenset())
-    for _, arg, value, _ in carried(found.loop):
-        if arg in parts.sums:
-            continue
+def steps_are_known(found: ReductionLoop) -> bool:
+    """Whether all numbers that a loop carries change by the same in every step."""
+    for _, arg, value, _ in found.numbers:
         if arg.shape or value.op is None or value.op.name != "add" or arg not in value.op.operands:
             return False
-        rate = affine_of(value) - affine_of(arg)
-        if any(v in changing for v, _ in rate.terms):
+        if found.evolution.step(arg, found.loop) is None:
             return False
-        found.steps[arg] = rate
     return True
-
-
-def step_of(found: ReductionLoop, v: Value) -> AffineExpr | None:
-    """How much a number changes in a step; None where that is not known."""
-    form, total = affine_of(v), AffineExpr(0, frozenset())
-    inside = {w for op in found.loop.regions[0].ops for w in op.results}
-    for w, factor in form.terms:
-        if w in found.steps:
-            total = add_affine((total, 1), (found.steps[w], factor))
-        elif w in inside:
-            return None
-    return total
 
 
 def follows_k(parts: CubeRegions, found: ReductionLoop, dot: Op) -> bool:
@@ -128,22 +111,15 @@ def advances(found: ReductionLoop, source: Source, d: int) -> bool:
         *access.strides,
         *(v for i in range(len(access.shape)) if i != d for v in (access.offsets[i], access.extents[i])),
     )
-    nothing, size = AffineExpr(0, frozenset()), AffineExpr(access.shape[d], frozenset())
-    moved, left = step_of(found, access.offsets[d]), step_of(found, access.extents[d])
-    pointer = pointer_step(found, access.base)
-    if any(step_of(found, v) != nothing for v in fixed) or moved is None or left is None or pointer is None:
+    evolution, loop, size = found.evolution, found.loop, access.shape[d]
+    moved, left = evolution.step(access.offsets[d], loop), evolution.step(access.extents[d], loop)
+    if not all(evolution.is_invariant(v, loop) for v in fixed) or moved is None or left is None:
         return False
-    stride = affine_of(access.strides[d])
-    onward = add_affine((stride, access.shape[d]))
-    by_offset = add_affine((stride, moved.number)) if not moved.terms else None
-    return moved - left == size and by_offset is not None and add_affine((pointer, 1), (by_offset, 1)) == onward
-
-
-def pointer_step(found: ReductionLoop, pointer: Value) -> AffineExpr | None:
-    if pointer.op is None or pointer.op.name != "addptr":
-        return AffineExpr(0, frozenset()) if pointer not in found.steps else None
-    base, offset = (pointer_step(found, pointer.op.operands[0]), step_of(found, pointer.op.operands[1]))
-    return None if base is None or offset is None else add_affine((base, 1), (offset, 1))
+    onward = evolution.address_step(access, loop)
+    consumed = add_steps(moved, left, -1)
+    return (
+        onward is not None and constant_step(consumed) == size and expanded(onward) == step_by(access.strides[d], size)
+    )
 
 
 def mark_k_dim(found: ReductionLoop, v: Value, d: int) -> None:
@@ -206,8 +182,8 @@ def widen_loop(r: Rewriter[OpBuilder], found: ReductionLoop) -> Sequence[Value]:
 def widen_yield(r: Rewriter[OpBuilder], op: Op, found: ReductionLoop) -> Sequence[Value] | None:
     """Numbers that the loop carries change by as much as in so many steps."""
     b = r.builder
-    for _, arg, value, _ in carried(found.loop):
-        if arg in found.steps and value.op is not None:
+    for _, arg, value, _ in found.numbers:
+        if value.op is not None:
             more = next((v for v in value.op.operands if v is not arg), arg)
             grown = b.emit("mul", r.value(more), b.constant(found.factor, more.dtype))
             r.mapping[value] = b.emit("add", r.value(arg), grown)
