@@ -10,6 +10,7 @@ from pypto._platform import cann_conflict, check_platform
 check_platform()  # an unsupported machine should hear of it before anything fails
 
 from pypto import language
+from pypto.blocking import Blocking
 from pypto.devices import device, to_device
 from pypto.errors import PyptoWarning
 from pypto.jit import Kernel, jit
@@ -60,7 +61,7 @@ if (_conflict := cann_conflict()) is not None:
 
 # fmt: off
 __all__ = [  # noqa: PLE0604
-    "Config", "Kernel", "Space", "autotune", "checked", "device", "get_num_threads", "heuristics", "interpret",
-    "interpreter", "jit", "language", "profile", "set_num_threads", "simulate", "to_device", "verify",
+    "Blocking", "Config", "Kernel", "Space", "autotune", "checked", "device", "get_num_threads", "heuristics",
+    "interpret", "interpreter", "jit", "language", "profile", "set_num_threads", "simulate", "to_device", "verify",
     *_names,
 ]

@@ -216,6 +216,7 @@ def compile_program(
     tell_of_waiting(built.function)
     function.attrs["noalias"] = noalias
     function.attrs |= {name: True for name in ("profile", "checked") if getattr(options, name)}
+    function.attrs |= {"blocking": options.blocking.overrides} if options.blocking.overrides else {}
     program = Program(built, function, written_names(function), timings, backend)
 
     def make() -> bytes:

@@ -80,6 +80,7 @@ class Kernel:
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self._known: dict[Any, list[Specialization]] = {}
         self._lock = threading.RLock()
+        self._variants: dict[KernelOptions, Kernel] = {}  # with the options of a launch
         self.table: Any = None  # what the native launcher knows of this kernel, once something was launched
         self._subscript: Callable[[Grid], Callable[..., None]] = self._first_subscript
 
@@ -166,13 +167,30 @@ class Kernel:
     @Boundary()
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **given: Any) -> Specialization | None:
         """`kernel[grid](…)`, or with `warmup` only what compiles for it."""
+        kernel, given = self.with_options(given)
         if warmup:
-            return self.warmup(*args, grid=grid, **given)
-        self.launch(grid, *args, **given)
+            return kernel.warmup(*args, grid=grid, **given)
+        kernel.launch(grid, *args, **given)
         return None
+
+    def with_options(self, given: dict[str, Any]) -> tuple[Kernel, dict[str, Any]]:
+        """The kernel with the options among a launch's arguments, which a tuner may try: `blocking`; and the others."""
+        if "blocking" not in given or "blocking" in self.signature.names:
+            return self, given
+        others = {name: value for name, value in given.items() if name != "blocking"}
+        options = replace(self.options, blocking=given["blocking"])
+        with self._lock:
+            if options == self.options:
+                return self, others
+            if options not in self._variants:
+                self._variants[options] = self.kind(self.function, options, self.opaque)
+            return self._variants[options], others
 
     def warmup(self, *args: Any, grid: Grid = 1, **given: Any) -> Specialization:
         """Compile for these arguments without running. A dtype stands for an array of it, of which nothing is known."""
+        kernel, given = self.with_options(given)
+        if kernel is not self:
+            return kernel.warmup(*args, grid=grid, **given)
         with self.boundary:
             values = zip(self._bind(args, given), self.signature.constant, strict=True)
             return self.compiled(tuple(x if fixed else stand_in(x) for x, fixed in values), {})
@@ -240,7 +258,8 @@ class Kernel:
         """
         import pypto.debug.inspection
 
-        return pypto.debug.inspection.inspect(self, *args, **given)
+        kernel, given = self.with_options(given)
+        return pypto.debug.inspection.inspect(kernel, *args, **given)
 
     def through_python(self, grid: Grid, /, *args: Any, **given: Any) -> None:
         """A launch that native code does not make: the first of its kind, and wherever something else takes part."""
@@ -308,7 +327,8 @@ class Kernel:
         """
         chip = given.pop("target", None) if "target" not in self.signature.names else None
         if chip is None:
-            return self.compiled(args, given)
+            kernel, given = self.with_options(given)
+            return kernel.compiled(args, given)
         import pypto.debug.simulate
 
         return pypto.debug.simulate.compile_for(self, chip, args, given)
@@ -390,7 +410,8 @@ def jit(
     do_not_specialize : sequence of str or int
         Parameters, by name or number, of whose values no version is to make use.
     **options
-        Fields of `pypto.options.KernelOptions`: ``interpret``, ``checked``, ``num_threads``, ``level``, ``fast_math``.
+        Fields of `pypto.options.KernelOptions`: ``interpret``, ``checked``, ``num_threads``, ``level``, ``fast_math``,
+        ``blocking``.
         Accepted without a meaning here: ``do_not_specialize_on_alignment``, ``noinline``, ``debug``, ``repr``,
         ``launch_metadata`` and ``version``.
 

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.blocking import AUTO, Blocking
 from pypto.errors import OptionError, PyptoWarning
 from pypto.errors.launch import WrongOption
 
-_KINDS: Final = MappingProxyType({bool: "True or False", int: "an integer", str: "a string"})
+_KINDS: Final = MappingProxyType(
+    {bool: "True or False", int: "an integer", str: "a string", Blocking: "a `pto.Blocking`"}
+)
 _ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
@@ -77,6 +80,7 @@ class KernelOptions:
     level: str = flag("", "", "CPU feature level to compile this kernel for")
     fast_math: bool = flag(False, "", "let elementwise arithmetic contract into FMA")
     max_ops: int = flag(30_000, "", "operations that this kernel may become, with its loops at compile time unrolled")
+    blocking: Blocking = flag(AUTO, "", "sizes of the tiles of matrix products; what is not set is chosen")  # noqa: RUF009  # frozen
     profile: bool = flag(False, "", "let every statement note its time; only `pto.profile` may, which gives the memory")
 
     @staticmethod

@@ -147,6 +147,24 @@ class WrongOption(Diagnostic, OptionError, TypeError):
     )
 
 
+class WrongBlocking(Diagnostic, OptionError):
+    code = "E311"
+    template = "`pto.Blocking({field}={value!r})` cannot be: {problem}"
+    hint = "{way}"
+    example = programs(
+        """
+        @pto.jit(blocking=pto.Blocking(k_unroll=3))
+        def f(a, b, c):
+            c[:, :] = pto.dot(a[:, :], b[:, :])
+        """,
+        """
+        @pto.jit(blocking=pto.Blocking(k_unroll=2))
+        def f(a, b, c):
+            c[:, :] = pto.dot(a[:, :], b[:, :])
+        """,
+    )
+
+
 class WrongConfiguration(Diagnostic, ValueError):
     code = "E310"
     template = "{kernel}: {problem}"

@@ -14,15 +14,11 @@ all threads, runs program by program: the CPU's `codegen/dispatch.py` chooses.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from pypto.ir.core import Function, Value
 from pypto.passes.coarsening import CoarsenAxis, coarsen_programs, coarsen_rows
 from pypto.passes.dot_facts import in_place_operand, packing_factor
 from pypto.passes.target_facts import TargetFacts
-
-_STRIP_EXTENT: Final = 512  # columns of a strip, or rows
-_MIN_ROWS: Final = 16  # rows of which a strip is not worth it
 
 
 def coarsen(function: Function, target: TargetFacts) -> list[Function]:
@@ -48,13 +44,12 @@ def coarsen_second_axis(function: Function, result: Value, d: int, target: Targe
 
     The result is to take a quarter of the second-level cache at most.
     """
-    size, other = result.shape[d - 2], result.shape[-1 - d]
+    size, other, limits = result.shape[d - 2], result.shape[-1 - d], target.coarsening
+    extent = (target.blocking.nc if d else target.blocking.mc) or limits.strip_extent
     fits = (
-        2 * size <= _STRIP_EXTENT
-        and (other if d else size) > _MIN_ROWS
-        and other <= target.caches[1] // (16 * _STRIP_EXTENT)
+        2 * size <= extent and (other if d else size) > limits.min_rows and other <= target.caches[1] // (16 * extent)
     )
-    found = CoarsenAxis(function, 1, size, _STRIP_EXTENT)
+    found = CoarsenAxis(function, 1, size, extent)
     return (
         found
         if fits and found.is_coarsenable() and found.coarsened_dim.get(result) == len(result.shape) - 2 + d

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.rewrite import Rewriter, rewrite
@@ -32,9 +31,6 @@ from pypto.passes.memory_effects import has_side_effects
 from pypto.passes.pattern import constant_range
 from pypto.passes.scalar_evolution import ScalarEvolution, constant_step
 from pypto.passes.target_facts import TargetFacts
-
-_MAX_EXTENT: Final = 1024  # rows or columns of merged programs
-_MAX_SINGLE_ROW_EXTENT: Final = 4096  # columns of those whose result is one row
 
 
 def coarsen_programs(function: Function, target: TargetFacts) -> list[Function]:
@@ -50,7 +46,8 @@ def coarsen_programs(function: Function, target: TargetFacts) -> list[Function]:
     if not widths:
         return [coarsen_rows(function, dots, target)]
     rows = max(op.results[0].shape[-2] for op in dots if is_profitable(op, target))
-    size = _MAX_SINGLE_ROW_EXTENT if rows == 1 else _MAX_EXTENT
+    limits = target.coarsening
+    size = target.blocking.nc or (limits.single_row_extent if rows == 1 else limits.extent)
     if len(widths) != 1 or 2 * min(widths) > size:
         return [function]
     found = next(
@@ -74,7 +71,8 @@ def coarsen_rows(function: Function, dots: Sequence[Op], target: TargetFacts) ->
         return function
     (result,) = dots[0].results
     rows, columns = result.shape
-    size = min(_MAX_EXTENT, target.caches[1] // 2 // (columns * result.dtype.itemsize))
+    fitting = target.caches[1] // 2 // (columns * result.dtype.itemsize)
+    size = target.blocking.mc or min(target.coarsening.extent, fitting)
     found = CoarsenAxis(function, 0, rows, size)
     better = 2 * rows <= size and found.is_coarsenable() and found.coarsened_dim.get(result) == 0
     return found.rewrite(function.name) if better else function
@@ -106,7 +104,7 @@ class CoarsenAxis:
     function: Function
     axis: int
     width: int
-    max_extent: int = _MAX_EXTENT
+    max_extent: int
     coarsened_dim: dict[Value, int] = field(default_factory=dict)
     carrying_loop: dict[Value, Op] = field(default_factory=dict)
     axis_dependent: set[Value] = field(default_factory=set)

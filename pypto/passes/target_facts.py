@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pypto.blocking import AUTO, Blocking
+from pypto.ir.core import Function
+
+
+@dataclass(frozen=True, slots=True)
+class CoarseningLimits:
+    """How many rows or columns of a product the programs have that are coarsened to one, at most."""
+
+    extent: int = 1024
+    single_row_extent: int = 4096  # columns, where the result is one row
+    strip_extent: int = 512  # of a strip along the grid's second axis
+    min_rows: int = 16  # with so many rows or fewer, a strip is not worth it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +36,13 @@ class TargetFacts:
     has_bf16_round: bool = False
     has_int8_dot: bool = False
     has_amx: bool = False
+    coarsening: CoarseningLimits = CoarseningLimits()
+    blocking: Blocking = AUTO  # what the user chooses
+
+
+Target = TypeVar("Target", bound=TargetFacts)
+
+
+def with_overrides(target: Target, function: Function) -> Target:
+    """The target with the blocking that a function's user chooses."""
+    return replace(target, blocking=Blocking(**dict(function.attrs.get("blocking", ()))))  # type: ignore[arg-type]

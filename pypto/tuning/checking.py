@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 from pypto.errors import PyptoWarning
 from pypto.errors.launch import WrongConfiguration, WrongDecorator
@@ -15,6 +15,7 @@ from pypto.runtime.signature import IGNORED
 from pypto.tuning.config import Config, Space
 from pypto.tuning.launching import Launchable, base_of
 
+OPTIONS: Final = ("blocking",)  # options of a kernel that configurations may set
 _ONE = "pto.Config({'BLOCK': 64})"
 
 
@@ -98,7 +99,7 @@ def check_names(fn: Launchable, configs: Iterable[Config], lists: Mapping[str, A
         if problem:
             warnings.warn(f"{kernel}: {problem}; {way}", PyptoWarning, stacklevel=4)
     for config in configs if ours else ():
-        unknown = [n for n in (*config.kwargs, *config.others) if n not in names and n not in IGNORED]
+        unknown = [n for n in (*config.kwargs, *config.others) if n not in (*names, *OPTIONS) and n not in IGNORED]
         if unknown:
             problem = f"{config!r} sets `{unknown[0]}`, which is no parameter"
             raise WrongConfiguration(kernel=kernel, problem=problem, way=nearest(unknown[0], names))

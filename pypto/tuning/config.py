@@ -29,6 +29,9 @@ class Config:
     target : str
         Where it is to be tried, as in ``"cpu"``, ``"ascend"`` or ``"ascend910b2"``; everywhere without.
 
+    blocking : Blocking, optional
+        How matrix products are blocked; `blocking` can also stand among the constants, and in a `Space`.
+
     Examples
     --------
     >>> import pypto as pto
@@ -52,6 +55,8 @@ class Config:
             with Boundary(Caller.of(sys._getframe(1)).loc):
                 raise no_constants(kwargs, others)
         self.kwargs, self.pre_hook, self.others = kwargs, pre_hook, others
+        if "blocking" in self.others:
+            self.kwargs = {**kwargs, "blocking": self.others.pop("blocking")}
         self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
         self.maxnreg, self.ir_override, self.target = maxnreg, ir_override, target
 

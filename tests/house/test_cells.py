@@ -40,7 +40,6 @@ HELPERS = {
     ),
     *(
         "passes.dot_facts.packs_transposed",
-        "gemm.blocking.choose_nr",
         "passes.dot_facts.amx_k_words",
         "passes.dot_facts.packing_factor",
     ),

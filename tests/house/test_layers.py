@@ -12,7 +12,7 @@ import pytest
 from pypto.compile import BEHIND_IR
 from tests.house.measure import ROOT, Import, imports, module_name, python_files
 
-BASE = ("errors", "loc", "options", "_platform", "markup")
+BASE = ("errors", "loc", "blocking", "options", "_platform", "markup")
 TABLES = (*BASE, "ir", "ops")
 BELOW_COMPILE = (*TABLES, "language", "frontend", "interp", "passes", "backends", "runtime")
 BELOW_TOOLS = (*BELOW_COMPILE, "compile", "opening", "arguments", "process", "devices", "torch", "jit", "debug")
@@ -38,7 +38,8 @@ BELOW_ASCEND = (*TABLES, "passes", "backends.base", "backends.findings")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "loc": (),
     "errors": ("loc",),
-    "options": ("errors",),
+    "blocking": ("errors", "loc"),
+    "options": ("errors", "blocking"),
     "_platform": (),
     "markup": (),
     "ir": BASE,

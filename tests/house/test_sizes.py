@@ -14,7 +14,7 @@ FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
 CORE_TOKEN_LINES = 10000  # with what is named cells, techniques and texts below it would be some 13,000
-CELLS_TOKEN_LINES = 1650
+CELLS_TOKEN_LINES = 1800
 TECHNIQUES_TOKEN_LINES = 3150
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
@@ -55,7 +55,6 @@ NAMES = (
     "gemm/column_major_a",
     "gemm/conv_window",
     "gemm/epilogue",
-    "gemm/blocking",
     "gemm/panel_reuse",
     "gemm/skinny",
     "llvm/bf16_rounding",
@@ -80,6 +79,7 @@ TECHNIQUES = (
 DOT = tuple(
     f"gemm/{name}"
     for name in (
+        "blocking",
         "emitted_operands",
         "ir",
         "lowering",

@@ -160,3 +160,29 @@ def test_inspect_shows_what_was_chosen() -> None:
     fill[lambda meta: (16 // meta["BLOCK"],)](x)
     assert fill.best_config is not None
     assert f"BLOCK: {fill.best_config.kwargs['BLOCK']}" in fill.inspect(x).version
+
+
+def multiply(a: Any, b: Any, c: Any) -> None:
+    acc = pto.zeros((48, 64), pto.float32)
+    for k in range(0, a.shape[1], 16):
+        acc = pto.dot(a[:, k : k + 16], b[k : k + 16, :], acc)
+    c[:, :] = acc
+
+
+@pytest.mark.parametrize("wrap", [lambda b: Config({}, blocking=b), lambda b: Config({"blocking": b})])
+def test_blockings_are_tried(wrap: Any) -> None:
+    """Both give the same numbers as numpy, and the winner is launched and inspected."""
+    choices = [pto.Blocking(mr=2, kc=32), pto.Blocking(mr=4, k_unroll=2)]
+    kernel = autotune([wrap(b) for b in choices], key=[], cache_results=False)(pto.jit(multiply))
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((48, 256), (256, 64)))
+    for choice in choices:
+        single = np.zeros((48, 64), np.float32)
+        pto.jit(blocking=choice)(multiply)[(1,)](a, b, single)
+        np.testing.assert_array_equal(single, a @ b)
+    c = np.zeros((48, 64), np.float32)
+    kernel[(1,)](a, b, c)
+    np.testing.assert_array_equal(c, a @ b)
+    assert len(kernel.configs_timings) == 2
+    assert kernel.best_config is not None and kernel.best_config.kwargs["blocking"] in choices
+    assert "loop-ir" in {level.name for level in kernel.inspect(a, b, c).levels}

@@ -46,6 +46,7 @@ class CpuTarget(TargetFacts):
     has_scalef: bool
     attributes: str
     contract: str = ""
+    stream_prefetch: int = 2 << 10  # bytes from what a stream computes to what it prefetches: memory takes that long
 
 
 def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:

@@ -45,6 +45,7 @@ from pypto.ir.types import ArrayType, DType, int32, int64
 from pypto.ops.table import REDUCTIONS
 from pypto.passes.coarsen_2d import coarsen
 from pypto.passes.memory_effects import is_atomic
+from pypto.passes.target_facts import with_overrides
 
 FIXED_SLOTS = 5  # three grid sizes, scratch, scratch bytes per thread
 _SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stride"}
@@ -73,7 +74,7 @@ class Lowered:
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
     kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
     function, prints = lower_prints(replace(function, name=mangled(function.name) or "kernel"))
-    writer = kind.writer_kind()
+    target, writer = with_overrides(target, function), kind.writer_kind()
     for version in coarsen(before_coarsening(function), target):
         legal = guarded(legalize(version, target))
         schedule = build_schedule(legal, target)

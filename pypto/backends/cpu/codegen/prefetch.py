@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 CACHE_LINE: Final = 64  # bytes of a cache line
 L1, L2 = 3, 2  # the first-level cache, the second
 L1_BUDGET: Final = 20 << 10  # bytes that a program may keep and ask for in a first level of 32 KB or more
-_PREFETCH_DISTANCE: Final = 2 << 10  # bytes from what is computed to what is asked for: memory takes that long
 
 
 def prefetch_line(w: Writer, line: str, near: int, writes: bool = False) -> None:
@@ -119,7 +118,7 @@ def prefetch_next(
     goes = growth is not None and (soon or not alone or any(growth))
     if not goes or step.text != "1" or at.masked or at.tail or at.width * size < CACHE_LINE:
         return
-    ahead = memory.e.const(_PREFETCH_DISTANCE // size, int64) if soon else step_value(memory, growth or {})
+    ahead = memory.e.const(memory.e.target.stream_prefetch // size, int64) if soon else step_value(memory, growth or {})
     pointer = memory.pointer(base, first, elem)[0]
     pointer = w.raw(f"getelementptr {memory_type(elem)}, ptr {pointer}, i64 {ahead.text}")
     for start in range(0, at.width * size, CACHE_LINE):

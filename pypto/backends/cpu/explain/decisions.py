@@ -16,12 +16,14 @@ from pypto.backends.cpu.explain.stores import store_findings
 from pypto.backends.cpu.loopir.allocate import allocate_buffers
 from pypto.backends.cpu.loopir.build import LoopIRBuilder, build_schedule
 from pypto.backends.cpu.loopir.fusion import LoopFuser
+from pypto.backends.cpu.loopir.ir import Item, LibraryOp, walk
 from pypto.backends.cpu.loopir.materialize import plan_materialization
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
 from pypto.backends.findings import Finding, Findings, access_findings
 from pypto.ir.core import Function
 from pypto.passes import optimize
+from pypto.passes.target_facts import with_overrides
 from pypto.passes.unswitch_modulo import hot_version, wrapped_dims
 
 _WRAPS: Final = (
@@ -32,6 +34,7 @@ _WRAPS: Final = (
 
 def explain(prepared: Function, target: CpuTarget) -> Findings:
     """All decisions about a prepared function that its user can see or change."""
+    target = with_overrides(target, prepared)
     versioned = before_coarsening(optimize(prepared))
     function, both = legalize(hot_version(versioned), target), legalize(versioned, target)
     function.attrs["noalias"] = both.attrs["noalias"] = prepared.attrs["noalias"]
@@ -46,8 +49,17 @@ def explain(prepared: Function, target: CpuTarget) -> Findings:
         *store_findings(function, items, target),
         *fusion_findings(LoopFuser(plan, storage), items),
         *memory_findings(plan, storage),
+        *product_findings(items),
     )
     return Findings(found, build_schedule(both, target).scratch_bytes)
+
+
+def product_findings(items: list[Item]) -> Iterator[Finding]:
+    """The blocking of each matrix product."""
+    for item in walk(items):
+        if isinstance(item, LibraryOp) and item.decisions:
+            way = "`pto.jit(blocking=pto.Blocking(...))` sets others"
+            yield Finding("product", item.op.loc, item.decisions, way)
 
 
 def mask_findings(prepared: Function, target: CpuTarget) -> Iterator[Finding]:

@@ -29,8 +29,8 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import FLOAT8, bfloat16, int1, int64
 from pypto.ops.build import OpBuilder
 
-MR: Final = 32  # rows of the register tile: two tiles
 _TILE_ROWS: Final = 16  # most rows of a tile, and most words in a row of it
+_TILES: Final = 2  # tiles of A in a register tile
 # The eight tile registers: 0 to 3 accumulate, 4 and 5 hold A, 6 and 7 hold B.
 _FIRST_A, _FIRST_B, _REGISTERS = 4, 6, 8
 # Long rows of A that lie a multiple of _CACHE_ALIAS_BYTES apart share few sets of the first-level cache and evict each
@@ -162,10 +162,10 @@ class TileEmitter(MicroKernelEmitter):
 
     def prefetch_result(self, tile: MicroTile, k: str) -> None:
         """Prefetch the result of the next panel, some rows in each step: all of them in one row of tiles of A."""
-        row = self.w.raw(f"udiv i64 {k}, {tile.amx_k * _TILE_ROWS // MR}")
+        row = self.w.raw(f"udiv i64 {k}, {tile.amx_k // _TILES}")
         pitch = str(tile.ldc or "%down")
         start = self.w.raw(f"getelementptr i8, ptr %c, i64 {self.w.raw(f'mul i64 {pitch}, {row}')}")
-        for r, v in itertools.product(range(MR // _TILE_ROWS), range(tile.vectors)):
+        for r, v in itertools.product(range(_TILES), range(tile.vectors)):
             place = self.row_pointer(start, pitch, r)
             prefetch_line(self.w, self.element_pointer(place, (tile.vectors + v) * _TILE_ROWS, tile), L1)
 

@@ -27,7 +27,6 @@ from pypto.backends.cpu.gemm.micro_kernel import (
     MicroTile,
     ProductOperands,
     Slots,
-    choose_mr,
     constant_or_zero,
 )
 from pypto.backends.cpu.gemm.operands import Destination
@@ -117,8 +116,7 @@ def emit_products(macro: MacroKernel, chain: Sequence[GemmOperands], destination
     """Emit the loop over the register tiles of a result that is the sum of a chain of products."""
     gemm, e, w = chain[-1].item, macro.e, macro.w
     table = w.slot(f"[{TABLE_WORDS * len(chain)} x i64]")
-    lanes = macro.lanes(gemm)  # a tile that is copied, or stored by columns, has a register for its rows
-    mr = min(lanes, choose_mr(macro.target, gemm.b.panel // lanes))
+    mr = gemm.blocking.mr
     conv_window.copy_windows(macro, chain, computed_rows(macro, chain, destination, mr))
     for first, rows, count in column_row_tiles(gemm.c.shape[-2], mr):
         with w.loop(str(first), str(first + rows * count), str(rows)) as i:

@@ -11,6 +11,7 @@ from pypto.backends.cpu.gemm.epilogue import can_fuse_epilogue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, Nest, Stmt, Use, item_bytes
 from pypto.backends.cpu.loopir.materialize import Materialization
+from pypto.blocking import AUTO, Blocking
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, int32
 from pypto.ops.memory import Access
@@ -48,6 +49,7 @@ class Gemm(LibraryOp):
     a: Buffer | InPlaceOperand
     b: Buffer  # packed panels
     c: Buffer
+    blocking: Blocking = AUTO
     packing_factor: int = 0  # numbers of a word that one instruction multiplies; 0 where they are multiplied alone
     amx_k: int = 0  # words along K of an AMX tile; 0 without AMX
     split_terms: int = 1  # bfloat16 numbers whose sum stands for one float32; see `bf16_split`
@@ -176,6 +178,13 @@ class Gemm(LibraryOp):
         if not (self.a_column_major and other.a_column_major and has_caches):
             return False
         return self.c is other.c and self.op.operands[2:] == (value,) and plan.uses[value] == [self.op]
+
+    @property
+    def decisions(self) -> str:
+        b = self.blocking
+        tiles = f"register tiles of mr={b.mr} by nr={b.nr}, mc={b.mc} by nc={b.nc} in a program, kc={b.kc} along K"
+        prefetches = f"panel_prefetch={b.panel_prefetch} bytes, pack_prefetch={b.pack_prefetch} rows"
+        return f"{tiles}; k_unroll={b.k_unroll} at most, {prefetches}"
 
     @property
     def programs_sharing(self) -> int:

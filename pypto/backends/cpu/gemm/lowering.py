@@ -8,7 +8,7 @@ from functools import partial
 
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.gemm.amx import float8_as_bfloat16
-from pypto.backends.cpu.gemm.blocking import choose_kc, choose_nr
+from pypto.backends.cpu.gemm.blocking import Left, blocking_of, choose_kc
 from pypto.backends.cpu.gemm.conv_window import share_window
 from pypto.backends.cpu.gemm.ir import Gemm, PanelCache
 from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
@@ -82,16 +82,29 @@ def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
     if not beta_zero and storage.buffer_of.get(op.operands[2]) is not c:
         fuser.add(scheduler.compute_stmt(op.operands[2], c, position))
     left = operand_in_place(plan, a) or storage.buffer_of[a]
-    a_in_place = isinstance(left, InPlaceOperand) and not left.transposed and not factor
+    blocking = blocking_of(op, storage.target, left_kind(left))
     terms = split_terms(op, storage.target) if factor else 1
-    panels = panel_buffer(storage, b, factor, position, a_in_place, terms)
+    panels = panel_buffer(storage, b, factor, position, blocking.nr, terms)
     source, b_transposed = right_operand(op, b, panels, factor, scheduler, fuser)
     block = left_block(storage, a, left, factor, terms, position)
     cache = panel_cache(plan, op, left, source, panels, storage.target)
     is_coarsened_too = cache is not None and plan.function.programs.has_coarsened_version
     amx_k = amx_k_words(a.shape[-1] // factor) if factor and storage.target.has_amx else 0
     gemm = Gemm(
-        op, left, panels, c, factor, amx_k, terms, block, source, b_transposed, beta_zero, cache, is_coarsened_too
+        op,
+        left,
+        panels,
+        c,
+        blocking,
+        factor,
+        amx_k,
+        terms,
+        block,
+        source,
+        b_transposed,
+        beta_zero,
+        cache,
+        is_coarsened_too,
     )
     previous = fuser.last_item()
     if isinstance(previous, Gemm) and gemm.continues_chain(previous, plan):
@@ -100,6 +113,13 @@ def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
         share_window(gemm, storage)
         extend_left_buffers(gemm, position)
     fuser.barrier(gemm)
+
+
+def left_kind(left: Buffer | InPlaceOperand) -> Left:
+    """Where A is read."""
+    if not isinstance(left, InPlaceOperand):
+        return "scratch"
+    return "column_major" if left.transposed else "in_place"
 
 
 def left_block(
@@ -183,14 +203,11 @@ def right_operand(
     return source, False
 
 
-def panel_buffer(
-    storage: BufferAllocation, b: Value, factor: int, position: int, a_in_place: bool, terms: int
-) -> Buffer:
+def panel_buffer(storage: BufferAllocation, b: Value, factor: int, position: int, nr: int, terms: int) -> Buffer:
     """Scratch for the panels of B."""
     *stack, rows, columns = b.shape
     lanes = storage.lanes_of(dot_dtype(b.dtype))
     elem, words = (int32, rows // factor) if factor else (b.tile.elem, rows)
-    nr = choose_nr(b, storage.target, a_in_place)
     panels = storage.new(elem, (*stack, words, columns), position, position, nr)
     panels.sizes[-2] = terms * round_up(words, lanes)
     return panels

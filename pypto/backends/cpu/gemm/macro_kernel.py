@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from pypto.backends.cpu.codegen.memory import scratch_dtype
 from pypto.backends.cpu.codegen.nest import NestEmitter
 from pypto.backends.cpu.codegen.prefetch import L1_BUDGET
 from pypto.backends.cpu.gemm import amx, column_major_a
+from pypto.backends.cpu.gemm.blocking import FACTS, cold_mr
 from pypto.backends.cpu.gemm.emitted_operands import Bases, GemmOperands, OperandEmitter
 from pypto.backends.cpu.gemm.epilogue import emit_epilogue
 from pypto.backends.cpu.gemm.ir import Gemm
-from pypto.backends.cpu.gemm.micro_kernel import MicroKernelEmitter, MicroTile, choose_mr, constant_or_zero, row_tiles
+from pypto.backends.cpu.gemm.micro_kernel import MicroKernelEmitter, MicroTile, constant_or_zero, row_tiles
 from pypto.backends.cpu.gemm.operands import Matrix
 from pypto.backends.cpu.gemm.packing import PackEmitter
 from pypto.backends.cpu.gemm.panel_packing import PanelPacker, packed_format
@@ -34,10 +34,6 @@ from pypto.backends.cpu.loopir.ir import Buffer
 from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import int1, int64
 from pypto.passes.dot_facts import InPlaceOperand
-
-_SHALLOW_MR: Final = 4  # rows of a register tile that runs seldom, or along few numbers
-_SHALLOW_K: Final = 64  # so few that C is loaded and stored for as long as it is computed
-_HALF_PANEL: Final = 2  # registers of half a panel of four; a narrower panel is not halved
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +119,8 @@ class MacroKernel:
     def emit_block_loop(self, operands: GemmOperands) -> None:
         """The loops over register tiles: for each height of them, rows, and in these panels."""
         gemm, row = operands.item, 0
-        for rows, count in row_tiles(gemm.c.shape[-2], self.mr(gemm)):
+        mr = cold_mr(gemm.blocking.mr) if self.cold else gemm.blocking.mr
+        for rows, count in row_tiles(gemm.c.shape[-2], mr):
             if gemm.amx_k:
                 amx.configure(self.w, rows, gemm.amx_k)
             end = row + rows * count
@@ -132,18 +129,6 @@ class MacroKernel:
             row = end
         if gemm.amx_k:
             amx.release(self.w)
-
-    def mr(self, gemm: Gemm) -> int:
-        """Rows of the register tile."""
-        mr = choose_mr(self.target, gemm.b.panel // self.lanes(gemm), isinstance(gemm.a, InPlaceOperand))
-        mr = amx.MR if gemm.amx_k else mr
-        return min(mr, _SHALLOW_MR) if self.cold or self.is_shallow(gemm) else mr
-
-    def is_shallow(self, gemm: Gemm) -> bool:
-        """Whether few rows are as fast as more, which would leave a remainder: that is one more kernel to compile."""
-        rows, depth = gemm.op.operands[0].shape[-2:]
-        is_wide = isinstance(gemm.a, InPlaceOperand) and gemm.b.panel > _HALF_PANEL * self.lanes(gemm)
-        return is_wide and depth <= _SHALLOW_K and rows % _SHALLOW_MR == 0
 
     def emit_tile_row(self, operands: GemmOperands, i: VectorValue, rows: int) -> None:
         """A register tile's rows times all panels."""
@@ -194,9 +179,9 @@ class MacroKernel:
         out = self.e.add(operands.result, self.e.mul(i, operands.ldc))
         count, remainder = divmod(-(-gemm.b.shape[-1] // tile.lanes), tile.vectors)
         stop = wide_stop = self.loop_bound(operands, "columns", count, panel)
-        if tile.vectors > _HALF_PANEL:
-            wide_stop = self.loop_bound(operands, "columns", count, panel, 1 + _HALF_PANEL * tile.lanes)
-        half = replace(tile, vectors=_HALF_PANEL, cold=True)
+        if tile.vectors > FACTS.half_panel:
+            wide_stop = self.loop_bound(operands, "columns", count, panel, 1 + FACTS.half_panel * tile.lanes)
+        half = replace(tile, vectors=FACTS.half_panel, cold=True)
         loops = [("0", wide_stop, tile), (wide_stop, stop, half)]
         if remainder:
             end = self.loop_bound(operands, "columns", count + 1, panel)
@@ -252,6 +237,8 @@ class MacroKernel:
             b_exceeds_l1=b.rows * b.panel * gemm.word_bytes > L1_BUDGET,
             cold=self.cold,
             amx_k=gemm.amx_k,
+            max_unroll=gemm.blocking.k_unroll,
+            panel_prefetch=gemm.blocking.panel_prefetch,
             split=amx.split_layout(gemm) if gemm.amx_k else tile.split,
         )
 

@@ -15,28 +15,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, L1, L2, prefetch_line
 from pypto.backends.cpu.codegen.split_stores import split_store
+from pypto.backends.cpu.gemm.blocking import FACTS
 from pypto.backends.cpu.llvm.dot_products import word_dot_product
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
 from pypto.backends.cpu.llvm.writer import Frame, Writer
-from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import DType, float32, int1, int32
 
 Slots = dict[tuple[int, int], str]  # stack slots of the accumulators, by row and register of the row
 
-_MAX_K_UNROLL: Final = 4  # most steps of K in one round of the loop
-_MIN_UNROLLED_FMAS: Final = 32  # multiply-adds per round that hide the loop's overhead; more only compile longer
-_PANEL_PREFETCH_BYTES: Final = 1536  # distance of the prefetch in a micro-panel
-_MAX_IN_PLACE_MR: Final = 8  # rows of A that lie far apart, often in one set of a cache
-
 
 @dataclass(frozen=True, slots=True)
 class MicroTile:
-    """Shape of one micro-kernel. Its fields make the function's name."""
+    """Shape of one micro-kernel. Its fields make the function's name, but for those that a whole kernel shares."""
 
     rows: int  # MR: rows of A and C
     vectors: int  # registers in a row of C
@@ -56,6 +51,8 @@ class MicroTile:
     cold: bool = False  # whether it runs seldom: nothing is unrolled, which compiles sooner
     amx_k: int = 0  # words along K of an AMX tile; 0 without AMX
     split: tuple[int, int, int] = (1, 0, 0)  # terms that stand for one number, bytes between them in A and in B
+    max_unroll: int = FACTS.k_unroll  # steps of K in one round, at most; the same for all tiles of a kernel
+    panel_prefetch: int = FACTS.panel_prefetch  # bytes of the panel from what is read to what is prefetched
 
     @property
     def name(self) -> str:
@@ -90,14 +87,14 @@ class MicroTile:
         if self.cold:
             return 1
         if self.products > 1:
-            return _MAX_K_UNROLL
-        rounds = -(-_MIN_UNROLLED_FMAS // (self.rows * self.vectors))
-        return min(_MAX_K_UNROLL, 1 << (rounds - 1).bit_length())
+            return self.max_unroll
+        rounds = -(-FACTS.min_unrolled_fmas // (self.rows * self.vectors))
+        return min(self.max_unroll, 1 << (rounds - 1).bit_length())
 
     def with_depths(self, *depths: VectorValue) -> MicroTile:
         """The same shape for products of these depths."""
         constants = [constant_or_zero(depth) for depth in depths]
-        divisible = all(depth and not depth % _MAX_K_UNROLL for depth in constants)
+        divisible = all(depth and not depth % self.max_unroll for depth in constants)
         return replace(self, k_divisible=self.cold or divisible)
 
     @property
@@ -123,18 +120,6 @@ class ProductOperands:
 def constant_or_zero(n: VectorValue) -> int:
     """A compile-time constant; 0 for a number that is known at run time only."""
     return 0 if "%" in n.text else int(n.text)
-
-
-def choose_mr(target: CpuTarget, vectors: int, in_place: bool = False) -> int:
-    """MR: rows whose accumulators fit into the registers, beside a row of the panel and a broadcast.
-
-    Fewer where A is read in place: rows that lie a multiple of 4 KB apart share a set of the first-level cache, which
-    has room for eight of them in twelve ways, beside what else goes by.
-    """
-    reserved = 1 if target.registers > 16 else 2
-    fitting = (target.registers - vectors - reserved) // vectors
-    limit = max(_MAX_IN_PLACE_MR, 2 * _MAX_IN_PLACE_MR // vectors) if in_place else fitting
-    return max(1, min(fitting, limit))
 
 
 def row_tiles(rows: int, mr: int) -> list[tuple[int, int]]:
@@ -257,7 +242,7 @@ class MicroKernelEmitter:
         places = [self.element_pointer(product.b, row_start + v * tile.lanes, tile) for v in range(tile.vectors)]
         if tile.b_exceeds_l1:
             for column in range(0, tile.vectors * tile.lanes, CACHE_LINE // size):
-                ahead = row_start + _PANEL_PREFETCH_BYTES // size + column
+                ahead = row_start + tile.panel_prefetch // size + column
                 prefetch_line(self.w, self.element_pointer(product.b, ahead, tile), L1)
         b_row = [
             VectorValue(self.load(kind, p, self.align(tile)), tile.dtype, tile.lanes, self.w.depth) for p in places

@@ -1,4 +1,4 @@
-"""Matrices as emitted code reads and writes them: addresses and valid ranges; and the width of a micro-panel."""
+"""Matrices as emitted code reads and writes them: addresses and valid ranges."""
 
 from __future__ import annotations
 

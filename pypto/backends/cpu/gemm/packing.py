@@ -24,6 +24,7 @@ from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, L1, prefetch_line
 from pypto.backends.cpu.codegen.register_transpose import transpose_registers
 from pypto.backends.cpu.codegen.tile_access import AccessEmitter
 from pypto.backends.cpu.gemm.bf16_split import split_bf16
+from pypto.backends.cpu.gemm.blocking import FACTS
 from pypto.backends.cpu.gemm.operands import Matrix, ValidRange
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix
@@ -33,7 +34,6 @@ from pypto.ir.types import int32, int64, uint8
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand
 
-_PREFETCH_ROWS: Final = 4  # distance of the prefetch in rows of B; further ahead, line fill buffers would run out
 _SIGN_BIAS: Final = 128  # turns a signed byte into an unsigned one
 Place = tuple[VectorValue, VectorValue]  # row and column
 Load = Callable[[Matrix, VectorValue, VectorValue, int], VectorValue]
@@ -46,6 +46,7 @@ class PackedFormat:
     factor: int = 1  # numbers in a word; 1 where they are multiplied alone
     terms: int = 1  # bfloat16 numbers whose sum stands for one float32; see `bf16_split`
     flips_signs: bool = False  # bytes become unsigned, as the instruction wants them
+    prefetch_rows: int = FACTS.pack_prefetch  # rows of B from what is packed to what is prefetched
 
     def element_bytes(self, m: Matrix) -> int:
         """Bytes of a number as it is multiplied."""
@@ -192,7 +193,7 @@ class PackEmitter:
         with self.w.loop("0", self.panel_count(target), "1") as p:
             first = self.e.mul(p, self.index(target.panel))
             for t, c in itertools.product(range(factor), range(0, target.panel, CACHE_LINE // m.dtype.itemsize)):
-                prefetch_line(self.w, self.pointer(m, self.plus(row, _PREFETCH_ROWS + t), self.plus(first, c)), L1)
+                prefetch_line(self.w, self.pointer(m, self.plus(row, form.prefetch_rows + t), self.plus(first, c)), L1)
             width = min(target.panel, self.bytes // size)
             start = self.panel_row_address(target, base, p, g, size * factor)
             steps = itertools.product(range(factor), range(0, target.panel, width))

@@ -22,7 +22,8 @@ from pypto.ir.types import int1, int64
 
 def packed_format(gemm: Gemm) -> PackedFormat:
     """How the numbers of a product are packed."""
-    return PackedFormat(max(1, gemm.packing_factor), gemm.split_terms, gemm.packing_factor == 4 and not gemm.amx_k)
+    flips_signs = gemm.packing_factor == 4 and not gemm.amx_k
+    return PackedFormat(max(1, gemm.packing_factor), gemm.split_terms, flips_signs, gemm.blocking.pack_prefetch)
 
 
 class PanelPacker:

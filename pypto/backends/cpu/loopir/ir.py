@@ -186,6 +186,11 @@ class LibraryOp:
         return False
 
     @property
+    def decisions(self) -> str:
+        """What the compiler chose for it, for `explain`; empty where there is nothing to choose."""
+        return ""
+
+    @property
     def programs_sharing(self) -> int:
         """How many programs that run one after the other share what it makes; 0 is all along the grid's first axis."""
         return 1
