@@ -71,6 +71,7 @@ LARGE = MappingProxyType(
         "pypto/backends/cpu/codegen/function.py:FunctionEmitter": "what all nests of a function share",
         "pypto/backends/cpu/codegen/memory.py:MemoryEmitter": "all kinds of loads and stores",
         "pypto/backends/cpu/codegen/nest.py:NestEmitter": "what all loops of a nest share",
+        "pypto/backends/cpu/gemm/blocking.py:BlockingFacts": "one field for each figure that blocking rests on",
         "pypto/backends/cpu/gemm/ir.py:Gemm": "one field for each fact about a product",
         "pypto/backends/cpu/gemm/micro_kernel.py:MicroTile": "one field for each fact about a register tile",
         "pypto/backends/cpu/gemm/packing.py:PackEmitter": "all forms of packing",
