@@ -37,7 +37,7 @@ _CACHE_LINE: Final = 64
 
 def share_window(gemm: Gemm, storage: BufferAllocation) -> None:
     """Let a product read the window of one before it in its chain, if it begins at most one register behind."""
-    lanes = storage.lanes_of(gemm.op.operands[0].tile.elem, compact=True)
+    lanes = storage.lanes_of(gemm.op.operands[0].tile.elem, in_memory_format=True)
     for other in gemm.accumulation_chain[:-1]:
         offset = other.conv_window.offset if other.conv_window is not None else 0
         distance = column_distance(other, gemm)
@@ -52,10 +52,10 @@ def share_window(gemm: Gemm, storage: BufferAllocation) -> None:
 def window_buffer(gemm: Gemm, first: Gemm, storage: BufferAllocation) -> Buffer:
     """Scratch for a window: the columns of one product and a register's more, as long as the first one is alive."""
     (*_, columns, k), elem = gemm.op.operands[0].shape, gemm.op.operands[0].tile.elem
-    lanes = storage.lanes_of(elem, compact=True)
+    lanes = storage.lanes_of(elem, in_memory_format=True)
     assert first.left_block is not None
     shape = k, columns + lanes
-    buffer = storage.new(elem, shape, first.left_block.live_start, first.left_block.live_end, compact=True)
+    buffer = storage.new(elem, shape, first.left_block.live_start, first.left_block.live_end, in_memory_format=True)
     if buffer.pitch * item_bytes(elem, True) // _CACHE_LINE % 2 == 0:  # rows of an odd number of lines use all sets
         buffer.sizes[-1] += lanes
     return buffer

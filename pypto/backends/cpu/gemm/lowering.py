@@ -137,7 +137,7 @@ def left_block(
         shape = a.shape[-1], storage.lanes_of(a.tile.elem)
     else:
         shape = storage.target.registers, a.shape[-1]
-    return storage.new(a.tile.elem, shape, position, position, whole_rows=True, compact=True)
+    return storage.new(a.tile.elem, shape, position, position, pad_columns=True, in_memory_format=True)
 
 
 def extend_left_buffers(gemm: Gemm, position: int) -> None:
@@ -196,7 +196,7 @@ def right_operand(
         stmt.source, stmt.packs_operand_of = storage.buffer_of.get(b), op
         fuser.add(stmt)
         return None, False
-    source = storage.new(b.tile.elem, b.shape, position, position, whole_rows=True, compact=True)
+    source = storage.new(b.tile.elem, b.shape, position, position, pad_columns=True, in_memory_format=True)
     stmt = scheduler.compute_stmt(b, source, position)
     stmt.packs_operand_of = op
     fuser.add(stmt)

@@ -1,4 +1,17 @@
-"""Gives memory to the values that are kept: which values share a buffer, and where each buffer lies in scratch."""
+"""Buffer allocation: gives a buffer to each materialised value, coalesces buffers, and assigns offsets in scratch.
+
+Coalescing puts the values that control flow passes on (initial value, loop argument, yielded value, result), and a
+dot with its accumulator, into one buffer: no copies are needed. That is legal where live ranges do not interfere.
+
+    %r = for %i iter(%a = %init) { %b = add %a, %x; yield %b }
+coalesced, all four share b0:
+    compute %init -> b0 | for { compute add -> b0 }
+not coalesced:
+    compute %init -> b0 | for { compute add -> b1; copy -> b0 } | copy -> b2
+
+Offsets are assigned by live range, so that buffers that are not live at the same time overlap. They are chosen after
+fusion, which may contract a buffer to registers.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +34,20 @@ from pypto.passes.carried import LAYOUTS, carried, initial, yields
 from pypto.passes.dimensions import is_unit_reshape
 from pypto.passes.dot_facts import is_packed
 
-_CACHE_ALIAS_BYTES: Final = 2048  # bytes between rows that would push one another out of the first-level cache
-_STAGGER_BYTES = 64 * 9  # buffers of 4 KB multiples would otherwise hit the same cache sets
+_CACHE_ALIAS_BYTES: Final = 2048  # row pitches of multiples of this alias in the sets of the first-level cache
+_STAGGER_BYTES = 64 * 9  # added to buffers of about a multiple of 4 KB: their starts would alias, too
+_LINE_BYTES: Final = 64  # alignment of buffers, and the padding behind them
 
 
 @dataclass
 class BufferAllocation:
-    """Buffers by value. Values that a loop hands on share one, as do a dot and its accumulator, if lifetimes allow."""
+    """Buffers of a function, by value."""
 
     plan: Materialization
     target: CpuTarget
     buffer_of: dict[Value, Buffer] = field(default_factory=dict)
-    buffers: list[Buffer] = field(default_factory=list)
-    sharers: dict[Value, list[Value]] = field(default_factory=dict)
+    buffers: list[Buffer] = field(default_factory=list)  # in order of their numbers
+    sharers: dict[Value, list[Value]] = field(default_factory=dict)  # all values that share a value's buffer
 
     def new(
         self,
@@ -42,65 +56,79 @@ class BufferAllocation:
         start: int,
         end: int,
         panel: int = 0,
-        whole_rows: bool = False,
-        compact: bool = False,
+        pad_columns: bool = False,
+        in_memory_format: bool = False,
     ) -> Buffer:
-        """A buffer for a tile. Its last dimension above 1 is padded to whole registers, that of a dot's row always."""
-        lanes, sizes = self.lanes_of(elem, compact), list(shape)
+        """A buffer for a tile that is live from `start` to `end`.
+
+        The last dimension above 1 is padded to whole registers, so that chunks need no masks; with `pad_columns` the
+        last dimension in any case.
+        """
+        lanes = self.lanes_of(elem, in_memory_format)
+        sizes = list(shape)
         if len(sizes) > 1 and sizes[-2] >= lanes:
             sizes[-2] = round_up(sizes[-2], lanes)
-        along = [d for d, n in enumerate(shape) if n > 1]
-        if panel or whole_rows:
+        dims = [d for d, n in enumerate(shape) if n > 1]
+        if panel or pad_columns:
             sizes[-1] = round_up(sizes[-1], panel or lanes)
-        elif along:
-            sizes[along[-1]] = round_up(sizes[along[-1]], lanes)
-        buffer = Buffer(len(self.buffers), elem, shape, sizes, panel, compact, live_start=start, live_end=end)
+        elif dims:
+            sizes[dims[-1]] = round_up(sizes[dims[-1]], lanes)
+        buffer = Buffer(len(self.buffers), elem, shape, sizes, panel, in_memory_format, live_start=start, live_end=end)
         self.buffers.append(buffer)
         return buffer
 
-    def lanes_of(self, elem: DType | PtrType, compact: bool = False) -> int:
-        return max(1, self.target.vector_bytes // item_bytes(elem, compact))
+    def lanes_of(self, elem: DType | PtrType, in_memory_format: bool = False) -> int:
+        """Elements in a register, in the format of the buffer."""
+        return max(1, self.target.vector_bytes // item_bytes(elem, in_memory_format))
 
 
 def round_up(n: int, unit: int) -> int:
+    """The least multiple of `unit` that is not below `n`."""
     return -(-n // unit) * unit
 
 
 def allocate_buffers(plan: Materialization, target: CpuTarget) -> BufferAllocation:
+    """Allocate a buffer for each set of coalesced values, then the views of these."""
     storage = BufferAllocation(plan, target)
-    kept = [v for v in plan.readers if v in plan.materialized]
-    storage.sharers = {v: [v] for v in kept}
+    materialized = [v for v in plan.readers if v in plan.materialized]
+    storage.sharers = {v: [v] for v in materialized}
     for a, b in coalescing_hints(plan.function.body):
         if a in storage.sharers and b in storage.sharers:
             coalesce(storage, a, b)
-    for v in sorted(kept, key=plan.defined_at):
-        if v in storage.buffer_of or is_view(v):
-            continue
-        members = storage.sharers[v]
-        spans = [live_range(plan, m) for m in members]
-        start, end = min(s for s, _ in spans), max(e for _, e in spans)
-        summed = any(is_dot_result(plan, m) for m in members)
-        buffer = storage.new(
-            v.tile.elem,
-            v.shape,
-            start,
-            end,
-            whole_rows=summed,
-            compact=any(is_packed(plan.uses, m, target) for m in members),
-        )
-        if summed and buffer.pitch * item_bytes(v.tile.elem) % _CACHE_ALIAS_BYTES == 0:
-            buffer.sizes[-1] += storage.lanes_of(v.tile.elem)
-        if any(m.op is not None and m.op.name == "sort_keys" for m in members):
-            buffer.sizes[-1] = max(storage.lanes_of(v.tile.elem), 1 << (v.shape[-1] - 1).bit_length())
-        storage.buffer_of.update(dict.fromkeys(members, buffer))
-    for v in sorted(kept, key=plan.defined_at):
+    ordered = sorted(materialized, key=plan.defined_at)
+    for v in ordered:
+        if v not in storage.buffer_of and not is_view(v):
+            storage.buffer_of.update(dict.fromkeys(storage.sharers[v], shared_buffer(storage, v)))
+    for v in ordered:
         if is_view(v):
             add_view(storage, v)
     return storage
 
 
+def shared_buffer(storage: BufferAllocation, v: Value) -> Buffer:
+    """A buffer for a value and all that share it, padded as each of them demands."""
+    plan = storage.plan
+    values = storage.sharers[v]
+    ranges = [live_range(plan, x) for x in values]
+    holds_product = any(is_dot_result(plan, x) for x in values)
+    buffer = storage.new(
+        v.tile.elem,
+        v.shape,
+        min(start for start, _ in ranges),
+        max(end for _, end in ranges),
+        pad_columns=holds_product,
+        in_memory_format=any(is_packed(plan.uses, x, storage.target) for x in values),
+    )
+    lanes = storage.lanes_of(v.tile.elem)
+    if holds_product and buffer.pitch * item_bytes(v.tile.elem) % _CACHE_ALIAS_BYTES == 0:
+        buffer.sizes[-1] += lanes
+    if any(x.op is not None and x.op.name == "sort_keys" for x in values):  # the network sorts powers of two
+        buffer.sizes[-1] = max(lanes, 1 << (v.shape[-1] - 1).bit_length())
+    return buffer
+
+
 def live_range(plan: Materialization, v: Value) -> tuple[int, int]:
-    """From the first write to the last read; what control flow hands on lives for all of it."""
+    """Positions of the first write and the last read; an argument or result of a loop is live in all of the loop."""
     control = plan.parent_loop[v] if v.op is None else v.op
     if v.op is None or control.regions:
         return plan.position[control], max(plan.end_position[control], plan.last_read(v))
@@ -108,17 +136,18 @@ def live_range(plan: Materialization, v: Value) -> tuple[int, int]:
 
 
 def is_dot_result(plan: Materialization, v: Value) -> bool:
-    """True for what a dot writes: its result, and an accumulator in its place."""
+    """Whether a dot writes the value, or has it as its accumulator."""
     accumulates = any(user.name == "dot" and v in user.operands[2:] for user in plan.uses[v])
     return accumulates or (v.op is not None and v.op.name == "dot")
 
 
 def is_view(v: Value) -> bool:
+    """Whether a value is the memory of another one under another shape: a reshape that regroups dimensions."""
     return v.op is not None and v.op.name == "reshape" and not is_unit_reshape(v.op)
 
 
 def add_view(storage: BufferAllocation, v: Value) -> None:
-    """A reshape that regroups elements: the source's memory, packed without padding, under another shape."""
+    """Give a reshape its operand's memory under its own shape; neither may have padding then."""
     assert v.op is not None
     source = storage.buffer_of[v.op.operands[0]].memory
     view = Buffer(
@@ -138,7 +167,7 @@ def add_view(storage: BufferAllocation, v: Value) -> None:
 
 
 def coalescing_hints(region: Region) -> list[tuple[Value, Value]]:
-    """Pairs of values that would best share memory."""
+    """Pairs of values whose buffers would save a copy if they were one."""
     pairs: list[tuple[Value, Value]] = []
     for op in region.ops:
         for inner in op.regions:
@@ -147,12 +176,13 @@ def coalescing_hints(region: Region) -> list[tuple[Value, Value]]:
             pairs.append((op.operands[2], op.results[0]))
         if op.name in LAYOUTS:
             first, *others = coalescing_classes(op)
-            pairs += [pair for other in others for pair in zip(first, other, strict=True)]
+            for values in others:
+                pairs += zip(first, values, strict=True)
     return pairs
 
 
 def coalescing_classes(op: Op) -> list[Sequence[Value]]:
-    """What control flow hands from one to the other, all in the same order: best, each place is one piece of memory."""
+    """Lists of values that a control op passes on, in the same order: arguments, yielded values, results."""
     if op.name == "if":
         return [op.results, *yields(op)]
     args = [carried(op, region) for region in op.regions]
@@ -160,22 +190,25 @@ def coalescing_classes(op: Op) -> list[Sequence[Value]]:
 
 
 def coalesce(storage: BufferAllocation, a: Value, b: Value) -> None:
-    ours, theirs = storage.sharers[a], storage.sharers[b]
-    if ours is theirs or a.type != b.type or any(is_view(v) for v in (*ours, *theirs)):
+    """Let all values that share a buffer with `a` or `b` share one, if no two of them interfere."""
+    first = storage.sharers[a]
+    second = storage.sharers[b]
+    if first is second or a.type != b.type or any(is_view(v) for v in (*first, *second)):
         return
-    if any(interfere(storage.plan, x, y) for x in ours for y in theirs):
+    if any(interfere(storage.plan, x, y) for x in first for y in second):
         return
-    ours += theirs
-    for v in theirs:
-        storage.sharers[v] = ours
+    first += second
+    for v in second:
+        storage.sharers[v] = first
 
 
 def interfere(plan: Materialization, a: Value, b: Value) -> bool:
-    """True when one value is still to be read at or after the place where the other one is written."""
+    """Whether one value is read at or after the position where the other one is written."""
     first, second = (a, b) if plan.defined_at(a) <= plan.defined_at(b) else (b, a)
-    written, last = plan.defined_at(second), plan.last_read(first)
+    written = plan.defined_at(second)
+    last = plan.last_read(first)
     if plan.defined_at(first) == written:
-        # The arguments of both regions of a while are one value; two results of one op are not.
+        # The same argument of both regions of a `while` is one value; two results of one op are not.
         return not (
             first.op is None
             and second.op is None
@@ -188,12 +221,13 @@ def interfere(plan: Materialization, a: Value, b: Value) -> bool:
 
 
 def same_argument(plan: Materialization, a: Value, b: Value) -> bool:
+    """Whether two region arguments are the same one, in both regions of a `while`."""
     indices = [r.args.index(v) for v in (a, b) for r in plan.parent_loop[a].regions if v in r.args]
     return plan.parent_loop[a].name == "while" and indices[0] == indices[1] and a is not b
 
 
 def can_overwrite(plan: Materialization, op: Op, old: Value) -> bool:
-    """True when `op` reads each element of `old` no later than it writes the same element of its result."""
+    """Whether `op` can write its result over `old`: it reads each element before it writes the same element."""
     if op.name == "dot":
         packed = [v.op.operands[0] for v in op.operands[1:2] if op in plan.packed and v.op is not None]
         return len(op.operands) > 2 and old is op.operands[2] and old not in (*op.operands[:2], *packed)
@@ -203,7 +237,7 @@ def can_overwrite(plan: Materialization, op: Op, old: Value) -> bool:
 
 
 def index_maps_to(plan: Materialization, op: Op, leaf: Value) -> list[IndexMap]:
-    """Index maps with which computing `op` reads `leaf`."""
+    """Index maps at which the statement of `op` reads `leaf`."""
     return [
         index
         for v, index in inlined_operands(operand_reads(op), lambda v: v in plan.materialized or v is leaf)
@@ -212,11 +246,14 @@ def index_maps_to(plan: Materialization, op: Op, leaf: Value) -> list[IndexMap]:
 
 
 def assign_offsets(buffers: list[Buffer]) -> int:
-    """Offsets by lifetime, largest first, in the lowest gap; gives the bytes in all."""
+    """Assign offsets by first fit, largest buffer first; buffers that are live together get separate bytes.
+
+    Gives the bytes of scratch in all.
+    """
     placed: list[tuple[int, int, Buffer]] = []
-    real = [b for b in buffers if b.view_of is None and not b.contracted]
-    for buffer in sorted(real, key=lambda b: (-b.elements * item_bytes(b.elem, b.in_memory_format), b.id)):
-        size = round_up(buffer.elements * item_bytes(buffer.elem, buffer.in_memory_format), 64) + 64
+    stored = [b for b in buffers if b.view_of is None and not b.contracted]
+    for buffer in sorted(stored, key=lambda b: (-b.size_bytes, b.id)):
+        size = round_up(buffer.size_bytes, _LINE_BYTES) + _LINE_BYTES
         if size % 4096 < 128:
             size += _STAGGER_BYTES
         offset = 0

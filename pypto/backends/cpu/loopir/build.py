@@ -1,4 +1,14 @@
-"""Tile IR to Loop IR: statements in program order, fused into nests that share what loops they can."""
+"""Lowering of Tile IR to Loop IR: a statement for each materialised tile, store and reduction, in program order.
+
+`LoopFuser` puts the statements into nests. Values that a loop carries in tiles are copied in parallel at its edges,
+where coalescing could not put them into one buffer.
+
+    %e = exp %x                                        nest sharing 1
+    %s = sum %e                    becomes               - compute exp -> b0 [lanes d0<1000]
+    tile_store %y, %e / %s                               | reduce sum [lanes d0<1000*]
+                                                       nest sharing 1
+                                                         - store tile_store [lanes d0<1000]
+"""
 
 from __future__ import annotations
 
@@ -24,10 +34,11 @@ from pypto.ops.table import REDUCTIONS, SCANS
 from pypto.passes.carried import carried, initial
 from pypto.passes.pattern import constant_of
 
-_MIN_LANE_EXTENT = 16  # elements that lanes along another dimension than the last need
+_MIN_LANE_EXTENT = 16  # elements from which a dimension before the last is worth having the lanes
 
 
 def build_schedule(function: Function, target: CpuTarget) -> Schedule:
+    """Loop IR of a legal function: materialisation, allocation, statements with fusion, then offsets."""
     plan = plan_materialization(function, target)
     storage = allocate_buffers(plan, target)
     items = LoopIRBuilder(plan, storage).build_region(function.body)
@@ -36,14 +47,14 @@ def build_schedule(function: Function, target: CpuTarget) -> Schedule:
 
 @dataclass
 class LoopIRBuilder:
-    """Walks regions in program order and hands statements to a `LoopFuser`."""
+    """Builds statements region by region, in program order, and passes them to a `LoopFuser` for each region."""
 
     plan: Materialization
     storage: BufferAllocation
-    preheaders: dict[Op, LoopFuser] = field(default_factory=dict)  # what takes statements that come before a loop
+    preheaders: dict[Op, LoopFuser] = field(default_factory=dict)  # by control op, the fuser of the region around it
 
     def build_region(self, region: Region, targets: list[tuple[Value, Buffer | None]] | None = None) -> list[Item]:
-        """Items of a region; `targets` pair what it yields with the buffers that take it."""
+        """Items of a region; `targets` pair the yielded values with the buffers that take them."""
         fuser = LoopFuser(self.plan, self.storage)
         for op in region.body:
             self.build_op(op, fuser)
@@ -51,7 +62,8 @@ class LoopIRBuilder:
         return fuser.finish()
 
     def build_op(self, op: Op, fuser: LoopFuser) -> None:
-        if op.name == "assert_":  # of checked kernels alone: see `checks`
+        """Add the statement or item of one op; an op without a buffer, effect or scalar result has none."""
+        if op.name == "assert_":  # emitted in checked mode only, by `instrument`
             return
         if op.regions:
             self.build_control(op, fuser)
@@ -74,48 +86,57 @@ class LoopIRBuilder:
             fuser.add(self.compute_stmt(op.results[0], self.storage.buffer_of[op.results[0]], self.plan.position[op]))
 
     def compute_stmt(self, v: Value, buffer: Buffer, position: int) -> Stmt:
+        """A statement that computes a value into a buffer; panels are written chunk by chunk."""
         stmt = make_stmt("compute", v.op, v, v.shape, position, buffer)
         stmt.forced_width = buffer.panel
         return stmt
 
     def scalar_loop(self, op: Op, fuser: LoopFuser) -> None:
-        """Element by element: no two lanes touch memory at the same time; what they count is found for many at once."""
-        counts, result, position = op.name == "histogram", op.results[0], self.plan.position[op]
-        buffer, over = self.storage.buffer_of[result], op.operands[0] if counts else result
-        if counts:
+        """A nest for an op whose elements may hit the same memory.
+
+        Atomics go element by element; a histogram computes its bins in chunks and counts lane by lane.
+        """
+        result = op.results[0]
+        position = self.plan.position[op]
+        buffer = self.storage.buffer_of[result]
+        if op.name == "histogram":
             fuser.add(make_stmt("zero", None, None, result.shape, position, buffer))
-        stmt = make_stmt("count" if counts else "atomic", op, None, over.shape, position, buffer)
-        stmt.lanes = stmt.lanes if counts else -1
+            stmt = make_stmt("count", op, None, op.operands[0].shape, position, buffer)
+        else:
+            stmt = make_stmt("atomic", op, None, result.shape, position, buffer)
+            stmt.lanes = -1
         fuser.barrier(Nest([[stmt]], 0))
 
     def reduction_stmt(self, op: Op) -> Stmt:
-        kind, buffer = "arg" if op.name.startswith("arg") else "reduce", self.storage.buffer_of.get(op.results[0])
+        """A statement that reduces a tile to its buffer, or to a scalar."""
+        kind = "arg" if op.name.startswith("arg") else "reduce"
+        buffer = self.storage.buffer_of.get(op.results[0])
         shape = op.operands[0].shape
         lanes = self.lane_dimension(op, shape)
         return make_stmt(kind, op, None, shape, self.plan.position[op], buffer, op.attrs["axes"], lanes)
 
     def lane_dimension(self, op: Op, shape: tuple[int, ...]) -> int:
-        """Dimension for the lanes: that in which a store's elements are neighbours, or most of what is read."""
-        usual = max((d for d, n in enumerate(shape) if n > 1), default=-1)
-        found: Counter[int | None] = Counter()
+        """The dimension for the lanes: the contiguous one of a store, or of most operands in memory.
+
+        The last dimension is taken unless another one is contiguous more often and long enough.
+        """
+        last = max((d for d, n in enumerate(shape) if n > 1), default=-1)
+        votes: Counter[int | None] = Counter()
         if op.name == "tile_store":
-            found.update(d for d, s in enumerate(Access.of(op).strides) if constant_of(s) == 1 and shape[d] > 1)
-        if not found:
-            sources = operand_reads(op, tuple(range(len(shape))))
-            found.update(
-                d
-                for v, index in inlined_operands(sources, self.is_memory_operand)
-                for d in self.contiguous_dims(v, index)
-            )
-        best = max(range(len(shape)), key=lambda d: found[d], default=usual)
-        return best if found[best] > found[usual] and shape[best] >= min(_MIN_LANE_EXTENT, shape[usual]) else usual
+            votes.update(d for d, s in enumerate(Access.of(op).strides) if constant_of(s) == 1 and shape[d] > 1)
+        if not votes:
+            operands = operand_reads(op, tuple(range(len(shape))))
+            for v, index in inlined_operands(operands, self.is_memory_operand):
+                votes.update(self.contiguous_dims(v, index))
+        best = max(range(len(shape)), key=lambda d: votes[d], default=last)
+        return best if votes[best] > votes[last] and shape[best] >= min(_MIN_LANE_EXTENT, shape[last]) else last
 
     def is_memory_operand(self, v: Value) -> bool:
-        """True for what is read from memory, at the result's index or elsewhere."""
+        """Whether a value is read from a buffer or an array, so that its layout counts for the choice of the lanes."""
         return v in self.storage.buffer_of or (v.op is not None and v.op.name in ("tile_load", *GATHERING))
 
     def contiguous_dims(self, v: Value, index: IndexMap) -> list[int | None]:
-        """The dimension along which elements of a value that is read from memory are neighbours."""
+        """Loop positions along which the elements of a memory operand are contiguous; empty for other values."""
         if v in self.storage.buffer_of:
             return [p for p, n in zip(index, v.shape, strict=True) if n > 1][-1:]
         if v.op is None or v.op.name != "tile_load":
@@ -124,60 +145,69 @@ class LoopIRBuilder:
         return [p for p, s, n in zip(index, strides, v.shape, strict=True) if constant_of(s) == 1 and n > 1]
 
     def scan_stmt(self, op: Op) -> Stmt:
-        axis, buffer = op.attrs["axis"], self.storage.buffer_of[op.results[0]]
+        """A statement that scans along an axis; the lanes lie along the axis only when it is last and runs forward."""
+        axis = op.attrs["axis"]
+        buffer = self.storage.buffer_of[op.results[0]]
         stmt = make_stmt("scan", op, None, op.operands[0].shape, self.plan.position[op], buffer, (axis,))
         stmt.reduced = (axis,)
         if op.attrs["reverse"] or axis != stmt.lanes:
-            kept = [d for d in stmt.loops if d != axis]
-            stmt.lanes = kept[-1] if kept else -1
+            others = [d for d in stmt.loops if d != axis]
+            stmt.lanes = others[-1] if others else -1
         return stmt
 
     def build_control(self, op: Op, fuser: LoopFuser) -> None:
-        results, self.preheaders[op] = [self.storage.buffer_of.get(v) for v in op.results], fuser
+        """An item with the regions of a control op, and copies of the tiles that it passes on."""
+        self.preheaders[op] = fuser
         if op.name == "if":
+            results = [self.storage.buffer_of.get(v) for v in op.results]
             regions = [self.build_region(r, list(zip(r.terminator.operands, results, strict=True))) for r in op.regions]
             fuser.barrier(Control(op, regions))
             return
         last = op.regions[-1]
         args = carried(op, last)
-        homes = [self.storage.buffer_of.get(v) for v in args]
-        self.parallel_copy(fuser, list(zip(initial(op), homes, strict=True)), self.plan.position[op])
-        before = [self.build_region(r) for r in op.regions[:-1]]
-        body = self.build_region(last, list(zip(last.terminator.operands, homes, strict=True)))
-        fuser.barrier(Control(op, [*before, body]))
-        for arg, home, result in zip(args, homes, results, strict=True):
-            if result is not None and home is not None and result is not home:
-                fuser.add(copy_stmt(arg, result, self.plan.end_position[op]))
+        buffers = [self.storage.buffer_of.get(v) for v in args]
+        self.parallel_copy(fuser, list(zip(initial(op), buffers, strict=True)), self.plan.position[op])
+        conditions = [self.build_region(r) for r in op.regions[:-1]]  # that of a `while`
+        body = self.build_region(last, list(zip(last.terminator.operands, buffers, strict=True)))
+        fuser.barrier(Control(op, [*conditions, body]))
+        for arg, buffer, result in zip(args, buffers, op.results, strict=True):
+            target = self.storage.buffer_of.get(result)
+            if target is not None and buffer is not None and target is not buffer:
+                fuser.add(copy_stmt(arg, target, self.plan.end_position[op]))
 
     def parallel_copy(self, fuser: LoopFuser, pairs: list[tuple[Value, Buffer | None]], position: int) -> None:
-        """Values into buffers as if all at once: what reads another target goes through memory of its own first."""
-        moves = [(v, b) for v, b in pairs if b is not None and self.storage.buffer_of.get(v) is not b]
-        targets = {b.memory for _, b in moves}
-        ready: list[Stmt] = []
-        for v, b in moves:
-            made = v.op is not None and v not in self.plan.materialized
-            stmt = self.compute_stmt(v, b, position) if made else copy_stmt(v, b, position)
+        """Parallel copy: write all values to their buffers as if at once.
+
+        A value that reads the buffer of another pair, or its own in another order, is computed into a temporary
+        before any buffer is written.
+        """
+        copies = [(v, b) for v, b in pairs if b is not None and self.storage.buffer_of.get(v) is not b]
+        targets = {b.memory for _, b in copies}
+        last_stmts: list[Stmt] = []
+        for v, b in copies:
+            is_inlined = v.op is not None and v not in self.plan.materialized
+            stmt = self.compute_stmt(v, b, position) if is_inlined else copy_stmt(v, b, position)
             if self.buffers_read(v) & (targets - {b.memory}) or self.reads_permuted(v, b):
                 stmt.buffer = self.storage.new(v.tile.elem, v.shape, position, position)
                 fuser.add(stmt)
                 stmt = copy_stmt(v, b, position, stmt.buffer)
-            ready.append(stmt)
-        for stmt in ready:
+            last_stmts.append(stmt)
+        for stmt in last_stmts:
             fuser.add(stmt)
 
     def buffers_read(self, v: Value) -> set[Buffer]:
-        """Buffers whose memory computing `v` reads."""
-        found = inlined_operands([(v, tuple(range(len(v.shape))))], self.storage.buffer_of.__contains__)
-        return {self.storage.buffer_of[x].memory for x, _ in found if x in self.storage.buffer_of}
+        """Buffers whose memory the computation of a value reads."""
+        operands = inlined_operands([(v, tuple(range(len(v.shape))))], self.storage.buffer_of.__contains__)
+        return {self.storage.buffer_of[x].memory for x, _ in operands if x in self.storage.buffer_of}
 
     def reads_permuted(self, v: Value, buffer: Buffer) -> bool:
-        """True when computing `v` reads elements of `buffer` other than the one it would write there."""
+        """Whether an element of `v` is computed from other elements of `buffer` than the one that it overwrites."""
         if v in self.storage.buffer_of or v.op is None:
             return False
         identity = tuple(range(len(v.shape)))
-        members = [(m, b) for m, b in self.storage.buffer_of.items() if b.memory is buffer.memory]
-        read = ((b, index) for m, b in members for index in index_maps_to(self.plan, v.op, m))
-        return any(b is not buffer or index != identity for b, index in read)
+        sharers = [(x, b) for x, b in self.storage.buffer_of.items() if b.memory is buffer.memory]
+        reads = ((b, index) for x, b in sharers for index in index_maps_to(self.plan, v.op, x))
+        return any(b is not buffer or index != identity for b, index in reads)
 
 
 def make_stmt(
@@ -190,17 +220,21 @@ def make_stmt(
     reduced: tuple[int, ...] = (),
     lanes: int = -1,
 ) -> Stmt:
-    """A statement with its loops in order: kept dimensions, then reduced ones, the lanes innermost of their kind."""
+    """A statement with its loop order: parallel dimensions, then reduced ones, and the lanes last among either.
+
+    Without `lanes`, the last dimension above 1 has the lanes.
+    """
     dims = [d for d, n in enumerate(domain) if n > 1]
-    lanes = lanes if lanes >= 0 or not dims else dims[-1]
+    if lanes < 0 and dims:
+        lanes = dims[-1]
     dims.sort(key=lambda d: d == lanes)
-    kept = [d for d in dims if d not in reduced]
+    parallel = [d for d in dims if d not in reduced]
     inner = [d for d in dims if d in reduced]
-    return Stmt(kind, op, value, domain, (*kept, *inner), lanes, tuple(inner), buffer, position=position)
+    return Stmt(kind, op, value, domain, (*parallel, *inner), lanes, tuple(inner), buffer, position=position)
 
 
 def copy_stmt(v: Value, buffer: Buffer, position: int, source: Buffer | None = None) -> Stmt:
-    """A value from its memory, or another one, into a buffer."""
+    """A statement that copies a value to a buffer, from `source` or from the value's own buffer."""
     stmt = make_stmt("compute", None, v, v.shape, position, buffer)
     stmt.source = source
     return stmt

@@ -1,7 +1,19 @@
-"""Fuses neighbouring statements into nests: all loops where they can, or the outer loops.
+"""Loop fusion and array contraction: statements share all loops, or their outer loops, and tiles in between shrink.
 
-Two statements share a loop when everything that flows between them stays at one index of it, and no reduction over
-it lies between. Chains such as load, maximum, exponential, sum, division then run row by row in cache.
+A chain such as maximum, exponential, sum and division then runs row by row, with the row in registers or the
+first-level cache; unfused, each step would go through the whole tile in scratch.
+
+Two statements may share a loop if every dependence between them has distance 0 in it: both use each buffer at the
+same index of the loop, and neither is a reduction over it that the other reads. Array contraction then drops the
+dimensions of shared loops from a buffer that no statement outside of the nest reads.
+
+    b1: 8x64xf32                                       b1: 64xf32
+    nest sharing 2                                     nest sharing 1
+      - compute exp -> b1 [for d0<8 lanes d1<64]         - compute exp -> b1 [for d0<8 lanes d1<64]
+    nest sharing 2                           becomes     | reduce sum -> b2 [for d0<8 lanes d1<64*]
+      - reduce sum -> b2 [for d0<8 lanes d1<64*]         - store tile_store [for d0<8 lanes d1<64]
+    nest sharing 2
+      - store tile_store [for d0<8 lanes d1<64]
 """
 
 from __future__ import annotations
@@ -18,63 +30,76 @@ from pypto.backends.cpu.loopir.use_sets import BufferUses, UseSet, use_set_of
 from pypto.ir.core import Op, Value
 from pypto.passes.memory_effects import is_pure, is_same_access, may_alias
 
-MAX_OPEN_STATEMENTS: Final = 128  # statements in open nests: each new one is compared with all of them
+MAX_OPEN_STATEMENTS: Final = 128  # in open nests: a new statement is compared with all of them
 
 
 @dataclass
 class LoopFuser:
-    """Items of one region under construction; `open_nests` are those that may still grow, in program order."""
+    """Builds the items of one region by greedy fusion."""
 
     plan: Materialization
     storage: BufferAllocation
-    items: list[Item] = field(default_factory=list)
-    open_nests: list[Nest] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)  # finished items, in program order
+    open_nests: list[Nest] = field(default_factory=list)  # nests that may still take statements, in program order
     use_sets: dict[Stmt, UseSet] = field(default_factory=dict)
 
     def finish(self) -> list[Item]:
+        """All items of the region, after its last statement."""
         self.close_nests()
         return self.items
 
     def barrier(self, item: Item) -> None:
+        """Add an item that no statement may move across."""
         self.close_nests()
         self.items.append(item)
 
     def add_store(self, stmt: Stmt) -> None:
-        """A store right after a cell that may do it itself; else like every other statement."""
+        """Add a store; right after a library op, as its epilogue if the op can fuse it.
+
+        The scalars between the two belong to the store, and move before the op.
+        """
         last = self.last_item()
-        within = last.regions[-1] if isinstance(last, Control) else [last] if last is not None else []
-        cell = next((item for item in reversed(within) if not is_movable(item)), None)
+        tail = last.regions[-1] if isinstance(last, Control) else [last] if last is not None else []
+        producer = next((item for item in reversed(tail) if not is_movable(item)), None)
         self.add(stmt)
-        if last is None or not isinstance(cell, LibraryOp):
+        if last is None or not isinstance(producer, LibraryOp):
             return
-        read = self.use_sets[stmt].buffers
-        if cell.fuse_store(stmt, self.plan, last.op) or cell.fuse_epilogue(
-            self.open_nests[-1], read, self.plan, last.op
-        ):
-            self.items.append(self.items.pop(self.items.index(last)))  # the scalars between are of the store
-            self.open_nests[-1].fallback_of = cell
+        nest = self.open_nests[-1]
+        buffers = self.use_sets[stmt].buffers
+        fuses_store = producer.fuse_store(stmt, self.plan, last.op)
+        if fuses_store or producer.fuse_epilogue(nest, buffers, self.plan, last.op):
+            self.items.remove(last)
+            self.items.append(last)
+            nest.fallback_of = producer
             self.close_nests()
 
     def last_item(self) -> LibraryOp | Control | None:
-        """What came before some pure scalars, if nothing else did, and none of them is its own."""
-        last = next((item for item in reversed([] if self.open_nests else self.items) if not is_movable(item)), None)
-        after = self.items[self.items.index(last) + 1 :] if last is not None else []
-        read = {v for item in after if isinstance(item, Scalar) for v in item.op.operands}
-        return last if isinstance(last, LibraryOp | Control) and read.isdisjoint(last.op.results) else None
+        """The library op or control op before the current place; only scalars that do not read it lie between."""
+        if self.open_nests:
+            return None
+        last = next((item for item in reversed(self.items) if not is_movable(item)), None)
+        if not isinstance(last, LibraryOp | Control):
+            return None
+        scalars = [item for item in self.items[self.items.index(last) + 1 :] if isinstance(item, Scalar)]
+        read = {v for item in scalars for v in item.op.operands}
+        return last if read.isdisjoint(last.op.results) else None
 
     def add_scalar(self, op: Op) -> None:
-        """A scalar op goes before the open nests, unless it waits for one (it may read a tile of one element)."""
-        early = is_pure(op) and not any(map(is_tile, op.operands))
-        if not early or any(self.defines_scalar(nest, set(op.operands)) for nest in self.open_nests):
+        """Add a scalar op: before the open nests if it is pure and reads no tile or result of them, else after."""
+        can_hoist = is_pure(op) and not any(map(is_tile, op.operands))
+        if not can_hoist or any(self.defines_scalar(nest, set(op.operands)) for nest in self.open_nests):
             self.close_nests()
         self.items.append(Scalar(op))
 
     def defines_scalar(self, nest: Nest, values: set[Value]) -> bool:
-        """True when the nest gives one of these scalars."""
+        """Whether a reduction of the nest gives one of these scalars."""
         return any(s.result in values for s in nest.stmts if s.kind in ("reduce", "arg"))
 
     def add(self, stmt: Stmt) -> None:
-        """Into the last nest that takes the statement, past nests that have nothing to do with it."""
+        """Add a statement to the last open nest that can take it, or in a nest of its own.
+
+        It may move before open nests that it does not depend on.
+        """
         self.use_sets[stmt] = use_set_of(stmt, self.storage.buffer_of)
         if sum(len(nest.stmts) for nest in self.open_nests) >= MAX_OPEN_STATEMENTS:
             self.close_nests()
@@ -83,21 +108,22 @@ class LoopFuser:
                 break
             if self.try_fuse(nest, stmt) or (interchange(self, nest, stmt) and self.try_fuse(nest, stmt)):
                 return
-            if any(writes(a, self.buffers_used(b)) for o in nest.stmts for a, b in ((o, stmt), (stmt, o))):
+            if any(writes(s, self.buffers_used(stmt)) or writes(stmt, self.buffers_used(s)) for s in nest.stmts):
                 break
         self.open_nests.append(Nest([[stmt]], len(stmt.loops)))
 
     def depends_on(self, nest: Nest, stmt: Stmt) -> bool:
-        """True when the statement needs the nest to have run, or may not run within it or before it."""
-        return self.defines_scalar(nest, self.use_sets[stmt].scalars) or any(
-            self.has_memory_conflict(o, stmt) for o in nest.stmts
-        )
+        """Whether a statement has to run after the nest: it reads a scalar result, or arrays conflict."""
+        if self.defines_scalar(nest, self.use_sets[stmt].scalars):
+            return True
+        return any(self.has_memory_conflict(s, stmt) for s in nest.stmts)
 
     def buffers_used(self, stmt: Stmt) -> BufferUses:
-        """Buffers that the statement reads or writes, with the loop positions that index them."""
+        """Buffers that a statement reads or writes, with their index maps."""
         return self.use_sets[stmt].buffers + ([(stmt.buffer, stmt.buffer_index)] if stmt.buffer is not None else [])
 
     def close_nests(self) -> None:
+        """Contract the arrays of all open nests, and finish these."""
         for nest in self.open_nests:
             self.contract_arrays(nest)
             self.items.append(nest)
@@ -106,34 +132,41 @@ class LoopFuser:
     # --- legality -----------------------------------------------------------------------------------------------
 
     def try_fuse(self, nest: Nest, stmt: Stmt) -> bool:
-        """Put the statement into the nest, if that is right."""
-        last, earlier = nest.bodies[-1], [s for body in nest.bodies[:-1] for s in body]
-        if last[0].signature == stmt.signature and last[0].kind != "scan":
-            whole = len(stmt.loops)
-            read = self.use_sets[stmt].buffers
-            fits = all(self.max_fusable_depth(o, stmt) >= whole and not (o.reduced and writes(o, read)) for o in last)
-            fits = fits and not (earlier and set(stmt.loops[: nest.fused_depth]) & set(stmt.reduced))
-            if fits and all(self.max_fusable_depth(o, stmt) >= nest.fused_depth for o in earlier):
-                last.append(stmt)
-                return True
-        shared = min(
-            [
-                nest.fused_depth if len(nest.bodies) > 1 else len(stmt.loops),
-                *(self.max_outer_fusable_depth(o, stmt) for o in nest.stmts),
-            ]
-        )
-        if (
-            shared < 1
-            or (len(nest.bodies) > 1 and shared < nest.fused_depth)
-            or not is_fusion_profitable(self, nest, stmt)
-        ):
+        """Fuse a statement into a nest: into the last body at all loops, or as a new body at the outer loops.
+
+        Gives whether it is legal, and profitable where only outer loops are shared.
+        """
+        if self.can_join_last_body(nest, stmt):
+            nest.bodies[-1].append(stmt)
+            return True
+        has_bodies = len(nest.bodies) > 1
+        depths = [self.max_outer_fusable_depth(s, stmt) for s in nest.stmts]
+        depth = min(nest.fused_depth if has_bodies else len(stmt.loops), *depths)
+        if depth < 1 or (has_bodies and depth < nest.fused_depth) or not is_fusion_profitable(self, nest, stmt):
             return False
-        nest.fused_depth = shared
+        nest.fused_depth = depth
         nest.bodies.append([stmt])
         return True
 
+    def can_join_last_body(self, nest: Nest, stmt: Stmt) -> bool:
+        """Whether a statement may share all loops of the last body, and still the outer ones of the earlier bodies."""
+        last = nest.bodies[-1]
+        earlier = [s for body in nest.bodies[:-1] for s in body]
+        if last[0].signature != stmt.signature or last[0].kind == "scan":
+            return False
+        if any(self.max_fusable_depth(s, stmt) < len(stmt.loops) for s in last):
+            return False
+        if any(s.reduced and writes(s, self.use_sets[stmt].buffers) for s in last):
+            return False
+        if earlier and set(stmt.loops[: nest.fused_depth]) & set(stmt.reduced):
+            return False
+        return all(self.max_fusable_depth(s, stmt) >= nest.fused_depth for s in earlier)
+
     def max_outer_fusable_depth(self, a: Stmt, b: Stmt) -> int:
-        """Number of outer loops, none of them along the lanes or reduced, that both may share."""
+        """Number of outer loops that two statements may share while their inner loops stay apart.
+
+        The loop along the lanes and reduced loops are inner ones; a scan shares no loop.
+        """
         count = 0
         for x, y in zip(a.loops, b.loops, strict=False):
             special = x == a.lanes or y == b.lanes or x in a.reduced or y in b.reduced
@@ -143,77 +176,93 @@ class LoopFuser:
         return min(count, self.max_fusable_depth(a, b))
 
     def max_fusable_depth(self, a: Stmt, b: Stmt) -> int:
-        """Number of outer loops over which what flows between the two stays at one index."""
+        """Number of outer loops in which all dependences between two statements have distance 0."""
         limit = min(len(a.loops), len(b.loops))
         for writer, other in ((a, b), (b, a)):
             for buffer, index in self.buffers_used(other):
-                if writer.buffer is not None and buffer.memory is writer.buffer.memory:
-                    limit = min(
-                        limit, common_index_prefix(writer.buffer_index, index) if buffer is writer.buffer else 0
-                    )
+                if writer.buffer is buffer:
+                    limit = min(limit, common_index_prefix(writer.buffer_index, index))
+                elif writer.buffer is not None and buffer.memory is writer.buffer.memory:  # a view
+                    limit = 0
         return limit
 
     def has_memory_conflict(self, a: Stmt, b: Stmt) -> bool:
-        """True when one writes memory that the other may touch elsewhere."""
-        for x, y in ((a, b), (b, a)):
-            if x.kind != "store":
+        """Whether one statement stores to an array that the other may load or store."""
+        for store, other in ((a, b), (b, a)):
+            if store.kind != "store":
                 continue
-            if y.kind == "store" and may_alias(self.plan.function, y.the_op, x.the_op):
+            if other.kind == "store" and may_alias(self.plan.function, other.the_op, store.the_op):
                 return True
-            if any(self.conflicts(op, index, x) for op, index in self.use_sets[y].loads):
+            if any(self.conflicts(op, index, store) for op, index in self.use_sets[other].loads):
                 return True
         return False
 
     def conflicts(self, load: Op, index: IndexMap, store: Stmt) -> bool:
-        """True when a load may touch what a store writes, other than the same element at the same time."""
-        in_step = index == store.index and is_same_access(load, store.the_op)
-        return not in_step and may_alias(self.plan.function, load, store.the_op)
+        """Whether a load may read what a store writes, other than the same element in the same iteration."""
+        has_distance_0 = index == store.index and is_same_access(load, store.the_op)
+        return not has_distance_0 and may_alias(self.plan.function, load, store.the_op)
 
-    # --- memory that fusion saves -------------------------------------------------------------------------------
+    # --- array contraction ---------------------------------------------------------------------------------------
 
     def contract_arrays(self, nest: Nest) -> None:
-        """Drop memory that lives only inside: whole buffers, or the dimensions of shared loops."""
-        inside = nest.stmts
-        low, high = min(s.position for s in inside), max(s.position for s in inside)
-        for stmt in inside:
-            for buffer in [stmt.buffer, *(b for b, _ in self.use_sets[stmt].buffers)]:
-                if buffer is not None:
-                    buffer.live_start, buffer.live_end = min(buffer.live_start, low), max(buffer.live_end, high)
+        """Array contraction: a buffer that only this nest uses loses the dimensions of shared loops.
+
+        If all its readers are in the body that writes it, it is not stored at all.
+        """
+        self.extend_live_ranges(nest)
         for body, stmt in ((b, s) for b in nest.bodies for s in b):
             v = stmt.value
-            if v is None or v.op is None or not self.is_private(v, stmt, inside):
+            if v is None or v.op is None or not self.is_private(v, stmt, nest.stmts):
                 continue
-            others = (b for s in inside if s not in body for b, _ in self.use_sets[s].buffers)
-            if not any(b is stmt.buffer for b in others):
-                stmt.the_buffer.contracted = True
-                for s in (s for s in body if s.source is stmt.buffer):
-                    s.source = None
-            elif nest.fused_depth and len(nest.bodies) > 1 and not stmt.the_buffer.unpadded:
-                stmt.the_buffer.contracted_dims = contracted_dims(stmt, nest.fused_depth)
+            buffer = stmt.the_buffer
+            others = (b for s in nest.stmts if s not in body for b, _ in self.use_sets[s].buffers)
+            if not any(b is buffer for b in others):
+                buffer.contracted = True
+                for s in body:
+                    s.source = None if s.source is buffer else s.source
+            elif nest.fused_depth and len(nest.bodies) > 1 and not buffer.unpadded:
+                buffer.contracted_dims = contracted_dims(stmt, nest.fused_depth)
 
-    def is_private(self, v: Value, stmt: Stmt, inside: list[Stmt]) -> bool:
-        """True when the statement makes a value that is its buffer's only one, for readers in this nest alone."""
+    def extend_live_ranges(self, nest: Nest) -> None:
+        """Let all buffers of a nest be live in all of it, since its statements run interleaved."""
+        start = min(s.position for s in nest.stmts)
+        end = max(s.position for s in nest.stmts)
+        for stmt in nest.stmts:
+            for buffer, _ in self.buffers_used(stmt):
+                buffer.live_start = min(buffer.live_start, start)
+                buffer.live_end = max(buffer.live_end, end)
+
+    def is_private(self, v: Value, stmt: Stmt, stmts: list[Stmt]) -> bool:
+        """Whether the statement's buffer holds no value but `v`, and only statements of this nest read it by index."""
         if self.storage.buffer_of.get(v) is not stmt.buffer or len(self.storage.sharers[v]) != 1:
             return False
-        fed = ((s.packs_operand_of, v is s.value) for s in inside if s.packs_operand_of is not None)
-        ops = {s.op for s in inside} | {cell for cell, own in fed if cell.operands.count(v) == own}
-        if any(b is stmt.buffer and UNKNOWN_POSITION in index for s in inside for b, index in self.use_sets[s].buffers):
-            return False  # other elements of it are read, from memory
-        views = any(b.view_of is stmt.buffer for b in self.storage.buffers)
-        return not views and all(r in ops for r in self.plan.readers[v])
+        for buffer, index in (use for s in stmts for use in self.use_sets[s].buffers):
+            if buffer is stmt.buffer and UNKNOWN_POSITION in index:
+                return False
+        if any(b.view_of is stmt.buffer for b in self.storage.buffers):
+            return False
+        readers = {s.op for s in stmts} | packed_ops(v, stmts)
+        return all(reader in readers for reader in self.plan.readers[v])
+
+
+def packed_ops(v: Value, stmts: list[Stmt]) -> set[Op]:
+    """Dots that read `v` only through the panels that these statements pack."""
+    packs = ((s.packs_operand_of, v is s.value) for s in stmts if s.packs_operand_of is not None)
+    return {dot for dot, is_operand in packs if dot.operands.count(v) == is_operand}
 
 
 def writes(stmt: Stmt, used: BufferUses) -> bool:
-    """True when a statement writes some of the memory that is used."""
+    """Whether a statement writes memory of one of the buffers."""
     return stmt.buffer is not None and any(stmt.buffer.memory is buffer.memory for buffer, _ in used)
 
 
 def is_movable(item: Item) -> bool:
+    """Whether an item is a scalar without effects."""
     return isinstance(item, Scalar) and is_pure(item.op)
 
 
 def common_index_prefix(written: IndexMap, read: IndexMap) -> int:
-    """Number of outer loops that index both sides alike."""
+    """Number of outer loops that index the written and the read buffer in the same dimensions."""
     count = 0
     positions = {p for p in written if p is not None}
     while count in positions and read[written.index(count)] == count:
@@ -222,6 +271,6 @@ def common_index_prefix(written: IndexMap, read: IndexMap) -> int:
 
 
 def contracted_dims(stmt: Stmt, shared: int) -> int:
-    """Leading dimensions of the statement's buffer that run with the shared loops."""
+    """Number of leading dimensions of the statement's buffer that shared loops index."""
     inner = (d for d, p in enumerate(stmt.buffer_index) if p is not None and p >= shared)
     return next(inner, len(stmt.buffer_index))

@@ -1,7 +1,19 @@
-"""Statements over scratch in the order of loops in which they run side by side, so that nothing of them is stored.
+"""Loop interchange: gives producer and reduction one loop order, so that they fuse and the tile needs no memory.
 
-What a tile is computed from may be in any order. A sum of its rows, with columns along the lanes, goes down the rows
-for each chunk of columns; so do then the exponentials that are added up, and the panels of a product that they become.
+A sum over rows has the lanes' loop outside and runs down the rows for each chunk of columns. Its producer runs row
+by row; in that order the two share no loop. With the producer's loops interchanged they fuse, and `contract_arrays`
+keeps the tile in registers. It pays for tiles in scratch only: array rows are read in memory order.
+
+Legal for statements of kind `compute`, whose elements do not depend on one another.
+
+    nest sharing 2
+      - compute exp -> b1 [for d0<32 lanes d1<64]
+    nest sharing 2
+      - reduce sum -> b2 [lanes d1<64 for d0<32*]
+becomes
+    nest sharing 2
+      - compute exp -> b1 [lanes d1<64 for d0<32]
+      | reduce sum -> b2 [lanes d1<64 for d0<32*]
 """
 
 from __future__ import annotations
@@ -14,52 +26,70 @@ from pypto.backends.cpu.loopir.use_sets import use_set_of
 if TYPE_CHECKING:
     from pypto.backends.cpu.loopir.fusion import LoopFuser
 
-_MAX_SHORT_ROW: Final = 512  # elements of a row
+_MAX_SHORT_ROW: Final = 512  # elements of a row whose reduction is bound by latency
 
 
 def interchange(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
-    """Have a nest go as a reduction does that reads what it makes, or a statement as such a nest; whether that was.
+    """Interchange the loops of a producer nest to those of a reduction `stmt`, or those of `stmt` to the nest's.
 
-    What reads arrays keeps its order, in which their rows come as a whole.
+    Gives whether loops were changed.
     """
-    body, made = nest.bodies[0], {s.buffer.memory for s in nest.stmts if s.buffer is not None}
-    alike = all((s.domain, s.lanes, s.forced_width) == (stmt.domain, stmt.lanes, 0) for s in body)
-    near = len(nest.bodies) == 1 and not any(fuser.use_sets[s].loads for s in (*body, stmt))
-    if not alike or not near or made.isdisjoint(buffer.memory for buffer, _ in fuser.use_sets[stmt].buffers):
+    if not can_interchange(fuser, nest, stmt):
         return False
+    body = nest.bodies[0]
     kinds = {s.kind for s in body}
     if stmt.kind == "reduce" and kinds == {"compute"}:
-        order, changed = stmt.loops, body
+        loops = stmt.loops
+        changed = body
     elif stmt.kind == "compute" and kinds == {"compute", "reduce"} and has_full_chunks(stmt):
-        order, changed = body[0].loops, [*body, stmt]
+        loops = body[0].loops
+        changed = [*body, stmt]
     else:
         return False
     for s in changed:
-        s.loops, s.forced_width = order, stmt.forced_width
+        s.loops = loops
+        s.forced_width = stmt.forced_width
         fuser.use_sets[s] = use_set_of(s, fuser.storage.buffer_of)
     return True
 
 
+def can_interchange(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
+    """Whether `stmt` reads what the nest writes, over the same domain and lanes, and neither reads arrays."""
+    body = nest.bodies[0]
+    if len(nest.bodies) > 1 or any(fuser.use_sets[s].loads for s in (*body, stmt)):
+        return False
+    if any((s.domain, s.lanes, s.forced_width) != (stmt.domain, stmt.lanes, 0) for s in body):
+        return False
+    written = {s.buffer.memory for s in nest.stmts if s.buffer is not None}
+    return not written.isdisjoint(buffer.memory for buffer, _ in fuser.use_sets[stmt].buffers)
+
+
 def has_full_chunks(stmt: Stmt) -> bool:
-    """True where chunks of a forced width write nothing beyond the tile, as others of that width would, too."""
+    """Whether chunks of the forced width divide the tile.
+
+    The statements of the nest take that width, too; a remainder chunk would write beyond the buffers of these.
+    """
     return not stmt.forced_width or stmt.domain[stmt.lanes] % stmt.forced_width == 0
 
 
 def is_fusion_profitable(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
-    """True when a statement uses some of the memory that a nest does; nothing else is worth sharing loops for."""
+    """Whether sharing outer loops with a nest brings reuse: of a buffer, of a load, or of rows that are stored."""
     if delays_consumers(fuser, nest, stmt):
         return False
-    used, loads = {b.memory for b, _ in fuser.buffers_used(stmt)}, {op for op, _ in fuser.use_sets[stmt].loads}
-    near = any(not used.isdisjoint(b.memory for b, _ in fuser.buffers_used(s)) for s in nest.stmts)
-    stores = any(s.kind == "store" for s in (stmt, *nest.stmts))
-    return near or stores or any(op in loads for s in nest.stmts for op, _ in fuser.use_sets[s].loads)
+    if any(s.kind == "store" for s in (stmt, *nest.stmts)):
+        return True
+    memories = {b.memory for b, _ in fuser.buffers_used(stmt)}
+    loads = {op for op, _ in fuser.use_sets[stmt].loads}
+    shares_buffer = any(not memories.isdisjoint(b.memory for b, _ in fuser.buffers_used(s)) for s in nest.stmts)
+    return shares_buffer or any(op in loads for s in nest.stmts for op, _ in fuser.use_sets[s].loads)
 
 
 def delays_consumers(fuser: LoopFuser, nest: Nest, stmt: Stmt) -> bool:
-    """True when a nest gives but results of short rows in scratch, on which what comes after it has to wait.
+    """Whether fusion would put the latency of a short row's reduction before its consumer, once for every row.
 
-    Row by row, a processor has room for one or two of them, and waits. The results of all rows come without waiting.
+    The reorder buffer holds only one or two such rows, so that the consumer stalls. In loops of their own, the
+    reductions of all rows overlap.
     """
-    short = all(s.lanes in s.reduced and len(s.loops) > 1 and s.domain[s.lanes] <= _MAX_SHORT_ROW for s in nest.stmts)
-    loads = any(fuser.use_sets[s].loads for s in (*nest.stmts, stmt))
-    return short and not loads and all(s.kind == "reduce" for s in nest.stmts)
+    if any(s.kind != "reduce" for s in nest.stmts) or any(fuser.use_sets[s].loads for s in (*nest.stmts, stmt)):
+        return False
+    return all(s.lanes in s.reduced and len(s.loops) > 1 and s.domain[s.lanes] <= _MAX_SHORT_ROW for s in nest.stmts)

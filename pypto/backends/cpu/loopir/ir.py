@@ -1,7 +1,7 @@
-"""Loop IR: a kernel as an ordered tree of fused loop nests over planned scratch; `listing` prints it.
+"""Loop IR: a kernel as an ordered tree of fused loop nests over planned scratch; `printer` prints it.
 
-A statement computes one thing over a domain, which is a tile's shape; loops of a domain are named by their dimension.
-What is no statement of its own is computed where it is needed.
+A statement runs over a domain, which is the shape of a tile. Its loops are named by the dimensions of the domain. A
+value without a buffer has no statement: code generation inlines it into its readers.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
 
 
-def item_bytes(elem: DType | PtrType, compact: bool = False) -> int:
-    """Bytes of an element in scratch, where 16-bit floats are kept as they are in registers, unless it is compact."""
+def item_bytes(elem: DType | PtrType, in_memory_format: bool = False) -> int:
+    """Bytes of an element in scratch: narrow floats take 4, as in registers, unless they are in memory format."""
     if isinstance(elem, PtrType):
         return 8
-    return 4 if elem.is_narrow and not compact else elem.itemsize
+    return 4 if elem.is_narrow and not in_memory_format else elem.itemsize
 
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """A tile in scratch memory: padded to `sizes`, or in panels of `panel` columns for the right side of a dot."""
+    """A tile in scratch memory: padded rows, or packed panels for the right side of a dot."""
 
     id: int
     elem: DType | PtrType
-    shape: tuple[int, ...]
-    sizes: list[int]
-    panel: int = 0
-    in_memory_format: bool = False  # 16-bit floats take the bytes that they have in memory
-    unpadded: bool = False  # rows may not be padded: the buffer is also seen under another shape
-    copies: int = 1  # how many such tiles it holds
-    live_start: int = 0
+    shape: tuple[int, ...]  # of the tile
+    sizes: list[int]  # the shape with its padding
+    panel: int = 0  # columns of a packed panel; 0 for rows
+    in_memory_format: bool = False  # narrow floats take the bytes that they have in arrays
+    unpadded: bool = False  # a view shows the memory under another shape, so that rows have no padding
+    copies: int = 1  # number of such tiles in the buffer
+    live_start: int = 0  # live range, in positions of `Materialization`
     live_end: int = 0
-    offset: int = 0
-    contracted_dims: int = 0  # leading dimensions that are not stored, since writer and readers share their loops
-    contracted: bool = False  # every reader is in the nest that computes it
-    view_of: Buffer | None = None  # the same memory under another shape
+    offset: int = 0  # bytes from the start of scratch
+    contracted_dims: int = 0  # array contraction: leading dimensions that are not stored
+    contracted: bool = False  # array contraction: all readers are in the nest, so that the tile stays in registers
+    view_of: Buffer | None = None  # the buffer whose memory this one shows under another shape
 
     @property
     def memory(self) -> Buffer:
-        """The buffer whose memory this is."""
+        """The buffer that has the memory: itself, or the one that it is a view of."""
         return self.view_of or self
 
     @property
     def pitch(self) -> int:
-        """Elements of a row, with its padding."""
+        """Elements from one row to the next."""
         return self.sizes[-1] if self.sizes else 1
 
     @property
     def rows(self) -> int:
-        """Rows of a matrix, with its padding."""
+        """Rows of a matrix, padding included."""
         return self.sizes[-2] if len(self.sizes) > 1 else 1
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours, per dimension; 0 where the dimension is not stored."""
+        """Elements between neighbours, by dimension; 0 where the dimension is contracted."""
         steps = [math.prod(self.sizes[d + 1 :]) for d in range(len(self.sizes))]
         if self.panel:
             steps[-2] = self.panel
@@ -66,61 +66,67 @@ class Buffer:
 
     @property
     def elements(self) -> int:
+        """Elements that the buffer has room for."""
         return math.prod(self.sizes[self.contracted_dims :]) * self.copies
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of scratch that the buffer takes."""
+        return self.elements * item_bytes(self.elem, self.in_memory_format)
 
 
 @dataclass(eq=False, slots=True)
 class Stmt:
-    """One computation over a domain.
+    """One computation over a domain, run by one loop nest.
 
-    `kind` is ``compute`` (a value into a buffer), ``zero`` (a buffer cleared), ``store``, ``reduce``, ``arg``,
-    ``scan``, ``atomic`` or ``count``. `loops` are the domain's dimensions of size above 1 in loop order, `lanes` the
-    one that lies along the lanes (or -1), `reduced` those that the result does not have.
+    `kind` is ``compute`` (a value into a buffer), ``zero`` (clears a buffer), ``store``, ``reduce``, ``arg`` (argmax or
+    argmin), ``scan``, ``atomic`` or ``count`` (a histogram).
     """
 
     kind: str
-    op: Op | None
-    value: Value | None
-    domain: tuple[int, ...]
-    loops: tuple[int, ...]
-    lanes: int
-    reduced: tuple[int, ...] = ()
-    buffer: Buffer | None = None
-    source: Buffer | None = None  # memory to copy from, where it is not the value's own
-    forced_width: int = 0  # forced chunk width, 0 when free
-    position: int = 0
-    packs_operand_of: Op | None = None  # the cell whose operand it makes, in a form of its own
+    op: Op | None  # the op that is computed; none for a copy or zeros
+    value: Value | None  # the value that a ``compute`` writes
+    domain: tuple[int, ...]  # the shape that the loops run over
+    loops: tuple[int, ...]  # dimensions of size above 1, in loop order from the outermost
+    lanes: int  # the dimension along the vector lanes, or -1
+    reduced: tuple[int, ...] = ()  # dimensions that the result does not have
+    buffer: Buffer | None = None  # the buffer that is written
+    source: Buffer | None = None  # the buffer that a copy reads, if not that of the value
+    forced_width: int = 0  # width of a chunk, as a panel demands it; 0 if free
+    position: int = 0  # place in program order, in positions of `Materialization`
+    packs_operand_of: Op | None = None  # the dot whose operand the statement packs
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """Trip counts of the loops, from the outermost."""
         return tuple(self.domain[d] for d in self.loops)
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """Statements of one signature can share a loop nest."""
+        """Statements of equal signature can share all loops. A scan shares them with nobody."""
         roles = tuple((self.domain[d], d == self.lanes) for d in self.loops)
         return roles, self.forced_width, id(self) if self.kind == "scan" else 0
 
     @property
     def the_op(self) -> Op:
-        """The op of a statement that is more than a copy or zeros."""
+        """The op; only for statements that have one."""
         assert self.op is not None
         return self.op
 
     @property
     def the_buffer(self) -> Buffer:
-        """The buffer of a statement that has one."""
+        """The buffer; only for statements that write one."""
         assert self.buffer is not None
         return self.buffer
 
     @property
     def index(self) -> tuple[int | None, ...]:
-        """Loop positions by dimension of the domain."""
+        """Index map of the domain: loop positions by dimension."""
         return tuple(self.loops.index(d) if d in self.loops else None for d in range(len(self.domain)))
 
     @property
     def buffer_index(self) -> tuple[int | None, ...]:
-        """Loop positions by dimension of the buffer that the statement writes."""
+        """Index map of the buffer that the statement writes."""
         if self.kind not in ("reduce", "arg"):
             return self.index
         axes: Any = self.the_op.attrs["axes"]
@@ -130,7 +136,7 @@ class Stmt:
 
     @property
     def result(self) -> Value | None:
-        """The value that the statement defines, where it defines one."""
+        """The value that the statement defines, or None."""
         if self.value is not None:
             return self.value
         return self.op.results[0] if self.op is not None and self.op.results else None
@@ -138,50 +144,50 @@ class Stmt:
 
 @dataclass(eq=False, slots=True)
 class Nest:
-    """Loop nests that share their `fused_depth` outer loops; statements of one inner list share all loops."""
+    """One or more loop nests, fused at their outer loops."""
 
-    bodies: list[list[Stmt]]
-    fused_depth: int = 0
-    fallback_of: LibraryOp | None = None  # what may have done all of it already, as is known when a program runs
+    bodies: list[list[Stmt]]  # statements of one body share all loops
+    fused_depth: int = 0  # outer loops that all bodies share
+    fallback_of: LibraryOp | None = None  # runs only where this op did not run the nest as its epilogue
 
     @property
     def stmts(self) -> list[Stmt]:
+        """All statements in program order."""
         return [s for body in self.bodies for s in body]
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a cell does with a buffer: the value that it has to find there, and the one that it leaves.
-
-    With `outlives_program`, later programs find the contents again. `fault` says why the op cannot read the buffer
-    in its present form.
-    """
+    """How a library op uses a buffer, for the verifier."""
 
     buffer: Buffer
-    reads: Value | None = None
-    writes: Value | None = None
-    outlives_program: bool = False
-    fault: str = ""
+    reads: Value | None = None  # the value that has to be in the buffer before
+    writes: Value | None = None  # the value that is in the buffer after
+    outlives_program: bool = False  # later programs of the thread read the contents again
+    fault: str = ""  # why the op cannot read the buffer in its layout; empty if it can
 
 
 @dataclass(eq=False, slots=True)
 class LibraryOp:
-    """What a structural cell makes of its op, to be emitted by itself."""
+    """An op with an emitter of its own, such as a matrix product or a sort."""
 
     op: Op
 
     def uses(self) -> Iterable[Use]:
-        """The buffers that it reads and writes, while all of them are there."""
+        """The buffers that the op reads and writes; they are live at the same time."""
         return ()
 
     def fuse_store(self, stmt: Stmt, plan: Any, last: Op) -> bool:
-        """Whether it can store its result, or that of the `last` op, which it ends, as the statement would."""
+        """Fuse a store of the op's result; gives whether that is possible.
+
+        `last` is the op whose result is stored: this op, or a loop whose result this op computes last.
+        """
         return False
 
     def fuse_epilogue(self, nest: Nest, read: Iterable[tuple[Buffer, Any]], plan: Any, last: Op) -> bool:
-        """Whether it can run the nest, which stores what comes of that result, on a few rows as soon as they are done.
+        """Fuse a nest that reads and stores the result as an epilogue, run on each block of rows while it is in cache.
 
-        `read` are the buffers that the nest reads, with the loop positions that index them.
+        Gives whether that is possible. `read` are the buffers that the nest reads, with their index maps.
         """
         return False
 
@@ -192,23 +198,23 @@ class LibraryOp:
 
     @property
     def programs_sharing(self) -> int:
-        """How many programs that run one after the other share what it makes; 0 is all along the grid's first axis."""
+        """Number of consecutive programs that share data of the op; 0 for all along the grid's first axis."""
         return 1
 
 
 @dataclass(eq=False, slots=True)
 class Scalar:
-    """An op on scalars, in its place."""
+    """An op on scalars, in program order."""
 
     op: Op
 
 
 @dataclass(eq=False, slots=True)
 class Control:
-    """An if, for or while, with a schedule for every region."""
+    """An ``if``, ``for`` or ``while``."""
 
     op: Op
-    regions: list[list[Item]]
+    regions: list[list[Item]]  # the items of each region of the op
 
 
 Item = Nest | LibraryOp | Scalar | Control
@@ -216,12 +222,12 @@ Item = Nest | LibraryOp | Scalar | Control
 
 @dataclass(slots=True)
 class Schedule:
-    """The whole kernel."""
+    """Loop IR of a kernel."""
 
-    items: list[Item]
+    items: list[Item]  # in program order
     buffers: list[Buffer]
-    scratch_bytes: int
-    buffer_of: dict[Value, Buffer] = field(default_factory=dict)
+    scratch_bytes: int  # scratch memory that a thread needs
+    buffer_of: dict[Value, Buffer] = field(default_factory=dict)  # buffers of materialised values
 
 
 def walk(items: list[Item]) -> Iterator[Item]:

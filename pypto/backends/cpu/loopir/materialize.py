@@ -1,7 +1,16 @@
-"""Decides which tiles get memory: the rest is computed where it is read.
+"""Materialisation: decides which tiles get a buffer; all others are inlined into their readers (rematerialisation).
 
-A tile is kept when something needs it whole (a dot, a loop, a reshape), when computing it again for a second reader
-would cost more than storing it, or when a store in between might change what a load gives.
+A tile gets a buffer when a reader needs all of it (a dot, a loop, a reshape), when computing it again for a second
+reader costs more than memory, when expressions grow too deep, or when a store might overwrite the array that a load
+reads before its last reader. Inlining saves the memory and its traffic; it is legal for ops whose elements can be
+computed one by one.
+
+    %m = max %x                                        %x: inlined, a load costs less than a buffer
+    %e = exp (%x - %m)                                 %e: 10 per element and two readers: a buffer b0
+    %s = sum %e                                        %m, %s: scalars
+    tile_store %y, %e / %s                             the division: inlined into the store
+becomes
+    reduce max | compute exp -> b0, reduce sum | store
 """
 
 from __future__ import annotations
@@ -20,71 +29,68 @@ from pypto.passes.dimensions import is_unit_reshape
 from pypto.passes.dot_facts import packs_transposed, values_read_by_dot
 from pypto.passes.memory_effects import is_same_access, may_alias, writes_memory
 
-_MAX_EXPR_DEPTH = 64  # of ops that are computed where they are read: what follows a chain is recursive
-_MAX_RECOMPUTED_COST = (
-    4  # cost of a value (in simple lane instructions) from which a second reader loads it from memory
-)
+_MAX_EXPR_DEPTH = 64  # inlined ops one inside the other: emission is recursive
+_MAX_RECOMPUTED_COST = 4  # simple lane instructions that are cheaper to repeat for a second reader than a load
+_MAX_OPERAND_COST = 1000  # cost of operands is capped, since it doubles along a chain of squares
 
 
 @dataclass
 class Materialization:
-    """Facts about a function that scheduling asks for.
+    """The decision, and the facts about a function that scheduling asks for.
 
-    `readers[v]` are the ops that read a value's memory or start the nest that computes it.
+    Positions number the ops in program order, a control op before the ops of its regions.
     """
 
     function: Function
-    uses: dict[Value, list[Op]] = field(default_factory=lambda: defaultdict(list))
+    uses: dict[Value, list[Op]] = field(default_factory=lambda: defaultdict(list))  # ops with this operand
     position: dict[Op, int] = field(default_factory=dict)
-    end_position: dict[Op, int] = field(default_factory=dict)
-    enclosing_loops: dict[Op, tuple[Op, ...]] = field(default_factory=dict)
-    parent_loop: dict[Value, Op] = field(default_factory=dict)  # the control op whose region has this argument
-    materialized: set[Value] = field(default_factory=set)
-    readers: dict[Value, tuple[Op, ...]] = field(default_factory=dict)
-    writes: list[Op] = field(default_factory=list)
-    read_in_place: set[Value] = field(default_factory=set)  # on the way from memory to a dot that reads it itself
-    packed: set[Op] = field(default_factory=set)  # dots with panels of what their right side is the transpose of
-    expr_depth: dict[Value, int] = field(default_factory=dict)  # most ops on the way to a reader
+    end_position: dict[Op, int] = field(default_factory=dict)  # that of the last op of its regions
+    enclosing_loops: dict[Op, tuple[Op, ...]] = field(default_factory=dict)  # from the outermost
+    parent_loop: dict[Value, Op] = field(default_factory=dict)  # the control op of a region's argument
+    materialized: set[Value] = field(default_factory=set)  # values with a buffer
+    readers: dict[Value, tuple[Op, ...]] = field(default_factory=dict)  # ops whose statement or library op reads it
+    writes: list[Op] = field(default_factory=list)  # all ops that store to arrays
+    read_in_place: set[Value] = field(default_factory=set)  # values that a dot reads from their array itself
+    packed: set[Op] = field(default_factory=set)  # dots that pack panels from the untransposed right side
+    expr_depth: dict[Value, int] = field(default_factory=dict)  # inlined ops between a value and its reader
 
     def defined_at(self, v: Value) -> int:
+        """Position at which a value is written."""
         if v.op is None:
             return self.position[self.parent_loop[v]]
         return self.end_position[v.op] if v.op.regions else self.position[v.op]
 
     def last_read(self, v: Value) -> int:
-        """Position of the last read; a read in a loop that the value enters from outside lasts until the loop ends."""
+        """Position of the last read, or that of the definition where nobody reads."""
         reads = (self.read_until(v, reader) for reader in self.readers.get(v, ()))
         return max((self.defined_at(v), *reads))
 
     def read_until(self, v: Value, reader: Op) -> int:
-        inside = self.enclosing(v)
-        outer = next((loop for loop in self.enclosing_loops[reader] if loop not in inside), None)
+        """Position until which a reader reads: the end of the outermost loop that the value enters from outside."""
+        own_loops = self.enclosing(v)
+        outer = next((loop for loop in self.enclosing_loops[reader] if loop not in own_loops), None)
         return self.position[reader] if outer is None else self.end_position[outer]
 
     def enclosing(self, v: Value) -> tuple[Op, ...]:
-        """The loops that a value is computed in."""
+        """The loops around the definition of a value, from the outermost."""
         if v.op is None:
-            home = self.parent_loop.get(v)
-            return () if home is None else (*self.enclosing_loops[home], home)
+            parent = self.parent_loop.get(v)
+            return () if parent is None else (*self.enclosing_loops[parent], parent)
         return self.enclosing_loops[v.op]
 
 
 def plan_materialization(function: Function, target: CpuTarget) -> Materialization:
+    """Decide for every tile of a function, readers before what they read."""
     plan = Materialization(function)
     ops = number_ops(plan, function.body, ())
     plan.writes = [op for op in ops if writes_memory(op)]
-    sides = (
-        (op, way)
-        for op in ops
-        if op.name == "dot"
-        for way in values_read_by_dot(plan.function, plan.uses, plan.enclosing_loops, op, target)
-    )
-    plan.read_in_place = {v for op, way in sides if not is_clobbered_before(plan, way[-1], op) for v in way}
-    plan.packed = {op for op in ops if op.name == "dot" and packs_transposed(op, target)}
-    cost: dict[Value, int] = {}
-    for op in ops:
-        for v in op.results:
-            cost[v] = op_cost(op) + min(1000, sum(cost.get(o, 0) for o in tile_operands(op))) if is_inlinable(op) else 0
+    dots = [op for op in ops if op.name == "dot"]
+    plan.packed = {dot for dot in dots if packs_transposed(dot, target)}
+    for dot in dots:
+        for chain in values_read_by_dot(plan.function, plan.uses, plan.enclosing_loops, dot, target):
+            if not is_clobbered_before(plan, chain[-1], dot):
+                plan.read_in_place.update(chain)
+    cost = recomputation_costs(ops)
     for op in reversed(ops):
         for v in op.results:
             if is_tile(v):
@@ -97,8 +103,18 @@ def plan_materialization(function: Function, target: CpuTarget) -> Materializati
     return plan
 
 
+def recomputation_costs(ops: list[Op]) -> dict[Value, int]:
+    """Cost of one element of each value, if all that it is computed from is inlined."""
+    cost: dict[Value, int] = {}
+    for op in ops:
+        operands = min(_MAX_OPERAND_COST, sum(cost.get(v, 0) for v in tile_operands(op)))
+        for v in op.results:
+            cost[v] = op_cost(op) + operands if is_inlinable(op) else 0
+    return cost
+
+
 def number_ops(plan: Materialization, region: Region, loops: tuple[Op, ...]) -> list[Op]:
-    """Positions of all ops, outer before inner; gives them in that order."""
+    """Number all ops of a region, and record uses and loops; gives the ops in that order."""
     ops = []
     for op in region.ops:
         plan.position[op] = len(plan.position)
@@ -115,6 +131,7 @@ def number_ops(plan: Materialization, region: Region, loops: tuple[Op, ...]) -> 
 
 
 def op_cost(op: Op) -> int:
+    """Cost of one element, in simple lane instructions."""
     row = TABLE[op.name]
     if row.cost == 0:
         return 0
@@ -125,40 +142,43 @@ def op_cost(op: Op) -> int:
 
 
 def readers_of(plan: Materialization, v: Value) -> tuple[Op, ...]:
-    found: dict[Op, None] = {}
+    """The ops whose statements read a value: its users, with the readers of those that are inlined in their place."""
+    readers: dict[Op, None] = {}
     for user in plan.uses[v]:
         result = user.results[0] if user.results else None
         if result is not None and is_inlinable(user) and result not in plan.materialized:
-            found.update(dict.fromkeys(plan.readers[result]))
+            readers.update(dict.fromkeys(plan.readers[result]))
         elif result is not None and user.name == "reshape" and not is_unit_reshape(user):
-            found.update(dict.fromkeys((user, *plan.readers[result])))  # the result is the same memory
+            readers.update(dict.fromkeys((user, *plan.readers[result])))  # the result is a view of the same memory
         elif result is not None and user.name == "permute":
-            found.update(dict.fromkeys((user, *packing_dots(plan, result))))
+            readers.update(dict.fromkeys((user, *packing_dots(plan, result))))
         else:
-            found[user] = None
-    return tuple(found)
+            readers[user] = None
+    return tuple(readers)
 
 
 def packing_dots(plan: Materialization, v: Value) -> list[Op]:
-    """Dots whose panels are packed from what a value is the transpose of: they read that, not the value."""
+    """Dots that have a transposed value as their right side, and pack their panels from the untransposed one."""
     return [user for user in plan.uses[v] if user in plan.packed and v is user.operands[1]]
 
 
 def decide_materialized(plan: Materialization, op: Op, v: Value, cost: int) -> None:
+    """Decide for one result of an op; its readers are decided already."""
     plan.readers[v] = readers_of(plan, v)
-    past = packing_dots(plan, v)
-    own = [reader for reader in plan.readers[v] if reader not in past]
-    dear = cost > _MAX_RECOMPUTED_COST and (len(own) > 1 or is_read_in_loop(plan, v, own))
-    pulled = [u.results[0] for u in plan.uses[v] if u.results and u.results[0] in plan.expr_depth]
-    plan.expr_depth[v] = 1 + max((plan.expr_depth[r] for r in pulled if r not in plan.materialized), default=0)
-    long = plan.expr_depth[v] % _MAX_EXPR_DEPTH == 0
-    whole = v not in plan.read_in_place and any(requires_buffer(user, v) for user in plan.uses[v])
-    if dear or long or whole or not is_inlinable(op) or is_load_clobbered(plan, op, v):
+    dots = packing_dots(plan, v)
+    readers = [reader for reader in plan.readers[v] if reader not in dots]
+    results = [user.results[0] for user in plan.uses[v] if user.results and user.results[0] in plan.expr_depth]
+    inlined_depths = (plan.expr_depth[r] for r in results if r not in plan.materialized)
+    plan.expr_depth[v] = 1 + max(inlined_depths, default=0)
+    is_costly = cost > _MAX_RECOMPUTED_COST and (len(readers) > 1 or is_read_in_loop(plan, v, readers))
+    is_deep = plan.expr_depth[v] % _MAX_EXPR_DEPTH == 0
+    is_required = v not in plan.read_in_place and any(requires_buffer(user, v) for user in plan.uses[v])
+    if is_costly or is_deep or is_required or not is_inlinable(op) or is_load_clobbered(plan, op, v):
         plan.materialized.add(v)
 
 
 def requires_buffer(user: Op, v: Value) -> bool:
-    """True for a dot's left side and accumulator, and for what is read in another order than it is made in.
+    """Whether an op reads a value from a buffer: a dot its left side and accumulator, others in permuted order.
 
     The right side of a dot is computed straight into its panels.
     """
@@ -170,37 +190,40 @@ def requires_buffer(user: Op, v: Value) -> bool:
 
 
 def permutes_lanes(op: Op) -> bool:
-    """True for a permute that puts another dimension along the lanes."""
+    """Whether an op is a permute that moves the last dimension, along which the lanes lie."""
     dims: Any = op.attrs.get("dims")
     return op.name == "permute" and bool(dims) and dims[-1] != len(dims) - 1
 
 
 def is_constant(v: Value) -> bool:
+    """Whether all elements are one constant, or undefined."""
     return v.op is not None and v.op.name in ("constant", "undef")
 
 
 def is_read_in_loop(plan: Materialization, v: Value, readers: Iterable[Op]) -> bool:
-    inside = plan.enclosing(v)
-    return any(loop not in inside for r in readers for loop in plan.enclosing_loops[r])
+    """Whether a reader is in a loop that does not contain the definition, so that inlining repeats the work."""
+    own_loops = plan.enclosing(v)
+    return any(loop not in own_loops for r in readers for loop in plan.enclosing_loops[r])
 
 
 def is_load_clobbered(plan: Materialization, op: Op, v: Value) -> bool:
-    """True when a store may touch a load's memory before its last reader has run."""
+    """Whether a store may overwrite what a load reads before the last reader has run.
+
+    A store that reads the load itself, at the same elements in the same order, reads each one before it writes it.
+    """
     if op.name != "tile_load":
         return False
     writes = [w for w in plan.writes if plan.position[op] < plan.position[w] and may_alias(plan.function, op, w)]
-    harmless = [
-        w for w in writes if is_same_access(op, w) and keeps_element_order(plan, v)
-    ]  # if they themselves read the load
+    in_place = [w for w in writes if is_same_access(op, w) and keeps_element_order(plan, v)]
     return any(
-        plan.position[w] <= plan.read_until(v, reader) and not (w is reader and w in harmless)
+        plan.position[w] <= plan.read_until(v, reader) and not (w is reader and w in in_place)
         for reader in plan.readers[v]
         for w in writes
     )
 
 
 def is_clobbered_before(plan: Materialization, v: Value, reader: Op) -> bool:
-    """True when a store may touch the memory of a loaded value before its reader has run."""
+    """Whether a store may overwrite what a load reads before one reader has run."""
     load = v.op
     assert load is not None
     between = (w for w in plan.writes if plan.position[load] < plan.position[w] <= plan.read_until(v, reader))
@@ -208,17 +231,16 @@ def is_clobbered_before(plan: Materialization, v: Value, reader: Op) -> bool:
 
 
 def keeps_element_order(plan: Materialization, v: Value) -> bool:
-    """True when all that is computed from a value where it is read has its elements in the same order."""
-    found, seen = [v], {v}
-    for x in found:
+    """Whether all values that are inlined between a value and its readers have their elements in the same order."""
+    seen = {v}
+    work = [v]
+    for x in work:
         users = [user for user in plan.uses[x] if user.results and is_inlinable(user)]
         if any(user.name == "permute" for user in users):
             return False
-        new = [
-            user.results[0]
-            for user in users
-            if user.results[0] not in plan.materialized and user.results[0] not in seen
-        ]
-        found += new
-        seen.update(new)
+        for user in users:
+            result = user.results[0]
+            if result not in plan.materialized and result not in seen:
+                seen.add(result)
+                work.append(result)
     return True

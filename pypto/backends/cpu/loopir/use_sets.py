@@ -1,4 +1,8 @@
-"""What a statement of Loop IR reads: buffers and loads with their index maps, and scalars."""
+"""Use sets: what a statement of Loop IR reads, in scratch, in arrays and among the scalars.
+
+Fusion compares the use sets of statements to find the dependences between them; the verifier checks reads against
+what the buffers hold.
+"""
 
 from __future__ import annotations
 
@@ -14,39 +18,38 @@ BufferUses = list[tuple[Buffer, IndexMap]]
 
 @dataclass
 class UseSet:
-    """What a statement reads: buffers with the loop positions that index them, memory, and scalars.
+    """What one statement reads, after all inlinable ops are inlined into it."""
 
-    `held[n]` is the value that is read from `buffers[n]`, None where a copy is of whatever is there.
-    """
-
-    buffers: BufferUses = field(default_factory=list)
-    buffer_values: list[Value | None] = field(default_factory=list)
-    loads: list[tuple[Op, IndexMap]] = field(default_factory=list)
+    buffers: BufferUses = field(default_factory=list)  # buffers, with the loop positions that index them
+    buffer_values: list[Value | None] = field(default_factory=list)  # the value read from each; None: any contents
+    loads: list[tuple[Op, IndexMap]] = field(default_factory=list)  # `tile_load`s that are inlined, with index maps
     scalars: set[Value] = field(default_factory=set)
 
 
-def use_set_of(stmt: Stmt, of: Mapping[Value, Buffer]) -> UseSet:
-    """Buffers and loads behind what the statement computes; a value's own buffer is none of them.
+def use_set_of(stmt: Stmt, buffer_of: Mapping[Value, Buffer]) -> UseSet:
+    """The use set of a statement; `buffer_of` maps materialised values to their buffers.
 
-    `of` gives the buffers of values that have memory.
+    A statement that computes a value into the value's buffer does not read that buffer.
     """
-    reads, index, leaves, own = UseSet(), stmt.index, list[IndexedValue](), None
+    use_set = UseSet()
+    roots: list[IndexedValue] = []
+    computed: Value | None = None  # the value that the statement computes into its buffer
     if stmt.source is not None:
-        reads.buffers.append((stmt.source, index))
-        reads.buffer_values.append(stmt.value)
+        use_set.buffers.append((stmt.source, stmt.index))
+        use_set.buffer_values.append(stmt.value)
     elif stmt.kind == "compute" and stmt.value is not None:
-        leaves = [(stmt.value, index)]
-        own = stmt.value if of.get(stmt.value) is stmt.buffer else None
+        roots = [(stmt.value, stmt.index)]
+        computed = stmt.value if buffer_of.get(stmt.value) is stmt.buffer else None
     elif stmt.op is not None:
-        reads.scalars.update(v for v in stmt.op.operands if not is_tile(v))
-        leaves = operand_reads(stmt.op, index)
-    for v, at in inlined_operands(leaves, lambda v: v in of and v is not own):
-        if v in of and v is not own:
-            reads.buffers.append((of[v], at))
-            reads.buffer_values.append(v)
+        use_set.scalars.update(v for v in stmt.op.operands if not is_tile(v))
+        roots = operand_reads(stmt.op, stmt.index)
+    for v, index in inlined_operands(roots, lambda v: v in buffer_of and v is not computed):
+        if v in buffer_of and v is not computed:
+            use_set.buffers.append((buffer_of[v], index))
+            use_set.buffer_values.append(v)
             continue
         assert v.op is not None
-        reads.scalars.update(x for x in v.op.operands if not is_tile(x))
+        use_set.scalars.update(x for x in v.op.operands if not is_tile(x))
         if v.op.name == "tile_load":
-            reads.loads.append((v.op, at))
-    return reads
+            use_set.loads.append((v.op, index))
+    return use_set

@@ -1,8 +1,8 @@
-"""The verifier of Loop IR: every read of scratch finds the right value, in the layout that it was written in.
+"""Verifier of Loop IR: every read of scratch finds the value that it needs, in the layout in which it was written.
 
-A forward data-flow analysis over the schedule: what each buffer holds is followed through nests, cells, branches and
-loops. A write destroys what buffers at the same addresses held. Statements that share loops are also compared pair by
-pair: what flows between them has to stay at one index of these loops.
+This is a forward data-flow analysis of reaching definitions for buffers, through nests, library ops, branches and
+loops (to a fixpoint). A write kills the contents of all buffers at the same addresses. In a nest, statements that
+share loops are also compared pair by pair: dependences between them must have distance 0 in these loops.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from pypto.backends.cpu.loopir.index_maps import IndexMap, inlined_operands, operand_reads
-from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest, Scalar, Schedule, Stmt, item_bytes
+from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest, Scalar, Schedule, Stmt
 from pypto.backends.cpu.loopir.use_sets import UseSet, use_set_of
 from pypto.errors import CompilerBug
 from pypto.ir.core import Value
@@ -28,15 +28,15 @@ def verify(schedule: Schedule, name: str) -> None:
     Raises
     ------
     CompilerBug
-        With every read that would not find what it needs: it was our scheduling that broke it, never the user.
+        With all violations. A user cannot cause one.
     """
-    found = violations(schedule)
-    if found:
-        raise CompilerBug(f"the Loop IR of {name} reads what was not written so:\n  " + "\n  ".join(found))
+    lines = violations(schedule)
+    if lines:
+        raise CompilerBug(f"the Loop IR of {name} reads what was not written so:\n  " + "\n  ".join(lines))
 
 
 def violations(schedule: Schedule) -> list[str]:
-    """The reads that would not find what they need, in the order of the items."""
+    """One line for each violation, in the order of the items."""
     checker = ScheduleVerifier(schedule)
     checker.check_items(schedule.items, ScratchState(checker.extents))
     for nest in nests(schedule.items):
@@ -45,7 +45,7 @@ def violations(schedule: Schedule) -> list[str]:
 
 
 def nests(items: Iterable[Item]) -> Iterator[Nest]:
-    """The nests among items, those inside of control flow too."""
+    """All nests among items and their regions."""
     for item in items:
         if isinstance(item, Nest):
             yield item
@@ -54,83 +54,86 @@ def nests(items: Iterable[Item]) -> Iterator[Nest]:
 
 
 def layout_key(b: Buffer) -> LayoutKey:
-    """What two views of one memory have to agree in."""
+    """The layout of a buffer: two buffers of one memory read each other's contents only if their keys are equal."""
     padding = ("dense",) if b.unpadded else (b.shape, tuple(b.sizes))
     return b.elem, b.in_memory_format, b.panel, b.contracted_dims, *padding
 
 
 def byte_range(b: Buffer) -> tuple[int, int]:
-    """The bytes of a buffer in scratch, from one to before another; none where it lies in registers."""
+    """First byte of a buffer in scratch and the byte after its last; an empty range for one in registers."""
     memory = b.memory
     if b.contracted or memory.contracted:
         return 0, 0
-    return memory.offset, memory.offset + memory.elements * item_bytes(memory.elem, memory.in_memory_format)
+    return memory.offset, memory.offset + memory.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class BufferContent:
-    """What a buffer holds: one value under all of these names, in a layout."""
+    """The reaching definition of a buffer."""
 
-    values: frozenset[Value]
-    layout: LayoutKey
+    values: frozenset[Value]  # SSA values that name the contents: control flow gives one tile several
+    layout: LayoutKey  # in which it was written
 
 
 @dataclass(slots=True)
 class ScratchState:
-    """What is in scratch at a point of the schedule, by the buffer whose memory it is."""
+    """The data-flow fact: reaching definitions at one point of the schedule."""
 
-    extents: Mapping[Buffer, tuple[int, int]]
-    contents: dict[Buffer, BufferContent] = field(default_factory=dict)
+    extents: Mapping[Buffer, tuple[int, int]]  # byte ranges
+    contents: dict[Buffer, BufferContent] = field(default_factory=dict)  # by the buffer that has the memory
 
     def copy(self) -> ScratchState:
+        """A state that can be changed without this one."""
         return ScratchState(self.extents, dict(self.contents))
 
     def write(self, b: Buffer, value: Value) -> None:
+        """A buffer gets a value; the contents of all buffers that overlap it are gone."""
         first, end = self.extents[b]
-        met = [x for x in self.contents if self.extents[x][0] < end and first < self.extents[x][1]]
-        for other in met:
-            del self.contents[other]
+        overlapping = [x for x in self.contents if self.extents[x][0] < end and first < self.extents[x][1]]
+        for x in overlapping:
+            del self.contents[x]
         self.contents[b.memory] = BufferContent(frozenset({value}), layout_key(b))
 
     def rename(self, b: Buffer | None, old: Value, new: Value, only: bool = False) -> None:
-        """What a buffer holds has another name, too, or `only` that."""
+        """Control flow passes a value on as `new`: the contents get that name too, or `only` that."""
         content = self.contents.get(b.memory) if b is not None else None
         if b is not None and content is not None and old in content.values:
             names = frozenset({new}) if only else content.values | {new}
             self.contents[b.memory] = BufferContent(names, content.layout)
 
     def meet(self, other: ScratchState) -> ScratchState:
-        """What is there whichever of two ways was taken."""
-        both = {}
+        """The meet of two paths: contents that both have, in one layout and under common names."""
+        common = {}
         for b, content in self.contents.items():
-            found = other.contents.get(b)
-            if found is not None and found.layout == content.layout and found.values & content.values:
-                both[b] = BufferContent(found.values & content.values, content.layout)
-        return ScratchState(self.extents, both)
+            other_content = other.contents.get(b)
+            if other_content is None or other_content.layout != content.layout:
+                continue
+            values = other_content.values & content.values
+            if values:
+                common[b] = BufferContent(values, content.layout)
+        return ScratchState(self.extents, common)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """A statement of a nest reads or writes a buffer, at an index."""
+    """One use of a buffer by a statement of a nest."""
 
     stmt: Stmt
-    body: int
+    body: int  # number of the body in its nest
     buffer: Buffer
     index: IndexMap
-    writes: bool
+    writes: bool  # reads otherwise
 
 
 class ScheduleVerifier:
-    """Follows a schedule and notes what goes wrong."""
+    """Runs the analysis over a schedule and collects violations."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.buffer_of: Mapping[Value, Buffer] = schedule.buffer_of
         self.extents = {b: byte_range(b) for b in schedule.buffers}
         self.violations: list[str] = []
         self.use_sets: dict[Stmt, UseSet] = {}
-        self.last_argument_of: dict[
-            Value, Value
-        ] = {}  # by the result of a loop, the argument that it is the last value of
+        self.last_argument_of: dict[Value, Value] = {}  # by result of a loop: the argument whose last value it is
 
     def check_items(self, items: Iterable[Item], state: ScratchState) -> ScratchState:
         for item in items:
@@ -145,7 +148,7 @@ class ScheduleVerifier:
         return state
 
     def expect(self, state: ScratchState, b: Buffer, value: Value, who: str) -> None:
-        """Note a read that does not find a value in a buffer."""
+        """Report a read of `value` that does not find it in a buffer."""
         content = state.contents.get(b.memory)
         if content is None:
             self.report(who, b, value, "has been overwritten, or was never written")
@@ -155,12 +158,12 @@ class ScheduleVerifier:
             self.report(who, b, value, "was written in another layout")
 
     def value_names(self, v: Value) -> set[Value]:
-        """The names under which a buffer may hold a value: views are of another one, loops end with an argument."""
-        found = {v}
+        """All SSA values that name the same contents: the operands of views, and the arguments of loops that ended."""
+        names = {v}
         while v.op is not None and v in self.buffer_of and self.buffer_of[v].view_of is not None:
             v = v.op.operands[0]
-            found.add(v)
-        return found | {self.last_argument_of[x] for x in found if x in self.last_argument_of}
+            names.add(v)
+        return names | {self.last_argument_of[x] for x in names if x in self.last_argument_of}
 
     def report(self, who: str, b: Buffer, value: Value, what: str) -> None:
         line = value.op.loc.user.line if value.op is not None else 0
@@ -168,8 +171,9 @@ class ScheduleVerifier:
         self.violations.append(f"{who} reads {name} in b{b.id}, which {what}")
 
     def expect_disjoint(self, buffers: Iterable[Buffer], who: str) -> None:
-        """Note buffers at the same addresses; they are in use at the same time."""
-        end, last = 0, None
+        """Report buffers that overlap, among those in use at the same time."""
+        end = 0
+        last: Buffer | None = None
         for b in sorted(buffers, key=self.extents.__getitem__):
             if self.extents[b][0] < end and last is not None:
                 self.violations.append(f"{who} has b{last.id} and b{b.id} at the same addresses")
@@ -177,10 +181,11 @@ class ScheduleVerifier:
                 end, last = self.extents[b][1], b
 
     def expect_permanent(self, b: Buffer) -> None:
-        """Note what lies where another program is to find the contents of a buffer."""
+        """Report buffers that overlap one whose contents later programs read."""
         first, end = self.extents[b]
-        met = [x for x, (start, stop) in self.extents.items() if start < end and first < stop and x.memory is not b]
-        self.violations += [f"b{x.id} lies where the contents of b{b.id} outlast the program" for x in met]
+        for x, (start, stop) in self.extents.items():
+            if start < end and first < stop and x.memory is not b:
+                self.violations.append(f"b{x.id} lies where the contents of b{b.id} outlast the program")
 
     # --- nests and scalars ----------------------------------------------------------------------------------------
 
@@ -194,7 +199,7 @@ class ScheduleVerifier:
             state.contents.pop(b.memory, None)  # only what the last round of the shared loops has written is there
 
     def check_nest_pairs(self, nest: Nest) -> None:
-        """Pairs of statements that share loops and memory: what flows between them has to be of the same round."""
+        """Report pairs of statements whose dependence is carried by a loop that they share."""
         used: dict[Buffer, list[MemoryAccess]] = defaultdict(list)
         for n, body in enumerate(nest.bodies):
             for stmt in body:
@@ -203,9 +208,9 @@ class ScheduleVerifier:
                 if stmt.buffer is not None:
                     used[stmt.buffer.memory].append(MemoryAccess(stmt, n, stmt.buffer, stmt.buffer_index, True))
         self.expect_disjoint(used, "a nest")
-        for touches in used.values():
-            for writer in (x for x in touches if x.writes):
-                for other in (x for x in touches if x.stmt is not writer.stmt):
+        for accesses in used.values():
+            for writer in (x for x in accesses if x.writes):
+                for other in (x for x in accesses if x.stmt is not writer.stmt):
                     self.check_pair(writer, other, nest.fused_depth)
 
     def check_pair(self, writer: MemoryAccess, other: MemoryAccess, shared: int) -> None:
@@ -243,7 +248,7 @@ class ScheduleVerifier:
             if v in self.buffer_of:
                 self.expect(state, self.buffer_of[v], v, item.op.name)
 
-    # --- cells ----------------------------------------------------------------------------------------------------
+    # --- library ops ----------------------------------------------------------------------------------------------
 
     def check_library_op(self, item: LibraryOp, state: ScratchState) -> None:
         uses = list(item.uses())
@@ -276,37 +281,37 @@ class ScheduleVerifier:
         return ends[0].meet(ends[1])
 
     def check_loop(self, item: Control, state: ScratchState) -> ScratchState:
-        """Rounds until what holds at the beginning of each does not change; faults are those of the last one."""
+        """Iterate to the fixpoint of the state at the loop header; violations are those of the last iteration."""
         op = item.op
         args = carried(op, op.regions[-1])
-        homes = [self.buffer_of.get(v) for v in args]
+        buffers = [self.buffer_of.get(v) for v in args]
         state = state.copy()
-        self.pass_values(state, initial(op), args, homes, op.name, only=False)
+        self.pass_values(state, initial(op), args, buffers, op.name, only=False)
         before = len(self.violations)
         while True:
             del self.violations[before:]
-            end, tested = self.iteration(item, state.copy(), args, homes)
+            end, tested = self.iteration(item, state.copy(), args, buffers)
             start = state.meet(end)
             if start == state:
                 break
             state = start
-        for arg, result, home in zip(args, op.results, homes, strict=True):
-            tested.rename(home, arg, result)
+        for arg, result, buffer in zip(args, op.results, buffers, strict=True):
+            tested.rename(buffer, arg, result)
             self.last_argument_of[result] = arg
         return tested
 
     def iteration(
-        self, item: Control, state: ScratchState, args: list[Value], homes: list[Buffer | None]
+        self, item: Control, state: ScratchState, args: list[Value], buffers: list[Buffer | None]
     ) -> tuple[ScratchState, ScratchState]:
-        """What is there after one round, and where the loop may end: before the body, or after the test of a while."""
+        """States after one iteration, and where the loop may exit: at its header, or after the test of a `while`."""
         op = item.op
         for region, schedule in zip(op.regions[:-1], item.regions[:-1], strict=True):
-            for arg, own, home in zip(args, carried(op, region), homes, strict=True):
-                state.rename(home, arg, own)
+            for arg, argument, buffer in zip(args, carried(op, region), buffers, strict=True):
+                state.rename(buffer, arg, argument)
             state = self.check_items(schedule, state)
         tested = state.copy()
         end = self.check_items(item.regions[-1], state)
-        self.pass_values(end, op.regions[-1].terminator.operands, args, homes, op.name)
+        self.pass_values(end, op.regions[-1].terminator.operands, args, buffers, op.name)
         return end, tested
 
     def pass_values(
@@ -314,21 +319,22 @@ class ScheduleVerifier:
         state: ScratchState,
         values: Iterable[Value],
         names: Iterable[Value],
-        homes: Iterable[Buffer | None],
+        buffers: Iterable[Buffer | None],
         who: str,
         only: bool = True,
     ) -> None:
-        """Values that control flow hands on, to be found under their new names in the buffers of these."""
-        for v, name, home in zip(values, names, homes, strict=True):
-            if home is not None:
-                self.expect(state, home, v, f"the end of `{who}`")
-                state.rename(home, v, name, only)
+        """Control flow passes values on as `names`: each must be in the buffer of its new name."""
+        for v, name, buffer in zip(values, names, buffers, strict=True):
+            if buffer is not None:
+                self.expect(state, buffer, v, f"the end of `{who}`")
+                state.rename(buffer, v, name, only)
 
 
 def has_equal_indices(written: IndexMap, used: IndexMap, shared: int) -> bool:
-    """True when the same round of each shared loop writes and uses an element."""
+    """Whether each shared loop indexes both uses in the same dimension: the dependence has distance 0."""
     return all(p in written and used[written.index(p)] == p for p in range(shared))
 
 
 def stmt_name(stmt: Stmt) -> str:
+    """A statement by its op, for messages."""
     return stmt.op.name if stmt.op is not None else "copy" if stmt.kind == "compute" else stmt.kind
