@@ -18,16 +18,17 @@ from typing import Any
 
 from pypto.backends import registry
 from pypto.backends.base import Artifact, Backend, timed
-from pypto.errors.launch import BusyWaiting
+from pypto.errors.launch import BusyWaiting, WrongPass
 from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
-from pypto.ir.core import Function
+from pypto.ir.core import Attr, Function
 from pypto.ir.printer import print_function
 from pypto.language import METHODS
 from pypto.opening import Devices
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.options import KernelOptions, Settings
-from pypto.passes import optimize, prepare
+from pypto.options import KernelOptions, Settings, suggestion
+from pypto.passes import PREPARE, optimize, prepare
+from pypto.passes.manager import DISABLE, Pass, is_observed
 from pypto.passes.memory_effects import written_names
 from pypto.passes.waiting import waiting_loops
 from pypto.runtime.launch import Scratch, stopped
@@ -214,9 +215,7 @@ def compile_program(
     with timed(timings, "prepare"):
         function = prepare(built.function)
     tell_of_waiting(built.function)
-    function.attrs["noalias"] = noalias
-    function.attrs |= {name: True for name in ("profile", "checked") if getattr(options, name)}
-    function.attrs |= {"blocking": options.blocking.overrides} if options.blocking.overrides else {}
+    function.attrs |= attributes(noalias, options)
     program = Program(built, function, written_names(function), timings, backend)
 
     def make() -> bytes:
@@ -228,12 +227,48 @@ def compile_program(
 
     before = sum(timings.values())
     with timed(timings, "cache"), watched(function.name, built.unrolled, shared.alarm):
-        data = shared.through_cache(backend, functools.partial(key_parts, function, options, backend), make)
+        parts = functools.partial(key_parts, function, options, backend)
+        data = make() if is_observed() else shared.through_cache(backend, parts, make)
     timings["cache"] -= sum(timings.values()) - timings["cache"] - before
     with timed(timings, "load"):
         program.artifact = Artifact.from_bytes(data)
         program.executable = backend.load(program.artifact)
     return program
+
+
+def attributes(noalias: bool, options: KernelOptions) -> dict[str, Attr]:
+    """What a kernel's passes are told about its launches, and about its options."""
+    modes: dict[str, Attr] = {name: True for name in ("profile", "checked") if getattr(options, name)}
+    blocking: dict[str, Attr] = {"blocking": options.blocking.overrides} if options.blocking.overrides else {}
+    disabled: dict[str, Attr] = {DISABLE: options.disable} if options.disable else {}
+    return {"noalias": noalias, **modes, **blocking, **disabled}
+
+
+def check_disabled(names: tuple[str, ...]) -> None:
+    """Refuse names of passes that no backend has, and of those that a kernel cannot do without.
+
+    Raises
+    ------
+    WrongPass
+        That says which, and what may be meant.
+    """
+    rows = known_passes()
+    optional = sorted(name for name, row in rows.items() if row.optional)
+    for name in names:
+        if name not in rows:
+            way = suggestion(str(name), optional, "did you mean `{}`? ") + f"there are {', '.join(optional)}"
+            raise WrongPass(name=f"`{name}`", problem="the compiler has no such pass", way=way)
+        if not rows[name].optional:
+            way = f"leave it out; a kernel may do without {', '.join(optional)}"
+            raise WrongPass(name=f"`{name}`", problem="code would not be right without it", way=way)
+
+
+def known_passes() -> dict[str, Pass]:
+    """The passes of all backends by name; of those with one name, an optional one."""
+    from pypto.passes.optimizing import OPTIMIZE
+
+    rows = [*PREPARE, *OPTIMIZE, *(row for plugin in registry.plugins() for row in plugin.passes())]
+    return {row.name: row for row in sorted(rows, key=lambda row: row.optional)}
 
 
 def tell_of_waiting(function: Function) -> None:

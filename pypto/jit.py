@@ -6,7 +6,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -362,13 +362,23 @@ class Kernel:
         written = self.compiler.written_names(built.function)
         check_writable(self.signature.kernel, written, infos)
         noalias = disjoint(*overlaps(written, infos))
-        program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
+        with self._logged(backend):
+            program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
         types = tuple((name, shown(spec)) for name, spec in specs.items())
         made = Specialization(types, facts.guard, noalias, why(known, infos, noalias), timings, built.captures, program)
         advise(self, built, "" if backend.reports else backend.name, (*self.specializations, made), specs)
         if "specialize" in self.compiler.session().settings.log:
             print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
         return made
+
+    def _logged(self, backend: Any) -> AbstractContextManager[None]:
+        """Log the passes of a compilation, where that is wanted."""
+        if "passes" not in self.compiler.session().settings.log:
+            return nullcontext()
+        from pypto.debug.passes import PassLog
+        from pypto.passes.manager import observed
+
+        return observed(PassLog(self.signature.kernel, backend))
 
     def build(
         self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any, timings: dict[str, float]
@@ -411,7 +421,7 @@ def jit(
         Parameters, by name or number, of whose values no version is to make use.
     **options
         Fields of `pypto.options.KernelOptions`: ``interpret``, ``checked``, ``num_threads``, ``level``, ``fast_math``,
-        ``blocking``.
+        ``blocking`` and ``disable``.
         Accepted without a meaning here: ``do_not_specialize_on_alignment``, ``noinline``, ``debug``, ``repr``,
         ``launch_metadata`` and ``version``.
 
@@ -427,6 +437,10 @@ def jit(
     """
     with Boundary(Caller.of(sys._getframe(1)).loc):
         chosen = KernelOptions.of({name: x for name, x in options.items() if name not in _ACCEPTED})
+        if chosen.disable:
+            import pypto.compile
+
+            pypto.compile.check_disabled(chosen.disable)
         check_function(function)
     make = functools.partial(Kernel, options=chosen, do_not_specialize=do_not_specialize or ())
     return make if function is None else make(function)

@@ -13,9 +13,10 @@ from pypto.blocking import AUTO, Blocking
 from pypto.errors import OptionError, PyptoWarning
 from pypto.errors.launch import WrongOption
 
-_KINDS: Final = MappingProxyType(
-    {bool: "True or False", int: "an integer", str: "a string", Blocking: "a `pto.Blocking`"}
-)
+_KINDS: Final = MappingProxyType({
+    bool: "True or False", int: "an integer", str: "a string", tuple: "a tuple of names of passes",
+    Blocking: "a `pto.Blocking`",
+})  # fmt: skip
 _ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
@@ -43,7 +44,7 @@ class Settings:
     device: str = flag("cpu", "PYPTO_DEVICE", "where kernels run: cpu, ascend, ascend:1, ascend-sim")
     launcher: str = flag("native", "PYPTO_LAUNCHER", "how warm launches are made", ("native", "python"))
     traceback: str = flag("short", "PYPTO_TRACEBACK", "frames above a mistake in a kernel", ("short", "full"))
-    log: str = flag("", "PYPTO_LOG", "topics to log to stderr, separated by commas: specialize")
+    log: str = flag("", "PYPTO_LOG", "topics to log to stderr, separated by commas: specialize, passes")
 
     @staticmethod
     def from_env(environ: Mapping[str, str] | None = None) -> Settings:
@@ -81,6 +82,7 @@ class KernelOptions:
     fast_math: bool = flag(False, "", "let elementwise arithmetic contract into FMA")
     max_ops: int = flag(30_000, "", "operations that this kernel may become, with its loops at compile time unrolled")
     blocking: Blocking = flag(AUTO, "", "sizes of the tiles of matrix products; what is not set is chosen")  # noqa: RUF009  # frozen
+    disable: tuple[str, ...] = flag((), "", "passes and techniques of the compiler that this kernel does without")
     profile: bool = flag(False, "", "let every statement note its time; only `pto.profile` may, which gives the memory")
 
     @staticmethod
@@ -93,6 +95,7 @@ class KernelOptions:
             When a name is unknown or a value has the wrong type.
         """
         kinds = {f.name: type(f.default) for f in fields(KernelOptions) if f.name != "profile"}
+        given = {name: tuple(x) if isinstance(x, list | set | frozenset) else x for name, x in given.items()}
         for name, value in given.items():
             if name not in kinds:
                 raise no_option("pto.jit", name, kinds)
@@ -100,7 +103,7 @@ class KernelOptions:
                 wanted = _KINDS[kinds[name]]
                 problem = f"takes no {value!r} as `{name}`"
                 raise WrongOption(function="pto.jit", problem=problem, way=f"`{name}` is {wanted}")
-        return KernelOptions(**given)
+        return KernelOptions(**{**given, "disable": tuple(sorted({*given.get("disable", ())}))})
 
 
 def no_option(function: str, name: str, known: Iterable[str]) -> WrongOption:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pypto.backends.sites import Check, Site
 from pypto.errors import OptionError
 from pypto.ir.core import Function
+from pypto.ir.printer import print_function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
+from pypto.passes.manager import Pass
 
 if TYPE_CHECKING:
     from pypto.backends.findings import Findings, LineDetails
@@ -182,6 +184,21 @@ class Backend(ABC):
         module = sys.modules[type(self).__module__]
         file = Path(module.__file__ or "")
         return file.parent if module.__package__ else file
+
+    # --- passes ------------------------------------------------------------------------------------------------------
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """The backend's pass list, in the order in which its passes run."""
+        return ()
+
+    def run_passes(self, function: Function) -> None:
+        """Run the passes on an optimised function, for those who observe them; nothing is kept."""
+        return None
+
+    def print_ir(self, ir: Any) -> str:
+        """What a pass of the backend gives, as text."""
+        return print_function(ir)
 
     # --- explanations ------------------------------------------------------------------------------------------------
 

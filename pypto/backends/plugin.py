@@ -9,6 +9,7 @@ from typing import Any
 
 from pypto.errors.device import UnknownDevice
 from pypto.options import Settings
+from pypto.passes.manager import Pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,10 @@ class Plugin(ABC):
     def target(self, name: str) -> Any:
         """A place to compile for one of `targets`, where nothing runs."""
         raise NotImplementedError(f"{type(self).__name__} names {name} as a target")
+
+    def passes(self) -> tuple[Pass, ...]:
+        """The pass list of the backend, whose optional rows a kernel may switch off by name."""
+        return ()
 
     def diagnose(self) -> Iterator[Diagnosis]:
         """What this machine has of all that the backend needs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -22,7 +22,9 @@ EXAMPLE_CHIP: Final = "ascend910b2"
 def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the command
     target: Kernel,
     args: Arguments = None,
-    emit: Annotated[str, typer.Option(help=f"timings, {', '.join(_EMITTED)}.")] = "timings",
+    emit: Annotated[
+        str, typer.Option(help=f"timings, {', '.join(_EMITTED)}, or after: with a pass, as in after:fusion.")
+    ] = "timings",
     chip: Annotated[
         str, typer.Option("--target", help="An Ascend chip, as in ascend910b2, which need not be there.")
     ] = "",
@@ -44,6 +46,8 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
 
         pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit loop-ir
 
+        pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit after:fusion
+
         pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit shared -o libsoftmax.so
     """
     with mistakes():
@@ -61,11 +65,14 @@ def show_level(target: str, args: list[str], emit: str, chip: str, output: Path 
     """A level of a kernel as text, or how long each stage took."""
     from pypto.compile import session
     from pypto.debug.levels import level_names, level_text
+    from pypto.debug.passes import AFTER, text_after
     from pypto.options import KernelOptions
 
     backend = session().devices.chip(chip).backend if chip else session().backend(KernelOptions())
     levels = level_names(backend)
-    if emit != "timings" and emit not in levels:
+    if emit.startswith(AFTER):
+        check_pass(emit.removeprefix(AFTER), backend)
+    elif emit != "timings" and emit not in levels:
         known = ", ".join(("timings", *levels, *KINDS))
         raise UsageError(f"--emit {emit} is none of {known}{target_hint(emit, chip)}")
     kernel = kernel_of(target)
@@ -74,13 +81,26 @@ def show_level(target: str, args: list[str], emit: str, chip: str, output: Path 
     if emit == "timings":
         show_timings(target, str(version), version.timings, json)
         return
-    text = level_text(version, emit)
+    text = text_after(version, emit.removeprefix(AFTER)) if emit.startswith(AFTER) else level_text(version, emit)
+    if not text:
+        raise UsageError(f"--emit {emit}: the pass does not run for this kernel")
     if output:
         output.write_text(text, encoding="utf-8")
     elif json:
         say_json({"kernel": target, "version": str(version), emit: text})
     else:
         print(text)
+
+
+def check_pass(name: str, backend: Any) -> None:
+    """Refuse the name of a pass that gives no IR."""
+    from pypto.debug.passes import passes_of
+    from pypto.options import suggestion
+
+    known = passes_of(backend)
+    if name not in known:
+        hint = suggestion(name, known)
+        raise UsageError(f"--emit after:{name} names no pass that gives IR{hint}; there are {', '.join(known)}")
 
 
 def target_hint(emit: str, chip: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pypto.arguments import describe
 from pypto.backends.base import Backend
 from pypto.backends.base import Show as BackendShow
-from pypto.compile import key_parts, prepared, session
+from pypto.compile import attributes, key_parts, prepared, session
 from pypto.ir.printer import print_function
 from pypto.passes import optimize
 from pypto.passes.memory_effects import written_names
@@ -85,7 +85,8 @@ def cache_key(kernel: Any, **given: Any) -> Any:
     infos, specs = describe(kernel.signature, kernel.signature.bind((), given))
     built, _ = kernel.build(infos, specs, frozenset(), {})
     function = prepared(built.function, {})
-    function.attrs["noalias"] = disjoint(*overlaps(written_names(built.function), infos))
+    noalias = disjoint(*overlaps(written_names(built.function), infos))
+    function.attrs |= attributes(noalias, kernel.options)
     shared = session()
     backend = shared.backend(kernel.options)
     return shared.key(backend, key_parts(function, kernel.options, backend))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pypto.arguments import Boundary, describe
 from pypto.backends.base import Slot, SlotNumber
-from pypto.compile import prepared, session
+from pypto.compile import attributes, prepared, session
 from pypto.ir.core import Function
 from pypto.markup import Shown, card
 from pypto.passes import optimize
@@ -72,7 +72,8 @@ def function_of(kernel: Any, values: tuple[Any, ...]) -> Function:
     infos, specs = describe(kernel.signature, values)
     built, _ = kernel.build(infos, specs, frozenset(), {})
     function = prepared(built.function, {})
-    function.attrs["noalias"] = disjoint(*overlaps(written_names(function), infos))
+    noalias = disjoint(*overlaps(written_names(function), infos))
+    function.attrs |= attributes(noalias, replace(kernel.options, checked=False, profile=False))
     return optimize(function)
 
 

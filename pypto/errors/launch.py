@@ -165,6 +165,24 @@ class WrongBlocking(Diagnostic, OptionError):
     )
 
 
+class WrongPass(Diagnostic, OptionError, ValueError):
+    code = "E317"
+    template = "pto.jit cannot switch off {name}: {problem}"
+    hint = "{way}"
+    example = programs(
+        """
+        @pto.jit(disable=("peel",))
+        def f(x, y):
+            y[:] = x[:]
+        """,
+        """
+        @pto.jit(disable=("peeling",))
+        def f(x, y):
+            y[:] = x[:]
+        """,
+    )
+
+
 class WrongConfiguration(Diagnostic, ValueError):
     code = "E310"
     template = "{kernel}: {problem}"

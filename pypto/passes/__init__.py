@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pypto.ir.core import Function
 from pypto.passes.canonicalize import canonicalize
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
+from pypto.passes.manager import Pass, run
 from pypto.passes.widen import widen
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A pass, and why it stands where it does."""
-
-    name: str
-    run: Callable[[Function], Function]
-    reason: str
-
 
 PREPARE: Final = (
     Pass("widen", widen, "first: the interpreter and every backend see addresses in 64 bits"),
@@ -31,23 +20,15 @@ PREPARE: Final = (
 )
 
 
-def run(
-    function: Function, passes: Sequence[Pass], after_each: Callable[[Pass, Function], object] = lambda *_: None
-) -> Function:
-    """Run passes in order; `after_each` sees what each of them made (tests verify it)."""
-    for step in passes:
-        function = step.run(function)
-        after_each(step, function)
-    return function
-
-
 def prepare(function: Function) -> Function:
     """From what a front end made to what the interpreter and every backend take."""
-    return run(function, PREPARE)
+    result: Function = run(function, PREPARE)
+    return result
 
 
 def optimize(function: Function) -> Function:
     """From prepared IR to what a backend lowers. What the disk cache has needs no such passes, nor their modules."""
     from pypto.passes.optimizing import OPTIMIZE
 
-    return run(function, OPTIMIZE)
+    result: Function = run(function, OPTIMIZE)
+    return result

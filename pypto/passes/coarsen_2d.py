@@ -16,16 +16,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pypto.ir.core import Function, Value
-from pypto.passes.coarsening import CoarsenAxis, coarsen_programs, coarsen_rows
+from pypto.passes.coarsening import CoarsenAxis, coarsen_rows
 from pypto.passes.dot_facts import in_place_operand, packing_factor
 from pypto.passes.target_facts import TargetFacts
 
 
-def coarsen(function: Function, target: TargetFacts) -> list[Function]:
-    """The versions of a kernel: itself, coarsened where that pays, or strips beside it for a product of tiles."""
-    versions, dots = coarsen_programs(function, target), [op for op in function.walk() if op.name == "dot"]
-    is_instrumented = bool({"checked", "prints", "profile"} & function.attrs.keys())
-    if len(versions) > 1 or len(dots) != 1 or is_instrumented or not target.has_amx:
+def coarsen_strips(versions: list[Function], function: Function, target: TargetFacts) -> list[Function]:
+    """The versions of a kernel: those that there are, or strips beside one of them for a product of tiles."""
+    dots = [op for op in function.walk() if op.name == "dot"]
+    if len(versions) > 1 or len(dots) != 1 or not target.has_amx:
         return versions
     dot = dots[0]
     axes = filter(None, (coarsen_second_axis(function, dot.result, d, target) for d in (1, 0)))

@@ -34,13 +34,11 @@ from pypto.passes.target_facts import TargetFacts
 
 
 def coarsen_programs(function: Function, target: TargetFacts) -> list[Function]:
-    """The function, its programs merged where that is right and pays; checks and prints are about single programs.
+    """The function, its programs merged where that is right and pays.
 
     Where others may lie in the grid before those that can be merged, a kernel of single programs is needed, too; what
     is profiled is one kernel.
     """
-    if {"checked", "prints"} & function.attrs.keys():
-        return [function]
     dots = [op for op in function.walk() if op.name == "dot"]
     widths = {op.operands[1].shape[-1] for op in dots if is_profitable(op, target)}
     if not widths:

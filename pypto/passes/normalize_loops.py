@@ -38,7 +38,7 @@ def normalize_pointer_loops(function: Function) -> Function:
     loops = [op for op in function.walk() if op.name == "for" and any(x.name == "dot" for x in op.regions[0].ops)]
     uses = Counter(v for op in function.walk() for v in op.operands) if loops else Counter()
     found = {op: walk for op in loops if (walk := PointerLoop(op)).is_normalizable(uses)}
-    if not found or function.attrs.get("checked"):
+    if not found:
         return function
 
     def rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:

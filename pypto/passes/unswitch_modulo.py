@@ -40,8 +40,6 @@ def unswitch_modulo(function: Function) -> Function:
     flow = StoredExtents(function) if wraps else None
     if flow is None or not any(user.name == "dot" for op in wraps for user, _ in flow.users[op.result]):
         return function
-    if function.attrs.get("checked") or function.attrs.get("profile"):
-        return function
     b, body = Simplifier(Region()), Region([Value(v.type, v.hint) for v in function.args])
     with b.inside(body), b.at(function.loc):
         beginning = EntryConditions(b, dict(zip(function.args, body.args, strict=True)))

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.cube.forms import lower_kernel
 from pypto.backends.ascend.cube.lower import lower_cube
-from pypto.backends.ascend.pipeline import lower_to_text
+from pypto.backends.ascend.pipeline import lower_kernel, lower_to_text
 from pypto.backends.ascend.target import ascend_target
 from tests.backends_ascend.simulated import function_of, run
 from tests.backends_ascend.test_cube_kernels import arrays, by_pointers, by_slices, near, turned

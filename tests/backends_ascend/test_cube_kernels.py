@@ -13,9 +13,8 @@ import pypto as pto
 from pypto.backends.ascend.block.race_checker import races
 from pypto.backends.ascend.blockir.ir import If, Instr, Item, Loop, Word
 from pypto.backends.ascend.cube.accumulators import NotCube
-from pypto.backends.ascend.cube.forms import lower_kernel
 from pypto.backends.ascend.cube.lower import lower_cube
-from pypto.backends.ascend.pipeline import lower_to_text
+from pypto.backends.ascend.pipeline import lower_kernel, lower_to_text
 from pypto.backends.ascend.target import AscendTarget, ascend_target
 from pypto.backends.ascend.tile.k_blocking import block_k
 from pypto.interp.run import run as interpret

@@ -13,7 +13,7 @@ from pypto.backends.ascend.block.insert_sync import sync
 from pypto.backends.ascend.block.race_checker import races
 from pypto.backends.ascend.blockir.effects import items_of
 from pypto.backends.ascend.blockir.ir import Expr, Instr, Loop, Word
-from pypto.backends.ascend.cube.forms import lower_kernel
+from pypto.backends.ascend.pipeline import lower_kernel
 from pypto.backends.ascend.target import ascend_target
 from tests.backends_ascend.simulated import function_of, run
 from tests.conformance.networks import matmul_wrapped

@@ -9,7 +9,7 @@ from pypto.backends.ascend.block.list_scheduling import list_schedule
 from pypto.backends.ascend.block.race_checker import races
 from pypto.backends.ascend.block.verify import verify
 from pypto.backends.ascend.blockir.ir import BlockKernel, Buffer, Instr, Item, Loop, View, Word
-from pypto.backends.ascend.cube.forms import lower_kernel
+from pypto.backends.ascend.pipeline import lower_kernel
 from pypto.backends.ascend.target import ascend_target
 from pypto.ir.types import float32, int32
 from tests.backends_ascend.simulated import function_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.ascend.cube.forms import lower_kernel
+from pypto.backends.ascend.pipeline import lower_kernel
 from pypto.backends.ascend.target import ascend_target
 from pypto.debug.simulate import function_of
 from tests.sim.device import needs_compiler

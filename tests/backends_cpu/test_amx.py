@@ -15,12 +15,12 @@ import pypto as pto
 from pypto.backends.cpu import target as targets
 from pypto.backends.cpu.gemm.amx import configure, tile_heights
 from pypto.backends.cpu.llvm.writer import Writer
+from pypto.backends.cpu.pipeline import coarsen
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.target import host_target
 from pypto.compile import session
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
-from pypto.passes.coarsen_2d import coarsen
 from pypto.passes.dot_facts import amx_k_words
 from tests.backends_cpu.lowering import lowered, optimized
 from tests.backends_cpu.test_words import WIDE, numbers, product, product_with_transposed, result_type

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.tile.legalize import legalize
+from pypto.backends.cpu.pipeline import legalize
 from tests.backends_cpu.lowering import fixed_target, optimized
 from tests.conformance.cases import Launch
 

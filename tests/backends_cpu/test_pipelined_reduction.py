@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pypto as pto
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.llvm.writer import Writer
-from pypto.backends.cpu.loopir.build import build_schedule
+from pypto.backends.cpu.pipeline import lower_to_loops
 from pypto.backends.cpu.runtime.engine import Engine
 from pypto.backends.cpu.runtime.pool import KERNEL
 from pypto.backends.cpu.target import host_target
@@ -90,7 +90,7 @@ def arguments(rows: int, columns: int, seed: int = 0) -> dict[str, Any]:
 
 def is_early(kernel: Any, columns: int = 200) -> bool:
     function, target = optimized(Launch(kernel, 4, arguments(4, columns), {})), fixed_target()
-    schedule = build_schedule(function, target)
+    schedule = lower_to_loops(function, target)
     return FunctionEmitter(function, schedule, target, Writer(), {}).pipelined is not None
 
 

@@ -12,7 +12,7 @@ import pytest
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.loopir.ir import walk
-from pypto.backends.cpu.tile.legalize import legalize
+from pypto.backends.cpu.pipeline import legalize
 from pypto.ir.core import Function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify

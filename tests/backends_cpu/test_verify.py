@@ -12,10 +12,9 @@ import pytest
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.loopir import materialize
-from pypto.backends.cpu.loopir.build import build_schedule
 from pypto.backends.cpu.loopir.ir import Buffer, Nest, Schedule
 from pypto.backends.cpu.loopir.verify import nests, verify, violations
-from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
+from pypto.backends.cpu.pipeline import before_coarsening, legalize, lower_to_loops
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function
 from tests.backends_cpu.lowering import fixed_target, optimized
@@ -25,11 +24,11 @@ from tests.conformance.running import ALL, make_launch
 
 
 def legal(launch: Launch) -> Function:
-    return legalize(before_coarsening(optimized(launch)), fixed_target())
+    return legalize(before_coarsening(optimized(launch), fixed_target()), fixed_target())
 
 
 def scheduled(launch: Launch) -> Schedule:
-    return build_schedule(legal(launch), fixed_target())
+    return lower_to_loops(legal(launch), fixed_target())
 
 
 def products(kernel: Any = two_products) -> Launch:
@@ -47,7 +46,7 @@ def test_a_product_that_planning_does_not_know_of(kernel: Any, monkeypatch: pyte
     """What was wrong once: memory of a tile is given away before the last product has been packed from it."""
     function = legal(products(kernel))
     monkeypatch.setattr(materialize, "packing_dots", lambda plan, v: [])
-    schedule = build_schedule(function, fixed_target())
+    schedule = lower_to_loops(function, fixed_target())
     with pytest.raises(CompilerBug, match=r"reads the `exp2` of line \d+ in b\d+, which has been overw"):
         verify(schedule, "twice")
 

@@ -15,6 +15,7 @@ from pypto.loc import Loc
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.passes import PREPARE, Pass, run
+from pypto.passes.manager import observed
 from pypto.passes.optimizing import OPTIMIZE
 from pypto.runtime.arrays import array_info
 from tests.conformance.cases import Launch
@@ -51,14 +52,15 @@ def assert_round_trip(function: Function) -> None:
 def test_round_trip_and_validity_after_every_pass(name: str) -> None:
     function, seen = tile_ir(make_launch(name)), []
 
-    def check(step: Pass, made: Function) -> None:
+    def check(step: Pass, _: Function, made: Function) -> None:
         verify(made, TABLE)
         assert_round_trip(made)
         seen.append(step.name)
 
     assert_round_trip(function)
     text = print_function(function)
-    run(function, (*PREPARE, *OPTIMIZE), check)
+    with observed(check):
+        run(function, (*PREPARE, *OPTIMIZE))
     assert seen == [step.name for step in (*PREPARE, *OPTIMIZE)]
     assert print_function(function) == text, "a pass must leave its input as it was"
 

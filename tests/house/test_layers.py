@@ -31,7 +31,7 @@ ASCEND: dict[str, tuple[str, ...]] = {
     "timing": ("target", "blockir", "block"),
     "toolchain": ("target",),
 }
-BELOW_ASCEND = (*TABLES, "passes", "backends.base", "backends.findings")
+BELOW_ASCEND = (*TABLES, "passes", "backends.base", "backends.findings", "backends.ascend.techniques")
 
 # Room -> the rooms that it may import besides itself; a folder of rooms ("backends") stands for all of them.
 # The room of a module is the longest row that begins its name, and "" is the package itself, pypto/__init__.py.
@@ -52,16 +52,17 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "backends.sites": BASE,
     "backends.findings": (*TABLES, "passes"),
     "backends.base": (*TABLES, "passes", "backends.findings", "backends.sites"),
-    "backends.plugin": BASE,
+    "backends.plugin": (*BASE, "passes"),
     "backends.registry": (*BASE, "backends.plugin"),
     "backends.cpu": (*TABLES, "passes", "backends.base", "backends.findings", "backends.sites"),
-    "backends.cpu.plugin": (*BASE, "backends.cpu", "backends.plugin", "runtime"),
+    "backends.cpu.plugin": (*BASE, "passes", "backends.cpu", "backends.plugin", "runtime"),
     "backends.ascend": BELOW_ASCEND,
     **{
         f"backends.ascend.{folder}": (*BELOW_ASCEND, *(f"backends.ascend.{below}" for below in others))
         for folder, others in ASCEND.items()
     },
-    "backends.ascend.plugin": (*BASE, "backends.ascend", "backends.plugin", "runtime"),
+    "backends.ascend.techniques": (*TABLES, "passes"),
+    "backends.ascend.plugin": (*BASE, "passes", "backends.ascend", "backends.plugin", "runtime"),
     "runtime": (*TABLES, "backends.base"),
     "opening": BELOW_COMPILE,
     "compile": (*BELOW_COMPILE, "opening"),

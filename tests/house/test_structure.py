@@ -35,6 +35,8 @@ TYPES = MappingProxyType(
         "pypto.backends.cpu.gemm.ir": "an epilogue is part of a product, and emits one",
         "pypto.backends.cpu.gemm.macro_kernel": "variants of a product emit into its macro-kernel",
         "pypto.backends.cpu.llvm.lane_emitter": "peepholes emit through the emitter that calls them",
+        "pypto.backends.cpu.loopir.allocate": "Loop IR names the buffers that it was built with",
+        "pypto.backends.cpu.loopir.use_sets": "Loop IR keeps the use sets that passes have asked for",
         "pypto.backends.cpu.loopir.build": "library ops are built into the schedule that loads them",
         "pypto.backends.cpu.loopir.fusion": "interchange asks the fuser that calls it",
         "pypto.compat.triton.kernels": "a compiled kernel names the kernel that it is of",
@@ -56,7 +58,6 @@ LAZY = MappingProxyType(
         "pypto.debug.explain": "cards are made where a notebook shows an explanation",
         "pypto.frontend.calls": "element accesses are loaded with the first kernel that has one",
         "pypto.ir.types": "a type asks the launch for what the launch was asked",
-        "pypto.passes": "passes that only code needs are loaded with the first compilation",
         "pypto.profiler.profile": "tables and timelines are made when they are asked for",
         "pypto.runtime.specialization": "versions warn, and are counted where one is added",
     }

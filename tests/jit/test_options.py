@@ -28,14 +28,19 @@ def double(x, out):
             {"num_threds": 2},
             "[E309] pto.jit has no option `num_threds`",
             "  help: did you mean `num_threads`? its options are interpret, checked, num_threads, level, fast_math, "
-            "max_ops",
+            "max_ops, disable",
         ),
         (
             {"zzz": 2},
             "[E309] pto.jit has no option `zzz`",
-            "  help: its options are interpret, checked, num_threads, level, fast_math, max_ops",
+            "  help: its options are interpret, checked, num_threads, level, fast_math, max_ops, disable",
         ),
         ({"num_threads": "2"}, "[E309] pto.jit takes no '2' as `num_threads`", "  help: `num_threads` is an integer"),
+        (
+            {"disable": "peeling"},
+            "[E309] pto.jit takes no 'peeling' as `disable`",
+            "  help: `disable` is a tuple of names of passes",
+        ),
         ({"fast_math": 1}, "[E309] pto.jit takes no 1 as `fast_math`", "  help: `fast_math` is True or False"),
     ],
 )

@@ -13,6 +13,7 @@ from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.passes import PREPARE, Pass, canonicalize, run
 from pypto.passes.fold_comparisons import fold_comparisons
+from pypto.passes.manager import observed
 from pypto.passes.optimizing import OPTIMIZE
 from pypto.runtime.arrays import array_info
 from tests.passes.kernels import OUTPUTS, Maker
@@ -43,11 +44,12 @@ def test_every_pass_keeps_the_result(seed):
     function = Maker(seed).function()
     expected = result(function, seed)
 
-    def check(step, changed):
+    def check(step, _, changed):
         verify(changed, TABLE)
         assert result(changed, seed) == expected, f"{step.name} changed the result"
 
-    run(function, (FOLD, *PREPARE, *OPTIMIZE, RANGES), check)
+    with observed(check):
+        run(function, (FOLD, *PREPARE, *OPTIMIZE, RANGES))
 
 
 @settings(max_examples=30, deadline=None)

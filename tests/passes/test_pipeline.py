@@ -7,6 +7,7 @@ from pypto.ir.printer import print_function
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.passes import PREPARE, optimize, prepare, run
+from pypto.passes.manager import observed
 from pypto.passes.optimizing import OPTIMIZE
 
 SOFTMAX = """
@@ -50,13 +51,14 @@ kernel @softmax(%x: array<f32, 2>, %out: array<f32, 2>, %cols: i32) {
 def test_valid_after_each_pass(passes):
     seen = []
 
-    def check(step, function):
+    def check(step, _, function):
         verify(function, TABLE)
         text = print_function(function, locations=True)
         assert print_function(parse_function(text), locations=True) == text
         seen.append(step)
 
-    run(parse_function(SOFTMAX), passes, check)
+    with observed(check):
+        run(parse_function(SOFTMAX), passes)
     assert tuple(seen) == tuple(passes)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.blockir.reserved import symbol
-from pypto.backends.ascend.pipeline import lower_to_text
+from pypto.backends.ascend.pipeline import PASSES, lower_to_text
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.toolchain.toolchain import Toolchain, user_place, whole_line
 from pypto.backends.base import FIXED_SLOTS, Artifact, Backend, Lines, Show, Slot, SlotNumber, timed
@@ -21,6 +21,7 @@ from pypto.backends.findings import Findings, LineDetails
 from pypto.errors.device import DeviceFault, UnalignedCopies
 from pypto.ir.core import Function
 from pypto.loc import Loc
+from pypto.passes.manager import Pass
 
 if TYPE_CHECKING:
     from pypto.backends.ascend.timing.prediction import Prediction
@@ -170,6 +171,18 @@ class AscendBackend(Backend):
         return None  # it was another device's
 
     # --- explanations ------------------------------------------------------------------------------------------------
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        return PASSES
+
+    def run_passes(self, function: Function) -> None:
+        lower_to_text(function, self.target)
+
+    def print_ir(self, ir: Any) -> str:
+        from pypto.backends.ascend.explain.passes import print_ir
+
+        return print_ir(ir)
 
     @property
     def levels(self) -> Mapping[str, Show]:

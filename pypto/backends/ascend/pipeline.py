@@ -1,16 +1,284 @@
-"""From Tile IR to the text of a kernel, step by step."""
+"""The pass list of Ascend: from optimised Tile IR to Block IR with events, and the text of Ascend C.
+
+`choose_form` tries the forms of a kernel in turn: cube cores alone where it is made of products, cube and vector cores
+together where it has products among other work, and else vector cores. Within a form, tiles are split until what a
+core holds fits into its memories.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from pypto.backends.ascend.block.allocate import allocate
+from pypto.backends.ascend.block.copy_coalescing import coalesce_copies
+from pypto.backends.ascend.block.double_buffering import double_buffer
+from pypto.backends.ascend.block.in_place import reuse_in_place
 from pypto.backends.ascend.block.insert_sync import sync
+from pypto.backends.ascend.block.l2_bypass import bypass_l2
+from pypto.backends.ascend.block.licm import hoist_invariants
+from pypto.backends.ascend.block.list_scheduling import list_schedule
 from pypto.backends.ascend.blockir.ir import BlockKernel
-from pypto.backends.ascend.cube.forms import lower_kernel
+from pypto.backends.ascend.cube import passes as cube_passes
+from pypto.backends.ascend.cube.accumulators import NotCube, TooLarge
+from pypto.backends.ascend.cube.lower import lower_cube
+from pypto.backends.ascend.cube.mixed import lower_mixed
 from pypto.backends.ascend.emit.ascendc import emit
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.techniques import TECHNIQUES
+from pypto.backends.ascend.tile.coarsening import coarsen
+from pypto.backends.ascend.tile.tile_splitting import is_splittable, split_candidates, split_tiles
+from pypto.backends.ascend.vector.atomics import needs_one_core
+from pypto.backends.ascend.vector.bulk_atomics import raise_bulk_atomics
+from pypto.backends.ascend.vector.lower import lower
+from pypto.errors.ascend import NoForm, NoRoomOnAscend, NotOnAscend
 from pypto.ir.core import Function
+from pypto.passes.cse import cse
+from pypto.passes.dimensions import dimension_classes
+from pypto.passes.fold_comparisons import fold_comparisons
+from pypto.passes.licm import licm
+from pypto.passes.manager import Pass, observe, run
+from pypto.passes.products import accumulated
+
+MAX_SIZES: Final = 8  # halvings of blocks until sums fit in L0C
+MAX_TRIES: Final = 3  # sizes that fit, until one is taken whose loads and stores have no second buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What is tried of a form: rows in so many `parts`; `stages` says which buffers alternate: all, loads or none.
+
+    Where memory is `tight`, results overwrite operands even if that makes units wait for one another.
+    """
+
+    parts: int = 1
+    stages: str = "all"
+    is_tight: bool = False
+
+
+# Of mixed kernels: what costs least comes first.
+MIXED_CHOICES: Final = (
+    *(Choices(parts, stages) for parts in (1, 2, 4) for stages in ("all", "loads")),
+    *(Choices(parts, "") for parts in (1, 2, 4, 8, 16)),
+)
+
+
+def unstack_products(function: Function) -> Function:
+    """The kernel with loops over its stacks of products."""
+    found = dimension_classes(function)
+    stacks = [op.result for op in function.walk() if op.name == "dot" and len(op.result.shape) == 3]
+    cuts = {found.root((v, 0)): 1 for v in stacks if v.shape[0] != 1}
+    if not cuts or any(family in found.pinned or not is_splittable(function, found, family) for family in cuts):
+        return function
+    return cse(licm(split_tiles(function, found, cuts)))
+
+
+# --- Tile IR -------------------------------------------------------------------------------------------------------
+TILE: Final = (
+    Pass("accumulate", accumulated, "before all that looks for loops which add up products"),
+    Pass("range_analysis", fold_comparisons, "before dimensions are analysed: a mask that is always true ties none",
+        optional=True),
+)  # fmt: skip
+UNSTACK: Final = (
+    Pass("unstack_products", unstack_products, "before tiles are split: the cube core multiplies matrices", "dot"),
+)
+COARSENING: Final = (
+    Pass("coarsening", lambda function: coarsen(function) or function, "of vector kernels, before tiles are split: it"
+        " makes them larger", optional=True),
+)  # fmt: skip
+BULK_ATOMICS: Final = (
+    Pass("bulk_atomics", raise_bulk_atomics, "before tiles are split, which knows stores, but no atomic ops"),
+)
+SPLIT: Final = Pass("tile_splitting", split_candidates, "gives one size after the other, until one fits")
+
+# --- Tile IR to Block IR, and Block IR ------------------------------------------------------------------------------
+# Each takes the IR, the target and the choices of the form.
+LOWER_CUBE: Final = Pass("lower_cube", lambda function, target, how: lower_cube(function, target), "of cube kernels")
+LOWER_MIXED: Final = Pass(
+    "lower_mixed", lambda function, target, how: lower_mixed(function, target, how.parts), "of mixed kernels"
+)
+LOWER_VECTOR: Final = Pass("lower_vector", lambda function, target, how: lower(function, target), "of vector kernels")
+COPY_COALESCING: Final = Pass(
+    "copy_coalescing", lambda kernel, target, how: coalesce_copies(kernel), "first: fewer buffers are to be placed",
+    optional=True,
+)  # fmt: skip
+LICM: Final = Pass(
+    "block_licm", lambda kernel, target, how: hoist_invariants(kernel), "after copies are gone that would tie an"
+    " instruction to its loop", optional=True,
+)  # fmt: skip
+IN_PLACE: Final = Pass(
+    "in_place", lambda kernel, target, how: reuse_in_place(kernel, how.is_tight), "before instructions are scheduled:"
+    " what shares a buffer is ordered; of vector kernels only where memory is tight", optional=True,
+)  # fmt: skip
+LIST_SCHEDULING: Final = Pass(
+    "list_scheduling", lambda kernel, target, how: list_schedule(kernel), "before double buffering, whose stages follow"
+    " the order of instructions", optional=True,
+)  # fmt: skip
+DOUBLE_BUFFERING: Final = Pass(
+    "double_buffering", lambda kernel, target, how: double_buffer(kernel, how.stages == "loads") if how.stages
+    else kernel, "before allocation, which finds room for both stages", optional=True,
+)  # fmt: skip
+ALLOCATE: Final = Pass(
+    "block_allocate", lambda kernel, target, how: allocate(kernel, target), "after all that adds or removes buffers"
+)
+L2_BYPASS: Final = (
+    Pass("l2_bypass", bypass_l2, "of vector kernels, once"
+        " the form is chosen", optional=True),
+)  # fmt: skip
+SYNC: Final = (Pass("insert_sync", sync, "last: events order instructions as they stand, with their addresses"),)
+
+CUBE: Final = (LOWER_CUBE,)
+MIXED: Final = (LOWER_MIXED, COPY_COALESCING, IN_PLACE, LIST_SCHEDULING)
+VECTOR: Final = (LOWER_VECTOR, COPY_COALESCING, LICM)
+PLACE: Final = (DOUBLE_BUFFERING, ALLOCATE)
+PASSES: Final = (
+    *TILE, *UNSTACK, *COARSENING, *BULK_ATOMICS, SPLIT, *cube_passes.PASSES, *TECHNIQUES, LOWER_CUBE, LOWER_MIXED,
+    LOWER_VECTOR, COPY_COALESCING, LICM, IN_PLACE, LIST_SCHEDULING, DOUBLE_BUFFERING, ALLOCATE, *L2_BYPASS, *SYNC,
+)  # fmt: skip
 
 
 def lower_to_text(function: Function, target: AscendTarget) -> tuple[BlockKernel, str]:
     """Block IR with addresses and events, and Ascend C, of an optimised kernel."""
-    kernel = sync(lower_kernel(function, target), target)
+    kernel: BlockKernel = run(lower_kernel(function, target), SYNC, target, attrs=function.attrs)
     return kernel, emit(kernel, target)
+
+
+def lower_kernel(function: Function, target: AscendTarget) -> BlockKernel:
+    """Block IR with addresses.
+
+    It is for cube cores where a kernel is made of products alone, for both kinds of cores where it has products among
+    other work, and else for vector cores.
+    """
+    kernel, _ = choose_form(function, target)
+    return kernel
+
+
+def choose_form(function: Function, target: AscendTarget) -> tuple[BlockKernel, tuple[str, ...]]:
+    """The kernel, and for each better form why it is not that one."""
+    reasons: list[str] = []
+    function = run(function, TILE)
+    has_dots = any(op.name == "dot" for op in function.walk()) and not needs_one_core(function)
+    for form in (cube_form, mixed_form) if has_dots else ():
+        try:
+            return form(function, target), tuple(reasons)
+        except (NotCube, NoRoomOnAscend, NoForm) as error:
+            reasons.append(str(error))
+    kernel: BlockKernel = run(vector_form(function, target), L2_BYPASS, function, target, attrs=function.attrs)
+    return kernel, tuple(reasons)
+
+
+def split(function: Function) -> Iterator[Function]:
+    """The kernel, then with smaller and smaller tiles."""
+    for smaller in split_candidates(function):
+        observe(SPLIT, function, smaller)
+        yield smaller
+
+
+def block_passes(ir: Any, passes: tuple[Pass, ...], function: Function, target: AscendTarget, how: Choices) -> Any:
+    """Run passes over Block IR, or a lowering to it, of a kernel."""
+    return run(ir, passes, target, how, attrs=function.attrs)
+
+
+# --- cube and mixed kernels ------------------------------------------------------------------------------------------
+
+
+def cube_form(function: Function, target: AscendTarget) -> BlockKernel:
+    """With the largest blocks whose sums fit in L0C."""
+    first: TooLarge | None = None
+    for smaller in islice(split(run(function, UNSTACK)), MAX_SIZES):
+        try:
+            kernel: BlockKernel = block_passes(smaller, CUBE, function, target, Choices(stages=""))
+        except TooLarge as error:
+            first = first or error
+        else:
+            placed: BlockKernel = block_passes(kernel, (ALLOCATE,), function, target, Choices(stages=""))
+            return placed
+    assert first is not None
+    raise first
+
+
+def mixed_form(function: Function, target: AscendTarget) -> BlockKernel:
+    """With blocks as large as the cores' memories allow, and rows of vector cores in as few parts."""
+    first: NoRoomOnAscend | TooLarge | None = None
+    for smaller in islice(split(run(function, UNSTACK)), MAX_SIZES):
+        try:
+            return split_rows(smaller, target)
+        except (NoRoomOnAscend, TooLarge) as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def split_rows(function: Function, target: AscendTarget) -> BlockKernel:
+    """With two buffers in turns where there is room, at least for loads, if need be with rows in more parts."""
+    first: NoRoomOnAscend | None = None
+    plain: BlockKernel | None = None
+    for how in MIXED_CHOICES:
+        try:
+            kernel: BlockKernel = block_passes(function, (*MIXED, *PLACE), function, target, how)
+        except NotCube:
+            if first is None:
+                raise
+        except NoRoomOnAscend as error:
+            first = first or error
+        else:
+            if not how.stages or any(b.stages > 1 for b in kernel.buffers if b.space == "UB"):
+                return kernel
+            plain = plain or kernel  # without stages after all
+    if plain is not None:
+        return plain
+    assert first is not None
+    raise first
+
+
+# --- vector kernels --------------------------------------------------------------------------------------------------
+
+
+def vector_form(function: Function, target: AscendTarget) -> BlockKernel:
+    """For vector cores alone, several programs at once where they are small."""
+    coarse: Function = run(function, COARSENING)
+    if coarse is not function:
+        with suppress(NoForm, NoRoomOnAscend, NotOnAscend):
+            return fit_to_ub(coarse, target)
+    return fit_to_ub(function, target)
+
+
+def fit_to_ub(function: Function, target: AscendTarget) -> BlockKernel:
+    """Block IR with addresses, of the largest parts that fit; with a second buffer for copies, if at all possible.
+
+    Raises
+    ------
+    NoRoomOnAscend
+        When the tiles are too large and cannot be taken apart.
+    """
+    problem: NoRoomOnAscend | None = None
+    found: list[BlockKernel] = []
+    tight: list[BlockKernel] = []
+    for smaller in split(run(function, BULK_ATOMICS)):
+        kernel: BlockKernel = block_passes(smaller, VECTOR, function, target, Choices())
+        try:
+            found.append(block_passes(kernel, PLACE, function, target, Choices()))
+        except NoRoomOnAscend as error:
+            problem = problem or error
+            tight += [] if tight else fit_tightly(kernel, function, target)
+            continue
+        if any(buffer.stages > 1 for buffer in found[-1].buffers):
+            return found[-1]
+        if len(found) == MAX_TRIES:
+            break
+    if problem is not None and not found and not tight:
+        raise problem
+    return (found or tight)[0]
+
+
+def fit_tightly(kernel: BlockKernel, function: Function, target: AscendTarget) -> list[BlockKernel]:
+    """The kernel with addresses whose results overwrite operands, with a second buffer and without: those that fit."""
+    found: list[BlockKernel] = []
+    for stages in ("all", ""):
+        how = Choices(stages=stages, is_tight=True)
+        with suppress(NoRoomOnAscend):
+            found.append(block_passes(kernel, (IN_PLACE, *PLACE), function, target, how))
+    return found

@@ -15,6 +15,7 @@ from pypto.backends.ascend.target import TARGETS, ascend_target
 from pypto.backends.plugin import Diagnosis, Plugin, Services
 from pypto.errors.device import NoToolkit, UnknownDevice
 from pypto.options import Settings
+from pypto.passes.manager import Pass
 
 SIMULATED: Final = "ascend910b2"  # the chip that is simulated unless another one is named
 _NAME: Final = re.compile(r"ascend(:\d+)?|ascend-sim(:(0|ascend\w+))?")
@@ -44,6 +45,11 @@ class AscendPlugin(Plugin):
         from pypto.runtime.devices import Chip
 
         return Chip(name, AscendBackend(ascend_target(name)))
+
+    def passes(self) -> tuple[Pass, ...]:
+        from pypto.backends.ascend.pipeline import PASSES
+
+        return PASSES
 
     def diagnose(self) -> Iterator[Diagnosis]:
         from pypto.backends.ascend.toolchain.toolchain import find_toolkit, form_of, toolkit_version

@@ -7,6 +7,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pypto.backends.base import Artifact, Backend, Lines, Show, SlotNumber, timed
 from pypto.backends.cpu.runtime.crash import CrashHandler, crash_object
@@ -15,6 +16,7 @@ from pypto.backends.cpu.runtime.pool import KERNEL, NativePool, PythonPool, Runn
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.findings import Findings, LineDetails
 from pypto.ir.core import Function
+from pypto.passes.manager import Pass
 
 SERIAL_BELOW = 8000.0  # nanoseconds of work that waking a second thread does not pay for
 POLLED_ABOVE = 1e6  # nanoseconds of work during which signals are handled
@@ -118,6 +120,22 @@ class CpuBackend(Backend):
         return pool
 
     # --- explanations ------------------------------------------------------------------------------------------------
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        from pypto.backends.cpu.pipeline import PASSES
+
+        return PASSES
+
+    def run_passes(self, function: Function) -> None:
+        from pypto.backends.cpu.pipeline import run_passes
+
+        run_passes(function, self.target)
+
+    def print_ir(self, ir: Any) -> str:
+        from pypto.backends.cpu.explain.passes import print_ir
+
+        return print_ir(ir)
 
     @property
     def levels(self) -> Mapping[str, Show]:

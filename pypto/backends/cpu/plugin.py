@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pypto.backends.plugin import Diagnosis, HostPlugin, Services
+from pypto.passes.manager import Pass
 
 
 class CpuPlugin(HostPlugin):
@@ -41,6 +42,11 @@ class CpuPlugin(HostPlugin):
         from pypto.backends.cpu.runtime.engine import llvm_version
 
         return f"LLVM {llvm_version()}"
+
+    def passes(self) -> tuple[Pass, ...]:
+        from pypto.backends.cpu.pipeline import PASSES
+
+        return PASSES
 
     def diagnose(self) -> Iterator[Diagnosis]:
         from pypto.backends.cpu.target import detect_target

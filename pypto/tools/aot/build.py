@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from pypto.arguments import describe
 from pypto.backends import registry
-from pypto.compile import verified, without_collection
+from pypto.compile import attributes, verified, without_collection
 from pypto.errors.aot import NoLinker, NotAhead
 from pypto.ir.types import TileType
 from pypto.passes import optimize, prepare
@@ -107,7 +108,7 @@ def one(kernel: Any, given: Mapping[str, Any], name: str, levels: Sequence[str])
         apart = disjoint(*overlaps(written, infos))
         with without_collection():
             function = prepare(built.function)
-            function.attrs["noalias"] = apart
+            function.attrs |= attributes(apart, replace(kernel.options, checked=False, profile=False))
             verified(function, {})
             bodies.append(ahead.compile_body(optimize(function), level))
     entry = ahead.Entry(name, tuple(bodies))

@@ -37,10 +37,12 @@ from pypto.backends.ascend.cube.operands import (
     starts_in_array,
     surely_exists,
 )
+from pypto.backends.ascend.cube.passes import K_BLOCKING
 from pypto.backends.ascend.cube.product import folded_and
 from pypto.backends.ascend.cube.swizzle import is_swizzled, swizzled_id
 from pypto.backends.ascend.rules.scalars import compared, conjunction
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.techniques import is_enabled
 from pypto.backends.ascend.tile.cube_regions import (
     carried,
     cube_ops,
@@ -48,7 +50,6 @@ from pypto.backends.ascend.tile.cube_regions import (
     non_cube_ops,
 )
 from pypto.backends.ascend.tile.fractals import room
-from pypto.backends.ascend.tile.k_blocking import block_k
 from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.backends.ascend.tile.ub_layout import grain_of
 from pypto.backends.ascend.vector import control
@@ -59,6 +60,7 @@ from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Value, walk
 from pypto.ir.types import int1, int32, int64
 from pypto.ops.memory import Access
+from pypto.passes.manager import run
 from pypto.passes.ranges import is_nonnegative
 
 
@@ -70,7 +72,7 @@ def lower_cube(function: Function, target: AscendTarget) -> BlockKernel:
     NotCube
         When something else than products takes part; it says what.
     """
-    function = block_k(function, target)
+    function = run(function, K_BLOCKING, target)
     regions = cube_regions_of(function)
     if not regions.dots:
         raise NotCube("it has no products that the cube core makes")
@@ -79,7 +81,7 @@ def lower_cube(function: Function, target: AscendTarget) -> BlockKernel:
     low = CubeLowering(function, target, grain_of(function), dispatch=lower_cube_op)
     low.regions = regions
     low.cube_ops = cube_ops(regions)
-    low.is_swizzled = is_swizzled(regions)
+    low.is_swizzled = is_enabled(function, "swizzle") and is_swizzled(regions)
     low.residents = l1_residents_of(regions, target)
     return kernel_of(low, "cube", programs(low))
 

@@ -33,18 +33,18 @@ from pypto.backends.ascend.blockir.ir import (
 from pypto.backends.ascend.cube.accumulators import CubeLowering, NotCube
 from pypto.backends.ascend.cube.l1_resident import l1_residents_of
 from pypto.backends.ascend.cube.lower import lower_cube_op
+from pypto.backends.ascend.cube.passes import CUBE_SIDE, K_BLOCKING, PARTITION
 from pypto.backends.ascend.cube.pipeline_emit import PipelinedLoop
 from pypto.backends.ascend.rules.scalars import compared
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.tile.column_tiling import tile_columns
-from pypto.backends.ascend.tile.core_partition import CorePartition, partition
+from pypto.backends.ascend.techniques import is_enabled
+from pypto.backends.ascend.tile.core_partition import CorePartition
 from pypto.backends.ascend.tile.cube_regions import CUBE_MOVEMENT_OPS, cube_ops, cube_regions_of, non_cube_ops
 from pypto.backends.ascend.tile.gm_hazards import loads_results, reloads_match_stores, reloads_of_stored
-from pypto.backends.ascend.tile.k_blocking import block_k
 from pypto.backends.ascend.tile.operand_facts import Span
 from pypto.backends.ascend.tile.pipeline_partition import PipelinePartition
 from pypto.backends.ascend.tile.row_split import SUB_BLOCK, RowChunk, split_rows_in_two
-from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH, software_pipeline
+from pypto.backends.ascend.tile.software_pipeline import PIPELINE_DEPTH
 from pypto.backends.ascend.tile.transfers import NotPartitionable, Transfer
 from pypto.backends.ascend.tile.ub_layout import grain_of
 from pypto.backends.ascend.vector.builder import Lowering
@@ -52,6 +52,7 @@ from pypto.backends.ascend.vector.lower import kernel_of, lower_op, programs
 from pypto.backends.ascend.vector.values import Pointer
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import int32, int64, uint8
+from pypto.passes.manager import run
 from pypto.passes.memory_effects import writes_memory
 
 STAGES = PIPELINE_DEPTH + 1
@@ -148,7 +149,7 @@ def lower_mixed(function: Function, target: AscendTarget, chunks: int = 1) -> Bl
         When its products cannot be separated from its other work; it says why.
     """
     try:
-        sides = partition(block_k(function, target))
+        sides: CorePartition = run(function, (*K_BLOCKING, *PARTITION), target, attrs=function.attrs)
     except NotPartitionable as error:
         raise NotCube(str(error)) from None
     if not reloads_match_stores(function) or loads_results(sides.cube, function):
@@ -156,7 +157,8 @@ def lower_mixed(function: Function, target: AscendTarget, chunks: int = 1) -> Bl
     arrays, bytes_ = workspace(sides)
     cube = make_cube_side(sides, arrays, target)
     cube_body = programs(cube)
-    cube_body = replace(cube_body, body=interleave_stages(cube_body.body))
+    if is_enabled(function, "stage_interleaving"):
+        cube_body = replace(cube_body, body=interleave_stages(cube_body.body))
     vector = make_vector_side(sides, arrays, target, cube, chunks)
     body = programs(vector)
     if any(view.of in arrays for item in items_of((body,)) for x in scalars(item) for view in memory_reads(x)):
@@ -214,7 +216,7 @@ class CubeSide(CubeLowering):
 
 def make_cube_side(sides: CorePartition, arrays: list[Param], target: AscendTarget) -> CubeSide:
     """Build the cube side: software pipelined, with its results in column tiles."""
-    function = tile_columns(software_pipeline(sides), sides, target)
+    function: Function = run(sides.cube, CUBE_SIDE, sides, target)
     regions = cube_regions_of(function)
     for op, reason in non_cube_ops(regions):
         raise NotCube.at(op, reason)
@@ -311,7 +313,7 @@ def make_vector_side(
     sides: CorePartition, places: list[Param], target: AscendTarget, cube: CubeSide, chunks: int
 ) -> VectorSide:
     """Build the vector side, with the same parameters and other names."""
-    split = split_rows_in_two(sides, chunks)
+    split = split_rows_in_two(sides, chunks) if is_enabled(sides.vector, "row_split") else None
     if chunks > 1 and split is None:
         raise NotCube("the vector cores cannot go through their rows in parts")
     if split is None and reloads_of_stored(sides.vector):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from pypto.backends.ascend.cube.forms import choose_form
 from pypto.backends.ascend.explain.remarks import remarks
+from pypto.backends.ascend.pipeline import choose_form
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.findings import Finding, Findings, access_findings
 from pypto.ir.core import Function

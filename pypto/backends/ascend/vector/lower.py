@@ -18,6 +18,7 @@ from typing import Final
 from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Item, Loop, Param, Scalar, fold
 from pypto.backends.ascend.rules.lane_rules import refused
 from pypto.backends.ascend.target import AscendTarget
+from pypto.backends.ascend.techniques import is_enabled
 from pypto.backends.ascend.tile.grid_invariants import grid_invariant_ops
 from pypto.backends.ascend.tile.ub_layout import grain_of
 from pypto.backends.ascend.vector import argreduce, atomics, control, dma, dot, gather_slice, reduce, scan, shape, sort
@@ -43,7 +44,8 @@ def lower(function: Function, target: AscendTarget) -> BlockKernel:
         When the kernel needs something that the chip lacks.
     """
     low = Lowering(function, target, grain_of(function), dispatch=lower_op)
-    return kernel_of(low, "vector", programs(low, grid_invariant_ops(function)))
+    invariant = grid_invariant_ops(function) if is_enabled(function, "grid_invariants") else frozenset()
+    return kernel_of(low, "vector", programs(low, invariant))
 
 
 def programs(low: Lowering, invariant_ops: frozenset[Op] = frozenset()) -> Loop:

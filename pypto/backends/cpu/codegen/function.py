@@ -23,7 +23,7 @@ from pypto.backends.cpu.codegen.persistent_loops import persistent_loop_context
 from pypto.backends.cpu.codegen.pipelined_reduction import find_pipelined_reduction
 from pypto.backends.cpu.codegen.prefetch import loads_to_prefetch, target_level
 from pypto.backends.cpu.codegen.tile_access import AccessEmitter
-from pypto.backends.cpu.instrument.hooks import checks_of, guarded
+from pypto.backends.cpu.instrument.hooks import checks_of
 from pypto.backends.cpu.instrument.printing import BUFFER, lower_prints
 from pypto.backends.cpu.instrument.timing import Timer
 from pypto.backends.cpu.library.registry import atomics, used_library_ops
@@ -31,19 +31,19 @@ from pypto.backends.cpu.llvm.conversions import from_memory
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, memory_type
 from pypto.backends.cpu.llvm.writer import Carried, Writer
-from pypto.backends.cpu.loopir.build import build_schedule
 from pypto.backends.cpu.loopir.cost import negligible_nests
 from pypto.backends.cpu.loopir.index_maps import is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest, Scalar, Schedule
 from pypto.backends.cpu.loopir.verify import verify
+from pypto.backends.cpu.pipeline import before_coarsening, coarsen, enabled_target, legalize, lower_to_loops
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.backends.sites import Check, Site
 from pypto.ir.builder import temporarily
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, int32, int64
 from pypto.ops.table import REDUCTIONS
-from pypto.passes.coarsen_2d import coarsen
+from pypto.passes.manager import disabled
 from pypto.passes.memory_effects import is_atomic
 from pypto.passes.target_facts import with_overrides
 
@@ -74,10 +74,11 @@ class Lowered:
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
     kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
     function, prints = lower_prints(replace(function, name=mangled(function.name) or "kernel"))
-    target, writer = with_overrides(target, function), kind.writer_kind()
-    for version in coarsen(before_coarsening(function), target):
-        legal = guarded(legalize(version, target))
-        schedule = build_schedule(legal, target)
+    writer = kind.writer_kind()
+    target = enabled_target(function, with_overrides(target, function))
+    for version in coarsen(before_coarsening(function, target), target):
+        legal = legalize(version, target)
+        schedule = lower_to_loops(legal, target)
         verify(schedule, function.name)
         made.append(kind(legal, schedule, target, writer, order))
         made[-1].write()
@@ -121,7 +122,7 @@ class FunctionEmitter:
     )  # whether it has done what a nest is there for
 
     def __post_init__(self) -> None:
-        self.e = LaneEmitter(self.writer, self.target)
+        self.e = LaneEmitter(self.writer, self.target, disabled(self.function.attrs))
         self.nests = self.nest_emitter(self.e, self.function, self.env, self.schedule.buffer_of, self.buffer_base)
         self.nests.negligible = negligible_nests(self.schedule.items, self.target.vector_bytes // 4)
         self.memory = AccessEmitter(self.e, self.env.__getitem__)
@@ -131,12 +132,14 @@ class FunctionEmitter:
         self.timer = self.nests.timer
         self.checks = self.nests.checks = checks_of(self)
         self.outliner = Outliner(self.writer, self.function.name, self.env, {})
-        self.is_large = statement_count(self.schedule.items) > OUTLINE_ABOVE and not self.function.attrs.get("profile")
+        is_outlined = is_enabled(self.function, "outlining")
+        self.is_large = is_outlined and statement_count(self.schedule.items) > OUTLINE_ABOVE
         self.has_cold_version, self.in_cold_version = (
             self.function.programs.has_cold_version,
             False,
         )  # whether it is emitted now
-        self.pipelined = None if {"profile", "checked"} & self.function.attrs.keys() else find_pipelined_reduction(self)
+        is_pipelined = is_enabled(self.function, "pipelined_reduction")
+        self.pipelined = find_pipelined_reduction(self) if is_pipelined else None
         # The program's number and the grid's sizes; its place in the grid; how many places there are.
         self.program_index, self.program_ids, self.program_counts = (
             list[VectorValue](),
@@ -174,7 +177,7 @@ class FunctionEmitter:
                 w.line(f"{step} = add i64 {number.text}, 0")
                 self.program_counts = [ends.get(axis, count) for axis, count in enumerate(self.program_counts)]
             nests = [item for item in self.schedule.items if isinstance(item, Nest)]
-            self.nests.loads_by_nest = loads_to_prefetch(nests, self.nests.computed_ops)
+            self.nests.loads_by_nest = loads_to_prefetch(self.function, nests, self.nests.computed_ops)
             self.nests.prefetch_level = target_level(self.nests.loads_by_nest, self.schedule.scratch_bytes, self.target)
             if all(isinstance(item, Nest | Scalar) for item in self.schedule.items):
                 self.nests.trip_counts.record_readers(stmt for nest in nests for stmt in nest.stmts)

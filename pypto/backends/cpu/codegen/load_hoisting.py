@@ -12,6 +12,7 @@ from pypto.backends.cpu.codegen.memory import Chunk
 from pypto.backends.cpu.codegen.register_transpose import values_written
 from pypto.backends.cpu.loopir.index_maps import IndexedValue
 from pypto.backends.cpu.loopir.ir import Stmt
+from pypto.backends.cpu.techniques import is_enabled
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.nest import NestEmitter
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def hoist_loads_above_stores(nest: NestEmitter, body: list[Stmt], at: Chunk) -> None:
     """Emit what a chunk loads, where several statements store."""
-    if sum(s.kind == "store" for s in body) < 2:
+    if sum(s.kind == "store" for s in body) < 2 or not is_enabled(nest.function, "load_hoisting"):
         return
     seen = set[IndexedValue]()
     for v, index in [

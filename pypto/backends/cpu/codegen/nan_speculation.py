@@ -14,6 +14,7 @@ from pypto.backends.cpu.codegen.reductions import Combiner, combiner_of
 from pypto.backends.cpu.codegen.strip_mining import strip_mine_lanes
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.ir import Nest, Stmt
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Op
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ def is_float_extreme(op: Op) -> bool:
     return op.name in ("max", "min") and op.operands[0].dtype.is_float
 
 
-def can_speculate(nest: Nest) -> bool:
+def can_speculate(emitter: NestEmitter, nest: Nest) -> bool:
     """Whether a nest does nothing but reduce to scalars, so that it can run twice, and looks for an extreme."""
+    if not is_enabled(emitter.function, "nan_speculation"):
+        return False
     scalars = all(s.kind == "reduce" and s.buffer is None for s in nest.stmts)
     return scalars and any(is_float_extreme(s.the_op) for s in nest.stmts)
 
@@ -58,7 +61,8 @@ def speculate(emitter: NestEmitter, nest: Nest, inside: VectorValue) -> list[Vec
 def can_speculate_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt], at: Chunk) -> bool:
     """Whether the loop does nothing but look for extremes along lanes, each of which goes to a place of its own."""
     plain = (
-        not at.masked
+        is_enabled(emitter.function, "nan_speculation")
+        and not at.masked
         and at.transpose_axis < 0
         and emitter.epilogue_region is None
         and emitter.reduction_of is combiner_of

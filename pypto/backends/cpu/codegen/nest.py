@@ -28,6 +28,7 @@ from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Item, Nest, Stmt
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import float32, int32, int64
 from pypto.ops.memory import Access
@@ -101,7 +102,7 @@ class NestEmitter(ValueEmitter):
             results = self.emit_version(nest, is_minor)
         elif any(whole is False for _, whole in known):
             results = self.emit_version(nest, True) if self.peel else self.emit_edge_version(nest)
-        elif can_speculate(nest):
+        elif can_speculate(self, nest):
             results = speculate(self, nest, inside)
         elif self.peel:
             results = self.emit_version(nest, True)
@@ -130,6 +131,7 @@ class NestEmitter(ValueEmitter):
     ) -> list[VectorValue]:
         """The body, or what its loops run; where it may store past the caches, both ways."""
         may = self.may_stream and not at.masked and any(s.kind == "store" for s in body)
+        may = may and is_enabled(self.function, "nontemporal_stores")
         streaming = nontemporal_condition(self) if may else None
         if streaming is None:
             return emit(body, at)

@@ -18,6 +18,7 @@ from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.llvm.writer import Carried
 from pypto.backends.cpu.loopir.index_maps import UNKNOWN_POSITION, IndexMap, inlined_operands
 from pypto.backends.cpu.loopir.ir import Nest, Stmt
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
 
@@ -33,6 +34,8 @@ def why_not_peeled(nest: NestEmitter, item: Nest, edge: bool = False) -> str:
 
     Long rows are split in every version of the nest; shorter ones in that for tiles at an `edge` alone.
     """
+    if not is_enabled(nest.function, "peeling"):
+        return "peeling is switched off"
     if nest.epilogue_region is not None:
         return "a product runs it block by block"
     if len(item.bodies) > 1 and item.fused_depth:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pypto.backends.cpu.codegen.nontemporal import loaded_bytes
 from pypto.backends.cpu.codegen.prefetch import loads_to_prefetch, target_level
 from pypto.backends.cpu.loopir.ir import Control, Item, Nest, Scalar
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.types import int64
 
 if TYPE_CHECKING:
@@ -19,14 +20,19 @@ if TYPE_CHECKING:
 
 def persistent_loop_context(f: FunctionEmitter, item: Control) -> dict[str, Any]:
     """What an emitter of nests knows within a loop; nothing new where other work than theirs takes its time."""
-    if f.is_large or f.has_cold_version or not is_nests_only(item.regions[0]):
+    if (
+        not is_enabled(f.function, "persistent_loops")
+        or f.is_large
+        or f.has_cold_version
+        or not is_nests_only(item.regions[0])
+    ):
         return {}
     e, nests, loop = f.e, f.nests, item.op
     start, end, step = (e.convert(f.env[v], int64) for v in loop.operands[:3])
     one = e.const(1, int64)
     turns = e.binary("sdiv", e.maximum(e.sub(end, start), one), e.maximum(step, one))
     asked, kept = (
-        loads_to_prefetch((x for x in item.regions[0] if isinstance(x, Nest)), nests.computed_ops),
+        loads_to_prefetch(f.function, (x for x in item.regions[0] if isinstance(x, Nest)), nests.computed_ops),
         f.schedule.scratch_bytes,
     )
     return {

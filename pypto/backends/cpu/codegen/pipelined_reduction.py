@@ -127,7 +127,7 @@ def find_pipelined_reduction(f: FunctionEmitter) -> PipelinedReduction | None:
     function, schedule, ops = f.function, f.schedule, f.nests.computed_ops
     nests = [item for item in schedule.items if isinstance(item, Nest)]
     alone = is_noalias(function) and all(isinstance(item, Nest | Scalar) for item in schedule.items)
-    plain = function.programs.factor == 1 and not f.is_large and not function.attrs.get("profile")
+    plain = function.programs.factor == 1 and not f.is_large
     if not alone or not plain or len(nests) < 2 or not all(map(is_scalar_reduction, nests[0].stmts)):
         return None
     first, host = nests[0], next((nest for nest in nests[1:] if can_host(nest, nests[0], ops, f.target)), None)

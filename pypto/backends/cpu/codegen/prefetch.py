@@ -16,7 +16,8 @@ from pypto.backends.cpu.llvm.value import VectorValue, memory_type
 from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.loopir.index_maps import IndexMap
 from pypto.backends.cpu.loopir.ir import Nest, Stmt
-from pypto.ir.core import Op
+from pypto.backends.cpu.techniques import is_enabled
+from pypto.ir.core import Function, Op
 from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
@@ -49,11 +50,15 @@ def evolution_over(loop: Op | None) -> ScalarEvolution:
     return ScalarEvolution(() if loop is None else (loop,), memory_stays=True)
 
 
-def loads_to_prefetch(nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]) -> dict[Op, list[Nest]]:
+def loads_to_prefetch(
+    function: Function, nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]
+) -> dict[Op, list[Nest]]:
     """The nests that load a tile, in order: the last one asks for the next program's.
 
     Where there are several, that one has not to wait for the tile itself, as the first one does.
     """
+    if not is_enabled(function, "prefetch"):
+        return {}
     found = [(op, nest) for nest in nests for stmt in nest.stmts for op in ops(stmt) if op.name == "tile_load"]
     return {op: [nest for x, nest in found if x is op] for op, _ in found}
 

@@ -39,10 +39,12 @@ class TransposeTiling:
         in_memory: Callable[[Value], Buffer | None],
         changes: Callable[[Value], bool],
         scalar: Callable[[Value], VectorValue],
+        enabled: bool = True,
     ) -> None:
         self.in_memory = in_memory
         self.is_overwritten = changes
         self.scalar = scalar
+        self.enabled = enabled
 
     def stride_along(self, v: Value, index: IndexMap, position: int) -> str:
         """Elements between neighbours along a loop, of what a leaf reads; "" where that is not told."""
@@ -75,6 +77,8 @@ class TransposeTiling:
     def transpose_axis(self, body: list[Stmt]) -> int:
         """Position of the loop along which the body's operands lie that are read across, or -1."""
         first, seen = body[0], set[IndexedValue]()
+        if not self.enabled:
+            return -1
         if first.lanes not in first.loops or any(s.kind not in ("compute", "zero", "store") for s in body):
             return -1
         lanes, sources = first.loops.index(first.lanes), [source for s in body for source in values_written(s)]

@@ -16,7 +16,12 @@ from pypto.backends.cpu.llvm.value import VectorValue, memory_type
 def split_store(e: LaneEmitter, value: VectorValue, pointer: str, align: int) -> Iterator[tuple[VectorValue, str]]:
     """Parts of what is stored, with their addresses."""
     size, at_once = value.dtype.itemsize, e.target.store_bytes
-    if align >= at_once or value.width * size <= at_once or value.width * size % at_once:
+    if (
+        "split_stores" in e.disabled
+        or align >= at_once
+        or value.width * size <= at_once
+        or value.width * size % at_once
+    ):
         yield value, pointer
         return
     lanes, kind = at_once // size, memory_type(value.dtype)

@@ -125,7 +125,7 @@ class AccessEmitter(MemoryEmitter):
             address = self.e.add(base, self.product(first, self.e.const(dtype.itemsize, int64)))
             return self.load_scalar(address, elem, and_optional(self.e, there.rows_in_bounds, mask), other, level)
         rest = to_memory(self.e, other) if other is not None else None
-        if step.text in INTERLEAVE_STRIDES and base.width == 1:
+        if self.is_interleaved(step) and base.width == 1:
             on = self.combined_mask(there, at, mask)
             loaded = load_interleaved(self, (base, first, int(step.text)), dtype, at.width, on, rest, level)
             return from_memory(self.e, loaded, elem)
@@ -239,12 +239,16 @@ class AccessEmitter(MemoryEmitter):
         if at.width == 1:
             address = self.e.add(base, self.product(first, self.e.const(held.dtype.itemsize, int64)))
             self.store_scalar(value, address, and_optional(self.e, there.rows_in_bounds, mask))
-        elif step.text in INTERLEAVE_STRIDES and base.width == 1:
+        elif self.is_interleaved(step) and base.width == 1:
             store_interleaved(self, (base, first, int(step.text)), held, self.combined_mask(there, at, mask))
         elif step.text != "1" or base.width > 1:
             self.scatter(held, self.addresses(base, first, step, at.width, elem), self.combined_mask(there, at, mask))
         else:
             self.store_contiguous(held, self.pointer(base, first, elem)[0], there, at, mask)
+
+    def is_interleaved(self, step: VectorValue) -> bool:
+        """True for a stride of which whole registers are read and shuffled."""
+        return step.text in INTERLEAVE_STRIDES and "interleaved_access" not in self.e.disabled
 
     def lanes_below(self, count: VectorValue, width: int) -> VectorValue:
         """Lanes before a count of 0 to `width`."""

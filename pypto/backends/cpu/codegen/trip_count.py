@@ -16,6 +16,7 @@ from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, signed
 from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, is_tile, operand_map, tile_operands
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Value
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
@@ -48,6 +49,8 @@ class TripCounts:
 
     def bound(self, body: list[Stmt], position: int) -> VectorValue | None:
         """Index along a loop behind which no statement has anything new to do."""
+        if not is_enabled(self.nest.function, "trip_count"):
+            return None
         found: set[AccessBound] = set()
         for stmt in body:
             ends = self.statement_bounds(stmt, body, position)

@@ -14,6 +14,7 @@ from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, is_tile, operand_map, operand_reads
 from pypto.backends.cpu.loopir.ir import Buffer
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.errors import CompilerBug
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import PtrType, float32, int64
@@ -38,7 +39,8 @@ class ValueEmitter:
         self.env = env
         self.buffers, self.base_of = buffers, base
         self.memory = AccessEmitter(e, env.__getitem__)
-        self.transposes = TransposeTiling(self.in_memory, self.is_overwritten, env.__getitem__)
+        enabled = is_enabled(function, "register_transpose")
+        self.transposes = TransposeTiling(self.in_memory, self.is_overwritten, env.__getitem__, enabled)
         self.checks = Unchecked()
         self.vector_width = 1  # lanes of a register
         self.computed_here: set[Value] = set()  # values that the running body computes, not reads

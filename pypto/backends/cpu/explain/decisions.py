@@ -13,13 +13,10 @@ from pypto.backends.cpu.codegen.function import lower
 from pypto.backends.cpu.explain.fusion import fusion_findings
 from pypto.backends.cpu.explain.memory import memory_findings
 from pypto.backends.cpu.explain.stores import store_findings
-from pypto.backends.cpu.loopir.allocate import allocate_buffers
-from pypto.backends.cpu.loopir.build import LoopIRBuilder, build_schedule
 from pypto.backends.cpu.loopir.fusion import LoopFuser
 from pypto.backends.cpu.loopir.ir import Item, LibraryOp, walk
-from pypto.backends.cpu.loopir.materialize import plan_materialization
+from pypto.backends.cpu.pipeline import before_coarsening, legalize, lower_to_loops, unplaced_loops
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.cpu.tile.legalize import before_coarsening, legalize
 from pypto.backends.findings import Finding, Findings, access_findings
 from pypto.ir.core import Function
 from pypto.passes import optimize
@@ -35,23 +32,22 @@ _WRAPS: Final = (
 def explain(prepared: Function, target: CpuTarget) -> Findings:
     """All decisions about a prepared function that its user can see or change."""
     target = with_overrides(target, prepared)
-    versioned = before_coarsening(optimize(prepared))
+    versioned = before_coarsening(optimize(prepared), target)
     function, both = legalize(hot_version(versioned), target), legalize(versioned, target)
     function.attrs["noalias"] = both.attrs["noalias"] = prepared.attrs["noalias"]
-    plan = plan_materialization(function, target)
-    storage = allocate_buffers(plan, target)
-    items = LoopIRBuilder(plan, storage).build_region(function.body)
+    loops = unplaced_loops(function, target)
+    storage, items = loops.the_storage, loops.items
     wrapped = (op for op in versioned.walk() if versioned.programs.has_cold_version and wrapped_dims(op))
     found = (
         *access_findings(function),
         *mask_findings(prepared, target),
         *(Finding("access", op.loc, _WRAPS) for op in wrapped),
         *store_findings(function, items, target),
-        *fusion_findings(LoopFuser(plan, storage), items),
-        *memory_findings(plan, storage),
+        *fusion_findings(LoopFuser(storage.plan, storage), items),
+        *memory_findings(storage.plan, storage),
         *product_findings(items),
     )
-    return Findings(found, build_schedule(both, target).scratch_bytes)
+    return Findings(found, lower_to_loops(both, target).scratch_bytes)
 
 
 def product_findings(items: list[Item]) -> Iterator[Finding]:

@@ -11,7 +11,6 @@ over K has no remainder.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -23,11 +22,7 @@ from pypto.backends.cpu.llvm.dot_products import DOT_PRODUCTS
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.llvm.writer import Writer
-from pypto.backends.cpu.target import CpuTarget
-from pypto.ir.core import Function, Op, Value
-from pypto.ir.rewrite import Rewriter, rewrite
-from pypto.ir.types import FLOAT8, bfloat16, int1, int64
-from pypto.ops.build import OpBuilder
+from pypto.ir.types import int1, int64
 
 _TILE_ROWS: Final = 16  # most rows of a tile, and most words in a row of it
 _TILES: Final = 2  # tiles of A in a register tile
@@ -43,21 +38,6 @@ _MIN_COPY_COLUMNS: Final = 512
 def tile_heights(rows: int) -> list[int]:
     """Rows of each tile in a column of the register tile."""
     return [rows] if rows <= _TILE_ROWS else [-(-rows // 2), rows // 2]
-
-
-def float8_as_bfloat16(function: Function, target: CpuTarget) -> Function:
-    """Cast float8 operands of products to bfloat16, which represents them exactly, on targets with AMX.
-
-    dot(a: f8e4, b: f8e4)   becomes   dot(cast(a, bf16), cast(b, bf16))
-    """
-
-    def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
-        if op.name != "dot" or not all(v.dtype in FLOAT8 for v in op.operands[:2]):
-            return None
-        a, b, *acc = rewriter.operands(op)
-        return (rewriter.builder.emit("dot", *(rewriter.builder.cast(v, bfloat16) for v in (a, b)), *acc),)
-
-    return rewrite(function, rule, OpBuilder) if target.has_amx else function
 
 
 def can_read_left_in_place(e: LaneEmitter, pitch: VectorValue, row_bytes: int, columns: int) -> VectorValue:

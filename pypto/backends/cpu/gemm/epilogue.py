@@ -18,6 +18,7 @@ from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Nest
 from pypto.backends.cpu.loopir.materialize import Materialization
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Op
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import MIN_COLUMN_ROWS, InPlaceOperand
@@ -53,7 +54,7 @@ def can_fuse_epilogue(
     loop = last if last is not gemm.op else None
     value = gemm.op.results[0] if loop is None else gemm.loop_sum(loop, plan)
     always_runs = loop is None or constant_range(loop.operands[:3])
-    if {"checked", "profile"} & plan.function.attrs.keys() or value is None or gemm.a_column_major or not always_runs:
+    if not is_enabled(plan.function, "epilogue") or value is None or gemm.a_column_major or not always_runs:
         return False
     result_indices = {index for buffer, index in reads if buffer.memory is gemm.c.memory}
     iterates_result = (stmt.domain, stmt.loops, stmt.lanes) == (gemm.c.shape, (0, 1), 1)

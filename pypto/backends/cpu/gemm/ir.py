@@ -11,6 +11,7 @@ from pypto.backends.cpu.gemm.epilogue import can_fuse_epilogue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, Nest, Stmt, Use, item_bytes
 from pypto.backends.cpu.loopir.materialize import Materialization
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.blocking import AUTO, Blocking
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, int32
@@ -60,6 +61,7 @@ class Gemm(LibraryOp):
     panel_cache: PanelCache | None = None  # where the panels outlast a program
     has_separate_version: bool = False  # whether coarsened programs have a kernel of their own
     previous: Gemm | None = None  # the product before it in an accumulation chain, added up in the same registers
+    allows_skinny: bool = True  # the kernel for few rows may run it
     accumulating_loop: Op | None = None  # the loop that adds it up: the store or epilogue runs in its last step
     direct_store: InPlaceOperand | None = None  # where C is stored in place of scratch, if the tile exists there
     conv_window: ConvWindow | None = None  # the copy that A is read from
@@ -71,7 +73,7 @@ class Gemm(LibraryOp):
         The store must have whole panels, no mask, contiguous rows and the result's dtype; nothing else may read the
         result, and the store may write nothing that the product reads.
         """
-        if plan.function.attrs.get("checked"):
+        if not is_enabled(plan.function, "direct_store"):
             return False
         access = Access.of(stmt.the_op)
         loop = last if last is not self.op else None

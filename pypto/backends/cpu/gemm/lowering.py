@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from functools import partial
 
 from pypto.backends.cpu.codegen.function import FunctionEmitter
-from pypto.backends.cpu.gemm.amx import float8_as_bfloat16
-from pypto.backends.cpu.gemm.blocking import Left, blocking_of, choose_kc
+from pypto.backends.cpu.gemm.blocking import Left, blocking_of
 from pypto.backends.cpu.gemm.conv_window import share_window
 from pypto.backends.cpu.gemm.ir import Gemm, PanelCache
 from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
 from pypto.backends.cpu.gemm.panel_reuse import plan_panel_cache
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.allocate import BufferAllocation, round_up
-from pypto.backends.cpu.loopir.build import LoopIRBuilder
-from pypto.backends.cpu.loopir.fusion import LoopFuser
+from pypto.backends.cpu.loopir.build import ItemList, LoopIRBuilder
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, item_bytes, walk
 from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.target import CpuTarget
-from pypto.ir.core import Function, Op, Value
-from pypto.ir.rewrite import Rewriter, rewrite
+from pypto.backends.cpu.techniques import is_enabled
+from pypto.ir.core import Op, Value
 from pypto.ir.types import float32, int32, int64
-from pypto.ops.build import OpBuilder
 from pypto.passes.dot_facts import (
     InPlaceOperand,
     amx_k_words,
@@ -34,58 +30,22 @@ from pypto.passes.dot_facts import (
     packs_transposed,
     split_terms,
 )
-from pypto.passes.k_blocking import retile_reductions
-from pypto.passes.normalize_loops import normalize_pointer_loops
 from pypto.passes.pattern import constant_of
-from pypto.passes.products import accumulated
-from pypto.passes.swap_operands import swap_operands
-from pypto.passes.transpose_attention import transpose_attention
-from pypto.passes.unswitch_modulo import unswitch_modulo
 
 
-def prepare(function: Function) -> Function:
-    """Passes before coarsening: versions without `% M` (see `unswitch_modulo`), and loops that count along K."""
-    return normalize_pointer_loops(unswitch_modulo(function))
-
-
-def legalize(function: Function, target: CpuTarget) -> Function:
-    """Passes after coarsening: each `dot` gets a form that the machine multiplies.
-
-    A sum with a product that nothing else reads becomes its accumulator, `acc + dot(a, b)` to `dot(a, b, acc)`; float8
-    becomes bfloat16 for AMX; attention and operands are transposed where that spares packing; loops over K get steps
-    that fit the caches; integers that are not packed into words are widened to int32.
-    """
-
-    def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
-        return widen_integers(rewriter, op) if op.name == "dot" and not packing_factor(op, target) else None
-
-    transposed = transpose_attention(float8_as_bfloat16(accumulated(function), target), target)
-    blocked = retile_reductions(swap_operands(transposed, target), partial(choose_kc, target=target))
-    return rewrite(blocked, rule, OpBuilder)
-
-
-def widen_integers(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
-    """`dot(a: i8, b: i8)` becomes `dot(cast(a, i32), cast(b, i32))`."""
-    builder, wide = rewriter.builder, dot_dtype(op.operands[0].dtype)
-    if op.operands[0].dtype.is_float or op.operands[0].dtype == wide:
-        return None
-    a, b, *acc = rewriter.operands(op)
-    return (builder.emit("dot", builder.cast(a, wide), builder.cast(b, wide), *acc),)
-
-
-def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
-    """Hand the fuser a `Gemm` for a `dot`, behind the nests that fill its operands and its accumulator."""
+def schedule(op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:
+    """Append a `Gemm` for a `dot`, behind the nests that fill its operands and its accumulator."""
     plan, storage = scheduler.plan, scheduler.storage
     position, factor = plan.position[op], packing_factor(op, storage.target)
     (a, b, *_), c = op.operands, storage.buffer_of[op.results[0]]
     beta_zero = len(op.operands) < 3 or constant_of(op.operands[2]) == 0
     if not beta_zero and storage.buffer_of.get(op.operands[2]) is not c:
-        fuser.add(scheduler.compute_stmt(op.operands[2], c, position))
+        items.add(scheduler.compute_stmt(op.operands[2], c, position))
     left = operand_in_place(plan, a) or storage.buffer_of[a]
     blocking = blocking_of(op, storage.target, left_kind(left))
-    terms = split_terms(op, storage.target) if factor else 1
+    terms = split_terms(op, storage.target) if factor and is_enabled(plan.function, "bf16_split") else 1
     panels = panel_buffer(storage, b, factor, position, blocking.nr, terms)
-    source, b_transposed = right_operand(op, b, panels, factor, scheduler, fuser)
+    source, b_transposed = right_operand(op, b, panels, factor, scheduler, items)
     block = left_block(storage, a, left, factor, terms, position)
     cache = panel_cache(plan, op, left, source, panels, storage.target)
     is_coarsened_too = cache is not None and plan.function.programs.has_coarsened_version
@@ -106,13 +66,15 @@ def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
         cache,
         is_coarsened_too,
     )
-    previous = fuser.last_item()
+    gemm.allows_skinny = is_enabled(plan.function, "skinny_gemm")
+    previous = items.last_item()
     if isinstance(previous, Gemm) and gemm.continues_chain(previous, plan):
-        fuser.items.remove(previous)
+        items.items.remove(previous)
         gemm.previous = previous
-        share_window(gemm, storage)
+        if is_enabled(plan.function, "conv_window"):
+            share_window(gemm, storage)
         extend_left_buffers(gemm, position)
-    fuser.barrier(gemm)
+    items.barrier(gemm)
 
 
 def left_kind(left: Buffer | InPlaceOperand) -> Left:
@@ -162,7 +124,7 @@ def panel_cache(
     reads_b_in_place = plan.function.programs.is_coarsened and may_be_skinny(op, target)
     if not isinstance(source, InPlaceOperand) or (reads_b_in_place and not source.transposed):
         return None
-    cache = plan_panel_cache(plan, op, left, source, size)
+    cache = plan_panel_cache(plan, op, left, source, size) if is_enabled(plan.function, "panel_reuse") else None
     if cache is not None:
         panels.copies, panels.live_start, panels.live_end = cache.slots, -1, len(plan.position)
     return cache
@@ -175,7 +137,7 @@ def operand_in_place(plan: Materialization, v: Value) -> InPlaceOperand | None:
 
 
 def right_operand(
-    op: Op, b: Value, panels: Buffer, factor: int, scheduler: LoopIRBuilder, fuser: LoopFuser
+    op: Op, b: Value, panels: Buffer, factor: int, scheduler: LoopIRBuilder, items: ItemList
 ) -> tuple[Buffer | InPlaceOperand | None, bool]:
     """What the panels are packed from, and whether its rows are columns of B; None where a nest fills the panels."""
     storage, plan, position = scheduler.storage, scheduler.plan, scheduler.plan.position[op]
@@ -194,12 +156,12 @@ def right_operand(
     if not factor:
         stmt = scheduler.compute_stmt(b, panels, position)
         stmt.source, stmt.packs_operand_of = storage.buffer_of.get(b), op
-        fuser.add(stmt)
+        items.add(stmt)
         return None, False
     source = storage.new(b.tile.elem, b.shape, position, position, pad_columns=True, in_memory_format=True)
     stmt = scheduler.compute_stmt(b, source, position)
     stmt.packs_operand_of = op
-    fuser.add(stmt)
+    items.add(stmt)
     return source, False
 
 

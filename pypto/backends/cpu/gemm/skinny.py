@@ -59,7 +59,7 @@ def is_skinny(gemm: Gemm, target: CpuTarget) -> bool:
     """Whether a product has few rows, and its right operand lies in memory row by row."""
     b = gemm.b_source
     plain = isinstance(b, InPlaceOperand) and not gemm.b_transposed and b.rows is not None
-    return plain and not gemm.has_separate_version and may_be_skinny(gemm.op, target)
+    return plain and gemm.allows_skinny and not gemm.has_separate_version and may_be_skinny(gemm.op, target)
 
 
 class SkinnyGemmEmitter:

@@ -18,9 +18,7 @@ from pypto.ops.table import ROWS
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.function import FunctionEmitter
     from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
-    from pypto.backends.cpu.loopir.build import LoopIRBuilder
-    from pypto.backends.cpu.loopir.fusion import LoopFuser
-    from pypto.backends.cpu.target import CpuTarget
+    from pypto.backends.cpu.loopir.build import ItemList, LoopIRBuilder
 
 
 class LibraryEmitter(Protocol):
@@ -36,14 +34,8 @@ class LibraryEmitter(Protocol):
 class LibraryLowering(Protocol):
     """What the backend asks of a cell."""
 
-    def prepare(self, function: Function) -> Function:
-        """What is around its ops in other forms, before programs are merged."""
-
-    def legalize(self, function: Function, target: CpuTarget) -> Function:
-        """Its ops in Tile IR, in the forms that it lowers."""
-
-    def schedule(self, op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
-        """Hand the op's items to the fuser."""
+    def schedule(self, op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:
+        """Append the op's items."""
 
     def emitter(self, function: FunctionEmitter) -> LibraryEmitter: ...
 

@@ -23,11 +23,9 @@ from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.codegen.prefetch import claim, next_program_address, prefetch_line, tile_bytes
 from pypto.backends.cpu.gemm.micro_kernel import claim_name, side_function
 from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
-from pypto.backends.cpu.loopir.build import LoopIRBuilder
-from pypto.backends.cpu.loopir.fusion import LoopFuser
+from pypto.backends.cpu.loopir.build import ItemList, LoopIRBuilder
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, Use
-from pypto.backends.cpu.target import CpuTarget
-from pypto.ir.core import Function, Op
+from pypto.ir.core import Op
 from pypto.ir.types import DType, int64
 
 Pairs = list[tuple[int, int]]
@@ -47,19 +45,10 @@ class Sort(LibraryOp):
         return f"sort b{self.buffer.id}"
 
 
-def prepare(function: Function) -> Function:
-    return function
-
-
-def legalize(function: Function, target: CpuTarget) -> Function:
-    """Sorts are what they have to be."""
-    return function
-
-
-def schedule(op: Op, scheduler: LoopIRBuilder, fuser: LoopFuser) -> None:
+def schedule(op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:
     buffer = scheduler.storage.buffer_of[op.results[0]]
-    fuser.add(scheduler.compute_stmt(op.operands[0], buffer, scheduler.plan.position[op]))
-    fuser.barrier(Sort(op, buffer))
+    items.add(scheduler.compute_stmt(op.operands[0], buffer, scheduler.plan.position[op]))
+    items.barrier(Sort(op, buffer))
 
 
 @dataclass

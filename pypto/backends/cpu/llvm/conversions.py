@@ -77,7 +77,7 @@ def round_to(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
         return e.change("fpext", e.change("fptrunc", plain, HALF), float16)
     if dtype == float16:
         return e.formula(formats.half_value, e.formula(formats.half_bits, plain)).as_dtype(float16)
-    if rounds(e, plain):
+    if rounds(e, plain) and "bf16_rounding" not in e.disabled:
         return from_memory(e, rounded(e, plain, formats.bfloat_bits), bfloat16)
     bits = e.add(e.formula(formats.bfloat_bits, plain), e.const(0, uint32))
     return e.change("bitcast", e.shl(bits, e.const(16, uint32)), float32).as_dtype(bfloat16)
@@ -125,7 +125,8 @@ def int_div(e: LaneEmitter, a: VectorValue, b: VectorValue) -> VectorValue:
     """Truncating division that never traps: by zero it gives 0, the least value by -1 wraps."""
     if b.text.lstrip("-").isdigit() and b.text not in ("0", "-1"):
         return e.binary("sdiv" if a.dtype.kind == "int" else "udiv", a, b)
-    zero, one, narrow = e.const(0, a.dtype), e.const(1, a.dtype), is_narrow(a, b)
+    zero, one = e.const(0, a.dtype), e.const(1, a.dtype)
+    narrow = is_narrow(a, b) and "reciprocal_division" not in e.disabled
     by_zero = e.cmp("eq", b, zero)
     safe = e.select(by_zero, one, b)
     if a.dtype.kind != "int":

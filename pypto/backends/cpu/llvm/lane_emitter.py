@@ -37,9 +37,10 @@ class LaneEmitter:
 
     paired = False
 
-    def __init__(self, writer: Writer, target: CpuTarget) -> None:
+    def __init__(self, writer: Writer, target: CpuTarget, disabled: tuple[str, ...] = ()) -> None:
         self.w = writer
         self.target = target
+        self.disabled = disabled  # techniques that the kernel switches off
         self.codes: dict[str, VectorValue] = {}  # of floats of 8 bits, by the registers that hold their values
 
     # --- values -------------------------------------------------------------------------------------------------
@@ -100,7 +101,7 @@ class LaneEmitter:
     add, sub, mul, and_, or_, xor, shl = map(lanewise, ("add", "sub", "mul", "and", "or", "xor", "shl"))
 
     def div(self, a: VectorValue, b: VectorValue) -> VectorValue:
-        if has_factor(self, a, b):
+        if has_factor(self, a, b) and "reciprocal_division" not in self.disabled:
             return by_factor(self, a, b)
         return self.binary("fdiv", a, b) if a.dtype.is_float else conversions.int_div(self, a, b)
 
@@ -221,7 +222,7 @@ class LaneEmitter:
         return conversions.from_memory(self, bits, dtype)
 
     def saturates(self, a: VectorValue) -> bool:
-        return scales(self, a)
+        return scales(self, a) and "scaling_instructions" not in self.disabled
 
     def ldexp(self, a: VectorValue, n: VectorValue) -> VectorValue:
         a, n = self.unify(a, n)

@@ -1,11 +1,12 @@
 """Lowering of Tile IR to Loop IR: a statement for each materialised tile, store and reduction, in program order.
 
-`LoopFuser` puts the statements into nests. Values that a loop carries in tiles are copied in parallel at its edges,
-where coalescing could not put them into one buffer.
+Each statement is a nest of its own; `fusion` makes larger nests of them. Values that a loop carries in tiles are copied
+in parallel at its edges, where coalescing could not put them into one buffer.
 
     %e = exp %x                                        nest sharing 1
     %s = sum %e                    becomes               - compute exp -> b0 [lanes d0<1000]
-    tile_store %y, %e / %s                               | reduce sum [lanes d0<1000*]
+    tile_store %y, %e / %s                             nest sharing 1
+                                                         - reduce sum [lanes d0<1000*]
                                                        nest sharing 1
                                                          - store tile_store [lanes d0<1000]
 """
@@ -13,22 +14,29 @@ where coalescing could not put them into one buffer.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pypto.backends.cpu.library.registry import LIBRARY_OPS, SCALAR_LOOP_OPS
 from pypto.backends.cpu.loopir.allocate import (
     BufferAllocation,
-    allocate_buffers,
     assign_offsets,
     index_maps_to,
     is_view,
 )
-from pypto.backends.cpu.loopir.fusion import LoopFuser
 from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, inlined_operands, is_tile, operand_reads
-from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, Nest, Schedule, Stmt
-from pypto.backends.cpu.loopir.materialize import Materialization, plan_materialization
-from pypto.backends.cpu.target import CpuTarget
-from pypto.ir.core import Function, Op, Region, Value
+from pypto.backends.cpu.loopir.ir import (
+    Buffer,
+    Control,
+    Item,
+    LibraryOp,
+    Nest,
+    Scalar,
+    Schedule,
+    Stmt,
+    last_structured_item,
+)
+from pypto.backends.cpu.loopir.materialize import Materialization
+from pypto.ir.core import Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import REDUCTIONS, SCANS
 from pypto.passes.carried import carried, initial
@@ -37,53 +45,71 @@ from pypto.passes.pattern import constant_of
 _MIN_LANE_EXTENT = 16  # elements from which a dimension before the last is worth having the lanes
 
 
-def build_schedule(function: Function, target: CpuTarget) -> Schedule:
-    """Loop IR of a legal function: materialisation, allocation, statements with fusion, then offsets."""
-    plan = plan_materialization(function, target)
-    storage = allocate_buffers(plan, target)
-    items = LoopIRBuilder(plan, storage).build_region(function.body)
-    return Schedule(items, storage.buffers, assign_offsets(storage.buffers), storage.buffer_of)
+def build_items(storage: BufferAllocation) -> Schedule:
+    """Loop IR with a nest for each statement, in program order."""
+    items = LoopIRBuilder(storage.plan, storage).build_region(storage.plan.function.body)
+    return Schedule(items, storage.buffers, 0, storage.buffer_of, storage)
+
+
+def place_buffers(schedule: Schedule) -> Schedule:
+    """Offsets in scratch for all buffers, by their lifetimes."""
+    return replace(schedule, scratch_bytes=assign_offsets(schedule.buffers), storage=None, use_sets={})
+
+
+@dataclass
+class ItemList:
+    """Items of one region under construction, in program order; `fusion` makes larger nests of them."""
+
+    items: list[Item] = field(default_factory=list)
+
+    def add(self, stmt: Stmt) -> None:
+        self.items.append(Nest([[stmt]], len(stmt.loops)))
+
+    def barrier(self, item: Item) -> None:
+        """What is an item of its own, and no nest that others may join."""
+        self.items.append(item)
+
+    def last_item(self) -> LibraryOp | Control | None:
+        return last_structured_item(self.items)
 
 
 @dataclass
 class LoopIRBuilder:
-    """Builds statements region by region, in program order, and passes them to a `LoopFuser` for each region."""
+    """Walks regions in program order and makes items of their ops."""
 
     plan: Materialization
     storage: BufferAllocation
-    preheaders: dict[Op, LoopFuser] = field(default_factory=dict)  # by control op, the fuser of the region around it
+    preheaders: dict[Op, ItemList] = field(default_factory=dict)  # what takes statements that come before a loop
 
     def build_region(self, region: Region, targets: list[tuple[Value, Buffer | None]] | None = None) -> list[Item]:
-        """Items of a region; `targets` pair the yielded values with the buffers that take them."""
-        fuser = LoopFuser(self.plan, self.storage)
+        """Items of a region; `targets` pair what it yields with the buffers that take it."""
+        items = ItemList()
         for op in region.body:
-            self.build_op(op, fuser)
-        self.parallel_copy(fuser, targets or [], self.plan.position[region.terminator])
-        return fuser.finish()
+            self.build_op(op, items)
+        self.parallel_copy(items, targets or [], self.plan.position[region.terminator])
+        return items.items
 
-    def build_op(self, op: Op, fuser: LoopFuser) -> None:
+    def build_op(self, op: Op, items: ItemList) -> None:
         """Add the statement or item of one op; an op without a buffer, effect or scalar result has none."""
         if op.name == "assert_":  # emitted in checked mode only, by `instrument`
             return
         if op.regions:
-            self.build_control(op, fuser)
+            self.build_control(op, items)
         elif op.name in LIBRARY_OPS:
-            LIBRARY_OPS[op.name]().schedule(op, self, fuser)
+            LIBRARY_OPS[op.name]().schedule(op, self, items)
         elif op.name in REDUCTIONS and is_tile(op.operands[0]):
-            fuser.add(self.reduction_stmt(op))
+            items.add(self.reduction_stmt(op))
         elif op.name in SCANS:
-            fuser.add(self.scan_stmt(op))
+            items.add(self.scan_stmt(op))
         elif op.name in SCALAR_LOOP_OPS and is_tile(op.results[0]):
-            self.scalar_loop(op, fuser)
+            self.scalar_loop(op, items)
         elif op.name == "tile_store":
             shape = Access.of(op).shape
-            fuser.add_store(
-                make_stmt("store", op, None, shape, self.plan.position[op], lanes=self.lane_dimension(op, shape))
-            )
+            items.add(make_stmt("store", op, None, shape, self.plan.position[op], lanes=self.lane_dimension(op, shape)))
         elif not op.results or not is_tile(op.results[0]):
-            fuser.add_scalar(op)
+            items.barrier(Scalar(op))
         elif op.results[0] in self.plan.materialized and not is_view(op.results[0]):
-            fuser.add(self.compute_stmt(op.results[0], self.storage.buffer_of[op.results[0]], self.plan.position[op]))
+            items.add(self.compute_stmt(op.results[0], self.storage.buffer_of[op.results[0]], self.plan.position[op]))
 
     def compute_stmt(self, v: Value, buffer: Buffer, position: int) -> Stmt:
         """A statement that computes a value into a buffer; panels are written chunk by chunk."""
@@ -91,7 +117,7 @@ class LoopIRBuilder:
         stmt.forced_width = buffer.panel
         return stmt
 
-    def scalar_loop(self, op: Op, fuser: LoopFuser) -> None:
+    def scalar_loop(self, op: Op, items: ItemList) -> None:
         """A nest for an op whose elements may hit the same memory.
 
         Atomics go element by element; a histogram computes its bins in chunks and counts lane by lane.
@@ -100,12 +126,12 @@ class LoopIRBuilder:
         position = self.plan.position[op]
         buffer = self.storage.buffer_of[result]
         if op.name == "histogram":
-            fuser.add(make_stmt("zero", None, None, result.shape, position, buffer))
+            items.add(make_stmt("zero", None, None, result.shape, position, buffer))
             stmt = make_stmt("count", op, None, op.operands[0].shape, position, buffer)
         else:
             stmt = make_stmt("atomic", op, None, result.shape, position, buffer)
             stmt.lanes = -1
-        fuser.barrier(Nest([[stmt]], 0))
+        items.barrier(Nest([[stmt]], 0))
 
     def reduction_stmt(self, op: Op) -> Stmt:
         """A statement that reduces a tile to its buffer, or to a scalar."""
@@ -155,27 +181,27 @@ class LoopIRBuilder:
             stmt.lanes = others[-1] if others else -1
         return stmt
 
-    def build_control(self, op: Op, fuser: LoopFuser) -> None:
+    def build_control(self, op: Op, items: ItemList) -> None:
         """An item with the regions of a control op, and copies of the tiles that it passes on."""
-        self.preheaders[op] = fuser
+        self.preheaders[op] = items
         if op.name == "if":
             results = [self.storage.buffer_of.get(v) for v in op.results]
             regions = [self.build_region(r, list(zip(r.terminator.operands, results, strict=True))) for r in op.regions]
-            fuser.barrier(Control(op, regions))
+            items.barrier(Control(op, regions))
             return
         last = op.regions[-1]
         args = carried(op, last)
         buffers = [self.storage.buffer_of.get(v) for v in args]
-        self.parallel_copy(fuser, list(zip(initial(op), buffers, strict=True)), self.plan.position[op])
+        self.parallel_copy(items, list(zip(initial(op), buffers, strict=True)), self.plan.position[op])
         conditions = [self.build_region(r) for r in op.regions[:-1]]  # that of a `while`
         body = self.build_region(last, list(zip(last.terminator.operands, buffers, strict=True)))
-        fuser.barrier(Control(op, [*conditions, body]))
+        items.barrier(Control(op, [*conditions, body]))
         for arg, buffer, result in zip(args, buffers, op.results, strict=True):
             target = self.storage.buffer_of.get(result)
             if target is not None and buffer is not None and target is not buffer:
-                fuser.add(copy_stmt(arg, target, self.plan.end_position[op]))
+                items.add(copy_stmt(arg, target, self.plan.end_position[op]))
 
-    def parallel_copy(self, fuser: LoopFuser, pairs: list[tuple[Value, Buffer | None]], position: int) -> None:
+    def parallel_copy(self, items: ItemList, pairs: list[tuple[Value, Buffer | None]], position: int) -> None:
         """Parallel copy: write all values to their buffers as if at once.
 
         A value that reads the buffer of another pair, or its own in another order, is computed into a temporary
@@ -189,11 +215,11 @@ class LoopIRBuilder:
             stmt = self.compute_stmt(v, b, position) if is_inlined else copy_stmt(v, b, position)
             if self.buffers_read(v) & (targets - {b.memory}) or self.reads_permuted(v, b):
                 stmt.buffer = self.storage.new(v.tile.elem, v.shape, position, position)
-                fuser.add(stmt)
+                items.add(stmt)
                 stmt = copy_stmt(v, b, position, stmt.buffer)
             last_stmts.append(stmt)
         for stmt in last_stmts:
-            fuser.add(stmt)
+            items.add(stmt)
 
     def buffers_read(self, v: Value) -> set[Buffer]:
         """Buffers whose memory the computation of a value reads."""

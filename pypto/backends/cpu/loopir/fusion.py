@@ -18,19 +18,54 @@ dimensions of shared loops from a buffer that no statement outside of the nest r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pypto.backends.cpu.loopir.allocate import BufferAllocation
-from pypto.backends.cpu.loopir.index_maps import UNKNOWN_POSITION, IndexMap, is_tile
+from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.interchange import interchange, is_fusion_profitable
-from pypto.backends.cpu.loopir.ir import Control, Item, LibraryOp, Nest, Scalar, Stmt
+from pypto.backends.cpu.loopir.ir import (
+    Control,
+    Item,
+    LibraryOp,
+    Nest,
+    Scalar,
+    Schedule,
+    Stmt,
+    is_movable,
+    last_structured_item,
+)
 from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.loopir.use_sets import BufferUses, UseSet, use_set_of
+from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Op, Value
 from pypto.passes.memory_effects import is_pure, is_same_access, may_alias
 
-MAX_OPEN_STATEMENTS: Final = 128  # in open nests: a new statement is compared with all of them
+ELEMENTWISE_KINDS: Final = ("atomic", "count")  # of statements that run element by element, in nests of their own
+MAX_OPEN_STATEMENTS: Final = 128  # statements in open nests: each new one is compared with all of them
+
+
+def fuse_loops(schedule: Schedule, target: CpuTarget) -> Schedule:
+    """Loop IR whose neighbouring nests share the loops that they can."""
+    use_sets: dict[Stmt, UseSet] = {}
+    items = fuse_region(schedule.items, schedule.the_storage, use_sets)
+    return replace(schedule, items=items, use_sets=use_sets)
+
+
+def fuse_region(items: list[Item], storage: BufferAllocation, use_sets: dict[Stmt, UseSet]) -> list[Item]:
+    """The items of a region, fused, with those of the regions inside."""
+    fuser = LoopFuser(storage.plan, storage, use_sets=use_sets)
+    for item in items:
+        if isinstance(item, Control):
+            item.regions = [fuse_region(region, storage, use_sets) for region in item.regions]
+        if isinstance(item, Nest) and item.bodies[0][0].kind not in ELEMENTWISE_KINDS:
+            fuser.add_store(item.bodies[0][0])
+        elif isinstance(item, Scalar):
+            fuser.add_scalar(item.op)
+        else:
+            fuser.barrier(item)
+    return fuser.finish()
 
 
 @dataclass
@@ -54,35 +89,18 @@ class LoopFuser:
         self.items.append(item)
 
     def add_store(self, stmt: Stmt) -> None:
-        """Add a store; right after a library op, as its epilogue if the op can fuse it.
-
-        The scalars between the two belong to the store, and move before the op.
-        """
-        last = self.last_item()
+        """Add a statement; a store right after a library op becomes its epilogue if the op can fuse it."""
+        last = last_structured_item(self.items) if stmt.kind == "store" and not self.open_nests else None
         tail = last.regions[-1] if isinstance(last, Control) else [last] if last is not None else []
         producer = next((item for item in reversed(tail) if not is_movable(item)), None)
         self.add(stmt)
         if last is None or not isinstance(producer, LibraryOp):
             return
-        nest = self.open_nests[-1]
-        buffers = self.use_sets[stmt].buffers
-        fuses_store = producer.fuse_store(stmt, self.plan, last.op)
-        if fuses_store or producer.fuse_epilogue(nest, buffers, self.plan, last.op):
-            self.items.remove(last)
-            self.items.append(last)
+        read, nest = self.use_sets[stmt].buffers, self.open_nests[-1]
+        if producer.fuse_store(stmt, self.plan, last.op) or producer.fuse_epilogue(nest, read, self.plan, last.op):
+            self.items.append(self.items.pop(self.items.index(last)))  # the scalars between are of the store
             nest.fallback_of = producer
             self.close_nests()
-
-    def last_item(self) -> LibraryOp | Control | None:
-        """The library op or control op before the current place; only scalars that do not read it lie between."""
-        if self.open_nests:
-            return None
-        last = next((item for item in reversed(self.items) if not is_movable(item)), None)
-        if not isinstance(last, LibraryOp | Control):
-            return None
-        scalars = [item for item in self.items[self.items.index(last) + 1 :] if isinstance(item, Scalar)]
-        read = {v for item in scalars for v in item.op.operands}
-        return last if read.isdisjoint(last.op.results) else None
 
     def add_scalar(self, op: Op) -> None:
         """Add a scalar op: before the open nests if it is pure and reads no tile or result of them, else after."""
@@ -106,11 +124,15 @@ class LoopFuser:
         for nest in reversed(self.open_nests):
             if self.depends_on(nest, stmt):
                 break
-            if self.try_fuse(nest, stmt) or (interchange(self, nest, stmt) and self.try_fuse(nest, stmt)):
+            if self.try_fuse(nest, stmt) or (self.try_interchange(nest, stmt) and self.try_fuse(nest, stmt)):
                 return
             if any(writes(s, self.buffers_used(stmt)) or writes(stmt, self.buffers_used(s)) for s in nest.stmts):
                 break
         self.open_nests.append(Nest([[stmt]], len(stmt.loops)))
+
+    def try_interchange(self, nest: Nest, stmt: Stmt) -> bool:
+        """Change the order of loops, where that may let the nest take the statement."""
+        return is_enabled(self.plan.function, "interchange") and interchange(self, nest, stmt)
 
     def depends_on(self, nest: Nest, stmt: Stmt) -> bool:
         """Whether a statement has to run after the nest: it reads a scalar result, or arrays conflict."""
@@ -125,7 +147,7 @@ class LoopFuser:
     def close_nests(self) -> None:
         """Contract the arrays of all open nests, and finish these."""
         for nest in self.open_nests:
-            self.contract_arrays(nest)
+            self.extend_lifetimes(nest)
             self.items.append(nest)
         self.open_nests = []
 
@@ -202,63 +224,19 @@ class LoopFuser:
         has_distance_0 = index == store.index and is_same_access(load, store.the_op)
         return not has_distance_0 and may_alias(self.plan.function, load, store.the_op)
 
-    # --- array contraction ---------------------------------------------------------------------------------------
-
-    def contract_arrays(self, nest: Nest) -> None:
-        """Array contraction: a buffer that only this nest uses loses the dimensions of shared loops.
-
-        If all its readers are in the body that writes it, it is not stored at all.
-        """
-        self.extend_live_ranges(nest)
-        for body, stmt in ((b, s) for b in nest.bodies for s in b):
-            v = stmt.value
-            if v is None or v.op is None or not self.is_private(v, stmt, nest.stmts):
-                continue
-            buffer = stmt.the_buffer
-            others = (b for s in nest.stmts if s not in body for b, _ in self.use_sets[s].buffers)
-            if not any(b is buffer for b in others):
-                buffer.contracted = True
-                for s in body:
-                    s.source = None if s.source is buffer else s.source
-            elif nest.fused_depth and len(nest.bodies) > 1 and not buffer.unpadded:
-                buffer.contracted_dims = contracted_dims(stmt, nest.fused_depth)
-
-    def extend_live_ranges(self, nest: Nest) -> None:
-        """Let all buffers of a nest be live in all of it, since its statements run interleaved."""
-        start = min(s.position for s in nest.stmts)
-        end = max(s.position for s in nest.stmts)
-        for stmt in nest.stmts:
-            for buffer, _ in self.buffers_used(stmt):
-                buffer.live_start = min(buffer.live_start, start)
-                buffer.live_end = max(buffer.live_end, end)
-
-    def is_private(self, v: Value, stmt: Stmt, stmts: list[Stmt]) -> bool:
-        """Whether the statement's buffer holds no value but `v`, and only statements of this nest read it by index."""
-        if self.storage.buffer_of.get(v) is not stmt.buffer or len(self.storage.sharers[v]) != 1:
-            return False
-        for buffer, index in (use for s in stmts for use in self.use_sets[s].buffers):
-            if buffer is stmt.buffer and UNKNOWN_POSITION in index:
-                return False
-        if any(b.view_of is stmt.buffer for b in self.storage.buffers):
-            return False
-        readers = {s.op for s in stmts} | packed_ops(v, stmts)
-        return all(reader in readers for reader in self.plan.readers[v])
-
-
-def packed_ops(v: Value, stmts: list[Stmt]) -> set[Op]:
-    """Dots that read `v` only through the panels that these statements pack."""
-    packs = ((s.packs_operand_of, v is s.value) for s in stmts if s.packs_operand_of is not None)
-    return {dot for dot, is_operand in packs if dot.operands.count(v) == is_operand}
+    def extend_lifetimes(self, nest: Nest) -> None:
+        """Buffers of statements that run side by side are alive as long as all of these."""
+        inside = nest.stmts
+        low, high = min(s.position for s in inside), max(s.position for s in inside)
+        for stmt in inside:
+            for buffer in [stmt.buffer, *(b for b, _ in self.use_sets[stmt].buffers)]:
+                if buffer is not None:
+                    buffer.live_start, buffer.live_end = min(buffer.live_start, low), max(buffer.live_end, high)
 
 
 def writes(stmt: Stmt, used: BufferUses) -> bool:
     """Whether a statement writes memory of one of the buffers."""
     return stmt.buffer is not None and any(stmt.buffer.memory is buffer.memory for buffer, _ in used)
-
-
-def is_movable(item: Item) -> bool:
-    """Whether an item is a scalar without effects."""
-    return isinstance(item, Scalar) and is_pure(item.op)
 
 
 def common_index_prefix(written: IndexMap, read: IndexMap) -> int:
@@ -268,9 +246,3 @@ def common_index_prefix(written: IndexMap, read: IndexMap) -> int:
     while count in positions and read[written.index(count)] == count:
         count += 1
     return count
-
-
-def contracted_dims(stmt: Stmt, shared: int) -> int:
-    """Number of leading dimensions of the statement's buffer that shared loops index."""
-    inner = (d for d, p in enumerate(stmt.buffer_index) if p is not None and p >= shared)
-    return next(inner, len(stmt.buffer_index))

@@ -9,10 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, PtrType
+from pypto.passes.memory_effects import is_pure
+
+if TYPE_CHECKING:
+    from pypto.backends.cpu.loopir.allocate import BufferAllocation
+    from pypto.backends.cpu.loopir.use_sets import UseSet
 
 
 def item_bytes(elem: DType | PtrType, in_memory_format: bool = False) -> int:
@@ -220,6 +225,19 @@ class Control:
 Item = Nest | LibraryOp | Scalar | Control
 
 
+def is_movable(item: Item) -> bool:
+    """True for a scalar op without an effect."""
+    return isinstance(item, Scalar) and is_pure(item.op)
+
+
+def last_structured_item(items: list[Item]) -> LibraryOp | Control | None:
+    """The last item but pure scalars, where it is no nest and none of these reads its results."""
+    last = next((item for item in reversed(items) if not is_movable(item)), None)
+    after = items[items.index(last) + 1 :] if last is not None else []
+    read = {v for item in after if isinstance(item, Scalar) for v in item.op.operands}
+    return last if isinstance(last, LibraryOp | Control) and read.isdisjoint(last.op.results) else None
+
+
 @dataclass(slots=True)
 class Schedule:
     """Loop IR of a kernel."""
@@ -228,6 +246,14 @@ class Schedule:
     buffers: list[Buffer]
     scratch_bytes: int  # scratch memory that a thread needs
     buffer_of: dict[Value, Buffer] = field(default_factory=dict)  # buffers of materialised values
+    storage: BufferAllocation | None = None  # while passes run that ask for readers and live ranges of values
+    use_sets: dict[Stmt, UseSet] = field(default_factory=dict)  # of statements, as far as a pass has asked
+
+    @property
+    def the_storage(self) -> BufferAllocation:
+        """The buffers by value of Loop IR that was built from Tile IR."""
+        assert self.storage is not None
+        return self.storage
 
 
 def walk(items: list[Item]) -> Iterator[Item]:

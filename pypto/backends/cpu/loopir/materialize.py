@@ -22,6 +22,7 @@ from typing import Any
 
 from pypto.backends.cpu.loopir.index_maps import GATHERING, is_inlinable, is_tile, tile_operands
 from pypto.backends.cpu.target import CpuTarget
+from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
@@ -86,7 +87,7 @@ def plan_materialization(function: Function, target: CpuTarget) -> Materializati
     plan.writes = [op for op in ops if writes_memory(op)]
     dots = [op for op in ops if op.name == "dot"]
     plan.packed = {dot for dot in dots if packs_transposed(dot, target)}
-    for dot in dots:
+    for dot in dots if is_enabled(function, "in_place_operands") else []:
         for chain in values_read_by_dot(plan.function, plan.uses, plan.enclosing_loops, dot, target):
             if not is_clobbered_before(plan, chain[-1], dot):
                 plan.read_in_place.update(chain)

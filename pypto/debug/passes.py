@@ -1,0 +1,60 @@
+"""The IR after passes: of one that is named, or of all that change something."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pypto.backends.base import Backend
+from pypto.passes import PREPARE, optimize, prepare
+from pypto.passes.manager import Pass, observed
+from pypto.passes.optimizing import OPTIMIZE
+from pypto.runtime.specialization import Specialization
+
+AFTER: Final = "after:"  # how a level begins that is the IR after a pass
+
+
+def passes_of(backend: Backend) -> dict[str, Pass]:
+    """All passes of a kernel that give IR, by name, in their order."""
+    return {row.name: row for row in (*PREPARE, *OPTIMIZE, *backend.passes) if row.run is not None}
+
+
+def text_after(version: Specialization, name: str) -> str:
+    """The IR of a version after a pass, each time that it runs; empty where it does not.
+
+    Parameters
+    ----------
+    version : Specialization
+        What `Kernel.compile` gives.
+    name : str
+        The pass, as in ``fusion``.
+    """
+    program, found = version.program, list[str]()
+
+    def observer(step: Pass, before: Any, after: Any) -> None:
+        if step.name == name:
+            found.append(program.backend.print_ir(after))
+
+    with observed(observer):
+        function = prepare(program.built.function)
+        function.attrs |= program.function.attrs
+        program.backend.run_passes(optimize(function))
+    return "\n".join(dict.fromkeys(found))
+
+
+@dataclass
+class PassLog:
+    """Writes the IR to stderr after each pass that changes its text."""
+
+    kernel: str
+    backend: Backend
+    texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # of IR that a pass gave, by its identity
+
+    def __call__(self, step: Pass, before: Any, after: Any) -> None:
+        known = self.texts.get(id(before))
+        old = known[1] if known is not None else self.backend.print_ir(before)
+        text = self.backend.print_ir(after)
+        self.texts[id(after)] = after, text
+        if text != old:
+            print(f"pypto: {self.kernel} after {step.name}\n{text}", file=sys.stderr)
