@@ -14,12 +14,12 @@ from pypto.backends.cpu.codegen.function import lower
 from pypto.backends.cpu.gemm.blocking import choose_blocking
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.loopir.ir import walk
+from pypto.backends.cpu.pipeline import coarsen
 from pypto.blocking import Blocking
 from pypto.debug.explain import explain
 from pypto.errors import Diagnostic
 from pypto.errors.launch import WrongBlocking
 from pypto.ir.core import Op
-from pypto.passes.coarsen_2d import coarsen
 from pypto.passes.target_facts import with_overrides
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.backends_cpu.test_words import WIDE
