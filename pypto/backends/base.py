@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pypto.backends.sites import Check, Site
 from pypto.errors import OptionError
@@ -88,13 +88,43 @@ def value_bytes(dtype: str, shape: tuple[int, ...]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Locality:
+    """Locality of a grid: the programs that one thread should run one after the other, since they reuse cached data.
+
+    ``programs``
+        `count` programs that follow one another.
+    ``row``
+        All programs along the grid's first axis. If that axis has one program only: `count` programs.
+    ``rows``
+        `count` rows of the grid, if every thread gets as many; else one row.
+    """
+
+    kind: Literal["programs", "row", "rows"] = "programs"
+    count: int = 1
+
+    @property
+    def encoded(self) -> int:
+        """The 64-bit word by which the thread pool's native code receives it (see ``pool.ll``).
+
+        Positive: programs. Zero or negative: a row, with the count of its fallback in the low half of the negated word,
+        and a number of rows in its high half.
+        """
+        if self.kind == "programs":
+            return self.count
+        if self.kind == "row":
+            return -self.count if self.count > 1 else 0
+        return -self.count << 32
+
+
+NO_LOCALITY: Final = Locality()  # any program may run on any thread
+
+
+@dataclass(frozen=True, slots=True)
 class Artifact:
     """A compiled kernel as data: machine code, and what a launch must know.
 
-    `cost` estimates the nanoseconds that one program takes; where it is not `bounded`, they may be many more. `group`
-    programs had best run on one thread, one after the other; 0 or less stands for all along the grid's first axis, and
-    for so many where that has one only; times 2^32, for so many such rows of the grid, where each thread gets them.
-    `sites` are there when it was compiled to be profiled, `checks` when it is checked, `prints` when it prints.
+    `cost` estimates the nanoseconds that one program takes; a program may take much longer if it is not `bounded`.
+    `sites` is filled by a profiled compilation, `checks` by a checked one, `prints` if the kernel prints.
     """
 
     name: str
@@ -104,7 +134,7 @@ class Artifact:
     code: bytes
     bounded: bool = True
     sites: tuple[Site, ...] = ()
-    group: int = 1
+    locality: Locality = NO_LOCALITY
     checks: tuple[Check, ...] = ()
     prints: tuple[Print, ...] = ()
 
@@ -121,11 +151,15 @@ class Artifact:
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
         end = 8 + int.from_bytes(data[:8], "little")
-        found = json.loads(data[8:end])
-        abi = tuple(Slot(**{**slot, "dtype": DTYPE_BY_NAME[slot["dtype"]]}) for slot in found["abi"])
-        sites, checks = tuple(map(Site.of, found["sites"])), tuple(map(Check.of, found["checks"]))
-        parts = {"sites": sites, "checks": checks, "prints": tuple(map(Print.of, found["prints"]))}
-        return Artifact(**{**found, "abi": abi, "code": data[end:], **parts})
+        header = json.loads(data[8:end])
+        records = {
+            "abi": tuple(Slot(**{**slot, "dtype": DTYPE_BY_NAME[slot["dtype"]]}) for slot in header["abi"]),
+            "sites": tuple(map(Site.of, header["sites"])),
+            "checks": tuple(map(Check.of, header["checks"])),
+            "prints": tuple(map(Print.of, header["prints"])),
+            "locality": Locality(**header["locality"]),
+        }
+        return Artifact(**{**header, **records, "code": data[end:]})
 
 
 def plain(held: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 import pypto as pto
+from pypto.backends.base import Locality
 from pypto.backends.cpu import target as targets
 from pypto.backends.cpu.gemm.amx import configure, tile_heights
 from pypto.backends.cpu.llvm.writer import Writer
@@ -133,7 +134,7 @@ def test_strips(dtype: Any, bm: int, bn: int, strips: int) -> None:
     for x in made:
         verify(x, TABLE)
     found = lowered(launch, TILED)
-    assert found.group == (-strips << 32 if strips else 0)
+    assert found.locality == (Locality("rows", strips) if strips else Locality("row"))
     assert ("kernel.apart" in found.text.replace(found.name, "kernel")) == bool(strips)
 
 

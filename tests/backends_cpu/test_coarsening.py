@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.base import Locality
 from pypto.ir.core import ProgramMap
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
@@ -82,7 +83,7 @@ def numbers(*shape: int) -> Array:
 
 
 def programs(kernel: Any, **arguments: Any) -> int:
-    return lowered(Launch(kernel, (1, 1), arguments, {})).group
+    return lowered(Launch(kernel, (1, 1), arguments, {})).locality.encoded
 
 
 @pytest.mark.parametrize(("n", "columns"), [(4096, 128), (2048, 64), (1000, 32), (33, 16), (4100, 300)])
@@ -156,7 +157,7 @@ def test_programs_behind_others_in_the_grid_have_two_functions() -> None:
     merged, apart = coarsen_programs(optimized(launch), fixed_target())
     assert (merged.programs, apart.programs) == (ProgramMap(1, 16), ProgramMap(has_coarsened_version=True))
     found = lowered(launch, fixed_target())
-    assert found.group == -16
+    assert found.locality == Locality("row", 16)
     assert found.text.count("define internal void @stream_") == 1
     verify(merged, TABLE)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.base import Locality
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.loopir.ir import walk
 from tests.backends_cpu.lowering import lowered
@@ -233,4 +234,4 @@ def test_panels_stay_where_neighbours_often_share_them() -> None:
         made = lowered(Launch(pto.jit(kernel.function), 8, given, {}))
         (item,) = [x for x in walk(made.schedule.items) if isinstance(x, Gemm)]
         assert (item.panel_cache is not None and bool(item.panel_cache.keys)) == keys
-        assert made.group == (8 if keys else 1)
+        assert made.locality == Locality("programs", 8 if keys else 1)

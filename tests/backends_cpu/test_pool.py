@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.backends.base import Locality
 from pypto.backends.cpu.runtime.pool import (
     KERNEL,
     NativePool,
@@ -226,7 +227,7 @@ def test_polled_launches_run_every_program_once(five: NativePool, threads: int, 
     assert address is not None
     for programs in (1, 2, 3, 10, 1001):
         seen.clear()
-        five.run(address, 0, programs, threads, 1, group, polled=True)
+        five.run(address, 0, programs, threads, 1, Locality("programs", group), polled=True)
         assert [n for first, last in sorted(seen) for n in range(first, last)] == list(range(programs))
     assert min(last - first for first, last in seen[:-1]) >= group or threads > 1
     assert threads > 1 or (seen[0] == (0, group) and len(seen) > 3)
@@ -241,7 +242,7 @@ def test_two_threads_meet_in_the_middle(five: NativePool, group: int) -> None:
     for programs in (2, 9, 100, 1000):
         for _ in range(20):
             seen.clear()
-            five.run(address, 0, programs, 2, 1, group)
+            five.run(address, 0, programs, 2, 1, Locality("programs", group))
             near, far = ([first for thread, first in seen if thread == n] for n in (0, 1))
             assert max(near, default=-1) < min(far, default=programs)
             assert near == sorted(near) and far == sorted(far, reverse=True)
@@ -255,11 +256,17 @@ def test_groups_stay_together(five: NativePool, programs: int, group: int) -> No
     callback = KERNEL(lambda first, last, thread, args: seen.append((first, last)))
     address = ctypes.cast(callback, ctypes.c_void_p).value
     grid, one = ctypes.c_int64(group), ctypes.c_int64(1)
-    groups = (group, 0), *((n, ctypes.addressof(grid)) for n in (0, -3)), (-group, ctypes.addressof(one))
+    wide, narrow = ctypes.addressof(grid), ctypes.addressof(one)
+    cases = [
+        (Locality("programs", group), 0),
+        (Locality("row"), wide),
+        (Locality("row", 3), wide),
+        (Locality("row", group), narrow),
+    ]
     for threads in (1, 2, 5):
-        for stated, args in groups:
+        for locality, args in cases:
             seen.clear()
-            five.run(address, args, programs, threads, 1, stated)
+            five.run(address, args, programs, threads, 1, locality)
             assert [n for first, last in sorted(seen) for n in range(first, last)] == list(range(programs))
             sizes = [last - first for first, last in sorted(seen)]
             whole = programs // group >= 4 * threads or programs % (group * threads) == 0
@@ -272,7 +279,7 @@ def test_rows_of_the_grid_stay_together(five: NativePool, programs: int, strips:
     seen: list[tuple[int, int]] = []
     callback = KERNEL(lambda first, last, thread, args: seen.append((first, last)))
     address, grid = ctypes.cast(callback, ctypes.c_void_p).value, ctypes.c_int64(8)
-    five.run(address, ctypes.addressof(grid), programs, 2, 1, -strips << 32)
+    five.run(address, ctypes.addressof(grid), programs, 2, 1, Locality("rows", strips))
     assert [n for first, last in sorted(seen) for n in range(first, last)] == list(range(programs))
     assert all(first % together == 0 for first, _ in seen)
 

@@ -142,7 +142,11 @@ def texts_of(name: str, function: Any) -> Iterator[Text]:
             made = cpu_lowered(optimized, cpu_target(target))
             yield Text(name, target, mode, "llvm", made.text)
             yield Text(
-                name, target, mode, "abi", f"{made.abi} {made.scratch_bytes} {made.group} {made.sites} {made.checks}"
+                name,
+                target,
+                mode,
+                "abi",
+                f"{made.abi} {made.scratch_bytes} {made.locality.encoded} {made.sites} {made.checks}",
             )
             yield Text(name, target, mode, "loops", schedule_text(made.schedule))
         for chip in CHIPS if mode == "plain" else ():

@@ -60,23 +60,25 @@ class CpuBackend(Backend):
             lowered, cost = lower(function, self.target), estimate(function, self.target)
         code = self.engine.compile(lowered.text, timings)
         return Artifact(
-            lowered.name,
-            lowered.abi,
-            lowered.scratch_bytes,
-            cost,
-            code,
-            is_bounded(function),
-            lowered.sites,
-            lowered.group,
-            lowered.checks,
-            lowered.prints,
+            name=lowered.name,
+            abi=lowered.abi,
+            scratch_bytes=lowered.scratch_bytes,
+            cost=cost,
+            code=code,
+            bounded=is_bounded(function),
+            sites=lowered.sites,
+            locality=lowered.locality,
+            checks=lowered.checks,
+            prints=lowered.prints,
         )
 
     def load(self, artifact: Artifact) -> Loaded:
         loaded = self.engine.load(artifact.code, artifact.name)
         if self.crashes is not None:
             self.crashes.add(artifact.name, loaded.address, artifact.code)
-        loaded.call, loaded.group, loaded.bounded = KERNEL(loaded.address), artifact.group, artifact.bounded
+        loaded.call = KERNEL(loaded.address)
+        loaded.locality = artifact.locality
+        loaded.bounded = artifact.bounded
         return loaded
 
     @functools.cached_property
@@ -94,7 +96,7 @@ class CpuBackend(Backend):
             return
         threads = 1 if is_serial else threads
         self.pool().run(
-            executable.address, args, programs, threads, programs_per_ticket(cost), executable.group, polled
+            executable.address, args, programs, threads, programs_per_ticket(cost), executable.locality, polled
         )
 
     def clock(self) -> Loaded:

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pypto.backends.base import Locality
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.llvm.writer import Carried
@@ -23,29 +24,29 @@ if TYPE_CHECKING:
 Place = Sequence[VectorValue]
 
 
-def dispatch_coarsened(made: Sequence[FunctionEmitter], name: str) -> int:
+def dispatch_coarsened(made: Sequence[FunctionEmitter], name: str) -> Locality:
     """A kernel of two functions: with merged programs where they follow in order, else the other.
 
-    Gives how many programs had best run one after the other, those that are merged or share panels: see `Artifact`.
+    The locality that it returns keeps programs together that are merged or share packed panels.
     """
     last = made[-1]
     together = [item.programs_sharing for item in walk(last.schedule.items) if isinstance(item, LibraryOp)]
     shared = 0 in together
     if len(made) == 1:
-        return 0 if shared else max(last.function.programs.factor, *together, 1)
+        return Locality("row") if shared else Locality("programs", max(last.function.programs.factor, *together, 1))
     e, programs = last.e, made[0].function.programs
     alone = e.cmp("eq", functools.reduce(e.mul, map(last.slot_at, range(programs.axis))), e.const(1, int64))
     kernel = e.w.raw(f"select i1 {alone.text}, {', '.join(f'ptr @{x.function.name}' for x in made)}")
     e.w.line(f"call void {kernel}(i64 %first, i64 %last, i64 %thread, ptr %args)")
     e.w.line("ret void")
     e.w.end_kernel(name)
-    return -programs.factor if shared else programs.factor
+    return Locality("row" if shared else "programs", programs.factor)
 
 
-def dispatch_strips(made: Sequence[FunctionEmitter], name: str) -> int:
+def dispatch_strips(made: Sequence[FunctionEmitter], name: str) -> Locality:
     """A kernel of two functions: whole strips by the one, from where a row of the grid begins, the rest by the other.
 
-    Gives how many programs had best run one after the other: see `Artifact`.
+    The locality that it returns keeps the rows of a strip together.
     """
     e, first, end = made[-1].e, VectorValue("%first", int64, 1, 0), VectorValue("%last", int64, 1, 0)
     size, zero, count = made[-1].slot_at(0), e.const(0, int64), made[0].function.programs.second_factor
@@ -57,7 +58,7 @@ def dispatch_strips(made: Sequence[FunctionEmitter], name: str) -> int:
         e.w.line(f"call void @{one.function.name}(i64 {start.text}, i64 {stop.text}, i64 %thread, ptr %args)")
     e.w.line("ret void")
     e.w.end_kernel(name)
-    return -count << 32
+    return Locality("rows", count)
 
 
 def covered_programs(

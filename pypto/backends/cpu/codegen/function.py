@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from pypto.backends.base import Print, Slot, mangled
+from pypto.backends.base import FIXED_SLOTS, NO_LOCALITY, Locality, Print, Slot, mangled
 from pypto.backends.cpu.codegen.dispatch import dispatch_coarsened, dispatch_strips, next_program
 from pypto.backends.cpu.codegen.memory import Chunk, memory_dtype, register_dtype
 from pypto.backends.cpu.codegen.nest import NestEmitter
@@ -47,7 +47,6 @@ from pypto.passes.manager import disabled
 from pypto.passes.memory_effects import is_atomic
 from pypto.passes.target_facts import with_overrides
 
-FIXED_SLOTS = 5  # three grid sizes, scratch, scratch bytes per thread
 _SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stride"}
 
 
@@ -56,7 +55,7 @@ class Lowered:
     """What a kernel became.
 
     `abi` says what the slots after the fixed ones hold; `scratch_bytes` is what each thread needs; `sites` are what a
-    profile times; `mask_reasons` says why ops run with masks in all of a tile at an edge. See `Artifact` for `group`.
+    profile times; `mask_reasons` says why ops run with masks in all of a tile at an edge.
     """
 
     text: str
@@ -65,7 +64,7 @@ class Lowered:
     scratch_bytes: int
     schedule: Schedule
     sites: tuple[Site, ...] = ()
-    group: int = 1
+    locality: Locality = NO_LOCALITY
     checks: tuple[Check, ...] = ()
     prints: tuple[Print, ...] = ()
     masked: tuple[tuple[Op, str], ...] = ()
@@ -82,10 +81,9 @@ def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] 
         verify(schedule, function.name)
         made.append(kind(legal, schedule, target, writer, order))
         made[-1].write()
-    group, last = (
-        (dispatch_strips if made[0].function.programs.second_factor > 1 else dispatch_coarsened)(made, function.name),
-        made[-1],
-    )
+    last = made[-1]
+    dispatch = dispatch_strips if made[0].function.programs.second_factor > 1 else dispatch_coarsened
+    locality = dispatch(made, function.name)
     scratch = last.timer.with_area(max(one.schedule.scratch_bytes for one in made))
     tail = f"attributes #0 = {{ nounwind {target.attributes} }}\n!0 = !{{i32 1}}\n"
     text = f"{writer.text()}{last.timer.text()}{last.checks.text()}{tail}"
@@ -96,7 +94,7 @@ def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] 
         scratch,
         last.schedule,
         tuple(last.timer.sites),
-        group,
+        locality,
         last.checks.found,
         prints,
         tuple(last.nests.mask_reasons.items()),

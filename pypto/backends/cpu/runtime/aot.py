@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.backends.base import FIXED_SLOTS, PAGE, Slot
+from pypto.backends.base import FIXED_SLOTS, PAGE, Locality, Slot
 from pypto.backends.cpu.backend import SERIAL_BELOW, programs_per_ticket
 from pypto.backends.cpu.codegen.function import lower
 from pypto.backends.cpu.loopir.cost import estimate
@@ -56,7 +56,7 @@ class KernelBody:
     slots: tuple[Slot, ...]
     pages: int
     cost: float
-    group: int
+    locality: Locality
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def compile_body(function: Function, level: str) -> KernelBody:
         raise CompilerBug(f"{lowered.name} needs what only a launch in Python provides: {', '.join(strange)}")
     pages = lowered.scratch_bytes + -lowered.scratch_bytes % PAGE
     cost = estimate(function, target)
-    return KernelBody(level, lowered.text, lowered.name, lowered.abi, pages, cost, lowered.group)
+    return KernelBody(level, lowered.text, lowered.name, lowered.abi, pages, cost, lowered.locality)
 
 
 def object_code(entries: Sequence[Entry], constants: dict[str, bytes]) -> bytes:
@@ -234,9 +234,7 @@ def body_lines(entry: Entry, n: int, body: KernelBody) -> list[str]:
             f"  %to{n}.{k} = getelementptr i64, ptr %block{n}, i64 {to}",
             f"  store i64 %value{n}.{k}, ptr %to{n}.{k}",
         ]
-    given = (
-        f"i64 {body.pages}, double {double_literal(body.cost)}, i64 {programs_per_ticket(body.cost)}, i64 {body.group}"
-    )
+    given = f"i64 {body.pages}, double {double_literal(body.cost)}, i64 {programs_per_ticket(body.cost)}, i64 {body.locality.encoded}"
     call = f"call i32 @run(ptr @{symbol_of(entry, n)}, ptr %block{n}, i64 %programs, i64 %threads, {given})"
     return [*lines, f"  %status{n} = {call}", f"  ret i32 %status{n}"]
 

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pypto.backends.base import timed
+from pypto.backends.base import NO_LOCALITY, Locality, timed
 from pypto.backends.cpu.target import CpuTarget
 from pypto.errors import CompilerBug
 
@@ -34,7 +34,7 @@ class Loaded:
     addresses: tuple[int, ...]
     keep: Any
     call: Any = None  # the first symbol as a function, where it is a kernel
-    group: int = 1  # of the kernel's programs, see `Artifact`
+    locality: Locality = NO_LOCALITY  # of the kernel's programs
     bounded: bool = True  # whether its cost is known, see `Artifact`
 
     @property

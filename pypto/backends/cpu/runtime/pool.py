@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from pypto.backends.base import NO_LOCALITY, Locality
 from pypto.backends.cpu.runtime.engine import Engine, Loaded
 
 # Number of the system call `futex`, the instruction for waiting loops (declaration and call), and what tells the time.
@@ -42,7 +43,14 @@ class Runner(Protocol):
     """Runs a kernel for all programs of a grid."""
 
     def run(
-        self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1, polled: bool = False
+        self,
+        kernel: int,
+        args: int,
+        programs: int,
+        threads: int,
+        least: int,
+        locality: Locality = NO_LOCALITY,
+        polled: bool = False,
     ) -> None:
         """Run programs 0 to `programs`; where it is `polled`, signal handlers run meanwhile, and may end it."""
 
@@ -129,25 +137,40 @@ class NativePool:
             ctypes.c_int64.from_address(self.state + WORKERS + 8 * n).value = word
 
     def run(
-        self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1, polled: bool = False
+        self,
+        kernel: int,
+        args: int,
+        programs: int,
+        threads: int,
+        least: int,
+        locality: Locality = NO_LOCALITY,
+        polled: bool = False,
     ) -> None:
         """Run programs 0 to `programs`; serially while another thread of this process uses the pool."""
         launch = self.launch_polled if polled else self.launch
-        launch(self.state, kernel, args, programs, threads, least, group, polled)
+        launch(self.state, kernel, args, programs, threads, least, locality.encoded, polled)
 
 
 class PythonPool:
     """The same on Python's threads; compiled code runs without the interpreter's lock."""
 
     def run(
-        self, kernel: int, args: int, programs: int, threads: int, least: int, group: int = 1, polled: bool = False
+        self,
+        kernel: int,
+        args: int,
+        programs: int,
+        threads: int,
+        least: int,
+        locality: Locality = NO_LOCALITY,
+        polled: bool = False,
     ) -> None:
         """Run programs 0 to `programs`; after an exception in the caller, no thread begins another chunk."""
         from concurrent.futures import ThreadPoolExecutor
 
         function, free = KERNEL(kernel), list(range(threads))
         parts = _PARTS * _PARTS if polled else _PARTS
-        chunk = max(least, abs(group) % 2**32, programs // (threads * parts))
+        together = 1 if locality.kind == "rows" else locality.count
+        chunk = max(least, together, programs // (threads * parts))
         if threads <= 1:
             for first in range(0, programs, chunk):  # Python handles signals between two calls
                 function(first, min(first + chunk, programs), 0, args)

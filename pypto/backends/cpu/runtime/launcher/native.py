@@ -195,7 +195,7 @@ class Table:
         head = {"body": program.executable.address, "scratch": program.artifact.pages, "cost": cost,
             "threads": self.threads, "unbounded": not program.artifact.bounded,
             "pool": ctypes.addressof(pool), "least": programs_per_ticket(program.artifact.cost),
-            "group": program.artifact.group, "program": id(program)}  # fmt: skip
+            "group": program.artifact.locality.encoded, "program": id(program)}  # fmt: skip
         self.keep.append(pool)
         words = [*(head[name] for name in _ENTRY[:-1]), *made.words()]
         return (ctypes.c_int64 * len(words))(*words)
