@@ -234,7 +234,8 @@ def body_lines(entry: Entry, n: int, body: KernelBody) -> list[str]:
             f"  %to{n}.{k} = getelementptr i64, ptr %block{n}, i64 {to}",
             f"  store i64 %value{n}.{k}, ptr %to{n}.{k}",
         ]
-    given = f"i64 {body.pages}, double {double_literal(body.cost)}, i64 {programs_per_ticket(body.cost)}, i64 {body.locality.encoded}"
+    ticket = programs_per_ticket(body.cost)
+    given = f"i64 {body.pages}, double {double_literal(body.cost)}, i64 {ticket}, i64 {body.locality.encoded}"
     call = f"call i32 @run(ptr @{symbol_of(entry, n)}, ptr %block{n}, i64 %programs, i64 %threads, {given})"
     return [*lines, f"  %status{n} = {call}", f"  ret i32 %status{n}"]
 
