@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Generator
 from contextlib import nullcontext
@@ -58,7 +59,32 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin the longest tests first. Of a case that runs at several feature levels, one is quick, the others are slow.
+
+    Which one it is depends on the case's name alone, so that all levels have their share of the quick run.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if level_of(item) is not None:
+            cases.setdefault(f"{item.nodeid.partition('[')[0]} {other_parameters(item)}", []).append(item)
+    for case, same in cases.items():
+        chosen = zlib.crc32(case.encode()) % len(same)
+        for item in (*same[:chosen], *same[chosen + 1 :]):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
+def level_of(item: pytest.Item) -> str | None:
+    """The feature level that a test runs at, None where it has none."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("level") if callspec is not None else None
+
+
+def other_parameters(item: pytest.Item) -> str:
+    """The parameters of a test but for its level, as text that is the same in every run."""
+    callspec: Any = getattr(item, "callspec", None)
+    level = callspec.params["level"] or "host"
+    return "-".join(part for part in callspec.id.split("-") if part not in level.split("-"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pypto as pto
-from pypto.backends.cpu.codegen.prefetch import address_evolution
+from pypto.backends.cpu.codegen.prefetch import address_step
 from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.backends_cpu.test_nontemporal import PROGRAMS, at, launch_streaming, streaming_target
@@ -66,8 +66,8 @@ def test_how_far_the_next_turn_s_row_is() -> None:
     function = optimized(launch(softmax))
     (loop,) = (op for op in function.walk() if op.name == "for")
     (load,) = (Access.of(op) for op in loop.regions[0].ops if op.name == "tile_load")
-    assert address_evolution(load, loop) == [((loop.operands[2], load.strides[0]), 1)]
-    assert address_evolution(load) is None or load.offsets[0] is not loop.regions[0].args[0]
+    assert address_step(load, loop) == {(loop.operands[2], load.strides[0]): 1}
+    assert address_step(load) is None or load.offsets[0] is not loop.regions[0].args[0]
 
 
 @pytest.mark.parametrize(("kernel", "streams"), [(softmax, True), (last, False)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
-from pypto.backends.cpu.codegen.prefetch import L1, L2, address_evolution, target_level
+from pypto.backends.cpu.codegen.prefetch import L1, L2, address_step, target_level
 from pypto.backends.cpu.target import host_target
 from pypto.ops.memory import Access
 from tests.backends_cpu.lowering import lowered, optimized
@@ -159,11 +159,11 @@ def test_a_sort_asks_for_a_long_row_while_it_works(columns: int, asked: int) -> 
 
 def test_how_far_the_next_row_is() -> None:
     access = first_access("rows")
-    assert address_evolution(access) == [((access.strides[0],), 2)]
+    assert address_step(access) == {(access.strides[0],): 2}
 
 
 @pytest.mark.parametrize("name", ["picked", "shared"])
 def test_no_known_distance(name: str) -> None:
-    assert [address_evolution(Access.of(op)) for op in optimized(LAUNCHES[name]).walk() if op.name == "tile_load"][
-        -1:
-    ] == [None]
+    assert [address_step(Access.of(op)) for op in optimized(LAUNCHES[name]).walk() if op.name == "tile_load"][-1:] == [
+        None
+    ]

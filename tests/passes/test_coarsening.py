@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pypto.ir.core import ProgramMap
-from pypto.passes.coarsen_2d import coarsen
+from pypto.ir.core import Function, ProgramMap
+from pypto.passes.coarsen_2d import coarsen_strips
 from pypto.passes.coarsening import coarsen_programs
+from pypto.passes.target_facts import TargetFacts
 from tests.passes.conftest import body_of
 from tests.passes.matrices import PRELUDE, load, store
 from tests.passes.targets import AMX, AVX512
@@ -115,13 +116,11 @@ def test_rows_of_deep_products(becomes):
         (columns(more="store %po, %f"), ""),
         (columns(more='print_ %pid {hex = false, prefix = ""}'), ""),
         (columns(more="%count: i32 = num_programs {axis = 0}"), ""),
-        (columns(), "attributes {checked = true}"),
-        (columns(), "attributes {prints = true}"),
         (columns(axis=1), "attributes {profile = true}"),
         (rows(stop=2048), ""),
         (rows(size=768), ""),
     ],
-    ids=["store", "program is read", "grid is read", "checked", "prints", "two versions timed", "flat", "many rows"],
+    ids=["store", "program is read", "grid is read", "two versions timed", "flat", "many rows"],
 )
 def test_programs_that_stay_single(make_kernel, text, attributes):
     function = make_kernel(text, attributes)
@@ -157,6 +156,10 @@ def strip(size, end):
         {end[2]}
         tile_store %po, %row, %at, %far, %one, %far, {end[3]}, %result {{masked = false, shape = [32, {size}]}}
     """
+
+
+def coarsen(function: Function, target: TargetFacts) -> list[Function]:
+    return coarsen_strips(coarsen_programs(function, target), function, target)
 
 
 def test_strips_of_columns_where_one_instruction_multiplies_tiles(make_kernel):
