@@ -7,6 +7,7 @@ with the reason, and the end of the run says which part of all that is. With ``-
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import tempfile
@@ -72,6 +73,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in (*same[:chosen], *same[chosen + 1 :]):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected out of the garbage collector's sight: each of its passes would look at all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 def level_of(item: pytest.Item) -> str | None:
