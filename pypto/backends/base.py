@@ -18,10 +18,10 @@ from pypto.errors import OptionError
 from pypto.ir.core import Function
 from pypto.ir.printer import print_function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
-from pypto.passes.manager import Pass
 
 if TYPE_CHECKING:
     from pypto.backends.findings import Findings, LineDetails
+    from pypto.passes.manager import Pass
 
 FIXED_SLOTS: Final = 5  # of an argument block: grid sizes, address and bytes of the scratch memory
 PAGE: Final = 4096

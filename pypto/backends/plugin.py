@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pypto.errors.device import UnknownDevice
 from pypto.options import Settings
-from pypto.passes.manager import Pass
+
+if TYPE_CHECKING:
+    from pypto.passes.manager import Pass
 
 
 @dataclass(frozen=True, slots=True)

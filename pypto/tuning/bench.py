@@ -127,7 +127,7 @@ def code_of(version: Any, config: Config, grid: Any, named: Mapping[str, Any]) -
     programs = sizes(grid, named)
     if artifact is None or programs is None:
         return None
-    return artifact.code, artifact.abi, artifact.scratch_bytes, artifact.group, programs, config.pre_hook
+    return artifact.code, artifact.abi, artifact.scratch_bytes, artifact.locality, programs, config.pre_hook
 
 
 def median_of(prepare: Callable[[], None], call: Callable[[], None], clock: Clock) -> tuple[float, float, float]:

@@ -190,7 +190,7 @@ def test_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("codegen.outlining.PART_SIZE", 1),
     ):
         monkeypatch.setattr(f"pypto.backends.cpu.{where}", size)
-    monkeypatch.setattr(Session, "through_cache", lambda self, parts, make: make())
+    monkeypatch.setattr(Session, "through_cache", lambda self, backend, parts, make: make())
     pto.jit(single.function)[2, 2](a, b, c, BM=32, BN=32, BK=48)
     np.testing.assert_array_equal(c, a @ b)
 

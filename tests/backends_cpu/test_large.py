@@ -54,7 +54,7 @@ def test_parts_of_one_item_each(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         ("codegen.outlining.PART_SIZE", 1),
     ):
         monkeypatch.setattr(f"pypto.backends.cpu.{where}", size)
-    monkeypatch.setattr(Session, "through_cache", lambda self, parts, make: make())
+    monkeypatch.setattr(Session, "through_cache", lambda self, backend, parts, make: make())
     assert ".part1(" in lowered(launch).text
     assert_close(run(pto.jit(launch.kernel.function), launch), wanted, 1e-4, name)
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ import pytest
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.loopir.ir import walk
+from pypto.backends.cpu.pipeline import before_coarsening
 from pypto.ir.core import Op
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.passes.normalize_loops import normalize_pointer_loops
 from pypto.passes.pattern import constant_of
-from tests.backends_cpu.lowering import lowered, optimized
+from tests.backends_cpu.lowering import fixed_target, lowered, optimized
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
 
@@ -190,3 +192,11 @@ def test_other_loops_stay_as_they_are(kernel: Any, ahead: int, level: str) -> No
     pto.jit(level=level)(kernel.function)[1](c=c, **given)
     pto.interpret(kernel)[1](c=expected, **given)
     np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize(("mode", "changes"), [("checked", False), ("profile", True)])
+def test_checks_name_loops_as_they_were_written(mode: str, changes: bool) -> None:
+    """A check names the loop of the source, so the pass does not run in checked mode; a timed loop may be counted."""
+    function = optimized(Launch(moved_pointers, (3, 4), arguments(90, 110, 70, (32, 32, 16)), {}))
+    instrumented = replace(function, attrs={**function.attrs, mode: True})
+    assert (before_coarsening(instrumented, fixed_target()) is not instrumented) == changes

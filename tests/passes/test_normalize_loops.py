@@ -69,7 +69,3 @@ def test_pointers_and_ends_that_move_become_offsets(becomes):
 )
 def test_loops_that_stay(becomes, body):
     becomes(normalize_pointer_loops, PRELUDE + body, PRELUDE + body)
-
-
-def test_checked_loops_stay(becomes):
-    becomes(normalize_pointer_loops, PRELUDE + walk(), PRELUDE + walk(), attributes="attributes {checked = true}")

@@ -89,10 +89,8 @@ MOVING = product(WRAPPED.replace("%pa, %zero, %zero, %sa, %one, %k", "%pa, %one,
         (product(INSIDE), ""),
         (NO_PRODUCT, ""),
         (MOVING, ""),
-        (product(WRAPPED), "attributes {checked = true}"),
-        (product(WRAPPED), "attributes {profile = true}"),
     ],
-    ids=["no gather", "no product", "another offset", "checked", "profiled"],
+    ids=["no gather", "no product", "another offset"],
 )
 def test_bodies_that_stay_single(make_kernel, body, attributes):
     function = make_kernel(PRELUDE + body, attributes)
