@@ -59,14 +59,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         folder.cleanup()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin the longest tests first. Of a case that runs at several feature levels, one is quick, the others are slow.
 
     Which one it is depends on the case's name alone, so that all levels have their share of the quick run.
     """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if level_of(item) is not None:
+        if level_of(item) is not None and config.getoption("--backend") == "cpu":
             cases.setdefault(f"{item.nodeid.partition('[')[0]} {other_parameters(item)}", []).append(item)
     for case, same in cases.items():
         chosen = zlib.crc32(case.encode()) % len(same)
