@@ -1,4 +1,4 @@
-"""Kernels stay right without any one of the optional passes of the CPU; all kernels of the suite take part, in turns."""
+"""Kernels stay right without any one of the optional passes of the CPU; all kernels take part, in turns."""
 
 from __future__ import annotations
 
