@@ -1,1 +1,5 @@
-"""Backends: each turns Tile IR into something that runs. They know nothing of each other."""
+"""Backends: what makes machine code of Tile IR, one folder each.
+
+`base` says what a backend is, `plugin` how it opens devices, `registry` finds it; `findings` and `sites` are what its
+explanations and profiles speak of. `cpu` and `ascend` come with pypto and know nothing of each other.
+"""

@@ -64,7 +64,9 @@ class Plugin(ABC):
 
     def target(self, name: str) -> Any:
         """A place to compile for one of `targets`, where nothing runs."""
-        raise NotImplementedError(f"{type(self).__name__} names {name} as a target")
+        raise NotImplementedError(
+            f"{type(self).__name__} lists the target {name!r} and has no method `target` to open it"
+        )
 
     def passes(self) -> tuple[Pass, ...]:
         """The pass list of the backend, whose optional rows a kernel may switch off by name."""

@@ -216,7 +216,7 @@ class IndexCount(Diagnostic, IndexError):
 
 class BadIndex(Diagnostic, TypeError):
     code = "E223"
-    template = "{what} cannot be indexed with {index}"
+    template = "unsupported tensor index: {what} cannot be indexed with {index}"
     hint = "{way}"
     example = bodies("y[:] = x[::-1]", "y[:] = pto.flip(x[:])")
 

@@ -49,6 +49,7 @@ def test_source_is_replaced(kernels: Any, triton: Any) -> None:
         ("a & a", np.float32, "invalid operands of type f32"),
         ("~(a < 1) | a", np.float32, "`|`: invalid operands of type"),
         ("a % a.to(tl.uint32)", np.int32, r"Cannot use .* because they have different signedness"),
+        ("a[a]", np.int32, "unsupported tensor index"),
         ("a // a.to(tl.uint32)", np.int32, r"Cannot use .* because they have different signedness"),
     ],
 )

@@ -62,6 +62,10 @@ def test_a_folder_of_a_backend_says_what_it_is(folder: Path) -> None:
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
     assert text is not None
     assert 1 <= len(text.splitlines()) <= INIT_LINES
+    named = set(re.findall(r"`([a-z_0-9]+)`", text))
+    modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert modules - {"__init__"} <= named, "a module that the folder does not name"
+    assert {name for name in named if "_" in name} <= modules, "a name of a module that has gone"
 
 
 def test_an_entry_of_the_changelog_is_one_idea() -> None:

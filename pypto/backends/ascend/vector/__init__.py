@@ -1,6 +1,8 @@
 """Lowering for vector cores: Tile IR to Block IR.
 
-In: Tile IR. Out: vector and scalar instructions on buffers. Read `fit_to_ub` (splits tiles until they fit), `lower`
-(one handler per op), `builder`, `values`, `region`, `dma` and `row_copies` (copies), `elementwise`, `broadcast`
-and `broadcast_operands`, `reduce`, `folding`, `scan`, `sort`, `control`.
+In: Tile IR whose tiles fit the unified buffer. Out: vector and scalar instructions on buffers. Read `lower` (one
+handler per op), `builder`, `values`, `naming`; copies: `region`, `dma`, `row_copies`, `scalar_access`, `masks`,
+`padding`; tiles: `elementwise`, `broadcast`, `broadcast_operands`, `shape`, `gather_slice`, `narrow_int64`;
+reductions: `reduce`, `folding`, `argreduce`, `scan`, `dot`; then `sort`, `atomics`, `bulk_atomics`, `control`,
+`pointer_select`.
 """
