@@ -233,7 +233,7 @@ def backends(row: OpRow) -> str:
 
 
 def on_ascend(row: OpRow) -> str:
-    cell = row.ascend
+    cell = row.rule_for("ascend")
     if isinstance(cell, Unsupported):
         return f"not supported: {cell.reason}"
     if isinstance(cell, ViaInstruction):

@@ -51,14 +51,14 @@ def ops(name: Annotated[str, typer.Argument(help="One op; all of them without.")
             facts = facts_of(chosen[0])
             say_table(name, ("fact", "value"), [(k, v) for k, v in facts.items() if v])
         else:
-            table = [(r.name, r.doc, cell(r.lane_rule), cell(r.ascend)) for r in chosen]
+            table = [(r.name, r.doc, cell(r.lane_rule), cell(r.rule_for("ascend"))) for r in chosen]
             say_table("ops", ("op", "does", "cpu", "ascend"), table)
 
 
 def facts_of(row: OpRow) -> dict[str, object]:
     takes = ", ".join(p.name for p in row.params)
     return {"name": row.name, "signature": f"{row.name}({takes})", "doc": row.doc, "example": row.example,
-            "cpu": cell(row.lane_rule), "ascend": cell(row.ascend), "ulp": dict(row.ulp)}  # fmt: skip
+            "cpu": cell(row.lane_rule), "ascend": cell(row.rule_for("ascend")), "ulp": dict(row.ulp)}  # fmt: skip
 
 
 def doctor(json: Json = False) -> None:

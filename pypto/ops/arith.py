@@ -80,7 +80,9 @@ def binary(name: str, reference: Any, lane_rule: Any, ascend: Any, doc: str, **m
     more.setdefault("infer", same_kind(_NUMBERS))
     more.setdefault("traits", _ELEMENTWISE)
     more.setdefault("dtypes", "number")
-    return OpRow(name, params=_XY, reference=numpy_op(reference), lane_rule=lane_rule, ascend=ascend, doc=doc, **more)
+    return OpRow(
+        name, params=_XY, reference=numpy_op(reference), lane_rule=lane_rule, rules={"ascend": ascend}, doc=doc, **more
+    )
 
 
 def compare(name: str, fn: Any) -> OpRow:
@@ -131,7 +133,7 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str) 
         infer=same,
         reference=reference,
         lane_rule=lane_rule,
-        ascend=direct,
+        rules={"ascend": direct},
         bind_arguments=bind,
         traits=_COMMUTES | {"exact_in_narrow", "width_preserving"},
         dtypes="number",
@@ -313,7 +315,7 @@ ROWS = (
         infer=same_kind(_NUMBERS),
         reference=numpy_op(np.negative),
         lane_rule=lambda e, op, a: e.neg(a),
-        ascend=ViaLaneRule("f16"),
+        rules={"ascend": ViaLaneRule("f16")},
         bind_arguments=promoted(arithmetic=True),
         traits=_ELEMENTWISE | {"zero_preserving", "exact_in_narrow", "additive"},
         doc="-x, elementwise",
@@ -326,7 +328,7 @@ ROWS = (
         infer=same_kind(_BITS),
         reference=numpy_op(np.invert),
         lane_rule=lambda e, op, a: e.xor(a, e.const(1 if a.dtype.is_bool else -1, a.dtype)),
-        ascend=ViaInstruction("Not", "i16 u16"),
+        rules={"ascend": ViaInstruction("Not", "i16 u16")},
         bind_arguments=promoted(),
         traits=_ELEMENTWISE | {"width_preserving"},
         doc="~x, elementwise",
@@ -339,7 +341,7 @@ ROWS = (
         infer=infer_where,
         reference=numpy_op(np.where),
         lane_rule=lambda e, op, c, a, b: e.select(c, a, b),
-        ascend=ViaLaneRule("*"),
+        rules={"ascend": ViaLaneRule("*")},
         bind_arguments=bind_where,
         traits=_ELEMENTWISE | {"exact_in_narrow"},
         doc="x where the condition holds, else y. Both are computed.",

@@ -284,7 +284,7 @@ def oscillating(name: str, fn: Callable[[Array], Array], rule: Callable[[Term], 
         infer=no_float64,
         dtypes="int",
         public=False,
-        ascend=ViaScalarUnit(),
+        rules={"ascend": ViaScalarUnit()},
     )
     return replace(row, ulp=MappingProxyType({"f32": 0.6}))
 

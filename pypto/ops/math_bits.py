@@ -11,7 +11,7 @@ from pypto.ir.core import Attr, Op
 from pypto.ir.types import DTYPE_BY_NAME, Type, int32, uint64
 from pypto.ops.math_rows import Array, native
 from pypto.ops.math_term import Term
-from pypto.ops.row import VIA_LANE_RULE, OpRow, Param
+from pypto.ops.row import OpRow, Param
 from pypto.ops.rules import promoted, same_kind, tile
 
 
@@ -61,7 +61,6 @@ def row(
         params=tuple(Param(n, doc="tile or scalar of integers") for n in names.split()),
         reference=reference,
         lane_rule=native(rule),
-        ascend=VIA_LANE_RULE,
         bind_arguments=promoted(arithmetic=True),
         traits=frozenset({"elementwise"}),
         dtypes="int",

@@ -204,7 +204,7 @@ ROWS = (
         "e to the power of x.",
         (1.4, 1.0),
         (-100.0, 90.0),
-        ascend=ViaInstruction("Exp", "f32", ulp=2.0),
+        rules={"ascend": ViaInstruction("Exp", "f32", ulp=2.0)},
     ),
     function("exp2", np.exp2, native(exp2), "2 to the power of x.", (1.3, 1.0), (-150.0, 128.0)),
     function(

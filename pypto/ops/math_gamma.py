@@ -158,6 +158,6 @@ ROWS = (
         (0.6, 2.0),
         (0.0, 100.0),
         public=False,
-        ascend=ViaScalarUnit(),
+        rules={"ascend": ViaScalarUnit()},
     ),
 )

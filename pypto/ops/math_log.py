@@ -131,7 +131,7 @@ ROWS = (
         "Natural logarithm: -inf at 0, NaN below.",
         (1.0, 1.0),
         (0.0, 1e4),
-        ascend=ViaInstruction("Ln", "f32", ulp=2.0),
+        rules={"ascend": ViaInstruction("Ln", "f32", ulp=2.0)},
     ),
     function("log2", np.log2, native(log_to(2)), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4)),
     function("log10", np.log10, native(log_to(10)), "Logarithm to base 10.", (1.0, 1.0), (0.0, 1e4)),

@@ -125,7 +125,7 @@ ROWS = (
         "Square root, correctly rounded.",
         domain=(0.0, 1e4),
         reference=in_float64(np.sqrt),
-        ascend=ViaInstruction("Sqrt", "f32", ulp=1.0),
+        rules={"ascend": ViaInstruction("Sqrt", "f32", ulp=1.0)},
     ),
     function(
         "rsqrt",

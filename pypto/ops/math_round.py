@@ -14,7 +14,7 @@ from pypto.ops import math_reference as reference
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_rows import Array, function, native, one_by_one, widened
 from pypto.ops.math_term import Term, clamp, copysign, where
-from pypto.ops.row import VIA_LANE_RULE, Infer, OpRow, Param, ViaInstruction, ViaLaneRule, numpy_op
+from pypto.ops.row import Infer, OpRow, Param, ViaInstruction, ViaLaneRule, numpy_op
 from pypto.ops.rules import BoundArguments, promoted, same_kind, tile
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ ROWS = (
         reference.round_away,
         native(round_away),
         "Nearest integral value, ties away from 0.",
-        ascend=ViaInstruction("Cast", "f32", mode="CAST_ROUND"),
+        rules={"ascend": ViaInstruction("Cast", "f32", mode="CAST_ROUND")},
     ),
     OpRow(
         "abs",
@@ -142,7 +142,7 @@ ROWS = (
         infer=same_kind(("int", "uint", "float")),
         reference=lambda op, a: np.abs(a),
         lane_rule=lambda e, op, x: e.abs(x),
-        ascend=ViaLaneRule("f16"),
+        rules={"ascend": ViaLaneRule("f16")},
         bind_arguments=bind_abs,
         traits=frozenset({"elementwise", "zero_preserving"}),
         dtypes="number",
@@ -172,7 +172,6 @@ ROWS = (
         infer=infer_ldexp,
         reference=numpy_ldexp,
         lane_rule=widened(ldexp),
-        ascend=VIA_LANE_RULE,
         bind_arguments=bind_ldexp,
         traits=frozenset({"elementwise"}),
         dtypes="int",

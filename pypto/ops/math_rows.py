@@ -16,7 +16,7 @@ from pypto.ir.core import Op
 from pypto.ir.types import float32, float64
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_term import Term
-from pypto.ops.row import VIA_LANE_RULE, LaneRule, OpRow, Param, Reference
+from pypto.ops.row import LaneRule, OpRow, Param, Reference
 from pypto.ops.rules import promoted, same_kind
 
 Array = np.ndarray[Any, Any]
@@ -98,7 +98,6 @@ def function(
         "reference": exact and in_wider(exact),
         "dtypes": "float",
         "bind_arguments": promoted(floating=True),
-        "ascend": VIA_LANE_RULE,
         "traits": frozenset({"elementwise"}),
     }
     return OpRow(

@@ -132,7 +132,6 @@ ROWS = (
         infer=infer_dot,
         reference=dot_reference,
         lane_rule=STRUCTURAL,
-        ascend=STRUCTURAL,
         bind_arguments=bind_dot,
         check=check_dot,
         attrs=(),

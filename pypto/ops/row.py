@@ -84,7 +84,7 @@ class Reduction:
 
 STRUCTURAL: Final = Structural()
 VIA_LANE_RULE: Final = ViaLaneRule()
-AscendRule = ViaInstruction | ViaLaneRule | ViaScalarUnit | Structural | Unsupported
+BackendRule = ViaInstruction | ViaLaneRule | ViaScalarUnit | Structural | Unsupported
 REQUIRED: Final = "<required>"
 
 Reference = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them
@@ -130,8 +130,8 @@ class OpRow:
     lane_rule : callable, Reduction, Structural or Unsupported
         Target-independent lowering of a chunk: ``(emitter, op, *lanes)`` to lanes. All backends share it; each has its own
         `Emitter`.
-    ascend : ViaInstruction, ViaLaneRule, ViaScalarUnit, Structural or Unsupported
-        Lowering of a chunk on Ascend: by an instruction, or by the lane rule.
+    rules : mapping from backend name to rule
+        What one backend does instead of the lane rule. A backend without an entry runs the lane rule, see `rule_for`.
     bind_arguments : callable
         From the arguments of the public call to operands and attributes (promotion, broadcast, defaults).
     check : callable
@@ -167,8 +167,8 @@ class OpRow:
     infer: Infer
     reference: Reference | None
     lane_rule: LaneRule | Reduction | Structural | Unsupported
-    ascend: AscendRule
     bind_arguments: BindArguments | None = None
+    rules: Mapping[str, BackendRule] = field(default_factory=lambda: MappingProxyType({}))
     effect: Effect = Effect.PURE
     dims: DimRule | None = None
     check: Check | None = None
@@ -191,6 +191,12 @@ class OpRow:
     @property
     def elementwise(self) -> bool:
         return "elementwise" in self.traits
+
+    def rule_for(self, backend: str) -> BackendRule:
+        """The rule of a backend: its own one, or that it runs the lane rule where there is one to run."""
+        shared = self.lane_rule if isinstance(self.lane_rule, Unsupported) else STRUCTURAL
+        is_lane_rule = not isinstance(self.lane_rule, Unsupported | Structural | Reduction)
+        return self.rules.get(backend, VIA_LANE_RULE if is_lane_rule else shared)
 
     def dim_relation(self, op: Op) -> DimRelation:
         """How the dimensions of an op's results come from those of its operands."""

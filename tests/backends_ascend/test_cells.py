@@ -52,7 +52,7 @@ COMPUTED = tuple(d for d in DTYPES if d != float64)
 
 def tried(row: OpRow, dtype: DType) -> list[Call]:
     """Calls that are one op of the operands' own types."""
-    if isinstance(row.ascend, ViaScalarUnit | Unsupported):
+    if isinstance(row.rule_for("ascend"), ViaScalarUnit | Unsupported):
         return []
     made = [call for call in calls(row, dtype, (SIZE,)) if call.op.name == row.name]
     return [c for c in made if [v.type for v in c.op.operands] == list(c.types) and c.op.result.dtype != float64]
@@ -147,7 +147,7 @@ def test_every_cell_runs_or_says_what_to_do(row: OpRow) -> None:
         except NotOnAscend as refused:
             dtypes = [v.dtype for v in (*call.op.operands, call.op.result)]
             wide = float64 in dtypes or (row.name in ("ldexp", "pow") and int64 in dtypes)
-            assert wide or isinstance(row.ascend, ViaScalarUnit | Unsupported)
+            assert wide or isinstance(row.rule_for("ascend"), ViaScalarUnit | Unsupported)
             assert all(len(refused.fields[name].split()) > 2 for name in ("reason", "way"))
             continue
         assert isinstance(made.at, View) and made.dtype == call.op.result.dtype

@@ -36,7 +36,7 @@ def elementwise(op: Op, operands: Sequence[Lanes], sink: InstructionSink) -> lis
     NotOnAscend
         When the op's Ascend cell is `Unsupported` for these dtypes.
     """
-    cell = TABLE[op.name].ascend
+    cell = TABLE[op.name].rule_for("ascend")
     if isinstance(cell, Unsupported):
         raise refused(op, cell.reason)
     if isinstance(cell, ViaScalarUnit) or float64 in [v.dtype for v in (*op.operands, *op.results)]:

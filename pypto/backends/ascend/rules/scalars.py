@@ -345,7 +345,7 @@ def apply(low: ScalarContext, op: Op, operands: Sequence[Scalar]) -> Scalar:
     if op.name != "where" and any(v.dtype.is_narrow and v.dtype.bits == 8 for v in (*op.operands, op.result)):
         raise NotScalar("float8")
     row, dtypes = TABLE[op.name], [v.dtype for v in (*op.operands, op.result)]
-    e = ScalarEmitter(low, float64 in dtypes or isinstance(row.ascend, ViaScalarUnit))
+    e = ScalarEmitter(low, float64 in dtypes or isinstance(row.rule_for("ascend"), ViaScalarUnit))
     numbers = [Number(x, v.dtype) for x, v in zip(operands, op.operands, strict=True)]
     if op.name == "cast" and (e.doubles or not any(dtype.is_narrow for dtype in dtypes)):
         return e.convert(numbers[0], op.attrs["dtype"]).value

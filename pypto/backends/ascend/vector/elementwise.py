@@ -136,7 +136,7 @@ def compute(low: Lowering, op: Op, operands: Sequence[AnyTile], shape: tuple[int
             )
         except NotScalar:
             operands = (low.materialize(operands[0]), *operands[1:])
-    if has_float64(op) or isinstance(TABLE[op.name].ascend, ViaScalarUnit):
+    if has_float64(op) or isinstance(TABLE[op.name].rule_for("ascend"), ViaScalarUnit):
         return compute_by_scalar_unit(low, op, operands, shape, refused(op, NO_FLOAT64))
     with_broadcast = broadcast_operand_op(low, op, operands, shape)
     if with_broadcast is not None:

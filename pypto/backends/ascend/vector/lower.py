@@ -113,7 +113,7 @@ def lower_op(low: Lowering, op: Op) -> None:
     if TABLE[op.name].elementwise:
         lower_elementwise(low, op)
         return
-    form = TABLE[op.name].ascend
+    form = TABLE[op.name].rule_for("ascend")
     if isinstance(form, Unsupported):
         raise refused(op, form.reason)
     HANDLERS[op.name](low, op)
