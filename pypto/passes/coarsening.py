@@ -192,7 +192,7 @@ class CoarsenAxis:
             return first not in self.axis_dependent and first not in self.coarsened_dim
         is_product = op.name == "dot" and d >= len(op.results[0].shape) - 2
         is_followed = TABLE[op.name].elementwise or is_movement(op) or is_product
-        return is_followed and all(self.trace(*source) for source in sources)
+        return is_followed and bool(sources) and all(self.trace(*source) for source in sources)
 
     @property
     def coarse_extent(self) -> int:

@@ -119,7 +119,8 @@ class ReductionLoop:
             return False
         if name == "tile_load":
             return self.load_follows_index(Access.of(op), d)
-        return (TABLE[name].elementwise or is_movement(op)) and all(self.trace(*source) for source in sources)
+        is_followed = TABLE[name].elementwise or is_movement(op)
+        return is_followed and bool(sources) and all(self.trace(*source) for source in sources)
 
     def load_follows_index(self, access: Access, d: int) -> bool:
         """True when the load's address grows by one element of the dimension with the index, and by nothing else."""

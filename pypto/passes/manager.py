@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pypto.ir.core import Attr, Function
+from pypto.ops.table import TABLE
+from pypto.ops.verify import verify
 
 DISABLE: Final = "disable"  # the attribute of a function that names the passes which do not run
 
@@ -87,9 +89,27 @@ def run(ir: Any, passes: Sequence[Pass], *context: Any, attrs: Mapping[str, Attr
         known = ir.attrs if attrs is None else attrs
         if step.run is None or (step.needs and step.needs not in names) or not step.is_enabled(known):
             continue
-        before, ir = ir, step.run(ir, *context)
+        before = ir
+        ir = step.run(ir, *context)
+        if ir is not before:
+            verify_functions(ir)
         observe(step, before, ir)
     return ir
+
+
+def verify_functions(ir: Any) -> None:
+    """Verify what a pass gives, so that an illegal rewrite is an error and not a wrong number.
+
+    Other IR than Tile IR has a verifier of its own in the room where it is built.
+
+    Raises
+    ------
+    InvalidIR
+        For the first op that breaks a rule.
+    """
+    for function in ir if isinstance(ir, list) else (ir,):
+        if isinstance(function, Function):
+            verify(function, TABLE)
 
 
 def ops_of(function: Function) -> frozenset[str]:

@@ -97,7 +97,7 @@ def compare(case: Case, device: Any) -> None:
 
 def bound(name: str, dtype: Any) -> float:
     """How far results of two roundings may be apart."""
-    cell = TABLE[name].ascend
+    cell = TABLE[name].rule_for("ascend")
     here = 0.51 if dtype.bits == 16 else TABLE[name].ulp[dtype.mnemonic]
     return here + max(here, cell.ulp if isinstance(cell, ViaInstruction) else 0.0) + 1
 

@@ -44,6 +44,18 @@ def columns(axis=0, more=""):
     """
 
 
+def bias_of_one_column():
+    """A product of one row and one column, and a bias whose reshape has no dimension for the rows of others."""
+    return f"""{PRELUDE} {place(size=1)}
+        {load("%left", "a", "%at", "%zero", (1, 16))} {load("%right", "b", "%zero", "%zero", (16, 1))}
+        %flat: tile<1xf32> = constant {{value = 1.0}}
+        %bias: tile<1x1xf32> = reshape %flat {{shape = [1, 1]}}
+        %product: tile<1x1xf32> = dot %left, %right
+        %result: tile<1x1xf32> = add %product, %bias
+        {store("%result", "%at", "%zero", (1, 1))}
+    """
+
+
 def coarse_columns(axis=0):
     return f"""{PRELUDE} {place(axis)} {LEFT} {end(900, "%cb", axis)}
         {load("%right", "b", "%zero", "%at", (16, 1024), columns="%903")}
@@ -117,10 +129,11 @@ def test_rows_of_deep_products(becomes):
         (columns(more='print_ %pid {hex = false, prefix = ""}'), ""),
         (columns(more="%count: i32 = num_programs {axis = 0}"), ""),
         (columns(axis=1), "attributes {profile = true}"),
+        (bias_of_one_column(), ""),
         (rows(stop=2048), ""),
         (rows(size=768), ""),
     ],
-    ids=["store", "program is read", "grid is read", "two versions timed", "flat", "many rows"],
+    ids=["store", "program is read", "grid is read", "two versions timed", "a dimension is new", "flat", "many rows"],
 )
 def test_programs_that_stay_single(make_kernel, text, attributes):
     function = make_kernel(text, attributes)
