@@ -96,7 +96,7 @@ def attr_reference(fn: Any, attr: str) -> Any:
     return lambda op, a: fn(a, op.attrs[attr])
 
 
-def index_row(name: str, doc: str) -> OpRow:
+def index_row(name: str, doc: str, *options: str) -> OpRow:
     return OpRow(
         name,
         params=(Param("axis", "int", 0, "axis of the grid: 0, 1 or 2"),),
@@ -104,6 +104,7 @@ def index_row(name: str, doc: str) -> OpRow:
         reference=None,
         lane_rule=STRUCTURAL,
         traits=frozenset({"uniform"}),
+        options=options,
         dims=dims.free,
         doc=doc,
         example=f"{name}(0)",
@@ -131,7 +132,8 @@ def check_constant(op: Op) -> None:
 _DECLARED = frozenset({"declared"})
 
 ROWS = (
-    index_row("program_id", "Index of this program along an axis of the grid, as int32."),
+    # With `end`, the index behind the last program of a group that runs as one (coarsening on Ascend).
+    index_row("program_id", "Index of this program along an axis of the grid, as int32.", "end"),
     index_row("num_programs", "Size of the grid along an axis, as int32."),
     OpRow(
         "constant",

@@ -245,7 +245,7 @@ class Coarsening:
         if size != 1 and math.prod(behind) == 1 and size % self.grain.row:  # one run that would have to be taken apart
             raise NotCoarsenable
         end = self.b.emit("mul", self.in_grid, self.b.constant(size, int64)) if size != 1 else self.in_grid
-        extents[d] = self.b.emit("minimum", extents[d], self.b.emit("add", one.first, end))
+        extents[d] = self.b.emit("minimum", extents[d], self.b.emit("add", one.first, end), propagate_nan=False)
         offsets = [one.first if e == d else self.uniform[v] for e, v in enumerate(access.offsets)]
         return self.uniform[access.base], (*before, self.factor * size, *behind), offsets, strides, extents
 
