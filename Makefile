@@ -10,11 +10,12 @@ PY      := $(VENV)/bin/python
 PIP     := $(PY) -m pip --disable-pip-version-check
 TUTORIALS := $(sort $(wildcard tutorials/0[1-5]_*.py))
 
-.PHONY: help demo test ascend slow exhaustive lint bench docs notebooks model clean
+.PHONY: help demo test torch ascend slow exhaustive lint bench docs notebooks model clean
 
 help:
 	@echo "make demo   set up $(VENV) and run the sentence encoder (tutorials 01 to 05 without its weights)"
 	@echo "make test   set up $(VENV) and run the tests, without the slow ones"
+	@echo "make torch  run the tests that need torch, which must be installed in $(VENV)"
 	@echo "make ascend run the tests of the language on the simulated Ascend device"
 	@echo "make slow   run the slow tests"
 	@echo "make exhaustive  try the functions of float32 on all numbers there are"
@@ -36,6 +37,9 @@ demo: $(VENV)/.installed model
 
 test: $(VENV)/.installed model
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not slow" $(if $(CACHE),--kernel-cache=$(CACHE))
+
+torch: $(VENV)/.installed model
+	CI_REQUIRES="$(CI_REQUIRES) torch" $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "torch and not slow"
 
 ascend: $(VENV)/.installed
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not slow" --backend=ascend-sim \

@@ -22,6 +22,7 @@ import pytest
 from pypto import checked
 from pypto.errors import Diagnostic, OptionError
 from tests.skips import allowed, violations
+from tests.with_torch import forgotten, needs_torch
 
 BACKENDS = ("cpu", "ascend-sim", "ascend-sim:ascend950")  # the last one: another chip
 # No test of these looks at the cache, or it has one of its own.
@@ -60,12 +61,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin the longest tests first. Of a case that runs at several feature levels, one is quick, the others are slow.
+    """Mark what needs torch, and begin the longest tests first.
 
-    Which one it is depends on the case's name alone, so that all levels have their share of the quick run.
+    Of a case that runs at several feature levels, one is quick, the others are slow. Which one it is depends on the
+    case's name alone, so that all levels have their share of the quick run.
     """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
+        if isinstance(item, pytest.Function) and needs_torch(item.path, item.originalname):
+            item.add_marker(pytest.mark.torch)
         if level_of(item) is not None and config.getoption("--backend") == "cpu":
             cases.setdefault(f"{item.nodeid.partition('[')[0]} {other_parameters(item)}", []).append(item)
     for case, same in cases.items():
@@ -146,8 +150,9 @@ def refusals(reporter: pytest.TerminalReporter) -> tuple[int, Counter[str]]:
 
 def wrong_skips(reporter: pytest.TerminalReporter) -> list[str]:
     """Tests that may not be skipped; CI_REQUIRES names what no test may miss, separated by spaces."""
-    reasons = [str(r.longrepr[2]) for r in reporter.stats.get("skipped", ()) if isinstance(r.longrepr, tuple)]
-    return violations(reasons, allowed(), os.environ.get("CI_REQUIRES", "").split())
+    skipped = [(r, str(r.longrepr[2])) for r in reporter.stats.get("skipped", ()) if isinstance(r.longrepr, tuple)]
+    wrong = violations([reason for _, reason in skipped], allowed(), os.environ.get("CI_REQUIRES", "").split())
+    return wrong + forgotten(skipped, allowed(), reporter.config.rootpath)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -65,7 +68,18 @@ def persistent(in_ptr0, out_ptr0, out_ptr1, out_ptr2, xnumel, XBLOCK: tl.constex
 
 
 @pytest.fixture(scope="module")
-def kernels(triton: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def helpers(triton: ModuleType) -> Iterator[ModuleType]:
+    """torch's helpers, imported while `triton` is pypto: once they were without any, they would stay so."""
+    runtime = importlib.import_module("torch._inductor.runtime")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("triton_compat", "triton_helpers"):
+            patch.delitem(sys.modules, f"{runtime.__name__}.{name}", raising=False)
+            patch.delattr(runtime, name, raising=False)
+        yield importlib.import_module(f"{runtime.__name__}.triton_helpers")
+
+
+@pytest.fixture(scope="module")
+def kernels(helpers: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("inductor") / "generated.py"
     path.write_text(TEXT, encoding="utf-8")
     names: dict[str, Any] = {"__name__": "generated"}

@@ -33,12 +33,13 @@ def has_code(path: Path) -> bool:
     return any(b.language in ("python", "console") for b in blocks(path.read_text(encoding="utf-8")))
 
 
-def cost(path: Path) -> list[pytest.MarkDecorator]:
-    """What runs commands starts a process for each."""
-    return [pytest.mark.slow] if path.stem == "command-line" else []
+def marks(path: Path) -> list[pytest.MarkDecorator]:
+    """What runs commands starts a process for each; a page may need torch."""
+    slow = [pytest.mark.slow] if path.stem == "command-line" else []
+    return slow + ([pytest.mark.torch] if "torch" in needs(path.read_text(encoding="utf-8")) else [])
 
 
-@pytest.mark.parametrize("path", [pytest.param(p, id=p.stem, marks=cost(p)) for p in GUIDES if has_code(p)])
+@pytest.mark.parametrize("path", [pytest.param(p, id=p.stem, marks=marks(p)) for p in GUIDES if has_code(p)])
 def test_blocks_run(path: Path, alone: Path) -> None:
     for library in needs(path.read_text(encoding="utf-8")):
         pytest.importorskip(library)

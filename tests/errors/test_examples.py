@@ -14,9 +14,10 @@ from pypto.errors import Diagnostic
 from pypto.errors.examples import PRELUDE
 
 KINDS = {kind.code: kind for kind in subclasses(Diagnostic) if "code" in vars(kind)}
-OURS = list(codes())
 SIMULATED = ("E602", "E603", "E604", "E605", "E606", "E607", "E609", "E704")
-WITH_TORCH = ("E315", "E316")
+LIBRARIES = {"E315": "torch", "E316": "torch"}
+OURS = list(codes())
+PROGRAMS = [pytest.param(code, marks=[pytest.mark.torch] if code in LIBRARIES else []) for code in OURS]
 LINKED = ("E332", "E333", "E334", "E335")
 
 
@@ -31,11 +32,11 @@ def skip_without_compiler(code: str) -> None:
         pytest.skip("the simulated device needs g++")
     if code in LINKED and not shutil.which("cc"):
         pytest.skip("a shared library needs a C compiler")
-    if code in WITH_TORCH:
-        pytest.importorskip("torch")
+    if code in LIBRARIES:
+        pytest.importorskip(LIBRARIES[code])
 
 
-@pytest.mark.parametrize("code", OURS)
+@pytest.mark.parametrize("code", PROGRAMS)
 def test_the_wrong_program_gives_the_code(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_compiler(code)
     monkeypatch.delenv("ASCEND_HOME_PATH", raising=False)
@@ -45,7 +46,7 @@ def test_the_wrong_program_gives_the_code(code: str, monkeypatch: pytest.MonkeyP
     assert (caught.value.code, type(caught.value)) == (code, KINDS[code])
 
 
-@pytest.mark.parametrize("code", OURS)
+@pytest.mark.parametrize("code", PROGRAMS)
 def test_the_right_program_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     skip_without_compiler(code)
     example = KINDS[code].example

@@ -136,6 +136,7 @@ def test_third_party_imports_are_declared() -> None:
     assert used - set(sys.stdlib_module_names) - {"pypto"} <= declared
 
 
+@pytest.mark.torch
 def test_import_loads_nothing_heavy() -> None:
     code = f"import sys, pypto; print(*[name for name in {LATER!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
