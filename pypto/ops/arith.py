@@ -9,6 +9,8 @@ import numpy as np
 
 from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import DTYPES, Type, float32, int1
+from pypto.ops import adjoint_math
+from pypto.ops.adjoint import OF_INTEGERS, OF_TRUTH, AdjointRule
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_term import Term, where
 from pypto.ops.row import VIA_LANE_RULE, OpRow, Param, ViaInstruction, ViaLaneRule, numpy_op
@@ -99,6 +101,7 @@ def compare(name: str, fn: Any) -> OpRow:
         bind_arguments=promoted(),
         public=False,
         dtypes="all",
+        adjoint=OF_TRUTH,
     )
 
 
@@ -108,7 +111,7 @@ def lane_max(e: Emitter, a: Lanes, b: Lanes, greater: str = "gt") -> Lanes:
     return e.select(e.isnan(b), a, best) if a.dtype.is_float else best
 
 
-def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str) -> OpRow:
+def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str, adjoint: AdjointRule) -> OpRow:
     def reference(op: Op, a: Array, b: Array) -> Any:
         with np.errstate(all="ignore"):
             return (propagate if op.attrs["propagate_nan"] else ignore)(a, b)
@@ -138,6 +141,7 @@ def extremum(name: str, ignore: Any, propagate: Any, greater: str, ascend: str) 
         traits=_COMMUTES | {"exact_in_narrow", "width_preserving"},
         dtypes="number",
         doc=f"{name.capitalize()} of two tiles, elementwise; a NaN gives way to a number.",
+        adjoint=adjoint,
         example=f"{name}(x, 0.0)",
     )
 
@@ -158,6 +162,7 @@ def logic(name: str, fn: Any, method: str, ascend: Any, doc: str) -> OpRow:
         traits=_COMMUTES | {"width_preserving"},
         public=False,
         dtypes="int",
+        adjoint=OF_INTEGERS,
     )
 
 
@@ -219,6 +224,7 @@ ROWS = (
         "x + y, elementwise",
         traits=_COMMUTES | {"additive"},
         public=False,
+        adjoint=adjoint_math.add,
     ),
     binary(
         "sub",
@@ -228,6 +234,7 @@ ROWS = (
         "x - y, elementwise",
         public=False,
         traits=_ELEMENTWISE | {"additive"},
+        adjoint=adjoint_math.sub,
     ),
     binary(
         "mul",
@@ -237,6 +244,7 @@ ROWS = (
         "x * y, elementwise",
         traits=_COMMUTES,
         public=False,
+        adjoint=adjoint_math.mul,
     ),
     binary(
         "div",
@@ -249,6 +257,7 @@ ROWS = (
         bind_arguments=bind_div,
         public=False,
         dtypes="float",
+        adjoint=adjoint_math.div,
     ),
     binary(
         "floordiv",
@@ -261,6 +270,7 @@ ROWS = (
         bind_arguments=bind_floor("//"),
         public=False,
         dtypes="int",
+        adjoint=OF_INTEGERS,
     ),
     binary(
         "rem",
@@ -271,6 +281,7 @@ ROWS = (
         cost=10,
         bind_arguments=bind_floor("%"),
         public=False,
+        adjoint=adjoint_math.rem,
     ),
     logic("and_", np.bitwise_and, "and_", ViaInstruction("And", "i16 u16"), "x & y, elementwise"),
     logic("or_", np.bitwise_or, "or_", ViaInstruction("Or", "i16 u16"), "x | y, elementwise"),
@@ -284,6 +295,7 @@ ROWS = (
         infer=same_kind(("int", "uint")),
         public=False,
         dtypes="int",
+        adjoint=OF_INTEGERS,
     ),
     binary(
         "shr",
@@ -295,6 +307,7 @@ ROWS = (
         infer=same_kind(("int", "uint")),
         public=False,
         dtypes="int",
+        adjoint=OF_INTEGERS,
     ),
     *(
         compare(n, f)
@@ -307,8 +320,8 @@ ROWS = (
             ("ge", np.greater_equal),
         )
     ),
-    extremum("maximum", np.fmax, np.maximum, "gt", "Max"),
-    extremum("minimum", np.fmin, np.minimum, "lt", "Min"),
+    extremum("maximum", np.fmax, np.maximum, "gt", "Max", adjoint_math.maximum),
+    extremum("minimum", np.fmin, np.minimum, "lt", "Min", adjoint_math.minimum),
     OpRow(
         "neg",
         params=_X,
@@ -321,6 +334,7 @@ ROWS = (
         doc="-x, elementwise",
         public=False,
         dtypes="number",
+        adjoint=adjoint_math.neg,
     ),
     OpRow(
         "not_",
@@ -334,6 +348,7 @@ ROWS = (
         doc="~x, elementwise",
         public=False,
         dtypes="int",
+        adjoint=OF_INTEGERS,
     ),
     OpRow(
         "where",
@@ -346,5 +361,6 @@ ROWS = (
         traits=_ELEMENTWISE | {"exact_in_narrow"},
         doc="x where the condition holds, else y. Both are computed.",
         example="where(x > 0, x, 0.0)",
+        adjoint=adjoint_math.where,
     ),
 )

@@ -11,6 +11,7 @@ import numpy as np
 from pypto.ir.core import Op, Value
 from pypto.ir.types import Type, int1
 from pypto.ops import dims
+from pypto.ops.adjoint import BY_SWEEP
 from pypto.ops.memory import check_mask, check_writable, pointee
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
 from pypto.ops.rules import BoundArguments, tile
@@ -101,6 +102,7 @@ def atomic(kind: str, doc: str) -> OpRow:
         effect=Effect.ATOMIC,
         dims=dims.elementwise,
         attrs=_ATTRS,
+        adjoint=BY_SWEEP,
         dtypes="int" if kind in ("and", "or", "xor") else "number",
         doc=f"{doc} Gives the old values; 0 where the mask is false.",
         example=f"atomic_{kind}(x + offsets, value, mask=mask)",
@@ -128,5 +130,6 @@ ROWS = (
         dims=dims.elementwise,
         doc="Where memory holds `cmp`, puts `val` there. Gives the old values.",
         example="atomic_cas(x, 0, 1)",
+        adjoint=BY_SWEEP,
     ),
 )

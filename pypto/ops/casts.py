@@ -25,7 +25,8 @@ from pypto.ir.types import (
     uint16,
     uint32,
 )
-from pypto.ops import dims
+from pypto.ops import adjoint_math, dims
+from pypto.ops.adjoint import BY_SWEEP, OF_BITS
 from pypto.ops.row import REQUIRED, STRUCTURAL, OpRow, Param, Unsupported, ViaLaneRule
 from pypto.ops.rules import BoundArguments, tile
 
@@ -254,6 +255,7 @@ ROWS = (
         doc="x in another element type. Floats are rounded once, to nearest even; what is too large becomes infinite, or NaN where "
         "the type has no infinity (float8_e4m3fn, the fnuz types). Floats saturate into integers, with NaN to 0; integers wrap.",
         example="cast(x, pto.float16)",
+        adjoint=adjoint_math.cast,
     ),
     OpRow(
         "bitcast",
@@ -266,6 +268,7 @@ ROWS = (
         traits=_ELEMENTWISE | {"zero_preserving", "exact_in_narrow"},
         doc="The same bits under another element type of the same size.",
         example="bitcast(x, pto.int32)",
+        adjoint=OF_BITS,
     ),
     OpRow(
         "ptr_cast",
@@ -278,6 +281,7 @@ ROWS = (
         dims=dims.elementwise,
         traits=frozenset({"indexable"}),
         doc="Pointers from addresses or of another element type, and addresses from pointers.",
+        adjoint=BY_SWEEP,
     ),
 )
 __all__ = ["ROWS", "cast_value", "convert"]

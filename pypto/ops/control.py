@@ -8,6 +8,7 @@ from typing import Any
 from pypto.ir.core import Op, Region, Value
 from pypto.ir.types import Type, int1, int32, int64, scalar
 from pypto.ops import dims
+from pypto.ops.adjoint import BY_SWEEP
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
 
 
@@ -85,6 +86,7 @@ def structural(name: str, infer: Any, doc: str, check: Any = None, traits: tuple
         dims=dims.free,  # what regions carry and yield is no matter of one op
         traits=frozenset(("variadic", *traits)),
         public=False,
+        adjoint=BY_SWEEP,
         doc=doc,
     )
 
@@ -125,6 +127,7 @@ ROWS = (
         effect=Effect.SYNC,
         public=False,
         doc="Reports the message where the condition is false, in checked mode and in the interpreter.",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "print_",
@@ -136,6 +139,7 @@ ROWS = (
         public=False,
         traits=frozenset({"variadic"}),
         doc="Prints values for every program: on the CPU when all are done, in the interpreter at once; on Ascend, nothing.",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "breakpoint_",
@@ -146,5 +150,6 @@ ROWS = (
         effect=Effect.SYNC,
         public=False,
         doc="Stops in the debugger, in the interpreter; compiled code goes on.",
+        adjoint=BY_SWEEP,
     ),
 )

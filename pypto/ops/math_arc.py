@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from pypto.ops import adjoint_math
 from pypto.ops.math_pair import Pair, choose, constant, maybe, two_sum
 from pypto.ops.math_rows import function, widened
 from pypto.ops.math_term import Term, clamp, copysign, is_negative, polynomial, scaling, where
@@ -118,9 +119,25 @@ def acos(x: Term) -> Term:
 
 
 ROWS = (
-    function("asin", np.arcsin, widened(asin), "Inverse sine in radians: NaN beyond ±1.", (0.6, 1.0), (-1.0, 1.0)),
-    function("acos", np.arccos, widened(acos), "Inverse cosine in radians: NaN beyond ±1.", (0.6, 1.0), (-1.0, 1.0)),
-    function("atan", np.arctan, widened(atan), "Inverse tangent in radians.", (0.6, 1.0)),
+    function(
+        "asin",
+        np.arcsin,
+        widened(asin),
+        "Inverse sine in radians: NaN beyond ±1.",
+        (0.6, 1.0),
+        (-1.0, 1.0),
+        adjoint=adjoint_math.asin,
+    ),
+    function(
+        "acos",
+        np.arccos,
+        widened(acos),
+        "Inverse cosine in radians: NaN beyond ±1.",
+        (0.6, 1.0),
+        (-1.0, 1.0),
+        adjoint=adjoint_math.acos,
+    ),
+    function("atan", np.arctan, widened(atan), "Inverse tangent in radians.", (0.6, 1.0), adjoint=adjoint_math.atan),
     function(
         "atan2",
         np.arctan2,
@@ -128,5 +145,6 @@ ROWS = (
         "Angle of the point (x, y) in radians, in the right quadrant.",
         (0.6, 1.0),
         names="y x",
+        adjoint=adjoint_math.atan2,
     ),
 )

@@ -9,7 +9,9 @@ from types import MappingProxyType
 
 from pypto.ir.core import Attr
 from pypto.ir.types import Type, float64
+from pypto.ops import adjoint_math
 from pypto.ops import math_reference as reference
+from pypto.ops.adjoint import AdjointRule
 from pypto.ops.math_exp import exp_parts
 from pypto.ops.math_log import log
 from pypto.ops.math_pair import Pair, product
@@ -273,7 +275,9 @@ def no_float64(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, 
     return (result,)
 
 
-def oscillating(name: str, fn: Callable[[Array], Array], rule: Callable[[Term], Term], doc: str) -> OpRow:
+def oscillating(
+    name: str, fn: Callable[[Array], Array], rule: Callable[[Term], Term], doc: str, adjoint: AdjointRule
+) -> OpRow:
     row = function(
         name,
         fn,
@@ -285,13 +289,20 @@ def oscillating(name: str, fn: Callable[[Array], Array], rule: Callable[[Term], 
         dtypes="int",
         public=False,
         rules={"ascend": ViaScalarUnit()},
+        adjoint=adjoint,
     )
     return replace(row, ulp=MappingProxyType({"f32": 0.6}))
 
 
 ROWS = (
     *(
-        oscillating(f"j{n}", reference.bessel_j(n), first_kind(n), f"Bessel function of the first kind, order {n}.")
+        oscillating(
+            f"j{n}",
+            reference.bessel_j(n),
+            first_kind(n),
+            f"Bessel function of the first kind, order {n}.",
+            (adjoint_math.j0, adjoint_math.j1)[n],
+        )
         for n in (0, 1)
     ),
     *(
@@ -300,6 +311,7 @@ ROWS = (
             reference.bessel_y(n),
             second_kind(n),
             f"Bessel function of the second kind, order {n}: NaN below 0.",
+            (adjoint_math.y0, adjoint_math.y1)[n],
         )
         for n in (0, 1)
     ),
@@ -312,6 +324,7 @@ ROWS = (
             (0.6, 3.5),
             (-50.0, 50.0),
             public=False,
+            adjoint=(adjoint_math.cyl_bessel_i0, adjoint_math.cyl_bessel_i1)[n],
         )
         for n in (0, 1)
     ),

@@ -9,6 +9,7 @@ import numpy as np
 
 from pypto.ir.core import Attr, Op
 from pypto.ir.types import DTYPE_BY_NAME, Type, int32, uint64
+from pypto.ops.adjoint import OF_INTEGERS
 from pypto.ops.math_rows import Array, native
 from pypto.ops.math_term import Term
 from pypto.ops.row import OpRow, Param
@@ -64,6 +65,7 @@ def row(
         bind_arguments=promoted(arithmetic=True),
         traits=frozenset({"elementwise"}),
         dtypes="int",
+        adjoint=OF_INTEGERS,
         doc=doc,
         example=f"{name}({', '.join(names.split())})",
         **usual | more,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pypto.ops import adjoint_math
 from pypto.ops import math_reference as reference
 from pypto.ops.math_exp import exp, exp2_reduced, exp_parts
 from pypto.ops.math_log import log
@@ -288,7 +289,15 @@ def normcdfinv(x: Term) -> Term:
 
 
 ROWS = (
-    function("erf", reference.erf, native(erf), "Error function, 2/√π · ∫₀ˣ exp(-t²) dt.", (1.5, 1.0), (-5.0, 5.0)),
+    function(
+        "erf",
+        reference.erf,
+        native(erf),
+        "Error function, 2/√π · ∫₀ˣ exp(-t²) dt.",
+        (1.5, 1.0),
+        (-5.0, 5.0),
+        adjoint=adjoint_math.erf,
+    ),
     function(
         "erfc",
         reference.erfc,
@@ -296,6 +305,7 @@ ROWS = (
         "1 - erf(x), with all its digits where that is small.",
         (0.6, 2.0),
         (-5.0, 28.0),
+        adjoint=adjoint_math.erfc,
     ),
     function(
         "erfcx",
@@ -305,6 +315,7 @@ ROWS = (
         (0.6, 2.0),
         (-5.0, 100.0),
         public=False,
+        adjoint=adjoint_math.erfcx,
     ),
     function(
         "erfinv",
@@ -314,6 +325,7 @@ ROWS = (
         (0.6, 2.0),
         (-1.0, 1.0),
         public=False,
+        adjoint=adjoint_math.erfinv,
     ),
     function(
         "erfcinv",
@@ -323,6 +335,7 @@ ROWS = (
         (0.6, 2.0),
         (0.0, 2.0),
         public=False,
+        adjoint=adjoint_math.erfcinv,
     ),
     function(
         "normcdf",
@@ -332,6 +345,7 @@ ROWS = (
         (0.6, 2.5),
         (-38.0, 10.0),
         public=False,
+        adjoint=adjoint_math.normcdf,
     ),
     function(
         "normcdfinv",
@@ -341,5 +355,6 @@ ROWS = (
         (0.6, 2.5),
         (0.0, 1.0),
         public=False,
+        adjoint=adjoint_math.normcdfinv,
     ),
 )

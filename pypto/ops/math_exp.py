@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from pypto.ir.types import float32
+from pypto.ops import adjoint_math
 from pypto.ops.math_pair import Pair, choose, constant, maybe, renormal, two_sum
 from pypto.ops.math_rows import by_size, function, native, widened
 from pypto.ops.math_term import Term, clamp, muladd, polynomial, where
@@ -205,8 +206,11 @@ ROWS = (
         (1.4, 1.0),
         (-100.0, 90.0),
         rules={"ascend": ViaInstruction("Exp", "f32", ulp=2.0)},
+        adjoint=adjoint_math.exp,
     ),
-    function("exp2", np.exp2, native(exp2), "2 to the power of x.", (1.3, 1.0), (-150.0, 128.0)),
+    function(
+        "exp2", np.exp2, native(exp2), "2 to the power of x.", (1.3, 1.0), (-150.0, 128.0), adjoint=adjoint_math.exp2
+    ),
     function(
         "exp10",
         lambda x: np.power(10.0, x),
@@ -215,6 +219,7 @@ ROWS = (
         (0.6, 1.0),
         (-45.0, 39.0),
         public=False,
+        adjoint=adjoint_math.exp10,
     ),
     function(
         "expm1",
@@ -223,6 +228,7 @@ ROWS = (
         "exp(x) - 1, with all its digits near 0.",
         (1.5, 1.0),
         (-20.0, 90.0),
+        adjoint=adjoint_math.expm1,
     ),
     function(
         "sigmoid",
@@ -231,5 +237,6 @@ ROWS = (
         "1 / (1 + exp(-x)).",
         (1.6, 1.0),
         (-110.0, 30.0),
+        adjoint=adjoint_math.sigmoid,
     ),
 )

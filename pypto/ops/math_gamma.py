@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from pypto.ops import math_reference as reference
+from pypto.ops.adjoint import NoAdjoint
 from pypto.ops.math_exp import bounded, exp_parts
 from pypto.ops.math_log import log_of
 from pypto.ops.math_pair import Pair, choose, constant, product, refined, two_sum
@@ -149,6 +150,7 @@ ROWS = (
         (0.6, 2.0),
         (-5.0, 40.0),
         public=False,
+        adjoint=NoAdjoint("its derivative needs the digamma function, which is no op"),
     ),
     function(
         "lgamma",
@@ -159,5 +161,6 @@ ROWS = (
         (0.0, 100.0),
         public=False,
         rules={"ascend": ViaScalarUnit()},
+        adjoint=NoAdjoint("its derivative needs the digamma function, which is no op"),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pypto.ops import adjoint_math
 from pypto.ops.math_exp import LOG2, exp_parts, exp_reduced, less_one, reduce_exp
 from pypto.ops.math_log import log_of
 from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
@@ -104,12 +105,28 @@ def finite(x: Term, result: Pair) -> Term:
 
 
 ROWS = (
-    function("tanh", np.tanh, by_size(tanh_short, tanh), "Hyperbolic tangent.", (1.5, 1.0)),
-    function("sinh", np.sinh, widened(sinh), "Hyperbolic sine.", (0.6, 1.0), (-90.0, 90.0)),
-    function("cosh", np.cosh, widened(cosh), "Hyperbolic cosine.", (0.6, 1.0), (-90.0, 90.0)),
-    function("asinh", np.arcsinh, widened(asinh), "Inverse hyperbolic sine.", (0.6, 1.0)),
-    function("acosh", np.arccosh, widened(acosh), "Inverse hyperbolic cosine: NaN below 1.", (0.6, 1.0), (1.0, 100.0)),
+    function("tanh", np.tanh, by_size(tanh_short, tanh), "Hyperbolic tangent.", (1.5, 1.0), adjoint=adjoint_math.tanh),
+    function("sinh", np.sinh, widened(sinh), "Hyperbolic sine.", (0.6, 1.0), (-90.0, 90.0), adjoint=adjoint_math.sinh),
     function(
-        "atanh", np.arctanh, widened(atanh), "Inverse hyperbolic tangent: NaN beyond ±1.", (0.6, 1.0), (-1.0, 1.0)
+        "cosh", np.cosh, widened(cosh), "Hyperbolic cosine.", (0.6, 1.0), (-90.0, 90.0), adjoint=adjoint_math.cosh
+    ),
+    function("asinh", np.arcsinh, widened(asinh), "Inverse hyperbolic sine.", (0.6, 1.0), adjoint=adjoint_math.asinh),
+    function(
+        "acosh",
+        np.arccosh,
+        widened(acosh),
+        "Inverse hyperbolic cosine: NaN below 1.",
+        (0.6, 1.0),
+        (1.0, 100.0),
+        adjoint=adjoint_math.acosh,
+    ),
+    function(
+        "atanh",
+        np.arctanh,
+        widened(atanh),
+        "Inverse hyperbolic tangent: NaN beyond ±1.",
+        (0.6, 1.0),
+        (-1.0, 1.0),
+        adjoint=adjoint_math.atanh,
     ),
 )

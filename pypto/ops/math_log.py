@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from pypto.ir.types import float64
+from pypto.ops import adjoint_math
 from pypto.ops.math_exp import LN2
 from pypto.ops.math_pair import Pair, constant, two_sum
 from pypto.ops.math_rows import function, native
@@ -132,8 +133,27 @@ ROWS = (
         (1.0, 1.0),
         (0.0, 1e4),
         rules={"ascend": ViaInstruction("Ln", "f32", ulp=2.0)},
+        adjoint=adjoint_math.log,
     ),
-    function("log2", np.log2, native(log_to(2)), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4)),
-    function("log10", np.log10, native(log_to(10)), "Logarithm to base 10.", (1.0, 1.0), (0.0, 1e4)),
-    function("log1p", np.log1p, native(log1p), "log(1 + x), with all its digits near 0.", (1.0, 1.0), (-1.0, 1e4)),
+    function(
+        "log2", np.log2, native(log_to(2)), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4), adjoint=adjoint_math.log2
+    ),
+    function(
+        "log10",
+        np.log10,
+        native(log_to(10)),
+        "Logarithm to base 10.",
+        (1.0, 1.0),
+        (0.0, 1e4),
+        adjoint=adjoint_math.log10,
+    ),
+    function(
+        "log1p",
+        np.log1p,
+        native(log1p),
+        "log(1 + x), with all its digits near 0.",
+        (1.0, 1.0),
+        (-1.0, 1e4),
+        adjoint=adjoint_math.log1p,
+    ),
 )

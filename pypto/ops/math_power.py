@@ -10,6 +10,7 @@ import numpy as np
 
 from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import Type, int32, int64
+from pypto.ops import adjoint_math
 from pypto.ops import math_reference as reference
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_exp import exp_of
@@ -126,6 +127,7 @@ ROWS = (
         domain=(0.0, 1e4),
         reference=in_float64(np.sqrt),
         rules={"ascend": ViaInstruction("Sqrt", "f32", ulp=1.0)},
+        adjoint=adjoint_math.sqrt,
     ),
     function(
         "rsqrt",
@@ -134,8 +136,9 @@ ROWS = (
         "1 / sqrt(x).",
         (1.5, 1.0),
         (0.0, 1e4),
+        adjoint=adjoint_math.rsqrt,
     ),
-    function("cbrt", np.cbrt, widened(cbrt), "Cube root.", (0.6, 1.0), public=False),
+    function("cbrt", np.cbrt, widened(cbrt), "Cube root.", (0.6, 1.0), public=False, adjoint=adjoint_math.cbrt),
     function(
         "pow",
         None,
@@ -148,6 +151,7 @@ ROWS = (
         bind_arguments=bind_power,
         reference=power_reference,
         dtypes="number",
+        adjoint=adjoint_math.power,
     ),
     function(
         "hypot",
@@ -157,5 +161,6 @@ ROWS = (
         (0.6, 1.0),
         names="x y",
         public=False,
+        adjoint=adjoint_math.hypot,
     ),
 )

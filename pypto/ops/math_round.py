@@ -10,7 +10,9 @@ import numpy as np
 
 from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import DType, Type, float32, float64, int16, int32, int64, uint8
+from pypto.ops import adjoint_math
 from pypto.ops import math_reference as reference
+from pypto.ops.adjoint import OF_BITS
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_rows import Array, function, native, one_by_one, widened
 from pypto.ops.math_term import Term, clamp, copysign, where
@@ -125,16 +127,24 @@ def bind_abs(b: OpBuilder, x: Any) -> BoundArguments | Value:
 
 
 ROWS = (
-    rounding("floor", np.floor, "floor", "Greatest integral value not above x."),
-    rounding("ceil", np.ceil, "ceil", "Least integral value not below x."),
-    rounding("trunc", np.trunc, "trunc", "x without its fraction."),
-    rounding("rint", np.rint, "even", "Nearest integral value, ties to even.", public=False),
+    rounding("floor", np.floor, "floor", "Greatest integral value not above x.", adjoint=adjoint_math.constant_pieces),
+    rounding("ceil", np.ceil, "ceil", "Least integral value not below x.", adjoint=adjoint_math.constant_pieces),
+    rounding("trunc", np.trunc, "trunc", "x without its fraction.", adjoint=adjoint_math.constant_pieces),
+    rounding(
+        "rint",
+        np.rint,
+        "even",
+        "Nearest integral value, ties to even.",
+        public=False,
+        adjoint=adjoint_math.constant_pieces,
+    ),
     function(
         "round",
         reference.round_away,
         native(round_away),
         "Nearest integral value, ties away from 0.",
         rules={"ascend": ViaInstruction("Cast", "f32", mode="CAST_ROUND")},
+        adjoint=adjoint_math.constant_pieces,
     ),
     OpRow(
         "abs",
@@ -148,6 +158,7 @@ ROWS = (
         dtypes="number",
         doc="Magnitude; the least integer stays as it is.",
         example="abs(x)",
+        adjoint=adjoint_math.absolute,
     ),
     function(
         "fma",
@@ -156,6 +167,7 @@ ROWS = (
         "x * y + z with one rounding.",
         (0.51, 0.51),
         names="x y z",
+        adjoint=adjoint_math.fma,
     ),
     function(
         "nextafter",
@@ -165,6 +177,7 @@ ROWS = (
         names="x y",
         reference=numpy_op(numpy_nextafter),
         public=False,
+        adjoint=OF_BITS,
     ),
     OpRow(
         "ldexp",
@@ -178,6 +191,7 @@ ROWS = (
         doc="x * 2**n, rounded once.",
         example="ldexp(x, 3)",
         public=False,
+        adjoint=adjoint_math.ldexp,
     ),
     function(
         "ilogb",
@@ -186,5 +200,6 @@ ROWS = (
         "Exponent of x to base 2, as int32: -2**31 at 0 and NaN, 2**31 - 1 at infinity.",
         infer=giving(int32),
         public=False,
+        adjoint=OF_BITS,
     ),
 )

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from pypto.ir.types import float32, float64, int32, uint32
+from pypto.ops import adjoint_math
 from pypto.ops import math_reference as reference
 from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
 from pypto.ops.math_rows import by_size, function, widened
@@ -318,13 +319,49 @@ def cospi(x: Term) -> Term:
 
 
 ROWS = (
-    function("sin", np.sin, by_size(sin_single, sin), "Sine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
-    function("cos", np.cos, by_size(cos_single, cos), "Cosine of an angle in radians.", (1.0, 1.0), (-100.0, 100.0)),
-    function("tan", np.tan, widened(tan), "Tangent of an angle in radians.", (0.6, 1.0), (-100.0, 100.0)),
     function(
-        "sinpi", reference.half_turns(0), widened(sinpi), "sin(π x), exact at multiples of ½.", (0.6, 1.0), public=False
+        "sin",
+        np.sin,
+        by_size(sin_single, sin),
+        "Sine of an angle in radians.",
+        (1.0, 1.0),
+        (-100.0, 100.0),
+        adjoint=adjoint_math.sin,
     ),
     function(
-        "cospi", reference.half_turns(1), widened(cospi), "cos(π x), exact at multiples of ½.", (0.6, 1.0), public=False
+        "cos",
+        np.cos,
+        by_size(cos_single, cos),
+        "Cosine of an angle in radians.",
+        (1.0, 1.0),
+        (-100.0, 100.0),
+        adjoint=adjoint_math.cos,
+    ),
+    function(
+        "tan",
+        np.tan,
+        widened(tan),
+        "Tangent of an angle in radians.",
+        (0.6, 1.0),
+        (-100.0, 100.0),
+        adjoint=adjoint_math.tan,
+    ),
+    function(
+        "sinpi",
+        reference.half_turns(0),
+        widened(sinpi),
+        "sin(π x), exact at multiples of ½.",
+        (0.6, 1.0),
+        public=False,
+        adjoint=adjoint_math.sinpi,
+    ),
+    function(
+        "cospi",
+        reference.half_turns(1),
+        widened(cospi),
+        "cos(π x), exact at multiples of ½.",
+        (0.6, 1.0),
+        public=False,
+        adjoint=adjoint_math.cospi,
     ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, TileType, Type, float32, float64, int32
-from pypto.ops import dims
+from pypto.ops import adjoint_tiles, dims
 from pypto.ops.row import STRUCTURAL, OpRow, Param
 from pypto.ops.rules import tile
 
@@ -140,5 +140,6 @@ ROWS = (
         dims=dims.dot,
         doc="Matrix product, accumulated in float32; of float64 in float64, of integers in int32.",
         example="dot(a, b, acc)",
+        adjoint=adjoint_tiles.dot,
     ),
 )

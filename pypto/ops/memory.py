@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pypto.ir.core import Op, Value
 from pypto.ir.types import ArrayType, PtrType, TileType, Type, int1, int64, scalar
 from pypto.ops import dims
+from pypto.ops.adjoint import BY_SWEEP
 from pypto.ops.row import STRUCTURAL, Effect, OpRow, Param
 from pypto.ops.rules import BoundArguments, tile
 
@@ -195,6 +196,7 @@ ROWS = (
         public=False,
         dims=dims.free,
         doc="Address of the first element.",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "array_shape",
@@ -205,6 +207,7 @@ ROWS = (
         public=False,
         dims=dims.free,
         doc="Size of a dimension.",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "array_stride",
@@ -215,6 +218,7 @@ ROWS = (
         public=False,
         dims=dims.free,
         doc="Stride of a dimension, in elements.",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "addptr",
@@ -226,6 +230,7 @@ ROWS = (
         dims=dims.elementwise,
         traits=frozenset({"additive", "indexable"}),
         doc="Pointers moved by a number of elements.",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "load",
@@ -248,6 +253,7 @@ ROWS = (
         attrs=(),
         doc="Elements at the pointers. Where the mask is false no memory is touched and the result is `other`, or 0.",
         example="load(x + offsets, mask=offsets < n, other=0.0)",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "store",
@@ -270,6 +276,7 @@ ROWS = (
         attrs=(),
         doc="Writes the value's elements at the pointers, where the mask holds.",
         example="store(y + offsets, value, mask=offsets < n)",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "tile_load",
@@ -283,6 +290,7 @@ ROWS = (
         public=False,
         dims=access_dims,
         doc="A structured load, see `Access`. Elements that do not exist are `other`, or 0; an `element` must exist.",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "tile_store",
@@ -296,5 +304,6 @@ ROWS = (
         public=False,
         dims=access_dims,
         doc="A structured store, see `Access`. Elements that do not exist are not written; an `element` must exist.",
+        adjoint=BY_SWEEP,
     ),
 )

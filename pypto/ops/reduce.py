@@ -9,7 +9,8 @@ import numpy as np
 
 from pypto.ir.core import Op
 from pypto.ir.types import DType, TileType, Type, float32, int32, uint32
-from pypto.ops import dims
+from pypto.ops import adjoint_tiles, dims
+from pypto.ops.adjoint import OF_INDICES, OF_INTEGERS, AdjointRule
 from pypto.ops.arith import lane_max
 from pypto.ops.row import STRUCTURAL, OpRow, Param, Reduction
 from pypto.ops.rules import BoundArguments, check_axes, normal_axes, reduced_shape, reduction_infer, tile
@@ -133,7 +134,7 @@ def scan_reference(fn: Any) -> Any:
     return reference
 
 
-def scan_row(name: str, fn: Any, how: Reduction, doc: str) -> OpRow:
+def scan_row(name: str, fn: Any, how: Reduction, doc: str, adjoint: AdjointRule) -> OpRow:
     dtype = () if name != "cumsum" else (Param("dtype", "dtype", None, "element type to add up in"),)
     bind = bind_cumsum if name == "cumsum" else bind_scan
     params = (
@@ -154,6 +155,7 @@ def scan_row(name: str, fn: Any, how: Reduction, doc: str) -> OpRow:
         dims=dims.scan,
         dtypes="number",
         attrs=("axis", "reverse"),
+        adjoint=adjoint,
         doc=doc,
         example=f"{name}(x, axis=0)",
     )
@@ -198,6 +200,7 @@ def arg_row(name: str, best: Any, doc: str) -> OpRow:
         attrs=_REDUCED,
         traits=frozenset({"arg_reduction"}),
         dims=dims.reduction,
+        adjoint=OF_INDICES,
         dtypes="number",
         doc=doc,
         example=f"{name}(x, axis=0)",
@@ -218,6 +221,7 @@ ROWS = (
         "Sum along an axis. 16-bit floats add up in float32, small integers in 32 bits.",
         params=(_INPUT, _AXIS, _KEEP, _DTYPE),
         bind_arguments=bind_sum,
+        adjoint=adjoint_tiles.total,
     ),
     reduction_row(
         "prod",
@@ -226,9 +230,22 @@ ROWS = (
         "Product along an axis. 16-bit floats multiply in float32, small integers in 32 bits.",
         params=(_INPUT, _AXIS, _KEEP, _DTYPE),
         bind_arguments=bind_sum,
+        adjoint=adjoint_tiles.product,
     ),
-    reduction_row("max", np.fmax.reduce, _MAX, "Greatest element along an axis, NaN ignored."),
-    reduction_row("min", np.fmin.reduce, _MIN, "Least element along an axis, NaN ignored."),
+    reduction_row(
+        "max",
+        np.fmax.reduce,
+        _MAX,
+        "Greatest element along an axis, NaN ignored.",
+        adjoint=adjoint_tiles.extremum("argmax"),
+    ),
+    reduction_row(
+        "min",
+        np.fmin.reduce,
+        _MIN,
+        "Least element along an axis, NaN ignored.",
+        adjoint=adjoint_tiles.extremum("argmin"),
+    ),
     reduction_row(
         "xor_sum",
         np.bitwise_xor.reduce,
@@ -236,6 +253,7 @@ ROWS = (
         "Exclusive or along an axis.",
         infer=infer_bits,
         dtypes="int",
+        adjoint=OF_INTEGERS,
     ),
     reduction_row(
         "reduce_or",
@@ -244,16 +262,38 @@ ROWS = (
         "Inclusive or along an axis.",
         infer=infer_bits,
         dtypes="int",
+        adjoint=OF_INTEGERS,
     ),
-    arg_row("argmax", np.fmax.reduce, "Index of the greatest element along an axis; the lowest index of equals."),
-    arg_row("argmin", np.fmin.reduce, "Index of the least element along an axis; the lowest index of equals."),
+    arg_row(
+        "argmax",
+        np.fmax.reduce,
+        "Index of the greatest element along an axis; the lowest index of equals.",
+    ),
+    arg_row(
+        "argmin",
+        np.fmin.reduce,
+        "Index of the least element along an axis; the lowest index of equals.",
+    ),
     scan_row(
         "cumsum",
         np.cumsum,
         _SUM,
         "Running sum along an axis. 16-bit floats add up in float32, small integers in 32 bits.",
+        adjoint=adjoint_tiles.cumsum,
     ),
-    scan_row("cumprod", np.cumprod, _PROD, "Running product along an axis."),
-    scan_row("cummax", np.fmax.accumulate, _MAX, "Greatest element so far along an axis, NaN ignored."),
-    scan_row("cummin", np.fmin.accumulate, _MIN, "Least element so far along an axis, NaN ignored."),
+    scan_row("cumprod", np.cumprod, _PROD, "Running product along an axis.", adjoint=adjoint_tiles.cumprod),
+    scan_row(
+        "cummax",
+        np.fmax.accumulate,
+        _MAX,
+        "Greatest element so far along an axis, NaN ignored.",
+        adjoint=adjoint_tiles.running_extremum("gt"),
+    ),
+    scan_row(
+        "cummin",
+        np.fmin.accumulate,
+        _MIN,
+        "Least element so far along an axis, NaN ignored.",
+        adjoint=adjoint_tiles.running_extremum("lt"),
+    ),
 )

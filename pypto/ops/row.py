@@ -12,6 +12,7 @@ import numpy as np
 
 from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import DType, Type
+from pypto.ops.adjoint import Adjoint
 from pypto.ops.dims import DimRelation, DimRule, elementwise, unknown
 
 
@@ -153,6 +154,8 @@ class OpRow:
         ``width_preserving`` (integers need no more bits than those that they come from);
         ``indexable`` (an element of the result can be computed alone, from its index);
         ``commutative``, ``variadic``, ``declared``, ``terminator``, ``control``, ``uniform``.
+    adjoint : AdjointRule, NoAdjoint or BySweep
+        From the gradient of the result to those of the operands, see `pypto.ops.adjoint`; or why there is none.
     cost : int
         Simple instructions of one lane: 0 where nothing is computed. What has an `ulp` costs about 10.
     ulp : mapping from dtype name to float
@@ -170,6 +173,7 @@ class OpRow:
     bind_arguments: BindArguments | None = None
     rules: Mapping[str, BackendRule] = field(default_factory=lambda: MappingProxyType({}))
     effect: Effect = Effect.PURE
+    adjoint: Adjoint | None = None  # no row leaves it so
     dims: DimRule | None = None
     check: Check | None = None
     attrs: tuple[str, ...] | None = None

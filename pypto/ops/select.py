@@ -9,7 +9,8 @@ import numpy as np
 
 from pypto.ir.core import Op
 from pypto.ir.types import TileType, Type, int1, int32, int64
-from pypto.ops import dims
+from pypto.ops import adjoint_tiles, dims
+from pypto.ops.adjoint import OF_INTEGERS, NoAdjoint
 from pypto.ops.row import STRUCTURAL, OpRow, Param
 from pypto.ops.rules import BoundArguments, check_axes, tile
 
@@ -97,6 +98,7 @@ ROWS = (
         doc="How often each of 0, 1, … num_bins - 1 is among the elements where "
         "the mask holds, as int32; other values are not counted.",
         example="histogram(indices, 16)",
+        adjoint=OF_INTEGERS,
     ),
     OpRow(
         "sort_keys",
@@ -108,6 +110,9 @@ ROWS = (
         dims=dims.sort,
         traits=frozenset({"width_preserving"}),
         doc="The keys in ascending order along the last dimension; sorts of every kind are made of it.",
+        adjoint=NoAdjoint(
+            "it sorts keys, which are integers: sort the values along with their indices by `argsort`, and gather"
+        ),
     ),
     OpRow(
         "slice",
@@ -119,6 +124,7 @@ ROWS = (
         dims=dims.slice_,
         traits=frozenset({"indexable", "width_preserving"}),
         doc="Element i is element starts + i * steps of x, in every dimension.",
+        adjoint=adjoint_tiles.slice_,
     ),
     OpRow(
         "gather",
@@ -132,5 +138,6 @@ ROWS = (
         doc="Elements of src at the indices along an axis, as numpy's take_along_axis. An index out of range is an error "
         "in checked mode, and gives some element elsewhere.",
         example="gather(x, indices, axis=0)",
+        adjoint=adjoint_tiles.gather,
     ),
 )

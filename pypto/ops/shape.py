@@ -10,7 +10,8 @@ import numpy as np
 
 from pypto.ir.core import Op
 from pypto.ir.types import PtrType, TileType, Type, int32, int64, scalar
-from pypto.ops import dims
+from pypto.ops import adjoint_tiles, dims
+from pypto.ops.adjoint import BY_SWEEP, OF_INDICES
 from pypto.ops.row import STRUCTURAL, OpRow, Param
 from pypto.ops.rules import BoundArguments, tile
 
@@ -106,6 +107,7 @@ def index_row(name: str, doc: str, *options: str) -> OpRow:
         traits=frozenset({"uniform"}),
         options=options,
         dims=dims.free,
+        adjoint=OF_INDICES,
         doc=doc,
         example=f"{name}(0)",
     )
@@ -147,6 +149,7 @@ ROWS = (
         dims=dims.free,
         cost=0,
         doc="A number known at compile time, in every element.",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "undef",
@@ -159,6 +162,7 @@ ROWS = (
         dims=dims.free,
         cost=0,
         doc="A value that is never read: a variable before its first assignment.",
+        adjoint=BY_SWEEP,
     ),
     OpRow(
         "arange",
@@ -172,6 +176,7 @@ ROWS = (
         traits=frozenset({"indexable"}),
         doc="start, start + 1, … end - 1 as an int32 tile; any size.",
         example="arange(0, 100)",
+        adjoint=OF_INDICES,
     ),
     OpRow(
         "broadcast_to",
@@ -185,6 +190,7 @@ ROWS = (
         traits=frozenset({"movement", "zero_preserving", "indexable", "width_preserving"}),
         doc="x repeated along its dimensions of size 1.",
         example="broadcast_to(x, (4, 8))",
+        adjoint=adjoint_tiles.broadcast_to,
     ),
     OpRow(
         "reshape",
@@ -199,6 +205,7 @@ ROWS = (
         traits=frozenset({"movement", "zero_preserving", "indexable", "width_preserving"}),
         doc="The elements of x in row-major order under another shape; one size may be -1.",
         example="reshape(x, (8, 16))",
+        adjoint=adjoint_tiles.reshape,
     ),
     OpRow(
         "permute",
@@ -212,5 +219,6 @@ ROWS = (
         traits=frozenset({"movement", "zero_preserving", "indexable", "width_preserving"}),
         doc="x with its dimensions in another order; by default the last two change places.",
         example="permute(x, (1, 0))",
+        adjoint=adjoint_tiles.permute,
     ),
 )

@@ -100,7 +100,9 @@ CHECKS = (
     *("pypto/passes/guards.py", "pypto/runtime/owners.py"),
 )
 TEXTS = ("pypto/ir/parser.py", "pypto/backends/cpu/loopir/printer.py")
+ADJOINTS = ("pypto/ops/adjoint", "pypto/passes/adjoint/", "pypto/gradients/")
 BESIDE_THE_CORE = (
+    *ADJOINTS,
     *TECHNIQUES,
     *CELLS,
     *CHECKS,
