@@ -14,6 +14,7 @@ from pypto.errors import (
     ascend,
     device,
     frontend,
+    graph,
     interp,
     ir,
     language,
@@ -23,7 +24,7 @@ from pypto.errors import (
 from pypto.errors.examples import PRELUDE, Example
 from pypto.options import suggestion
 
-_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, aot, advice)
+_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, aot, graph, advice)
 
 
 class NoSuchCode(PyptoError, LookupError):

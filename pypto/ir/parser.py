@@ -55,7 +55,7 @@ def parse_function(text: str) -> Function:
     >>> parse_function("kernel @f(%n: i32) { yield }").args[0].hint
     'n'
     """
-    parser = _Parser(tokenize(text))
+    parser = Parser(tokenize(text))
     function = parser.function()
     if parser.peek().kind != "end":
         parser.fail("the kernel ends here, but the text goes on")
@@ -83,7 +83,9 @@ def tokenize(text: str) -> list[Token]:
     return [*tokens, Token("end", "the end of the text", line), Token("end", "", line)]
 
 
-class _Parser:
+class Parser:
+    """Reads tokens one by one; the text of a Tensor graph is read with it too."""
+
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
         self.position = 0

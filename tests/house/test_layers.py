@@ -72,6 +72,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "torch": (*BELOW_COMPILE, "compile", "arguments"),
     "jit": (*BELOW_COMPILE, "compile", "arguments", "debug", "torch"),
     "aot": (*TABLES, "runtime"),
+    "graph": (*BELOW_TOOLS, "tuning"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "": (*BELOW_TOOLS, *TOOLS, "notebook"),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),

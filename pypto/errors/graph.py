@@ -1,0 +1,62 @@
+"""What can be wrong with a function on arrays that is traced into a Tensor graph."""
+
+from __future__ import annotations
+
+from pypto.errors.base import CompilerBug, Diagnostic
+from pypto.errors.examples import Example, programs
+
+
+def traced(wrong: str, right: str) -> Example:
+    """Bodies of a function on arrays, which is traced."""
+    head = "from pypto.graph import trace\n\ndef f(x, y):\n"
+    return Example(*(f"{head}    {body}\n\ntrace(f, x, y)\n" for body in (wrong, right)))
+
+
+class NeedsValue(Diagnostic, TypeError):
+    code = "E341"
+    template = "{what} needs the value of an array, and while a function is traced only its type is known: {type}"
+    hint = "{way}"
+    example = traced("return x if x[0] > 0 else y", "return np.where(x[0] > 0, x, y)")
+
+
+class NotTraced(Diagnostic, TypeError):
+    code = "E342"
+    template = "{what} cannot be traced: {problem}"
+    hint = "{way}"
+    example = traced("return np.sort(x)", "return np.maximum(x, y)")
+
+
+class WrongShapes(Diagnostic, ValueError):
+    code = "E343"
+    template = "{what}: {problem}"
+    example = traced("return x[:3] + y", "return x[:3] + y[:3]")
+
+
+class SharedMemory(Diagnostic, RuntimeError):
+    code = "E344"
+    template = "whether {what} is a view or a copy here depends on memory order, and one of them is written"
+    hint = "write `.copy()` behind the reshape where a copy is meant, or write to the array before it is reshaped"
+    example = traced(
+        "z = (np.ones((2, 4), np.float32) + x.reshape(4, 2).T).reshape(8); z += y; return z",
+        "z = (np.ones((2, 4), np.float32) + x.reshape(4, 2).T).reshape(8).copy(); z += y; return z",
+    )
+
+
+class InvalidGraph(Diagnostic, CompilerBug):
+    """A Tensor graph that the verifier rejects."""
+
+    code = "E903"
+    template = "invalid Tensor graph in `{op}`: {problem}"
+    hint = "the tracer or a pass made this graph, so this is a fault of pypto: please report it with the function"
+    example = programs(
+        """
+        from pypto.graph import parse_graph, verify
+
+        verify(parse_graph("graph @f(%0: f32[2]) { %1: f32[3] = exp %0 return %1 }"))
+        """,
+        """
+        from pypto.graph import parse_graph, verify
+
+        verify(parse_graph("graph @f(%0: f32[2]) { %1: f32[2] = exp %0 return %1 }"))
+        """,
+    )

@@ -1,0 +1,150 @@
+"""ufuncs that are a few rows together: numpy's signs of quotients, tests of floats, and shorthands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.graph.node import Graph, Node
+from pypto.graph.types import TensorType
+from pypto.ir.types import DTYPES, DType
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes nodes at one line of the user; numbers take the type of the array beside them."""
+
+    graph: Graph
+    place: Any
+
+    def __call__(self, op: str, *operands: Any, **attrs: Any) -> Node:
+        like = next(x for x in operands if isinstance(x, Node))
+        nodes = [x if isinstance(x, Node) else self.number(x, like) for x in operands]
+        return self.graph.add(op, *nodes, place=self.place, **attrs)
+
+    def number(self, value: float, like: Node) -> Node:
+        return self.graph.constant(value, TensorType((), like.type.dtype), self.place)
+
+
+def bits_of(dtype: DType) -> DType:
+    """The unsigned integers as wide as a float."""
+    return next(d for d in DTYPES if d.kind == "uint" and d.bits == dtype.bits)
+
+
+def sign_bit(m: Maker, x: Node) -> Node:
+    """The sign of a float, as its bits with all others 0."""
+    bits = m("bitcast", x, dtype=bits_of(x.type.dtype))
+    return m("and_", bits, 1 << (x.type.dtype.bits - 1))
+
+
+def copysign(m: Maker, x: Node, y: Node) -> Node:
+    magnitude = m("bitcast", m("abs", x), dtype=bits_of(x.type.dtype))
+    return m("bitcast", m("or_", magnitude, sign_bit(m, y)), dtype=x.type.dtype)
+
+
+def signbit(m: Maker, x: Node) -> Node:
+    return m("ne", sign_bit(m, x), 0) if x.type.dtype.is_float else m("lt", x, 0)
+
+
+def remainder(m: Maker, x: Node, y: Node) -> Node:
+    """The remainder that has the sign of the divisor."""
+    r = m("rem", x, y)
+    if x.type.dtype.kind == "uint":
+        return r
+    other = m("and_", m("ne", r, 0), m("ne", m("lt", r, 0), m("lt", y, 0)))
+    return m("where", other, m("add", r, y), r)
+
+
+def floor_divide(m: Maker, x: Node, y: Node) -> Node:
+    """The quotient, rounded down; integers by zero give 0, as in numpy."""
+    if x.type.dtype.is_float:
+        r = remainder(m, x, y)
+        exact = m("div", m("sub", x, r), y)
+        finite = m("ne", y, 0)
+        return m("where", finite, m("floor", m("add", exact, 0.5)), m("div", x, y))
+    q = m("floordiv", x, y)
+    if x.type.dtype.kind == "uint":
+        return q
+    r = m("rem", x, y)
+    below = m("and_", m("ne", r, 0), m("ne", m("lt", r, 0), m("lt", y, 0)))
+    return m("where", below, m("sub", q, 1), q)
+
+
+def sign(m: Maker, x: Node) -> Node:
+    dtype = x.type.dtype
+    positive, negative = (m("cast", m(op, x, 0), dtype=dtype) for op in ("gt", "lt"))
+    found = m("sub", positive, negative)
+    return m("where", m("ne", x, x), x, found) if dtype.is_float else found
+
+
+def isnan(m: Maker, x: Node) -> Node:
+    return m("ne", x, x)
+
+
+def isinf(m: Maker, x: Node) -> Node:
+    return m("eq", m("abs", x), float("inf")) if x.type.dtype.is_float else m("ne", x, x)
+
+
+def isfinite(m: Maker, x: Node) -> Node:
+    return m("lt", m("abs", x), float("inf")) if x.type.dtype.is_float else m("eq", x, x)
+
+
+def power(m: Maker, x: Node, y: Node) -> Node:
+    """Small whole powers by products; others by the row, which is for floats."""
+    if y.op == "constant" and y.attr("value") in (0.5, 1, 2, 3, 4):
+        value = y.attr("value")
+        if value == 0.5:
+            return m("sqrt", x)
+        square = x if value == 1 else m("mul", x, x)
+        return square if value < 3 else m("mul", square, x if value == 3 else square)
+    return m("pow", x, y)
+
+
+def bool_or(m: Maker, x: Node, y: Node) -> Node:
+    return m("or_" if x.type.dtype.is_bool else "add", x, y)
+
+
+def bool_and(m: Maker, x: Node, y: Node) -> Node:
+    return m("and_" if x.type.dtype.is_bool else "mul", x, y)
+
+
+def scaled(factor: float) -> Callable[..., Node]:
+    return lambda m, x: m("mul", x, factor)
+
+
+_DEGREES: Final = 57.29577951308232
+
+COMPOSED: Final[Mapping[str, Callable[..., Node]]] = MappingProxyType(
+    {
+        "add": bool_or,
+        "multiply": bool_and,
+        "square": lambda m, x: m("mul", x, x),
+        "reciprocal": lambda m, x: m("div", 1.0, x),
+        "positive": lambda m, x: x,
+        "conjugate": lambda m, x: x,
+        "copysign": copysign,
+        "signbit": signbit,
+        "remainder": remainder,
+        "floor_divide": floor_divide,
+        "fmod": lambda m, x, y: m("rem", x, y),
+        "sign": sign,
+        "isnan": isnan,
+        "isinf": isinf,
+        "isfinite": isfinite,
+        "power": power,
+        "logaddexp": lambda m, x, y: m(
+            "add",
+            m("maximum", x, y, propagate_nan=True),
+            m("log1p", m("exp", m("neg", m("abs", m("sub", x, y))))),
+        ),
+        "heaviside": lambda m, x, y: m(
+            "where", m("eq", x, 0), y, m("where", m("ne", x, x), x, m("cast", m("gt", x, 0), dtype=x.type.dtype))
+        ),
+        "deg2rad": scaled(1 / _DEGREES),
+        "radians": scaled(1 / _DEGREES),
+        "rad2deg": scaled(_DEGREES),
+        "degrees": scaled(_DEGREES),
+    }
+)

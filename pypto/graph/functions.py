@@ -1,0 +1,216 @@
+"""Functions of numpy that are no ufuncs, by numpy's `__array_function__`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced
+from pypto.graph import methods, movement, products, reductions, ufuncs
+from pypto.graph.node import Graph
+from pypto.graph.places import checked, here
+from pypto.graph.tensor import Tensor
+from pypto.graph.ufuncs import call, cast, lift, tensor_type
+
+
+def dispatch(graph: Graph, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `__array_function__` gives."""
+    name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+    if name in FUNCTIONS:
+        return FUNCTIONS[name](*args, **kwargs)
+    if name in methods.METHODS and args:
+        return methods.METHODS[name](lift(graph, args[0]), *args[1:], **kwargs)
+    raise NotTraced(
+        here().loc(), what=f"`np.{name}`", problem="it is not offered",
+        way="compute it outside of the function, or write it with functions that are",
+    )  # fmt: skip
+
+
+def graph_of(*values: Any) -> Graph:
+    """The graph that some operands belong to."""
+    for value in values:
+        if isinstance(value, Tensor):
+            return value.graph
+        if isinstance(value, list | tuple):
+            found = [x.graph for x in value if isinstance(x, Tensor)]
+            if found:
+                return found[0]
+    raise AssertionError("no operand is traced")
+
+
+def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Tensor:
+    """``np.take``; negative indices count from the end."""
+    graph = graph_of(x, indices)
+    source, index = lift(graph, x), lift(graph, indices)
+    if axis is None:
+        source, axis = source.reshape(-1), 0
+    axis = axis % max(1, source.ndim)
+    size = source.shape[axis]
+    if index.type.dtype.kind == "int":
+        index = ufuncs.where(index < 0, index + size, index)
+    node = checked("`np.take`", lambda: graph.add("take", source.node, index.node, place=here(), axis=axis))
+    return Tensor.fresh(graph, node)
+
+
+def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Tensor:
+    graph = graph_of(arrays)
+    parts = [lift(graph, x) for x in arrays]
+    if axis is None:
+        parts, axis = [x.reshape(-1) for x in parts], 0
+    wide = np.dtype(dtype or np.result_type(*(x.dtype for x in parts)))
+    nodes = [cast(x, wide).node for x in parts]
+    at = axis % max(1, parts[0].ndim)
+    node = checked("`np.concatenate`", lambda: graph.add("concat", *nodes, place=here(), axis=at))
+    return methods.put(Tensor.fresh(graph, node), out)
+
+
+def stack(arrays: Any, axis: int = 0, out: Any = None) -> Tensor:
+    graph = graph_of(arrays)
+    return concatenate([expand_dims(lift(graph, x), axis) for x in arrays], axis, out)
+
+
+def expand_dims(x: Any, axis: Any) -> Tensor:
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    rank = x.ndim + len(axes)
+    places = {a % rank for a in axes}
+    sizes = iter(x.shape)
+    return movement.reshape(x, tuple(1 if d in places else next(sizes) for d in range(rank)))
+
+
+def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Tensor:
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    x = movement.reshape(x, (*(1,) * max(0, len(sizes) - x.ndim), *x.shape))
+    view: Tensor = checked("`np.broadcast_to`", lambda: x.moved("broadcast_to", shape=sizes))
+    return view
+
+
+def full_like(x: Any, value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Tensor:
+    sizes = x.shape if shape is None else ((shape,) if isinstance(shape, int) else tuple(shape))
+    if isinstance(value, Tensor):
+        return movement.copy(broadcast_to(cast(value, dtype or x.dtype), sizes))
+    type = tensor_type(sizes, dtype or x.dtype)
+    number = np.asarray(value).astype(type.dtype.numpy).item()
+    return Tensor.fresh(x.graph, x.graph.constant(number, type, here()))
+
+
+def where(condition: Any, *choices: Any) -> Tensor:
+    if len(choices) != 2:
+        raise NotTraced(
+            here().loc(), what="`np.where` of one operand", way="give both choices: `np.where(condition, a, b)`",
+            problem="how many elements it finds is not known while a function is traced",
+        )  # fmt: skip
+    return ufuncs.where(condition, *choices)
+
+
+def einsum(*operands: Any, out: Any = None, optimize: Any = False, **more: Any) -> Tensor:
+    if not isinstance(operands[0], str) or any(value not in (None, "K", "safe") for value in more.values()):
+        raise methods.untraced("this form of `np.einsum`", "give the labels as a text")
+    graph = graph_of(*operands[1:])
+    return methods.put(products.einsum(operands[0], *(lift(graph, x) for x in operands[1:])), out)
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+    graph = graph_of(a, b)
+    x, y = lift(graph, a), lift(graph, b)
+    if isinstance(axes, int):
+        axes = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    left, right = ([int(d) % t.ndim for d in np.atleast_1d(each)] for each, t in zip(axes, (x, y), strict=True))
+    names = [chr(97 + d) for d in range(x.ndim)]
+    others = [chr(97 + x.ndim + d) for d in range(y.ndim)]
+    for i, j in zip(left, right, strict=True):
+        others[j] = names[i]
+    result = [c for c in names + others if (c in names) != (c in others)]
+    return products.einsum(f"{''.join(names)},{''.join(others)}->{''.join(result)}", x, y)
+
+
+def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
+    """Elements moved along axes, with those that leave at one end coming in at the other."""
+    if axis is None:
+        return movement.reshape(roll(x.reshape(-1), shift, 0), x.shape)
+    shifts, axes = np.broadcast_arrays(np.atleast_1d(shift), np.atleast_1d(axis))
+    for by, at in zip(shifts.tolist(), axes.tolist(), strict=True):
+        size = max(1, x.shape[at])
+        cut = (size - by) % size
+        if cut:
+            head, tail = ((slice(None),) * (at % x.ndim) + (part,) for part in (slice(cut), slice(cut, None)))
+            x = concatenate([x[tail], x[head]], at)
+    return x
+
+
+def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: float = 0, **more: Any) -> Tensor:
+    if mode != "constant" or more:
+        raise methods.untraced(f"`np.pad` with mode {mode!r}", "pad by `np.concatenate`")
+    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
+    result = full_like(x, constant_values, shape=shape)
+    result[tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))] = x
+    return result
+
+
+def diff(x: Tensor, n: int = 1, axis: int = -1) -> Tensor:
+    for _ in range(n):
+        head, tail = ((slice(None),) * (axis % x.ndim) + (part,) for part in (slice(None, -1), slice(1, None)))
+        x = call(x.graph, np.subtract, (x[tail], x[head]))
+    return x
+
+
+def flip(x: Tensor, axis: Any = None) -> Tensor:
+    axes = range(x.ndim) if axis is None else [int(a) % x.ndim for a in np.atleast_1d(axis)]
+    return x[tuple(slice(None, None, -1) if d in axes else slice(None) for d in range(x.ndim))]
+
+
+def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    if ord not in (None, 2) or (ord == 2 and axis is None and x.ndim > 1):
+        raise methods.untraced(f"`np.linalg.norm` with ord={ord!r}")
+    square = call(x.graph, np.square, (x,))
+    return call(x.graph, np.sqrt, (reductions.reduce(square, "sum", axis, keepdims),))
+
+
+def like(value: float) -> Callable[..., Tensor]:
+    return lambda x, dtype=None, order="K", subok=True, shape=None: full_like(x, value, dtype, shape=shape)
+
+
+def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
+    sources, targets = ([int(a) % x.ndim for a in np.atleast_1d(each)] for each in (source, destination))
+    order = [d for d in range(x.ndim) if d not in sources]
+    for target, origin in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, origin)
+    return movement.transpose(x, order)
+
+
+def split(x: Tensor, parts: Any, axis: int = 0) -> list[Tensor]:
+    size = x.shape[axis]
+    cuts = [size // parts * n for n in range(1, parts)] if isinstance(parts, int) else [int(p) for p in parts]
+    lead = (slice(None),) * (axis % x.ndim)
+    return [x[(*lead, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
+
+
+def two(fn: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    def function(a: Any, b: Any, out: Any = None) -> Tensor:
+        graph = graph_of(a, b)
+        return methods.put(fn(lift(graph, a), lift(graph, b)), out)
+
+    return function
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "where": where, "take": take, "concatenate": concatenate, "stack": stack, "einsum": einsum,
+        "vstack": lambda arrays: concatenate([x if x.ndim > 1 else x[None] for x in arrays]),
+        "hstack": lambda arrays: concatenate(arrays, 0 if arrays[0].ndim == 1 else 1),
+        "expand_dims": expand_dims, "broadcast_to": broadcast_to, "tensordot": tensordot, "roll": roll, "pad": pad,
+        "full_like": full_like, "zeros_like": like(0), "ones_like": like(1), "empty_like": like(0),
+        "dot": two(products.dot), "outer": two(products.outer), "inner": two(lambda a, b: products.dot(a, b.T)),
+        "vdot": two(lambda a, b: products.dot(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
+        "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
+        "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,
+        "flip": flip, "linalg.norm": norm, "split": split, "array_split": split, "copyto": ufuncs.assign,
+        "atleast_1d": lambda x: x if x.ndim else x.reshape((1,)), "shape": lambda x: x.shape, "ndim": lambda x: x.ndim,
+        "size": lambda x: x.size,
+        "result_type": lambda *args: np.result_type(*map(ufuncs.weak, args)),
+        "nan_to_num": lambda x, copy=True, nan=0.0: ufuncs.where(call(x.graph, np.isnan, (x,)), nan, x),
+    }
+)  # fmt: skip

@@ -1,0 +1,130 @@
+"""Indices of arrays: slices and numbers are views, arrays of integers gather, masks choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced, WrongShapes
+from pypto.graph.places import here
+
+if TYPE_CHECKING:
+    from pypto.graph.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index in parts: a slice of every dimension, the shape that it is seen in, and at most one array."""
+
+    starts: tuple[int, ...]
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    seen: tuple[int, ...]
+    array: Any = None  # picks along `axis` of what is seen, or is a mask over all of it
+    axis: int = 0
+
+
+def refuse(problem: str, way: str) -> NotTraced:
+    return NotTraced(here().loc(), what="this index", problem=problem, way=way)
+
+
+def is_array(key: Any) -> bool:
+    return (hasattr(key, "dtype") and not isinstance(key, np.generic)) or isinstance(key, list)
+
+
+def index_of(tensor: Tensor, key: Any) -> Index:
+    """The parts of an index of an array."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    count = sum(1 for k in keys if k is not None and k is not Ellipsis)
+    if count > tensor.ndim and not (is_array(keys[0]) and keys[0].dtype == np.bool_):
+        problem = f"{count} indices for an array of {tensor.ndim} dimensions"
+        raise WrongShapes(here().loc(), what="this index", problem=problem)
+    fill = [slice(None)] * max(0, tensor.ndim - count)
+    at = next((n for n, k in enumerate(keys) if k is Ellipsis), len(keys))
+    keys = [*keys[:at], *fill, *(k for k in keys[at:] if k is not Ellipsis)]
+    arrays = [k for k in keys if is_array(k)]
+    if len(arrays) > 1:
+        raise refuse("it has more than one array", "pick along one axis after the other, or use flat indices")
+    if arrays and getattr(arrays[0], "dtype", None) == np.bool_:
+        return masked(tensor, arrays[0], keys)
+    return parts(tensor, keys, arrays)
+
+
+def masked(tensor: Tensor, mask: Any, keys: list[Any]) -> Index:
+    if any(k is not mask and k != slice(None) for k in keys) or tuple(mask.shape) != tensor.shape[: mask.ndim]:
+        raise refuse("its mask does not cover the whole array", "use `np.where(mask, a, b)`")
+    whole = (0,) * tensor.ndim
+    return Index(whole, tensor.shape, tuple(1 for _ in whole), tensor.shape, mask)
+
+
+def parts(tensor: Tensor, keys: list[Any], arrays: list[Any]) -> Index:
+    starts, shape, steps, seen = [], [], [], []
+    axis, dim = 0, 0
+    for k in keys:
+        if k is None:
+            seen.append(1)
+            continue
+        start, count, step = one(k, tensor.shape[dim])
+        starts.append(start)
+        shape.append(count)
+        steps.append(step)
+        if is_array(k):
+            axis = len(seen)
+        if isinstance(k, slice) or is_array(k):
+            seen.append(count)
+        dim += 1
+    array = arrays[0] if arrays else None
+    return Index(tuple(starts), tuple(shape), tuple(steps), tuple(seen), array, axis)
+
+
+def one(key: Any, size: int) -> tuple[int, int, int]:
+    """First element, count and step along one dimension."""
+    if is_array(key):
+        return 0, size, 1
+    if isinstance(key, slice):
+        span = range(*key.indices(size))
+        return (span.start if span else 0), len(span), (span.step if len(span) > 1 else 1)
+    number = int(key.__index__())
+    if not -size <= number < size:
+        raise WrongShapes(here().loc(), what="this index", problem=f"{number} is out of bounds for size {size}")
+    return number % size, 1, 1
+
+
+def view(tensor: Tensor, index: Index) -> Tensor:
+    """The part of an array that an index shows, without its array."""
+    part = tensor.moved("slice", starts=index.starts, shape=index.shape, steps=index.steps)
+    return part if part.shape == index.seen else part.moved("reshape", shape=index.seen)
+
+
+def read(tensor: Tensor, index: Index) -> Tensor:
+    """``tensor[index]``."""
+    part = view(tensor, index)
+    if index.array is None:
+        return part
+    from pypto.graph.functions import take
+
+    if getattr(index.array, "dtype", None) == np.bool_:
+        raise refuse(
+            "how many elements a mask picks is not known while a function is traced",
+            "use `np.where(mask, a, b)`, or a product with the mask",
+        )
+    return take(part, index.array, axis=index.axis)
+
+
+def write_at(tensor: Tensor, index: Index, value: Any) -> None:
+    """``tensor[index] = value``."""
+    from pypto.graph.ufuncs import assign, lift, where
+
+    part = view(tensor, index)
+    if index.array is None:
+        assign(part, value)
+        return
+    if getattr(index.array, "dtype", None) != np.bool_:
+        raise refuse("it is written by an array of integers", "scatter in a kernel, by `pto.jit`")
+    if getattr(value, "shape", ()) not in ((), tensor.shape):
+        raise refuse("what a mask picks is written with an array", "use `np.where(mask, a, b)`")
+    mask = lift(tensor.graph, index.array)
+    mask = mask.moved("reshape", shape=(*mask.shape, *(1,) * (tensor.ndim - mask.ndim)))
+    assign(part, where(mask, value, part))

@@ -1,0 +1,135 @@
+"""Methods and properties of arrays, as numpy has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced
+from pypto.graph import products, reductions
+from pypto.graph.movement import copy, ravel, reshape, squeeze, swapaxes, transpose
+from pypto.graph.places import here
+from pypto.graph.tensor import Tensor
+from pypto.graph.ufuncs import assign, call, cast
+
+
+def untraced(what: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
+    return NotTraced(here().loc(), what=what, problem="it is not offered", way=way)
+
+
+def flatten(x: Tensor, order: str = "C") -> Tensor:
+    return copy(ravel(x, order))
+
+
+def astype(
+    x: Tensor, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+) -> Any:
+    found = cast(x, dtype)
+    return Tensor.fresh(x.graph, x.node) if found is x and copy else found
+
+
+def fill(x: Tensor, value: Any) -> None:
+    assign(x, value)
+
+
+def clip(x: Tensor, min: Any = None, max: Any = None, out: Tensor | None = None) -> Tensor:
+    found = x if min is None else call(x.graph, np.maximum, (x, min))
+    found = found if max is None else call(x.graph, np.minimum, (found, max))
+    return put(found, out)
+
+
+def round_(x: Tensor, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    if decimals:
+        scale = 10.0**decimals
+        found = call(
+            x.graph, np.true_divide, (call(x.graph, np.rint, (call(x.graph, np.multiply, (x, scale)),)), scale)
+        )
+    else:
+        found = x if x.dtype.kind in "iub" else call(x.graph, np.rint, (x,))
+    return put(found, out)
+
+
+def put(found: Tensor, out: Tensor | None) -> Tensor:
+    """The result, or the array that it was to be written to."""
+    if out is None:
+        return found
+    if not isinstance(out, Tensor):
+        raise NotTraced(here().loc(), what="`out`", problem="it is an array from outside", way="return a new array")
+    assign(out, found, "same_kind")
+    return out
+
+
+def reduction(name: str) -> Callable[..., Tensor]:
+    def method(
+        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False
+    ) -> Tensor:
+        return put(reductions.reduce(x, name, axis, bool(keepdims), dtype), out)
+
+    return method
+
+
+def plain_reduction(name: str) -> Callable[..., Tensor]:
+    def method(x: Tensor, axis: Any = None, out: Tensor | None = None, keepdims: bool = False) -> Tensor:
+        return put(reductions.reduce(x, name, axis, bool(keepdims)), out)
+
+    return method
+
+
+def statistic(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def method(
+        x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None, keepdims: bool = False, **more: Any
+    ) -> Tensor:
+        return put(fn(x, axis, dtype, keepdims=bool(keepdims), **more), out)
+
+    return method
+
+
+def argument(name: str) -> Callable[..., Tensor]:
+    def method(x: Tensor, axis: Any = None, out: Tensor | None = None, *, keepdims: bool = False) -> Tensor:
+        return put(reductions.arg(x, name, axis, bool(keepdims)), out)
+
+    return method
+
+
+def running(name: str) -> Callable[..., Tensor]:
+    def method(x: Tensor, axis: Any = None, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+        return put(reductions.scan(x, name, axis, dtype), out)
+
+    return method
+
+
+def asks(what: str) -> Callable[..., Any]:
+    def method(x: Tensor, *args: Any) -> Any:
+        x.needs_value(what, "leave it an array: one without dimensions computes like a number")
+
+    return method
+
+
+def take(x: Tensor, indices: Any, axis: Any = None, out: Tensor | None = None, mode: str = "raise") -> Tensor:
+    from pypto.graph import functions
+
+    return put(functions.take(x, indices, axis), out)
+
+
+METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "reshape": reshape, "transpose": transpose, "swapaxes": swapaxes, "squeeze": squeeze, "ravel": ravel,
+        "flatten": flatten, "copy": copy, "astype": astype, "fill": fill, "clip": clip, "round": round_,
+        "dot": products.dot, "take": take, "conj": copy,
+        **{name: reduction(name) for name in ("sum", "prod")},
+        **{name: plain_reduction(name) for name in ("max", "min", "any", "all")},
+        **{name: argument(name) for name in ("argmax", "argmin")},
+        **{name: running(name) for name in ("cumsum", "cumprod")},
+        "mean": statistic(reductions.mean), "var": statistic(reductions.var), "std": statistic(reductions.std),
+        "item": asks("`.item()`"), "tolist": asks("`.tolist()`"),
+    }
+)  # fmt: skip
+PROPERTIES: Final[Mapping[str, Callable[[Tensor], Any]]] = MappingProxyType(
+    {
+        "T": transpose, "mT": lambda x: swapaxes(x, -1, -2), "nbytes": lambda x: x.type.nbytes,
+        "itemsize": lambda x: x.dtype.itemsize, "real": lambda x: x,
+    }
+)  # fmt: skip

@@ -1,0 +1,152 @@
+"""The Tensor graph: ops on whole arrays, each once (hash-consed), each with the line of the user's function.
+
+A node is a row of the op table on an array type, or one of the few nodes of `pypto.graph.nodes` that have no row. Nodes
+stand in an order in which each comes after its inputs. `Graph.add` folds what `pypto.graph.simplify` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pypto.graph.rules import infer
+from pypto.graph.simplify import fold
+from pypto.graph.types import TensorType
+from pypto.loc import UNKNOWN, Caller, Loc
+
+Attrs = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One array of the graph: an op, its inputs and attributes.
+
+    Parameters
+    ----------
+    number : int
+        Its place in the graph.
+    op : str
+        Name of a row of the op table, or of `pypto.graph.nodes`.
+    inputs : tuple of Node
+    attrs : tuple of (name, value)
+        Sorted by name.
+    type : TensorType
+    place : Caller or Loc or None
+        The user's call that asked for it.
+    """
+
+    number: int
+    op: str
+    inputs: tuple[Node, ...]
+    attrs: Attrs
+    type: TensorType
+    place: Caller | Loc | None = None
+
+    def __repr__(self) -> str:
+        return f"<%{self.number} = {self.op}: {self.type}>"
+
+    def attr(self, name: str) -> Any:
+        """The value of an attribute."""
+        return dict(self.attrs)[name]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def loc(self) -> Loc:
+        """The user's line."""
+        return self.place.loc() if isinstance(self.place, Caller) else self.place or UNKNOWN
+
+
+@dataclass(eq=False, slots=True)
+class Graph:
+    """A function on arrays, as a graph of nodes.
+
+    Parameters
+    ----------
+    name : str
+        Of the function that was traced.
+
+    Examples
+    --------
+    >>> from pypto.ir.types import float32
+    >>> graph = Graph("double")
+    >>> x = graph.input("x", TensorType((4,), float32))
+    >>> graph.outputs.append(graph.add("add", x, x))
+    >>> graph.add("add", x, x) is graph.outputs[0]
+    True
+    """
+
+    name: str
+    nodes: list[Node] = field(default_factory=list)
+    inputs: list[Node] = field(default_factory=list)
+    outputs: list[Node] = field(default_factory=list)
+    known: dict[Any, Node] = field(default_factory=dict)
+
+    def input(self, name: str, type: TensorType, place: Caller | Loc | None = None) -> Node:
+        """A further argument."""
+        node = self.append("input", (), {"name": name}, type, place)
+        self.inputs.append(node)
+        return node
+
+    def constant(self, value: float | int | bool, type: TensorType, place: Caller | Loc | None = None) -> Node:
+        """A number in every element of an array of a type."""
+        kind = bool if type.dtype.is_bool else float if type.dtype.is_float else int
+        return self.add("constant", place=place, type=type, value=kind(value))
+
+    def add(
+        self, op: str, *inputs: Node, place: Caller | Loc | None = None, type: TensorType | None = None, **attrs: Any
+    ) -> Node:
+        """The node of an op on some inputs: a new one, one that is there, or what it folds to.
+
+        Raises
+        ------
+        TypeError
+            With a sentence, when the inputs do not fit the op.
+        """
+        found = infer(op, [x.type for x in inputs], attrs) if type is None else type
+        folded = fold(self, op, inputs, attrs, found, place)
+        return self._consed(op, inputs, attrs, found, place) if folded is None else folded
+
+    def _consed(
+        self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Caller | Loc | None
+    ) -> Node:
+        key = (op, tuple(x.number for x in inputs), tuple((n, key_of(v)) for n, v in sorted(attrs.items())), type)
+        if key not in self.known:
+            self.known[key] = self.append(op, inputs, attrs, type, place)
+        return self.known[key]
+
+    def append(
+        self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Caller | Loc | None
+    ) -> Node:
+        """A new node as it is: nothing is folded, and nothing is checked."""
+        self.nodes.append(Node(len(self.nodes), op, inputs, tuple(sorted(attrs.items())), type, place))
+        return self.nodes[-1]
+
+    def live(self) -> list[Node]:
+        """The nodes that outputs need, and all inputs, in order."""
+        needed = set(self.inputs)
+        stack = list(self.outputs)
+        while stack:
+            node = stack.pop()
+            if node not in needed:
+                needed.add(node)
+                stack += node.inputs
+        return [node for node in self.nodes if node in needed]
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.live())
+
+    def __str__(self) -> str:
+        from pypto.graph.printer import text
+
+        return text(self)
+
+
+def key_of(value: Any) -> Any:
+    """What tells attributes apart: 0.0 and -0.0, 1 and 1.0 and True are not the same, and NaN is itself."""
+    if isinstance(value, tuple):
+        return tuple(key_of(x) for x in value)
+    return type(value).__name__, repr(value) if isinstance(value, float) else value

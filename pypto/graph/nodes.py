@@ -1,0 +1,97 @@
+"""Nodes that have no row in the op table, since they are about whole arrays: each a row of this table.
+
+`input` is an argument. `take` picks along an axis by an array of indices, `place` writes a slice, `concat` joins.
+`call` is a Python function that runs between kernels; it is made only where the user asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.graph.types import TensorType
+
+Array = np.ndarray[Any, Any]
+Attrs = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node without a row in the op table: its type rule, its meaning in numpy, and what it does."""
+
+    name: str
+    infer: Callable[[Sequence[TensorType], Attrs], TensorType]
+    reference: Callable[..., Array] | None
+    doc: str
+
+
+def infer_take(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    source, index = types
+    axis = attrs["axis"]
+    if not 0 <= axis < len(source.shape):
+        raise TypeError(f"axis {axis} is out of range for an array of {len(source.shape)} dimensions")
+    if not index.dtype.is_int:
+        raise TypeError(f"indices are integers, not {index.dtype}")
+    return TensorType((*source.shape[:axis], *index.shape, *source.shape[axis + 1 :]), source.dtype)
+
+
+def take(attrs: Attrs, source: Array, index: Array) -> Array:
+    return np.take(source, index, axis=attrs["axis"])
+
+
+def infer_place(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    base, value = types
+    if base.dtype != value.dtype or len(base.shape) != len(value.shape):
+        raise TypeError(f"{value} cannot be placed into {base}")
+    for n, start, count, step in zip(base.shape, attrs["starts"], value.shape, attrs["steps"], strict=True):
+        if count and not (0 <= start < n and 0 <= start + (count - 1) * step < n):
+            raise TypeError(f"{value} reaches out of {base}")
+    return base
+
+
+def span(start: int, count: int, step: int) -> slice:
+    """A slice of `count` elements."""
+    stop = start + count * step
+    return slice(start, None if stop < 0 else stop, step)
+
+
+def place(attrs: Attrs, base: Array, value: Array) -> Array:
+    result = base.copy()
+    spans = zip(attrs["starts"], value.shape, attrs["steps"], strict=True)
+    result[tuple(span(*each) for each in spans)] = value
+    return result
+
+
+def infer_concat(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    axis, first = attrs["axis"], types[0]
+    if not 0 <= axis < len(first.shape):
+        raise TypeError(f"axis {axis} is out of range for {first}")
+    for t in types:
+        others = [(*s.shape[:axis], *s.shape[axis + 1 :]) for s in (t, first)]
+        if t.dtype != first.dtype or len(t.shape) != len(first.shape) or others[0] != others[1]:
+            raise TypeError(f"{t} cannot be joined with {first} along axis {axis}")
+    size = sum(t.shape[axis] for t in types)
+    return TensorType((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
+
+
+def declared(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    raise TypeError("the type of this node is given by who makes it")
+
+
+ROWS: Final = (
+    NodeRow("input", declared, None, "An argument of the function."),
+    NodeRow("take", infer_take, take, "Elements along an axis by an array of indices, which are from 0."),
+    NodeRow("place", infer_place, place, "An array with a slice of it replaced."),
+    NodeRow(
+        "concat",
+        infer_concat,
+        lambda attrs, *arrays: np.concatenate(arrays, axis=attrs["axis"]),
+        "Arrays one after the other along an axis.",
+    ),
+    NodeRow("call", declared, None, "A Python function on arrays, which runs between kernels."),
+)
+NODES: Final[Mapping[str, NodeRow]] = MappingProxyType({row.name: row for row in ROWS})

@@ -1,0 +1,82 @@
+"""Reads the text that `printer` writes."""
+
+from __future__ import annotations
+
+from pypto.errors.ir import IRTextError
+from pypto.graph.node import Graph, Node
+from pypto.graph.types import TensorType
+from pypto.ir.parser import Parser, tokenize
+from pypto.ir.types import DTYPE_BY_NAME
+from pypto.loc import UNKNOWN
+
+
+def parse_graph(text: str) -> Graph:
+    """The graph that a text describes; its form alone is checked, see `verify`.
+
+    Raises
+    ------
+    IRTextError
+        With the line, when the text is no graph.
+
+    Examples
+    --------
+    >>> print(parse_graph("graph @f(%0: f32[2]) { return %0 }"), end="")
+    graph @f(%0: f32[2]) {
+      return %0
+    }
+    """
+    reader = _Reader(tokenize(text))
+    graph = reader.graph()
+    if reader.peek().kind != "end":
+        reader.fail("the graph ends here, but the text goes on")
+    return graph
+
+
+class _Reader(Parser):
+    def graph(self) -> Graph:
+        self.expect("graph")
+        self.expect("@")
+        made, self.nodes = Graph(self.name()), dict[str, Node]()
+        self.expect("(")
+        for name, type in self.listed(")", self.named_type):
+            self.nodes[name] = made.input(name, type)
+        self.expect("{")
+        while not self.accept("return"):
+            self.node(made)
+        made.outputs += self.operands()
+        self.expect("}")
+        return made
+
+    def named_type(self) -> tuple[str, TensorType]:
+        name = self.take("value")[1:]
+        if name in self.nodes:
+            self.fail(f"%{name} is already defined; every value needs a name of its own")
+        self.expect(":")
+        dtype = self.take("word")
+        if dtype not in DTYPE_BY_NAME:
+            self.fail(f"`{dtype}` is no element type")
+        self.expect("[")
+        shape = tuple(int(n) for n in self.listed("]", lambda: self.take("int")))
+        return name, TensorType(shape, DTYPE_BY_NAME[dtype])
+
+    def node(self, graph: Graph) -> None:
+        name, type = self.named_type()
+        self.expect("=")
+        line = self.peek().line
+        op = self.take("word")
+        inputs = self.operands() if self.peek().line == line else []
+        attrs = self.attrs() if self.at("{") else {}
+        loc = self.loc()
+        place = None if loc == UNKNOWN else loc
+        self.nodes[name] = graph.append(op, tuple(inputs), attrs, type, place)
+
+    def operands(self) -> list[Node]:
+        found = []
+        while self.peek().kind == "value":
+            name = self.take("value")[1:]
+            if name not in self.nodes:
+                raise IRTextError(line=self.peek().line, problem=f"%{name} is not defined before this line")
+            found.append(self.nodes[name])
+            if not self.accept(","):
+                break
+        return found

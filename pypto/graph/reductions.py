@@ -1,0 +1,130 @@
+"""Sums, extremes, means and running sums over axes, in the types that numpy has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import WrongShapes
+from pypto.graph.node import Graph
+from pypto.graph.places import checked, here
+from pypto.graph.tensor import Tensor
+from pypto.graph.ufuncs import call, cast, lift, truth, untraced
+from pypto.ops.rules import normal_axes
+
+OF_UFUNC: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
+        "logical_and": "all",
+    }
+)  # fmt: skip
+SCANS: Final[Mapping[str, str]] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
+
+
+def of_ufunc(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """``np.add.reduce`` and its like."""
+    name = (OF_UFUNC if method == "reduce" else SCANS).get(ufunc.__name__)
+    if name is None:
+        raise untraced(f"{ufunc.__name__}.{method}", "no op of the table has this meaning")
+    x, axis = lift(graph, inputs[0]), kwargs.get("axis", 0)
+    if method == "accumulate":
+        return scan(x, name, axis, kwargs.get("dtype"))
+    return reduce(x, name, axis, bool(kwargs.get("keepdims")), kwargs.get("dtype"))
+
+
+def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
+    """Axes from 0; those that there are not are an error at the user's line."""
+    given = tuple(int(a) for a in axis) if isinstance(axis, tuple | list) else None if axis is None else int(axis)
+    found = normal_axes(x.shape, given)
+    if any(not 0 <= a < x.ndim for a in found):
+        problem = f"{axis} is out of range for an array of {x.ndim} dimensions"
+        raise WrongShapes(here().loc(), what="axis", problem=problem)
+    return found
+
+
+def total_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What numpy adds up in: integers in 64 bits."""
+    if dtype.kind == "u":
+        return np.dtype(np.uint64)
+    return np.dtype(np.int64) if dtype.kind in "bi" else dtype
+
+
+def reduce(x: Tensor, name: str, axis: Any, keepdims: bool = False, dtype: Any = None) -> Tensor:
+    """A row of the table along axes; `any` and `all` are its reductions of bools."""
+    axes = axes_of(x, axis)
+    if name in ("any", "all"):
+        return of_truth(x, name, axes, keepdims)
+    if name in ("sum", "prod"):
+        x = cast(x, dtype or total_dtype(x.dtype))
+    if not axes:
+        return Tensor.fresh(x.graph, x.node)
+    make = x.graph.add
+    attrs: dict[str, Any] = {"axes": axes, "keep_dims": keepdims}
+    node = checked(f"`{name}`", lambda: make(name, x.node, place=here(), **attrs))
+    if name in ("max", "min") and x.type.dtype.is_float:  # the row gives way to NaN, numpy does not
+        odd = make("reduce_or", make("ne", x.node, x.node, place=here()), place=here(), **attrs)
+        node = make("where", odd, lift(x.graph, float("nan"), x.dtype).node, node, place=here())
+    return Tensor.fresh(x.graph, node)
+
+
+def of_truth(x: Tensor, name: str, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Whether any element is not zero, or all are."""
+    make, flags = x.graph.add, truth(x.graph, x).node
+    if name == "any":
+        return Tensor.fresh(
+            x.graph, make("reduce_or", flags, place=here(), axes=axes, keep_dims=keepdims) if axes else flags
+        )
+    found = make("not_", flags, place=here())
+    found = make("reduce_or", found, place=here(), axes=axes, keep_dims=keepdims) if axes else found
+    return Tensor.fresh(x.graph, make("not_", found, place=here()))
+
+
+def scan(x: Tensor, name: str, axis: Any, dtype: Any = None) -> Tensor:
+    """A running sum or product along one axis; without one, of all elements in order."""
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    (at,) = axes_of(x, axis)
+    x = cast(x, dtype or total_dtype(x.dtype))
+    node = checked(f"`{name}`", lambda: x.graph.add(name, x.node, place=here(), axis=at, reverse=False))
+    return Tensor.fresh(x.graph, node)
+
+
+def arg(x: Tensor, name: str, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Where the greatest or least element is."""
+    flat = x.reshape(-1) if axis is None else x
+    axes = axes_of(flat, 0 if axis is None else axis)
+    node = checked(f"`{name}`", lambda: x.graph.add(name, flat.node, place=here(), axes=axes, keep_dims=keepdims))
+    found = cast(Tensor.fresh(x.graph, node), np.int64)
+    return found.reshape((1,) * x.ndim) if axis is None and keepdims else found
+
+
+def mean(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean; that of integers is float64, that of float16 is added up in float32."""
+    axes = axes_of(x, axis)
+    result = np.dtype(dtype or (x.dtype if x.dtype.kind == "f" else np.float64))
+    wide = np.dtype(np.float32) if result == np.float16 else result
+    total = reduce(cast(x, wide), "sum", axes, keepdims)
+    count = 1
+    for a in axes:
+        count *= x.shape[a]
+    return cast(call(x.graph, np.true_divide, (total, count)), result)
+
+
+def var(x: Tensor, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+    """The mean of squared differences from the mean, or their sum by `ddof` fewer."""
+    axes = axes_of(x, axis)
+    centred = call(
+        x.graph, np.subtract, (x if x.dtype.kind == "f" else cast(x, np.float64), mean(x, axes, dtype, True))
+    )
+    total = reduce(call(x.graph, np.square, (centred,)), "sum", axes, keepdims)
+    count = 1
+    for a in axes:
+        count *= x.shape[a]
+    return call(x.graph, np.true_divide, (total, count - ddof))
+
+
+def std(x: Tensor, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+    return call(x.graph, np.sqrt, (var(x, axis, dtype, ddof, keepdims),))

@@ -1,0 +1,108 @@
+"""Folding while a graph is built: movements of movements, casts that change nothing, and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pypto.graph.types import TensorType
+from pypto.ir.types import DType
+from pypto.ops.table import TABLE
+
+if TYPE_CHECKING:
+    from pypto.graph.node import Graph, Node
+
+Inputs = tuple["Node", ...]
+
+
+def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """A simpler node that means the same, or None."""
+    if op in FOLDS:
+        folded: Node | None = FOLDS[op](graph, inputs, attrs, type, place)
+        if folded is not None:
+            return folded
+    row = TABLE.get(op)
+    if row is not None and row.elementwise and all(x.op == "constant" for x in inputs):
+        return of_numbers(graph, op, inputs, attrs, type, place)
+    return None
+
+
+def of_numbers(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node:
+    """What an elementwise op on numbers gives, by the row's meaning."""
+    from pypto.graph.meaning import apply
+
+    numbers = [np.asarray(x.attr("value"), x.type.dtype.numpy) for x in inputs]
+    result = apply(op, numbers, attrs, TensorType((), type.dtype))
+    return graph.constant(result.item() if type.dtype.bits != 16 else float(result), type, place)
+
+
+def fold_reshape(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    (x,) = inputs
+    if x.shape == type.shape:
+        return x
+    if x.op == "reshape":
+        return graph.add("reshape", *x.inputs, place=place, **attrs)
+    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+
+
+def fold_permute(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    (x,), dims = inputs, attrs["dims"]
+    if dims == tuple(range(len(dims))):
+        return x
+    if x.op == "permute":
+        first = x.attr("dims")
+        return graph.add("permute", *x.inputs, place=place, dims=tuple(first[d] for d in dims))
+    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+
+
+def fold_broadcast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    (x,) = inputs
+    if x.shape == type.shape:
+        return x
+    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+
+
+def fold_slice(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    (x,) = inputs
+    if x.shape == type.shape and all(step == 1 for step in attrs["steps"]):
+        return x
+    return graph.constant(x.attr("value"), type, place) if x.op == "constant" else None
+
+
+def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """Casts that change nothing, that undo one without loss, and of a choice between numbers."""
+    (x,) = inputs
+    if x.type == type:
+        return x
+    if x.op == "cast" and x.inputs[0].type == type and widens(type.dtype, x.type.dtype):
+        return x.inputs[0]
+    if x.op == "where" and any(y.op == "constant" for y in x.inputs[1:]):
+        condition, *values = x.inputs
+        casts = [graph.add("cast", y, place=place, **attrs) for y in values]
+        return graph.add("where", condition, *casts, place=x.place)
+    return None
+
+
+def fold_place(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    value = inputs[1]
+    return value if value.shape == type.shape and all(step == 1 for step in attrs["steps"]) else None
+
+
+def widens(a: DType, b: DType) -> bool:
+    """Whether every number of one type has its own in another."""
+    return a != b and bool(np.can_cast(a.numpy, b.numpy, "safe"))
+
+
+FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "reshape": fold_reshape,
+        "permute": fold_permute,
+        "broadcast_to": fold_broadcast,
+        "slice": fold_slice,
+        "cast": fold_cast,
+        "place": fold_place,
+    }
+)

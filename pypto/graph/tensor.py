@@ -1,0 +1,187 @@
+"""Arrays of a traced function: what numpy's functions, operators and methods get instead of an array.
+
+A `Tensor` is a view of a `Storage`, as an array of numpy is a view of memory: a path of movements. An update in place
+makes a new node for the storage, so that all views see it; the graph itself has no updates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
+from pypto.graph.indexing import index_of, read, write_at
+from pypto.graph.node import Graph, Node
+from pypto.graph.places import here
+from pypto.graph.strides import contiguous, strides_of
+from pypto.graph.types import TensorType
+
+Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
+
+
+class Storage:
+    """What stands for the memory of an array: the node that it holds at this point of the function."""
+
+    __slots__ = ("node", "shared")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.shared = False  # whether something may or may not be a view of it
+
+
+class Tensor(NDArrayOperatorsMixin):
+    """An array of a traced function; see numpy for what its methods mean."""
+
+    __array_priority__ = 1000
+
+    def __init__(
+        self, graph: Graph, storage: Storage, steps: Steps = (), strides: tuple[int, ...] | None = None
+    ) -> None:
+        self.graph = graph
+        self.storage = storage
+        self.steps = steps
+        self.strides = strides  # in elements; None where numpy alone knows
+        self._seen: tuple[Any, Node] = (None, storage.node)
+
+    @classmethod
+    def fresh(cls, graph: Graph, node: Node, ordered: bool = True) -> Tensor:
+        """An array of its own, as a computation gives it; `ordered` where it is known to lie in C order."""
+        return cls(graph, Storage(node), (), contiguous(node.shape) if ordered else None)
+
+    @property
+    def node(self) -> Node:
+        """The node that this array is at this point of the function."""
+        held, node = self._seen
+        if held is self.storage.node:
+            return node
+        held = node = self.storage.node
+        for op, attrs in self.steps:
+            node = self.graph.add(op, node, place=node.place, **dict(attrs))
+        self._seen = held, node
+        return node
+
+    def moved(self, op: str, **attrs: Any) -> Tensor:
+        """A view by one more movement."""
+        strides = strides_of(op, self.shape, self.strides, attrs)
+        steps = (*self.steps, (op, tuple(attrs.items())))
+        made = Tensor(self.graph, self.storage, steps, strides)
+        source = self.node
+        made._seen = self.storage.node, self.graph.add(op, source, place=here(), **attrs)
+        return made
+
+    def write(self, value: Node) -> None:
+        """Replace the elements that this view shows."""
+        if self.storage.shared:
+            raise SharedMemory(here().loc(), what="a reshape")
+        chain = [self.storage.node]
+        for op, attrs in self.steps:
+            chain.append(self.graph.add(op, chain[-1], **dict(attrs)))
+        for (op, attrs), source in zip(reversed(self.steps), reversed(chain[:-1]), strict=True):
+            value = self._inverse(op, dict(attrs), source, value)
+        self.storage.node = value
+
+    def _inverse(self, op: str, attrs: dict[str, Any], source: Node, value: Node) -> Node:
+        """The source of a movement after its result was replaced."""
+        add, at = self.graph.add, here()
+        if op == "reshape":
+            return add("reshape", value, place=at, shape=source.shape)
+        if op == "permute":
+            dims = tuple(int(d) for d in np.argsort(attrs["dims"]))
+            return add("permute", value, place=at, dims=dims)
+        if op == "slice":
+            return add("place", source, value, place=at, starts=attrs["starts"], steps=attrs["steps"])
+        raise NotTraced(at.loc(), what="this update", problem="a broadcast array is read-only", way="write to a copy")
+
+    # --- what an array knows -------------------------------------------------------------------------------------
+
+    @property
+    def type(self) -> TensorType:
+        return self.node.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.type.dtype.numpy
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<array of a traced function: {self.type}>"
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[n] for n in range(len(self)))
+
+    __hash__ = object.__hash__
+
+    # --- views ---------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return read(self, index_of(self, key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        write_at(self, index_of(self, key), value)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from pypto.graph.ufuncs import dispatch
+
+        return dispatch(self.graph, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from pypto.graph.functions import dispatch
+
+        return dispatch(self.graph, function, args, kwargs)
+
+    # --- what an array cannot tell while its function is traced ----------------------------------------------------
+
+    def needs_value(self, what: str, way: str) -> NoReturn:
+        """Refuse what cannot be told before the function runs."""
+        raise NeedsValue(here().loc(), what=what, type=self.type, way=way)
+
+    def __bool__(self) -> bool:  # noqa: PLE0304  # never returns
+        self.needs_value(
+            "a condition",
+            "choose element by element with `np.where(condition, a, b)`, or decide before the call",
+        )
+
+    def __float__(self) -> float:
+        self.needs_value("`float(…)`", "leave it an array: one without dimensions computes like a number")
+
+    def __int__(self) -> int:
+        self.needs_value("`int(…)`", "use `.astype(…)`, or pass the number as an argument of its own")
+
+    def __index__(self) -> int:  # noqa: PLE0305  # never returns
+        self.needs_value("an index or a size", "index with the array itself, or pass a number of its own")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        self.needs_value(
+            "a function that wants a numpy array", "use a function of numpy that is traced, or call it outside"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        from pypto.graph.methods import METHODS, PROPERTIES, untraced
+
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in PROPERTIES:
+            return PROPERTIES[name](self)
+        if name not in METHODS:
+            raise untraced(f"`.{name}`")
+        return METHODS[name].__get__(self)

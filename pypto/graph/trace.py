@@ -1,0 +1,152 @@
+"""Running a function on tensors, which note what it does: the front end of the Tensor graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced
+from pypto.graph.node import Graph, Node
+from pypto.graph.pytree import leaves, mapped
+from pypto.graph.tensor import Storage, Tensor
+from pypto.graph.ufuncs import lift, tensor_type
+from pypto.loc import Loc
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A function as a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its outputs are the arrays of the result, and then those that arguments are updated with.
+    arrays : list of ndarray
+        What the graph was traced with: arrays among the arguments, then arrays from outside of the function.
+    given : int
+        How many of these are arguments.
+    result : Any
+        The function's result, with the numbers of outputs as `Slot` for arrays.
+    updates : list of (int, int)
+        Inputs that the function writes to, and the outputs that they hold after it.
+    """
+
+    graph: Graph
+    arrays: list[Array]
+    given: int
+    result: Any
+    updates: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Slot:
+    """The place of an output in a result; a leaf, so it is no dataclass."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"Slot({self.number})"
+
+
+class TracedGraph(Graph):
+    """A graph that is being traced: arrays from outside of the function become inputs when they are met."""
+
+    __slots__ = ("arrays", "tensors")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.arrays: list[Array] = []
+        self.tensors: dict[int, Tensor] = {}
+
+    def argument(self, name: str, array: Array, place: Loc | None = None) -> Tensor:
+        """A tensor for an array; the same array has the same one."""
+        if id(array) not in self.tensors:
+            node = self.input(name, tensor_type(tuple(array.shape), array.dtype), place)
+            strides = tuple(s // max(1, array.itemsize) for s in array.strides)
+            self.arrays.append(array)
+            self.tensors[id(array)] = Tensor(self, Storage(node), (), strides)
+        return self.tensors[id(array)]
+
+
+def captured(graph: Graph, array: Array) -> Tensor:
+    """The input for an array from outside of the function, which it reads as it is at each call."""
+    assert isinstance(graph, TracedGraph)
+    return graph.argument(f"captured{len(graph.inputs)}", array)
+
+
+def trace(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Traced:
+    """The Tensor graph of a function on arrays, for arguments of these shapes and types.
+
+    Parameters
+    ----------
+    function : callable
+        On numpy arrays: ufuncs, operators, methods, `np.einsum`, slices, updates in place.
+    *args, **kwargs
+        Arrays, or dicts, lists, tuples and dataclasses of them. Everything else is a constant of the graph.
+
+    Returns
+    -------
+    Traced
+
+    Raises
+    ------
+    NeedsValue, NotTraced, WrongShapes, SharedMemory
+        At the line of the function that cannot be traced.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(trace(lambda x: np.exp(x).sum(), np.ones(3, np.float32)).graph, end="")
+    graph @lambda(%0: f32[3]) {
+      %1: f32[3] = exp %0
+      %2: f32[] = sum %1 {axes = [0], keep_dims = false}
+      return %2
+    }
+    """
+    graph = TracedGraph(getattr(function, "__name__", "function").strip("<>"))
+
+    def enter(path: str, leaf: Any) -> Any:
+        return graph.argument(path, leaf) if isinstance(leaf, np.ndarray) and leaf.ndim + 1 else leaf
+
+    inner_args, inner_kwargs = mapped((args, kwargs), enter)
+    before = {id(t.storage): t.storage.node for t in graph.tensors.values()}
+    given = len(graph.inputs)
+    tree = function(*inner_args, **inner_kwargs)
+    result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
+    updates = []
+    for number, tensor in enumerate(list(graph.tensors.values())):
+        node = tensor.storage.node
+        if node is not before.get(id(tensor.storage), graph.inputs[number]):
+            updates.append((number, output(graph, node)))
+    return Traced(graph, graph.arrays, given, result, updates)
+
+
+def leave(graph: Graph, path: str, leaf: Any) -> Any:
+    """A leaf of the result: the slot of an array, or a constant as it is."""
+    if isinstance(leaf, Tensor):
+        return Slot(output(graph, leaf.node))
+    if isinstance(leaf, np.ndarray):
+        return Slot(output(graph, lift(graph, leaf).node))
+    if leaf is None or isinstance(leaf, int | float | str | bool | complex | np.generic | np.dtype | type):
+        return leaf
+    raise NotTraced(
+        None, what=f"the result {path or ''}".strip(), problem=f"it is a {type(leaf).__name__}",
+        way="return arrays, numbers, and dicts, lists, tuples or dataclasses of them",
+    )  # fmt: skip
+
+
+def output(graph: Graph, node: Node) -> int:
+    """The number of an output, made where there is none."""
+    if node not in graph.outputs:
+        graph.outputs.append(node)
+    return graph.outputs.index(node)
+
+
+__all__ = ["Slot", "Traced", "captured", "leaves", "trace"]

@@ -1,0 +1,212 @@
+"""numpy's ufuncs as rows of the op table, with numpy's own promotion.
+
+Most have a row of the same meaning (`ROWS`); `COMPOSED` ones are made of a few rows. Types are what numpy's own
+resolution says, so that a traced function computes in the types that it has in numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced, WrongShapes
+from pypto.graph import composed
+from pypto.graph.node import Graph, Node
+from pypto.graph.places import checked, here
+from pypto.graph.rules import broadcast
+from pypto.graph.strides import in_c_order
+from pypto.graph.tensor import Tensor
+from pypto.graph.types import TensorType
+from pypto.ir.types import from_numpy
+from pypto.ops.table import TABLE
+
+# numpy's name, where the row has another one.
+# fmt: off
+ROWS: Final[Mapping[str, str]] = MappingProxyType({
+    "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg", "absolute": "abs", "fabs": "abs",
+    "power": "pow", "float_power": "pow", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "equal": "eq", "not_equal": "ne", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor",
+    "logical_and": "and_", "logical_or": "or_", "logical_xor": "xor", "invert": "not_", "logical_not": "not_",
+    "left_shift": "shl", "right_shift": "shr", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
+    "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+})
+# fmt: on
+_ATTRS: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
+    {name: {"propagate_nan": True} for name in ("maximum", "minimum")}
+)
+_IGNORING_NAN: Final = MappingProxyType({"fmax": "maximum", "fmin": "minimum"})
+_LOGICAL: Final = ("logical_and", "logical_or", "logical_xor", "logical_not")
+_ALLOWED: Final = {"out", "dtype", "casting", "axis", "keepdims"}
+
+
+def untraced(ufunc: str, problem: str, way: str = "compute it outside of the function, or in a kernel") -> NotTraced:
+    return NotTraced(here().loc(), what=f"`np.{ufunc}`", problem=problem, way=way)
+
+
+def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `__array_ufunc__` gives."""
+    strange = {name for name, value in kwargs.items() if name not in _ALLOWED and value not in (None, True, "K")}
+    if strange:
+        raise untraced(ufunc.__name__, f"the argument `{min(strange)}` has no meaning here")
+    out = kwargs.get("out")
+    targets = out if isinstance(out, tuple) else (out,)
+    if method in ("reduce", "accumulate"):
+        from pypto.graph.reductions import of_ufunc
+
+        result = of_ufunc(graph, ufunc, method, inputs, kwargs)
+    elif method != "__call__":
+        raise untraced(f"{ufunc.__name__}.{method}", "it is not offered")
+    elif ufunc.__name__ in ("matmul", "vecdot", "matvec", "vecmat"):
+        from pypto.graph.products import of_ufunc as product
+
+        result = product(graph, ufunc.__name__, *inputs)
+    else:
+        result = call(graph, ufunc, inputs, kwargs.get("dtype"))
+    if targets[0] is None:
+        return result
+    if not isinstance(targets[0], Tensor):
+        raise untraced(ufunc.__name__, "`out` is an array from outside", "let it return a new array")
+    assign(targets[0], result, kwargs.get("casting", "same_kind"))
+    return targets[0]
+
+
+def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
+    """An operand as a tensor: numbers are constants, arrays from outside are further inputs."""
+    if isinstance(value, Tensor):
+        return value if dtype is None else cast(value, dtype)
+    if isinstance(value, np.ndarray) and value.ndim:
+        from pypto.graph.trace import captured
+
+        return lift(graph, captured(graph, value), dtype)
+    if not isinstance(value, int | float | bool | np.generic | np.ndarray | list | tuple):
+        raise NotTraced(
+            here().loc(), what=f"a {type(value).__name__}", problem="it is neither array nor number",
+            way="pass arrays of numpy",
+        )  # fmt: skip
+    number = np.asarray(value)
+    if number.ndim:
+        return lift(graph, number, dtype)
+    wanted = np.dtype(dtype if dtype is not None else number.dtype)
+    return Tensor.fresh(graph, graph.constant(number.astype(wanted).item(), tensor_type((), wanted), here()))
+
+
+def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
+    """The type of arrays of a numpy dtype."""
+    found = from_numpy(np.dtype(dtype))
+    if found is None:
+        raise NotTraced(
+            here().loc(), what=f"the dtype {np.dtype(dtype)}", problem="kernels have no such type",
+            way="use a type of the language guide",
+        )  # fmt: skip
+    return TensorType(shape, found)
+
+
+def weak(value: Any) -> Any:
+    """What numpy's promotion takes for an operand: its dtype, or the kind of a Python number."""
+    if type(value) in (int, float, bool):
+        return np.dtype(bool) if type(value) is bool else type(value)
+    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+
+
+def resolved(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> list[Any]:
+    """The dtypes of operands and result that numpy computes in."""
+    asked = tuple(weak(x) for x in inputs)
+    try:
+        how = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, np.dtype(dtype))}
+        return list(ufunc.resolve_dtypes((*asked, *(None,) * ufunc.nout), **how))
+    except TypeError:
+        kinds = ", ".join(str(k) for k in asked)
+        raise untraced(ufunc.__name__, f"numpy has no loop for {kinds}", "cast the operands") from None
+
+
+def call(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -> Tensor:
+    """A ufunc on its operands."""
+    name = ufunc.__name__
+    if ufunc.nout > 1:
+        raise untraced(name, "it has two results", "use the functions of one result: `//` and `%`, `floor`")
+    *wanted, result = resolved(ufunc, inputs, dtype)
+    if name in _LOGICAL:
+        operands = [truth(graph, x) for x in inputs]
+    else:
+        operands = [lift(graph, x, d) for x, d in zip(inputs, wanted, strict=True)]
+    nodes = [x.node for x in operands]
+    checked(f"`np.{name}`", lambda: broadcast(*(x.shape for x in nodes)))
+    node = emit(graph, name, nodes)
+    if node.type.dtype.numpy != result:
+        node = graph.add("cast", node, place=here(), dtype=tensor_type((), result).dtype)
+    alike = [x for x in operands if x.ndim == len(node.shape) and x.ndim]
+    return Tensor.fresh(graph, node, all(in_c_order(x.shape, x.strides) for x in alike))
+
+
+def emit(graph: Graph, name: str, nodes: list[Node]) -> Node:
+    """The node of a ufunc on operands of the types that it takes."""
+    at = here()
+    if name in composed.COMPOSED:
+        return composed.COMPOSED[name](composed.Maker(graph, at), *nodes)
+    if name in _IGNORING_NAN:
+        return graph.add(_IGNORING_NAN[name], *nodes, place=at, propagate_nan=False)
+    row = ROWS.get(name, name)
+    if row not in TABLE or not TABLE[row].elementwise:
+        raise untraced(name, "no op of the table has this meaning")
+    if name == "negative" and nodes[0].type.dtype.is_bool:
+        raise untraced(name, "numpy refuses it of bools, too", "use `~`")
+    try:
+        return graph.add(row, *nodes, place=at, **_ATTRS.get(row, {}))
+    except TypeError as error:
+        raise untraced(name, str(error), "cast the operands") from None
+
+
+def truth(graph: Graph, value: Any) -> Tensor:
+    """Whether elements are not zero."""
+    x = lift(graph, value)
+    if x.dtype == np.bool_:
+        return x
+    zero = graph.constant(0, TensorType((), x.type.dtype), here())
+    return Tensor.fresh(graph, graph.add("ne", x.node, zero, place=here()))
+
+
+def cast(x: Tensor, dtype: Any) -> Tensor:
+    """An array in another type; the same one where it has it."""
+    found = tensor_type(x.shape, dtype)
+    if found == x.type:
+        return x
+    if found.dtype.is_bool:
+        return truth(x.graph, x)
+    node = x.graph.add("cast", x.node, place=here(), dtype=found.dtype)
+    return Tensor.fresh(x.graph, node, in_c_order(x.shape, x.strides))
+
+
+def where(condition: Any, a: Any, b: Any) -> Tensor:
+    """``np.where`` of three operands."""
+    graph = next(x.graph for x in (condition, a, b) if isinstance(x, Tensor))
+    kinds = [weak(x) for x in (a, b)]
+    values = [x for x, kind in zip((a, b), kinds, strict=True) if isinstance(kind, type)]
+    dtype = np.result_type(*(x if isinstance(kind, type) else kind for x, kind in zip((a, b), kinds, strict=True)))
+    if len(values) == 2:
+        dtype = np.result_type(*(np.asarray(x).dtype for x in values))
+    picked = truth(graph, condition), lift(graph, a, dtype), lift(graph, b, dtype)
+    nodes = [x.node for x in picked]
+    checked("`np.where`", lambda: broadcast(*(x.shape for x in nodes)))
+    return Tensor.fresh(graph, graph.add("where", *nodes, place=here()))
+
+
+def assign(target: Tensor, value: Any, casting: Any = "unsafe") -> None:
+    """Write a value to all that a view shows, as ``target[...] = value`` does."""
+    x = lift(target.graph, value)
+    if not np.can_cast(x.dtype, target.dtype, casting):
+        problem = f"{x.dtype} is not cast to {target.dtype} under the rule {casting!r}"
+        raise NotTraced(here().loc(), what="this update in place", problem=problem, way="make a new array of it")
+    node = cast(x, target.dtype).node
+    if len(node.shape) > target.ndim and all(n == 1 for n in node.shape[: len(node.shape) - target.ndim]):
+        node = target.graph.add("reshape", node, shape=node.shape[len(node.shape) - target.ndim :])
+    try:
+        fits = broadcast(node.shape, target.shape) == target.shape
+    except TypeError:
+        fits = False
+    if not fits:
+        problem = f"an array of shape {node.shape} does not broadcast to {target.shape}"
+        raise WrongShapes(here().loc(), what="this update in place", problem=problem)
+    target.write(target.graph.add("broadcast_to", node, place=here(), shape=target.shape))
