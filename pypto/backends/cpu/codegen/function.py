@@ -1,4 +1,8 @@
-"""The last step on the CPU: Loop IR to the text of one LLVM function that runs a range of programs."""
+"""Code generation for a kernel: Loop IR to the text of one LLVM function that runs a range of programs.
+
+The function loops over the programs that a launch gives to a thread, and emits the items of the schedule into that
+loop. Loads of the argument block, addresses of buffers and scalar parameters are loop-invariant and stand before it.
+"""
 
 from __future__ import annotations
 
@@ -52,58 +56,59 @@ _SLOT_KINDS = {"array_ptr": "ptr", "array_shape": "shape", "array_stride": "stri
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What a kernel became.
-
-    `abi` says what the slots after the fixed ones hold; `scratch_bytes` is what each thread needs; `sites` are what a
-    profile times; `mask_reasons` says why ops run with masks in all of a tile at an edge.
-    """
+    """The LLVM text of a kernel, with what a launch, a profile and a checked run have to know of it."""
 
     text: str
     name: str
-    abi: tuple[Slot, ...]
-    scratch_bytes: int
+    abi: tuple[Slot, ...]  # contents of the argument block behind the fixed slots
+    scratch_bytes: int  # of each thread
     schedule: Schedule
-    sites: tuple[Site, ...] = ()
+    sites: tuple[Site, ...] = ()  # what a profile times
     locality: Locality = NO_LOCALITY
     checks: tuple[Check, ...] = ()
     prints: tuple[Print, ...] = ()
-    masked: tuple[tuple[Op, str], ...] = ()
+    masked: tuple[tuple[Op, str], ...] = ()  # why ops run with masks in all of a tile at an edge
 
 
 def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] | None = None) -> Lowered:
-    kind, made, order = emitter or FunctionEmitter, list[FunctionEmitter](), dict[Slot, int]()
+    """Lower optimised Tile IR to the LLVM text of one kernel.
+
+    Program coarsening may give two versions of the kernel; both are emitted, with a dispatch between them.
+    """
+    emitter = emitter or FunctionEmitter
     function, prints = lower_prints(replace(function, name=mangled(function.name) or "kernel"))
-    writer = kind.writer_kind()
     target = enabled_target(function, with_overrides(target, function))
+    writer = emitter.writer_kind()
+    slot_order = dict[Slot, int]()
+    versions = list[FunctionEmitter]()
     for version in coarsen(before_coarsening(function, target), target):
         legal = legalize(version, target)
         schedule = lower_to_loops(legal, target)
         verify(schedule, function.name)
-        made.append(kind(legal, schedule, target, writer, order))
-        made[-1].write()
-    last = made[-1]
-    dispatch = dispatch_strips if made[0].function.programs.second_factor > 1 else dispatch_coarsened
-    locality = dispatch(made, function.name)
-    scratch = last.timer.with_area(max(one.schedule.scratch_bytes for one in made))
+        versions.append(emitter(legal, schedule, target, writer, slot_order))
+        versions[-1].write()
+    last = versions[-1]
+    dispatch = dispatch_strips if versions[0].function.programs.second_factor > 1 else dispatch_coarsened
+    locality = dispatch(versions, function.name)
+    scratch_bytes = last.timer.with_area(max(version.schedule.scratch_bytes for version in versions))
     tail = f"attributes #0 = {{ nounwind {target.attributes} }}\n!0 = !{{i32 1}}\n"
-    text = f"{writer.text()}{last.timer.text()}{last.checks.text()}{tail}"
     return Lowered(
-        text,
-        function.name,
-        tuple(order),
-        scratch,
-        last.schedule,
-        tuple(last.timer.sites),
-        locality,
-        last.checks.found,
-        prints,
-        tuple(last.nests.mask_reasons.items()),
+        text=f"{writer.text()}{last.timer.text()}{last.checks.text()}{tail}",
+        name=function.name,
+        abi=tuple(slot_order),
+        scratch_bytes=scratch_bytes,
+        schedule=last.schedule,
+        sites=tuple(last.timer.sites),
+        locality=locality,
+        checks=last.checks.found,
+        prints=prints,
+        masked=tuple(last.nests.mask_reasons.items()),
     )
 
 
 @dataclass
 class FunctionEmitter:
-    """Emits one kernel function; one that emits more about it derives from this and from `NestEmitter`."""
+    """Emits one version of a kernel. Instrumentation that emits more derives from this class and from `NestEmitter`."""
 
     function: Function
     schedule: Schedule
@@ -111,20 +116,18 @@ class FunctionEmitter:
     nest_emitter: ClassVar[type[NestEmitter]] = NestEmitter
     writer_kind: ClassVar[type[Writer]] = Writer
     writer: Writer
-    slot_order: dict[Slot, int]  # places in the argument block, behind what is always there
+    slot_order: dict[Slot, int]  # places in the argument block, behind the fixed slots
     env: dict[Value, VectorValue] = field(default_factory=dict)
     slots: dict[Slot, VectorValue] = field(default_factory=dict)
     buffer_bases: dict[int, VectorValue] = field(default_factory=dict)
-    epilogue_done: dict[LibraryOp, VectorValue] = field(
-        default_factory=dict
-    )  # whether it has done what a nest is there for
+    epilogue_done: dict[LibraryOp, VectorValue] = field(default_factory=dict)  # whether the fused epilogue has run
 
     def __post_init__(self) -> None:
         self.e = LaneEmitter(self.writer, self.target, disabled(self.function.attrs))
         self.nests = self.nest_emitter(self.e, self.function, self.env, self.schedule.buffer_of, self.buffer_base)
         self.nests.negligible = negligible_nests(self.schedule.items, self.target.vector_bytes // 4)
         self.memory = AccessEmitter(self.e, self.env.__getitem__)
-        self.library_emitters = {name: cell.emitter(self) for name, cell in used_library_ops(self.function).items()}
+        self.library_emitters = {name: op.emitter(self) for name, op in used_library_ops(self.function).items()}
         if self.function.attrs.get("profile"):
             self.nests.timer = Timer(self.e, self.schedule, self.nests.computed_ops)
         self.timer = self.nests.timer
@@ -132,75 +135,84 @@ class FunctionEmitter:
         self.outliner = Outliner(self.writer, self.function.name, self.env, {})
         is_outlined = is_enabled(self.function, "outlining")
         self.is_large = is_outlined and statement_count(self.schedule.items) > OUTLINE_ABOVE
-        self.has_cold_version, self.in_cold_version = (
-            self.function.programs.has_cold_version,
-            False,
-        )  # whether it is emitted now
+        self.has_cold_version = self.function.programs.has_cold_version
+        self.in_cold_version = False  # the cold version is emitted now
         is_pipelined = is_enabled(self.function, "pipelined_reduction")
         self.pipelined = find_pipelined_reduction(self) if is_pipelined else None
-        # The program's number and the grid's sizes; its place in the grid; how many places there are.
-        self.program_index, self.program_ids, self.program_counts = (
-            list[VectorValue](),
-            list[VectorValue](),
-            list[VectorValue](),
-        )
+        self.program_index = list[VectorValue]()  # the program's number, then the grid's sizes
+        self.program_ids = list[VectorValue]()  # the program's position in the grid, by axis
+        self.program_counts = list[VectorValue]()  # what `num_programs` gives, by axis
 
     def write(self) -> None:
+        """Emit the function: what all programs share, then the loop over the range of programs."""
         w = self.writer
+        programs = self.function.programs
         grid = [self.slot_at(i) for i in range(3)]
-        scratch, size = self.slot_at(3), self.slot_at(4)
-        own = self.e.add(scratch, self.e.mul(VectorValue("%thread", int64, 1, 0), size))
-        for buffer in self.schedule.buffers:
-            self.buffer_bases[buffer.id] = self.e.add(own, self.e.const(buffer.offset, int64)) if buffer.offset else own
-        self.timer.enter(own, self.schedule.scratch_bytes)
+        self.bind_scratch()
         self.checks.enter()
         self.load_parameters()
-        step, rows = (
-            "%" + w.name("step") if self.function.programs.is_coarsened else "1",
-            Carried("%" + w.name("rows"), "i64", "1"),
-        )
-        handed = (
-            *(self.pipelined.loop_carried() if self.pipelined is not None else ()),
-            *[rows][: self.function.programs.second_factor - 1],
-        )
-        with w.loop("%first", "%last", step, carried=handed, forward=True) as program:
-            self.program_index = [program, *grid]
-            ids = self.grid_position(program)
-            self.program_ids = [self.e.convert(v, int32) for v in ids]
-            self.program_counts = [self.e.convert(v, int32) for v in grid]
-            self.nests.program_count = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2])
-            self.nests.per_program_items = self.schedule.items
-            if self.function.programs.is_coarsened:
-                number, ends = next_program(self.e, self.function.programs, rows, program, ids, grid)
+        step = "%" + w.name("step") if programs.is_coarsened else "1"
+        strip_rows = Carried("%" + w.name("rows"), "i64", "1")
+        carried = self.pipelined.loop_carried() if self.pipelined is not None else ()
+        if programs.second_factor > 1:
+            carried = (*carried, strip_rows)
+        with w.loop("%first", "%last", step, carried=carried, forward=True) as program:
+            ids = self.bind_program(program, grid)
+            if programs.is_coarsened:
+                number, ends = next_program(self.e, programs, strip_rows, program, ids, grid)
                 w.line(f"{step} = add i64 {number.text}, 0")
                 self.program_counts = [ends.get(axis, count) for axis, count in enumerate(self.program_counts)]
-            nests = [item for item in self.schedule.items if isinstance(item, Nest)]
-            self.nests.loads_by_nest = loads_to_prefetch(self.function, nests, self.nests.computed_ops)
-            self.nests.prefetch_level = target_level(self.nests.loads_by_nest, self.schedule.scratch_bytes, self.target)
-            if all(isinstance(item, Nest | Scalar) for item in self.schedule.items):
-                self.nests.trip_counts.record_readers(stmt for nest in nests for stmt in nest.stmts)
+            self.set_program_facts()
             self.checks.program(program)
-            for cell in self.library_emitters.values():
-                cell.begin(program, ids, grid)
-            shared = (
-                *self.program_ids,
-                *self.program_counts,
-                self.nests.program_count,
-                *self.slots.values(),
-                *self.buffer_bases.values(),
-            )
-            self.outliner.live_in_types |= {"%last": "i64", **{x.text: x.type for x in shared}, **self.checks.known}
+            for library_op in self.library_emitters.values():
+                library_op.begin(program, ids, grid)
+            self.outliner.live_in_types |= {"%last": "i64", **self.shared_types(), **self.checks.known}
             with self.timer.program(program, self.function.loc):
                 self.emit_items(self.schedule.items)
-        if self.nests.has_nontemporal:  # such stores are ordered with nothing that follows
+        if self.nests.has_nontemporal:  # non-temporal stores are weakly ordered
             w.line("fence seq_cst")
         w.line("ret void")
         self.checks.finish()
         w.end_kernel(self.function.name)
 
+    def bind_scratch(self) -> None:
+        """Compute the addresses of all buffers in the scratch memory of this thread."""
+        scratch = self.slot_at(3)
+        size = self.slot_at(4)
+        base = self.e.add(scratch, self.e.mul(VectorValue("%thread", int64, 1, 0), size))
+        for buffer in self.schedule.buffers:
+            offset = self.e.const(buffer.offset, int64)
+            self.buffer_bases[buffer.id] = self.e.add(base, offset) if buffer.offset else base
+        self.timer.enter(base, self.schedule.scratch_bytes)
+
+    def bind_program(self, program: VectorValue, grid: list[VectorValue]) -> list[VectorValue]:
+        """Compute the program's position in the grid; gives it in 64 bits."""
+        self.program_index = [program, *grid]
+        ids = self.grid_position(program)
+        self.program_ids = [self.e.convert(v, int32) for v in ids]
+        self.program_counts = [self.e.convert(v, int32) for v in grid]
+        self.nests.program_count = self.e.mul(self.e.mul(grid[0], grid[1]), grid[2])
+        return ids
+
+    def set_program_facts(self) -> None:
+        """Tell the emitter of nests what runs once per program: items, prefetched loads, readers of buffers."""
+        nests = [item for item in self.schedule.items if isinstance(item, Nest)]
+        self.nests.per_program_items = self.schedule.items
+        self.nests.loads_by_nest = loads_to_prefetch(self.function, nests, self.nests.computed_ops)
+        self.nests.prefetch_level = target_level(self.nests.loads_by_nest, self.schedule.scratch_bytes, self.target)
+        if all(isinstance(item, Nest | Scalar) for item in self.schedule.items):
+            self.nests.trip_counts.record_readers(stmt for nest in nests for stmt in nest.stmts)
+
+    def shared_types(self) -> dict[str, str]:
+        """LLVM types, by name, of the values that every outlined part may read."""
+        per_program = (*self.program_ids, *self.program_counts, self.nests.program_count)
+        shared = (*per_program, *self.slots.values(), *self.buffer_bases.values())
+        return {value.text: value.type for value in shared}
+
     def grid_position(self, program: VectorValue) -> list[VectorValue]:
-        """Where in the grid a program is."""
-        e, (_, first, second, _) = self.e, self.program_index
+        """The position of a program in the grid, by axis: the first axis runs fastest."""
+        e = self.e
+        _, first, second, _ = self.program_index
         return [
             e.binary("urem", program, first),
             e.binary("urem", e.binary("udiv", program, first), second),
@@ -208,26 +220,30 @@ class FunctionEmitter:
         ]
 
     def buffer_base(self, buffer: Buffer) -> VectorValue:
+        """Address of a buffer."""
         return self.buffer_bases[buffer.id]
 
     def slot_at(self, index: int, dtype: DType = int64) -> VectorValue:
+        """Load the argument block at an index."""
         pointer = self.writer.raw(f"getelementptr i64, ptr %args, i64 {index}", 0)
         return self.writer.instr(f"load {memory_type(dtype)}, ptr {pointer}", dtype, 1, 0)
 
     def argument(self, kind: str, arg: Value, dim: int = 0, dtype: DType = int64) -> VectorValue:
-        """A slot of the argument block, loaded once at the entry."""
+        """A slot of the argument block for an argument, loaded once at the entry."""
         return self.slot_of(Slot(kind, arg.hint, dim, dtype))
 
     def slot_of(self, slot: Slot) -> VectorValue:
+        """The value of a slot, loaded at its first use; the slot gets its place in the block then."""
         if slot not in self.slots:
-            place, dtype = self.slot_order.setdefault(slot, len(self.slot_order)), slot.dtype
-            loaded = self.slot_at(FIXED_SLOTS + place, dtype)
-            self.slots[slot] = from_memory(self.e, loaded.as_dtype(memory_dtype(dtype)), dtype)
+            place = self.slot_order.setdefault(slot, len(self.slot_order))
+            loaded = self.slot_at(FIXED_SLOTS + place, slot.dtype)
+            self.slots[slot] = from_memory(self.e, loaded.as_dtype(memory_dtype(slot.dtype)), slot.dtype)
         return self.slots[slot]
 
     # --- items --------------------------------------------------------------------------------------------------
 
     def emit_items(self, items: list[Item]) -> None:
+        """Emit items in order; those of a large kernel are outlined in parts, which bounds LLVM's time."""
         once = items is self.nests.per_program_items
         if not self.is_large or statement_count(items) <= PART_SIZE:
             self.emit_in_order(items, once, id(items))
@@ -237,6 +253,7 @@ class FunctionEmitter:
             self.checks.after_part()
 
     def emit_in_order(self, items: Sequence[Item], once: bool, region: int) -> None:
+        """Emit items one by one. `once` says that each runs once per program."""
         for item in items:
             self.checks.ready(region)
             with self.timer.site(item):
@@ -244,6 +261,7 @@ class FunctionEmitter:
         self.checks.ready(region)
 
     def emit_item(self, item: Item, once: bool) -> None:
+        """Emit one item; a nest that is the fallback of a fused epilogue runs only where the epilogue did not."""
         if isinstance(item, Nest) and item.fallback_of is not None:
             self.writer.branch(self.epilogue_done[item.fallback_of].text, [list, lambda: self.nests.emit(item, once)])
         elif isinstance(item, Nest):
@@ -256,7 +274,7 @@ class FunctionEmitter:
             self.emit_control(item)
 
     def emit_scalar(self, op: Op) -> None:
-        """An op on scalars, in program order."""
+        """Emit an op on scalars, in program order."""
         if op.name == "store":
             pointer, value, *mask = (self.env[v] for v in op.operands)
             self.checks.element(op, pointer, mask[0] if mask else None)
@@ -265,46 +283,57 @@ class FunctionEmitter:
             self.env[op.results[0]] = self.scalar_result(op)
 
     def scalar_result(self, op: Op) -> VectorValue:
+        """The result of an op on scalars."""
         if op.name in _SLOT_KINDS:
             return self.argument(_SLOT_KINDS[op.name], op.operands[0], op.attrs.get("dim", 0))
         if op.name in ("program_id", "num_programs"):
             numbers = self.program_ids if op.name == "program_id" else self.program_counts
             axis: int = op.attrs["axis"]
             return numbers[axis]
-        if op.name in REDUCTIONS and not is_tile(op.operands[0]):  # a scalar is its own sum
+        if op.name in REDUCTIONS and not is_tile(op.operands[0]):  # a reduction of one element
             return self.env[op.operands[0]]
         if is_atomic(op):
-            self.checks.atomic(op, operands := [self.env[v] for v in op.operands])
+            operands = [self.env[v] for v in op.operands]
+            self.checks.atomic(op, operands)
             return atomics()(self.e, op, operands)
         if op.name == "load":
-            pointer, *rest = (self.env[v] for v in op.operands)
-            mask, other = (*rest, None, None)[:2]
+            pointer, *optional = (self.env[v] for v in op.operands)
+            mask, other = (*optional, None, None)[:2]
             self.checks.element(op, pointer, mask)
             return self.memory.load_scalar(pointer, op.results[0].dtype, mask, other, self.writer.depth)
-        if any(map(is_tile, op.operands)):  # a tile of one element under no dimensions is that element
+        if any(map(is_tile, op.operands)):  # the operand is a tile of one element
             with self.writer.isolated():
                 return self.nests.compute(op, (), Chunk([], -1, 1))
         return self.nests.compute(op, (), Chunk([], -1, 1))
 
     def load_parameters(self) -> None:
-        """Scalar arguments, as far as they are read."""
-        read = {v for op in self.function.walk() for v in op.operands}
+        """Load the scalar arguments that the kernel reads.
+
+        Outlined parts may read shapes and strides too: in a kernel with such parts they are loaded here, ahead of all
+        parts.
+        """
+        used = {v for op in self.function.walk() for v in op.operands}
         for v in self.function.args:
-            if v in read and not isinstance(v.type, ArrayType):
+            if v in used and not isinstance(v.type, ArrayType):
                 self.env[v] = self.argument("prints" if v.hint == BUFFER else "scalar", v, 0, v.dtype)
-        for op in self.function.walk() if self.is_large or self.has_cold_version else ():  # every part may read them
-            if op.name in _SLOT_KINDS:
-                self.scalar_result(op)
+        if self.is_large or self.has_cold_version:
+            for op in self.function.walk():
+                if op.name in _SLOT_KINDS:
+                    self.scalar_result(op)
 
     # --- control flow -------------------------------------------------------------------------------------------
 
     def emit_control(self, item: Control) -> None:
+        """Emit an `if`, `for` or `while`."""
         {"if": self.emit_if, "for": self.emit_for, "while": self.emit_while}[item.op.name](item)
 
     def yielded_scalars(self, region: Region) -> list[VectorValue]:
+        """The scalars that a region yields; tiles are in the buffers of their results."""
         return [self.env[v] for v in region.terminator.operands if not is_tile(v)]
 
     def emit_if(self, item: Control) -> None:
+        """Emit an `if`; the cold version of an unswitched loop is outlined and not optimised."""
+
         def side(k: int) -> list[VectorValue]:
             self.in_cold_version = bool(k and self.has_cold_version and item in self.schedule.items)
             if self.in_cold_version:
@@ -317,17 +346,19 @@ class FunctionEmitter:
         self.env.update(zip((v for v in item.op.results if not is_tile(v)), values, strict=True))
 
     def bind_scalars(self, values: Sequence[Value], phis: list[Carried]) -> None:
-        """Names of the scalars among the values; tiles are carried in their buffers."""
+        """Bind the scalars among the values to phis; tiles are carried in their buffers."""
         for v, phi in zip((v for v in values if not is_tile(v)), phis, strict=True):
             self.env[v] = VectorValue(phi.name, register_dtype(v.tile.elem), 1, self.writer.depth)
 
     def loop_phis(self, inits: Sequence[Value], args: Sequence[Value]) -> list[Carried]:
-        """Phis for the scalars that a loop carries."""
+        """A phi for each scalar that a loop carries."""
         values = [self.env[init] for init, arg in zip(inits, args, strict=True) if not is_tile(arg)]
         return [Carried("%" + self.writer.name("c"), value.type, value.text) for value in values]
 
     def emit_for(self, item: Control) -> None:
-        op, region = item.op, item.op.regions[0]
+        """Emit a `for`; a loop of nests alone is a persistent loop, with facts of its own."""
+        op = item.op
+        region = op.regions[0]
         self.checks.loop(item)
         start, end, step = (self.env[v] for v in op.operands[:3])
         phis = self.loop_phis(op.operands[3:], region.args[1:])
@@ -341,15 +372,18 @@ class FunctionEmitter:
         self.bind_scalars(op.results, phis)
 
     def emit_while(self, item: Control) -> None:
-        w, op, (before, body) = self.writer, item.op, item.op.regions
+        """Emit a `while`: the condition's region is the head of the loop."""
+        w = self.writer
+        op = item.op
+        condition_region, body = op.regions
         phis = self.loop_phis(op.operands, body.args)
         names = [w.name(p) for p in ("pre", "head", "body", "latch", "out")]
         with w.frame() as frame:
-            for region, items in zip((before, body), item.regions, strict=True):
+            for region, items in zip((condition_region, body), item.regions, strict=True):
                 self.bind_scalars(region.args, phis)
                 self.emit_items(items)
-                if region is before:
-                    condition = self.yielded_scalars(before)[0]
+                if region is condition_region:
+                    condition = self.yielded_scalars(region)[0]
                     w.line(f"br i1 {condition.text}, label %{names[2]}, label %{names[4]}")
                     w.label(names[2])
             for phi, value in zip(phis, self.yielded_scalars(body), strict=True):
