@@ -1,6 +1,10 @@
-"""Greatest and least floats as if no NaN were among them: one instruction for each, not four.
+"""NaN speculation: float maximum and minimum are computed as if no operand were NaN, and again if one may have been.
 
-Where a result, of a row too, is no better than that of nothing, all may be NaN. Then a version that looks decides.
+A compare and a select are one instruction, `vmaxps`; the handling of NaN makes four of it. It pays in every reduction
+whose rows mostly hold numbers. Legal for nests and loops that do nothing but reduce, since they may run twice. A result
+equal to the identity (-inf of a maximum) is the sign that there was no number: then the exact version decides.
+
+%m = reduce max of %x becomes %f = nan-free reduce max of %x %m = (%f == -inf) ? reduce max of %x : %f
 """
 
 from __future__ import annotations
@@ -22,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def is_float_extreme(op: Op) -> bool:
-    """Whether an op looks for the greatest or least of floats, among which NaN does not count."""
+    """Whether an op is the maximum or minimum of floats; it ignores NaN operands."""
     return op.name in ("max", "min") and op.operands[0].dtype.is_float
 
 
 def can_speculate(emitter: NestEmitter, nest: Nest) -> bool:
-    """Whether a nest does nothing but reduce to scalars, so that it can run twice, and looks for an extreme."""
+    """Whether a nest consists of reductions to scalars, of which some are float extremes."""
     if not is_enabled(emitter.function, "nan_speculation"):
         return False
     scalars = all(s.kind == "reduce" and s.buffer is None for s in nest.stmts)
@@ -35,55 +39,60 @@ def can_speculate(emitter: NestEmitter, nest: Nest) -> bool:
 
 
 def nan_free_combiner(op: Op) -> Combiner:
-    """How partial results become one; of anything but numbers, an extreme is what it is of nothing."""
-    how = combiner_of(op)
+    """The combiner that speculates: of NaN operands alone, an extreme is the identity."""
+    exact = combiner_of(op)
     if not is_float_extreme(op):
-        return how
-    predicate, worst = ("gt", -math.inf) if op.name == "max" else ("lt", math.inf)
-    return Combiner(how.dtypes, (worst,), lambda e, a, b: (e.select(e.cmp(predicate, b[0], a[0]), b[0], a[0]),))
+        return exact
+    predicate, identity = ("gt", -math.inf) if op.name == "max" else ("lt", math.inf)
+    return Combiner(exact.dtypes, (identity,), lambda e, a, b: (e.select(e.cmp(predicate, b[0], a[0]), b[0], a[0]),))
 
 
-def speculate(emitter: NestEmitter, nest: Nest, inside: VectorValue) -> list[VectorValue]:
-    """The results of a nest whose elements exist where a condition holds."""
-    e, w, ops = emitter.e, emitter.w, [s.the_op for s in nest.stmts]
-    nothing = [e.const(how.identity[0], how.dtypes[0]) for how in map(nan_free_combiner, ops)]
+def speculate(emitter: NestEmitter, nest: Nest, in_bounds: VectorValue) -> list[VectorValue]:
+    """Emit the speculative version of a nest, and the exact one behind a test of its results."""
+    e = emitter.e
+    w = emitter.w
+    ops = [s.the_op for s in nest.stmts]
+    identities = [e.const(combiner.identity[0], combiner.dtypes[0]) for combiner in map(nan_free_combiner, ops)]
     emitter.reduction_of = nan_free_combiner
     if emitter.peel:
-        first = emitter.emit_version(nest, True)
-        emitter.unroll_override |= dict.fromkeys((body[0] for body in nest.bodies), 1)  # what is left is rare
+        speculated = emitter.emit_version(nest, True)
+        # The exact version seldom runs: it is not unrolled.
+        emitter.unroll_override |= dict.fromkeys((body[0] for body in nest.bodies), 1)
     else:
-        first = w.branch(inside.text, [lambda: emitter.emit_version(nest, False), lambda: nothing])
-    emitter.reduction_of, emitter.peel = combiner_of, False
-    again = [e.cmp("eq", a, b) for op, a, b in zip(ops, first, nothing, strict=True) if is_float_extreme(op)]
-    return w.branch(functools.reduce(e.or_, again).text, [lambda: emitter.emit_version(nest, True), lambda: first])
+        speculated = w.branch(in_bounds.text, [lambda: emitter.emit_version(nest, False), lambda: identities])
+    emitter.reduction_of = combiner_of
+    emitter.peel = False
+    pairs = zip(ops, speculated, identities, strict=True)
+    failed = functools.reduce(e.or_, [e.cmp("eq", x, identity) for op, x, identity in pairs if is_float_extreme(op)])
+    return w.branch(failed.text, [lambda: emitter.emit_version(nest, True), lambda: speculated])
 
 
 def can_speculate_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt], at: Chunk) -> bool:
-    """Whether the loop does nothing but look for extremes along lanes, each of which goes to a place of its own."""
-    plain = (
+    """Whether a loop does nothing but reduce rows to float extremes in a buffer."""
+    is_allowed = (
         is_enabled(emitter.function, "nan_speculation")
         and not at.masked
         and at.transpose_axis < 0
         and emitter.epilogue_region is None
         and emitter.reduction_of is combiner_of
     )
-    rows = all(s.buffer is not None and s.lanes in s.reduced and len(s.loops) > 1 for s in begun)
-    wide = not any(s.the_op.operands[0].dtype.is_narrow for s in begun)
-    return plain and rows and begun == body and wide and all(is_float_extreme(s.the_op) for s in begun)
+    if not is_allowed or begun != body or any(s.the_op.operands[0].dtype.is_narrow for s in begun):
+        return False
+    are_rows = all(s.buffer is not None and s.lanes in s.reduced and len(s.loops) > 1 for s in begun)
+    return are_rows and all(is_float_extreme(s.the_op) for s in begun)
 
 
 def speculate_rows(emitter: NestEmitter, body: list[Stmt], begun: list[Stmt], at: Chunk) -> list[VectorValue]:
-    """The extremes of a row; those of rows without any number are looked for again."""
+    """Emit the speculative reduction of a row, and the exact one behind a test of its results."""
     e = emitter.e
     emitter.reduction_of = nan_free_combiner
-    first = emitter.emit_reductions(body, begun, at)
-    emitter.reduction_of, parts = combiner_of, emitter.strips
-    again = [
-        e.cmp("eq", x, e.const(nan_free_combiner(s.the_op).identity[0], x.dtype))
-        for s, x in zip(begun, first, strict=True)
-    ]
-    emitter.strips = strip_mine_lanes(body, emitter.vector_width, 1)  # what is rare is to take little room
-    sides = [lambda: emitter.emit_reductions(body, begun, at), lambda: first]
-    found = emitter.w.branch(functools.reduce(e.or_, again).text, sides)
-    emitter.strips = parts
-    return found
+    speculated = emitter.emit_reductions(body, begun, at)
+    emitter.reduction_of = combiner_of
+    strips = emitter.strips
+    identities = [nan_free_combiner(s.the_op).identity[0] for s in begun]
+    pairs = zip(speculated, identities, strict=True)
+    failed = functools.reduce(e.or_, [e.cmp("eq", x, e.const(identity, x.dtype)) for x, identity in pairs])
+    emitter.strips = strip_mine_lanes(body, emitter.vector_width, 1)  # the exact version seldom runs: little code
+    results = emitter.w.branch(failed.text, [lambda: emitter.emit_reductions(body, begun, at), lambda: speculated])
+    emitter.strips = strips
+    return results

@@ -1,4 +1,11 @@
-"""Emits a nest: loops over chunks of lanes, what is read computed where it is read, reductions in registers."""
+"""Code generation for one loop nest: loops over chunks of lanes, operands inlined, reductions in registers.
+
+A nest is strip-mined along its lanes: full chunks of several registers, chunks of one register, a masked tail. It is
+versioned where tiles may lie partly out of bounds. The statements of a body then run chunk by chunk:
+
+nest - compute exp -> b0 [lanes d0<512] | reduce sum [lanes d0<512*] becomes for i in 0..512 step 64: %e = exp(load 64
+lanes at i); store %e to b0; %acc = %acc + %e %sum = horizontal sum of %acc
+"""
 
 from __future__ import annotations
 
@@ -34,11 +41,11 @@ from pypto.ir.types import float32, int32, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 
-_REGISTER_PRESSURE_LIMIT: Final = 8  # values that a body computes side by side
+_REGISTER_PRESSURE_LIMIT: Final = 8  # statements of a body beyond which unrolling would spill registers
 
 
 class NestEmitter(ValueEmitter):
-    """Emits nests."""
+    """Emits the nests of a function. Fields that say what runs now are set before each nest, version or body."""
 
     def __init__(
         self,
@@ -51,73 +58,73 @@ class NestEmitter(ValueEmitter):
         super().__init__(e, function, env, buffers, base)
         self.timer: Timer | Untimed = Untimed()
         self.trip_counts = TripCounts(self)
-        self.trip_count: VectorValue | None = None  # of the running body's lanes, where that is known
-        self.is_fixpoint: VectorValue | None = (
-            None  # whether the chunk that runs has changed nothing, where that matters
-        )
-        self.program_count = e.const(0, int64)  # of the whole grid, or turns of the loop in all of them
-        self.per_program_items: list[Item] = []  # what they run once each
-        self.may_stream = False  # the nest's stores may go past the caches
-        self.has_nontemporal = False  # some store of the kernel may
+        self.mask_reasons: dict[Op, str] = {}  # why ops run with masks in all of a tile at an edge; "" where peeled
+        self.negligible: set[Nest] = set()  # nests whose time does not matter beside that of the others
+        self.unroll_override: dict[Stmt, int] = {}  # unroll factors by the first statement of a body
+        # What runs once per program, or once per iteration of a persistent loop.
+        self.program_count = e.const(0, int64)  # programs of the grid, times iterations of the persistent loop
+        self.per_program_items: list[Item] = []
+        self.loads_by_nest: dict[Op, list[Nest]] = {}  # nests by the load that they read; the last one prefetches
         self.arrays_read, self.bytes_loaded = arrays_read(function)
-        self.loads_by_nest: dict[
-            Op, list[Nest]
-        ] = {}  # who loads; the last one asks for what the next program will load
-        self.strips: list[Strip] = []  # of the running body's lanes, with its reductions, and those that have ended
-        self.accumulators: dict[Stmt, list[Accumulator]] = {}
-        self.results: list[VectorValue] = []
-        self.reduction_of = combiner_of  # how the running version joins partial results
-        self.negligible: set[Nest] = set()  # that take next to no time
-        self.unroll_override: dict[Stmt, int] = {}  # registers per chunk of the bodies that begin with these
-        self.epilogue_region: EpilogueRegion | None = None  # what a nest runs on, where that is not all
-        self.peel = False  # chunks that exist as a whole run without masks, in the version that has them
-        self.mask_reasons: dict[
-            Op, str
-        ] = {}  # why ops run with masks in all of a tile at an edge; empty where they do not
-        self.at_edge = False  # the version for tiles at an edge runs, with rows that are split
-        self.may_be_partial = False  # tiles of the nest may exist in part, not only as a whole
+        # The version of a nest that is emitted.
+        self.may_be_partial = False  # tiles may lie partly out of bounds
+        self.peel = False  # full chunks are peeled off into a loop without masks
+        self.at_edge = False  # the version for tiles at an edge
+        self.may_stream = False  # stores may be non-temporal
+        self.has_nontemporal = False  # some store of the kernel is
+        self.reduction_of = combiner_of  # how partial results are combined
+        self.epilogue_region: EpilogueRegion | None = None  # the block that a fused epilogue runs on
+        # The body that is emitted.
+        self.strips: list[Strip] = []  # of the lane loop
+        self.accumulators: dict[Stmt, list[Accumulator]] = {}  # one for each width of a strip
+        self.results: list[VectorValue] = []  # of finished reductions to scalars
+        self.trip_count: VectorValue | None = None  # of the lane loop, where it is tightened
+        self.is_fixpoint: VectorValue | None = None  # whether the chunk has changed no accumulator, where asked
 
     def emit(self, nest: Nest, once: bool = False) -> list[VectorValue]:
-        """All versions of a nest: with masks at the edges, without inside, streaming for outputs beyond the caches.
+        """Emit a nest, versioned on whether all its elements are in bounds.
 
-        One that takes next to no time has masks everywhere, and small chunks: LLVM is done with it sooner.
-        `once` says that a program runs the nest once, so that its stores and the grid tell how much it writes.
+        The version for tiles that are in bounds has no masks. A negligible nest has one version only, with masks, whose
+        chunks are one register wide: that takes LLVM less time. `once` says that the nest runs once per program, so
+        that the number of programs tells how many bytes it stores.
         """
-        stmts, is_minor = nest.stmts, nest in self.negligible
+        stmts = nest.stmts
+        is_minor = nest in self.negligible
         self.prefetched = {op: x[0] is nest for op, x in self.loads_by_nest.items() if once and x[-1] is nest}
-        accesses = [
-            Access.of(op) for s in stmts for op in self.computed_ops(s) if op.name in ("tile_load", "tile_store")
-        ]
+        accesses = self.accesses_of(stmts)
         self.memory.hoist_limits = self.memory.written_buffers(stmts)
         self.stores = [s.the_op for s in stmts if s.kind == "store"]
         with self.w.isolated():
-            inside = self.memory.all_in_bounds(*accesses)
-        self.may_stream = (
-            once and not is_minor and (self.epilogue_region is None or not self.epilogue_region.width)
-        )  # whole lines in one go
-        known = [(n, self.memory.statically_in_bounds(a, d)) for a in accesses for d, n in enumerate(a.shape)]
-        self.may_be_partial = any(n > 1 and not whole for n, whole in known) and not is_minor
-        self.peel = self.may_be_partial and inside is not None and not why_not_peeled(self, nest)
-        if inside is None or is_minor:
+            in_bounds = self.memory.all_in_bounds(*accesses)
+        stores_full_rows = self.epilogue_region is None or not self.epilogue_region.width
+        self.may_stream = once and not is_minor and stores_full_rows
+        bounds = [(n, self.memory.statically_in_bounds(a, d)) for a in accesses for d, n in enumerate(a.shape)]
+        self.may_be_partial = any(n > 1 and not known for n, known in bounds) and not is_minor
+        self.peel = self.may_be_partial and in_bounds is not None and not why_not_peeled(self, nest)
+        if in_bounds is None or is_minor:
             results = self.emit_version(nest, is_minor)
-        elif any(whole is False for _, whole in known):
+        elif any(known is False for _, known in bounds):
             results = self.emit_version(nest, True) if self.peel else self.emit_edge_version(nest)
         elif can_speculate(self, nest):
-            results = speculate(self, nest, inside)
+            results = speculate(self, nest, in_bounds)
         elif self.peel:
             results = self.emit_version(nest, True)
         else:
-            is_store = (
-                not self.may_be_partial and len(accesses) == len(stmts) == len(self.stores) == 1
-            )  # all of it, or nothing
-            sides = [lambda: self.emit_version(nest, False), list if is_store else lambda: self.emit_edge_version(nest)]
-            results = self.w.branch(inside.text, sides)
+            # A lone store whose dimensions above 1 are in bounds is in bounds as a whole or not at all.
+            is_lone_store = not self.may_be_partial and len(accesses) == len(stmts) == len(self.stores) == 1
+            edge = list if is_lone_store else lambda: self.emit_edge_version(nest)
+            results = self.w.branch(in_bounds.text, [lambda: self.emit_version(nest, False), edge])
         finals = [s.the_op.results[0] for s in stmts if s.kind in ("reduce", "arg") and s.buffer is None]
         self.env.update(zip(finals, results, strict=True))
         return []
 
+    def accesses_of(self, stmts: list[Stmt]) -> list[Access]:
+        """The structured accesses that statements make."""
+        ops = [op for s in stmts for op in self.computed_ops(s)]
+        return [Access.of(op) for op in ops if op.name in ("tile_load", "tile_store")]
+
     def emit_edge_version(self, nest: Nest) -> list[VectorValue]:
-        """The version for tiles that exist in part; chunks that exist as a whole run without masks here, too."""
+        """The version for tiles that are partly out of bounds: masks, but for chunks that are peeled off."""
         self.may_stream = False
         reason = why_not_peeled(self, nest, edge=True) if self.may_be_partial else ""
         self.mask_reasons |= dict.fromkeys((op for s in nest.stmts for op in self.computed_ops(s)), reason)
@@ -129,10 +136,10 @@ class NestEmitter(ValueEmitter):
     def emit_store_versions(
         self, body: list[Stmt], at: Chunk, emit: Callable[[list[Stmt], Chunk], list[VectorValue]]
     ) -> list[VectorValue]:
-        """The body, or what its loops run; where it may store past the caches, both ways."""
-        may = self.may_stream and not at.masked and any(s.kind == "store" for s in body)
-        may = may and is_enabled(self.function, "nontemporal_stores")
-        streaming = nontemporal_condition(self) if may else None
+        """Emit a body or its loops; versioned on whether its stores are non-temporal, where they may be."""
+        may_stream = self.may_stream and not at.masked and any(s.kind == "store" for s in body)
+        may_stream = may_stream and is_enabled(self.function, "nontemporal_stores")
+        streaming = nontemporal_condition(self) if may_stream else None
         if streaming is None:
             return emit(body, at)
         self.has_nontemporal = True
@@ -140,26 +147,27 @@ class NestEmitter(ValueEmitter):
         return self.w.branch(streaming.text, sides)
 
     def computed_ops(self, stmt: Stmt) -> list[Op]:
-        """The ops that the statement computes where its loads exist as a whole, and read no `other`."""
-        found: dict[Op, None] = {}
+        """The ops that a statement computes in a tile that is in bounds, where `other` values of loads are not read."""
+        ops: dict[Op, None] = {}
 
-        def walk(v: Value, inside: bool) -> None:
-            if not is_tile(v) or v.op is None or (v in self.buffers and not inside) or v.op in found:
+        def visit(v: Value, is_written: bool) -> None:
+            if not is_tile(v) or v.op is None or (v in self.buffers and not is_written) or v.op in ops:
                 return
-            found[v.op] = None
-            whole = v.op.name == "tile_load" and not v.op.attrs["masked"]
-            for operand in v.op.operands[:1] if whole else v.op.operands:
-                walk(operand, False)
+            ops[v.op] = None
+            is_unmasked = v.op.name == "tile_load" and not v.op.attrs["masked"]
+            for operand in v.op.operands[:1] if is_unmasked else v.op.operands:
+                visit(operand, False)
 
         if stmt.value is not None and stmt.source is None:
-            walk(stmt.value, self.buffers.get(stmt.value) is stmt.buffer)
+            visit(stmt.value, self.buffers.get(stmt.value) is stmt.buffer)
         elif stmt.kind not in ("compute", "zero"):
-            found[stmt.the_op] = None
+            ops[stmt.the_op] = None
             for v in stmt.the_op.operands:
-                walk(v, False)
-        return list(found)
+                visit(v, False)
+        return list(ops)
 
     def emit_version(self, nest: Nest, masked: bool) -> list[VectorValue]:
+        """Emit one version of a nest, and give the results of its reductions to scalars."""
         shared = nest.fused_depth if len(nest.bodies) > 1 else 0
         results: list[VectorValue] = []
         with self.w.isolated():
@@ -167,71 +175,71 @@ class NestEmitter(ValueEmitter):
         return results
 
     def emit_outer(self, nest: Nest, sizes: tuple[int, ...], at: Chunk, results: list[VectorValue]) -> None:
-        """The shared loops, then every body in turn."""
+        """Emit the loops that all bodies share, then the bodies in order."""
         if sizes:
             with self.w.loop("0", str(sizes[0]), "1") as i:
                 self.emit_outer(nest, sizes[1:], replace(at, index=[*at.index, i]), results)
             return
         for body in nest.bodies:
-            self.memory.hoist_limits = self.memory.written_buffers(
-                nest.stmts, self.w.depth
-            ) | self.memory.written_buffers(body)
-            self.computed_here = {
-                s.value for s in body if s.value is not None and self.buffers.get(s.value) is s.buffer
-            }
+            written_by_nest = self.memory.written_buffers(nest.stmts, self.w.depth)
+            self.memory.hoist_limits = written_by_nest | self.memory.written_buffers(body)
+            values = [(s.value, s.buffer) for s in body if s.value is not None]
+            self.computed_here = {v for v, buffer in values if self.buffers.get(v) is buffer}
             with self.timer.body(nest, body):
                 results += self.emit_body(body, at)
 
     # --- one body -----------------------------------------------------------------------------------------------
 
     def emit_body(self, body: list[Stmt], at: Chunk) -> list[VectorValue]:
-        """All remaining loops around the statements; gives the scalars that reductions end in.
+        """Emit the remaining loops of one body; gives the results of its reductions to scalars.
 
-        Squares are loaded and transposed once, whichever way they are stored.
+        A body with a register transpose is versioned per chunk, so that a tile is loaded and transposed once.
         """
         lanes = body[0].loops.index(body[0].lanes) if body[0].lanes in body[0].loops else -1
         self.vector_width = vector_width_of(self.e.target, body) if lanes >= 0 else 1
-        across = (
-            self.transposes.transpose_axis(body)
-            if self.vector_width >= MIN_TILE_SIDE and self.epilogue_region is None
-            else -1
-        )
-        at = replace(at, lanes=lanes, transpose_axis=across)
-        return (
-            self.emit_lane_loops(body, at) if across >= 0 else self.emit_store_versions(body, at, self.emit_lane_loops)
-        )
+        may_transpose = self.vector_width >= MIN_TILE_SIDE and self.epilogue_region is None
+        axis = self.transposes.transpose_axis(body) if may_transpose else -1
+        at = replace(at, lanes=lanes, transpose_axis=axis)
+        if axis >= 0:
+            return self.emit_lane_loops(body, at)
+        return self.emit_store_versions(body, at, self.emit_lane_loops)
 
     def emit_lane_loops(self, body: list[Stmt], at: Chunk) -> list[VectorValue]:
-        registers = self.unroll_factor(body) if at.transpose_axis < 0 and (self.may_be_partial or not at.masked) else 1
-        registers = edge_unroll_factor(self, body, self.vector_width) if self.at_edge else registers
+        """Choose strips for the body, then emit its loops."""
+        is_unrolled = at.transpose_axis < 0 and (self.may_be_partial or not at.masked)
+        registers = self.unroll_factor(body) if is_unrolled else 1
+        if self.at_edge:
+            registers = edge_unroll_factor(self, body, self.vector_width)
         self.strips = strip_mine_lanes(body, self.vector_width, registers) if at.lanes >= 0 else []
-        self.accumulators, self.results = {}, []
+        self.accumulators = {}
+        self.results = []
         self.trip_count = self.trip_counts.bound(body, at.lanes) if at.masked and at.lanes >= 0 else None
         self.emit_loops(body, at)
         return self.results
 
     def unroll_factor(self, body: list[Stmt]) -> int:
-        """Registers per chunk: several hide latencies, but much that is computed at once has enough to do in few.
+        """Registers per chunk: 4 by default, so that independent instructions hide latency.
 
-        So has mathematics where registers are few, or beside other statements, where it would take long to compile. So
-        have stores that take turns with reductions: from memory, fewer lines at a time are faster.
+        One for bodies under register pressure, and for scans, which are one dependence chain. Two for transcendental
+        functions where registers or compile time are short. Two for stores beside reductions: streams from memory are
+        faster with fewer lines at a time.
         """
         kinds = {s.kind for s in body}
         if body[0] in self.unroll_override or len(body) > _REGISTER_PRESSURE_LIMIT or "scan" in kinds:
             return self.unroll_override.get(body[0], 1)
-        long = self.has_transcendentals(body) and (len(body) > 1 or self.e.target.registers < 32)
-        return 2 if kinds >= {"store", "reduce"} or long else 4
+        is_long = self.has_transcendentals(body) and (len(body) > 1 or self.e.target.registers < 32)
+        return 2 if kinds >= {"store", "reduce"} or is_long else 4
 
     def has_transcendentals(self, body: list[Stmt]) -> bool:
-        """True where mathematics is computed."""
+        """Whether the body computes transcendental functions."""
         return any(TABLE[op.name].ulp for s in body for op in self.computed_ops(s))
 
     def emit_loops(self, body: list[Stmt], at: Chunk) -> None:
-        """Open the next loop; reductions begin before their first loop and end after it."""
+        """Emit the next loop of a body; reductions that end with this loop write their results after it."""
         position = len(at.index)
         begun = [s for s in body if s.kind in ("reduce", "arg", "scan") and self.reduction_position(s) == position]
-        run = speculate_rows if can_speculate_rows(self, body, begun, at) else NestEmitter.emit_reductions
-        totals = run(self, body, begun, at)
+        emit = speculate_rows if can_speculate_rows(self, body, begun, at) else NestEmitter.emit_reductions
+        totals = emit(self, body, begun, at)
         for stmt, total in zip((s for s in begun if s.kind != "scan"), totals, strict=True):
             if stmt.buffer is None:
                 self.results.append(total)
@@ -239,7 +247,7 @@ class NestEmitter(ValueEmitter):
                 self.memory.write_scratch(total, stmt.buffer, self.base_of(stmt.buffer), stmt.buffer_index, at)
 
     def emit_reductions(self, body: list[Stmt], begun: list[Stmt], at: Chunk) -> list[VectorValue]:
-        """Run the next loop; gives the results of the reductions that begin before it."""
+        """Create the accumulators of `begun`, emit the next loop, and give the results of these reductions."""
         position = len(at.index)
         for stmt in begun:
             widths = sorted({p.width for p in self.strips}) if stmt.lanes in stmt.reduced else [at.width]
@@ -247,55 +255,58 @@ class NestEmitter(ValueEmitter):
         if position == len(body[0].loops):
             self.emit_store_versions(body, at, self.emit_chunk) if at.transpose_axis >= 0 else self.emit_chunk(body, at)
         elif position == at.transpose_axis:
-            for part in strip_mine_rows(body[0].sizes[position], self.vector_width // 2):
-                self.emit_chunks(body, replace(at, transpose_rows=part.tail or part.width), part)
+            for strip in strip_mine_rows(body[0].sizes[position], self.vector_width // 2):
+                self.emit_chunks(body, replace(at, transpose_rows=strip.tail or strip.width), strip)
         elif position == at.lanes and self.epilogue_region is not None and self.epilogue_region.width:
-            self.emit_loops(
-                body, replace(at, width=self.epilogue_region.width, index=[*at.index, self.epilogue_region.column])
-            )
+            region = self.epilogue_region
+            self.emit_loops(body, replace(at, width=region.width, index=[*at.index, region.column]))
         elif position == at.lanes:
-            for part in self.strips:
-                self.emit_chunks(body, replace(at, width=part.width, tail=part.tail), part)
+            for strip in self.strips:
+                self.emit_chunks(body, replace(at, width=strip.width, tail=strip.tail), strip)
         else:
-            first, stop = (
-                ("0", str(body[0].sizes[position])) if self.epilogue_region is None else self.epilogue_region.rows
-            )
+            rows = ("0", str(body[0].sizes[position]))
+            first, stop = rows if self.epilogue_region is None else self.epilogue_region.rows
             with self.w.loop(first, stop, "1") as i:
                 self.emit_loops(body, replace(at, index=[*at.index, i]))
         return [self.reduction_result(s, self.accumulators[s]) for s in begun if s.kind != "scan"]
 
     def reduction_position(self, stmt: Stmt) -> int:
-        """The loop that a reduction begins before."""
+        """Position of the outermost loop that a reduction reduces: its accumulator is created before that loop."""
         return next((i for i, d in enumerate(stmt.loops) if d in stmt.reduced), len(stmt.loops))
 
-    def emit_chunks(self, body: list[Stmt], at: Chunk, part: Strip) -> None:
-        if part.stop - part.start <= part.width:
+    def emit_chunks(self, body: list[Stmt], at: Chunk, strip: Strip) -> None:
+        """Emit one strip of a loop: a loop over its chunks, or straight-line code where there is one chunk."""
+        if strip.stop - strip.start <= strip.width:
             with self.w.frame() as inner:
-                self.emit_loops(body, replace(at, index=[*at.index, VectorValue(str(part.start), int64, 1, 0)]))
+                self.emit_loops(body, replace(at, index=[*at.index, VectorValue(str(strip.start), int64, 1, 0)]))
             self.w.frames[-1].lines += inner.lines
             return
-        stop, end = self.e.const(part.stop, int64), self.trip_count if len(at.index) == at.lanes else None
-        live = stop if end is None else self.e.minimum(end, stop)
-        if self.peel and at.masked and part is self.strips[0]:
-            i = emit_peeled_loop(self, body, at, part, live)
+        stop = self.e.const(strip.stop, int64)
+        trip_count = self.trip_count if len(at.index) == at.lanes else None
+        end = stop if trip_count is None else self.e.minimum(trip_count, stop)
+        if self.peel and at.masked and strip is self.strips[0]:
+            i = emit_peeled_loop(self, body, at, strip, end)
         else:
-            with self.w.loop(str(part.start), live.text, str(part.width)) as i:
+            with self.w.loop(str(strip.start), end.text, str(strip.width)) as i:
                 self.emit_loops(body, replace(at, index=[*at.index, i]))
-        if end is not None and any(s.kind in ("reduce", "arg") for s in body):
-            emit_early_exit_remainder(self, body, at, part, i)
+        if trip_count is not None and any(s.kind in ("reduce", "arg") for s in body):
+            emit_early_exit_remainder(self, body, at, strip, i)
 
     def reduction_result(self, stmt: Stmt, accumulators: list[Accumulator]) -> VectorValue:
+        """The final value of a reduction."""
         along = stmt.lanes in stmt.reduced
         return finalize(self.e, stmt.the_op, accumulators[-1].total(accumulators[:-1], along))
 
     # --- one chunk ----------------------------------------------------------------------------------------------
 
     def emit_chunk(self, body: list[Stmt], at: Chunk) -> list[VectorValue]:
+        """Emit the statements of a body for one chunk, row by row where rows are transposed together."""
         for step in row_chunks(self.e, at):
             self.emit_statements(body, step)
         return []
 
     def emit_statements(self, body: list[Stmt], at: Chunk) -> None:
+        """Emit the statements of a body for one chunk and row."""
         hoist_loads_above_stores(self, body, at)
         for stmt in body:
             if stmt.kind == "store":
@@ -308,6 +319,7 @@ class NestEmitter(ValueEmitter):
                 self.emit_accumulate(stmt, at, self.accumulators[stmt])
 
     def emit_scalar_loop(self, stmt: Stmt, at: Chunk) -> None:
+        """Emit atomics or a histogram: one element after the other."""
         operands = [self.operand(v, stmt.the_op, stmt.index, at) for v in stmt.the_op.operands]
         if stmt.kind == "atomic":
             self.checks.atomic(stmt.the_op, operands)
@@ -316,6 +328,7 @@ class NestEmitter(ValueEmitter):
             histograms()(self.memory, stmt.the_buffer, self.base_of(stmt.the_buffer), at, *operands)
 
     def emit_compute(self, stmt: Stmt, at: Chunk) -> None:
+        """Compute a value, copy a buffer, or clear one; a contracted buffer stays in registers."""
         if stmt.source is not None:
             value = self.memory.read_scratch(stmt.source, self.base_of(stmt.source), stmt.index, at)
         elif stmt.value is not None:
@@ -326,26 +339,32 @@ class NestEmitter(ValueEmitter):
             self.write_chunk(value, stmt.the_buffer, stmt.index, at)
 
     def write_chunk(self, value: VectorValue, buffer: Buffer, index: IndexMap, at: Chunk) -> None:
+        """Write lanes to a buffer."""
         if at.lanes >= 0 and at.lanes in index:
             value = self.e.splat(value, at.width)
         self.memory.write_scratch(value, buffer, self.base_of(buffer), index, at)
 
     def emit_store(self, stmt: Stmt, at: Chunk) -> None:
-        op, access = stmt.the_op, Access.of(stmt.the_op)
+        """Emit a store to an array."""
+        op = stmt.the_op
+        access = Access.of(op)
         assert access.value is not None
-        value, mask = self.value(access.value, stmt.index, at), self.optional_operand(access.mask, op, stmt.index, at)
+        value = self.value(access.value, stmt.index, at)
+        mask = self.optional_operand(access.mask, op, stmt.index, at)
         base = self.operand(access.base, op, stmt.index, at)
         self.checks.lanes(op, base, stmt.index, at, mask)
         self.memory.store_tile(access, access.value.dtype, base, stmt.index, at, value, mask)
 
     def emit_accumulate(self, stmt: Stmt, at: Chunk, accumulators: list[Accumulator]) -> None:
+        """Add a chunk to a reduction, or compute a chunk of a scan."""
         if stmt.kind == "scan" and stmt.the_op.attrs["reverse"]:
             at = self.reversed_chunk(stmt, at)
         accumulator = next(a for a in accumulators if a.width == at.width)
         along = stmt.lanes in stmt.reduced
         values = self.reduction_terms(stmt, at, along)
         if stmt.kind != "scan":
-            before, after = accumulator.load(), accumulator.add(values, self.memory.tail_mask(at) if along else None)
+            before = accumulator.load()
+            after = accumulator.add(values, self.memory.tail_mask(at) if along else None)
             if self.is_fixpoint is not None:
                 self.is_fixpoint = self.e.and_(self.is_fixpoint, is_bitwise_equal(self.e, before, after))
             return
@@ -353,24 +372,24 @@ class NestEmitter(ValueEmitter):
         self.memory.write_scratch(state, stmt.the_buffer, self.base_of(stmt.the_buffer), stmt.index, at)
 
     def reduction_terms(self, stmt: Stmt, at: Chunk, along: bool) -> Partial:
-        """What a chunk adds to a reduction: its values, and their places where these matter."""
+        """The operands of a reduction for one chunk: its values, and for argmax and argmin their indices."""
         value = self.value(stmt.the_op.operands[0], stmt.index, at)
         value = value.as_dtype(float32) if value.dtype.is_narrow else value
         value = self.e.splat(value, at.width)
         if stmt.kind != "arg":
             return (value,)
         axis = stmt.reduced[0] if stmt.reduced else -1
-        place = self.e.convert(
-            at.index_of(stmt.loops.index(axis)) if axis in stmt.loops else self.e.const(0, int64), int32
-        )
+        first = at.index_of(stmt.loops.index(axis)) if axis in stmt.loops else self.e.const(0, int64)
+        index = self.e.convert(first, int32)
         if along and at.width > 1:
-            place = self.e.add(place, self.e.iota(at.width, int32))
-        return value, self.e.splat(place, at.width)
+            index = self.e.add(index, self.e.iota(at.width, int32))
+        return value, self.e.splat(index, at.width)
 
     def reversed_chunk(self, stmt: Stmt, at: Chunk) -> Chunk:
+        """The chunk in mirrored order, for a reverse scan."""
         axis = stmt.reduced[0]
         if axis not in stmt.loops:
             return at
         p = stmt.loops.index(axis)
-        flipped = self.e.sub(self.e.const(stmt.domain[axis] - 1, int64), at.index[p])
-        return replace(at, index=[flipped if q == p else i for q, i in enumerate(at.index)])
+        mirrored = self.e.sub(self.e.const(stmt.domain[axis] - 1, int64), at.index[p])
+        return replace(at, index=[mirrored if q == p else i for q, i in enumerate(at.index)])

@@ -1,8 +1,14 @@
-"""Stores past the caches, for launches that move more than the last level holds.
+"""Non-temporal stores: outputs of launches that move more bytes than the last-level cache holds bypass the caches.
 
-Nobody would find the output there: what is loaded for the next programs pushes it out, and to write through the caches
-would fetch it first. Registers leave in pieces of 16 bytes, to which numpy aligns its arrays. To store whole registers,
-rows cut along their lines, was tried, with ends in such pieces and through the caches: beside loads it is no faster.
+Such an output would be evicted before anybody reads it, and a store through the caches reads its line first. Registers
+are stored in pieces of 16 bytes, to which numpy aligns its arrays. To cut rows along cache lines and store whole
+registers was tried: beside loads it is no faster.
+
+Legal for any store; what a program stores is ordered by a fence at the end of the kernel. Not done for arrays that the
+kernel reads, whose lines may be in cache, and for lines that are not filled at once.
+
+    if programs * bytes moved > last-level cache and the rows are aligned: store nontemporal
+    else: store
 """
 
 from __future__ import annotations
@@ -25,67 +31,71 @@ if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.nest import NestEmitter
     from pypto.backends.cpu.codegen.tile_access import AccessEmitter
 
-_MIN_ROW_BYTES: Final = 2048  # bytes
-_MIN_ELEMENT_BYTES: Final = 4  # bytes of an element
+_MIN_ROW_BYTES: Final = 2048  # of a row whose first and last line need not be full
+_MIN_ELEMENT_BYTES: Final = 4  # of elements that fill a line before it is flushed
 
 
 def element_bytes(access: Access) -> int:
-    """Of one element."""
+    """Bytes of one element of a store."""
     assert access.value is not None
     return access.value.dtype.itemsize
 
 
 def arrays_read(function: Function) -> tuple[frozenset[Value | None], int]:
-    """Arrays that are read, and bytes that a program loads of those of which others load other parts.
+    """The arrays that a kernel reads, and the bytes that one program loads and no other program does.
 
-    Products load the same again and again: their bytes are left out.
+    Products read the same panels again and again; their bytes are not counted.
     """
     ops = list(function.walk())
-    many = any(op.name == "dot" for op in ops)
-    return read_arrays(function), 0 if many else loaded_bytes(function.body.ops)
+    has_product = any(op.name == "dot" for op in ops)
+    return read_arrays(function), 0 if has_product else loaded_bytes(function.body.ops)
 
 
 def loaded_bytes(ops: Iterable[Op], loop: Op | None = None) -> int:
-    """Bytes that these ops of a program, or of one turn of a loop, load where others load other parts."""
-    most: dict[Value | None, int] = {}
+    """Bytes that ops of a program, or of one iteration of a loop, load and that others do not load."""
+    largest: dict[Value | None, int] = {}  # by array
     for op in ops:
         loaded = Access.of(op) if op.name == "tile_load" else None
         if loaded is not None and varies(loaded, loop):
             size = math.prod(loaded.shape) * memory_dtype(op.results[0].tile.elem).itemsize
-            most[root(loaded.base)] = max(size, most.get(root(loaded.base), 0))
-    return sum(most.values())
+            array = root(loaded.base)
+            largest[array] = max(size, largest.get(array, 0))
+    return sum(largest.values())
 
 
 def varies(access: Access, loop: Op | None) -> bool:
-    """Whether another program, or turn of a loop, may access another place."""
+    """Whether the address of an access depends on the program, or on the iteration of a loop."""
     evolution = evolution_over(loop)
     return not all(evolution.is_invariant(v, loop or 0) for v in (access.base, *access.offsets))
 
 
 def moved_bytes(access: Access, loaded: int) -> int:
-    """What a program stores there, and what it loads.
+    """Bytes that a program moves for a store: stored ones, and loaded ones.
 
-    Narrow elements fill a line so slowly that its pieces leave one by one: they stay in the caches that hold them.
+    Loads do not count beside elements below 4 bytes: those fill a line so slowly that the write-combining buffer is
+    flushed before it is full.
     """
     size = element_bytes(access)
     return math.prod(access.shape) * size + (loaded if size >= _MIN_ELEMENT_BYTES else 0)
 
 
 def nontemporal_alignment(access: Access) -> int:
-    """A line that is not filled in one go costs more than it saves; each row has two, unless all is aligned."""
+    """The alignment that rows need.
+
+    Short rows must fill whole lines, since a line that is not filled at once costs more than it saves.
+    """
     return NONTEMPORAL_ALIGN if access.shape[-1] * element_bytes(access) >= _MIN_ROW_BYTES else CACHE_LINE
 
 
 def why_not_nontemporal(access: Access) -> str:
-    """Why a store never goes past the caches, whatever the launch; empty where it may."""
+    """Why a store is never non-temporal; empty where it may be."""
     row = access.shape[-1] * element_bytes(access)
+    alignment = nontemporal_alignment(access)
     reasons = {
         "a mask decides element by element": access.mask is not None,
         "it goes through a tile of pointers": is_tile(access.base),
         "its rows are not contiguous": constant_of(access.strides[-1]) != 1 or access.shape[-1] == 1,
-        f"its rows of {row} bytes are no multiple of {nontemporal_alignment(access)}": row
-        % nontemporal_alignment(access)
-        > 0,
+        f"its rows of {row} bytes are no multiple of {alignment}": row % alignment > 0,
     }
     return next((why for why, holds in reasons.items() if holds), "")
 
@@ -93,29 +103,30 @@ def why_not_nontemporal(access: Access) -> str:
 def streaming_condition(
     memory: AccessEmitter, access: Access, programs: VectorValue, loaded: int
 ) -> VectorValue | None:
-    """Condition under which a store that all programs make goes past the caches; None where it never can."""
+    """The run-time condition under which one store is non-temporal; None where it never is."""
     if why_not_nontemporal(access):
         return None
-    e, size = memory.e, memory.e.const(element_bytes(access), int64)
+    e = memory.e
+    size = e.const(element_bytes(access), int64)
     strides = [memory.scalar(s) for s in access.strides]
     start = memory.offset(list(zip(map(memory.scalar, access.offsets), strides, strict=True)))
     bits = e.add(memory.scalar(access.base), e.mul(start, size))
     for stride in strides[:-1]:
         bits = e.or_(bits, e.mul(stride, size))
-    odd = e.and_(bits, e.const(nontemporal_alignment(access) - 1, int64))
-    most = e.target.caches[-1] // moved_bytes(access, loaded)
-    return e.and_(e.cmp("gt", programs, e.const(most, int64)), e.cmp("eq", odd, e.const(0, int64)))
+    misalignment = e.and_(bits, e.const(nontemporal_alignment(access) - 1, int64))
+    cached_programs = e.target.caches[-1] // moved_bytes(access, loaded)
+    exceeds_cache = e.cmp("gt", programs, e.const(cached_programs, int64))
+    return e.and_(exceeds_cache, e.cmp("eq", misalignment, e.const(0, int64)))
 
 
 def is_written_once(access: Access, loop: Op | None) -> bool:
-    """False for what a loop stores to one place again and again."""
+    """Whether a loop stores to each address once."""
     return loop is None or varies(access, loop)
 
 
 def nontemporal_condition(nest: NestEmitter) -> VectorValue | None:
-    """Condition under which all stores of a nest go past the caches, where nobody has read their lines."""
-    unread = [
-        a for a in map(Access.of, nest.stores) if root(a.base) not in nest.arrays_read and is_written_once(a, nest.loop)
-    ]
-    conditions = [streaming_condition(nest.memory, access, nest.program_count, nest.bytes_loaded) for access in unread]
-    return and_all(nest.e, conditions) if None not in conditions and len(conditions) == len(nest.stores) else None
+    """The run-time condition under which all stores of a nest are non-temporal; None where they never are."""
+    accesses = [Access.of(op) for op in nest.stores]
+    suitable = [a for a in accesses if root(a.base) not in nest.arrays_read and is_written_once(a, nest.loop)]
+    conditions = [streaming_condition(nest.memory, a, nest.program_count, nest.bytes_loaded) for a in suitable]
+    return and_all(nest.e, conditions) if None not in conditions and len(conditions) == len(accesses) else None

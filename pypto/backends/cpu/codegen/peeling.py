@@ -1,7 +1,11 @@
-"""Blocks that end somewhere among their lanes: chunks that exist as a whole run without masks, those behind them with.
+"""Loop peeling: the full chunks of a lane loop run without masks, in a loop of their own.
 
-A block of 1024 columns over rows of 781, the next power of two, is never whole. Where its chunks are many, no version
-is needed for whole blocks alone: in these the part without masks is all there is to do.
+It pays where masks cost time and rows have several chunks: a tile of 1024 columns over rows of 781 is never in bounds
+as a whole, but 12 of its 16 chunks are. Legal for bodies whose structured accesses bound the lanes by offset and extent
+alone, so that the range of full chunks is an interval; chunks stay in order, so that sums are the same.
+
+for i in 0..1024 step 64: masked(i) becomes for i in 0..first step 64: masked(i) for i in first..stop step 64:
+unmasked(i) for i in stop..end step 64: masked(i)
 """
 
 from __future__ import annotations
@@ -25,14 +29,14 @@ from pypto.ops.memory import Access
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.nest import NestEmitter
 
-_MIN_CHUNKS: Final = (4, 64)  # so many make up for two loops in place of one, in a row alone and in rows of a block
+_MIN_CHUNKS: Final = (4, 64)  # chunks of a row from which peeling pays: of a single row, of the rows of a tile
 _PEELABLE_KINDS: Final = ("compute", "store", "reduce", "arg")
 
 
 def why_not_peeled(nest: NestEmitter, item: Nest, edge: bool = False) -> str:
-    """Why a nest's rows are not split into chunks that exist as a whole and others; empty where they are.
+    """Why the lane loops of a nest are not peeled; empty where they are.
 
-    Long rows are split in every version of the nest; shorter ones in that for tiles at an `edge` alone.
+    With `edge`, the answer is for the version of tiles at an edge, which peels shorter rows too.
     """
     if not is_enabled(nest.function, "peeling"):
         return "peeling is switched off"
@@ -44,123 +48,150 @@ def why_not_peeled(nest: NestEmitter, item: Nest, edge: bool = False) -> str:
 
 
 def why_body_not_peeled(nest: NestEmitter, body: list[Stmt], edge: bool) -> str:
-    first, odd = body[0], [s for s in body if s.kind not in _PEELABLE_KINDS]
-    if odd:
-        op = odd[0].op
+    """Why the lane loop of one body is not peeled; empty where it is."""
+    first = body[0]
+    unsupported = [s for s in body if s.kind not in _PEELABLE_KINDS]
+    if unsupported:
+        op = unsupported[0].op
         return f"`{op.name}` is computed in its loop" if op is not None else "memory is cleared in its loop"
     if first.lanes not in first.loops or first.lanes != first.loops[-1] or nest.transposes.transpose_axis(body) >= 0:
         return "its innermost loop runs across the rows"
-    found = list(structured_accesses(nest, body))
-    if any(p == UNKNOWN_POSITION for _, index in found for p in index):
+    accesses = list(structured_accesses(nest, body))
+    if any(p == UNKNOWN_POSITION for _, index in accesses for p in index):
         return "what it picks may lie anywhere"
-    side, position = vector_width_of(nest.e.target, body), len(first.loops) - 1
-    registers = edge_unroll_factor(nest, body, side) if edge else nest.unroll_factor(body)
-    main = strip_mine_lanes(body, side, registers)[0]
-    least = _MIN_CHUNKS[position > 0] if not edge else 1 if can_narrow_masked_chunks(nest, body) else _MIN_CHUNKS[0]
-    if main.tail or main.stop < least * main.width:
+    vector_width = vector_width_of(nest.e.target, body)
+    position = len(first.loops) - 1
+    registers = edge_unroll_factor(nest, body, vector_width) if edge else nest.unroll_factor(body)
+    main = strip_mine_lanes(body, vector_width, registers)[0]
+    min_chunks = _MIN_CHUNKS[position > 0]
+    if edge:
+        min_chunks = 1 if can_narrow_masked_chunks(nest, body) else _MIN_CHUNKS[0]
+    if main.tail or main.stop < min_chunks * main.width:
         return "its rows are short"
-    known = nest.memory.statically_in_bounds
-    ends = ((access, d) for access, index in found for d, p in enumerate(index) if edge or p == position)
-    return "" if any(not known(*end) for end in ends) else "its rows end nowhere"
+    bounds = ((access, d) for access, index in accesses for d, p in enumerate(index) if edge or p == position)
+    may_be_partial = any(not nest.memory.statically_in_bounds(access, d) for access, d in bounds)
+    return "" if may_be_partial else "its rows end nowhere"
 
 
-def edge_unroll_factor(nest: NestEmitter, body: list[Stmt], side: int) -> int:
-    """Registers per chunk in the version for tiles at an edge: one in short rows, of which more exists as a whole then.
+def edge_unroll_factor(nest: NestEmitter, body: list[Stmt], vector_width: int) -> int:
+    """Registers per chunk in the version for tiles at an edge.
 
-    Sums along the lanes are the same in all versions.
+    One in short rows, where narrow chunks leave fewer elements to the masked loop. A sum along the lanes keeps its
+    unroll factor, so that all versions add in the same order.
     """
     registers = nest.unroll_factor(body)
-    long = body[0].domain[body[0].lanes] >= _MIN_CHUNKS[0] * registers * side
-    return registers if long or not can_narrow_masked_chunks(nest, body) else 1
+    is_long = body[0].domain[body[0].lanes] >= _MIN_CHUNKS[0] * registers * vector_width
+    return registers if is_long or not can_narrow_masked_chunks(nest, body) else 1
 
 
 def can_narrow_masked_chunks(nest: NestEmitter, body: list[Stmt]) -> bool:
-    """Whether chunks with masks are better narrow: masks cost much, and no sum depends on how wide the chunks are."""
+    """Whether masked chunks may be one register wide: where masks are slow, and no sum depends on the width."""
     return not nest.e.target.has_fast_masks and not body[0].forced_width and not any(s.lanes in s.reduced for s in body)
 
 
 def structured_accesses(nest: NestEmitter, body: list[Stmt]) -> Iterator[tuple[Access, IndexMap]]:
-    """Structured accesses of a body, each with the loop positions of its dimensions."""
-    own = {s.value for s in body if s.value is not None and nest.buffers.get(s.value) is s.buffer}
+    """The structured accesses of a body, with their index maps."""
+    computed = {s.value for s in body if s.value is not None and nest.buffers.get(s.value) is s.buffer}
     for stmt in body:
         if stmt.kind == "store":
             yield Access.of(stmt.the_op), stmt.index
-        for v, index in inlined_operands(values_written(stmt), lambda v: v in nest.buffers and v not in own):
-            if v.op is not None and v.op.name == "tile_load" and (v not in nest.buffers or v in own):
+        for v, index in inlined_operands(values_written(stmt), lambda v: v in nest.buffers and v not in computed):
+            if v.op is not None and v.op.name == "tile_load" and (v not in nest.buffers or v in computed):
                 yield Access.of(v.op), index
 
 
-def emit_peeled_loop(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Strip, live: VectorValue) -> VectorValue:
-    """Run the chunks that exist as a whole without masks, and those before and behind them with masks, in order.
+def emit_peeled_loop(nest: NestEmitter, body: list[Stmt], at: Chunk, strip: Strip, end: VectorValue) -> VectorValue:
+    """Emit the lane loop in three parts: masked, unmasked, masked. Gives the index at which the last chunk ends.
 
-    The loop with masks is written once: it runs in a first turn up to the chunks that exist as a whole, and in a second
-    turn from where they end. Most rows have nothing to do in the first. Gives where the chunks end.
+    The text of the masked loop is emitted once, in a loop of two iterations: the first runs it up to `first`, the
+    second runs the unmasked loop and then the masked one from `stop`. The first iteration is skipped where `first` is
+    the start, as it is for most rows.
     """
-    e, w = nest.e, nest.w
-    start, zero, one = (e.const(n, int64) for n in (part.start, 0, 1))
-    first, stop = unmasked_range(nest, body, at, part)
-    turn = e.select(e.cmp("gt", first, start), zero, one)
-    with w.loop(turn.text, "2", "1") as i:
-        behind = e.cmp("eq", i, one)
-        emit_unmasked_main_loop(nest, body, at, part, (first, stop), e.and_(behind, e.cmp("lt", first, stop)))
-        narrow = nest.vector_width if can_narrow_masked_chunks(nest, body) else part.width
-        with w.loop(e.select(behind, stop, start).text, e.select(behind, live, first).text, str(narrow)) as j:
-            nest.emit_loops(body, replace(at, width=narrow, index=[*at.index, j]))
-    ended = e.binary("and", e.add(live, e.const(part.width - 1, int64)), e.const(-part.width, int64))
-    return e.maximum(ended, start)
+    e = nest.e
+    w = nest.w
+    start, zero, one = (e.const(n, int64) for n in (strip.start, 0, 1))
+    first, stop = unmasked_range(nest, body, at, strip)
+    iteration = e.select(e.cmp("gt", first, start), zero, one)
+    with w.loop(iteration.text, "2", "1") as i:
+        is_second = e.cmp("eq", i, one)
+        is_nonempty = e.and_(is_second, e.cmp("lt", first, stop))
+        emit_unmasked_main_loop(nest, body, at, strip, (first, stop), is_nonempty)
+        width = nest.vector_width if can_narrow_masked_chunks(nest, body) else strip.width
+        masked_start = e.select(is_second, stop, start)
+        masked_stop = e.select(is_second, end, first)
+        with w.loop(masked_start.text, masked_stop.text, str(width)) as j:
+            nest.emit_loops(body, replace(at, width=width, index=[*at.index, j]))
+    rounded = e.binary("and", e.add(end, e.const(strip.width - 1, int64)), e.const(-strip.width, int64))
+    return e.maximum(rounded, start)
 
 
 def emit_unmasked_main_loop(
     nest: NestEmitter,
     body: list[Stmt],
     at: Chunk,
-    part: Strip,
-    ends: tuple[VectorValue, VectorValue],
-    some: VectorValue,
+    strip: Strip,
+    unmasked: tuple[VectorValue, VectorValue],
+    is_nonempty: VectorValue,
 ) -> None:
-    """Run the chunks that exist as a whole, if there are some."""
-    w = nest.w
+    """Emit the loop without masks, under the condition `is_nonempty`.
 
-    def run(body: list[Stmt], at: Chunk) -> list[VectorValue]:
-        with w.loop(ends[0].text, ends[1].text, str(part.width)) as i:
+    Loads of what all lanes share are isolated: they may be out of bounds where there is no full chunk.
+    """
+    w = nest.w
+    first, stop = unmasked
+
+    def emit_loop(body: list[Stmt], at: Chunk) -> list[VectorValue]:
+        with w.loop(first.text, stop.text, str(strip.width)) as i:
             nest.emit_loops(body, replace(at, index=[*at.index, i]))
         return []
 
-    def inside() -> list[VectorValue]:  # what all lanes share need not exist where no chunk does: it is loaded in here
+    def emit_nonempty() -> list[VectorValue]:
         with w.isolated():
-            return nest.emit_store_versions(body, replace(at, masked=False), run)
+            return nest.emit_store_versions(body, replace(at, masked=False), emit_loop)
 
-    w.branch(some.text, [inside, list])
+    w.branch(is_nonempty.text, [emit_nonempty, list])
 
 
-def unmasked_range(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Strip) -> tuple[VectorValue, VectorValue]:
-    """Where the chunks begin that exist as a whole in every access, and where they end; no chunks where none do."""
-    e, zero, memory, width = nest.e, nest.e.const(0, int64), nest.memory, part.width
-    start, stop = e.const(part.start, int64), e.const(part.stop, int64)
-    starts, ends, conditions = dict[VectorValue, None](), dict[VectorValue, None](), dict[VectorValue, None]()
+def unmasked_range(nest: NestEmitter, body: list[Stmt], at: Chunk, strip: Strip) -> tuple[VectorValue, VectorValue]:
+    """The range of full chunks, all of whose accesses are in bounds; empty, at the start, where there are none."""
+    e = nest.e
+    memory = nest.memory
+    zero = e.const(0, int64)
+    start = e.const(strip.start, int64)
+    stop = e.const(strip.stop, int64)
+    starts = dict[VectorValue, None]()
+    ends = dict[VectorValue, None]()
+    conditions = dict[VectorValue, None]()
     for access, index in structured_accesses(nest, body):
         for d, p in enumerate(index):
             if memory.statically_in_bounds(access, d):
                 continue
-            offset, extent = memory.scalar(access.offsets[d]), memory.scalar(access.extents[d])
+            offset = memory.scalar(access.offsets[d])
+            extent = memory.scalar(access.extents[d])
             if p == at.lanes:
                 starts[e.neg(offset)] = None
                 ends[e.sub(extent, offset)] = None
             else:
-                place = e.add(offset, at.index_of(p))
-                conditions[e.and_(e.cmp("ge", place, zero), e.cmp("lt", place, extent))] = None
-    low, high = functools.reduce(e.maximum, starts, start), functools.reduce(e.minimum, ends, stop)
-    low = e.binary("and", e.add(low, e.const(width - 1, int64)), e.const(-width, int64))
-    high = e.binary("and", high, e.const(-width, int64))
-    there = functools.reduce(e.and_, conditions, e.cmp("lt", low, high))
-    return e.select(there, low, start), e.select(there, high, start)
+                index_in_array = e.add(offset, at.index_of(p))
+                conditions[e.and_(e.cmp("ge", index_in_array, zero), e.cmp("lt", index_in_array, extent))] = None
+    low = functools.reduce(e.maximum, starts, start)
+    high = functools.reduce(e.minimum, ends, stop)
+    low = e.binary("and", e.add(low, e.const(strip.width - 1, int64)), e.const(-strip.width, int64))
+    high = e.binary("and", high, e.const(-strip.width, int64))
+    is_nonempty = functools.reduce(e.and_, conditions, e.cmp("lt", low, high))
+    return e.select(is_nonempty, low, start), e.select(is_nonempty, high, start)
 
 
-def emit_early_exit_remainder(nest: NestEmitter, body: list[Stmt], at: Chunk, part: Strip, start: VectorValue) -> None:
-    """A loop over chunks without elements, left when one has changed no accumulator."""
-    e, w, stop = nest.e, nest.w, nest.e.const(part.stop, int64)
+def emit_early_exit_remainder(nest: NestEmitter, body: list[Stmt], at: Chunk, strip: Strip, start: VectorValue) -> None:
+    """Emit the chunks beyond the trip count of a reduction, with an early exit.
+
+    All these chunks hold the same values. Once one has left every accumulator unchanged, all further ones would.
+    """
+    e = nest.e
+    w = nest.w
+    stop = e.const(strip.stop, int64)
     last = Carried("%" + w.name("stop"), "i64", stop.text)
-    with w.loop(start.text, last.name, str(part.width), carried=(last,)) as i:
+    with w.loop(start.text, last.name, str(strip.width), carried=(last,)) as i:
         nest.is_fixpoint = e.const(True, int1)
         nest.emit_loops(body, replace(at, index=[*at.index, i]))
         last.next = e.select(nest.is_fixpoint, i, stop).text

@@ -1,7 +1,12 @@
-"""Where a loop along the lanes may end early: behind the last element that exists, in blocks that are mostly empty.
+"""Loop bound tightening: a lane loop ends at the last valid element instead of at the end of the tile.
 
-Behind the extents of all that a statement reads, every chunk holds the same values. A store has nothing to do there. A
-reduction is through with them as soon as one such chunk has left its accumulators as they were: then all would.
+It pays in tiles that are mostly out of bounds: of 1024 columns over rows of 300, two thirds hold nothing. Legal where
+all elements behind the bound are alike. A store has nothing to write there. A reduction combines the same values again
+and again, so it may stop when one chunk has left its accumulators unchanged (see `emit_early_exit_remainder`). A value
+in scratch need not be written where all its readers are stores with that bound.
+
+for i in 0..1024 step 64: store(load(i, extent n), extent n) becomes for i in 0..min(n, 1024) step 64: store(load(i,
+extent n), extent n)
 """
 
 from __future__ import annotations
@@ -25,21 +30,20 @@ from pypto.ops.table import MOVEMENT_OPS
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.values import ValueEmitter
 
-AccessBound = tuple[
-    VectorValue, VectorValue
-]  # offset and extent: the elements exist as long as offset + index lies below the extent
+# Offset and extent: elements are valid as long as offset + index < extent.
+AccessBound = tuple[VectorValue, VectorValue]
 
 
 class TripCounts:
-    """Tells where the live part of a nest's loops ends."""
+    """Computes trip counts of the lane loops of nests."""
 
     def __init__(self, nest: ValueEmitter) -> None:
         self.nest = nest
         self.e = nest.e
-        self.readers: dict[Buffer, list[tuple[Stmt, IndexMap]]] = {}
+        self.readers: dict[Buffer, list[tuple[Stmt, IndexMap]]] = {}  # with the index maps of their reads
 
     def record_readers(self, stmts: Iterable[Stmt]) -> None:
-        """Say which statements read what of the kernel; without this, all memory is written whole."""
+        """Record which statements read which buffers. Without this, every buffer is written as a whole."""
         for stmt in stmts:
             seen = set[IndexedValue]()
             for source in values_written(stmt):
@@ -48,21 +52,24 @@ class TripCounts:
                         self.readers.setdefault(self.nest.buffers[v], []).append((stmt, index))
 
     def bound(self, body: list[Stmt], position: int) -> VectorValue | None:
-        """Index along a loop behind which no statement has anything new to do."""
+        """The trip count of a loop: no statement has work behind it. None where it is not known or is the
+        whole loop.
+        """
         if not is_enabled(self.nest.function, "trip_count"):
             return None
-        found: set[AccessBound] = set()
+        bounds: set[AccessBound] = set()
         for stmt in body:
-            ends = self.statement_bounds(stmt, body, position)
-            if ends is None:
+            statement_bounds = self.statement_bounds(stmt, body, position)
+            if statement_bounds is None:
                 return None
-            found |= ends
-        if any(covers_loop(end, body[0].sizes[position]) for end in found):
+            bounds |= statement_bounds
+        if any(covers_loop(bound, body[0].sizes[position]) for bound in bounds):
             return None
-        lengths = [self.e.sub(extent, offset) for offset, extent in sorted(found, key=str)]
+        lengths = [self.e.sub(extent, offset) for offset, extent in sorted(bounds, key=str)]
         return functools.reduce(self.e.maximum, lengths) if lengths else None
 
     def statement_bounds(self, stmt: Stmt, body: list[Stmt], position: int) -> set[AccessBound] | None:
+        """The bounds of what a statement accesses along a loop; None where they are not known."""
         if stmt.kind == "store":
             access = Access.of(stmt.the_op)
             return self.access_bounds(access, stmt.index, position) or None
@@ -72,11 +79,13 @@ class TripCounts:
             return None
         if stmt.the_buffer.contracted:
             return set()
-        ends = self.value_bounds(stmt.value, stmt.index, position, set())
-        return ends if ends and self.covers_readers(stmt, body, ends, position) else None
+        bounds = self.value_bounds(stmt.value, stmt.index, position, set())
+        return bounds if bounds and self.covers_readers(stmt, body, bounds, position) else None
 
-    def covers_readers(self, stmt: Stmt, body: list[Stmt], ends: set[AccessBound], position: int) -> bool:
-        """True when nobody reads what the statement leaves out: readers elsewhere are stores that end there."""
+    def covers_readers(self, stmt: Stmt, body: list[Stmt], bounds: set[AccessBound], position: int) -> bool:
+        """Whether nobody reads what a statement would leave out: all readers outside of the body are stores with its
+        bounds.
+        """
         buffer = stmt.the_buffer
         readers = [(reader, index) for reader, index in self.readers.get(buffer, []) if reader not in body]
         if (
@@ -88,16 +97,18 @@ class TripCounts:
         ):
             return False
         d = stmt.buffer_index.index(position)
-        return all(reader.kind == "store" and self.is_bounded_by(reader, index[d], ends) for reader, index in readers)
+        return all(reader.kind == "store" and self.is_bounded_by(reader, index[d], bounds) for reader, index in readers)
 
-    def is_bounded_by(self, store: Stmt, position: int | None, ends: set[AccessBound]) -> bool:
+    def is_bounded_by(self, store: Stmt, position: int | None, bounds: set[AccessBound]) -> bool:
+        """Whether a store ends along a loop at some of these bounds."""
         access = Access.of(store.the_op)
         if position is None or any(v not in self.nest.env for v in (*access.offsets, *access.extents)):
-            return False  # what is not computed yet is none of the ends
-        found = self.access_bounds(access, store.index, position)
-        return bool(found) and found <= ends
+            return False  # a scalar that is not computed yet is none of the bounds
+        store_bounds = self.access_bounds(access, store.index, position)
+        return bool(store_bounds) and store_bounds <= bounds
 
     def access_bounds(self, access: Access, index: IndexMap, position: int) -> set[AccessBound]:
+        """The bounds of an access along a loop."""
         scalar = self.nest.memory.scalar
         dims = [d for d, p in enumerate(index) if p == position]
         return {(scalar(access.offsets[d]), scalar(access.extents[d])) for d in dims}
@@ -105,37 +116,41 @@ class TripCounts:
     def value_bounds(
         self, v: Value, index: IndexMap, position: int, seen: set[IndexedValue]
     ) -> set[AccessBound] | None:
-        """Behind these a value is the same everywhere, as far as not `seen` before; None where that is not known."""
+        """The bounds behind which a value is uniform along a loop, without those of `seen` values; None where not
+        known.
+        """
         if not is_tile(v) or position not in index or (v, index) in seen:
             return set()
         seen.add((v, index))
         if v.op is None or self.nest.in_memory(v) is not None or v.op.name in ("arange", *GATHERING):
             return None
-        operands, found = tile_operands(v.op), set[AccessBound]()
+        operands = tile_operands(v.op)
+        bounds = set[AccessBound]()
         if v.op.name == "tile_load":
             access = Access.of(v.op)
-            operands, found = (
-                (access.other,) if access.other is not None else (),
-                self.access_bounds(access, index, position),
-            )
-        elif v.op.name == "lt" and (end := self.comparison_bound(v, index, position)) is not None:
-            return {end}
+            operands = (access.other,) if access.other is not None else ()
+            bounds = self.access_bounds(access, index, position)
+        elif v.op.name == "lt":
+            bound = self.comparison_bound(v, index, position)
+            if bound is not None:
+                return {bound}
         for operand in operands:
-            ends = self.value_bounds(operand, operand_map(v.op, operand, index), position, seen)
-            if ends is None:
+            operand_bounds = self.value_bounds(operand, operand_map(v.op, operand, index), position, seen)
+            if operand_bounds is None:
                 return None
-            found |= ends
-        return found
+            bounds |= operand_bounds
+        return bounds
 
     def comparison_bound(self, v: Value, index: IndexMap, position: int) -> AccessBound | None:
-        """A number that grows by 1 with the index, below one that does not change."""
+        """The bound of a comparison of an index, which grows by 1 along the loop, with a uniform limit."""
         assert v.op is not None
         a, b = v.op.operands
-        first, limit = self.affine_start(a, operand_map(v.op, a, index), position), self.uniform_value(b)
+        first = self.affine_start(a, operand_map(v.op, a, index), position)
+        limit = self.uniform_value(b)
         return (first, limit) if first is not None and limit is not None else None
 
     def affine_start(self, v: Value, index: IndexMap, position: int) -> VectorValue | None:
-        """The first element of a tile that grows by 1 along a loop."""
+        """The first element of a tile that grows by 1 along a loop; None for other tiles."""
         if v.op is None or position not in index or not v.dtype.is_int:
             return None
         if v.op.name == "arange":
@@ -147,14 +162,14 @@ class TripCounts:
             return self.affine_start(a, operand_map(v.op, a, index), position)
         if v.op.name == "add" and v.dtype == int64:
             for x, y in (v.op.operands, v.op.operands[::-1]):
-                more = self.uniform_value(y)
-                start = self.affine_start(x, index, position) if more is not None else None
-                if start is not None and more is not None:
-                    return self.nest.memory.sum(start, more)
+                addend = self.uniform_value(y)
+                start = self.affine_start(x, index, position) if addend is not None else None
+                if start is not None and addend is not None:
+                    return self.nest.memory.sum(start, addend)
         return None
 
     def uniform_value(self, v: Value) -> VectorValue | None:
-        """The number that all elements are."""
+        """The value of a tile whose elements are all equal; None for other tiles."""
         if not is_tile(v):
             return self.e.convert(self.nest.env[v], int64) if v.dtype.is_int and v.dtype.kind == "int" else None
         if v.op is not None and v.op.name in ("broadcast_to", "reshape"):
@@ -166,14 +181,14 @@ class TripCounts:
         return None
 
 
-def covers_loop(end: AccessBound, size: int) -> bool:
-    """Whether constants tell that all elements of a loop exist."""
-    offset, extent = (x.text for x in end)
+def covers_loop(bound: AccessBound, size: int) -> bool:
+    """Whether a bound is constant and lies at or behind the end of the loop."""
+    offset, extent = (x.text for x in bound)
     return "%" not in offset + extent and int(extent) - int(offset) >= size
 
 
 def is_bitwise_equal(e: LaneEmitter, a: Partial, b: Partial) -> VectorValue:
-    """Whether two partial results are the same, bit by bit."""
+    """Whether two partial results are equal bit for bit: NaN equals NaN, and -0 differs from 0."""
     bits = [[e.bitcast(v, signed(v.dtype)) for v in values] for values in (a, b)]
     changed = [e.any(e.cmp("ne", x, y)) for x, y in zip(*bits, strict=True)]
     return e.xor(functools.reduce(e.or_, changed), e.const(True, int1))
