@@ -1,7 +1,9 @@
-"""Loads of a chunk that come before its stores.
+"""Load hoisting: all loads of a chunk are emitted before its first store.
 
-A load waits for a store before it whose address it seems to share; addresses are compared by their last bits at first,
-in which arrays of one alignment agree.
+A load that follows a store waits for it where both addresses agree in their low 12 bits (4K aliasing); arrays of one
+alignment often agree. Legal for loads of what the nest does not write. It pays where several statements store.
+
+store %a to x; %b = load y; store %b to z becomes %b = load y; store %a to x; store %b to z
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def hoist_loads_above_stores(nest: NestEmitter, body: list[Stmt], at: Chunk) -> None:
-    """Emit what a chunk loads, where several statements store."""
+    """Emit the loads of a chunk, where several statements of the body store."""
     if sum(s.kind == "store" for s in body) < 2 or not is_enabled(nest.function, "load_hoisting"):
         return
     seen = set[IndexedValue]()
-    for v, index in [
-        leaf for s in body for source in values_written(s) for leaf in nest.transposes.memory_operands(*source, seen)
-    ]:
+    sources = [source for s in body for source in values_written(s)]
+    operands = [operand for v, index in sources for operand in nest.transposes.memory_operands(v, index, seen)]
+    for v, index in operands:
         if v.op is not None and v.op.name == "tile_load" and not nest.is_overwritten(v):
             nest.value(v, index, at)

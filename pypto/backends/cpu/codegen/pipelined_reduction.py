@@ -1,10 +1,15 @@
-"""What a row kernel reduces first, found one program ahead: beside the exponentials of the row before.
+"""Software pipelining over programs: the first reduction of the next program runs inside a loop of this one.
 
-A softmax or a loss needs the greatest element of a row before anything else, which takes as long as reading the row.
-Where a later loop over the same row computes much, the next program's row goes through it too. The first program of a
-thread reduces for itself, and so does one whose rows, or those of the one before, do not exist as a whole. Both ways
-take the same chunks, so that results do not depend on who found them. What a program keeps must find room in the first
-level of the cache beside both rows: otherwise it is slower.
+A softmax or a loss needs the maximum of its row before anything else, which takes as long as reading the row. A later
+loop over the same rows, the host, is bound by exponentials; the next program's maximum fits beside it. The prologue is
+in the first program of a range: it reduces for itself. So does one whose rows, or whose predecessor's, are partly out
+of bounds. Both ways take the same chunks, so that results are bit-identical.
+
+Legal where the kernel is nests alone and all that the reduction reads is pure, unmasked and never written. It pays
+where scratch and both rows fit into the first-level cache.
+
+for p in programs: m = max(row p); s = sum(exp(row p - m)); ... becomes m = max(row first) for p in programs: s =
+sum(exp(row p - m)) and m' = max(row p+1), in one loop; ...; m = m'
 """
 
 from __future__ import annotations
@@ -40,22 +45,20 @@ Ops = Callable[[Stmt], list[Op]]
 
 @dataclass
 class PipelinedReduction:
-    """A first nest, a later one over the same rows, and that one with the first nest's work for the next program.
-
-    `next_scalars` say where the next program's rows are; `carried` are the phis of what was found, `is_valid` whether
-    it was.
+    """The pipelined nest, its host, and the fused nest that does the host's work and that of the next program's
+    reduction.
     """
 
     function: FunctionEmitter
     first: Nest
     host: Nest
     fused: Nest
-    next_scalars: list[Op]
-    carried: list[Carried] = field(default_factory=list)
+    next_scalars: list[Op]  # compute where the next program's rows are
+    carried: list[Carried] = field(default_factory=list)  # results of the reduction, from the program before
     is_valid: Carried = field(default_factory=lambda: Carried("%early", "i1", "false"))
 
     def loop_carried(self) -> tuple[Carried, ...]:
-        """What the loop over programs hands on."""
+        """The phis of the loop over programs: results of the reduction for this program, and whether they are valid."""
         *zeros, _ = self.initial_values()
         self.carried = [Carried("%" + self.function.writer.name("early"), zero.type, zero.text) for zero in zeros]
         count = self.function.nests.unroll_factor(self.fused.stmts)
@@ -63,112 +66,128 @@ class PipelinedReduction:
         return (*self.carried, self.is_valid)
 
     def emit(self, nest: Nest, once: bool) -> None:
-        """A nest of the program."""
-        f, values = self.function, reduction_results(nest.stmts)
+        """Emit a nest of the program."""
+        f = self.function
+        values = reduction_results(nest.stmts)
         if nest is self.first:
-            known = [
-                VectorValue(phi.name, v.dtype, 1, f.writer.depth) for phi, v in zip(self.carried, values, strict=True)
-            ]
-            made = f.writer.branch(self.is_valid.name, [lambda: known, lambda: self.emit_separately(nest)])
-            f.env.update(zip(values, made, strict=True))
+            pairs = zip(self.carried, values, strict=True)
+            carried = [VectorValue(phi.name, v.dtype, 1, f.writer.depth) for phi, v in pairs]
+            results = f.writer.branch(self.is_valid.name, [lambda: carried, lambda: self.emit_separately(nest)])
+            f.env.update(zip(values, results, strict=True))
         elif nest is self.host:
             sides = [self.emit_fused, lambda: [*self.emit_separately(nest), *self.initial_values()]]
-            made = f.writer.branch(self.next_row_exists().text, sides)
-            f.env.update(zip(values, made, strict=False))
-            for phi, value in zip((*self.carried, self.is_valid), made[len(values) :], strict=True):
+            results = f.writer.branch(self.next_row_exists().text, sides)
+            f.env.update(zip(values, results, strict=False))
+            for phi, value in zip((*self.carried, self.is_valid), results[len(values) :], strict=True):
                 phi.next = value.text
         else:
             f.nests.emit(nest, once)
 
     def emit_separately(self, nest: Nest) -> list[VectorValue]:
+        """Emit a nest as it is, and give the results of its reductions."""
         self.function.nests.emit(nest, True)
         return [self.function.env[v] for v in reduction_results(nest.stmts)]
 
     def initial_values(self) -> list[VectorValue]:
-        return [
-            *(self.function.e.const(0, v.dtype) for v in reduction_results(self.first.stmts)),
-            self.function.e.const(False, int1),
-        ]
+        """What a program hands on that does not reduce for the next one: no valid results."""
+        e = self.function.e
+        return [*(e.const(0, v.dtype) for v in reduction_results(self.first.stmts)), e.const(False, int1)]
 
     def next_row_exists(self) -> VectorValue:
-        """True when this thread runs the next program, and all rows of both exist as a whole."""
-        f, e = self.function, self.function.e
-        after = e.add(f.program_index[0], e.const(1, int64))
-        ids = f.grid_position(after)
+        """Whether this thread runs the next program, and all rows of both programs are in bounds."""
+        f = self.function
+        e = f.e
+        next_program = e.add(f.program_index[0], e.const(1, int64))
+        ids = f.grid_position(next_program)
         for op in self.next_scalars:
-            own = op.name == "program_id"
-            f.env[op.results[0]] = e.convert(ids[op.attrs["axis"]], int32) if own else f.scalar_result(op)
+            is_id = op.name == "program_id"
+            f.env[op.results[0]] = e.convert(ids[op.attrs["axis"]], int32) if is_id else f.scalar_result(op)
         loads = [op for s in self.fused.stmts for op in f.nests.computed_ops(s) if op.name == "tile_load"]
-        inside = f.nests.memory.all_in_bounds(*map(Access.of, loads))
-        more = e.cmp("lt", after, VectorValue("%last", int64, 1, 0))
-        return more if inside is None else e.and_(more, inside)
+        in_bounds = f.nests.memory.all_in_bounds(*map(Access.of, loads))
+        exists = e.cmp("lt", next_program, VectorValue("%last", int64, 1, 0))
+        return exists if in_bounds is None else e.and_(exists, in_bounds)
 
     def emit_fused(self) -> list[VectorValue]:
-        """The results of both, and whether those for the next program are sound: see `extremes`."""
-        e, nests, stmts = self.function.e, self.function.nests, self.fused.stmts
+        """The results of the host, those for the next program, and whether the latter are exact: see
+        `nan_speculation`.
+        """
+        e = self.function.e
+        nests = self.function.nests
+        stmts = self.fused.stmts
         loads = [op for s in stmts[len(self.host.stmts) :] for op in nests.computed_ops(s) if op.name == "tile_load"]
         nests.prefetched = dict.fromkeys(loads, False)
-        nests.stores, nests.may_stream, nests.reduction_of = [], False, nan_free_combiner
+        nests.stores = []
+        nests.may_stream = False
+        nests.reduction_of = nan_free_combiner
         nests.memory.hoist_limits = nests.memory.written_buffers(stmts)
-        made = nests.emit_version(self.fused, False)
+        results = nests.emit_version(self.fused, False)
         nests.reduction_of = combiner_of
-        pairs = zip([s.the_op for s in stmts if s.kind == "reduce"], made, strict=True)
+        pairs = zip([s.the_op for s in stmts if s.kind == "reduce"], results, strict=True)
         extremes = [(x, nan_free_combiner(op)) for op, x in pairs if is_float_extreme(op)]
-        sound = [e.cmp("ne", x, e.const(how.identity[0], how.dtypes[0])) for x, how in extremes]
-        return [*made, functools.reduce(e.and_, sound, e.const(True, int1))]
+        exact = [e.cmp("ne", x, e.const(combiner.identity[0], combiner.dtypes[0])) for x, combiner in extremes]
+        return [*results, functools.reduce(e.and_, exact, e.const(True, int1))]
 
 
 def reduction_results(stmts: list[Stmt]) -> list[Value]:
+    """The results of the reductions among statements."""
     return [s.the_op.results[0] for s in stmts if s.kind == "reduce"]
 
 
 def find_pipelined_reduction(f: FunctionEmitter) -> PipelinedReduction | None:
-    """Where a kernel of nests alone can do so; no array that it reads early may be written."""
-    function, schedule, ops = f.function, f.schedule, f.nests.computed_ops
+    """The pipelined reduction of a kernel, or None where that is not legal or does not pay."""
+    function = f.function
+    schedule = f.schedule
+    if not is_noalias(function) or function.programs.factor > 1 or f.is_large:
+        return None
+    if not all(isinstance(item, Nest | Scalar) for item in schedule.items):
+        return None
     nests = [item for item in schedule.items if isinstance(item, Nest)]
-    alone = is_noalias(function) and all(isinstance(item, Nest | Scalar) for item in schedule.items)
-    plain = function.programs.factor == 1 and not f.is_large
-    if not alone or not plain or len(nests) < 2 or not all(map(is_scalar_reduction, nests[0].stmts)):
+    if len(nests) < 2 or not all(map(is_scalar_reduction, nests[0].stmts)):
         return None
-    first, host = nests[0], next((nest for nest in nests[1:] if can_host(nest, nests[0], ops, f.target)), None)
-    if host is None or not can_run_ahead(
-        function, schedule, needed := backward_slice(function, [s.the_op for s in first.stmts])
-    ):
+    first = nests[0]
+    host = next((nest for nest in nests[1:] if can_host(nest, first, f.nests.computed_ops, f.target)), None)
+    if host is None:
         return None
-    made, scalars = clone_for_next_program(needed)
-    if not all(v in made for v in reduction_results(first.stmts)):
+    needed = backward_slice(function, [s.the_op for s in first.stmts])
+    if not can_run_ahead(function, schedule, needed):
         return None
-    stmts = [replace(s, op=made[s.the_op.results[0]].op) for s in first.stmts]
+    cloned, scalars = clone_for_next_program(needed)
+    if not all(v in cloned for v in reduction_results(first.stmts)):
+        return None
+    stmts = [replace(s, op=cloned[s.the_op.results[0]].op) for s in first.stmts]
     return PipelinedReduction(f, first, host, Nest([[*host.stmts, *stmts]], host.fused_depth), scalars)
 
 
 def can_run_ahead(function: Function, schedule: Schedule, needed: list[Op]) -> bool:
-    """True when it does not matter when these ops run, and what they read fits beside what the program keeps."""
+    """Whether ops may run for the next program at any time, and their rows fit into the cache beside scratch."""
     written = written_arrays(function)
-    rows = sum(4 * math.prod(op.results[0].shape) for op in needed if op.name == "tile_load")
-    fits = not schedule.scratch_bytes or schedule.scratch_bytes + 2 * rows <= L1_BUDGET
-    harmless = all(TABLE[op.name].effect in _HARMLESS for op in function.body.body)
-    return fits and harmless and None not in written and all(is_recomputable(op, schedule, written) for op in needed)
+    row_bytes = sum(4 * math.prod(op.results[0].shape) for op in needed if op.name == "tile_load")
+    if schedule.scratch_bytes and schedule.scratch_bytes + 2 * row_bytes > L1_BUDGET:
+        return False
+    if None in written or any(TABLE[op.name].effect not in _HARMLESS for op in function.body.body):
+        return False
+    return all(is_recomputable(op, schedule, written) for op in needed)
 
 
 def is_scalar_reduction(stmt: Stmt) -> bool:
-    """True for a reduction of all elements to one."""
+    """Whether a statement reduces all elements to one."""
     return stmt.kind == "reduce" and stmt.buffer is None and not stmt.the_op.results[0].dtype.is_narrow
 
 
 def can_host(nest: Nest, first: Nest, ops: Ops, target: CpuTarget) -> bool:
-    """True for a nest that computes much, stores nothing, and goes over the same elements in the same lanes."""
-    stmts, others = nest.stmts, first.stmts
-    if (
-        len(nest.bodies) > 1
-        or len(first.bodies) > 1
-        or not all(s.kind == "compute" or is_scalar_reduction(s) for s in stmts)
-    ):
+    """Whether a nest is bound by computation, stores nothing, and shares loops and chunks with the first nest."""
+    stmts = nest.stmts
+    if len(nest.bodies) > 1 or len(first.bodies) > 1 or not first.stmts:
         return False
-    alike = bool(others) and stmts[0].signature == others[0].signature and stmts[0].lanes in stmts[0].loops
-    plain = stmts[-1].kind == "reduce" and not any(s.kind == "reduce" and is_float_extreme(s.the_op) for s in stmts)
-    much = any(TABLE[op.name].ulp for s in stmts for op in ops(s))
-    return alike and plain and much and vector_width_of(target, stmts) == vector_width_of(target, others)
+    if not all(s.kind == "compute" or is_scalar_reduction(s) for s in stmts) or stmts[-1].kind != "reduce":
+        return False
+    if stmts[0].signature != first.stmts[0].signature or stmts[0].lanes not in stmts[0].loops:
+        return False
+    has_extreme = any(s.kind == "reduce" and is_float_extreme(s.the_op) for s in stmts)
+    has_transcendentals = any(TABLE[op.name].ulp for s in stmts for op in ops(s))
+    if has_extreme or not has_transcendentals:
+        return False
+    return vector_width_of(target, stmts) == vector_width_of(target, first.stmts)
 
 
 def backward_slice(function: Function, ops: list[Op]) -> list[Op]:
@@ -181,7 +200,7 @@ def backward_slice(function: Function, ops: list[Op]) -> list[Op]:
 
 
 def is_recomputable(op: Op, schedule: Schedule, written: frozenset[Value | None]) -> bool:
-    """True for what can be computed for the next program in the same way, whenever this one runs."""
+    """Whether an op gives the same result for the next program whenever it runs."""
     if not is_tile(op.results[0]):
         return is_pure(op)
     if op.name == "tile_load":
@@ -192,14 +211,15 @@ def is_recomputable(op: Op, schedule: Schedule, written: frozenset[Value | None]
 
 
 def clone_for_next_program(needed: list[Op]) -> tuple[dict[Value, Value], list[Op]]:
-    """Values as they are for the next program, where they differ, and the scalar ops among those that make them."""
-    made, scalars = dict[Value, Value](), list[Op]()
+    """The values of the next program, where they differ, and the cloned scalar ops among those that compute them."""
+    cloned = dict[Value, Value]()
+    scalars = list[Op]()
     for op in needed:
-        operands = tuple(made.get(v, v) for v in op.operands)
+        operands = tuple(cloned.get(v, v) for v in op.operands)
         if operands == op.operands and op.name != "program_id":
             continue
         new = make_op(op.name, operands, op.attrs, tuple(v.type for v in op.results), loc=op.loc)
-        made.update(zip(op.results, new.results, strict=True))
+        cloned.update(zip(op.results, new.results, strict=True))
         if not is_tile(op.results[0]) and not any(map(is_tile, op.operands)):
             scalars.append(new)
-    return made, scalars
+    return cloned, scalars

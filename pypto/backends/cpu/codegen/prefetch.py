@@ -1,7 +1,11 @@
-"""What the next program will load, fetched while this one computes: into the first-level cache where it has room.
+"""Software prefetch: while a program computes, it prefetches what the next program loads.
 
-The hardware follows a stream within a page; the rows of the next program mostly begin in another one. A cell that works
-for long asks itself, a few lines at a time: as many as a nest asks for at once wait for one another.
+The hardware prefetcher follows a stream within a page, but the rows of the next program mostly begin in another page. A
+prefetch has no effect on results, so it is always legal. Lines go to the first-level cache where they fit beside what
+this program holds, else to the second level. A product that takes long prefetches by itself, a few lines at a time (see
+`claim`): there are only so many line fill buffers, and prefetches beyond these wait for one another.
+
+%x = load row p becomes prefetch row p+1 %x = load row p
 """
 
 from __future__ import annotations
@@ -28,103 +32,125 @@ if TYPE_CHECKING:
     from pypto.backends.cpu.target import CpuTarget
 
 CACHE_LINE: Final = 64  # bytes of a cache line
-L1, L2 = 3, 2  # the first-level cache, the second
-L1_BUDGET: Final = 20 << 10  # bytes that a program may keep and ask for in a first level of 32 KB or more
+L1: Final = 3  # locality argument of `llvm.prefetch` for the first-level cache
+L2: Final = 2  # for the second-level cache
+L1_BUDGET: Final = 20 << 10  # bytes that a program may keep and prefetch in a first level of 32 KB or more
 
 
-def prefetch_line(w: Writer, line: str, near: int, writes: bool = False) -> None:
-    """Have a cache line fetched to a level, whether it exists or not."""
-    w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", str(int(writes))), ("i32", str(near)), ("i32", "1")))
+def prefetch_line(w: Writer, line: str, level: int, writes: bool = False) -> None:
+    """Emit a prefetch of a cache line to a level; the address need not be valid."""
+    w.call("void", "llvm.prefetch.p0", (("ptr", line), ("i32", str(int(writes))), ("i32", str(level)), ("i32", "1")))
 
 
 def address_step(access: Access, loop: Op | None = None) -> Step | None:
-    """How many elements the address grows by from program to program, or from turn to turn of a loop.
+    """Elements by which the address of an access grows from program to program, or from iteration to iteration of a
+    loop.
 
-    None where that is not known, or nothing.
+    None where that is not known, or zero.
     """
     return evolution_over(loop).address_step(access, loop or 0) or None
 
 
 def evolution_over(loop: Op | None) -> ScalarEvolution:
-    """The steps of scalars over the grid, or over a loop. A wrong one costs a cache line."""
+    """Scalar evolution over the grid, or over a loop; scalars from memory count as invariant.
+
+    A wrong answer costs no more than a useless cache line.
+    """
     return ScalarEvolution(() if loop is None else (loop,), memory_stays=True)
 
 
 def loads_to_prefetch(
     function: Function, nests: Iterable[Nest], ops: Callable[[Stmt], list[Op]]
 ) -> dict[Op, list[Nest]]:
-    """The nests that load a tile, in order: the last one asks for the next program's.
+    """The nests that read each load, in order: the last one prefetches it for the next program.
 
-    Where there are several, that one has not to wait for the tile itself, as the first one does.
+    The first one waits for the tile itself, so that prefetches there would compete with its loads.
     """
     if not is_enabled(function, "prefetch"):
         return {}
-    found = [(op, nest) for nest in nests for stmt in nest.stmts for op in ops(stmt) if op.name == "tile_load"]
-    return {op: [nest for x, nest in found if x is op] for op, _ in found}
+    loads = [(op, nest) for nest in nests for stmt in nest.stmts for op in ops(stmt) if op.name == "tile_load"]
+    return {op: [nest for x, nest in loads if x is op] for op, _ in loads}
 
 
 def target_level(loads: Iterable[Op], kept: int, target: CpuTarget, loop: Op | None = None) -> int:
-    """The cache that takes what loads ask for, beside what all programs load and so many bytes that each one keeps."""
-    sizes = [0, 0]
+    """The level that has room for what is prefetched, beside invariant loads and `kept` bytes of scratch."""
+    invariant = varying = 0
     for op in loads:
-        sizes[bool(address_step(Access.of(op), loop))] += tile_bytes(op)
-    stays, comes = sizes
-    return L1 if comes + kept <= L1_BUDGET and 2 * comes + kept + stays <= target.caches[0] else L2
+        if address_step(Access.of(op), loop):
+            varying += tile_bytes(op)
+        else:
+            invariant += tile_bytes(op)
+    fits = varying + kept <= L1_BUDGET and 2 * varying + kept + invariant <= target.caches[0]
+    return L1 if fits else L2
 
 
 def tile_bytes(op: Op) -> int:
-    """Bytes of a tile in memory."""
+    """Bytes of a tile in an array."""
     return math.prod(op.results[0].shape) * memory_dtype(op.results[0].dtype).itemsize
 
 
-def claim(asking: dict[Op, list[Nest]], most: int) -> Op | None:
-    """A load of many bytes, though no more than so many, that a cell asks for in place of a nest."""
-    large = (op for op in asking if 32 * CACHE_LINE <= tile_bytes(op) <= most)
-    found = next((op for op in large if address_step(a := Access.of(op)) and constant_of(a.strides[-1]) == 1), None)
-    if found is not None:
-        del asking[found]
-    return found
+def claim(loads: dict[Op, list[Nest]], max_bytes: int) -> Op | None:
+    """Take a large load, of at most so many bytes, off the list: a product prefetches it in place of a nest."""
+    for op in loads:
+        access = Access.of(op)
+        is_large = 32 * CACHE_LINE <= tile_bytes(op) <= max_bytes
+        if is_large and address_step(access) and constant_of(access.strides[-1]) == 1:
+            del loads[op]
+            return op
+    return None
 
 
 def next_program_address(memory: AccessEmitter, op: Op) -> VectorValue:
-    """Address of the first element that the next program loads."""
-    e, access = memory.e, Access.of(op)
-    base, start = memory.scalar(access.base), Chunk([], -1, 1)
-    first, _ = memory.element_offset(access, base, (None,) * len(access.shape), start)
+    """The address of the first element that the next program loads."""
+    e = memory.e
+    access = Access.of(op)
+    base = memory.scalar(access.base)
+    first, _ = memory.element_offset(access, base, (None,) * len(access.shape), Chunk([], -1, 1))
     size = e.const(memory_dtype(op.results[0].dtype).itemsize, int64)
     return e.add(base, e.mul(e.add(first, step_value(memory, address_step(access) or {})), size))
 
 
 def step_value(memory: AccessEmitter, step: Step) -> VectorValue:
-    """How many elements further the next program loads."""
+    """The value of a step in elements."""
     e = memory.e
-    found = list[tuple[VectorValue, VectorValue]]()
+    terms = list[tuple[VectorValue, VectorValue]]()
     for factors, count in step.items():
-        wide = (e.convert(memory.scalar(f), int64) for f in factors)
-        found.append((functools.reduce(memory.product, wide, e.const(1, int64)), e.const(count, int64)))
-    return memory.offset(found)
+        converted = (e.convert(memory.scalar(f), int64) for f in factors)
+        terms.append((functools.reduce(memory.product, converted, e.const(1, int64)), e.const(count, int64)))
+    return memory.offset(terms)
 
 
 def prefetch_next(
-    memory: AccessEmitter, op: Op, base: VectorValue, index: IndexMap, at: Chunk, to: int, loop: Op | None, alone: bool
+    memory: AccessEmitter,
+    op: Op,
+    base: VectorValue,
+    index: IndexMap,
+    at: Chunk,
+    level: int,
+    loop: Op | None,
+    alone: bool,
 ) -> None:
-    """Ask for what the next program, or turn of a loop, will load in place of this chunk.
+    """Emit prefetches of what the next program, or iteration, loads in place of this chunk.
 
-    What a nest `alone` loads may be a plain stream, which the hardware follows, though not far enough for memory: a
-    nest that stores past the caches asks for what it loads itself soon, any other leaves streams alone.
+    A load that one nest alone reads (`alone`) may be a plain stream. The hardware follows it, though not far enough for
+    memory: nests with non-temporal stores prefetch further along the stream, other nests leave it to the hardware.
     """
     w = memory.w
     access = Access.of(op)
-    soon = alone and at.nontemporal
+    is_stream = alone and at.nontemporal
     elem = op.results[0].dtype
     size = memory_dtype(elem).itemsize
     first, step = memory.element_offset(access, base, index, at)
     growth = address_step(access, loop)
-    goes = growth is not None and (soon or not alone or any(growth))
-    if not goes or step.text != "1" or at.masked or at.tail or at.width * size < CACHE_LINE:
+    if growth is None or not (is_stream or not alone or any(growth)):
         return
-    ahead = memory.e.const(memory.e.target.stream_prefetch // size, int64) if soon else step_value(memory, growth or {})
+    if step.text != "1" or at.masked or at.tail or at.width * size < CACHE_LINE:
+        return
+    if is_stream:
+        distance = memory.e.const(memory.e.target.stream_prefetch // size, int64)
+    else:
+        distance = step_value(memory, growth)
     pointer = memory.pointer(base, first, elem)[0]
-    pointer = w.raw(f"getelementptr {memory_type(elem)}, ptr {pointer}, i64 {ahead.text}")
+    pointer = w.raw(f"getelementptr {memory_type(elem)}, ptr {pointer}, i64 {distance.text}")
     for start in range(0, at.width * size, CACHE_LINE):
-        prefetch_line(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), L1 if soon else to)
+        prefetch_line(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), L1 if is_stream else level)

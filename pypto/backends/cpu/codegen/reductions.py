@@ -1,4 +1,11 @@
-"""Accumulators: partial results in registers, one per lane, joined when the loop ends."""
+"""Reductions: accumulators in registers, one partial result per lane, combined horizontally after the loop.
+
+Each strip width of the lane loop has an accumulator of its own. The order of a sum is fixed by the strips alone, so
+that a row gives the same bits at any place in the grid.
+
+    %acc0 = identity; for chunks: %acc = combine(%acc, chunk)
+    after the loop: halves of %acc are combined until one lane is left
+"""
 
 from __future__ import annotations
 
@@ -18,7 +25,7 @@ Partial = tuple[VectorValue, ...]
 
 @dataclass(frozen=True, slots=True)
 class Combiner:
-    """How partial results become one: their types, the result of nothing, and the joint of two."""
+    """How partial results are combined: their types, the identity, and the operation."""
 
     dtypes: tuple[DType, ...]
     identity: tuple[float | int, ...]
@@ -26,6 +33,7 @@ class Combiner:
 
 
 def combiner_of(op: Op) -> Combiner:
+    """The combiner of a reduction op."""
     source = op.operands[0].dtype
     dtype = float32 if source.is_narrow else source
     if op.name in ARG_REDUCTIONS:
@@ -40,7 +48,7 @@ def combiner_of(op: Op) -> Combiner:
 
 
 def better_argument(e: LaneEmitter, predicate: str, a: Partial, b: Partial) -> Partial:
-    """Of two (number, index) the one with the better number, numbers before NaN, or with the lower index."""
+    """The better of two pairs of number and index: numbers before NaN, then the lower index."""
     (old, i), (new, j) = a, b
     take = e.or_(e.cmp(predicate, new, old), e.and_(e.cmp("eq", old, new), e.cmp("lt", j, i)))
     if old.dtype.is_float:
@@ -51,7 +59,7 @@ def better_argument(e: LaneEmitter, predicate: str, a: Partial, b: Partial) -> P
 
 @dataclass(slots=True)
 class Accumulator:
-    """A reduction over `width` lanes at once, held in stack slots that become registers."""
+    """Partial results of `width` lanes in stack slots, which LLVM promotes to registers."""
 
     e: LaneEmitter
     combiner: Combiner
@@ -60,22 +68,24 @@ class Accumulator:
 
     @staticmethod
     def create(e: LaneEmitter, how: Combiner, width: int) -> Accumulator:
-        """Slots that hold what changes nothing."""
+        """An accumulator that holds the identity."""
         accumulator = Accumulator(e, how, width, tuple(e.w.slot(llvm_type(d, width)) for d in how.dtypes))
         accumulator.store(tuple(e.const(x, d) for x, d in zip(how.identity, how.dtypes, strict=True)))
         return accumulator
 
     def load(self) -> Partial:
+        """The partial results."""
         w, kinds = self.e.w, [llvm_type(d, self.width) for d in self.combiner.dtypes]
         texts = [w.raw(f"load {kind}, ptr {slot}") for kind, slot in zip(kinds, self.slots, strict=True)]
         return tuple(VectorValue(t, d, self.width, w.depth) for t, d in zip(texts, self.combiner.dtypes, strict=True))
 
     def store(self, values: Partial) -> None:
+        """Set the partial results."""
         for value, slot in zip(values, self.slots, strict=True):
             self.e.w.line(f"store {self.e.splat(value, self.width).typed}, ptr {slot}")
 
     def add(self, values: Partial, mask: VectorValue | None) -> Partial:
-        """Join a chunk, where the mask holds; gives the new partial result."""
+        """Combine with a chunk, in lanes where the mask holds; gives the new partial results."""
         old = self.load()
         joined = self.combiner.combine(self.e, old, values)
         if mask is not None:
@@ -97,7 +107,7 @@ class Accumulator:
         return self.combiner.combine(self.e, old, values)
 
     def total(self, narrower: list[Accumulator], across: bool) -> Partial:
-        """The result: lanes joined into one when the reduction ran across them."""
+        """The result; with `across`, lanes and narrower accumulators are combined to one lane."""
         total = self.load()
         if across:
             for part in narrower[::-1]:
@@ -106,7 +116,7 @@ class Accumulator:
         return total
 
     def fold(self, values: Partial, width: int) -> Partial:
-        """Join upper and lower halves until `width` lanes are left."""
+        """Combine halves until `width` lanes are left."""
         while values[0].width > width:
             half = values[0].width // 2
             low, high = (tuple(self.sub_lanes(v, start, half) for v in values) for start in (0, half))
@@ -114,13 +124,14 @@ class Accumulator:
         return values
 
     def sub_lanes(self, v: VectorValue, start: int, count: int) -> VectorValue:
+        """Consecutive lanes of a value."""
         if count > 1:
             return self.e.part(v, start, count)
         return VectorValue(self.e.w.raw(f"extractelement {v.typed}, i32 {start}"), v.dtype, 1, self.e.w.depth)
 
 
 def finalize(e: LaneEmitter, op: Op, total: Partial) -> VectorValue:
-    """The result that the op is asked for."""
+    """The result of the op, from the total of a reduction."""
     elem = op.results[0].dtype
     if op.name in ARG_REDUCTIONS:
         index = total[1]

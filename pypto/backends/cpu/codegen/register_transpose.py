@@ -1,7 +1,12 @@
-"""Tiles read across their rows: squares of registers, loaded along the rows and transposed in place of gathers.
+"""Register transpose: an operand that is contiguous along another loop than the lanes is loaded in tiles and
+transposed.
 
-Where the lanes run along a dimension in which an operand's elements lie apart, while they are neighbours along another
-loop, a chunk takes as many steps of that loop at once as it has lanes. The operand's lanes then run along that loop.
+Otherwise its lanes would be gathered, one element at a time. A chunk takes as many steps of the other loop at once as
+half a register has lanes; the operand is loaded along that loop, and a butterfly of shuffles transposes the tile. Legal
+for bodies that compute and store only, over operands that the nest does not write.
+
+for r in rows, lanes c: y[r, c] = x[c, r]        # x is gathered becomes for r in rows step 8, lanes c: t =
+transpose(x[c.., r..r+8]); y[r..r+8, c] = t
 """
 
 from __future__ import annotations
@@ -22,48 +27,47 @@ from pypto.ops.memory import Access
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.values import ValueEmitter
 
-_MAX_BODY_OPS = 12  # of a body: it is written once for each row of a square
-MIN_TILE_SIDE = 4  # lanes and rows from which a block pays
+_MAX_BODY_OPS = 12  # of a body, whose text is repeated for each row of a tile
+MIN_TILE_SIDE = 4  # lanes and rows from which a tile pays
 IndexedValue = tuple[Value, IndexMap]
 
 
 class TransposeTiling:
-    """Tells which operands are read across.
-
-    `in_memory` gives the buffer that a value is read from, `is_overwritten` tells whether the nest writes what a leaf
-    reads: that stays in the order of the elements.
-    """
+    """Finds operands that are contiguous along another loop than the lanes."""
 
     def __init__(
         self,
-        in_memory: Callable[[Value], Buffer | None],
-        changes: Callable[[Value], bool],
+        in_memory: Callable[[Value], Buffer | None],  # the buffer that a value is read from
+        is_overwritten: Callable[[Value], bool],  # whether the nest writes what reading a value reads
         scalar: Callable[[Value], VectorValue],
         enabled: bool = True,
     ) -> None:
         self.in_memory = in_memory
-        self.is_overwritten = changes
+        self.is_overwritten = is_overwritten
         self.scalar = scalar
         self.enabled = enabled
 
     def stride_along(self, v: Value, index: IndexMap, position: int) -> str:
-        """Elements between neighbours along a loop, of what a leaf reads; "" where that is not told."""
+        """Elements between neighbours of an operand along a loop, as text; empty where that is not known."""
         buffer = self.in_memory(v)
         if buffer is not None:
             return str(sum(s for p, s in zip(index, buffer.strides, strict=True) if p == position))
-        if v.op is None or v.op.name != "tile_load" or is_tile((access := Access.of(v.op)).base):
+        if v.op is None or v.op.name != "tile_load":
+            return ""
+        access = Access.of(v.op)
+        if is_tile(access.base):
             return ""
         texts = [self.scalar(s).text for p, s in zip(index, access.strides, strict=True) if p == position]
         return texts[0] if texts else "0"
 
     def reads_transposed(self, v: Value, index: IndexMap, lanes: int, other: int) -> bool:
-        """True for a leaf whose neighbours lie along another loop than the lanes."""
+        """Whether an operand is strided along the lanes and contiguous along another loop."""
         if self.stride_along(v, index, lanes) in ("", "0", "1") or self.stride_along(v, index, other) != "1":
             return False
         return not self.is_overwritten(v) and not (isinstance(v.tile.elem, DType) and v.tile.elem.is_bool)
 
     def memory_operands(self, v: Value, index: IndexMap, seen: set[IndexedValue]) -> Iterator[IndexedValue]:
-        """What computing a value reads from memory, with its index map."""
+        """What computing a value reads from memory, with index maps; each pair once."""
         if (v, index) in seen:
             return
         seen.add((v, index))
@@ -75,22 +79,24 @@ class TransposeTiling:
                 yield from self.memory_operands(operand, operand_map(v.op, operand, index), seen)
 
     def transpose_axis(self, body: list[Stmt]) -> int:
-        """Position of the loop along which the body's operands lie that are read across, or -1."""
-        first, seen = body[0], set[IndexedValue]()
+        """The position of the loop along which most transposed operands are contiguous, or -1 where none is."""
+        first = body[0]
         if not self.enabled:
             return -1
         if first.lanes not in first.loops or any(s.kind not in ("compute", "zero", "store") for s in body):
             return -1
-        lanes, sources = first.loops.index(first.lanes), [source for s in body for source in values_written(s)]
-        found = [leaf for v, index in sources for leaf in self.memory_operands(v, index, seen)]
+        lanes = first.loops.index(first.lanes)
+        sources = [source for s in body for source in values_written(s)]
+        seen = set[IndexedValue]()
+        operands = [operand for v, index in sources for operand in self.memory_operands(v, index, seen)]
         loops = [p for p, n in enumerate(first.sizes[:lanes]) if n >= MIN_TILE_SIDE]
-        counts = {p: sum(self.reads_transposed(v, index, lanes, p) for v, index in found) for p in loops}
+        counts = {p: sum(self.reads_transposed(v, index, lanes, p) for v, index in operands) for p in loops}
         best = max(counts, key=lambda p: counts[p], default=-1)
         return best if len(seen) <= _MAX_BODY_OPS and counts.get(best) else -1
 
 
 def values_written(stmt: Stmt) -> list[IndexedValue]:
-    """Values that a statement writes, with their index maps."""
+    """The values that a statement writes, with their index maps."""
     if stmt.source is not None or stmt.kind == "zero":
         return []
     if stmt.value is not None:
@@ -99,7 +105,7 @@ def values_written(stmt: Stmt) -> list[IndexedValue]:
 
 
 def row_chunks(e: LaneEmitter, at: Chunk) -> list[Chunk]:
-    """A square step by step."""
+    """The chunks of one row each that a chunk of several rows is made of."""
     if not at.transpose_rows:
         return [at]
     first = at.index[at.transpose_axis]
@@ -107,47 +113,51 @@ def row_chunks(e: LaneEmitter, at: Chunk) -> list[Chunk]:
     return [replace(with_index(at, at.transpose_axis, row), row_indices=rows) for row in rows]
 
 
-def with_index(at: Chunk, position: int, to: VectorValue) -> Chunk:
-    return replace(at, index=[*at.index[:position], to, *at.index[position + 1 :]])
+def with_index(at: Chunk, position: int, index: VectorValue) -> Chunk:
+    """The chunk with another index at a loop position."""
+    return replace(at, index=[*at.index[:position], index, *at.index[position + 1 :]])
 
 
 def transposed_tile(nest: ValueEmitter, v: Value, index: IndexMap, at: Chunk, side: int) -> list[VectorValue]:
-    """What a leaf holds in all rows of a chunk that is one or more blocks wide, each of `side` lanes."""
-    found = []
+    """The lanes of an operand in all rows of a chunk, from transposed tiles of `side` lanes."""
+    tiles = []
     for start in range(0, at.width, side):
-        parts = tile_columns(nest, v, index, at, start, side)
-        rows = [nest.e.joined(parts[k :: side // 2]) for k in range(side // 2)]
-        found.append(transpose_registers(nest.e, rows))
-    return [nest.e.joined(list(row)) for row in zip(*found, strict=True)][: at.transpose_rows]
+        columns = tile_columns(nest, v, index, at, start, side)
+        halves = [nest.e.joined(columns[k :: side // 2]) for k in range(side // 2)]
+        tiles.append(transpose_registers(nest.e, halves))
+    return [nest.e.joined(list(row)) for row in zip(*tiles, strict=True)][: at.transpose_rows]
 
 
 def tile_columns(nest: ValueEmitter, v: Value, index: IndexMap, at: Chunk, start: int, side: int) -> list[VectorValue]:
-    """Columns of a block, along which the elements are neighbours; those past the tail are any that exist."""
-    tall = side // 2
+    """The columns of one tile, each a contiguous load; columns behind the tail repeat one that is valid."""
+    height = side // 2
     corner = with_index(at, at.transpose_axis, at.row_indices[0])
-    corner = replace(corner, lanes=at.transpose_axis, width=tall, tail=at.transpose_rows % tall, row_indices=())
-    found: list[VectorValue] = []
+    corner = replace(corner, lanes=at.transpose_axis, width=height, tail=at.transpose_rows % height, row_indices=())
+    columns: list[VectorValue] = []
     for n in range(start, start + side):
         if at.tail and n >= at.tail:
-            found.append(found[0] if found else nest.e.splat(nest.e.const(0, register_dtype(v.tile.elem)), tall))
+            zero = nest.e.const(0, register_dtype(v.tile.elem))
+            columns.append(columns[0] if columns else nest.e.splat(zero, height))
             continue
-        place = nest.e.add(at.index[at.lanes], nest.e.const(n, int64))
-        found.append(nest.e.splat(nest.value(v, index, with_index(corner, at.lanes, place)), tall))
-    return found
+        column = nest.e.add(at.index[at.lanes], nest.e.const(n, int64))
+        columns.append(nest.e.splat(nest.value(v, index, with_index(corner, at.lanes, column)), height))
+    return columns
 
 
 def transpose_registers(e: LaneEmitter, rows: list[VectorValue]) -> list[VectorValue]:
-    """Squares side by side in registers, each transposed: a butterfly of log2(rows) steps.
+    """Transpose square tiles side by side in registers: a butterfly of log2(rows) steps.
 
     At each step, rows that lie `step` apart exchange their blocks of `step` lanes.
     """
-    rows, lanes = list(rows), rows[0].width
+    rows = list(rows)
+    lanes = rows[0].width
     step = len(rows) // 2
     while step:
         low = [lane if not lane & step else lanes + lane - step for lane in range(lanes)]
         high = [lane + step if not lane & step else lanes + lane for lane in range(lanes)]
         for r in [r for r in range(len(rows)) if not r & step]:
-            pair = rows[r], rows[r + step]
-            rows[r], rows[r + step] = e.shuffle(*pair, low), e.shuffle(*pair, high)
+            upper, lower = rows[r], rows[r + step]
+            rows[r] = e.shuffle(upper, lower, low)
+            rows[r + step] = e.shuffle(upper, lower, high)
         step //= 2
     return rows
