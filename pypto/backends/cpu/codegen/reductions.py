@@ -19,7 +19,7 @@ from pypto.ir.types import DType, float32, int1, int32
 from pypto.ops.row import Reduction
 from pypto.ops.table import ARG_REDUCTIONS, TABLE
 
-_NO_INDEX = 2**31 - 1  # index of a lane that has seen no number
+_NO_INDEX = 2**31 - 1  # index of a lane that has met no number
 Partial = tuple[VectorValue, ...]
 
 
@@ -37,24 +37,24 @@ def combiner_of(op: Op) -> Combiner:
     source = op.operands[0].dtype
     dtype = float32 if source.is_narrow else source
     if op.name in ARG_REDUCTIONS:
-        greatest = op.name == "argmax"
-        worst = float("nan") if dtype.is_float else dtype.integer_range[0 if greatest else 1]
-        predicate = "gt" if greatest else "lt"
-        return Combiner((dtype, int32), (worst, _NO_INDEX), lambda e, a, b: better_argument(e, predicate, a, b))
-    cell = TABLE[op.name].lane_rule
-    assert isinstance(cell, Reduction)
-    combine = cell.combine
-    return Combiner((dtype,), (cell.identity(dtype),), lambda e, a, b: (combine(e, a[0], b[0]),))
+        is_max = op.name == "argmax"
+        identity = float("nan") if dtype.is_float else dtype.integer_range[0 if is_max else 1]
+        predicate = "gt" if is_max else "lt"
+        return Combiner((dtype, int32), (identity, _NO_INDEX), lambda e, a, b: better_argument(e, predicate, a, b))
+    reduction = TABLE[op.name].lane_rule
+    assert isinstance(reduction, Reduction)
+    combine = reduction.combine
+    return Combiner((dtype,), (reduction.identity(dtype),), lambda e, a, b: (combine(e, a[0], b[0]),))
 
 
 def better_argument(e: LaneEmitter, predicate: str, a: Partial, b: Partial) -> Partial:
     """The better of two pairs of number and index: numbers before NaN, then the lower index."""
     (old, i), (new, j) = a, b
-    take = e.or_(e.cmp(predicate, new, old), e.and_(e.cmp("eq", old, new), e.cmp("lt", j, i)))
+    is_better = e.or_(e.cmp(predicate, new, old), e.and_(e.cmp("eq", old, new), e.cmp("lt", j, i)))
     if old.dtype.is_float:
-        number = e.xor(e.isnan(new), e.const(True, int1))
-        take = e.or_(take, e.and_(e.isnan(old), number))
-    return e.select(take, new, old), e.select(take, j, i)
+        is_number = e.xor(e.isnan(new), e.const(True, int1))
+        is_better = e.or_(is_better, e.and_(e.isnan(old), is_number))
+    return e.select(is_better, new, old), e.select(is_better, j, i)
 
 
 @dataclass(slots=True)
@@ -67,15 +67,17 @@ class Accumulator:
     slots: tuple[str, ...]
 
     @staticmethod
-    def create(e: LaneEmitter, how: Combiner, width: int) -> Accumulator:
+    def create(e: LaneEmitter, combiner: Combiner, width: int) -> Accumulator:
         """An accumulator that holds the identity."""
-        accumulator = Accumulator(e, how, width, tuple(e.w.slot(llvm_type(d, width)) for d in how.dtypes))
-        accumulator.store(tuple(e.const(x, d) for x, d in zip(how.identity, how.dtypes, strict=True)))
+        slots = tuple(e.w.slot(llvm_type(d, width)) for d in combiner.dtypes)
+        accumulator = Accumulator(e, combiner, width, slots)
+        accumulator.store(tuple(e.const(x, d) for x, d in zip(combiner.identity, combiner.dtypes, strict=True)))
         return accumulator
 
     def load(self) -> Partial:
         """The partial results."""
-        w, kinds = self.e.w, [llvm_type(d, self.width) for d in self.combiner.dtypes]
+        w = self.e.w
+        kinds = [llvm_type(d, self.width) for d in self.combiner.dtypes]
         texts = [w.raw(f"load {kind}, ptr {slot}") for kind, slot in zip(kinds, self.slots, strict=True)]
         return tuple(VectorValue(t, d, self.width, w.depth) for t, d in zip(texts, self.combiner.dtypes, strict=True))
 
@@ -87,22 +89,30 @@ class Accumulator:
     def add(self, values: Partial, mask: VectorValue | None) -> Partial:
         """Combine with a chunk, in lanes where the mask holds; gives the new partial results."""
         old = self.load()
-        joined = self.combiner.combine(self.e, old, values)
+        combined = self.combiner.combine(self.e, old, values)
         if mask is not None:
-            joined = tuple(self.e.select(mask, new, was) for new, was in zip(joined, old, strict=True))
-        self.store(joined)
-        return joined
+            combined = tuple(self.e.select(mask, new, before) for new, before in zip(combined, old, strict=True))
+        self.store(combined)
+        return combined
 
     def scan(self, values: Partial) -> Partial:
-        """Join a chunk lane after lane; gives what each lane has then. The slots hold the last lane, in all lanes."""
-        last, step = [self.width - 1] * self.width, 1
-        # LLVM shifts known zeros in by slow instructions (`vexpandps`).
-        neutral = [self.e.hidden(self.e.const(x, v.dtype)) for x, v in zip(self.combiner.identity, values, strict=True)]
+        """Inclusive scan of a chunk, in log2(width) steps; gives the partial result of each lane.
+
+        All lanes of the slots hold the last one after it.
+        """
+        step = 1
+        # Hidden, since LLVM shifts known zeros in by slow instructions (`vexpandps`).
+        identities = [
+            self.e.hidden(self.e.const(x, v.dtype)) for x, v in zip(self.combiner.identity, values, strict=True)
+        ]
         while step < self.width:
             picks = [self.width + lane - step for lane in range(self.width)]
-            before = (self.e.shuffle(self.e.splat(n, v.width), v, picks) for n, v in zip(neutral, values, strict=True))
-            values, step = self.combiner.combine(self.e, tuple(before), values), 2 * step
+            pairs = zip(identities, values, strict=True)
+            shifted = tuple(self.e.shuffle(self.e.splat(identity, v.width), v, picks) for identity, v in pairs)
+            values = self.combiner.combine(self.e, shifted, values)
+            step *= 2
         old = self.load()
+        last = [self.width - 1] * self.width
         self.store(self.combiner.combine(self.e, old, tuple(self.e.shuffle(v, v, last) for v in values)))
         return self.combiner.combine(self.e, old, values)
 

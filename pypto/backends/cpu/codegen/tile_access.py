@@ -1,4 +1,9 @@
-"""Structured accesses of a chunk: contiguous, broadcast, strided or through tiles of pointers."""
+"""Structured accesses of a chunk: bounds become masks or branches, strides become the form of the access.
+
+Along the lanes, a stride of 1 is a contiguous access, 0 a broadcast, a small one an interleaved access, any other a
+gather. The dimensions along other loops give one condition for the chunk, those along the lanes a mask. Where masks are
+slow, a branch picks the unmasked form for chunks whose lanes are all valid.
+"""
 
 from __future__ import annotations
 
@@ -18,78 +23,77 @@ from pypto.ops.memory import Access
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Which elements of a chunk exist: a condition on all, and whether any does. None is true.
+    """Which elements of a chunk are in bounds. A condition that is None is true."""
 
-    `lane_bounds` are the dimensions that lie along the lanes: the first lane's place in each, and its extent.
-    """
-
-    rows_in_bounds: VectorValue | None
-    any_lane: VectorValue | None
-    lane_bounds: tuple[tuple[VectorValue, VectorValue], ...]
+    rows_in_bounds: VectorValue | None  # the condition of all dimensions that do not lie along the lanes
+    any_lane: VectorValue | None  # whether any lane is valid
+    lane_bounds: tuple[tuple[VectorValue, VectorValue], ...]  # index of the first lane and extent, along the lanes
 
 
 class AccessEmitter(MemoryEmitter):
-    """Loads and stores under their `Access`."""
+    """Emits loads and stores of an `Access`."""
 
     def validity(self, access: Access, index: IndexMap, at: Chunk) -> Validity:
-        """What the extents say of a chunk; its tail is known otherwise."""
-        whole = some = cast(VectorValue | None, None)
-        ends: list[tuple[VectorValue, VectorValue]] = []
+        """The bounds of an access at a chunk, without the tail of the chunk."""
+        rows_in_bounds = any_lane = cast(VectorValue | None, None)
+        lane_bounds: list[tuple[VectorValue, VectorValue]] = []
         for d, p in enumerate(index):
             if not at.masked or self.statically_in_bounds(access, d):
                 continue
             first = self.e.add(self.scalar(access.offsets[d]), at.index_of(p))
             extent = self.scalar(access.extents[d])
             if p is not None and p == at.lanes:
-                ends.append((first, extent))
-                reached = self.e.cmp("gt", first, self.e.const(-at.width, int64))
-                some = and_optional(self.e, some, self.e.and_(reached, self.e.cmp("lt", first, extent)))
+                lane_bounds.append((first, extent))
+                starts_before = self.e.cmp("gt", first, self.e.const(-at.width, int64))
+                overlaps = self.e.and_(starts_before, self.e.cmp("lt", first, extent))
+                any_lane = and_optional(self.e, any_lane, overlaps)
             else:
                 zero = self.e.const(0, int64)
-                whole = and_optional(
-                    self.e, whole, self.e.and_(self.e.cmp("ge", first, zero), self.e.cmp("lt", first, extent))
-                )
-        return Validity(whole, and_optional(self.e, whole, some), tuple(ends))
+                in_bounds = self.e.and_(self.e.cmp("ge", first, zero), self.e.cmp("lt", first, extent))
+                rows_in_bounds = and_optional(self.e, rows_in_bounds, in_bounds)
+        return Validity(rows_in_bounds, and_optional(self.e, rows_in_bounds, any_lane), tuple(lane_bounds))
 
-    def pointer_or_harmless(self, pointer: str, some: VectorValue | None, level: int) -> str:
-        """The pointer, or one to harmless memory when no lane exists.
+    def pointer_or_harmless(self, pointer: str, any_lane: VectorValue | None, level: int) -> str:
+        """The pointer, or one to stack memory where no lane is valid.
 
-        A masked access to a page that is not there takes the processor hundreds of cycles, even with an empty mask.
+        A masked access to an unmapped page takes the processor hundreds of cycles, even with an empty mask.
         """
-        if some is None:
+        if any_lane is None:
             return pointer
-        return self.w.raw(f"select i1 {some.text}, ptr {pointer}, ptr {self.w.harmless()}", level)
+        return self.w.raw(f"select i1 {any_lane.text}, ptr {pointer}, ptr {self.w.harmless()}", level)
 
     def statically_in_bounds(self, access: Access, d: int) -> bool | None:
-        """Whether a dimension lies within its extent, where constants tell."""
+        """Whether a dimension is in bounds, where offset and extent are constant; None where they are not."""
         offset, extent = self.scalar(access.offsets[d]).text, self.scalar(access.extents[d]).text
         return None if "%" in offset + extent else 0 <= int(offset) <= int(extent) - access.shape[d]
 
-    def lanes_mask(self, there: Validity, at: Chunk) -> VectorValue | None:
-        """Lanes that exist."""
-        return and_all(self.e, [self.in_bounds_lanes(first, extent, at) for first, extent in there.lane_bounds])
+    def lanes_mask(self, validity: Validity, at: Chunk) -> VectorValue | None:
+        """The mask of lanes that are in bounds; None where all are."""
+        return and_all(self.e, [self.in_bounds_lanes(first, extent, at) for first, extent in validity.lane_bounds])
 
     def in_bounds_lanes(self, first: VectorValue, extent: VectorValue, at: Chunk) -> VectorValue:
-        zero, most = self.e.const(0, int64), self.e.const(at.width, int64)
-        limit = self.e.minimum(self.e.maximum(self.e.sub(extent, first), zero), most)
-        skipped = self.e.minimum(self.e.maximum(self.e.neg(first), zero), most)
+        """The mask of lanes whose index is at least 0 and below the extent."""
+        zero = self.e.const(0, int64)
+        width = self.e.const(at.width, int64)
+        limit = self.e.minimum(self.e.maximum(self.e.sub(extent, first), zero), width)
+        skipped = self.e.minimum(self.e.maximum(self.e.neg(first), zero), width)
         before = self.e.xor(self.lanes_below(skipped, at.width), self.e.const(True, int1))
         return self.e.and_(self.lanes_below(limit, at.width), before)
 
-    def all_lanes_in_bounds(self, there: Validity, at: Chunk) -> VectorValue:
-        """Whether every lane exists."""
+    def all_lanes_in_bounds(self, validity: Validity, at: Chunk) -> VectorValue:
+        """Whether all lanes are in bounds."""
         conditions = []
-        for first, extent in there.lane_bounds:
+        for first, extent in validity.lane_bounds:
             last = self.e.add(first, self.e.const(at.width, int64))
             conditions += [self.e.cmp("ge", first, self.e.const(0, int64)), self.e.cmp("le", last, extent)]
         return functools.reduce(self.e.and_, conditions)
 
     def all_in_bounds(self, *accesses: Access) -> VectorValue | None:
-        """Condition under which every element exists; None when that is known."""
-        return and_all(self.e, dict.fromkeys(fits for access in accesses for fits in self.bound_conditions(access)))
+        """The condition under which accesses are in bounds as a whole; None where it is known to hold."""
+        return and_all(self.e, dict.fromkeys(x for access in accesses for x in self.bound_conditions(access)))
 
     def bound_conditions(self, access: Access) -> Iterator[VectorValue]:
-        """The parts of that condition."""
+        """The conditions under which an access is in bounds as a whole."""
         for d, size in enumerate(access.shape):
             if not self.statically_in_bounds(access, d):
                 offset, extent = self.scalar(access.offsets[d]), self.scalar(access.extents[d])
@@ -99,7 +103,7 @@ class AccessEmitter(MemoryEmitter):
     def element_offset(
         self, access: Access, base: VectorValue, index: IndexMap, at: Chunk
     ) -> tuple[VectorValue, VectorValue]:
-        """Offset of the chunk's first element from the base, and the stride along the lanes."""
+        """The offset of the chunk's first element from the base, and the stride along the lanes."""
         strides = [self.scalar(s) for s in access.strides]
         terms = [(self.scalar(o), s) for o, s in zip(access.offsets, strides, strict=True)]
         terms += [(at.index_of(p), s) for p, s in zip(index, strides, strict=True) if p is not None]
@@ -117,108 +121,103 @@ class AccessEmitter(MemoryEmitter):
         other: VectorValue | None,
         level: int,
     ) -> VectorValue:
-        """A chunk of a structured load, hoisted to the frame `hoist_depth` at most."""
-        there = self.validity(access, index, at)
+        """A chunk of a structured load, hoisted to the frame `level` at most."""
+        validity = self.validity(access, index, at)
         first, step = self.element_offset(access, base, index, at)
         dtype = memory_dtype(elem)
         if at.width == 1 or self.is_uniform(base, index, at, step, mask):
             address = self.e.add(base, self.product(first, self.e.const(dtype.itemsize, int64)))
-            return self.load_scalar(address, elem, and_optional(self.e, there.rows_in_bounds, mask), other, level)
-        rest = to_memory(self.e, other) if other is not None else None
+            return self.load_scalar(address, elem, and_optional(self.e, validity.rows_in_bounds, mask), other, level)
+        passthrough = to_memory(self.e, other) if other is not None else None
         if self.is_interleaved(step) and base.width == 1:
-            on = self.combined_mask(there, at, mask)
-            loaded = load_interleaved(self, (base, first, int(step.text)), dtype, at.width, on, rest, level)
+            lanes = self.combined_mask(validity, at, mask)
+            span = (base, first, int(step.text))
+            loaded = load_interleaved(self, span, dtype, at.width, lanes, passthrough, level)
             return from_memory(self.e, loaded, elem)
         if step.text != "1" or base.width > 1:
             addresses = self.addresses(base, first, step, at.width, elem)
-            loaded = self.gather(addresses, elem, self.combined_mask(there, at, mask), rest, level)
+            loaded = self.gather(addresses, elem, self.combined_mask(validity, at, mask), passthrough, level)
             return from_memory(self.e, loaded, elem)
-        pointer, known = self.pointer(base, first, elem)
-        loaded = self.load_contiguous((pointer, max(level, known), dtype), there, at, mask, rest)
+        pointer, pointer_level = self.pointer(base, first, elem)
+        loaded = self.load_contiguous((pointer, max(level, pointer_level), dtype), validity, at, mask, passthrough)
         return from_memory(self.e, loaded, elem)
 
     def load_contiguous(
         self,
-        place: tuple[str, int, DType],
-        there: Validity,
+        address: tuple[str, int, DType],
+        validity: Validity,
         at: Chunk,
         mask: VectorValue | None,
-        rest: VectorValue | None,
+        other: VectorValue | None,
     ) -> VectorValue:
-        """Lanes that are neighbours in memory, from a pointer that is known from a frame on."""
-        pointer, level, dtype = place
+        """Load contiguous lanes. `address` is the pointer, the frame that it is hoisted to, and the type in memory."""
+        pointer, level, dtype = address
         form = dtype, at.width, dtype.itemsize
-        level = max(level, there.any_lane.hoist_depth if there.any_lane is not None else 0)
-        if level == self.w.depth and self.branches_on_validity(there, at, mask):
-            rest = self.e.splat(rest or self.e.const(0, dtype), at.width)
-            return self.emit_validity_branch(
-                there,
-                at,
-                (
-                    lambda: [self.load_at(pointer, self.w.depth, *form)],
-                    lambda: [self.load_at(pointer, self.w.depth, *form, self.lanes_mask(there, at), rest)],
-                    lambda: [rest],
-                ),
-            )[0]
-        pointer = self.pointer_or_harmless(pointer, there.any_lane, level)
-        loaded = self.load_at(pointer, level, *form, self.contiguous_mask(there, at, mask), rest, at.tail)
-        return (
-            loaded
-            if there.rows_in_bounds is None
-            else self.e.select(there.rows_in_bounds, loaded, rest or self.e.const(0, dtype))
-        )
+        level = max(level, validity.any_lane.hoist_depth if validity.any_lane is not None else 0)
+        if level == self.w.depth and self.branches_on_validity(validity, at, mask):
+            passthrough = self.e.splat(other or self.e.const(0, dtype), at.width)
+            sides = (
+                lambda: [self.load_at(pointer, self.w.depth, *form)],
+                lambda: [self.load_at(pointer, self.w.depth, *form, self.lanes_mask(validity, at), passthrough)],
+                lambda: [passthrough],
+            )
+            return self.emit_validity_branch(validity, at, sides)[0]
+        pointer = self.pointer_or_harmless(pointer, validity.any_lane, level)
+        loaded = self.load_at(pointer, level, *form, self.contiguous_mask(validity, at, mask), other, at.tail)
+        if validity.rows_in_bounds is None:
+            return loaded
+        return self.e.select(validity.rows_in_bounds, loaded, other or self.e.const(0, dtype))
 
     def store_contiguous(
-        self, value: VectorValue, pointer: str, there: Validity, at: Chunk, mask: VectorValue | None
+        self, value: VectorValue, pointer: str, validity: Validity, at: Chunk, mask: VectorValue | None
     ) -> None:
+        """Store contiguous lanes."""
         size = value.dtype.itemsize
-        if self.branches_on_validity(there, at, mask):
+        if self.branches_on_validity(validity, at, mask):
 
             def store(masked: bool) -> list[VectorValue]:
-                self.store_at(value, pointer, size, self.lanes_mask(there, at) if masked else None)
+                self.store_at(value, pointer, size, self.lanes_mask(validity, at) if masked else None)
                 return []
 
-            self.emit_validity_branch(
-                there, at, (functools.partial(store, False), functools.partial(store, True), list)
-            )
+            sides = (functools.partial(store, False), functools.partial(store, True), list)
+            self.emit_validity_branch(validity, at, sides)
             return
-        pointer = self.pointer_or_harmless(pointer, there.any_lane, self.w.depth)
-        self.store_at(value, pointer, size, self.contiguous_mask(there, at, mask), at.tail, at.nontemporal)
+        pointer = self.pointer_or_harmless(pointer, validity.any_lane, self.w.depth)
+        self.store_at(value, pointer, size, self.contiguous_mask(validity, at, mask), at.tail, at.nontemporal)
 
-    def contiguous_mask(self, there: Validity, at: Chunk, mask: VectorValue | None) -> VectorValue | None:
-        """The mask of lanes that are neighbours in memory; the tail and the condition on all are apart from it."""
-        return and_optional(
-            self.e, self.lanes_mask(there, at), self.e.splat(mask, at.width) if mask is not None else None
-        )
+    def contiguous_mask(self, validity: Validity, at: Chunk, mask: VectorValue | None) -> VectorValue | None:
+        """The mask of contiguous lanes, without the tail and the condition on all of them."""
+        lanes = self.e.splat(mask, at.width) if mask is not None else None
+        return and_optional(self.e, self.lanes_mask(validity, at), lanes)
 
-    def branches_on_validity(self, there: Validity, at: Chunk, mask: VectorValue | None) -> bool:
-        """Whether to look first if all lanes of a chunk exist, or none: where a mask costs more than that."""
-        return bool(there.lane_bounds) and mask is None and not at.tail and not self.e.target.has_fast_masks
+    def branches_on_validity(self, validity: Validity, at: Chunk, mask: VectorValue | None) -> bool:
+        """Whether to branch on the validity of all lanes, or of none, instead of masking: where masks are slow."""
+        return bool(validity.lane_bounds) and mask is None and not at.tail and not self.e.target.has_fast_masks
 
     def emit_validity_branch(
-        self, there: Validity, at: Chunk, sides: Sequence[Callable[[], list[VectorValue]]]
+        self, validity: Validity, at: Chunk, sides: Sequence[Callable[[], list[VectorValue]]]
     ) -> list[VectorValue]:
-        """What is done where all lanes exist, where some do, and where none does."""
+        """Emit three sides: for chunks whose lanes are all valid, for others with some, and for those with none."""
 
-        def based(side: Callable[[], list[VectorValue]]) -> list[VectorValue]:
+        def isolated(side: Callable[[], list[VectorValue]]) -> list[VectorValue]:
             with self.w.isolated():
                 return side()
 
-        whole, part, none = (functools.partial(based, side) for side in sides)
-        every = and_optional(self.e, there.rows_in_bounds, self.all_lanes_in_bounds(there, at))
-        assert every is not None and there.any_lane is not None
-        some = there.any_lane.text
-        return self.w.branch(every.text, [whole, lambda: self.w.branch(some, [part, none])])
+        full, partial, empty = (functools.partial(isolated, side) for side in sides)
+        is_full = and_optional(self.e, validity.rows_in_bounds, self.all_lanes_in_bounds(validity, at))
+        assert is_full is not None and validity.any_lane is not None
+        is_partial = validity.any_lane.text
+        return self.w.branch(is_full.text, [full, lambda: self.w.branch(is_partial, [partial, empty])])
 
-    def combined_mask(self, there: Validity, at: Chunk, mask: VectorValue | None) -> VectorValue | None:
+    def combined_mask(self, validity: Validity, at: Chunk, mask: VectorValue | None) -> VectorValue | None:
         """All conditions in one mask."""
-        lanes = and_optional(self.e, self.tail_mask(at), self.lanes_mask(there, at))
-        return and_optional(self.e, and_optional(self.e, there.rows_in_bounds, lanes), mask)
+        lanes = and_optional(self.e, self.tail_mask(at), self.lanes_mask(validity, at))
+        return and_optional(self.e, and_optional(self.e, validity.rows_in_bounds, lanes), mask)
 
     def is_uniform(
         self, base: VectorValue, index: IndexMap, at: Chunk, step: VectorValue, mask: VectorValue | None
     ) -> bool:
-        """True when all lanes load one element; a mask that only cuts the tail does not matter then."""
+        """Whether all lanes load one element, under no mask but that of a tail."""
         if base.width > 1 or (mask is not None and mask.width > 1):
             return False
         return at.lanes not in index or (step.text == "0" and not at.masked)
@@ -233,24 +232,27 @@ class AccessEmitter(MemoryEmitter):
         value: VectorValue,
         mask: VectorValue | None,
     ) -> None:
-        there = self.validity(access, index, at)
+        """A chunk of a structured store."""
+        validity = self.validity(access, index, at)
         first, step = self.element_offset(access, base, index, at)
-        held = self.e.splat(to_memory(self.e, value), at.width)
+        stored = self.e.splat(to_memory(self.e, value), at.width)
         if at.width == 1:
-            address = self.e.add(base, self.product(first, self.e.const(held.dtype.itemsize, int64)))
-            self.store_scalar(value, address, and_optional(self.e, there.rows_in_bounds, mask))
+            address = self.e.add(base, self.product(first, self.e.const(stored.dtype.itemsize, int64)))
+            self.store_scalar(value, address, and_optional(self.e, validity.rows_in_bounds, mask))
         elif self.is_interleaved(step) and base.width == 1:
-            store_interleaved(self, (base, first, int(step.text)), held, self.combined_mask(there, at, mask))
+            store_interleaved(self, (base, first, int(step.text)), stored, self.combined_mask(validity, at, mask))
         elif step.text != "1" or base.width > 1:
-            self.scatter(held, self.addresses(base, first, step, at.width, elem), self.combined_mask(there, at, mask))
+            self.scatter(
+                stored, self.addresses(base, first, step, at.width, elem), self.combined_mask(validity, at, mask)
+            )
         else:
-            self.store_contiguous(held, self.pointer(base, first, elem)[0], there, at, mask)
+            self.store_contiguous(stored, self.pointer(base, first, elem)[0], validity, at, mask)
 
     def is_interleaved(self, step: VectorValue) -> bool:
-        """True for a stride of which whole registers are read and shuffled."""
+        """Whether a stride is small enough for whole registers and shuffles."""
         return step.text in INTERLEAVE_STRIDES and "interleaved_access" not in self.e.disabled
 
     def lanes_below(self, count: VectorValue, width: int) -> VectorValue:
-        """Lanes before a count of 0 to `width`."""
-        small = self.e.convert(count, int8)
-        return self.e.cmp("lt", self.e.iota(width, int8), self.e.splat(small, width))
+        """The mask of the lanes before a count of 0 to `width`."""
+        narrow = self.e.convert(count, int8)
+        return self.e.cmp("lt", self.e.iota(width, int8), self.e.splat(narrow, width))
