@@ -47,6 +47,13 @@ def print_function(function: Function, locations: bool = False) -> str:
     return _Printer(locations).function(function)
 
 
+def value_names(function: Function) -> dict[Value, str]:
+    """The name of each value in the text of a function, without its ``%``."""
+    printer = _Printer(False)
+    printer.function(function)
+    return printer.names
+
+
 def attr_text(value: Attr) -> str:
     """An attribute's value; distinct values have distinct texts (`0.0` and `-0.0`, `1`, `1.0` and `true`)."""
     if value is None or isinstance(value, bool):

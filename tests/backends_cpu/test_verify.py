@@ -13,6 +13,8 @@ import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.loopir import materialize
 from pypto.backends.cpu.loopir.ir import Buffer, Nest, Schedule
+from pypto.backends.cpu.loopir.parser import parse_kernel
+from pypto.backends.cpu.loopir.printer import print_kernel, print_schedule
 from pypto.backends.cpu.loopir.verify import nests, verify, violations
 from pypto.backends.cpu.pipeline import before_coarsening, legalize, lower_to_loops
 from pypto.errors import CompilerBug
@@ -37,8 +39,14 @@ def products(kernel: Any = two_products) -> Launch:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_schedules_read_what_was_written(name: str) -> None:
-    assert not violations(scheduled(make_launch(name)))
+def test_schedules_read_what_was_written_and_their_texts_can_be_parsed(name: str) -> None:
+    schedule = scheduled(make_launch(name))
+    assert not violations(schedule)
+    text = print_kernel(schedule)
+    again = parse_kernel(text)
+    assert print_kernel(again) == text
+    assert print_schedule(again) == print_schedule(schedule)
+    assert not violations(again)
 
 
 @pytest.mark.parametrize("kernel", [two_products, in_a_loop], ids=lambda kernel: kernel.__name__)

@@ -7,26 +7,32 @@ from typing import Any
 from pypto.backends.cpu.loopir.allocate import BufferAllocation
 from pypto.backends.cpu.loopir.ir import Schedule
 from pypto.backends.cpu.loopir.materialize import Materialization
-from pypto.backends.cpu.loopir.printer import buffer_text, print_schedule
-from pypto.ir.core import Value
+from pypto.backends.cpu.loopir.printer import LoopPrinter, OpNames, print_loops
 from pypto.ir.printer import print_function
 
 
 def print_ir(ir: Any) -> str:
     """The text of what a pass gives."""
     if isinstance(ir, Schedule):
-        return print_schedule(ir)
+        return print_loops(ir)
     if isinstance(ir, Materialization):
-        return "".join(f"{value_text(v)}\n" for v in ir.readers if v in ir.materialized)
+        return print_materialization(ir)
     if isinstance(ir, BufferAllocation):
-        held = {b: [value_text(v) for v in ir.buffer_of if ir.buffer_of[v] is b] for b in ir.buffers}
-        return "".join(f"{buffer_text(b)} holds {', '.join(held[b])}\n" for b in ir.buffers)
+        return print_allocation(ir)
     if isinstance(ir, list):
         return "\n".join(print_function(version) for version in ir)
     return print_function(ir)
 
 
-def value_text(v: Value) -> str:
-    """A value by its name, or else by the op that gives it."""
-    name = f"%{v.hint}" if v.hint else v.op.name if v.op is not None else "an argument"
-    return f"{name}: {v.type}"
+def print_materialization(plan: Materialization) -> str:
+    """The values with memory, from the last one to the first, and who reads them."""
+    names = OpNames.of(plan.function)
+    readers = {v: ", ".join(names.ops[op] for op in plan.readers[v]) for v in plan.readers if v in plan.materialized}
+    return "".join(f"%{names.values[v]}: {v.type} read by {ops or 'nobody'}\n" for v, ops in readers.items())
+
+
+def print_allocation(storage: BufferAllocation) -> str:
+    """The buffers, their live ranges and their values."""
+    printer = LoopPrinter(OpNames.of(storage.plan.function))
+    held = {b: [v for v in storage.buffer_of if storage.buffer_of[v] is b] for b in storage.buffers}
+    return "".join(f"{printer.buffer(b, values)}\n" for b, values in held.items())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Final
 
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.gemm.blocking import Left, blocking_of
 from pypto.backends.cpu.gemm.conv_window import share_window
-from pypto.backends.cpu.gemm.ir import Gemm, PanelCache
+from pypto.backends.cpu.gemm.ir import ConvWindow, Gemm, PanelCache
 from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
 from pypto.backends.cpu.gemm.panel_reuse import plan_panel_cache
 from pypto.backends.cpu.llvm.value import VectorValue
@@ -18,6 +19,7 @@ from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, item_bytes, walk
 from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.techniques import is_enabled
+from pypto.blocking import Blocking
 from pypto.ir.core import Op, Value
 from pypto.ir.types import float32, int32, int64
 from pypto.passes.dot_facts import (
@@ -31,6 +33,8 @@ from pypto.passes.dot_facts import (
     split_terms,
 )
 from pypto.passes.pattern import constant_of
+
+RECORDS: Final = (Gemm, InPlaceOperand, PanelCache, ConvWindow, Blocking)
 
 
 def schedule(op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:

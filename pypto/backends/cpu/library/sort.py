@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.codegen.prefetch import claim, next_program_address, prefetch_line, tile_bytes
@@ -43,6 +44,9 @@ class Sort(LibraryOp):
 
     def __str__(self) -> str:
         return f"sort b{self.buffer.id}"
+
+
+RECORDS: Final = (Sort,)
 
 
 def schedule(op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:

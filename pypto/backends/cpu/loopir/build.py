@@ -48,7 +48,7 @@ _MIN_LANE_EXTENT = 16  # elements from which a dimension before the last is wort
 def build_items(storage: BufferAllocation) -> Schedule:
     """Loop IR with a nest for each statement, in program order."""
     items = LoopIRBuilder(storage.plan, storage).build_region(storage.plan.function.body)
-    return Schedule(items, storage.buffers, 0, storage.buffer_of, storage)
+    return Schedule(items, storage.buffers, 0, storage.buffer_of, storage.plan.function, storage)
 
 
 def place_buffers(schedule: Schedule) -> Schedule:

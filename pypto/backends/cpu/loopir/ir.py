@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pypto.ir.core import Op, Value
+from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import DType, PtrType
 from pypto.passes.memory_effects import is_pure
 
@@ -245,7 +245,8 @@ class Schedule:
     items: list[Item]  # in program order
     buffers: list[Buffer]
     scratch_bytes: int  # scratch memory that a thread needs
-    buffer_of: dict[Value, Buffer] = field(default_factory=dict)  # buffers of materialised values
+    buffer_of: dict[Value, Buffer]  # buffers of materialised values
+    function: Function  # the Tile IR whose values and ops the items name
     storage: BufferAllocation | None = None  # while passes run that ask for readers and live ranges of values
     use_sets: dict[Stmt, UseSet] = field(default_factory=dict)  # of statements, as far as a pass has asked
 
