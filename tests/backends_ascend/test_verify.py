@@ -23,6 +23,7 @@ from pypto.backends.ascend.blockir.ir import (
     Param,
     Record,
     View,
+    While,
     Word,
 )  # fmt: skip
 from pypto.backends.ascend.target import AscendTarget, ascend_target
@@ -137,6 +138,11 @@ BROKEN: dict[str, tuple[tuple[Item, ...], str]] = {
                             "one row switches to another layout"),
     "a name from nowhere": ((Instr("Duplicate", (View(A), "s", 64), 5),), "line 5: 's' is read and was not defined"),
     "a name from another side": ((If(True, (Let("s", int32, 1),)), Let("t", int32, "s")), "'s' is read and was not"),
+    "a name of another while": (
+        (While((Let("s", int32, 1),), "s", ()), While((Let("t", int32, 1),), "t", (Let("u", int32, "s"),))),
+        "'s' is read and was not defined"),
+    "a sum of nothing": ((Instr("WholeReduceSum", (View(B), View(A), 64, 0, 1, 1, 8)),),
+        "WholeReduceSum: a count or repeatTime of 0"),
     "a name twice": ((Let("s", int32, 1), Let("s", int32, 2)), "'s' is defined twice"),
     "a value for no name": ((Assign("s", 1),), "'s' gets a value and was not defined"),
     "a read before the copy is done": ((LOAD, EXP),
