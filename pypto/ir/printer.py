@@ -44,14 +44,7 @@ def print_function(function: Function, locations: bool = False) -> str:
       yield
     }
     """
-    return _Printer(locations).function(function)
-
-
-def value_names(function: Function) -> dict[Value, str]:
-    """The name of each value in the text of a function, without its ``%``."""
-    printer = _Printer(False)
-    printer.function(function)
-    return printer.names
+    return FunctionPrinter(locations).function(function)
 
 
 def attr_text(value: Attr) -> str:
@@ -96,7 +89,9 @@ def programs_text(programs: ProgramMap) -> str:
 
 
 @dataclass
-class _Printer:
+class FunctionPrinter:
+    """Writes one function; `names` are those that its values got."""
+
     locations: bool
     names: dict[Value, str] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)

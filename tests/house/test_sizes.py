@@ -99,7 +99,10 @@ CHECKS = (
     *(f"pypto/backends/cpu/instrument/{name}.py" for name in ("access_ranges", "bounds", "hooks")),
     *("pypto/passes/guards.py", "pypto/runtime/owners.py"),
 )
-TEXTS = ("pypto/ir/parser.py", "pypto/backends/cpu/loopir/parser.py", "pypto/backends/cpu/loopir/printer.py")
+TEXTS = (
+    "pypto/ir/parser.py",
+    *(f"pypto/backends/cpu/loopir/{name}.py" for name in ("parser", "printer", "scanner")),
+)
 ADJOINTS = ("pypto/ops/adjoint", "pypto/passes/adjoint/", "pypto/gradients/")
 BESIDE_THE_CORE = (
     *ADJOINTS,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Final
 
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.gemm.blocking import Left, blocking_of
@@ -34,7 +33,7 @@ from pypto.passes.dot_facts import (
 )
 from pypto.passes.pattern import constant_of
 
-RECORDS: Final = (Gemm, InPlaceOperand, PanelCache, ConvWindow, Blocking)
+RECORDS: Sequence[type] = (Gemm, InPlaceOperand, PanelCache, ConvWindow, Blocking)
 
 
 def schedule(op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:

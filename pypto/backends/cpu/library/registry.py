@@ -34,9 +34,7 @@ class LibraryEmitter(Protocol):
 class LibraryLowering(Protocol):
     """What the backend asks of a cell."""
 
-    @property
-    def RECORDS(self) -> tuple[type, ...]:  # a constant of a module
-        """The classes of its items, and of the records in their fields, for texts of Loop IR."""
+    RECORDS: Sequence[type]  # the classes of its items, and of the records in their fields, for texts of Loop IR
 
     def schedule(self, op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:
         """Append the op's items."""

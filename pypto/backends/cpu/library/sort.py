@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from pypto.backends.cpu.codegen.function import FunctionEmitter
 from pypto.backends.cpu.codegen.prefetch import claim, next_program_address, prefetch_line, tile_bytes
@@ -46,7 +45,7 @@ class Sort(LibraryOp):
         return f"sort b{self.buffer.id}"
 
 
-RECORDS: Final = (Sort,)
+RECORDS: Sequence[type] = (Sort,)
 
 
 def schedule(op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:

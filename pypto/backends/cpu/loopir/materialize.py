@@ -82,7 +82,15 @@ class Materialization:
 
 def plan_materialization(function: Function, target: CpuTarget) -> Materialization:
     """Decide for every tile of a function, readers before what they read."""
-    plan, ops = analyse(function, target)
+    plan = Materialization(function)
+    ops = number_ops(plan, function.body, ())
+    plan.writes = [op for op in ops if writes_memory(op)]
+    dots = [op for op in ops if op.name == "dot"]
+    plan.packed = {dot for dot in dots if packs_transposed(dot, target)}
+    for dot in dots if is_enabled(function, "in_place_operands") else []:
+        for chain in values_read_by_dot(plan.function, plan.uses, plan.enclosing_loops, dot, target):
+            if not is_clobbered_before(plan, chain[-1], dot):
+                plan.read_in_place.update(chain)
     cost = recomputation_costs(ops)
     for op in reversed(ops):
         for v in op.results:
@@ -93,31 +101,6 @@ def plan_materialization(function: Function, target: CpuTarget) -> Materializati
                 if is_tile(v):
                     plan.materialized.add(v)
                     plan.readers[v] = readers_of(plan, v)
-    return plan
-
-
-def analyse(function: Function, target: CpuTarget) -> tuple[Materialization, list[Op]]:
-    """The facts that hold whatever is decided, and all ops in program order."""
-    plan = Materialization(function)
-    ops = number_ops(plan, function.body, ())
-    plan.writes = [op for op in ops if writes_memory(op)]
-    dots = [op for op in ops if op.name == "dot"]
-    plan.packed = {dot for dot in dots if packs_transposed(dot, target)}
-    for dot in dots if is_enabled(function, "in_place_operands") else []:
-        for chain in values_read_by_dot(plan.function, plan.uses, plan.enclosing_loops, dot, target):
-            if not is_clobbered_before(plan, chain[-1], dot):
-                plan.read_in_place.update(chain)
-    return plan, ops
-
-
-def assume_materialization(function: Function, target: CpuTarget, materialized: Iterable[Value]) -> Materialization:
-    """The plan in which exactly these values have buffers, as a text of Loop IR says that they do."""
-    plan, ops = analyse(function, target)
-    plan.materialized.update(materialized)
-    for op in reversed(ops):
-        for v in (*op.results, *(arg for region in op.regions for arg in region.args)):
-            if is_tile(v):
-                plan.readers[v] = readers_of(plan, v)
     return plan
 
 

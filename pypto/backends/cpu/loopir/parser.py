@@ -7,22 +7,25 @@ is one whose buffers have no places yet: it knows readers and live ranges, as pa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from pypto.backends.cpu.library.registry import LIBRARY_OPS
 from pypto.backends.cpu.loopir.allocate import BufferAllocation
+from pypto.backends.cpu.loopir.index_maps import is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest, Scalar, Schedule, Stmt
-from pypto.backends.cpu.loopir.materialize import assume_materialization
+from pypto.backends.cpu.loopir.materialize import Materialization, number_ops, readers_of
 from pypto.backends.cpu.loopir.printer import OpNames, usual_domain
+from pypto.backends.cpu.loopir.scanner import LineParser
 from pypto.backends.cpu.target import CpuTarget
 from pypto.errors.ir import IRTextError
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.parser import parse_function, parse_type
 from pypto.ir.types import TileType
+from pypto.passes.dot_facts import packs_transposed
+from pypto.passes.memory_effects import writes_memory
 
-_TOKEN: Final = re.compile(r"\s*(%\w+|-?\d+(?:x\d+)*|\w+|->|\S)")
 _NEST: Final = "nest"  # in a field of a library op: the nest that runs where the op did not run it
 T = TypeVar("T")
 
@@ -63,71 +66,17 @@ def with_storage(schedule: Schedule, target: CpuTarget) -> Schedule:
     return replace(schedule, storage=storage)
 
 
-@dataclass
-class LineParser:
-    """The tokens of one line."""
-
-    number: int
-    text: str
-    position: int = 0
-
-    def fail(self, problem: str) -> NoReturn:
-        raise IRTextError(line=self.number, problem=problem)
-
-    def peek(self) -> str:
-        found = _TOKEN.match(self.text, self.position)
-        return found[1] if found is not None else ""
-
-    def take(self, pattern: str, wanted: str) -> str:
-        """The next token, which has to be of a form."""
-        token = self.peek()
-        found = _TOKEN.match(self.text, self.position)
-        if found is None or not re.fullmatch(pattern, token):
-            self.fail(f"expected {wanted}, not `{token or 'the end of the line'}`")
-        self.position = found.end()
-        return token
-
-    def accept(self, *words: str) -> bool:
-        """Whether the line goes on with these words, which are taken then."""
-        start = self.position
-        for word in words:
-            if self.peek() != word:
-                self.position = start
-                return False
-            self.take(re.escape(word), word)
-        return True
-
-    def expect(self, *words: str) -> None:
-        for word in words:
-            self.take(re.escape(word), f"`{word}`")
-
-    def number_after(self, *words: str, default: int = 0) -> int:
-        """The number behind these words, where the line goes on with them."""
-        return self.integer() if self.accept(*words) else default
-
-    def number_behind(self, word: str) -> int:
-        """The number behind a word, which has to be there."""
-        self.expect(word)
-        return self.integer()
-
-    def number_between(self, first: str, last: str) -> int:
-        """The number between two words, or 1 where the line does not go on so."""
-        if not self.accept(first):
-            return 1
-        number = self.integer()
-        self.expect(last)
-        return number
-
-    def integer(self) -> int:
-        return int(self.take(r"-?\d+", "a number"))
-
-    def sizes(self) -> tuple[int, ...]:
-        """Sizes as in `8x64`."""
-        return tuple(map(int, self.take(r"\d+(x\d+)*", "sizes such as 8x64").split("x")))
-
-    def end(self) -> None:
-        if self.peek():
-            self.fail(f"`{self.peek()}` has no meaning here")
+def assume_materialization(function: Function, target: CpuTarget, materialized: Iterable[Value]) -> Materialization:
+    """The plan in which exactly these values have buffers, as a text says that they do."""
+    plan = Materialization(function, materialized={*materialized})
+    ops = number_ops(plan, function.body, ())
+    plan.writes += [op for op in ops if writes_memory(op)]
+    plan.packed |= {op for op in ops if op.name == "dot" and packs_transposed(op, target)}
+    for op in reversed(ops):
+        for v in (*op.results, *(arg for region in op.regions for arg in region.args)):
+            if is_tile(v):
+                plan.readers[v] = readers_of(plan, v)
+    return plan
 
 
 @dataclass

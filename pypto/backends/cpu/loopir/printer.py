@@ -21,7 +21,7 @@ from typing import Any
 
 from pypto.backends.cpu.loopir.ir import Buffer, Control, Item, LibraryOp, Nest, Scalar, Schedule, Stmt
 from pypto.ir.core import Function, Op, Value
-from pypto.ir.printer import attr_text, print_function, value_names
+from pypto.ir.printer import FunctionPrinter, attr_text, print_function
 from pypto.ops.memory import Access
 
 
@@ -106,7 +106,9 @@ class OpNames:
 
     @classmethod
     def of(cls, function: Function) -> OpNames:
-        names = cls(value_names(function))
+        printer = FunctionPrinter(locations=False)
+        printer.function(function)
+        names = cls(printer.names)
         effects = Counter(op.name for op in function.walk() if not op.results)
         seen = Counter[str]()
         for op in function.walk():
