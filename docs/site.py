@@ -27,7 +27,7 @@ BUILD: Final = ROOT / "docs" / "_build"
 PARTS: Final = {
     "Start": ("quickstart", "tutorials/index", "coming-from-numpy", "coming-from-triton", "torch", "features"),
     "Guides": ("language", "semantics", "performance", "profiling", "debugging", "checked", "devices", "ascend",
-               "torch", "command-line", "ahead-of-time", "notebooks"),
+               "torch", "torch-compile", "command-line", "ahead-of-time", "notebooks"),
     "Lists": ("reference/index", "glossary", "errors", "triton-names", "triton-kernels"),
     "Contributing": ("contributing", "compiler", "architecture", "changelog"),
 }  # fmt: skip

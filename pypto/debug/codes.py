@@ -15,6 +15,7 @@ from pypto.errors import (
     device,
     frontend,
     graph,
+    inductor,
     interp,
     ir,
     language,
@@ -24,7 +25,7 @@ from pypto.errors import (
 from pypto.errors.examples import PRELUDE, Example
 from pypto.options import suggestion
 
-_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, aot, graph, advice)
+_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, aot, graph, inductor, advice)
 
 
 class NoSuchCode(PyptoError, LookupError):

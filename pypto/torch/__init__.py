@@ -1,1 +1,22 @@
-"""What only matters beside torch. Nothing here is loaded before torch is, and nobody needs to import it."""
+"""What only matters beside torch. Nothing here is loaded before torch is.
+
+`torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` shows what came of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pypto.torch.inductor.collected import kernels
+
+__all__ = ["kernels"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when it is asked for: launches in graphs need this package too, and nothing of Inductor."""
+    if name in __all__:
+        from pypto.torch.inductor import collected
+
+        return getattr(collected, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

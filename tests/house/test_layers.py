@@ -15,7 +15,7 @@ from tests.house.measure import ROOT, Import, imports, module_name, python_files
 BASE = ("errors", "loc", "blocking", "options", "_platform", "markup")
 TABLES = (*BASE, "ir", "ops")
 BELOW_COMPILE = (*TABLES, "language", "frontend", "interp", "passes", "backends", "runtime")
-BELOW_TOOLS = (*BELOW_COMPILE, "compile", "opening", "arguments", "process", "devices", "torch", "jit", "debug")
+BELOW_TOOLS = (*BELOW_COMPILE, "compile", "opening", "arguments", "process", "devices", "torch.graph", "jit", "debug")
 TOOLS = ("tuning", "testing", "profiler", "tools")
 
 # The folders of the Ascend backend, each with those that it may import; its other modules may import all of them.
@@ -69,14 +69,15 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("process", "devices"), (*BELOW_COMPILE, "compile")),
     "arguments": BELOW_COMPILE,
     "debug": (*BELOW_COMPILE, "compile", "arguments"),
-    "torch": (*BELOW_COMPILE, "compile", "arguments"),
-    "jit": (*BELOW_COMPILE, "compile", "arguments", "debug", "torch"),
+    "torch.graph": (*BELOW_COMPILE, "compile", "arguments"),
+    "jit": (*BELOW_COMPILE, "compile", "arguments", "debug", "torch.graph"),
     "aot": (*TABLES, "runtime"),
     "graph": (*BELOW_TOOLS, "tuning"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "": (*BELOW_TOOLS, *TOOLS, "notebook"),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),
     "compat": (*BELOW_TOOLS, *TOOLS, ""),
+    "torch": (*BELOW_TOOLS, *TOOLS, "compat", ""),
     "cli": (*BELOW_TOOLS, *TOOLS, "compat", ""),
     "__main__": ("cli",),
 }

@@ -187,7 +187,8 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton.compiler": {**build_names, **errors},
         "triton.compiler.compiler": {**build_names, **errors, **target},
         "triton.compiler.errors": errors,
-        "triton.backends": {"backends": {}, "DriverBase": driver.CpuDriver, "BaseBackend": compiler.BaseBackend},
+        "triton.backends": {
+            "backends": backends(), "DriverBase": driver.CpuDriver, "BaseBackend": compiler.BaseBackend},
         "triton.backends.compiler": target,
         "triton.backends.driver": {"DriverBase": driver.CpuDriver, "GPUDriver": driver.CpuDriver},
         "triton.testing": names_of_testing(),
@@ -204,6 +205,11 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
         "triton._internal_testing": internal_testing.names(),
         "triton._C": {},
     }  # fmt: skip
+
+
+def backends() -> Names:
+    """The backends of Triton that are there: ours, under the name of the device."""
+    return {driver.BACKEND: inside.Backend(compiler.BaseBackend, driver.CpuDriver)}
 
 
 def names_of_driver(config: driver.DriverConfig) -> Names:

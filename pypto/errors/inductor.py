@@ -1,0 +1,29 @@
+"""What can be wrong with torch.compile's backend `pypto-inductor`."""
+
+from __future__ import annotations
+
+from pypto.errors.base import Diagnostic
+from pypto.errors.examples import Example
+
+_CONTRACT = "from pypto.torch.inductor.contract import Need, check\n\n"
+_SETTINGS = "from pypto.torch.inductor.backend import settings\n\n"
+
+
+class ChangedInside(Diagnostic, ImportError):
+    code = "E351"
+    template = "pypto-inductor does not know the inside of torch {version}: {problem}"
+    hint = 'install torch 2.13, with which it is tested; launches and `backend="inductor"` work with this one'
+    example = Example(
+        f"{_CONTRACT}check((Need('torch._inductor.config', 'no_such_name', 'is missing'),))\n",
+        f"{_CONTRACT}check((Need('torch._inductor.config', 'cpu_backend', 'is there'),))\n",
+    )
+
+
+class WrongSetting(Diagnostic, ValueError):
+    code = "E352"
+    template = "pypto-inductor cannot be given {setting}: {problem}"
+    hint = "leave it out"
+    example = Example(
+        f"{_SETTINGS}settings({{'cpp_wrapper': True}}, None)\n",
+        f"{_SETTINGS}settings({{'combo_kernels': True}}, None)\n",
+    )

@@ -1,0 +1,124 @@
+"""The backend `pypto-inductor` of torch.compile.
+
+Inductor keeps its settings and its table of code generators for the whole process. They are changed while one graph of
+this backend is compiled, and then put back: other calls of torch.compile find them as they were.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.errors.inductor import WrongSetting
+from pypto.torch.inductor import contract
+from pypto.torch.inductor.collected import COLLECTED, Kernels
+
+torch: Any = importlib.import_module("torch")
+
+# Inductor's settings while it compiles for us: each with the reason.
+SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({
+    "cpu_backend": "triton",  # its own passes ask whether Triton is written for the CPU
+    "cpp_wrapper": False,  # calls of kernels are Python, so that no C++ is compiled
+    "compile_threads": 1,  # its pool of processes compiles for GPUs
+    "max_autotune": False,  # its templates are for GPUs and for C++
+    "max_autotune_gemm": False,
+    "max_autotune_pointwise": False,  # blocks are chosen in `heuristics.py`
+    "coordinate_descent_tuning": False,
+    "benchmark_fusion": False,  # it measures with the events of a GPU
+    "benchmark_combo_kernel": False,
+    "benchmark_kernel": False,
+    "triton.autotune_at_compile_time": False,
+    "triton.cudagraphs": False,
+    "triton.cooperative_reductions": False,  # programs of a launch cannot wait for each other
+    "triton.mix_order_reduction": False,
+    "triton.multi_kernel": 0,
+    "bundle_triton_into_fx_graph_cache": False,  # pypto's own cache has the compiled kernels
+})  # fmt: skip
+
+
+def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None = None, mode: Any = None) -> Any:
+    """Compile a graph of torch.compile: Inductor schedules and fuses, pypto compiles its kernels.
+
+    Parameters
+    ----------
+    graph : torch.fx.GraphModule
+    inputs : list of torch.Tensor
+    options : dict, optional
+        Settings of Inductor, as torch.compile takes them for its own backend. Those of `SETTINGS` cannot be chosen.
+    mode : str, optional
+        "default"; the other modes of torch.compile are for GPUs, or tune products in C++.
+
+    Examples
+    --------
+    >>> import torch
+    >>> def scaled(x):
+    ...     return torch.relu(x) * 2
+    >>> fast = torch.compile(scaled, backend="pypto-inductor")
+    >>> fast(torch.tensor([-1.0, 3.0]))
+    tensor([0., 6.])
+    """
+    chosen, kernels = settings(dict(options or {}), mode), Kernels()
+    contract.checked()
+    from torch._inductor import compile_fx
+
+    context = functools.partial(compiling, chosen, kernels)
+    with context():
+        run: Any = compile_fx.compile_fx(graph, inputs, inner_compile=during(context, compile_fx.compile_fx_inner))
+    return kernels.of(run)
+
+
+def settings(options: dict[str, Any], mode: Any) -> dict[str, Any]:
+    """Inductor's settings for one compilation."""
+    if mode not in (None, "default"):
+        raise WrongSetting(setting=f"mode={mode!r}", problem="the modes of torch.compile are for GPUs and for C++")
+    options = {name.replace("-", "_"): value for name, value in options.items()}
+    for name, value in options.items():
+        if SETTINGS.get(name, value) != value:
+            raise WrongSetting(setting=f"{name}={value!r}", problem=f"it works with {name}={SETTINGS[name]!r} alone")
+    return {**options, **SETTINGS}
+
+
+def during(context: Callable[[], AbstractContextManager[None]], function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that runs in a context of its own: a backward pass is compiled when it is first needed."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **given: Any) -> Any:
+        with context():
+            return function(*args, **given)
+
+    return run
+
+
+@contextmanager
+def compiling(chosen: Mapping[str, Any], kernels: Kernels) -> Iterator[None]:
+    """Inductor's settings and code generator for the CPU, as long as a graph is compiled."""
+    from torch._inductor import config
+    from torch._inductor.codegen import common
+
+    from pypto.torch.inductor import codegen
+
+    common.init_backend_registration()
+    tag = f"{torch.compiler.config.cache_key_tag.removesuffix(version())}{version()}"
+    table, before = common.device_codegens, common.device_codegens["cpu"]
+    token = COLLECTED.set(kernels)
+    with config.patch(dict(chosen)), torch.compiler.config.patch(cache_key_tag=tag):
+        table["cpu"] = common.DeviceCodegen(codegen.Scheduling, codegen.Wrapper, None, None)
+        try:
+            yield
+        finally:
+            table["cpu"] = before
+            COLLECTED.reset(token)
+
+
+@functools.cache
+def version() -> str:
+    """Names what writes the code that torch caches: graphs of another version are compiled anew."""
+    import hashlib
+    from pathlib import Path
+
+    texts = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return f" pypto-inductor-{hashlib.sha256(texts).hexdigest()[:16]}"

@@ -1,0 +1,100 @@
+"""The kernels of a compiled function: kept with its graphs, and found from the function."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pypto.torch.inductor.heuristics import Generated
+
+_MARK: Final = "pypto_kernels"  # on the function of a compiled graph
+
+
+class Kernels(list["Generated"]):
+    """Kernels of one graph, of its forward and backward pass, in the order in which they were made."""
+
+    def of(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """The function of a compiled graph, which now knows its kernels."""
+
+        @functools.wraps(run)
+        def known(*args: Any) -> Any:
+            return run(*args)
+
+        setattr(known, _MARK, self)
+        return known
+
+
+# Where kernels of the graph go that is compiled.
+COLLECTED: Final[ContextVar[Kernels | None]] = ContextVar("COLLECTED", default=None)
+
+
+def kernels(compiled: Any) -> list[Generated]:
+    """The kernels that Inductor wrote for a compiled function or module, as far as it was called.
+
+    Parameters
+    ----------
+    compiled : callable
+        What ``torch.compile(…, backend="pypto-inductor")`` gave.
+
+    Returns
+    -------
+    list of Generated
+        Each has a `name`, its `source`, and as `kernel` a kernel with `inspect`, `explain` and `specializations`.
+        Kernels of a backward pass are there once it has run.
+
+    Examples
+    --------
+    >>> import torch, pypto.torch
+    >>> fast = torch.compile(lambda x: torch.relu(x) * 2, backend="pypto-inductor")
+    >>> fast(torch.ones(4))
+    tensor([2., 2., 2., 2.])
+    >>> [kernel.name for kernel in pypto.torch.kernels(fast)]
+    ['triton_poi_fused_mul_relu_0']
+    """
+    backend, seen = backend_of(compiled), set[CodeType]()
+    return [kernel for function in traced(compiled) for graph in graphs(function, backend, seen) for kernel in graph]
+
+
+def backend_of(compiled: Any) -> Any:
+    """The object that torch.compile made of the backend for this function alone: entries of its cache know it."""
+    wrapper = getattr(compiled, "forward", compiled)
+    if not hasattr(wrapper, "_torchdynamo_orig_callable"):
+        raise TypeError(f"{compiled!r} is not what torch.compile gave")
+    backend = inspect.getclosurevars(wrapper).nonlocals["callback"]
+    while hasattr(backend, "_torchdynamo_orig_backend"):
+        backend = backend._torchdynamo_orig_backend
+    return backend
+
+
+def traced(compiled: Any) -> list[FunctionType]:
+    """The functions in which Dynamo may have begun."""
+    original = importlib.import_module("torch._dynamo.eval_frame").innermost_fn(getattr(compiled, "forward", compiled))
+    module = getattr(compiled, "_orig_mod", None)
+    found = [original, *([module.forward] if module is not None else [])]
+    plain = (getattr(function, "__func__", function) for function in found)
+    return [function for function in plain if isinstance(function, FunctionType)]
+
+
+def graphs(function: FunctionType, backend: Any, seen: set[CodeType]) -> Iterator[Kernels]:
+    """The graphs of a function, and of what runs behind its graph breaks."""
+    entries: Any = importlib.import_module("torch._dynamo.eval_frame")._debug_get_cache_entry_list
+    if function.__code__ in seen:
+        return
+    seen.add(function.__code__)
+    for entry in entries(function.__code__):
+        if entry.backend is not backend:
+            continue
+        for name in entry.code.co_names:
+            found = function.__globals__.get(name)
+            if name.startswith("__compiled_fn"):
+                inner = getattr(found, "_torchdynamo_orig_callable", found)
+                kept: Any = getattr(inner, _MARK, Kernels())
+                yield kept
+            elif name.startswith("__resume_at") and isinstance(found, FunctionType):
+                yield from graphs(found, backend, seen)

@@ -1,0 +1,100 @@
+"""What of torch's inside the backend `pypto-inductor` leans on, in one place.
+
+None of it is public, so a new version of torch may have it under another name. `check` looks for all of it before the
+first graph is compiled. What it cannot find it names, with what that is for.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pypto.errors.inductor import ChangedInside
+
+_CODEGEN: Final = "torch._inductor.codegen"
+_RUNTIME: Final = "torch._inductor.runtime"
+
+
+@dataclass(frozen=True)
+class Need:
+    """A name of torch's inside: where, what for, and the parameters with which it is called or overridden."""
+
+    module: str
+    name: str
+    purpose: str
+    parameters: tuple[str, ...] = ()
+
+    def problem(self) -> str:
+        """What is wrong with it; empty if nothing is."""
+        try:
+            found: Any = importlib.import_module(self.module)
+            for part in self.name.split("."):
+                found = found[part] if isinstance(found, dict) else getattr(found, part)
+        except (ImportError, AttributeError, KeyError):
+            return f"{self.module} has no {self.name}, which {self.purpose}"
+        if not self.parameters:
+            return ""
+        known = inspect.signature(found).parameters
+        lost = [name for name in self.parameters if name not in known]
+        return f"{self.module}.{self.name} has no parameter {lost[0]}, and {self.purpose}" if lost else ""
+
+
+NEEDS: Final = (
+    Need("torch._inductor.compile_fx", "compile_fx", "compiles a graph",
+         ("model_", "example_inputs_", "inner_compile")),
+    Need("torch._inductor.compile_fx", "compile_fx_inner", "compiles a graph that is differentiated already"),
+    Need("torch._inductor.config", "cpu_backend", "has passes write Triton for the CPU"),
+    Need("torch._inductor.config", "patch", "changes settings for one compilation"),
+    Need("torch.compiler.config", "cache_key_tag", "keeps graphs of ours and of Inductor's C++ apart in its cache"),
+    Need(f"{_CODEGEN}.common", "init_backend_registration", "fills the table of code generators"),
+    Need(f"{_CODEGEN}.common", "device_codegens", "is the table of code generators"),
+    Need(f"{_CODEGEN}.common", "DeviceCodegen", "is a row of that table",
+         ("scheduling", "wrapper_codegen", "cpp_wrapper_codegen", "fx_wrapper_codegen")),
+    Need(f"{_CODEGEN}.common", "BackendFeature.TRITON_TEMPLATES", "is a feature that ours has not"),
+    Need(f"{_CODEGEN}.triton", "TritonScheduling.backend_features", "says what the code generator can do"),
+    Need(f"{_CODEGEN}.triton", "TritonScheduling.kernel_type", "is the class that writes kernels"),
+    Need(f"{_CODEGEN}.triton", "TritonKernel.gen_common_triton_imports", "writes the imports of a kernel"),
+    Need(f"{_CODEGEN}.triton", "TritonKernel.inductor_meta_common", "writes what Inductor's tuner is told"),
+    Need(f"{_CODEGEN}.wrapper", "PythonWrapperCodegen.create", "makes the writer of the calls",
+         ("is_subgraph", "subgraph_name", "parent_wrapper", "partition_signatures")),
+    Need(f"{_CODEGEN}.wrapper", "PythonWrapperCodegen.write_header", "writes the imports of the calls"),
+    Need(f"{_CODEGEN}.wrapper", "PythonWrapperCodegen.write_triton_header_once", "writes an import of Triton"),
+    Need(f"{_CODEGEN}.wrapper", "PythonWrapperCodegen.prepare_triton_kernel_call", "writes the arguments of a call",
+         ("call_args",)),
+    Need(f"{_CODEGEN}.wrapper", "PythonWrapperCodegen._generate_kernel_call_helper", "writes a call",
+         ("kernel_name", "call_args")),
+    Need(f"{_CODEGEN}.wrapper", "SubgraphPythonWrapperCodegen", "writes the calls of a graph inside of another"),
+    Need("torch._inductor.async_compile", "AsyncCompile.triton", "makes a kernel of its text",
+         ("kernel_name", "source_code", "device_str")),
+    Need(f"{_RUNTIME}.triton_heuristics", "Grid1D", "says what the grid of a kernel is", ("inductor_meta",)),
+    Need(f"{_RUNTIME}.triton_heuristics", "GridExpr.generate", "writes the sizes of a grid", ("meta",)),
+    Need(f"{_RUNTIME}.hints", "AttrsDescriptorWrapper", "is written into kernels where no Triton is installed"),
+    Need(f"{_RUNTIME}.triton_compat", "HAS_TRITON", "is the module through which helpers see Triton"),
+    Need(f"{_RUNTIME}.triton_helpers", "set_driver_to_cpu", "is called by every kernel for the CPU"),
+    Need("torch._dynamo.eval_frame", "innermost_fn", "finds the function that was compiled"),
+    Need("torch._dynamo.eval_frame", "_debug_get_cache_entry_list", "finds the graphs of a compiled function", ()),
+)  # fmt: skip
+
+
+def check(needs: Iterable[Need] = NEEDS) -> None:
+    """Find out whether this torch has all that is needed.
+
+    Raises
+    ------
+    ChangedInside
+        With the first name that is not there.
+    """
+    problem = next(filter(None, (need.problem() for need in needs)), "")
+    if problem:
+        version = importlib.import_module("torch").__version__
+        raise ChangedInside(version=version, problem=problem)
+
+
+@functools.cache
+def checked() -> None:
+    """The check, once in a process."""
+    check()

@@ -1,0 +1,131 @@
+"""What stands for `triton_heuristics` in generated text: blocks that suit a CPU, and launches.
+
+Inductor's own decorators try blocks for a GPU. Here a block is chosen from the sizes that Inductor expects: as large as
+the caches like, since the CPU backend cuts it into vectors itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pypto.compat.triton.kernels import JITFunction
+
+_theirs: Any = importlib.import_module("torch._inductor.runtime.triton_heuristics")
+Blocks = dict[str, Any]  # from the name of a constant parameter, as XBLOCK, to its value
+Decorator = Callable[[JITFunction], "Generated"]
+
+_POINTWISE: Final = 1024  # elements of a program
+_SIDE: Final = 32  # of a square tile
+_ROW: Final = 1024  # elements along a reduction
+_COLUMNS: Final = 64  # outputs side by side, where the reduction runs over rows
+
+
+class Generated:
+    """A kernel that Inductor wrote.
+
+    Parameters
+    ----------
+    fn : JITFunction
+    blocks : dict
+        Values of its constant parameters.
+    meta : dict
+        What Inductor says of it: which grid, which arguments it writes.
+    """
+
+    def __init__(self, fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> None:
+        self.fn, self.blocks, self.meta = fn, blocks, meta
+        self.name, self.source = fn.__name__, ""
+        self.kernel = fn.ours
+        self.run = launcher(fn, blocks, meta)
+
+    def named(self, name: str, source: str) -> Generated:
+        self.name, self.source = name, source
+        return self
+
+
+def launcher(fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> Callable[..., None]:
+    """A function that takes the arguments of a kernel, without blocks, and launches it over its grid."""
+    grid = getattr(_theirs, meta["grid_type"])(inductor_meta=meta)
+    grid.generate(blocks)
+    free = [p.name for p in fn.params if p.name not in blocks]
+    values = [name if name not in blocks else f"blocks[{name!r}]" for name in fn.arg_names]
+    taken = [*free, *meta.get("extra_launcher_args", ())]
+    lines = [
+        f"def run({', '.join(taken)}):",
+        *(f"    {line}" for line in grid.prefix),
+        f"    kernel[{grid.x_grid}, {grid.y_grid}, {grid.z_grid}]({', '.join(values)})",
+    ]
+    names: dict[str, Any] = {"kernel": fn.ours, "blocks": blocks}
+    exec("\n".join(lines), names)
+    run: Callable[..., None] = names["run"]
+    return run
+
+
+def made(blocks: Callable[[JITFunction], Blocks], inductor_meta: Mapping[str, Any]) -> Decorator:
+    """A decorator: only what the kernel has a parameter for is kept of the blocks."""
+
+    def decorate(fn: JITFunction) -> Generated:
+        chosen = {name: x for name, x in blocks(fn).items() if name in fn.arg_names}
+        return Generated(fn, chosen, inductor_meta)
+
+    return decorate
+
+
+def least(most: int, hint: int) -> int:
+    """A power of two that is no more than a size needs."""
+    return max(1, min(most, 1 << max(0, hint - 1).bit_length()))
+
+
+def pointwise(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
+    """Elements on their own, of up to three dimensions."""
+    x, y, z = (size_hints.get(name, 1) for name in "xyz")
+    if len(size_hints) == 1:
+        blocks = {"XBLOCK": least(_POINTWISE, x)}
+    else:
+        blocks = {"XBLOCK": least(_SIDE, x), "YBLOCK": least(_SIDE, y), "ZBLOCK": least(1, z)}
+    return made(lambda _: blocks, inductor_meta)
+
+
+def reduction(
+    size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], reduction_hint: Any = None, **_: Any
+) -> Decorator:
+    """A loop over blocks of the reduced elements."""
+    inner = getattr(reduction_hint, "name", "") in ("INNER", "DEFAULT")
+    x, r0, r1 = (size_hints.get(name, 1) for name in ("x", "r0_", "r1_"))
+    if inner:
+        blocks = {"XBLOCK": 1, "R0_BLOCK": least(_ROW, r0)}
+    else:
+        blocks = {"XBLOCK": least(_COLUMNS, x), "R0_BLOCK": least(16, r0)}
+    return made(lambda _: {**blocks, "YBLOCK": 1, "R1_BLOCK": least(16, r1)}, inductor_meta)
+
+
+def persistent_reduction(
+    size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], reduction_hint: Any = None, **_: Any
+) -> Decorator:
+    """All reduced elements in one block."""
+    inner = getattr(reduction_hint, "name", "") in ("INNER", "DEFAULT")
+    x = 1 if inner else least(_COLUMNS, size_hints.get("x", 1))
+    return made(lambda _: {"XBLOCK": x, "YBLOCK": 1}, inductor_meta)
+
+
+def split_scan(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
+    """A scan whose programs wait for those before them."""
+    blocks = {"XBLOCK": 1, "R0_BLOCK": least(_ROW, size_hints.get("r0_", 1))}
+    return made(lambda _: blocks, inductor_meta)
+
+
+def foreach(inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
+    """Several kernels in one launch."""
+    return made(lambda _: {"XBLOCK": _POINTWISE, "YBLOCK": _SIDE}, inductor_meta)
+
+
+def fixed_config(config: Mapping[str, Any], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
+    """Blocks that Inductor chose."""
+    return made(lambda _: dict(config), inductor_meta)
+
+
+def user_autotune(configs: Any, inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
+    """A kernel of the user: with its first configuration."""
+    return made(lambda _: dict(configs[0]), inductor_meta)

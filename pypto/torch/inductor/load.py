@@ -1,0 +1,93 @@
+"""Kernels from Inductor's text.
+
+The text imports `triton` and parts of Inductor that are made for GPUs. It gets ours in their place, by an `__import__`
+of its own: no module of the process is replaced, and a Triton that is installed takes no part.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import hashlib
+import importlib
+import importlib.util
+import linecache
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from pypto.torch.inductor import heuristics
+from pypto.torch.inductor.collected import COLLECTED
+
+_RUNTIME: Final = "torch._inductor.runtime"
+_async: Any = importlib.import_module("torch._inductor.async_compile")
+
+
+class AsyncCompile(_async.AsyncCompile):  # type: ignore[misc]
+    """What generated Python makes its kernels with."""
+
+    def triton(self, name: str, text: str, device_str: str = "cpu") -> Any:
+        """The kernel of a text; it is compiled by its first launch."""
+        return kernel(name, text)
+
+
+def kernel(name: str, text: str) -> heuristics.Generated:
+    """The kernel of a text under its name, which the compilation that is under way keeps."""
+    made: heuristics.Generated = namespace(text)[name].named(name, text)
+    collected = COLLECTED.get()
+    if collected is not None:
+        collected.append(made)
+    return made
+
+
+def namespace(text: str) -> dict[str, Any]:
+    """What the text of a kernel defines."""
+    path = f"<inductor {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    return run(text, path, modules())
+
+
+def run(text: str, path: str, served: Mapping[str, ModuleType]) -> dict[str, Any]:
+    """Run text with imports of its own; gives its names."""
+    own = functools.partial(serve, served)
+    names: dict[str, Any] = {
+        "__builtins__": {**vars(builtins), "__import__": own}, "__name__": "pypto.torch.inductor.generated",
+        "__file__": path,
+    }  # fmt: skip
+    exec(compile(text, path, "exec"), names)
+    return names
+
+
+def serve(
+    served: Mapping[str, ModuleType], name: str, scope: Any = None, local: Any = None, names: Any = (), level: int = 0
+) -> Any:
+    """`__import__` of generated text: our modules first. Relative imports are those of Inductor's runtime."""
+    full = f"{_RUNTIME}.{name}" if level else name
+    if full not in served:
+        return importlib.import_module(full) if level else builtins.__import__(name, scope, local, names)
+    return served[full] if names else served[full.partition(".")[0]]
+
+
+@functools.cache
+def modules() -> Mapping[str, ModuleType]:
+    """The modules that generated text imports, by name: Triton's, and Inductor's helpers made with it."""
+    from pypto.compat.triton.tree import build
+
+    served = build()
+    for name in ("triton_compat", "triton_helpers"):
+        made = ModuleType(f"{_RUNTIME}.{name}")
+        vars(made).update(run(*source(f"{_RUNTIME}.{name}"), served))
+        served[f"{_RUNTIME}.{name}"] = made
+    runtime = ModuleType(_RUNTIME)
+    vars(runtime).update(triton_helpers=made, triton_heuristics=heuristics)
+    served[_RUNTIME] = runtime
+    return served
+
+
+def source(module: str) -> tuple[str, str]:
+    """The text of an installed module, and its file."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ImportError(f"{module} has no source")
+    with open(spec.origin, encoding="utf-8") as file:
+        return file.read(), spec.origin

@@ -1,0 +1,165 @@
+"""torch.compile with the backend `pypto-inductor`: what it is to its user."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from pypto.errors.inductor import ChangedInside, WrongSetting
+from tests.house.measure import ROOT
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+GROUP = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+
+
+def backend():
+    from pypto.torch.inductor.backend import pypto_inductor
+
+    return pypto_inductor
+
+
+def normed(x):
+    return torch.nn.functional.layer_norm(x.relu(), (x.shape[-1],)) * 2
+
+
+@pytest.mark.slow
+def test_forward_and_backward():
+    import pypto.torch
+
+    fast = torch.compile(normed, backend=backend(), fullgraph=True)
+    x = torch.randn(5, 70, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    torch.testing.assert_close(fast(x), normed(y))
+    assert len(pypto.torch.kernels(fast)) == 1
+    fast(x).square().sum().backward()
+    normed(y).square().sum().backward()
+    torch.testing.assert_close(x.grad, y.grad, rtol=1e-4, atol=1e-4)
+    forward, backward = pypto.torch.kernels(fast)
+    assert forward.name.startswith("triton_per_fused")
+    assert "layer_norm_backward" in backward.name
+    assert f"def {forward.name}(" in forward.source
+
+
+@pytest.mark.slow
+def test_sizes_that_change_need_no_new_graph():
+    fast = torch.compile(normed, backend=backend(), fullgraph=True, dynamic=True)
+    for rows, columns in ((3, 70), (8, 70), (8, 300), (1000, 9)):
+        x = torch.randn(rows, columns)
+        torch.testing.assert_close(fast(x), normed(x))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+def test_settings_are_as_before():
+    from torch._inductor import config
+    from torch._inductor.codegen import common
+
+    common.init_backend_registration()
+    before = config.cpu_backend, config.compile_threads, common.device_codegens["cpu"]
+    tag = torch.compiler.config.cache_key_tag
+    x = torch.randn(4, 8, requires_grad=True)
+    torch.compile(normed, backend=backend())(x).sum().backward()
+    assert (config.cpu_backend, config.compile_threads, common.device_codegens["cpu"]) == before
+    assert torch.compiler.config.cache_key_tag == tag
+    assert "triton" not in sys.modules or "pypto" not in str(sys.modules["triton"].__doc__)
+
+
+@pytest.mark.slow
+def test_kernels_behind_a_graph_break():
+    import pypto.torch
+
+    def broken(x):
+        y = x.sin() + 1
+        torch._dynamo.graph_break()
+        return y.cos() * 2
+
+    fast = torch.compile(broken, backend=backend())
+    x = torch.randn(30)
+    torch.testing.assert_close(fast(x), broken(x))
+    assert [k.name for k in pypto.torch.kernels(fast)] == ["triton_poi_fused_add_sin_0", "triton_poi_fused_cos_mul_0"]
+    with pytest.raises(TypeError, match=r"is not what torch\.compile gave"):
+        pypto.torch.kernels(broken)
+
+
+def test_options():
+    options = {"combo-kernels": False}
+    x = torch.randn(9)
+    torch.testing.assert_close(torch.compile(torch.sin, backend=backend(), options=options)(x), x.sin())
+    graph = torch.fx.symbolic_trace(lambda x: (x + 1,))
+    with pytest.raises(WrongSetting, match="cpp_wrapper=True"):
+        backend()(graph, [x], options={"cpp_wrapper": True})
+    with pytest.raises(WrongSetting, match="max-autotune"):
+        backend()(graph, [x], mode="max-autotune")
+
+
+def test_contract():
+    from pypto.torch.inductor import contract
+
+    contract.check()
+    need = contract.Need("torch._inductor.compile_fx", "compile_fx", "compiles a graph", ("no_such",))
+    with pytest.raises(ChangedInside, match=r"compile_fx has no parameter no_such, and compiles a graph"):
+        contract.check((need,))
+    with pytest.raises(ChangedInside, match=r"torch\._inductor has no lost, which is needed"):
+        contract.check((contract.Need("torch._inductor", "lost", "is needed"),))
+
+
+def test_triton_of_generated_text_is_ours_alone():
+    from pypto.torch.inductor import load
+
+    served = load.modules()
+    names = load.run(
+        "import triton.language as tl\nfrom torch._inductor.runtime import triton_helpers as h", "x", served
+    )
+    assert isinstance(names["tl"], ModuleType)
+    assert names["tl"] is served["triton.language"]
+    assert names["h"].max2.__class__.__module__ == "pypto.compat.triton.kernels"
+    assert sys.modules.get("triton") is not served["triton"]
+
+
+SCRIPT = """
+import sys
+import torch
+def network(x, w):
+    return (x @ w).softmax(-1) + x.mean()
+
+torch.manual_seed(0)
+x, w = torch.randn(6, 40), torch.randn(40, 40, requires_grad=True)
+fast = torch.compile(network, backend="pypto-inductor", fullgraph=True)
+y = fast(x, w)
+torch.testing.assert_close(y, network(x, w))
+y.square().sum().backward()
+counted = torch._dynamo.utils.counters
+print(counted["inductor"]["fxgraph_cache_hit"], counted["aot_autograd"]["autograd_cache_hit"])
+assert "triton" not in sys.modules
+"""
+
+
+@pytest.mark.slow
+def test_by_name_without_a_compiler_and_from_the_cache(tmp_path):
+    """A process of its own, in which there is no C++ compiler; a second one finds all graphs in torch's cache."""
+    installed = tmp_path / "site" / "pypto_entry-1.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pypto-entry\nVersion: 1\n")
+    lines = (f"{name} = {value}" for name, value in GROUP["torch_dynamo_backends"].items())
+    (installed / "entry_points.txt").write_text("\n".join(("[torch_dynamo_backends]", *lines)))
+    env = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
+    env |= {"PATH": str(tmp_path), "PYTHONPATH": f"{ROOT}{os.pathsep}{installed.parent}"}
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", SCRIPT], env=env, capture_output=True, text=True, check=False
+        )
+        for _ in range(2)
+    ]
+    assert [run.returncode for run in outputs] == [0, 0], outputs[0].stderr + outputs[1].stderr
+    assert outputs[0].stdout.split()[0] == "0"
+    assert outputs[1].stdout.split() == ["0", "1"] or int(outputs[1].stdout.split()[0]) > 0
+    assert Path(env["TORCHINDUCTOR_CACHE_DIR"]).is_dir()
