@@ -71,8 +71,8 @@ class Emitter(Protocol):
     def saturates(self, a: Lanes) -> bool:
         """Whether `ldexp` of such lanes takes any n, infinite ones too: those give infinity or 0, even of NaN."""
 
-    def parted(self, a: Lanes) -> tuple[Lanes, Lanes]:
-        """Where `ldexp` saturates: the nearest whole numbers, even of two, and what is left; of infinities 0, or NaN."""
+    def split_integer(self, a: Lanes) -> tuple[Lanes, Lanes]:
+        """Where `ldexp` saturates: the nearest integers, ties to even, and the fractions; of infinities 0, or NaN."""
 
     def two_product(self, a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
         """The rounded product of two float64, and what rounding took from it."""

@@ -192,7 +192,7 @@ def erf(x: Term) -> Term:
 
 def large_erfc_short(x: Term) -> Term:
     exponent = polynomial(x, _LARGE_SHORT)
-    n, rest = exponent.parted()
+    n, rest = exponent.split_integer()
     return exp2_reduced(rest).scaled(n)
 
 

@@ -119,7 +119,7 @@ def exp2_reduced(x: Term) -> Term:
 
 def exp2(x: Term) -> Term:
     low, high = (-150.0, 200.0) if x.dtype == float32 else (-1076.0, 1200.0)
-    n, rest = within(x, low, high).parted()
+    n, rest = within(x, low, high).split_integer()
     return where(x < low, 0.0, exp2_reduced(rest).scaled(n))
 
 

@@ -82,10 +82,10 @@ class Term:
     def round(self, mode: str = "even") -> Term:
         return self.new(self.e.round(self.lanes, mode))
 
-    def parted(self) -> tuple[Term, Term]:
+    def split_integer(self) -> tuple[Term, Term]:
         """The nearest whole number, and what is left."""
         if self.saturates:
-            whole, rest = map(self.new, self.e.parted(self.lanes))
+            whole, rest = map(self.new, self.e.split_integer(self.lanes))
             return whole, rest
         return (whole := self.round()), self - whole
 

@@ -165,7 +165,7 @@ class CEmitter:
     def saturates(self, a: Element) -> bool:
         return False
 
-    def parted(self, a: Element) -> tuple[Element, Element]:
+    def split_integer(self, a: Element) -> tuple[Element, Element]:
         """Never called: `ldexp` does not saturate."""
         raise NotImplementedError
 

@@ -1,11 +1,14 @@
-"""Conversions between element types, and integer division, which machines lack in lanes."""
+"""Conversions between element types and between their forms in memory and registers; integer division.
+
+A register holds a narrow float as float32 that is rounded to it. A bool is a byte in memory, and i1 in a register.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pypto.backends.cpu.llvm.bf16_rounding import rounded, rounds
-from pypto.backends.cpu.llvm.division import in_lanes, is_narrow
+from pypto.backends.cpu.llvm.bf16_rounding import can_round_registers, round_registers
+from pypto.backends.cpu.llvm.division import fits_float64, float64_quotient
 from pypto.backends.cpu.llvm.value import HALF, VectorValue, intrinsic_suffix, llvm_type
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int8, int32, uint8, uint16, uint32
 from pypto.ops import math_formats as formats
@@ -25,37 +28,40 @@ def convert(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
     if a.dtype.is_float:
         return float_to_int(e, a, dtype)
     if dtype.is_float:
-        wide = e.change("sitofp" if a.dtype.kind == "int" else "uitofp", a, float32 if dtype.is_narrow else dtype)
-        return round_to(e, wide, dtype)
+        opcode = "sitofp" if a.dtype.kind == "int" else "uitofp"
+        return round_to(e, e.change(opcode, a, float32 if dtype.is_narrow else dtype), dtype)
     return int_to_int(e, a, dtype)
 
 
 def int_to_int(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
+    """An integer truncated, or extended by its sign or by zeros."""
     if a.dtype.bits == dtype.bits:
         return a.as_dtype(dtype)
-    return e.change("trunc" if a.dtype.bits > dtype.bits else "sext" if a.dtype.kind == "int" else "zext", a, dtype)
+    extend = "sext" if a.dtype.kind == "int" else "zext"
+    return e.change("trunc" if a.dtype.bits > dtype.bits else extend, a, dtype)
 
 
 def float_to_int(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
-    """Saturates; NaN gives 0."""
-    held = a.as_dtype(float32) if a.dtype.is_narrow else a
-    if dtype.bits < 32:  # LLVM's own saturation into narrow lanes goes element by element
-        return int_to_int(e, clamped_to_int32(e, held, dtype), dtype)
+    """A float truncated to an integer, saturating; NaN gives 0."""
+    source = a.as_dtype(float32) if a.dtype.is_narrow else a
+    if dtype.bits < 32:  # LLVM scalarises its saturating conversion to narrow lanes
+        return int_to_int(e, clamped_to_int32(e, source, dtype), dtype)
     name = "fptosi" if dtype.kind == "int" else "fptoui"
-    full = f"llvm.{name}.sat.{intrinsic_suffix(dtype, a.width)}.{intrinsic_suffix(held.dtype, a.width)}"
-    return e.call(full, dtype, a.width, a.hoist_depth, (held.type, held.text))
+    full = f"llvm.{name}.sat.{intrinsic_suffix(dtype, a.width)}.{intrinsic_suffix(source.dtype, a.width)}"
+    return e.call(full, dtype, a.width, a.hoist_depth, (source.type, source.text))
 
 
 def clamped_to_int32(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
-    """The integer part of a float, within the range of a narrow type, as int32; 0 for NaN."""
+    """A float truncated to int32, clamped to the range of a narrower type; NaN gives 0."""
     low, high = (e.const(float(limit), a.dtype) for limit in dtype.integer_range)
     number = e.select(e.isnan(a), e.const(0.0, a.dtype), a)
-    above = e.select(e.cmp("gt", number, low), number, low)
-    inside = e.select(e.cmp("lt", above, high), above, high)
-    return e.change("fptosi", inside, int32)
+    number = e.select(e.cmp("gt", number, low), number, low)
+    number = e.select(e.cmp("lt", number, high), number, high)
+    return e.change("fptosi", number, int32)
 
 
 def float_to_float(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
+    """A float rounded to another float type; from float64 to a narrow one, by way of round-to-odd."""
     source = a.as_dtype(float32) if a.dtype.is_narrow else a
     if a.dtype.bits == 8 and dtype.bits == 16:
         return source.as_dtype(dtype)
@@ -67,7 +73,7 @@ def float_to_float(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
 
 
 def round_to(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
-    """float32 to the nearest of a narrower float, ties to even; held as float32."""
+    """A float32 rounded to a narrow float, ties to even, and source as float32."""
     if not dtype.is_narrow:
         return a
     plain = a.as_dtype(float32)
@@ -77,21 +83,21 @@ def round_to(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
         return e.change("fpext", e.change("fptrunc", plain, HALF), float16)
     if dtype == float16:
         return e.formula(formats.half_value, e.formula(formats.half_bits, plain)).as_dtype(float16)
-    if rounds(e, plain) and "bf16_rounding" not in e.disabled:
-        return from_memory(e, rounded(e, plain, formats.bfloat_bits), bfloat16)
+    if can_round_registers(e, plain) and "bf16_rounding" not in e.disabled:
+        return from_memory(e, round_registers(e, plain, formats.bfloat_bits), bfloat16)
     bits = e.add(e.formula(formats.bfloat_bits, plain), e.const(0, uint32))
     return e.change("bitcast", e.shl(bits, e.const(16, uint32)), float32).as_dtype(bfloat16)
 
 
 def float8_from_bits(e: LaneEmitter, code: VectorValue, dtype: DType) -> VectorValue:
-    """A code of 0 to 255 in int32 as float32. The emitter remembers the code, for when the value is stored."""
+    """The float32 of an 8-bit code, which is remembered for a store of the value."""
     value = e.formula(formats.float8_value, code, dtype=dtype).as_dtype(dtype)
     e.codes[value.text] = code
     return value
 
 
 def to_memory(e: LaneEmitter, a: VectorValue) -> VectorValue:
-    """A register value as the integer or float that memory holds."""
+    """A register value in the form that memory holds."""
     if a.dtype.is_narrow and a.dtype.bits == 8:
         code = e.codes.get(a.text) or e.formula(formats.float8_bits, a.as_dtype(float32), dtype=a.dtype)
         return int_to_int(e, code, uint8)
@@ -107,7 +113,7 @@ def to_memory(e: LaneEmitter, a: VectorValue) -> VectorValue:
 
 
 def from_memory(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
-    """The reverse; `a` has the type that memory holds."""
+    """A register value, from the form that memory holds."""
     if dtype.is_bool:
         return e.cmp("ne", a, e.const(0, a.dtype))
     if dtype.is_narrow and dtype.bits == 8:
@@ -122,15 +128,20 @@ def from_memory(e: LaneEmitter, a: VectorValue, dtype: DType) -> VectorValue:
 
 
 def int_div(e: LaneEmitter, a: VectorValue, b: VectorValue) -> VectorValue:
-    """Truncating division that never traps: by zero it gives 0, the least value by -1 wraps."""
+    """Truncating division that does not trap: by zero it gives 0, the least value by -1 wraps."""
     if b.text.lstrip("-").isdigit() and b.text not in ("0", "-1"):
         return e.binary("sdiv" if a.dtype.kind == "int" else "udiv", a, b)
-    zero, one = e.const(0, a.dtype), e.const(1, a.dtype)
-    narrow = is_narrow(a, b) and "reciprocal_division" not in e.disabled
-    by_zero = e.cmp("eq", b, zero)
-    safe = e.select(by_zero, one, b)
+    zero = e.const(0, a.dtype)
+    one = e.const(1, a.dtype)
+    is_float64 = fits_float64(a, b) and "reciprocal_division" not in e.disabled
+    is_zero = e.cmp("eq", b, zero)
+    divisor = e.select(is_zero, one, b)
     if a.dtype.kind != "int":
-        return e.select(by_zero, zero, in_lanes(e, a, safe) if narrow else e.binary("udiv", a, safe))
-    minus = e.cmp("eq", b, e.const(-1, a.dtype))
-    quotient = in_lanes(e, a, safe) if narrow else e.binary("sdiv", a, e.select(minus, one, safe))
-    return e.select(by_zero, zero, e.select(minus, e.neg(a), quotient))
+        quotient = float64_quotient(e, a, divisor) if is_float64 else e.binary("udiv", a, divisor)
+        return e.select(is_zero, zero, quotient)
+    is_minus_one = e.cmp("eq", b, e.const(-1, a.dtype))
+    if is_float64:
+        quotient = float64_quotient(e, a, divisor)
+    else:
+        quotient = e.binary("sdiv", a, e.select(is_minus_one, one, divisor))
+    return e.select(is_zero, zero, e.select(is_minus_one, e.neg(a), quotient))

@@ -1,6 +1,6 @@
-"""Dot-product instructions of narrow numbers, as a table by how many of them a 32-bit word packs.
+"""Dot-product instructions of narrow numbers, as a table by packing factor: how many numbers a 32-bit word holds.
 
-Each row names the target feature, the intrinsic for a register, and the one for AMX tiles.
+Each row names the target feature, the intrinsic for vector registers, and the one for AMX tiles.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from pypto.backends.cpu.llvm.value import VectorValue
 
 @dataclass(frozen=True, slots=True)
 class DotProduct:
-    """One instruction: for each 32-bit lane, c plus the products of the numbers in a word of a and one of b."""
+    """An instruction that adds, in each 32-bit lane, the products of the numbers in a word of a and a word of
+    b to c.
+    """
 
     feature: str  # of the target, as LLVM names it
     intrinsic: str
     tile_intrinsic: str
     element: str = ""  # LLVM type of the numbers, where the intrinsic takes no words
-    unsigned_first: bool = False  # its first factor is unsigned: b with flipped signs, see `packing.bias_signs`
+    unsigned_first: bool = False  # the first factor is unsigned: b with flipped signs, see `packing.bias_signs`
 
 
 DOT_PRODUCTS: Final[Mapping[int, DotProduct]] = MappingProxyType({
@@ -40,5 +42,5 @@ def word_dot_product(
     if row.element:
         kind = f"<{packing_factor * c.width} x {row.element}>"
         factors = [(kind, e.w.raw(f"bitcast {v.typed} to {kind}", v.hoist_depth)) for v in (a, b)]
-    called = e.w.call(c.type, row.intrinsic, ((c.type, c.text), *factors))
-    return VectorValue(called, c.dtype, c.width, c.hoist_depth)
+    result = e.w.call(c.type, row.intrinsic, ((c.type, c.text), *factors))
+    return VectorValue(result, c.dtype, c.width, c.hoist_depth)

@@ -1,7 +1,7 @@
-"""The emitter that CPU rules receive: lane-wise instructions as LLVM IR text.
+"""The emitter that lane rules are written against, for the CPU: lane-wise instructions as LLVM IR text.
 
-An instruction on uniform operands stays scalar and goes to the frame where its operands are known; it becomes a vector
-only where it meets one.
+An instruction on scalar operands stays scalar, and is hoisted to the frame where its operands are known; it becomes a
+vector where it meets one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast, overload
 
 from pypto.backends.cpu.llvm import conversions
-from pypto.backends.cpu.llvm.division import by_factor, has_factor
-from pypto.backends.cpu.llvm.exponent import parted, scaled, scales
+from pypto.backends.cpu.llvm.division import can_use_reciprocal, divide_by_reciprocal
+from pypto.backends.cpu.llvm.exponent import has_scalef_form, scalef, split_integer
 from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix, llvm_type, number, vector
 from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.target import CpuTarget
@@ -24,7 +24,7 @@ _ROUND = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "even": "roundeven
 
 
 def lanewise(opcode: str) -> Callable[[LaneEmitter, VectorValue, VectorValue], VectorValue]:
-    """A method for one instruction, or its form for floats."""
+    """A method for a binary instruction: the integer opcode, or its form for floats."""
 
     def operate(e: LaneEmitter, a: VectorValue, b: VectorValue) -> VectorValue:
         return e.binary(f"f{opcode}{e.target.contract}" if a.dtype.is_float else opcode, a, b)
@@ -41,7 +41,7 @@ class LaneEmitter:
         self.w = writer
         self.target = target
         self.disabled = disabled  # techniques that the kernel switches off
-        self.codes: dict[str, VectorValue] = {}  # of floats of 8 bits, by the registers that hold their values
+        self.codes: dict[str, VectorValue] = {}  # codes of 8-bit floats, by the names of their values
 
     # --- values -------------------------------------------------------------------------------------------------
 
@@ -60,27 +60,31 @@ class LaneEmitter:
         return self.w.instr(text, a.dtype, width, a.hoist_depth)
 
     def hidden(self, a: VectorValue) -> VectorValue:
-        """A constant of which LLVM does not know that it is one: the last program's number is never 0."""
-        known = self.cmp("ne", VectorValue("%last", int64, 1, 0), self.const(0, int64))
-        return self.select(known, a, self.const(1 if a.text in ("0", number(0.0, a.dtype)) else 0, a.dtype))
+        """A constant that LLVM cannot fold: the end of a range of programs is never 0, which LLVM does not know."""
+        is_true = self.cmp("ne", VectorValue("%last", int64, 1, 0), self.const(0, int64))
+        other = 1 if a.text in ("0", number(0.0, a.dtype)) else 0
+        return self.select(is_true, a, self.const(other, a.dtype))
 
     def unify(self, *values: VectorValue) -> tuple[VectorValue, ...]:
+        """Values of one width: scalars become splats."""
         width = max(v.width for v in values)
         return tuple(self.splat(v, width) for v in values)
 
     def instr(self, text: str, dtype: DType, *operands: VectorValue) -> VectorValue:
+        """An instruction, hoisted as far as its operands allow."""
         return self.w.instr(text, dtype, operands[0].width, max(v.hoist_depth for v in operands))
 
     def binary(self, opcode: str, a: VectorValue, b: VectorValue) -> VectorValue:
+        """An instruction on two operands of one type."""
         a, b = self.unify(a, b)
         return self.instr(f"{opcode} {a.typed}, {b.text}", a.dtype, a, b)
 
     def intrinsic(self, name: str, dtype: DType, *args: VectorValue) -> VectorValue:
+        """A call of an LLVM intrinsic of one type."""
         args = self.unify(*args)
         full = f"llvm.{name}.{intrinsic_suffix(args[0].dtype, args[0].width)}"
-        return self.call(
-            full, dtype, args[0].width, max(v.hoist_depth for v in args), *((v.type, v.text) for v in args)
-        )
+        level = max(v.hoist_depth for v in args)
+        return self.call(full, dtype, args[0].width, level, *((v.type, v.text) for v in args))
 
     def call(self, name: str, dtype: DType, width: int, level: int, *args: tuple[str, str]) -> VectorValue:
         """A call that gives lanes; `args` are pairs of type and text."""
@@ -88,11 +92,11 @@ class LaneEmitter:
         return VectorValue(text, dtype, width, max(level, self.w.hoist_floor))
 
     def change(self, opcode: str, a: VectorValue, dtype: DType) -> VectorValue:
-        """An instruction that gives another type of register."""
+        """An instruction whose result is of another type."""
         return self.instr(f"{opcode} {a.typed} to {llvm_type(dtype, a.width)}", dtype, a)
 
     def formula(self, fn: Callable[..., Term], *operands: VectorValue, **more: object) -> VectorValue:
-        """A formula of the op table on lanes."""
+        """A formula of the op table, on lanes."""
         e: Any = self  # an `Emitter` whose lanes are of one class
         return cast(VectorValue, fn(*(Term(e, a) for a in operands), **more).lanes)
 
@@ -101,8 +105,9 @@ class LaneEmitter:
     add, sub, mul, and_, or_, xor, shl = map(lanewise, ("add", "sub", "mul", "and", "or", "xor", "shl"))
 
     def div(self, a: VectorValue, b: VectorValue) -> VectorValue:
-        if has_factor(self, a, b) and "reciprocal_division" not in self.disabled:
-            return by_factor(self, a, b)
+        """The quotient; by reciprocal where that pays."""
+        if can_use_reciprocal(self, a, b) and "reciprocal_division" not in self.disabled:
+            return divide_by_reciprocal(self, a, b)
         return self.binary("fdiv", a, b) if a.dtype.is_float else conversions.int_div(self, a, b)
 
     def neg(self, a: VectorValue) -> VectorValue:
@@ -118,9 +123,10 @@ class LaneEmitter:
         return self.intrinsic("fma", a.dtype, a, b, c) if self.target.has_fma else self.add(self.mul(a, b), c)
 
     def two_product(self, a: VectorValue, b: VectorValue) -> tuple[VectorValue, VectorValue]:
+        """A product and its rounding error."""
         if not self.target.has_fma:
             return self.mul(a, b), self.formula(soft.product_error, a, b)
-        product = self.binary("fmul", a, b)  # never contracted: its rounding error is what is asked for
+        product = self.binary("fmul", a, b)  # must not be contracted, or the error would be 0
         return product, self.fma(a, b, self.neg(product))
 
     def abs(self, a: VectorValue) -> VectorValue:
@@ -185,19 +191,20 @@ class LaneEmitter:
             entries = [f"double {number(x, float64)}" for x in table()]
             kind = f"[{len(entries)} x double]"
             self.w.declarations[name] = f"@{name} = private unnamed_addr constant {kind} [{', '.join(entries)}]"
-        place = self.w.raw(f"getelementptr double, ptr @{name}, {index.typed}", index.hoist_depth)
+        address = self.w.raw(f"getelementptr double, ptr @{name}, {index.typed}", index.hoist_depth)
         if index.width == 1:
-            return self.w.instr(f"load double, ptr {place}", float64, 1, index.hoist_depth)
-        on, poison = self.splat(self.const(True, int1), index.width), VectorValue("poison", float64, index.width, 0)
-        return self.gathered(place, float64, 8, on, poison, index.hoist_depth)
+            return self.w.instr(f"load double, ptr {address}", float64, 1, index.hoist_depth)
+        mask = self.splat(self.const(True, int1), index.width)
+        poison = VectorValue("poison", float64, index.width, 0)
+        return self.gathered(address, float64, 8, mask, poison, index.hoist_depth)
 
     def gathered(
-        self, pointers: str, dtype: DType, align: int, on: VectorValue, other: VectorValue, level: int
+        self, pointers: str, dtype: DType, align: int, mask: VectorValue, other: VectorValue, level: int
     ) -> VectorValue:
-        """Elements of memory behind pointers, where the mask holds."""
-        width = on.width
+        """Elements behind pointers, where the mask holds; `other` elsewhere."""
+        width = mask.width
         name = f"llvm.masked.gather.{intrinsic_suffix(dtype, width)}.v{width}p0"
-        args = (vector("ptr", width), pointers), ("i32", str(align)), (on.type, on.text), (other.type, other.text)
+        args = (vector("ptr", width), pointers), ("i32", str(align)), (mask.type, mask.text), (other.type, other.text)
         return self.call(name, dtype, width, level, *args)
 
     def isnan(self, a: VectorValue) -> VectorValue:
@@ -208,13 +215,14 @@ class LaneEmitter:
         return self.select(self.cmp("lt", a, b), a, b)
 
     def maximum(self, a: VectorValue, b: VectorValue) -> VectorValue:
+        """The greater of two integers."""
         return self.select(self.cmp("gt", a, b), a, b)
 
     def convert(self, a: VectorValue, dtype: DType) -> VectorValue:
         return conversions.convert(self, a, dtype)
 
     def round_to(self, a: VectorValue, dtype: DType) -> VectorValue:
-        """A float32 result rounded to the 16-bit float that it stands for."""
+        """A float32 rounded to a narrow float."""
         return conversions.round_to(self, a, dtype)
 
     def bitcast(self, a: VectorValue, dtype: DType) -> VectorValue:
@@ -222,14 +230,14 @@ class LaneEmitter:
         return conversions.from_memory(self, bits, dtype)
 
     def saturates(self, a: VectorValue) -> bool:
-        return scales(self, a) and "scaling_instructions" not in self.disabled
+        return has_scalef_form(self, a) and "scaling_instructions" not in self.disabled
 
     def ldexp(self, a: VectorValue, n: VectorValue) -> VectorValue:
         a, n = self.unify(a, n)
-        return scaled(self, a, n) if self.saturates(a) else self.formula(soft.scaled_twice, a, n)
+        return scalef(self, a, n) if self.saturates(a) else self.formula(soft.scaled_twice, a, n)
 
-    def parted(self, a: VectorValue) -> tuple[VectorValue, VectorValue]:
-        return parted(self, a)
+    def split_integer(self, a: VectorValue) -> tuple[VectorValue, VectorValue]:
+        return split_integer(self, a)
 
     def shuffle(self, a: VectorValue, b: VectorValue, picks: list[int]) -> VectorValue:
         """Lanes of `a`, then of `b`, by number."""
@@ -242,28 +250,27 @@ class LaneEmitter:
     @overload
     def part(self, a: None, start: int, width: int) -> None: ...
     def part(self, a: VectorValue | None, start: int, width: int) -> VectorValue | None:
-        """Some neighbouring lanes."""
+        """Consecutive lanes of a value."""
         if a is None or a.width in (1, width):
             return a
         return self.shuffle(a, a, list(range(start, start + width)))
 
     def joined(self, parts: list[VectorValue]) -> VectorValue:
-        """One value of parts, whose number is a power of two."""
+        """Concatenated lanes; the number of parts is a power of two."""
         while len(parts) > 1:
             lanes = list(range(parts[0].width * 2))
             parts = [self.shuffle(a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
 
     def first(self, count: int, width: int) -> VectorValue:
-        """Mask of the first lanes."""
+        """The mask of the first lanes."""
         return self.mask([i < count for i in range(width)])
 
     def mask(self, picks: list[bool]) -> VectorValue:
         """A constant mask; of one lane, a scalar."""
         texts = ["true" if pick else "false" for pick in picks]
-        return VectorValue(
-            f"<{', '.join(f'i1 {t}' for t in texts)}>" if len(texts) > 1 else texts[0], int1, len(picks), 0
-        )
+        text = f"<{', '.join(f'i1 {t}' for t in texts)}>" if len(texts) > 1 else texts[0]
+        return VectorValue(text, int1, len(picks), 0)
 
     def iota(self, width: int, dtype: DType) -> VectorValue:
         """0, 1, 2, … in the lanes."""

@@ -1,4 +1,4 @@
-"""Values in registers, and the LLVM types that hold them."""
+"""SSA values by name, and the LLVM types that hold elements in registers and in memory."""
 
 from __future__ import annotations
 
@@ -9,39 +9,40 @@ from dataclasses import dataclass, replace
 
 from pypto.ir.types import DType, PtrType, int16, int32, int64
 
-HALF = DType("half", "bits", 16, "half")  # what the machine's own conversions of float16 take and give
+HALF = DType("half", "bits", 16, "half")  # LLVM's `half`, for the conversions of F16C
 _REGISTER = {"i1": "i1", "f32": "float", "f64": "double", "half": "half"}
 _MEMORY = {"i1": "i8", "f32": "float", "f64": "double"}
 
 
 @dataclass(frozen=True, slots=True)
 class VectorValue:
-    """A register value: `width` lanes, or a scalar when `width` is 1.
+    """An SSA value: `width` lanes, or a scalar when `width` is 1.
 
-    Narrower floats are held as float32 that is rounded to them; a pointer is an int64 address. `hoist_depth` is the
-    frame from which on the value is known.
+    Narrow floats are held as float32 that is rounded to them; a pointer is an int64 address.
     """
 
-    text: str
+    text: str  # its name, or a constant
     dtype: DType
     width: int
-    hoist_depth: int
+    hoist_depth: int  # the frame from which on it is known
 
     @property
     def type(self) -> str:
+        """The LLVM type."""
         return llvm_type(self.dtype, self.width)
 
     @property
     def typed(self) -> str:
+        """Type and name, as an operand."""
         return f"{self.type} {self.text}"
 
     def as_dtype(self, dtype: DType) -> VectorValue:
-        """The same register under another dtype that is held alike."""
+        """The same register under another dtype that has the same LLVM type."""
         return replace(self, dtype=dtype)
 
 
 def signed(dtype: DType) -> DType:
-    """The integer of a float's size; an integer itself."""
+    """The signed integer of a float's size; an integer itself."""
     return {16: int16, 32: int32, 64: int64}[dtype.bits] if dtype.is_float else dtype
 
 
@@ -58,16 +59,18 @@ def memory_type(dtype: DType | PtrType) -> str:
 
 
 def vector(text: str, width: int) -> str:
+    """The LLVM type of `width` elements."""
     return text if width == 1 else f"<{width} x {text}>"
 
 
 @functools.cache
 def llvm_type(dtype: DType, width: int) -> str:
+    """The LLVM type of lanes in a register."""
     return vector(element_type(dtype), width)
 
 
 def intrinsic_suffix(dtype: DType, width: int) -> str:
-    """How LLVM spells a type in the name of an intrinsic."""
+    """A type in the name of an LLVM intrinsic."""
     element = {"float": "f32", "double": "f64"}.get(element_type(dtype), element_type(dtype))
     return element if width == 1 else f"v{width}{element}"
 

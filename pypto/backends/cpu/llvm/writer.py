@@ -1,4 +1,11 @@
-"""Writes LLVM IR text: names, declarations, stack slots, and frames that code is hoisted into."""
+"""Writes LLVM IR text: names, declarations, stack slots, loops, branches, and frames for loop-invariant code motion.
+
+Each loop opens a frame. An instruction goes to the outermost frame in which all its operands are known, and a frame has
+no second instruction with the same text (common subexpression elimination). So code is hoisted while it is written.
+
+    frame 0: %p = getelementptr %base, %row          # the operands do not depend on the loop
+    frame 1: for %i: %x = load (getelementptr %p, %i)
+"""
 
 from __future__ import annotations
 
@@ -11,25 +18,21 @@ from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.ir.builder import temporarily
 from pypto.ir.types import DType, int64
 
-_FRESH: Final = ("load", "call", "atomicrmw", "cmpxchg", "phi")  # what gives something else each time
+_FRESH: Final = ("load", "call", "atomicrmw", "cmpxchg", "phi")  # instructions that are never shared
 
 
 @dataclass(slots=True)
 class Frame:
-    """A straight stretch of code, and what is already computed in it: values, and results of instructions.
-
-    Every loop opens a frame. An instruction goes to the outermost frame that knows all its operands: that is the
-    whole of loop-invariant code motion here.
-    """
+    """The straight-line code of one nesting level, with the values and instructions that it has already."""
 
     lines: list[str]
-    memo: dict[Any, VectorValue] = field(default_factory=dict)
-    made: dict[str, str] = field(default_factory=dict)
+    memo: dict[Any, VectorValue] = field(default_factory=dict)  # values of tiles
+    names: dict[str, str] = field(default_factory=dict)  # of results, by the text of their instruction
 
 
 @dataclass(slots=True)
 class Carried:
-    """A value that a loop hands from one iteration to the next."""
+    """A value that a loop carries from one iteration to the next: a phi."""
 
     name: str
     kind: str
@@ -38,57 +41,62 @@ class Carried:
 
 
 class Writer:
-    """Text of one LLVM module, function by function."""
+    """The text of one LLVM module, function by function."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = [Frame([])]
         self.hoist_floor = 0  # code is never hoisted above this frame
         self.slots: list[str] = []
-        self.blocks = ""  # see `harmless`
+        self.blocks = ""  # the slot of `harmless`
         self.declarations: dict[str, str] = {}
         self.functions: list[str] = []
-        self.begun: set[str] = set()  # functions by name
+        self.begun: set[str] = set()  # names of helper functions that exist
         self.count = 0
 
     def name(self, prefix: str = "t") -> str:
+        """A fresh name."""
         self.count += 1
         return f"{prefix}{self.count}"
 
     @property
     def depth(self) -> int:
+        """Number of the innermost frame."""
         return len(self.frames) - 1
 
     def line(self, text: str, level: int | None = None) -> None:
+        """Add a line to a frame: the innermost one, or that of `level`."""
         self.frames[self.depth if level is None else max(level, self.hoist_floor)].lines.append(f"  {text}")
 
     def raw(self, text: str, level: int | None = None) -> str:
-        """An instruction with a result; gives its name. A frame has no second one that gives the same."""
+        """Add an instruction with a result, and give its name; one that the frame has already is not repeated."""
         frame = self.frames[self.depth if level is None else max(level, self.hoist_floor)]
-        if text not in frame.made or text.startswith(_FRESH):
-            frame.made[text] = "%" + self.name()
-            self.line(f"{frame.made[text]} = {text}", level)
-        return frame.made[text]
+        if text not in frame.names or text.startswith(_FRESH):
+            frame.names[text] = "%" + self.name()
+            self.line(f"{frame.names[text]} = {text}", level)
+        return frame.names[text]
 
     def instr(self, text: str, dtype: DType, width: int, level: int) -> VectorValue:
+        """Add an instruction, and give its value."""
         level = max(level, self.hoist_floor)
         return VectorValue(self.raw(text, level), dtype, width, level)
 
     def label(self, name: str) -> None:
+        """Begin a block."""
         self.frames[self.depth].lines.append(f"{name}:")
 
     def goto(self, name: str) -> None:
-        """Begin the block of a name, right after the one that is under way."""
+        """End the current block with a jump to a new one, and begin that."""
         self.line(f"br label %{name}")
         self.label(name)
 
     def slot(self, type_text: str, align: int = 64) -> str:
-        """A stack slot, made once at the function's entry."""
+        """A stack slot, allocated at the entry of the function."""
         name = "%" + self.name("slot")
         self.slots.append(f"  {name} = alloca {type_text}, align {align}")
         return name
 
     def harmless(self) -> str:
-        """Stack memory of the function for accesses of which no lane exists."""
+        """Stack memory that masked accesses without valid lanes may point to."""
         if not self.blocks:
             self.blocks = self.slot("[4096 x i8]")
         return self.blocks
@@ -104,7 +112,7 @@ class Writer:
 
     @contextmanager
     def frame(self) -> Iterator[Frame]:
-        """Open a frame. What becomes of its lines is up to the caller: hoisted code must come before them."""
+        """Open a frame. The caller places its lines, behind what was hoisted out of them."""
         inner = Frame([])
         self.frames.append(inner)
         try:
@@ -122,14 +130,15 @@ class Writer:
         carried: tuple[Carried, ...] = (),
         forward: bool = False,
     ) -> Iterator[VectorValue]:
-        """``for (i = start; i < end; i += step)``; for a step below 0, ``i > end``.
+        """``for (i = start; i < end; i += step)``; ``i > end`` for a negative step.
 
-        The index is known in the frame inside. A run-time step is taken as positive when it is; one that is known to be
-        (`forward`) may be computed in the loop.
-        Each `Carried` is a phi; set its `next` before the body ends.
+        The induction variable is known in the frame inside. The sign of a run-time step is tested, unless it is known
+        to be positive (`forward`), in which case the step may be computed in the loop. Each `Carried` is a phi, whose
+        `next` is set before the body ends.
         """
         names = [self.name(p) for p in ("pre", "head", "body", "latch", "out")]
-        index, kind = "%" + self.name("i"), f"i{dtype.bits}"
+        index = "%" + self.name("i")
+        kind = f"i{dtype.bits}"
         with self.frame() as inner:
             yield VectorValue(index, dtype, 1, self.depth)
         self.goto(names[0])
@@ -142,7 +151,7 @@ class Writer:
     def while_loop(
         self, names: Sequence[str], carried: Sequence[Carried], lines: list[str], last: Sequence[str] = ()
     ) -> None:
-        """A loop around lines that leave it by themselves; `last` comes at the end of an iteration."""
+        """A loop around lines that contain their exit; `last` is added at the end of an iteration."""
         pre, head, _, latch, out = names
         self.goto(head)
         for c in carried:
@@ -155,7 +164,7 @@ class Writer:
         self.label(out)
 
     def _more(self, index: str, end: str, step: str, kind: str) -> list[str]:
-        """Instructions that set ``index.more``."""
+        """Instructions that compute ``index.more``, whether the loop goes on."""
         if not step.startswith("%"):
             return [f"{index}.more = icmp {'sgt' if step.startswith('-') else 'slt'} {kind} {index}, {end}"]
         down = self.raw(f"icmp slt {kind} {step}, 0")
@@ -167,7 +176,7 @@ class Writer:
 
     @contextmanager
     def isolated(self) -> Iterator[None]:
-        """Code inside is hoisted no further than the frame that is open now."""
+        """Within, code is not hoisted out of the frame that is innermost now."""
         with temporarily(self, hoist_floor=self.depth):
             yield
 
@@ -176,7 +185,8 @@ class Writer:
         names = [self.name(p) for p in ("then", "else")]
         ends = [n + ".end" for n in names]
         out = self.name("out")
-        bodies, results = [], []
+        bodies = []
+        results = []
         for side in sides:
             with self.frame() as inner:
                 results.append(side())
@@ -188,24 +198,24 @@ class Writer:
             self.goto(end)
             self.line(f"br label %{out}")
         self.label(out)
-        return [
-            replace(
-                a,
-                text=self.raw(f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]"),
-                hoist_depth=self.depth,
-            )
-            for a, b in zip(*results, strict=True)
+        texts = [
+            f"phi {a.type} [ {a.text}, %{ends[0]} ], [ {b.text}, %{ends[1]} ]" for a, b in zip(*results, strict=True)
         ]
+        phis = [self.raw(text) for text in texts]
+        return [replace(a, text=phi, hoist_depth=self.depth) for a, phi in zip(results[0], phis, strict=True)]
 
     def finish_function(self, header: str, body: list[str]) -> None:
+        """Add a function, with its stack slots."""
         self.functions.append("\n".join([f"define {header} {{", "entry:", *self.slots, *body, "}"]))
         self.slots = []
 
     def end_kernel(self, name: str) -> None:
-        """End a function of a kernel's arguments; another one may begin."""
+        """End a function with the signature of a kernel, and begin with an empty one."""
         header = f"void @{name}(i64 %first, i64 %last, i64 %thread, ptr noalias %args) #0"
         self.finish_function(header, self.frames[0].lines)
-        self.frames, self.blocks = [Frame([])], ""
+        self.frames = [Frame([])]
+        self.blocks = ""
 
     def text(self) -> str:
+        """The text of the module."""
         return "\n".join([*self.functions, *(self.declarations[k] for k in sorted(self.declarations))]) + "\n"
