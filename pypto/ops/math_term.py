@@ -83,11 +83,12 @@ class Term:
         return self.new(self.e.round(self.lanes, mode))
 
     def split_integer(self) -> tuple[Term, Term]:
-        """The nearest whole number, and what is left."""
+        """The nearest integer, and the fraction."""
         if self.saturates:
-            whole, rest = map(self.new, self.e.split_integer(self.lanes))
-            return whole, rest
-        return (whole := self.round()), self - whole
+            integer, fraction = map(self.new, self.e.split_integer(self.lanes))
+            return integer, fraction
+        integer = self.round()
+        return integer, self - integer
 
     def scaled(self, n: Term) -> Term:
         """Times 2**n."""

@@ -1,4 +1,7 @@
-"""Atomics, one element at a time: LLVM's instructions, and a compare-and-swap loop for floats."""
+"""Lowering of atomics, one element at a time: LLVM's atomic instructions, and a compare-and-swap loop for floats.
+
+The mask is a branch, since a masked-off element must not be touched.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,24 @@ from pypto.ops.atomic import ORDERS
 
 
 def atomic(e: LaneEmitter, op: Op, operands: list[VectorValue]) -> VectorValue:
-    """One element. Gives what was in memory, or 0 where the mask is false."""
-    pointer, value, *rest = operands
-    last = None if op.attrs["kind"] == "cas" or not rest else rest[-1]
-    if last is None:
-        return exchange(e, op, pointer, [value, *rest])
-    nothing = e.const(0, value.dtype)
-    sides = [lambda: [exchange(e, op, pointer, [value])], lambda: [nothing]]
-    return e.w.branch(last.text, sides)[0]
+    """The atomic op on one element. Gives what was in memory, or 0 where the mask is false."""
+    pointer, value, *optional = operands
+    mask = None if op.attrs["kind"] == "cas" or not optional else optional[-1]
+    if mask is None:
+        return exchange(e, op, pointer, [value, *optional])
+    zero = e.const(0, value.dtype)
+    sides = [lambda: [exchange(e, op, pointer, [value])], lambda: [zero]]
+    return e.w.branch(mask.text, sides)[0]
 
 
 def exchange(e: LaneEmitter, op: Op, address: VectorValue, values: list[VectorValue]) -> VectorValue:
-    """16-bit floats, and what LLVM has no instruction for, go through compare and swap on the bits."""
-    kind, order, dtype = op.attrs["kind"], ORDERS[op.attrs["sem"]], values[0].dtype
+    """The atomic op without a mask. Floats are exchanged by their bits."""
+    kind = op.attrs["kind"]
+    order = ORDERS[op.attrs["sem"]]
+    dtype = values[0].dtype
     pointer = e.w.raw(f"inttoptr i64 {address.text} to ptr")
-    held = [to_memory(e, v) for v in values]
-    bits = [e.bitcast(v, signed(v.dtype)) if v.dtype.is_float else v for v in held]
+    stored = [to_memory(e, v) for v in values]
+    bits = [e.bitcast(v, signed(v.dtype)) if v.dtype.is_float else v for v in stored]
     if kind == "cas":
         failed = "acquire" if order in ("acq_rel", "acquire") else "monotonic"
         pair = e.w.raw(f"cmpxchg ptr {pointer}, {bits[0].typed}, {bits[1].typed} {order} {failed}")
@@ -37,14 +42,15 @@ def exchange(e: LaneEmitter, op: Op, address: VectorValue, values: list[VectorVa
         old = VectorValue(text, bits[0].dtype, 1, e.w.depth)
     else:
         old = float_exchange(e, kind, pointer, order, values[0])
-    plain = e.bitcast(old, held[0].dtype) if held[0].dtype.is_float else old
-    return from_memory(e, plain, dtype)
+    old = e.bitcast(old, stored[0].dtype) if stored[0].dtype.is_float else old
+    return from_memory(e, old, dtype)
 
 
 def float_exchange(e: LaneEmitter, kind: str, pointer: str, order: str, value: VectorValue) -> VectorValue:
-    """A loop that computes the new value until nobody else has changed the old one; gives the old bits."""
-    w, held = e.w, to_memory(e, value).dtype
-    bits = signed(held)
+    """A compare-and-swap loop, for operations that LLVM has no instruction for; gives the old bits."""
+    w = e.w
+    memory = to_memory(e, value).dtype
+    bits = signed(memory)
     first = w.raw(f"load i{bits.bits}, ptr {pointer}, align {bits.itemsize}")
     head, again, done = (w.name(p) for p in ("try", "again", "done"))
     w.goto(again)
@@ -52,11 +58,11 @@ def float_exchange(e: LaneEmitter, kind: str, pointer: str, order: str, value: V
     seen = "%" + w.name("seen")
     w.line(f"{seen} = phi i{bits.bits} [ {first}, %{again} ], [ {seen}.now, %{head} ]")
     old = VectorValue(seen, bits, 1, w.depth)
-    number = from_memory(e, e.bitcast(old, held) if held.is_float else old, value.dtype)
-    wide = float32 if value.dtype.is_narrow else value.dtype
-    new = e.round_to(joint(e, kind, number.as_dtype(wide), value), value.dtype).as_dtype(value.dtype)
+    number = from_memory(e, e.bitcast(old, memory) if memory.is_float else old, value.dtype)
+    number = number.as_dtype(float32 if value.dtype.is_narrow else value.dtype)
+    new = e.round_to(combined(e, kind, number, value), value.dtype).as_dtype(value.dtype)
     stored = to_memory(e, new)
-    stored = e.bitcast(stored, bits) if held.is_float else stored
+    stored = e.bitcast(stored, bits) if memory.is_float else stored
     w.line(f"{seen}.pair = cmpxchg ptr {pointer}, i{bits.bits} {seen}, {stored.typed} {order} monotonic")
     w.line(f"{seen}.now = extractvalue {{ i{bits.bits}, i1 }} {seen}.pair, 0")
     w.line(f"{seen}.same = extractvalue {{ i{bits.bits}, i1 }} {seen}.pair, 1")
@@ -65,9 +71,10 @@ def float_exchange(e: LaneEmitter, kind: str, pointer: str, order: str, value: V
     return old
 
 
-def joint(e: LaneEmitter, kind: str, old: VectorValue, value: VectorValue) -> VectorValue:
+def combined(e: LaneEmitter, kind: str, old: VectorValue, value: VectorValue) -> VectorValue:
+    """The new value in memory."""
     value = value.as_dtype(old.dtype)
     if kind == "add":
         return e.add(old, value)
-    take = e.or_(e.cmp("gt" if kind == "max" else "lt", value, old), e.isnan(old))
-    return e.select(take, value, old)
+    is_better = e.or_(e.cmp("gt" if kind == "max" else "lt", value, old), e.isnan(old))
+    return e.select(is_better, value, old)

@@ -1,6 +1,6 @@
-"""Structural cells: what single ops, or families of ops, need alone. They are found by the op's name.
+"""Library ops: ops that are algorithms of their own, with a lowering that is found by the op's name.
 
-A cell's modules are loaded with the first kernel that uses it; a kernel that does not compiles without them.
+The module of a lowering is loaded with the first kernel that uses it. A kernel without such ops compiles without them.
 """
 
 from __future__ import annotations
@@ -22,51 +22,56 @@ if TYPE_CHECKING:
 
 
 class LibraryEmitter(Protocol):
-    """Emits the items of a cell in one kernel."""
+    """Emits the library ops of one kind in one kernel."""
 
     def begin(self, program: VectorValue, ids: Sequence[VectorValue], grid: Sequence[VectorValue]) -> None:
-        """As a program begins: its number, its place along the axes of the grid, and the grid's sizes."""
+        """Called at the start of a program: its number, its position by axis of the grid, and the grid's sizes."""
 
     def emit(self, item: LibraryOp) -> None:
-        """Code for an item, where it stands."""
+        """Emit one op."""
 
 
 class LibraryLowering(Protocol):
-    """What the backend asks of a cell."""
+    """The module that lowers library ops of one kind."""
 
     RECORDS: Sequence[type]  # the classes of its items, and of the records in their fields, for texts of Loop IR
 
     def schedule(self, op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:
-        """Append the op's items."""
+        """Append the Loop IR of an op."""
 
-    def emitter(self, function: FunctionEmitter) -> LibraryEmitter: ...
+    def emitter(self, function: FunctionEmitter) -> LibraryEmitter:
+        """The emitter of these ops in one kernel."""
 
 
 def gemm() -> LibraryLowering:
+    """Lowering of matrix products."""
     from pypto.backends.cpu.gemm import lowering
 
     return lowering
 
 
 def sorting() -> LibraryLowering:
+    """Lowering of sorts."""
     from pypto.backends.cpu.library import sort
 
     return sort
 
 
 def atomics() -> Callable[[LaneEmitter, Op, list[VectorValue]], VectorValue]:
+    """The emitter of one atomic."""
     from pypto.backends.cpu.library.atomics import atomic
 
     return atomic
 
 
 def histograms() -> Callable[..., None]:
+    """The emitter of one chunk of a histogram."""
     from pypto.backends.cpu.library.histogram import count
 
     return count
 
 
-# Ops that become items of their own, and those that are done element by element inside of a nest.
+# Ops that are items of the schedule, and ops that are scalar loops within a nest.
 LIBRARY_OPS: Final[Mapping[str, Callable[[], LibraryLowering]]] = MappingProxyType({"dot": gemm, "sort_keys": sorting})
 SCALAR_LOOP_OPS: Final = MappingProxyType({
     "histogram": histograms, **dict.fromkeys((row.name for row in ROWS if row.effect is Effect.ATOMIC), atomics),
@@ -74,6 +79,6 @@ SCALAR_LOOP_OPS: Final = MappingProxyType({
 
 
 def used_library_ops(function: Function) -> dict[str, LibraryLowering]:
-    """The cells of a function's ops."""
+    """The lowerings of the library ops that a function has, by name."""
     names = {op.name for op in function.walk()}
-    return {name: cell() for name, cell in LIBRARY_OPS.items() if name in names}
+    return {name: load() for name, load in LIBRARY_OPS.items() if name in names}
