@@ -1,4 +1,4 @@
-"""Where checked mode hooks into the emission of code: in a kernel that is not checked, nothing is emitted."""
+"""Hooks of checked mode in code generation. A kernel that is not checked has `Unchecked`, which emits nothing."""
 
 from __future__ import annotations
 
@@ -18,47 +18,50 @@ if TYPE_CHECKING:
 
 
 class Unchecked:
-    """The checks of a kernel that has none. `found` are the places that may fail, `known` names with their types."""
+    """The hooks of a kernel without checks."""
 
-    found: tuple[Check, ...] = ()
-    known: Mapping[str, str] = MappingProxyType({})
+    found: tuple[Check, ...] = ()  # the places that may fail
+    known: Mapping[str, str] = MappingProxyType({})  # LLVM types, by name, of what outlined parts may read
 
     def enter(self) -> None:
-        pass
+        """At the entry of the function."""
 
     def program(self, number: VectorValue) -> None:
-        pass
+        """At the start of a program."""
 
     def ready(self, region: int) -> None:
-        pass
+        """Before each item of a region, and at its end."""
 
     def after_part(self) -> None:
-        pass
+        """After the call of an outlined part."""
 
     def lanes(self, op: Op, base: VectorValue, index: IndexMap, at: Chunk, mask: VectorValue | None) -> bool:
+        """At an access of lanes; gives whether it was tested there."""
         return False
 
     def element(self, op: Op, address: VectorValue, mask: VectorValue | None) -> None:
-        pass
+        """At an access of one element."""
 
     def atomic(self, op: Op, operands: Sequence[VectorValue]) -> None:
-        pass
+        """At an atomic."""
 
     def loop(self, item: Control) -> None:
-        pass
+        """Before a loop."""
 
     def picked(self, op: Op, where: VectorValue, at: Chunk) -> bool:
+        """At a gather from a tile; gives whether it was tested there."""
         return False
 
     def finish(self) -> None:
-        pass
+        """At the end of the function."""
 
     def text(self) -> str:
+        """Helper functions."""
         return ""
 
 
 def checks_of(emitter: FunctionEmitter) -> Unchecked:
-    """What a kernel has for checks; the code for them is loaded with the first kernel that has some."""
+    """The checks of a kernel; their code is loaded with the first checked kernel."""
     if not emitter.function.attrs.get("checked"):
         return Unchecked()
     from pypto.backends.cpu.instrument.bounds import Checks

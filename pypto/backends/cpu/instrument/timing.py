@@ -1,9 +1,9 @@
-"""Timing for the profiler: what a kernel under a profile notes of itself, statement by statement.
+"""Timing for the profiler: a profiled kernel reads the cycle counter before and after each item of Loop IR.
 
-Every item of Loop IR but the single scalars is a site. Code of it stands between two readings of the machine's counter,
-and `timing.ll` adds the difference to tables at the end of each thread's scratch: totals that are always complete, and
-as many events (for the timeline) and programs (for minimum and median) as the launch has given memory for. Where a nest
-runs statements under different labels row by row, each body is a site of its own, without events.
+Each item but single scalars is a site. `timing.ll` adds the difference of two readings to tables behind each thread's
+scratch: totals, which are always complete; and events for the timeline and programs for minimum and median, as many as
+the launch has memory for. Where a nest runs statements with different labels row by row, each body is a site of its
+own, without events.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ CLOCK: Final = "profile_clock"
 
 
 def aligned(size: int) -> int:
+    """A size, rounded up to whole cache lines."""
     return -(-size // 64) * 64
 
 
 def counter(triple: str) -> tuple[str, str]:
-    """What reads a counter that runs evenly and alike on all cores, and its declaration.
+    """The call that reads a counter with a constant rate on all cores, and its declaration.
 
-    On ARM the counter of cycles is closed to users, and the one that is open is a register with a name.
+    On ARM user code may not read the cycle counter; the virtual timer is a register that it may read.
     """
     if triple.startswith(("aarch64", "arm64")):
         declared = 'declare i64 @llvm.read_volatile_register.i64(metadata)\n!9 = !{!"cntvct_el0"}\n'
@@ -58,17 +59,17 @@ def counter(triple: str) -> tuple[str, str]:
 
 
 def clock_text(triple: str) -> str:
-    """A module with a function that gives the counter."""
+    """A module with a function that reads the counter."""
     read, declared = counter(triple)
     return f"define i64 @{CLOCK}() {{\n  %t = {read}\n  ret i64 %t\n}}\n{declared}"
 
 
 class Untimed:
-    """The timer of a kernel that is not profiled: nothing is emitted."""
+    """The timer of a kernel that is not profiled: it emits nothing."""
 
     sites: tuple[Site, ...] = ()
 
-    def enter(self, own: VectorValue, scratch_bytes: int) -> None:
+    def enter(self, scratch: VectorValue, scratch_bytes: int) -> None:
         pass
 
     def with_area(self, scratch_bytes: int) -> int:
@@ -88,35 +89,37 @@ class Untimed:
 
 
 class Timer:
-    """The timer of a profiled kernel. `ops` tells what ops a statement computes."""
+    """The timer of a profiled kernel."""
 
     def __init__(self, e: LaneEmitter, schedule: Schedule, ops: Callable[[Stmt], list[Op]]) -> None:
-        self.makers = makers(schedule)
+        self.op_of_buffer = ops_by_buffer(schedule)
         self.w = e.w
         self.read, self.declared = counter(e.target.triple)
-        self.ops = ops
+        self.ops = ops  # the ops that a statement computes
         self.sites: list[Site] = []
-        self.open = [-1]  # numbers of the sites around
-        self.bodies: dict[int, int] = {}  # site by the body of a nest, which is emitted several times
+        self.open = [-1]  # numbers of the enclosing sites
+        self.bodies: dict[int, int] = {}  # sites by body: a body may be emitted in several versions
         self.area = self.number = ""
 
-    def enter(self, own: VectorValue, scratch_bytes: int) -> None:
-        """Take the area behind a thread's scratch."""
-        address = self.w.raw(f"add i64 {own.text}, {aligned(scratch_bytes)}", 0)
+    def enter(self, scratch: VectorValue, scratch_bytes: int) -> None:
+        """Compute the address of the tables, behind a thread's scratch."""
+        address = self.w.raw(f"add i64 {scratch.text}, {aligned(scratch_bytes)}", 0)
         self.area = self.w.raw(f"inttoptr i64 {address} to ptr", 0)
 
     def with_area(self, scratch_bytes: int) -> int:
-        """Scratch of a thread in bytes, with the area, once all sites are known."""
+        """Bytes of scratch with the tables, once all sites are known."""
         return aligned(scratch_bytes) + area_bytes(len(self.sites))
 
     @contextmanager
     def program(self, number: VectorValue, loc: Loc) -> Iterator[None]:
+        """Time a program."""
         self.number = number.text
         with self.timed(Site("program", -1, (), (loc,)), "program"):
             yield
 
     @contextmanager
     def site(self, item: Item) -> Iterator[None]:
+        """Time an item."""
         if isinstance(item, Scalar):
             yield
             return
@@ -125,7 +128,7 @@ class Timer:
 
     @contextmanager
     def body(self, nest: Nest, body: list[Stmt]) -> Iterator[None]:
-        """One of several bodies of a nest, where their labels differ."""
+        """Time one of several bodies of a nest, where their labels differ."""
         if not self.differ(nest.bodies):
             yield
             return
@@ -135,7 +138,7 @@ class Timer:
 
     @contextmanager
     def timed(self, site: Site, note: str, number: int | None = None) -> Iterator[None]:
-        """Code between two readings of the counter, and a call of ``profile.NOTE`` with them."""
+        """Time what is emitted within, and call ``profile.NOTE`` with both readings."""
         if number is None:
             number = len(self.sites)
             self.sites.append(replace(site, parent=self.open[-1]))
@@ -148,6 +151,7 @@ class Timer:
         self.w.line(f"call void @profile.{note}(ptr {self.area}, {where}, i64 {begin}, i64 {end})")
 
     def text(self) -> str:
+        """The helper functions."""
         text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
         for name, value in (("sites", len(self.sites)), ("row", len(self.sites) + 1)):
             text = text.replace(f"<{name}>", str(value))
@@ -156,6 +160,7 @@ class Timer:
     # --- what a site says ----------------------------------------------------------------------------------------
 
     def described(self, item: Nest | Control | LibraryOp) -> Site:
+        """The site of an item."""
         from pypto.backends.cpu.gemm.ir import Gemm
 
         if isinstance(item, Nest):
@@ -169,6 +174,7 @@ class Timer:
         return Site("dot", 0, self.labels([item.op]), locs, sum(map(bytes_of, loads)), flops(item.op))
 
     def nest(self, bodies: list[list[Stmt]]) -> Site:
+        """The site of bodies of a nest."""
         ops = [op for body in bodies for op in self.computed(body)]
         accesses = (op for op in dict.fromkeys(ops) if accesses_memory(op) and not is_atomic(op))
         locs = tuple(sorted({op.loc for op in ops if op.loc != UNKNOWN}, key=place))
@@ -176,46 +182,49 @@ class Timer:
         return Site("nest", 0, labels, locs, sum(map(bytes_of, accesses)))
 
     def differ(self, bodies: list[list[Stmt]]) -> bool:
-        """Whether bodies stand under different labels."""
+        """Whether bodies have different labels."""
         return len({self.labels(self.computed(b)) for b in bodies} - {()}) > 1
 
     def computed(self, body: list[Stmt]) -> list[Op]:
-        """The ops of a body that make an effort; any that it has where none does."""
+        """The ops of a body that take time; all of them where none does."""
         ops = [op for stmt in body for op in self.ops(stmt)]
-        made = [self.makers[stmt.buffer] for stmt in body if stmt.buffer in self.makers]
-        return [op for op in ops if TABLE[op.name].cost and op.name != "cast"] or ops or made
+        fillers = [self.op_of_buffer[stmt.buffer] for stmt in body if stmt.buffer in self.op_of_buffer]
+        return [op for op in ops if TABLE[op.name].cost and op.name != "cast"] or ops or fillers
 
     def labels(self, ops: Iterable[Op]) -> tuple[str, ...]:
-        """In the order of the source."""
+        """The labels of ops, in the order of the source."""
         return tuple(dict.fromkeys(loc.label for loc in sorted((op.loc for op in ops), key=place) if loc.label))
 
 
-def makers(schedule: Schedule) -> dict[Buffer, Op]:
-    """The op for whose sake a buffer is filled: the dot that reads an operand in its own form, or what is computed."""
+def ops_by_buffer(schedule: Schedule) -> dict[Buffer, Op]:
+    """The op for which a buffer is filled: the product that reads it as a packed operand, or the op of its value."""
     from pypto.backends.cpu.gemm.ir import Gemm
 
-    found = {buffer: v.op for v, buffer in schedule.buffer_of.items() if v.op is not None}
+    ops = {buffer: v.op for v, buffer in schedule.buffer_of.items() if v.op is not None}
     for item in reversed(list(walk(schedule.items))):
         if isinstance(item, Gemm):
-            found |= {side: item.op for side in (item.a, item.b, item.b_source) if isinstance(side, Buffer)}
-    return found
+            ops |= {side: item.op for side in (item.a, item.b, item.b_source) if isinstance(side, Buffer)}
+    return ops
 
 
 def place(loc: Loc) -> tuple[Any, ...]:
+    """The order of places in the source."""
     return loc.file, loc.line, loc.col, loc.end_line, loc.end_col, loc.function, str(loc.call_site), loc.label
 
 
 def bytes_of(op: Op) -> int:
-    """Bytes of a whole tile that an op loads or stores."""
+    """Bytes of the tile that an op loads or stores."""
     shape: tuple[int, ...] = op.attrs.get("shape", op.operands[0].shape)
     return math.prod(shape) * item_bytes(op.results[0].dtype if op.results else pointee(op.operands[0]))
 
 
 def pointee(pointer: Value) -> DType:
+    """The element type of a pointer."""
     assert isinstance(pointer.tile.elem, PtrType)
     return pointer.tile.elem.pointee
 
 
 def flops(op: Op) -> int:
+    """Floating-point operations of a matrix product."""
     a, b = (v.shape for v in op.operands[:2])
     return 2 * math.prod(a) * b[-1]
