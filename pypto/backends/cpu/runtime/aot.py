@@ -1,7 +1,7 @@
-"""Kernels ahead of time: several versions, each for several feature levels, as one object that needs no llvmlite.
+"""Ahead-of-time compilation: versions of a kernel, each for several feature levels, in one object without llvmlite.
 
-Each version has an entry, ``int32_t NAME(const int64_t *grid, const int64_t *slots, int64_t threads)``, which chooses
-the code for this CPU, fills in the argument block, and runs all programs. `slots` are the values of the version's
+Each version has an entry, ``int32_t NAME(const int64_t *grid, const int64_t *slots, int64_t threads)``, which
+dispatches on the CPU, fills in the argument block, and runs all programs. `slots` are the values of the version's
 slots, in order. It returns one of `STATUS`.
 """
 
@@ -30,8 +30,8 @@ from pypto.ir.core import Function
 STATUS: Final = MappingProxyType({"OK": 0, "BAD_GRID": 1, "NO_VERSION": 2, "NO_CPU": 3, "NO_MEMORY": 4})
 _MAX_THREADS: Final = 256
 _KINDS: Final = ("ptr", "shape", "stride", "scalar")
-_BASELINE_LEVEL: Final = "x86-64-v2"  # of what stands around the kernels; runs nowhere before the level is known
-# What a level needs of a CPU: bits of ECX of leaf 1, EBX of leaf 7, ECX of leaf 0x80000001, and of XCR0.
+_BASELINE_LEVEL: Final = "x86-64-v2"  # of entries and pool
+# CPUID bits that a level needs: ECX of leaf 1, EBX of leaf 7, ECX of leaf 0x80000001; and bits of XCR0.
 _V2: Final = (1 << 0 | 1 << 9 | 1 << 13 | 1 << 19 | 1 << 20 | 1 << 23, 0, 1 << 0, 0)
 _V3: Final = (1 << 12 | 1 << 22 | 1 << 27 | 1 << 28 | 1 << 29, 1 << 3 | 1 << 5 | 1 << 8, 1 << 5, 0x6)
 _V4: Final = (0, 1 << 16 | 1 << 17 | 1 << 28 | 1 << 30 | 1 << 31, 0, 0xE6)
@@ -48,12 +48,12 @@ REQUIRED_CPUID: Final = MappingProxyType({"x86-64-v2": _V2, "x86-64-v3": _V3, "x
 
 @dataclass(frozen=True, slots=True)
 class KernelBody:
-    """A version's code for one level; `slots` is what its argument block holds behind the fixed slots."""
+    """A version's code for one level."""
 
     level: str
     text: str
     name: str
-    slots: tuple[Slot, ...]
+    slots: tuple[Slot, ...]  # of its argument block, behind the fixed ones
     pages: int
     cost: float
     locality: Locality
@@ -61,33 +61,34 @@ class KernelBody:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A version: the symbol of its entry, and its bodies, the best one first."""
+    """A version: the symbol of its entry, and its bodies, the one with most features first."""
 
     symbol: str
     bodies: tuple[KernelBody, ...]
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """All slots that one of the bodies has, in order."""
+        """All slots of the bodies, in order."""
         return tuple(dict.fromkeys(slot for body in self.bodies for slot in body.slots))
 
 
 def is_x86() -> bool:
+    """Whether this is an x86-64 machine."""
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
 def levels() -> tuple[str, ...]:
-    """Feature levels that objects can be made for on this kind of machine, the least one first."""
+    """Feature levels that objects can be made for on this kind of machine, the lowest first."""
     return tuple(REQUIRED_CPUID) if is_x86() else ("",)
 
 
 def compile_body(function: Function, level: str) -> KernelBody:
-    """The code of an optimised kernel for a level, as LLVM IR."""
+    """The LLVM IR of an optimised kernel for a level."""
     target = level_target(level)
     lowered = lower(function, target)
-    strange = [slot.kind for slot in lowered.abi if slot.kind not in _KINDS]
-    if strange:
-        raise CompilerBug(f"{lowered.name} needs what only a launch in Python provides: {', '.join(strange)}")
+    unsupported = [slot.kind for slot in lowered.abi if slot.kind not in _KINDS]
+    if unsupported:
+        raise CompilerBug(f"{lowered.name} needs what only a launch in Python provides: {', '.join(unsupported)}")
     pages = lowered.scratch_bytes + -lowered.scratch_bytes % PAGE
     cost = estimate(function, target)
     return KernelBody(level, lowered.text, lowered.name, lowered.abi, pages, cost, lowered.locality)
@@ -106,25 +107,26 @@ def object_code(entries: Sequence[Entry], constants: dict[str, bytes]) -> bytes:
     base = Engine(level_target(_BASELINE_LEVEL if is_x86() else ""))
     base.ready()
     llvm.initialize_native_asmparser()
-    whole = base.module(entry_module_text(entries, constants), {})
+    linked = base.module(entry_module_text(entries, constants), {})
     for entry in entries:
         for n, body in enumerate(entry.bodies):
-            whole.link_in(kernel_module(body, symbol_of(entry, n)))
+            linked.link_in(kernel_module(body, symbol_of(entry, n)))
     exported = {entry.symbol for entry in entries}
-    for function in whole.functions:
+    for function in linked.functions:
         if not function.is_declaration and function.name not in exported:
             function.linkage = "internal"
-    whole.verify()
-    code: bytes = base.machine.emit_object(whole)
+    linked.verify()
+    code: bytes = base.machine.emit_object(linked)
     return code
 
 
 def symbol_of(entry: Entry, number: int) -> str:
+    """The symbol of a body."""
     return f"{entry.symbol}.body{number}"
 
 
 def kernel_module(body: KernelBody, symbol: str) -> Any:
-    """A body as a module of its own, optimised for its level; nothing of it but the kernel is seen from outside."""
+    """A body as a module of its own, optimised for its level; all but the kernel has internal linkage."""
     target = level_target(body.level)
     module = Engine(target).module(annotate_target(body.text, target), {})
     for function in module.functions:
@@ -137,13 +139,13 @@ def kernel_module(body: KernelBody, symbol: str) -> Any:
 
 
 def annotate_target(text: str, target: CpuTarget) -> str:
-    """A module's text whose functions say for which CPU they are, since one object has functions for several."""
-    said = f'"target-cpu"="{target.cpu}" "target-features"="{target.features}"'
-    return _DEFINED.sub(lambda line: f"{line[1]} {said} {{", text)
+    """The text with a target CPU on each function, since one object has functions for several."""
+    attributes = f'"target-cpu"="{target.cpu}" "target-features"="{target.features}"'
+    return _DEFINED.sub(lambda line: f"{line[1]} {attributes} {{", text)
 
 
 def entry_module_text(entries: Sequence[Entry], constants: dict[str, bytes]) -> str:
-    """What stands around the bodies, as LLVM IR."""
+    """The LLVM IR around the bodies: entries, dispatch on the CPU, the pool and the constants."""
     here = Path(__file__)
     parts = [entry_text(entry) for entry in entries]
     parts += [f"@{name} = weak constant [{len(data)} x i8] {bytes_literal(data)}" for name, data in constants.items()]
@@ -169,9 +171,9 @@ def entry_module_text(entries: Sequence[Entry], constants: dict[str, bytes]) -> 
 
 
 def stub_python_calls(pool: str) -> str:
-    """The pool's text with functions that do nothing in place of Python's, which no program in C has.
+    """The pool's text with stubs for Python's functions, which a program in C does not have.
 
-    They let Python handle signals in launches that are polled, and a library polls none.
+    They handle signals in polled launches; launches of a library are not polled.
     """
     for name, kind, parameters in _PYTHON:
         result = "" if kind == "void" else " null" if kind == "ptr" else " 0"
@@ -181,24 +183,24 @@ def stub_python_calls(pool: str) -> str:
 
 
 def single_threaded_pool() -> str:
-    """Threads where there is no pool: one."""
-    taken = "ptr %body, ptr %block, i64 %programs, i64 %threads, i64 %least, i64 %group"
+    """The pool where there is none: the caller runs all programs."""
+    parameters = "ptr %body, ptr %block, i64 %programs, i64 %threads, i64 %least, i64 %group"
     call = "call void %body(i64 0, i64 %programs, i64 0, ptr %block)"
-    return f"define internal void @share({taken}) {{\n  {call}\n  ret void\n}}"
+    return f"define internal void @share({parameters}) {{\n  {call}\n  ret void\n}}"
 
 
 def deduplicate_declarations(text: str) -> str:
-    """A text in which no function is declared twice."""
+    """The text without repeated declarations."""
     lines = text.splitlines()
     seen: set[str] = set()
-    kept = []
+    unique = []
     for line in lines:
         if not line.startswith("declare "):
-            kept.append(line)
+            unique.append(line)
         elif line not in seen:
             seen.add(line)
-            kept.append(line)
-    return "\n".join(kept)
+            unique.append(line)
+    return "\n".join(unique)
 
 
 def entry_text(entry: Entry) -> str:
@@ -218,7 +220,7 @@ def entry_text(entry: Entry) -> str:
 
 
 def body_lines(entry: Entry, n: int, body: KernelBody) -> list[str]:
-    """The part of an entry that runs one of its bodies, if the CPU is of its level."""
+    """The part of an entry that runs one of its bodies, if the CPU has the level."""
     size = FIXED_SLOTS + len(body.slots)
     needed = int(body.level[-1]) if is_x86() else 0
     fits = f"  %fits{n} = icmp sge i32 %level, {needed}" if is_x86() else f"  %fits{n} = icmp eq i1 true, true"
@@ -227,11 +229,11 @@ def body_lines(entry: Entry, n: int, body: KernelBody) -> list[str]:
     sources = [("grid", axis) for axis in range(3)]
     sources += [("slots", entry.slots.index(slot)) for slot in body.slots]
     for k, (source, at) in enumerate(sources):
-        to = k if k < 3 else k - 3 + FIXED_SLOTS
+        target = k if k < 3 else k - 3 + FIXED_SLOTS
         lines += [
             f"  %from{n}.{k} = getelementptr i64, ptr %{source}, i64 {at}",
             f"  %value{n}.{k} = load i64, ptr %from{n}.{k}",
-            f"  %to{n}.{k} = getelementptr i64, ptr %block{n}, i64 {to}",
+            f"  %to{n}.{k} = getelementptr i64, ptr %block{n}, i64 {target}",
             f"  store i64 %value{n}.{k}, ptr %to{n}.{k}",
         ]
     ticket = programs_per_ticket(body.cost)
@@ -241,9 +243,10 @@ def body_lines(entry: Entry, n: int, body: KernelBody) -> list[str]:
 
 
 def double_literal(value: float) -> str:
-    """A number as LLVM IR has it."""
+    """A number in LLVM IR."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
 def bytes_literal(data: bytes) -> str:
+    """Bytes in LLVM IR."""
     return 'c"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data) + '"'

@@ -1,8 +1,8 @@
-"""The line that a process writes before a kernel ends it: which kernel, and how to learn where it went wrong.
+"""The crash handler: when a kernel ends the process, it writes which kernel, and how to find the fault.
 
-An unchecked kernel that leaves its arrays may touch memory that does not exist, and then the system ends the process.
-A handler in native code writes the line and hands the signal on to the handler before it, Python's `faulthandler`
-for one. Launches pay nothing for it: the handler finds the kernel by the address of the instruction.
+An unchecked kernel that leaves its arrays may touch unmapped memory, and then the system ends the process. A signal
+handler in native code writes the line and calls the handler before it, such as Python's `faulthandler`. Launches pay
+nothing: the handler finds the kernel by the address of the instruction.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any, Final
 
 from pypto.backends.cpu.runtime.engine import Engine
 
-# Where the context of a signal has the address of the instruction, where what leads back to the caller, and how.
+# Offsets in a signal's context: of the program counter, and of the register with the return address; how to read it.
 _SIGNAL_CONTEXTS: Final = MappingProxyType(
     {
         "x86_64": (168, 160, "%top = inttoptr i64 %held to ptr\n  %back = load i64, ptr %top"),
         "aarch64": (440, 424, "%back = add i64 %held, 0"),
     }
 )
-_ROW_WORDS: Final = 4  # of a row
-_INITIAL_ROWS: Final = 256  # that a table has room for at first
+_ROW_WORDS: Final = 4  # first and last address, address and bytes of the line
+_INITIAL_ROWS: Final = 256  # of a table, before it grows
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
-_SHT_SYMTAB: Final = 2  # type of a section
+_SHT_SYMTAB: Final = 2  # type of the section with symbols
 
 
 def crash_object(engine: Engine) -> bytes:
@@ -42,7 +42,7 @@ def crash_object(engine: Engine) -> bytes:
 
 
 class CrashHandler:
-    """The table of a backend's kernels that the handler looks at. It is installed when this is made."""
+    """The table of loaded kernels that the handler searches. The handler is installed with the first table."""
 
     def __init__(self, engine: Engine, code: bytes) -> None:
         loaded = engine.load(code, "crash_install", "crash_table")
@@ -54,10 +54,10 @@ class CrashHandler:
         ctypes.CFUNCTYPE(None)(loaded.addresses[0])()
 
     def add(self, name: str, address: int, code: bytes) -> None:
-        """Note a kernel that was loaded: the address of its symbol, and the object that it was loaded from."""
+        """Add a loaded kernel: the address of its symbol, and the object that it was loaded from."""
         before, size = symbol_range(code, name)
-        said = f"pypto: kernel `{name}` touched memory that is in none of its arrays, and ends this process; "
-        text = (said + "run with PYPTO_CHECKED=1 to see where\n").encode()
+        message = f"pypto: kernel `{name}` touched memory that is in none of its arrays, and ends this process; "
+        text = (message + "run with PYPTO_CHECKED=1 to see where\n").encode()
         with self.lock:
             if _ROW_WORDS * (self.count + 1) > len(self.words):
                 larger = allocate_table(2 * self.count)
@@ -71,21 +71,21 @@ class CrashHandler:
 
 
 def allocate_table(rows: int) -> Any:
-    """Memory for rows; it stays, since the handler may look at it at any time."""
+    """Memory for rows, which is never freed: the handler may read it at any time."""
     words = (ctypes.c_int64 * (_ROW_WORDS * rows))()
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
     return words
 
 
 def immortal_bytes(text: bytes) -> Any:
-    """A text in memory that stays."""
+    """A text in memory that is never freed."""
     buffer = ctypes.create_string_buffer(text)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(buffer))
     return buffer
 
 
 def symbol_range(code: bytes, symbol: str) -> tuple[int, int]:
-    """Where a symbol stands in its section of an ELF object, and how long the section is."""
+    """The offset of a symbol in its section of an ELF object, and the bytes of the section."""
     sections = list(elf_sections(code))
     for kind, *_, offset, size, link, _, _, _ in (section[1:] for section in sections):
         if kind != _SHT_SYMTAB:
@@ -99,7 +99,7 @@ def symbol_range(code: bytes, symbol: str) -> tuple[int, int]:
 
 
 def elf_sections(code: bytes) -> Iterator[tuple[int, ...]]:
-    """The headers of an ELF object's sections."""
+    """The section headers of an ELF object."""
     start, size, count = *struct.unpack_from("<Q", code, 0x28), *struct.unpack_from("<HH", code, 0x3A)
     for n in range(count):
         yield _SECTION.unpack_from(code, start + n * size)

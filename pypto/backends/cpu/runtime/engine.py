@@ -1,4 +1,7 @@
-"""LLVM: text to object code to callable addresses. LLJIT only, since MCJIT dies on what LLJIT reports."""
+"""LLVM: text to object code, and object code to callable addresses.
+
+LLJIT is used, since MCJIT ends the process on errors that LLJIT reports.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ from pypto.backends.base import NO_LOCALITY, Locality, timed
 from pypto.backends.cpu.target import CpuTarget
 from pypto.errors import CompilerBug
 
-# No value numbering: of a frame's instructions none gives what another one has given (see `Writer.raw`), and LLVM's own
-# took longer than all of these without a shorter loop.
+# No value numbering: the writer eliminates common subexpressions (see `Writer.raw`), and LLVM's GVN took longer than
+# all of these without a shorter loop.
 _PASSES: Final = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "dead_code_elimination",
     "simplify_cfg")  # fmt: skip
 
-# What combining instructions is for: masks, integers in lanes, and functions that become part of another one. Kernels
-# of nothing but whole registers of floats are as they should be; it even takes their maxima apart.
+# Text for which instruction combining pays: masks, integer lanes, and functions that are inlined. In kernels of
+# unmasked float lanes alone it finds nothing, but splits maxima into compares and selects.
 _COMBINED: Final = ("llvm.masked", "define internal", "x i8> %", "x i16> %", "x i32> %", "x i64> %")
 
 
 def llvm_version() -> str:
-    """The version of the LLVM that llvmlite brings."""
+    """The version of LLVM in llvmlite."""
     import llvmlite.binding as llvm
 
     return ".".join(map(str, llvm.llvm_version_info))
@@ -29,11 +32,11 @@ def llvm_version() -> str:
 
 @dataclass(slots=True)
 class Loaded:
-    """Code in memory; it stays there as long as this object lives."""
+    """Code in memory, for as long as this object lives."""
 
     addresses: tuple[int, ...]
     keep: Any
-    call: Any = None  # the first symbol as a function, where it is a kernel
+    call: Any = None  # the first symbol as a Python function, if it is a kernel
     locality: Locality = NO_LOCALITY  # of the kernel's programs
     bounded: bool = True  # whether its cost is known, see `Artifact`
 
@@ -54,9 +57,10 @@ class Engine:
     jit: Any = None
 
     def ready(self) -> Any:
-        """LLVM's binding, with a target machine and a linker: the one that puts code and its constants side by side.
+        """Initialise LLVM, a target machine and a linker; gives LLVM's binding.
 
-        The other one asks for memory section by section, and ends the process where these come to lie 2 GB apart.
+        The linker is JITLink, which places code and its constants side by side. RuntimeDyld asks for memory section by
+        section, and ends the process where sections lie 2 GB apart.
         """
         import llvmlite.binding as llvm
 
@@ -68,14 +72,14 @@ class Engine:
         return llvm
 
     def new_machine(self, llvm: Any) -> Any:
-        """For code near its constants: reached by one instruction, they stay in registers through loops."""
+        """A target machine with the small code model: constants are addressed relative to the instruction."""
         native = llvm.Target.from_triple(self.target.triple)
         return native.create_target_machine(
             cpu=self.target.cpu, features=self.target.features, opt=2, jit=True, codemodel="small", reloc="pic"
         )
 
     def module(self, text: str, timings: dict[str, float]) -> Any:
-        """Parsed, verified and optimised."""
+        """Parse, verify and optimise a module."""
         llvm = self.ready()
         try:
             with timed(timings, "llvm_parse"):
@@ -111,6 +115,7 @@ class Engine:
             return code
 
     def assembly(self, text: str) -> str:
+        """The assembly of a module's text."""
         with self.lock:
             module = self.module(text, {})
             listing: str = self.machine.emit_assembly(module)

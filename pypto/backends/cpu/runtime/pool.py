@@ -1,10 +1,10 @@
-"""Threads: programs of a grid are handed out in chunks to workers that wait, spinning briefly and then asleep.
+"""The thread pool: workers take chunks of programs by tickets, spin for a short time, then sleep.
 
-On Linux the pool is LLVM IR of our own over pthread_create and futex, so that no compiler is needed and a launch costs
-well under a microsecond; elsewhere Python's threads stand in.
+On Linux the pool is LLVM IR over pthread_create and futex: it needs no compiler, and a launch costs well under a
+microsecond. Elsewhere Python's threads stand in.
 
-The caller takes part. It opens a job, runs chunks until none is left, closes the job and waits for the workers inside;
-one that comes later finds the job closed and leaves, so nobody ever waits for a worker that has not entered.
+The caller works, too. It opens a job, takes chunks until none is left, closes the job and waits for the workers that
+have entered. A worker that comes later finds the job closed, so that nobody waits for a worker that has not entered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from pypto.backends.base import NO_LOCALITY, Locality
 from pypto.backends.cpu.runtime.engine import Engine, Loaded
 
-# Number of the system call `futex`, the instruction for waiting loops (declaration and call), and what tells the time.
+# Number of the system call `futex`, the spin-wait instruction (declaration and call), and the clock.
 _TIME: Final = "%time = call i64 {}\n  ret i64 %time"
 _MACHINES: Final = MappingProxyType(
     {
@@ -30,12 +30,12 @@ _MACHINES: Final = MappingProxyType(
         "aarch64": ("98", "@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)", _TIME.format("@clock()")),
     }
 )
-_SPINS = 4000
-_PARTS = 8  # chunks of programs per thread, if none were small
+_SPINS = 4000  # of a worker, before it sleeps
+_PARTS = 8  # chunks of programs per thread, unless they would be too small
 STATE_BYTES = 512
 _INTERVAL = 50_000_000  # nanoseconds after which a polled launch lets Python handle signals
-_QUICK, _SLOW = 2_000_000, 20_000_000  # nanoseconds of a stretch of programs that a polled launch does not cut
-WORKERS = 200  # where the struct has the memory of its workers and their number
+_QUICK, _SLOW = 2_000_000, 20_000_000  # nanoseconds of a chunk that a polled launch neither grows nor cuts
+WORKERS = 200  # offset of the workers' memory and number in the state
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
@@ -56,13 +56,13 @@ class Runner(Protocol):
 
 
 def default_threads(root: Path = Path("/")) -> int:
-    """CPUs that this process may use: its affinity, and what its control groups grant."""
+    """CPUs that this process may use: its affinity, limited by its control groups."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([count, *granted(root)]))
 
 
 def granted(root: Path) -> Iterator[int]:
-    """Whole CPUs by the quota of each control group of this process, of either version of the system."""
+    """CPUs by the quota of each control group of this process, of cgroup v1 or v2."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -76,7 +76,7 @@ def granted(root: Path) -> Iterator[int]:
 
 
 def quota(folder: Path) -> Iterator[int]:
-    """CPUs that a control group grants, rounded up; nothing where it sets no limit."""
+    """CPUs by the quota of one control group, rounded up; none where it has no limit."""
     try:
         if (folder / "cpu.max").exists():
             time, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
@@ -89,7 +89,7 @@ def quota(folder: Path) -> Iterator[int]:
 
 
 def is_native() -> bool:
-    """True where the pool in LLVM IR works."""
+    """Whether the pool in LLVM IR works on this machine."""
     return sys.platform == "linux" and platform.machine() in _MACHINES
 
 
@@ -99,7 +99,7 @@ def pool_object(engine: Engine) -> bytes:
 
 
 def pool_text() -> str:
-    """The pool as LLVM IR for this kind of machine."""
+    """The pool as LLVM IR for this machine."""
     futex, declared, pause, now = _MACHINES[platform.machine()]
     text = Path(__file__).with_suffix(".ll").read_text(encoding="utf-8")
     numbers = {"spins": _SPINS, "parts": _PARTS, "interval": _INTERVAL, "quick": _QUICK, "slow": _SLOW}
@@ -152,7 +152,7 @@ class NativePool:
 
 
 class PythonPool:
-    """The same on Python's threads; compiled code runs without the interpreter's lock."""
+    """The pool on Python's threads; compiled code runs without the interpreter's lock."""
 
     def run(
         self,
@@ -167,10 +167,11 @@ class PythonPool:
         """Run programs 0 to `programs`; after an exception in the caller, no thread begins another chunk."""
         from concurrent.futures import ThreadPoolExecutor
 
-        function, free = KERNEL(kernel), list(range(threads))
+        function = KERNEL(kernel)
+        free = list(range(threads))
         parts = _PARTS * _PARTS if polled else _PARTS
-        together = 1 if locality.kind == "rows" else locality.count
-        chunk = max(least, together, programs // (threads * parts))
+        group = 1 if locality.kind == "rows" else locality.count
+        chunk = max(least, group, programs // (threads * parts))
         if threads <= 1:
             for first in range(0, programs, chunk):  # Python handles signals between two calls
                 function(first, min(first + chunk, programs), 0, args)

@@ -1,6 +1,6 @@
-"""Launches in native code: what Python calls for ``kernel[grid](…)``, with a table of compiled versions to choose from.
+"""Native launches: the code that ``kernel[grid](…)`` calls, with a table of compiled versions and their guards.
 
-Python's own path (`pypto.runtime.launch`) stays the reference: it makes the first launch of every kind and writes
-down, through `Table.teach`, when its answer may be used again. Whatever native code is not told about goes to Python.
-Read `recipe` (the steps that are taught), `native` (the table and its code), `tensors` (what torch's tensors need).
+Python's own path (`pypto.runtime.launch`) is the reference. It makes the first launch of every kind, and records
+through `Table.teach` when its choice holds again. Arguments that native code does not know go to Python.
+Read `recipe` (the steps of a guard), `native` (the table and its code), `tensors` (the layout of torch's tensors).
 """

@@ -1,4 +1,4 @@
-"""The native launcher: its code, the tables it works on, and the functions that Python calls."""
+"""The native launcher: its code, the tables that it reads, and the functions that Python calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARED: Final = ("threads", "none", "int", "float", "bool", "tuple", "function",
 _KERNEL: Final = ("shared", "arity", "names", "defaults", "python", "before", "after", "entries", "table", "grids",
     "turn")  # fmt: skip
 _ENTRY: Final = ("body", "scratch", "cost", "threads", "unbounded", "pool", "least", "group", "program", "steps")
-# Where objects of Python and numpy keep what is read of them.
+# Offsets of fields in objects of Python and numpy.
 _OBJECT: Final = MappingProxyType({"type": 8, "size": 16, "list.items": 24, "tuple.items": tuple.__basicsize__,
     "bytes.content": bytes.__basicsize__ - 1})  # fmt: skip
 _ARRAY: Final = MappingProxyType({"data": 16, "axes": 24, "sizes": 32, "strides": 40, "dtype": 56, "flags": 64})
@@ -64,7 +64,7 @@ def launcher_text() -> str:
 
 
 def is_supported() -> bool:
-    """Whether objects are laid out as the launcher reads them, with a lock around the interpreter."""
+    """Whether objects have the layout that the launcher reads, in an interpreter with a global lock."""
     build = (sys.implementation.name, ctypes.sizeof(ctypes.c_void_p), sys.byteorder)
     special = sysconfig.get_config_var("Py_GIL_DISABLED") or hasattr(sys, "gettotalrefcount")
     plain = build == ("cpython", 8, "little") and not special
@@ -72,6 +72,7 @@ def is_supported() -> bool:
 
 
 def probes() -> list[Any]:
+    """Arrays on which the layout is tested."""
     x = np.zeros((3, 4, 5), np.float32)
     frozen = x[::2, :, 1]
     frozen.flags.writeable = False
@@ -79,6 +80,7 @@ def probes() -> list[Any]:
 
 
 def objects_as_expected() -> bool:
+    """Whether Python's objects have their fields at the known offsets."""
     pair, letters = (object(), 5), b"abcdefgh"
     rows = [*pair]
     types = all(word(id(x), _OBJECT["type"]) == id(type(x)) for x in (pair, 5, 1.5, True, None, np.zeros(1)))
@@ -90,19 +92,21 @@ def objects_as_expected() -> bool:
 
 
 def array_as_expected(array: Any) -> bool:
+    """Whether a numpy array has its fields at the known offsets."""
     at = {name: word(id(array), offset) for name, offset in _ARRAY.items()}
     axes, flags = at["axes"] & 0xFFFFFFFF, at["flags"] & 0xFFFFFFFF
     sizes, strides = ([word(at[name], 8 * n) for n in range(axes)] for name in ("sizes", "strides"))
-    told = (at["data"], tuple(sizes), tuple(strides), at["dtype"], bool(flags & 0x400))
-    return told == (array.ctypes.data, array.shape, array.strides, id(array.dtype), array.flags.writeable)
+    fields = (at["data"], tuple(sizes), tuple(strides), at["dtype"], bool(flags & 0x400))
+    return fields == (array.ctypes.data, array.shape, array.strides, id(array.dtype), array.flags.writeable)
 
 
 def word(address: int, offset: int) -> int:
+    """The 64-bit word at an address."""
     return ctypes.c_int64.from_address(address + offset).value
 
 
 class Launcher:
-    """The launcher's code and what all kernels share: a table of words that the process's session owns."""
+    """The launcher's code, and what all kernels share: a table of words that the session owns."""
 
     def __init__(
         self, engine: Engine, stored: Stored, shared: Any, ignored: tuple[str, ...], stopped: Callable[..., Any]
@@ -119,21 +123,23 @@ class Launcher:
         self.offer = partial(signature(self.loaded.addresses[-1]), ctypes.addressof(shared))
         self.memory: dict[int, Any] = {}
         self.stopped = stopped
-        self.shared, self.ignored, self.again = shared, ignored, (lambda grid: lambda _: grid)
-        known = {"none": None, "int": int, "float": float, "bool": bool, "tuple": tuple,
+        self.shared = shared
+        self.ignored = ignored
+        self.again = lambda grid: lambda _: grid
+        objects = {"none": None, "int": int, "float": float, "bool": bool, "tuple": tuple,
             "function": FunctionType, "again": self.again, "ignored": ignored, "stopped": stopped,
             "meant": MEANT}  # fmt: skip
-        for name, thing in known.items():
-            shared[SHARED.index(name)] = id(thing)
+        for name, value in objects.items():
+            shared[SHARED.index(name)] = id(value)
         shared[SHARED.index("launch")] = ctypes.addressof(self.methods["launch"])
 
     def table(self, kernel: Any, python: Callable[..., Any], mode: Any, plain: Any) -> Table | None:
-        """The table of a kernel, if it has a fixed and not too large number of parameters."""
+        """The table of a kernel; None if it has a variable number of parameters, or too many."""
         simple = kernel.signature.positional < 0 and 0 < len(kernel.signature.names) <= PARAMETERS
         return Table(self, kernel, python, mode, plain) if simple else None
 
     def provide(self, size: int) -> None:
-        """Have scratch memory of a size for one more launch."""
+        """Give the launcher scratch memory for one more launch."""
         memory = np.empty(size + PAGE, np.uint8)
         place = self.offer(memory.ctypes.data + -memory.ctypes.data % PAGE, size)
         if place >= 0:
@@ -145,11 +151,13 @@ class Launcher:
 
 
 class Table:
-    """A kernel's table: its parameters, and the compiled versions with what they are for."""
+    """A kernel's table: its parameters, and the compiled versions with their guards."""
 
     def __init__(self, launcher: Launcher, kernel: Any, python: Callable[..., Any], mode: Any, plain: Any) -> None:
         names, defaults = kernel.signature.names, kernel.signature.defaults
-        self.launcher, self.signature, self.threads = launcher, kernel.signature, kernel.options.num_threads
+        self.launcher = launcher
+        self.signature = kernel.signature
+        self.threads = kernel.options.num_threads
         self.names = (ctypes.c_int64 * (PARAMETERS + 1))(*map(id, names))
         self.defaults = (ctypes.c_int64 * PARAMETERS)(*(id(defaults[n]) if n in defaults else 0 for n in names))
         self.entries = (ctypes.c_int64 * _ENTRIES)()
@@ -160,36 +168,38 @@ class Table:
             "names": ctypes.addressof(self.names), "defaults": ctypes.addressof(self.defaults), "before": id(hooks[0]),
             "after": id(hooks[1]), "table": ctypes.addressof(self.entries), "grids": id(self.grids)}  # fmt: skip
         self.words = (ctypes.c_int64 * len(_KERNEL))(*(parts.get(name, 0) for name in _KERNEL))
-        launcher.shared[SHARED.index("mode")], launcher.shared[SHARED.index("plain")] = id(mode), id(plain)
+        launcher.shared[SHARED.index("mode")] = id(mode)
+        launcher.shared[SHARED.index("plain")] = id(plain)
         self.address = ctypes.addressof(self.words).to_bytes(8, "little")
         self.subscript = launcher.function("subscript", self.address, self)
 
     def straight(self, kind: type) -> type:
-        """The class of one kernel, of which `kernel[grid]` is native code, with no Python function before it.
+        """The class of one kernel, whose `kernel[grid]` is native code without a Python function before it.
 
-        Its objects say that they are of the class itself: what asks, as torch.compile does, finds Python functions.
+        Its objects claim to be of `kind` itself: torch.compile, which asks for the class, then finds Python functions.
         """
-        own = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__class__": property(lambda _: kind)}
-        return type(kind.__name__, (kind,), {**own, "__getitem__": self.subscript})
+        attributes = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__class__": property(lambda _: kind)}
+        return type(kind.__name__, (kind,), {**attributes, "__getitem__": self.subscript})
 
     def prepared(self, grid: Any, values: tuple[Any, ...]) -> Any:
         """A function without arguments that launches with these."""
         return self.launcher.function("prepared", self.address, self, grid, values)
 
-    def teach(self, found: Any, infos: Mapping[str, Any], values: Sequence[Any], overlapping: bool) -> None:
-        """Use a version for arguments like these from now on, where they are simple enough."""
+    def teach(self, version: Any, infos: Mapping[str, Any], values: Sequence[Any], overlapping: bool) -> None:
+        """Record a version for arguments like these, if native code can guard it."""
         count = _KERNEL.index("entries")
         try:
-            made = recipe(found, infos, values, self.signature, overlapping)
+            steps = recipe(version, infos, values, self.signature, overlapping)
         except Unfit:
             return
         if self.words[count] < _ENTRIES:
-            block = self.entry(found.program, made)
-            self.keep += [block, found, made.keep]
+            block = self.entry(version.program, steps)
+            self.keep += [block, version, steps.keep]
             self.entries[self.words[count]] = ctypes.addressof(block)
             self.words[count] += 1
 
-    def entry(self, program: Any, made: Recipe) -> Any:
+    def entry(self, program: Any, steps: Recipe) -> Any:
+        """The words of a version."""
         cost = ctypes.c_int64.from_buffer(ctypes.c_double(program.artifact.cost)).value
         pool = program.backend.record
         head = {"body": program.executable.address, "scratch": program.artifact.pages, "cost": cost,
@@ -197,7 +207,7 @@ class Table:
             "pool": ctypes.addressof(pool), "least": programs_per_ticket(program.artifact.cost),
             "group": program.artifact.locality.encoded, "program": id(program)}  # fmt: skip
         self.keep.append(pool)
-        words = [*(head[name] for name in _ENTRY[:-1]), *made.words()]
+        words = [*(head[name] for name in _ENTRY[:-1]), *steps.words()]
         return (ctypes.c_int64 * len(words))(*words)
 
 
@@ -206,7 +216,8 @@ def make_launcher(
 ) -> Launcher | None:
     """The launcher, or None on interpreters and machines that it does not know.
 
-    It ignores some named arguments. `stopped` is called with the program and the exception that ended a launch.
+    It ignores the named arguments in `ignored`. `stopped` is called with the program and the exception that ended a
+    launch.
     """
     try:
         return Launcher(engine, stored, shared, ignored, stopped) if is_supported() else None

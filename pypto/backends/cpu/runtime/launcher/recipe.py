@@ -1,6 +1,6 @@
-"""When a compiled version may be used again without asking Python, as the steps that `guards.ll` takes.
+"""Guards for native launches: when a compiled version may be used again, as the steps that `guards.ll` takes.
 
-A step has six words: what it is, the number of a parameter, and what `guards.ll` calls `%a` to `%d`.
+A step has six words: its kind, the number of a parameter, and the operands that `guards.ll` calls `%a` to `%d`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SLOTS: Final = 128
 _WRITEABLE: Final = 0x400
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
-_OTHER: Final = 2  # a stride that is neither 0 nor 1
+_OTHER_STRIDE: Final = 2  # a stride that is neither 0 nor 1
 _IMMUTABLE: Final = (type(None), bool, int, float, str, bytes, DType, PtrType)
 _EXCHANGE: Final = "__dlpack_c_exchange_api__"
 _DESCRIBE: Final = 40  # where DLPackExchangeAPI has `dltensor_from_py_object_no_sync`
 
 
 class Unfit(Exception):
-    """These arguments are for Python to look at, every time."""
+    """Native code cannot guard these arguments; Python launches with them every time."""
 
 
 class DLTensor(ctypes.Structure):
@@ -50,28 +50,26 @@ class DLTensor(ctypes.Structure):
 
 @dataclass
 class Recipe:
-    """Steps, and the objects whose addresses are in them.
-
-    `slots` are those of the numbers among the arguments, and `free` is the first slot that nobody uses.
-    """
+    """The steps of a guard, and the objects whose addresses are in them."""
 
     names: Sequence[str]
     abi: Sequence[Slot]
-    free: int
-    slots: dict[str, int]
+    free: int  # the first unused slot
+    slots: dict[str, int]  # of the numbers among the arguments
     steps: list[tuple[int, ...]] = field(default_factory=list)
     keep: list[Any] = field(default_factory=list)
 
     def add(self, what: str, *words: int) -> None:
+        """Add a step."""
         self.steps.append((STEPS[what], *words, *(0,) * (5 - len(words))))
 
-    def object(self, held: Any) -> int:
-        """The address of an object, which is kept."""
-        self.keep.append(held)
-        return id(held)
+    def object(self, value: Any) -> int:
+        """The address of an object, which is kept alive."""
+        self.keep.append(value)
+        return id(value)
 
     def slot(self, arg: str) -> int:
-        """Where the value of a number goes: its slot of the argument block, or one behind all those."""
+        """The slot that receives the value of a number: one of the argument block, or one behind them all."""
         if arg not in self.slots:
             self.slots[arg] = self.free
             self.free += 1
@@ -80,14 +78,16 @@ class Recipe:
         return self.slots[arg]
 
     def dtype(self, arg: str) -> DType | None:
-        """The type that the kernel wants a number in; None where it wants none."""
+        """The type in which the kernel takes a number; None where it takes none."""
         return next((slot.dtype for slot in self.abi if slot.kind == "scalar" and slot.arg == arg), None)
 
     def words(self) -> list[int]:
+        """The steps as words."""
         return [signed(word) for step in (*self.steps, (STEPS["END"],) + (0,) * 5) for word in step]
 
 
 def signed(word: int) -> int:
+    """A word as a signed integer."""
     return word - 2**64 if word >= 2**63 else word
 
 
@@ -112,7 +112,7 @@ def recipe(found: Any, infos: Mapping[str, Any], values: Sequence[Any], signatur
     Unfit
         When an argument is of a kind that native code does not know.
     """
-    made = start(found.program.artifact.abi, signature.names)
+    steps = start(found.program.artifact.abi, signature.names)
     if infos.keys() != set(signature.names):
         raise Unfit
     rows = list(zip(range(len(values)), signature.names, values, signature.constant, strict=True))
@@ -120,33 +120,34 @@ def recipe(found: Any, infos: Mapping[str, Any], values: Sequence[Any], signatur
     numbers = {name for _, name, value, constant in rows if isinstance(value, int | float) and not constant}
     for n, name, value, _ in rows:
         if name not in arrays and name not in numbers:
-            add_constant(made, n, value)
+            add_constant(steps, n, value)
     for name, n in arrays.items():
-        add_array(made, n, infos[name], values[n], name in found.program.written)
+        add_array(steps, n, infos[name], values[n], name in found.program.written)
     for n, name, value, _ in rows:
         if name in numbers:
-            add_number(made, n, name, value, signature.typed.get(name))
-    add_facts(made, found.guard, infos, arrays)
+            add_number(steps, n, name, value, signature.typed.get(name))
+    add_facts(steps, found.guard, infos, arrays)
     for capture in found.captures:
-        add_capture(made, capture)
-    add_places(made, arrays, found.program.written)
-    made.add("MET", 0, overlapping)
-    add_writes(made, [n for name, n in arrays.items() if name in found.program.written and is_torch(values[n])])
-    return made
+        add_capture(steps, capture)
+    add_places(steps, arrays, found.program.written)
+    steps.add("MET", 0, overlapping)
+    add_writes(steps, [n for name, n in arrays.items() if name in found.program.written and is_torch(values[n])])
+    return steps
 
 
 def start(abi: Sequence[Slot], names: Sequence[str]) -> Recipe:
+    """A guard without steps."""
     slots = {slot.arg: n for n, slot in enumerate(abi, FIXED_SLOTS) if slot.kind == "scalar"}
     return Recipe(names, abi, FIXED_SLOTS + len(abi), slots)
 
 
-def add_places(made: Recipe, arrays: Mapping[str, int], written: frozenset[str]) -> None:
-    """What goes to the argument block about arrays, and which of them must be held against each other."""
-    for n, slot in enumerate(made.abi, FIXED_SLOTS):
+def add_places(steps: Recipe, arrays: Mapping[str, int], written: frozenset[str]) -> None:
+    """Steps that fill in the argument block for arrays, and compare the memory of arrays."""
+    for n, slot in enumerate(steps.abi, FIXED_SLOTS):
         if slot.kind in PUTS:
-            made.add(PUTS[slot.kind], arrays[slot.arg], n, slot.dim)
+            steps.add(PUTS[slot.kind], arrays[slot.arg], n, slot.dim)
     for x, y in meetings(list(arrays), written):
-        made.add("MEET", arrays[x], arrays[y])
+        steps.add("MEET", arrays[x], arrays[y])
 
 
 def meetings(arrays: list[str], written: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -155,21 +156,21 @@ def meetings(arrays: list[str], written: frozenset[str]) -> Iterator[tuple[str, 
     return ((a, b) for a, b in pairs if a in written or b in written)
 
 
-def add_constant(made: Recipe, n: int, value: Any) -> None:
-    """A value that went into the code: small things by what they are, others by which object they are."""
+def add_constant(steps: Recipe, n: int, value: Any) -> None:
+    """Guard a value that is part of the code: small ones by value, others by identity."""
     if type(value) is int and _INT64[0] <= value <= _INT64[1]:
-        made.add("INT", n, value, value, made.slot(f"={n}"))
+        steps.add("INT", n, value, value, steps.slot(f"={n}"))
     elif type(value) is float:
-        made.add("FLOAT64", n, 0, 0, made.slot(f"={n}"))
-        made.add("EQUAL", 0, made.slot(f"={n}"), bits(value), 1)
+        steps.add("FLOAT64", n, 0, 0, steps.slot(f"={n}"))
+        steps.add("EQUAL", 0, steps.slot(f"={n}"), bits(value), 1)
     elif is_fixed(value):
-        made.add("IS", n, made.object(value))
+        steps.add("IS", n, steps.object(value))
     else:
         raise Unfit
 
 
 def is_fixed(value: Any) -> bool:
-    """Whether the same object is always the same constant."""
+    """Whether identity of the object means equality of the constant."""
     if isinstance(value, tuple):
         return all(map(is_fixed, value))
     if isinstance(value, constexpr):
@@ -178,62 +179,65 @@ def is_fixed(value: Any) -> bool:
 
 
 def bits(value: float) -> int:
+    """The bits of a float64."""
     return int.from_bytes(struct.pack("<d", value), "little")
 
 
-def add_array(made: Recipe, n: int, info: Any, value: Any, written: bool) -> None:
+def add_array(steps: Recipe, n: int, info: Any, value: Any, written: bool) -> None:
+    """Guard an array."""
     if info.owner is not value:
         raise Unfit
-    shift, axes = info.dtype.itemsize.bit_length() - 1, len(info.shape)
+    shift = info.dtype.itemsize.bit_length() - 1
+    axes = len(info.shape)
     if isinstance(value, np.ndarray):
         flags = shift << 32 | (_WRITEABLE if written else 0)
-        made.add("NUMPY", n, made.object(type(value)), made.object(value.dtype), axes, flags)
+        steps.add("NUMPY", n, steps.object(type(value)), steps.object(value.dtype), axes, flags)
         return
     if is_torch(value) and not written and known_layout().can_read(value):
-        add_plain(made, n, value, shift)
+        add_plain(steps, n, value, shift)
         return
-    describe = exchange_function(made, type(value))
+    describe = exchange_function(steps, type(value))
     view = DLTensor()
     call = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p)(describe)
     if call(value, ctypes.addressof(view)) or view.device[0] != 1 or not is_same(view, info):
         raise Unfit
-    made.add("TENSOR", n, made.object(type(value)), axes, shift << 32 | view.kind, describe)
+    steps.add("TENSOR", n, steps.object(type(value)), axes, shift << 32 | view.kind, describe)
     if is_torch(value):
         layout = known_layout()
-        made.add("KEYS", n, layout.impl, layout.keys, layout.keys_of(value))
+        steps.add("KEYS", n, layout.impl, layout.keys, layout.keys_of(value))
 
 
-def add_plain(made: Recipe, n: int, value: Any, shift: int) -> None:
-    """A tensor that is only read, as its own object says. One that is written may be a lazy copy: torch is asked."""
+def add_plain(steps: Recipe, n: int, value: Any, shift: int) -> None:
+    """Guard a tensor that is only read, by its own fields. One that is written may be a lazy copy: torch is asked."""
     layout = known_layout()
     places = (layout.impl, layout.keys, layout.keys_of(value), layout.dtype, layout.storage, layout.data, layout.offset,
         layout.sizes)  # fmt: skip
     record = (ctypes.c_int64 * len(places))(*map(signed, places))
-    made.keep.append(record)
+    steps.keep.append(record)
     words = len(value.shape), shift << 32 | layout.dtype_of(value), ctypes.addressof(record)
-    made.add("PLAIN", n, made.object(type(value)), *words)
+    steps.add("PLAIN", n, steps.object(type(value)), *words)
 
 
-def add_writes(made: Recipe, tensors: Sequence[int]) -> None:
-    """What autograd is asked of tensors that are written, and then told."""
+def add_writes(steps: Recipe, tensors: Sequence[int]) -> None:
+    """Steps that ask autograd about written tensors, and tell it of the write."""
     for n in tensors:
         layout = known_layout()
-        made.add("UNRECORDED", n, layout.impl, layout.requires_grad, layout.gradients_on)
+        steps.add("UNRECORDED", n, layout.impl, layout.requires_grad, layout.gradients_on)
     for n in tensors:
         layout = known_layout()
-        made.add("NOTE_WRITE", n, layout.impl, layout.counter, layout.version)
+        steps.add("NOTE_WRITE", n, layout.impl, layout.counter, layout.version)
 
 
 def known_layout() -> Layout:
-    """Where torch's objects keep what is read of them."""
+    """The layout of torch's tensors."""
     try:
         return tensor_layout()
     except UnknownLayoutError:
         raise Unfit from None
 
 
-def exchange_function(made: Recipe, kind: type) -> int:
-    """The function that fills in a `DLTensor`, of a type that speaks DLPack's exchange API."""
+def exchange_function(steps: Recipe, kind: type) -> int:
+    """The function that fills in a `DLTensor`, of a type with DLPack's exchange API."""
     capsule = getattr(kind, _EXCHANGE, None)
     if type(capsule).__name__ != "PyCapsule":
         raise Unfit
@@ -248,12 +252,12 @@ def exchange_function(made: Recipe, kind: type) -> int:
     function = ctypes.c_void_p.from_address(api + _DESCRIBE).value if major == 1 else None
     if function is None:
         raise Unfit
-    made.keep.append(capsule)
+    steps.keep.append(capsule)
     return function
 
 
 def is_same(view: DLTensor, info: Any) -> bool:
-    """Whether DLPack says of an array what it says itself."""
+    """Whether DLPack describes an array as the array does itself."""
     axes = view.axes
     if axes != len(info.shape) or (axes and not view.strides):
         return False
@@ -261,18 +265,18 @@ def is_same(view: DLTensor, info: Any) -> bool:
     return (address, *shape, *strides) == (info.address, *info.shape, *info.strides)
 
 
-def add_number(made: Recipe, n: int, name: str, value: Any, stated: Any) -> None:
-    """A number that is known when the kernel runs, of the kind that this one is."""
-    at, slot = made.slot(name), made.dtype(name)
+def add_number(steps: Recipe, n: int, name: str, value: Any, stated: Any) -> None:
+    """Guard a number that is an argument of the code, by its type."""
+    at, slot = steps.slot(name), steps.dtype(name)
     is_float = slot is not None and slot.is_float
     if type(value) is bool and not is_float:
-        made.add("BOOL", n, made.object(True), 0, at)
+        steps.add("BOOL", n, steps.object(True), 0, at)
     elif type(value) is int and not is_float:
-        made.add("INT", n, *integer_range(value, stated), at)
+        steps.add("INT", n, *integer_range(value, stated), at)
     elif type(value) is float and (slot is None or slot.mnemonic == "f32"):
-        made.add("FLOAT32", n, 0, 0, at)
+        steps.add("FLOAT32", n, 0, 0, at)
     elif type(value) is float and slot is not None and slot.mnemonic == "f64":
-        made.add("FLOAT64", n, 0, 0, at)
+        steps.add("FLOAT64", n, 0, 0, at)
     else:
         raise Unfit
 
@@ -288,34 +292,34 @@ def integer_range(value: int, stated: Any) -> tuple[int, int]:
     return (_INT32[1] + 1, _INT64[1]) if value > 0 else (_INT64[0], _INT32[0] - 1)
 
 
-def add_facts(made: Recipe, guard: Mapping[Any, Any], infos: Mapping[str, Any], arrays: Mapping[str, int]) -> None:
-    """What the front end asked about the arguments."""
+def add_facts(steps: Recipe, guard: Mapping[Any, Any], infos: Mapping[str, Any], arrays: Mapping[str, int]) -> None:
+    """Guard what the front end asked about the arguments."""
     for (kind, arg, dim), expected in guard.items():
         if kind == "shape":
-            made.add("SIZE", arrays[arg], dim, expected)
+            steps.add("SIZE", arrays[arg], dim, expected)
         elif kind == "stride":
-            stride = _OTHER if expected is None else expected
-            made.add("STRIDE", arrays[arg], dim, stride, dim == len(infos[arg].shape) - 1)
+            stride = _OTHER_STRIDE if expected is None else expected
+            steps.add("STRIDE", arrays[arg], dim, stride, dim == len(infos[arg].shape) - 1)
         elif kind == "weak":  # the step of a float asks for a Python one
             if not expected:
                 raise Unfit
-        elif arg in made.slots:
+        elif arg in steps.slots:
             value = infos[arg]
             if isinstance(value, float):
                 raise Unfit
-            made.add("EQUAL", 0, made.slots[arg], 1, expected)
+            steps.add("EQUAL", 0, steps.slots[arg], 1, expected)
 
 
-def add_capture(made: Recipe, capture: Any) -> None:
-    """A variable from outside, as the dict or the cell that holds it."""
+def add_capture(steps: Recipe, capture: Any) -> None:
+    """Guard a captured variable, in the dict or the cell that holds it."""
     read = capture.read
     if not isinstance(read, partial) or read.keywords:
         raise Unfit
     owner = getattr(read.func, "__self__", None)
-    made.keep.append(read)
+    steps.keep.append(read)
     if type(owner) is dict and isinstance(read.args[0], str):
-        made.add("GLOBAL", 0, id(owner), id(read.args[0]), made.object(capture.value))
+        steps.add("GLOBAL", 0, id(owner), id(read.args[0]), steps.object(capture.value))
     elif isinstance(read.args[0], CellType):
-        made.add("CELL", 0, id(read.args[0]), made.object(capture.value))
+        steps.add("CELL", 0, id(read.args[0]), steps.object(capture.value))
     else:
         raise Unfit

@@ -1,8 +1,8 @@
-"""Where objects of torch keep what the native launcher reads of them, found by looking at tensors of known contents.
+"""The layout of torch's tensors, found by looking at tensors of known contents.
 
-A tensor's Python object holds the address of a C++ object. In that lie the set of dispatch keys, in which every kind of
-tensor that is no plain memory has a bit, the address of the version counter, and all that a launch must know of a
-tensor that it reads. Where one of them is not found beyond doubt, there is no layout: tensors go through Python then.
+A tensor's Python object holds the address of a C++ object. That has the set of dispatch keys, in which every kind of
+tensor that is not plain memory has a bit; the address of the version counter; and all that a launch reads. Where one
+field is not found beyond doubt there is no layout, and tensors go through Python.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GRADIENTS_ON: Final = "_ZN3c108GradMode10is_enabledEv"  # c10::GradMode::is_ena
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Offsets in bytes, of the C++ object's address and in that object, and addresses of two functions of torch's."""
+    """Offsets in bytes of the C++ object's address and of its fields, and the addresses of two functions of torch."""
 
     impl: int
     keys: int
@@ -66,7 +66,7 @@ class Layout:
 
 
 class UnknownLayoutError(Exception):
-    """One part of the layout is in doubt, as it is while torch traces: everything else is looked at then."""
+    """A field is in doubt, as it is while torch traces: tensors go through Python then."""
 
 
 def is_torch(value: Any) -> bool:
@@ -86,13 +86,14 @@ def tensor_layout() -> Layout:
     """
     torch = sys.modules["torch"]
     with torch.inference_mode(False), torch.no_grad():
-        found = find_layout(torch)
-        if not confirmed(torch, found):
+        layout = find_layout(torch)
+        if not confirmed(torch, layout):
             raise UnknownLayoutError
-    return found
+    return layout
 
 
 def find_layout(torch: Any) -> Layout:
+    """The layout, field by field."""
     x = torch.zeros(_SHAPE)
     if type(x) is not torch.Tensor:  # in a mode in which torch makes others
         raise UnknownLayoutError
@@ -106,32 +107,32 @@ def find_layout(torch: Any) -> Layout:
 
 
 def find_storage(torch: Any) -> int:
-    """The word that is the address of a tensor's storage."""
+    """The word with the address of a tensor's storage."""
     tensors = [torch.zeros(_SHAPE)[n:] for n in range(2)]
     return only(_WORDS, lambda n: all(words_of(t)[n] == t.untyped_storage()._cdata for t in tensors))
 
 
 def find_data(torch: Any) -> int:
-    """Where a storage has the address of its memory: of a numpy array, whose owner has another address."""
+    """The offset, in a storage, of the address of its memory: of a numpy array, whose owner has another address."""
     storages = [torch.from_numpy(np.zeros(9 + n)).untyped_storage() for n in range(_SAMPLES)]
     return 8 * only(range(1, 6), lambda n: all(word(s._cdata, 8 * n) == s.data_ptr() for s in storages))
 
 
 def find_offset(torch: Any) -> int:
-    """The word that is the number of elements before the first one of a view."""
+    """The word with the number of elements before the first one of a view."""
     views = [torch.zeros(2000)[n : n + 720].view(_SHAPE) for n in (777, 1013, 1234)]
     return only(_WORDS, lambda n: all(words_of(t)[n] == t.storage_offset() for t in views))
 
 
 def find_sizes(torch: Any) -> int:
-    """The word that is the number of axes, with sizes and strides behind it."""
+    """The word with the number of axes; sizes and strides follow."""
     x = torch.zeros(_SHAPE)
     tensors = [(words_of(t), (t.dim(), *t.shape, *t.stride())) for t in (x, x.permute(4, 1, 3, 0, 2), x[:, ::2])]
     return only(_WORDS, lambda n: all(words[n : n + len(told)] == told for words, told in tensors))
 
 
 def find_dtype(torch: Any) -> int:
-    """Where a number of two bytes lies that is the same for tensors of one dtype, and of no others."""
+    """The offset of a 16-bit number that is the same for tensors of one dtype alone."""
     pairs = [[halves_of(torch.zeros(_SHAPE, dtype=getattr(torch, name))) for _ in range(2)] for name in _DTYPES]
     places = range(4 * _WORDS.start, 4 * _WORDS.stop)
 
@@ -142,21 +143,21 @@ def find_dtype(torch: Any) -> int:
 
 
 def find_counter(torch: Any) -> int:
-    """The word that a tensor shares with its views and not with `.data`, and that is 0 where nobody counts."""
+    """The word that a tensor shares with its views but not with `.data`, and that is 0 in inference mode."""
     with torch.inference_mode():
         uncounted = [words_of(torch.zeros(_SHAPE)) for _ in range(_SAMPLES)]
     tensors = [torch.zeros(_SHAPE) for _ in range(_SAMPLES)]
     related = [tuple(map(words_of, (t, t[1:], t.data))) for t in tensors]
 
     def is_counter(n: int) -> bool:
-        shared = all(own[n] == view[n] and own[n] not in (0, data[n]) for own, view, data in related)
+        shared = all(base[n] == view[n] and base[n] not in (0, data[n]) for base, view, data in related)
         return shared and not any(words[n] for words in uncounted)
 
     return only(_WORDS, is_counter)
 
 
 def find_version(torch: Any, counter: int) -> int:
-    """The half word of the counter that is the version of tensors of known versions."""
+    """The offset of the version in the counter, from tensors of known versions."""
     counted = [torch.zeros(3) for _ in range(3)]
     for times, tensor in zip((3, 11, 1027), counted, strict=True):
         for _ in range(times):
@@ -167,7 +168,7 @@ def find_version(torch: Any, counter: int) -> int:
 
 
 def find_functions(torch: Any) -> tuple[int, int]:
-    """The addresses of two functions: a tensor requires a gradient, and autograd records in this thread."""
+    """The addresses of two functions: whether a tensor requires a gradient, and whether autograd records."""
     try:
         library = ctypes.CDLL(str(torch._C.__file__))
         requires, records = getattr(library, _REQUIRES_GRAD), getattr(library, _GRADIENTS_ON)
@@ -178,17 +179,17 @@ def find_functions(torch: Any) -> tuple[int, int]:
     leaf = torch.zeros(3, requires_grad=True)
     with torch.enable_grad():
         tensors = [leaf, leaf * 1, leaf[1:], torch.zeros(3), torch.zeros(3)[1:], leaf.detach()]
-        right = records() and [requires(t._cdata) for t in tensors] == [t.requires_grad for t in tensors]
+        agrees = records() and [requires(t._cdata) for t in tensors] == [t.requires_grad for t in tensors]
     with torch.no_grad():
-        right = right and not records()
-    found = [ctypes.cast(function, ctypes.c_void_p).value for function in (requires, records)]
-    if not right or not all(found):
+        agrees = agrees and not records()
+    addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in (requires, records)]
+    if not agrees or not all(addresses):
         raise UnknownLayoutError
-    return found[0] or 0, found[1] or 0
+    return addresses[0] or 0, addresses[1] or 0
 
 
 def confirmed(torch: Any, layout: Layout) -> bool:
-    """Whether counting in memory is what torch sees, on tensors that were not looked at before."""
+    """Whether torch sees a version that is counted in memory, on tensors that were not looked at before."""
     base = torch.zeros(4, 5)
     view = base.T[1:3]
     place = word(view._cdata, layout.counter) + layout.version
@@ -203,6 +204,7 @@ def confirmed(torch: Any, layout: Layout) -> bool:
 
 
 def raw_keys(torch: Any, tensor: Any) -> int:
+    """The set of dispatch keys, by torch."""
     return int(torch._C._dispatch_keys(tensor).raw_repr())
 
 
@@ -212,15 +214,17 @@ def words_of(tensor: Any) -> Sequence[int]:
 
 
 def halves_of(tensor: Any) -> Sequence[int]:
-    """The same as numbers of two bytes."""
+    """A copy of its 16-bit words."""
     return tuple((ctypes.c_uint16 * (4 * _WORDS.stop)).from_address(tensor._cdata))
 
 
 def signed(number: int) -> int:
+    """A word as a signed integer."""
     return number - 2**64 if number >= 2**63 else number
 
 
 def word(address: int, offset: int) -> int:
+    """The word at an address."""
     return ctypes.c_uint64.from_address(address + offset).value
 
 
@@ -232,7 +236,7 @@ def only(numbers: Sequence[int], holds: Callable[[int], bool]) -> int:
     UnknownLayoutError
         Where there are several, or none.
     """
-    found = [n for n in numbers if holds(n)]
-    if len(found) != 1:
+    matching = [n for n in numbers if holds(n)]
+    if len(matching) != 1:
         raise UnknownLayoutError
-    return found[0]
+    return matching[0]
