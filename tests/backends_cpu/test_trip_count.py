@@ -129,3 +129,22 @@ def test_a_loop_of_which_all_elements_exist_has_no_end_at_run_time() -> None:
     text = lowered(Launch(softmax_rows, 4, {"x": x, "y": x.copy(), "rows": 4, "B": 512}, {})).text
     assert "%stop" not in text
     assert "sub i64 512" not in text
+
+
+@pto.jit
+def gathered_too(x, y, z, n, B: pto.constexpr):
+    """The stores end at n, but a gather reads elements behind it, which are all 1."""
+    offs = pto.arange(0, B)
+    e = pto.exp(pto.load(x + offs, mask=offs < n, other=0.0))
+    pto.store(y + offs, e / pto.max(e), mask=offs < n)
+    pto.store(z + offs, pto.gather(e, B - 1 - offs, axis=0))
+
+
+def test_what_a_gather_reads_is_computed_to_the_end() -> None:
+    """The kernel runs first over a whole block, so that scratch holds other numbers."""
+    x = np.linspace(-1, 1, 1024, dtype=np.float32)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    gathered_too[1,](x, y, z, 1024, B=1024)
+    gathered_too[1,](x, y, z, 300, B=1024)
+    expected = np.where(np.arange(1024) < 300, np.exp(x), 1)
+    np.testing.assert_allclose(z, expected[::-1], rtol=1e-6)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.codegen.memory import Chunk
 from pypto.backends.cpu.codegen.register_transpose import values_written
-from pypto.backends.cpu.loopir.index_maps import IndexedValue
+from pypto.backends.cpu.loopir.index_maps import UNKNOWN_POSITION
 from pypto.backends.cpu.loopir.ir import Stmt
 from pypto.backends.cpu.techniques import is_enabled
 
@@ -24,9 +24,8 @@ def hoist_loads_above_stores(nest: NestEmitter, body: list[Stmt], at: Chunk) -> 
     """Emit the loads of a chunk, where several statements of the body store."""
     if sum(s.kind == "store" for s in body) < 2 or not is_enabled(nest.function, "load_hoisting"):
         return
-    seen = set[IndexedValue]()
     sources = [source for s in body for source in values_written(s)]
-    operands = [operand for v, index in sources for operand in nest.transposes.memory_operands(v, index, seen)]
-    for v, index in operands:
-        if v.op is not None and v.op.name == "tile_load" and not nest.is_overwritten(v):
+    for v, index in nest.transposes.memory_operands(sources):
+        is_load = v.op is not None and v.op.name == "tile_load" and UNKNOWN_POSITION not in index
+        if is_load and not nest.is_overwritten(v):
             nest.value(v, index, at)

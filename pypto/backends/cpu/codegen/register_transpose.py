@@ -11,14 +11,21 @@ transpose(x[c.., r..r+8]); y[r..r+8, c] = t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.codegen.memory import Chunk, register_dtype
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, is_tile, operand_map, tile_operands
+from pypto.backends.cpu.loopir.index_maps import (
+    IndexedValue,
+    IndexMap,
+    inlined_operands,
+    is_tile,
+    operand_map,
+    tile_operands,
+)
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt
 from pypto.ir.core import Value
 from pypto.ir.types import DType, int64
@@ -29,7 +36,6 @@ if TYPE_CHECKING:
 
 _MAX_BODY_OPS = 12  # of a body, whose text is repeated for each row of a tile
 MIN_TILE_SIDE = 4  # lanes and rows from which a tile pays
-IndexedValue = tuple[Value, IndexMap]
 
 
 class TransposeTiling:
@@ -66,17 +72,17 @@ class TransposeTiling:
             return False
         return not self.is_overwritten(v) and not (isinstance(v.tile.elem, DType) and v.tile.elem.is_bool)
 
-    def memory_operands(self, v: Value, index: IndexMap, seen: set[IndexedValue]) -> Iterator[IndexedValue]:
-        """What computing a value reads from memory, with index maps; each pair once."""
-        if (v, index) in seen:
-            return
-        seen.add((v, index))
-        if self.in_memory(v) is not None or v.op is None or v.op.name == "tile_load":
-            yield v, index
-            return
-        for operand in tile_operands(v.op):
-            if v.op.name not in GATHERING or operand is not v.op.operands[0]:
-                yield from self.memory_operands(operand, operand_map(v.op, operand, index), seen)
+    def operand_tree(self, roots: list[IndexedValue]) -> list[IndexedValue]:
+        """All that computing some values computes and reads, with index maps; each pair once."""
+        return list(inlined_operands(roots, self.is_memory_operand))
+
+    def is_memory_operand(self, v: Value) -> bool:
+        """Whether computing a value reads it from memory: from a buffer, or from an array."""
+        return self.in_memory(v) is not None or v.op is None or v.op.name == "tile_load"
+
+    def memory_operands(self, roots: list[IndexedValue]) -> list[IndexedValue]:
+        """What computing some values reads from memory, with index maps; that of a gather has no known position."""
+        return [(v, index) for v, index in self.operand_tree(roots) if self.is_memory_operand(v)]
 
     def transpose_axis(self, body: list[Stmt]) -> int:
         """The position of the loop along which most transposed operands are contiguous, or -1 where none is."""
@@ -87,12 +93,12 @@ class TransposeTiling:
             return -1
         lanes = first.loops.index(first.lanes)
         sources = [source for s in body for source in values_written(s)]
-        seen = set[IndexedValue]()
-        operands = [operand for v, index in sources for operand in self.memory_operands(v, index, seen)]
+        operands = self.operand_tree(sources)
         loops = [p for p, n in enumerate(first.sizes[:lanes]) if n >= MIN_TILE_SIDE]
-        counts = {p: sum(self.reads_transposed(v, index, lanes, p) for v, index in operands) for p in loops}
+        reads = [(v, index) for v, index in operands if self.is_memory_operand(v)]
+        counts = {p: sum(self.reads_transposed(v, index, lanes, p) for v, index in reads) for p in loops}
         best = max(counts, key=lambda p: counts[p], default=-1)
-        return best if len(seen) <= _MAX_BODY_OPS and counts.get(best) else -1
+        return best if len(operands) <= _MAX_BODY_OPS and counts.get(best) else -1
 
 
 def values_written(stmt: Stmt) -> list[IndexedValue]:

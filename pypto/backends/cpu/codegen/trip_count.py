@@ -16,10 +16,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.codegen.reductions import Partial
-from pypto.backends.cpu.codegen.register_transpose import IndexedValue, values_written
+from pypto.backends.cpu.codegen.register_transpose import values_written
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, signed
-from pypto.backends.cpu.loopir.index_maps import GATHERING, IndexMap, is_tile, operand_map, tile_operands
+from pypto.backends.cpu.loopir.index_maps import (
+    GATHERING,
+    IndexedValue,
+    IndexMap,
+    is_tile,
+    operand_map,
+    tile_operands,
+)
 from pypto.backends.cpu.loopir.ir import Buffer, Stmt
 from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Value
@@ -45,11 +52,9 @@ class TripCounts:
     def record_readers(self, stmts: Iterable[Stmt]) -> None:
         """Record which statements read which buffers. Without this, every buffer is written as a whole."""
         for stmt in stmts:
-            seen = set[IndexedValue]()
-            for source in values_written(stmt):
-                for v, index in self.nest.transposes.memory_operands(*source, seen):
-                    if v in self.nest.buffers:
-                        self.readers.setdefault(self.nest.buffers[v], []).append((stmt, index))
+            for v, index in self.nest.transposes.memory_operands(values_written(stmt)):
+                if v in self.nest.buffers:
+                    self.readers.setdefault(self.nest.buffers[v], []).append((stmt, index))
 
     def bound(self, body: list[Stmt], position: int) -> VectorValue | None:
         """The trip count of a loop: no statement has work behind it. None where it is not known or is the

@@ -104,8 +104,7 @@ class ValueEmitter:
         if any(may_alias(self.function, v.op, store) for store in self.stores):
             return True
         # Pointers and mask of a load may be read from memory, too.
-        reads = operand_reads(v.op)
-        return any(self.is_overwritten(x) for read in reads for x, _ in self.transposes.memory_operands(*read, set()))
+        return any(self.is_overwritten(x) for x, _ in self.transposes.memory_operands(operand_reads(v.op)))
 
     def compute(self, op: Op, index: IndexMap, at: Chunk) -> VectorValue:
         """The lanes of an op's result."""
