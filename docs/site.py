@@ -25,7 +25,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 BUILD: Final = ROOT / "docs" / "_build"
 # What the sidebar shows, in this order; other pages follow the guides.
 PARTS: Final = {
-    "Start": ("quickstart", "tutorials/index", "coming-from-numpy", "coming-from-triton", "torch", "features"),
+    "Start": ("quickstart", "tutorials/index", "coming-from-numpy", "arrays", "coming-from-triton", "torch",
+              "features"),
     "Guides": ("language", "semantics", "performance", "profiling", "debugging", "checked", "devices", "ascend",
                "torch", "torch-compile", "command-line", "ahead-of-time", "notebooks"),
     "Lists": ("reference/index", "glossary", "errors", "triton-names", "triton-kernels"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pypto.debug.interpret import interpret
     from pypto.debug.simulate import simulate
     from pypto.debug.verify import verify
+    from pypto.graph.fuse import fuse
     from pypto.tuning import Config, Space, autotune, heuristics
 else:
 
@@ -37,6 +38,8 @@ else:
             from importlib import import_module
 
             room = import_module(f"pypto.debug.{name}")
+        elif name == "fuse":
+            from pypto.graph import fuse as room
         else:
             raise AttributeError(f"module 'pypto' has no attribute {name!r}")
         return getattr(room, name)
@@ -61,7 +64,7 @@ if (_conflict := cann_conflict()) is not None:
 
 # fmt: off
 __all__ = [  # noqa: PLE0604
-    "Blocking", "Config", "Kernel", "Space", "autotune", "checked", "device", "get_num_threads", "heuristics",
+    "Blocking", "Config", "Kernel", "Space", "autotune", "checked", "device", "fuse", "get_num_threads", "heuristics",
     "interpret", "interpreter", "jit", "language", "profile", "set_num_threads", "simulate", "to_device", "verify",
     *_names,
 ]

@@ -60,3 +60,21 @@ class InvalidGraph(Diagnostic, CompilerBug):
         verify(parse_graph("graph @f(%0: f32[2]) { %1: f32[2] = exp %0 return %1 }"))
         """,
     )
+
+
+class NoKernel(Diagnostic, NotImplementedError):
+    code = "E345"
+    template = "`{op}` on {type} has no form as a kernel: {problem}"
+    hint = "compute it outside of the fused function, or split the axis that is too long"
+    example = programs(
+        """
+        f = pto.fuse(lambda x: np.cumsum(x))
+
+        f(np.ones(1_000_000, np.float32))
+        """,
+        """
+        f = pto.fuse(lambda x: np.cumsum(x, axis=1))
+
+        f(np.ones((1000, 1000), np.float32))
+        """,
+    )

@@ -82,6 +82,7 @@ def declared(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     raise TypeError("the type of this node is given by who makes it")
 
 
+ASSEMBLED: Final = ("concat", "place", "call")  # made between kernels, of whole arrays
 ROWS: Final = (
     NodeRow("input", declared, None, "An argument of the function."),
     NodeRow("take", infer_take, take, "Elements along an axis by an array of indices, which are from 0."),
@@ -92,6 +93,7 @@ ROWS: Final = (
         lambda attrs, *arrays: np.concatenate(arrays, axis=attrs["axis"]),
         "Arrays one after the other along an axis.",
     ),
+    NodeRow("copy", lambda types, attrs: types[0], lambda attrs, x: x.copy(), "The same array in memory of its own."),
     NodeRow("call", declared, None, "A Python function on arrays, which runs between kernels."),
 )
 NODES: Final[Mapping[str, NodeRow]] = MappingProxyType({row.name: row for row in ROWS})

@@ -1,0 +1,59 @@
+"""Why a plan is as it is: for each kernel what it computes, and for each stored array why it is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pypto.graph.node import Node
+
+if TYPE_CHECKING:
+    from pypto.graph.plan import Plan, Step
+
+
+def plan_text(plan: Plan) -> str:
+    """The steps of a plan, its arrays with their places, and the merges that were refused."""
+    total = sum(n.type.nbytes for n in plan.graph.live() if n.op not in ("input", "constant"))
+    lines = [
+        f"plan of {plan.graph.name}: {len(plan.steps)} steps, {len(plan.kernels)} kernels, "
+        f"arena {plan.arena_bytes:,} bytes of {total:,}",
+    ]
+    for number, step in enumerate(plan.steps):
+        lines += step_lines(plan, number, step)
+    return "\n".join(lines) + "\n"
+
+
+def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
+    what = step.kernel.name if step.kernel else f"{step.nodes[-1].op}, moved by numpy"
+    lines = [f"{number:3} {what} {list(step.grid)}: {len(step.nodes)} ops, {places(step.nodes)}"]
+    for node in step.writes:
+        at = f"arena at {plan.offsets[node]}" if node in plan.offsets else "a result"
+        lines.append(f"      stores %{node.number} {node.type}, {at}{reason(plan, node)}")
+    return lines
+
+
+def reason(plan: Plan, node: Node) -> str:
+    """Why an array is stored for those that read it."""
+    found = dict.fromkeys(r.reason for r in plan.partition.refused if r.producer is node)
+    return f": {'; '.join(found)}" if found else ""
+
+
+def places(nodes: tuple[Node, ...]) -> str:
+    """The lines of the user that some nodes come from."""
+    found: dict[str, list[int]] = {}
+    for node in nodes:
+        if node.place is not None:
+            found.setdefault(Path(node.loc.file).name, []).append(node.loc.line)
+    return ", ".join(f"{file}:{min(lines)}-{max(lines)}" for file, lines in found.items())
+
+
+def explain(function: object, *args: object, **kwargs: object) -> str:
+    """What becomes of a fused function for arguments like these.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto as pto
+    >>> print(explain(pto.fuse(lambda x: np.exp(x) + 1), np.zeros(8, np.float32)).splitlines()[0])
+    plan of lambda: 1 steps, 1 kernels, arena 0 bytes of 64
+    """
+    return str(function.plan(*args, **kwargs))  # type: ignore[attr-defined]

@@ -1,0 +1,204 @@
+"""The partition of a graph into groups, each of which becomes one kernel.
+
+Every computation begins as a group of its own. In order, each node's group is merged with those that make its operands,
+where that is legal: no cycle arises, the index spaces agree, no parallel axis is lost but to a reduction, and a program
+of the merged group fits the caches. A merge saves an array, or at least reading it. What is refused is noted with its
+reason: `pto.explain` shows it.
+
+Movements are views of what is stored. Between members of a group they only rename axes; one that is no view, such as
+the reshape of a transpose, joins the group whose result it moves, or is a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pypto.graph.axes import Clash
+from pypto.graph.index_space import FUSIBLE_MOVEMENT, space_of
+from pypto.graph.kernel_text import KernelText, kernel_text
+from pypto.graph.layout import Layouts
+from pypto.graph.node import Graph, Node
+from pypto.graph.nodes import ASSEMBLED
+from pypto.graph.program import Program, program_of
+from pypto.graph.rules import MOVEMENT
+
+MOST_NODES = 96  # of a group: a nest of the CPU backend holds 128 statements
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Nodes that one kernel computes."""
+
+    nodes: list[Node]
+    program: Program | None = None
+    problem: str = ""  # why there is no kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A merge that was not made."""
+
+    producer: Node
+    consumer: Node
+    reason: str
+
+
+@dataclass(slots=True)
+class Partition:
+    """Groups in the order in which they run, and why an array is stored."""
+
+    graph: Graph
+    groups: list[Group]
+    layouts: Layouts
+    refused: list[Refused] = field(default_factory=list)
+
+    def texts(self, precision: str = "") -> list[KernelText | None]:
+        """The kernels' texts; None where a group has none."""
+        return [None if g.program is None else kernel_text(g.program, precision) for g in self.groups]
+
+
+def partition(graph: Graph, layouts: Layouts, threads: int) -> Partition:
+    """The groups of a graph."""
+    return _Partitioner(graph, layouts, threads).run()
+
+
+class _Partitioner:
+    def __init__(self, graph: Graph, layouts: Layouts, threads: int) -> None:
+        self.graph = graph
+        self.layouts = layouts
+        self.threads = threads
+        self.nodes = graph.live()
+        self.consumers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        for node in self.nodes:
+            for x in node.inputs:
+                self.consumers[x].append(node)
+        self.results = set(graph.outputs)
+        self.group: dict[Node, Group] = {}
+        self.found = Partition(graph, [], layouts)
+
+    def run(self) -> Partition:
+        for node in self.nodes:
+            if node.op in MOVEMENT:
+                self.movement(node)
+            elif node.op not in ("input", "constant") and not is_assembled(node):
+                self.computation(node)
+        unique = dict.fromkeys(self.group[n] for n in self.nodes if n in self.group)
+        self.found.groups = list(unique)
+        return self.found
+
+    def movement(self, node: Node) -> None:
+        """A view costs nothing; what is none joins the group that makes its source, or is a copy."""
+        base, path = self.source(node)
+        if self.layouts.is_view(node):
+            return
+        group = self.group.get(base)
+        single = all(len(self.consumers[n]) == 1 for n in (base, *path[:-1]))
+        if group is not None and single and self.merge(group, Group(path), base, node):
+            return
+        self.alone(node)
+
+    def computation(self, node: Node) -> None:
+        self.alone(node)
+        for x in node.inputs:
+            base, path = self.source(x)
+            if base in self.group:
+                fusible = all(n.op in FUSIBLE_MOVEMENT for n in path)
+                if fusible and self.group[base] is not self.group[node]:
+                    extra = Group([n for n in path if n not in self.group])
+                    self.merge(self.group[base], self.group[node], base, node, extra.nodes)
+                elif not fusible:
+                    self.found.refused.append(Refused(base, node, "a slice of it is read"))
+
+    def source(self, node: Node) -> tuple[Node, list[Node]]:
+        """What a chain of movements moves that belong to no group, and the chain, first to last."""
+        path: list[Node] = []
+        while node.op in MOVEMENT and node not in self.group:
+            path.insert(0, node)
+            node = node.inputs[0]
+        return node, path
+
+    def alone(self, node: Node) -> None:
+        group = Group([node])
+        self.group[node] = group
+        try:
+            group.program = self.program([node])
+        except Clash as clash:
+            group.problem = str(clash)
+
+    def merge(self, a: Group, b: Group, producer: Node, consumer: Node, path: Iterable[Node] = ()) -> bool:
+        """Make one group of two where that is legal."""
+        try:
+            if a.problem or b.problem:
+                raise Clash(a.problem or b.problem)
+            nodes = sorted({*a.nodes, *b.nodes, *path}, key=lambda n: n.number)
+            if len(nodes) > MOST_NODES:
+                raise Clash("a kernel would have too many statements")
+            if self.is_cyclic(set(nodes)):
+                raise Clash("something between them is computed elsewhere")
+            program = self.program(nodes)
+            check_parallel(program)
+        except Clash as clash:
+            self.found.refused.append(Refused(producer, consumer, str(clash)))
+            return False
+        merged = Group(nodes, program)
+        for n in nodes:
+            self.group[n] = merged
+        return True
+
+    def program(self, nodes: list[Node]) -> Program:
+        space = space_of(nodes, self.outputs(nodes))
+        return program_of(space, self.layouts.strides, self.threads)
+
+    def outputs(self, nodes: list[Node]) -> list[Node]:
+        """Members that someone else reads, as far back as views of them do."""
+        members = set(nodes)
+        found: dict[Node, None] = {}
+        for node in nodes:
+            n = node
+            if n in self.results or any(c not in members for c in self.consumers[n]) or not self.consumers[n]:
+                while n.op in MOVEMENT and n.inputs[0] in members and self.layouts.is_view(n):
+                    n = n.inputs[0]
+                found[n] = None
+        return list(found)
+
+    def is_cyclic(self, members: set[Node]) -> bool:
+        """Whether a path leaves the members and comes back."""
+        first = min(n.number for n in members)
+        last = max(n.number for n in members)
+        reached: set[Node] = set()
+        for node in self.nodes:
+            if not first < node.number <= last and node not in members:
+                continue
+            entered = [x for x in node.inputs if x in reached or x in members]
+            outside = any(x in reached for x in node.inputs)
+            if node in members:
+                if outside:
+                    return True
+                continue
+            if entered:
+                reached.update(self.group[node].nodes if node in self.group else [node])
+        return False
+
+
+def check_parallel(program: Program) -> None:
+    """No parallel axis may be lost but to a reduction, and no product may be computed twice."""
+    space = program.space
+    for node in space.outputs:
+        if any(axis not in space.parallel and axis not in space.reduced for axis in space.axes_of(node)):
+            raise Clash("programs would have to share an axis that each of them needs")
+    for node in space.nodes:
+        if node.op == "dot":
+            line = program.values[node]
+            if any(a not in program.blocks and a not in space.reduced for a in line):
+                raise Clash("a product would have fewer programs")
+            if any(a not in line for a in program.blocks if program.is_shared(a)):
+                raise Clash("a product would be computed more than once")
+
+
+def is_assembled(node: Node) -> bool:
+    """Whether a node is made between kernels: by copies of arrays, or because there are no elements to compute with."""
+    if node.op in ASSEMBLED:
+        return True
+    empty = node.type.size == 0 or any(x.type.size == 0 for x in node.inputs)
+    return empty and node.op not in (*MOVEMENT, "input", "constant")

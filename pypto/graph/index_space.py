@@ -1,0 +1,208 @@
+"""The index space of a group: the axes of each of its arrays, and what it reduces over.
+
+This is what decides whether nodes fit into one kernel. The axes that all its outputs have and that nothing is reduced
+over are parallel: programs share them out. The others lie within a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pypto.graph.axes import Axes, Clash, Dim, Dims
+from pypto.graph.node import Node
+from pypto.ops.table import REDUCTIONS, SCANS, TABLE
+
+Use = tuple[Node, int]  # an operand of a node, by its number
+FUSIBLE_MOVEMENT = ("reshape", "permute", "broadcast_to")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpace:
+    """Axes of a group of nodes.
+
+    Parameters
+    ----------
+    nodes : tuple of Node
+        In order.
+    outputs : tuple of Node
+        Those that are stored.
+    axes : Axes
+    values : mapping from Node to dims
+        Of each node.
+    reads : mapping from (Node, int) to dims
+        Of each operand that comes from outside.
+    reduced : frozenset of int
+        Axes that something is reduced or contracted over.
+    parallel : tuple of int
+        Axes that all outputs have and nothing is reduced over, in the order of the first output.
+    """
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    axes: Axes
+    values: Mapping[Node, Dims]
+    reads: Mapping[Use, Dims]
+    reduced: frozenset[int]
+    parallel: tuple[int, ...]
+
+    def axes_of(self, node: Node) -> Dim:
+        """All axes of a node, in order."""
+        return flat(self.values[node])
+
+
+def flat(dims: Dims) -> Dim:
+    return tuple(axis for dim in dims for axis in dim)
+
+
+def space_of(nodes: Sequence[Node], outputs: Iterable[Node]) -> IndexSpace:
+    """The index space of some nodes.
+
+    An array from outside has one index for all its elementwise uses, so that what reduces it and what reads it again
+    run together. A vector may be read along two axes, as a bias of two layers is: then each use has its own index.
+
+    Raises
+    ------
+    Clash
+        With a sentence, when one array would be needed in two orders.
+    """
+    try:
+        return spaced(nodes, tuple(outputs), True)
+    except Clash:
+        vectors = {x for n in nodes for x in n.inputs if sum(1 for size in x.shape if size > 1) == 1}
+        if not vectors:
+            raise
+        return spaced(nodes, tuple(outputs), False)
+
+
+def spaced(nodes: Sequence[Node], outputs: tuple[Node, ...], share_vectors: bool) -> IndexSpace:
+    builder = _Builder(Axes(), set(nodes), {}, {}, {}, share_vectors)
+    for node in nodes:
+        builder.add(node)
+    axes = builder.axes
+    values = {n: tuple(axes.resolve(d) for d in builder.values[n]) for n in nodes}
+    reads = {use: tuple(axes.resolve(d) for d in dims) for use, dims in builder.reads.items()}
+    for dims in (*values.values(), *reads.values()):
+        every = flat(dims)
+        if len(set(every)) != len(every):
+            raise Clash("one array is needed in two orders at once")
+    reduced = frozenset(a for n in nodes for a in reduced_axes(n, values, reads))
+    stored = outputs
+    common = set(flat(values[stored[0]])).intersection(*(flat(values[n]) for n in stored)) - reduced
+    parallel = tuple(a for a in flat(values[stored[0]]) if a in common)
+    return IndexSpace(tuple(nodes), stored, axes, values, reads, reduced, parallel)
+
+
+def operand(node: Node, number: int, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> Dims:
+    """The axes of an operand."""
+    return reads[node, number] if (node, number) in reads else values[node.inputs[number]]
+
+
+def reduced_axes(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Dims]) -> Dim:
+    """Axes that a node itself reduces or contracts over."""
+    if node.op in REDUCTIONS:
+        dims = operand(node, 0, values, reads)
+        return tuple(a for d in node.attr("axes") for a in dims[d])
+    if node.op == "dot":
+        return operand(node, 0, values, reads)[-1]
+    return scanned(node, values)
+
+
+def scanned(node: Node, values: Mapping[Node, Dims]) -> Dim:
+    """The axis along which a node is a running result."""
+    return values[node][node.attr("axis")] if node.op in SCANS else ()
+
+
+@dataclass(slots=True)
+class _Builder:
+    axes: Axes
+    members: set[Node]
+    values: dict[Node, Dims]
+    reads: dict[Use, Dims]
+    outside: dict[Node, Dims]  # operands that come from outside, one index for all their elementwise uses
+    share_vectors: bool
+
+    def add(self, node: Node) -> None:
+        operands = [self.operand(node, n) for n in range(len(node.inputs))]
+        row = TABLE.get(node.op)
+        if (row is not None and row.elementwise) or node.op == "copy":
+            self.values[node] = self.elementwise(node, operands)
+        elif node.op in SCANS:
+            self.values[node] = operands[0]
+        elif node.op in REDUCTIONS:
+            self.values[node] = self.reduction(node, operands[0])
+        elif node.op == "dot":
+            self.values[node] = self.product(node, *operands)
+        elif node.op in FUSIBLE_MOVEMENT:
+            self.values[node] = self.movement(node, operands[0])
+        elif node.op == "arange":
+            self.values[node] = self.axes.fresh(node.shape)
+        elif node.op == "take":
+            axis = node.attr("axis")
+            source, index = operands
+            self.values[node] = (*source[:axis], *index, *source[axis + 1 :])
+        else:
+            raise Clash(f"{node.op} has no form in a kernel of several nodes")
+
+    def operand(self, node: Node, number: int) -> Dims:
+        x = node.inputs[number]
+        if x in self.members:
+            return self.values[x]
+        if x.op == "constant":
+            if node.op in REDUCTIONS or node.op in ("dot", "take"):
+                raise Clash("a constant array has to be stored for this op")
+            return ((),) * len(x.shape)
+        is_vector = sum(1 for size in x.shape if size > 1) == 1
+        if node.op == "dot" or (node.op == "take" and number == 0) or (is_vector and not self.share_vectors):
+            return self.reads_alone(node, number)
+        if x not in self.outside:
+            self.outside[x] = self.axes.fresh(x.shape)
+        self.reads[node, number] = self.outside[x]
+        return self.outside[x]
+
+    def reads_alone(self, node: Node, number: int) -> Dims:
+        self.reads[node, number] = self.axes.fresh(node.inputs[number].shape)
+        return self.reads[node, number]
+
+    def elementwise(self, node: Node, operands: list[Dims]) -> Dims:
+        rank = len(node.shape)
+        result: list[Dim] = []
+        for d in range(rank):
+            found: Dim = ()
+            for dims in operands:
+                at = d - rank + len(dims)
+                if at >= 0 and dims[at]:
+                    if found:
+                        self.axes.unify(found, dims[at])
+                    else:
+                        found = dims[at]
+            result.append(found if found or node.shape[d] == 1 else self.axes.new(node.shape[d]))
+        return tuple(result)
+
+    def reduction(self, node: Node, source: Dims) -> Dims:
+        gone = node.attr("axes")
+        if node.attr("keep_dims"):
+            return tuple(() if d in gone else dim for d, dim in enumerate(source))
+        return tuple(dim for d, dim in enumerate(source) if d not in gone)
+
+    def product(self, node: Node, a: Dims, b: Dims) -> Dims:
+        self.axes.unify(a[-1], b[-2])
+        batch: list[Dim] = []
+        for d in range(len(node.shape) - 2):
+            sides = [dims[d - len(node.shape) + len(dims)] for dims in (a, b) if d - len(node.shape) + len(dims) >= 0]
+            full = [dim for dim in sides if dim]
+            if len(full) == 2:
+                self.axes.unify(*full)
+            batch.append(full[0] if full else ())
+        return (*batch, a[-2], b[-1])
+
+    def movement(self, node: Node, source: Dims) -> Dims:
+        if node.op == "permute":
+            return tuple(source[d] for d in node.attr("dims"))
+        if node.op == "broadcast_to":
+            lead = len(node.shape) - len(source)
+            dims = (*((),) * lead, *source)
+            return tuple(dim or self.axes.new(n) for dim, n in zip(dims, node.shape, strict=True))
+        target = self.axes.fresh(node.shape)
+        self.axes.unify_reshaped(source, target)
+        return target

@@ -1,0 +1,393 @@
+"""A group as the text of a kernel, which its user could have written.
+
+Every node is one line, in order, with the line of the function that it comes from behind it. Tiles have the axes of
+their array that are no single indices of the program; where tiles with different axes meet, dimensions are added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.graph.axes import Clash, Dim
+from pypto.graph.index_space import scanned
+from pypto.graph.node import Node
+from pypto.graph.op_text import call_text, number_text
+from pypto.graph.program import Program
+from pypto.ir.types import DType
+from pypto.ops.table import REDUCTIONS, SCANS
+
+# Reductions in pieces: what they begin with, and how two results are one.
+CARRIED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "sum": "{a} + {b}",
+        "prod": "{a} * {b}",
+        "max": "pto.maximum({a}, {b})",
+        "min": "pto.minimum({a}, {b})",
+        "reduce_or": "{a} | {b}",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An array argument of a kernel: the array of a node, seen in the shape of its axes."""
+
+    name: str
+    node: Node
+    shape: tuple[int, ...]
+    is_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """A kernel as text, with what a launch gives it."""
+
+    name: str
+    source: str
+    arguments: tuple[Argument, ...]
+    grid: tuple[int, ...]
+    form: str
+
+
+@dataclass(slots=True)
+class Tile:
+    """A variable of the kernel, and the axes of its tile in order."""
+
+    name: str
+    axes: Dim
+
+
+def neutral(op: str, dtype: DType) -> float | int | bool:
+    """What a reduction begins with."""
+    if op in ("sum", "reduce_or"):
+        return False if dtype.is_bool else 0
+    if op == "prod":
+        return 1
+    low, high = (-float("inf"), float("inf")) if dtype.is_float else dtype.integer_range
+    return low if op == "max" else high
+
+
+def kernel_text(program: Program, precision: str = "") -> KernelText:
+    """The text of a group's kernel."""
+    writer = Writer(program, precision)
+    for node in program.space.nodes:
+        writer.node(node)
+    for node in program.space.outputs:
+        writer.store(node)
+    return writer.text()
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes the lines of a kernel: before its loop, in it, and after it."""
+
+    program: Program
+    precision: str = ""
+    lines: tuple[list[str], list[str], list[str]] = field(default_factory=lambda: ([], [], []))
+    tiles: dict[Node, Tile] = field(default_factory=dict)
+    stages: dict[str, int] = field(default_factory=dict)  # of variables: before, in or after the loop
+    loads: dict[Any, Tile] = field(default_factory=dict)
+    arguments: dict[Any, Argument] = field(default_factory=dict)
+    indices: dict[int, tuple[str, str]] = field(default_factory=dict)  # of axes: as an index, and as a slice
+    carried: list[str] = field(default_factory=list)
+    grid: tuple[int, ...] = ()
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.write_indices()
+
+    # --- programs --------------------------------------------------------------------------------------------------
+
+    def write_indices(self) -> None:
+        """Which elements this program has, along every axis."""
+        p = self.program
+        counts = {a: -(-p.sizes[a] // block) for a, block in p.blocks.items()}
+        shared = [a for a in self.grid_order() if counts[a] > 1]
+        first, rest = (shared[:2], shared[2:]) if len(shared) > 3 else (shared[:3], [])
+        sizes = [counts[a] for a in first]
+        names = {a: f"pto.program_id({n})" for n, a in enumerate(first)}
+        if rest:
+            total = 1
+            for a in rest:
+                names[a] = (
+                    f"pto.program_id(2) // {total} % {counts[a]}" if total > 1 else f"pto.program_id(2) % {counts[a]}"
+                )
+                total *= counts[a]
+            sizes.append(total)
+        self.grid = tuple(sizes) or (1,)
+        for n, a in enumerate(shared):
+            block = p.blocks[a]
+            name = f"i{n}"
+            self.put(0, f"{name} = {names[a]}" + (f" * {block}" if block > 1 else ""))
+            self.indices[a] = name, f"{name} : {name} + {block}" if block > 1 else name
+        for a in p.sizes:
+            if a == p.loop:
+                self.indices[a] = "k", f"k : k + {p.chunk}"
+            elif a not in self.indices:
+                self.indices[a] = "0", ":"
+
+    def grid_order(self) -> list[int]:
+        """Axes of the grid, the one along which programs run first in front."""
+        axes = list(self.program.blocks)
+        if self.program.form in ("product", "chain"):
+            blocked = [a for a in axes if self.program.blocks[a] > 1]
+            return [*blocked, *(a for a in reversed(axes) if a not in blocked)]
+        return axes[::-1]
+
+    def is_tiled(self, axis: int) -> bool:
+        """Whether an axis is a dimension of tiles, and no single index."""
+        return axis == self.program.loop or self.program.blocks.get(axis, 2) > 1
+
+    def put(self, stage: int, line: str, node: Node | None = None) -> None:
+        place = f"  # {Path(node.loc.file).name}:{node.loc.line}" if node is not None and node.place is not None else ""
+        self.lines[stage].append(line + place)
+
+    def variable(self, stage: int, text: str, axes: Dim, node: Node | None = None) -> Tile:
+        name = f"t{self.count}"
+        self.count += 1
+        self.put(stage, f"{name} = {text}", node)
+        self.stages[name] = stage
+        return Tile(name, axes)
+
+    def stage(self, *tiles: Tile) -> int:
+        """Where a line stands that reads some variables."""
+        found = max((self.stages.get(t.name, 0) for t in tiles), default=0)
+        if found == 2 and any(self.stages.get(t.name) == 1 for t in tiles):
+            raise Clash("a long axis would be gone through twice")
+        return found
+
+    # --- arrays ----------------------------------------------------------------------------------------------------
+
+    def argument(self, node: Node, line: Dim, is_output: bool = False) -> Argument:
+        key = node.number, line, is_output
+        if key not in self.arguments:
+            shape = tuple(self.program.sizes[a] for a in line) or (1,)
+            kind = "out" if is_output else "a"
+            number = sum(1 for x in self.arguments.values() if x.is_output == is_output)
+            self.arguments[key] = Argument(f"{kind}{number}", node, shape, is_output)
+        return self.arguments[key]
+
+    def subscript(self, line: Dim) -> str:
+        return ", ".join(self.indices[a][1] for a in line) or "0"
+
+    def load(self, node: Node, number: int) -> Tile:
+        """An operand from outside."""
+        line = self.program.reads[node, number]
+        array = self.argument(node.inputs[number], line)
+        if array.name not in self.loads:
+            axes = tuple(a for a in line if self.is_tiled(a))
+            stage = 1 if self.program.loop in line else 0
+            self.loads[array.name] = self.variable(stage, f"{array.name}[{self.subscript(line)}]", axes)
+        return self.loads[array.name]
+
+    def operand(self, node: Node, number: int) -> Tile:
+        x = node.inputs[number]
+        if x.op == "constant":
+            return Tile(number_text(x.attr("value"), x.type.dtype), ())
+        return self.load(node, number) if (node, number) in self.program.reads else self.tiles[x]
+
+    def aligned(self, tile: Tile, axes: Dim) -> str:
+        """A tile with dimensions in an order, of size 1 where it has none."""
+        if not tile.axes or tile.axes == axes:
+            return tile.name
+        order = tuple(a for a in axes if a in tile.axes)
+        text = tile.name
+        if order != tile.axes:
+            text = f"pto.permute({text}, {tuple(tile.axes.index(a) for a in order)})"
+        if order == axes:
+            return text
+        return f"{text}[{', '.join(':' if a in order else 'None' for a in axes)}]"
+
+    def full(self, tile: Tile, axes: Dim, dtype: DType) -> str:
+        """A tile with all dimensions at their sizes."""
+        shape = tuple(self.program.tile_size(a) for a in axes)
+        if set(tile.axes) == set(axes):
+            return self.aligned(tile, axes)
+        if not tile.axes:
+            return f"pto.full({shape}, {tile.name}, pto.{dtype.public})" if shape else tile.name
+        return f"pto.broadcast_to({self.aligned(tile, axes)}, {shape})"
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def node(self, node: Node) -> None:
+        if node.op in ("reshape", "permute", "broadcast_to", "copy"):
+            tile = self.operand(node, 0)
+            self.tiles[node] = tile
+        elif node.op == "dot":
+            self.tiles[node] = self.product(node)
+        elif node.op in REDUCTIONS:
+            self.tiles[node] = self.reduction(node)
+        elif node.op == "take":
+            self.tiles[node] = self.take(node)
+        elif node.op == "arange":
+            self.tiles[node] = self.counted(node)
+        elif node.op in SCANS:
+            self.tiles[node] = self.scan(node)
+        else:
+            self.tiles[node] = self.elementwise(node)
+
+    def elementwise(self, node: Node) -> Tile:
+        operands = [self.operand(node, n) for n in range(len(node.inputs))]
+        present = dict.fromkeys(a for t in operands for a in t.axes)
+        longest = max((t.axes for t in operands), key=len)
+        axes = longest if set(longest) == set(present) else tuple(present)
+        texts = [self.aligned(t, axes) for t in operands]
+        text = call_text(node, texts)
+        return self.variable(self.stage(*operands), text, axes, node)
+
+    def counted(self, node: Node) -> Tile:
+        (axis,) = self.program.values[node] or (None,)
+        start = node.attr("start")
+        if axis is None:
+            return Tile(str(start), ())
+        index, _ = self.indices[axis]
+        offset = " + ".join(x for x in (index if index != "0" else "", str(start) if start else "") if x)
+        if not self.is_tiled(axis):
+            return self.variable(0, f"({offset}).to(pto.int32)", (), node)
+        text = f"pto.arange(0, {self.program.tile_size(axis)})" + (f" + {offset}" if offset else "")
+        return self.variable(1 if axis == self.program.loop else 0, text, (axis,), node)
+
+    def reduction(self, node: Node) -> Tile:
+        source = self.operand(node, 0)
+        line = self.program.reads.get((node, 0), self.program.values.get(node.inputs[0], ()))
+        gone = [a for a in line if a not in self.program.values[node]]
+        axes = (*source.axes, *(a for a in gone if a not in source.axes))
+        text = self.full(source, axes, node.inputs[0].type.dtype)
+        if node.op in ("argmax", "argmin") and len(gone) > 1:
+            raise Clash("a position over several axes has no form")
+        loop = self.program.loop
+        if loop in gone and self.program.sizes[loop] % self.program.chunk:
+            text = self.masked(text, axes, neutral(node.op, node.inputs[0].type.dtype))
+        kept = tuple(a for a in axes if a not in gone)
+        where = tuple(axes.index(a) for a in gone)
+        if not where:
+            return self.variable(self.stage(source), text, kept, node)
+        text = f"pto.{node.op}({text}, axis={where[0] if len(where) == 1 else where})"
+        if loop not in gone:
+            return self.variable(self.stage(source), text, kept, node)
+        return self.accumulated(node, kept, lambda name: CARRIED[node.op].format(a=name, b=text))
+
+    def scan(self, node: Node) -> Tile:
+        source = self.operand(node, 0)
+        axes = tuple(a for a in self.program.values[node] if self.is_tiled(a))
+        text = self.full(source, axes, node.inputs[0].type.dtype)
+        (along,) = [a for a in axes if a in scanned(node, self.program.space.values)] or (None,)
+        if along is None:
+            return Tile(text, axes)
+        return self.variable(self.stage(source), f"pto.{node.op}({text}, axis={axes.index(along)})", axes, node)
+
+    def masked(self, text: str, axes: Dim, value: Any) -> str:
+        """A tile of the loop with what lies behind the end of the axis replaced."""
+        axis = self.program.loop
+        assert axis is not None
+        inside = self.aligned(
+            Tile(f"(k + pto.arange(0, {self.program.chunk}) < {self.program.sizes[axis]})", (axis,)), axes
+        )
+        number = f'float("{value}")' if isinstance(value, float) and abs(value) == float("inf") else repr(value)
+        return f"pto.where({inside}, {text}, {number})"
+
+    def accumulated(self, node: Node, axes: Dim, combine: Callable[[str], str]) -> Tile:
+        """A reduction over the axis of the loop, in a variable that the loop carries."""
+        shape = tuple(self.program.tile_size(a) for a in axes)
+        start = number_text(neutral(node.op if node.op != "dot" else "sum", node.type.dtype), node.type.dtype)
+        tile = self.variable(0, f"pto.full({shape}, {start}, pto.{node.type.dtype.public})", axes)
+        self.put(1, f"{tile.name} = {combine(tile.name)}", node)
+        self.stages[tile.name] = 2
+        return tile
+
+    def product(self, node: Node) -> Tile:
+        a, b = self.operand(node, 0), self.operand(node, 1)
+        lines = [self.program.reads.get((node, n), self.program.values.get(x, ())) for n, x in enumerate(node.inputs)]
+        tiled = [[x for x in line if self.is_tiled(x)] for line in lines]
+        (depth,) = [x for x in tiled[0] if x in tiled[1]]
+        rows, columns = ([x for x in line if x != depth] for line in tiled)
+        left = self.full(a, (*rows, depth), node.inputs[0].type.dtype)
+        right = self.full(b, (depth, *columns), node.inputs[1].type.dtype)
+        if depth == self.program.loop and self.program.sizes[depth] % self.program.chunk:
+            left = left if (node, 0) in self.program.reads else self.masked(left, (*rows, depth), 0)
+        left = left if rows else f"{left}[None, :]"
+        right = right if columns else f"{right}[:, None]"
+        how = f', input_precision="{self.precision}"' if self.precision and node.inputs[0].type.dtype.bits == 32 else ""
+        axes = (*rows, *columns)
+        if depth == self.program.loop:
+            return self.carried_product(node, left, right, how, axes, bool(rows and columns))
+        tile = self.variable(self.stage(a, b), f"pto.dot({left}, {right}{how})", axes, node)
+        return tile if rows and columns else self.flattened(tile, axes)
+
+    def carried_product(self, node: Node, left: str, right: str, how: str, axes: Dim, whole: bool) -> Tile:
+        if whole:
+            return self.accumulated(node, axes, lambda name: f"pto.dot({left}, {right}, {name}{how})")
+        text = self.reshaped(f"pto.dot({left}, {right}{how})", axes)
+        return self.accumulated(node, axes, lambda name: f"{name} + {text}")
+
+    def flattened(self, tile: Tile, axes: Dim) -> Tile:
+        stage = self.stages[tile.name]
+        return self.variable(stage, self.reshaped(tile.name, axes), axes)
+
+    def reshaped(self, text: str, axes: Dim) -> str:
+        """A product with one row or one column, without that dimension."""
+        shape = tuple(self.program.tile_size(a) for a in axes)
+        return f"pto.reshape({text}, {shape or (1,)})" + ("" if shape else "[0]")
+
+    def take(self, node: Node) -> Tile:
+        """Elements by an array of indices: a slice where the index is one number, and pointers where it is a tile."""
+        index = self.operand(node, 1)
+        line = self.program.reads[node, 0]
+        array = self.argument(node.inputs[0], line)
+        result = self.program.values[node]
+        (picked,) = [a for a in line if a not in result] or (None,)
+        if not index.axes:
+            at = ", ".join(index.name if a == picked else self.indices[a][1] for a in line) or "0"
+            axes = tuple(a for a in line if self.is_tiled(a) and a != picked)
+            stage = max(self.stage(index), 1 if self.program.loop in axes else 0)
+            return self.variable(stage, f"{array.name}[{at}]", axes, node)
+        return self.gathered(node, array, line, picked, index)
+
+    def gathered(self, node: Node, array: Argument, line: Dim, picked: int | None, index: Tile) -> Tile:
+        axes = tuple(dict.fromkeys((*index.axes, *(a for a in line if self.is_tiled(a) and a != picked))))
+        terms, masks, loop = [], [], self.program.loop
+        for n, a in enumerate(line):
+            at, _ = self.indices[a]
+            if a == picked:
+                terms.append(f"{self.aligned(index, axes)} * {array.name}.strides[{n}]")
+                continue
+            size = self.program.tile_size(a)
+            text = f"({at} + pto.arange(0, {size}))" if self.is_tiled(a) else at
+            text = self.aligned(Tile(text, (a,)), axes) if self.is_tiled(a) else text
+            terms.append(f"{text} * {array.name}.strides[{n}]")
+            if self.is_tiled(a) and self.program.sizes[a] % size:
+                masks.append(f"({text} < {self.program.sizes[a]})")
+        mask = f", mask={' & '.join(masks)}, other=0" if masks else ""
+        text = f"pto.load({array.name} + {' + '.join(terms)}{mask})"
+        return self.variable(max(self.stage(index), 1 if loop in axes else 0), text, axes, node)
+
+    def store(self, node: Node) -> None:
+        tile = self.tiles[node]
+        line = self.program.values[node]
+        array = self.argument(node, line, True)
+        axes = tuple(a for a in line if self.is_tiled(a))
+        stage = 1 if self.program.loop in line else 2
+        if stage == 1 and self.stages.get(tile.name) == 2:
+            raise Clash("a long axis would be gone through twice")
+        text = self.full(tile, axes, node.type.dtype)
+        self.put(stage, f"{array.name}[{self.subscript(line)}] = {text}", node)
+
+    # --- the whole -------------------------------------------------------------------------------------------------
+
+    def text(self) -> KernelText:
+        before, within, after = self.lines
+        body = list(before)
+        if self.program.loop is not None:
+            loop = self.program.loop
+            body.append(f"for k in range(0, {self.program.sizes[loop]}, {self.program.chunk}):")
+            body += [f"    {line}" for line in within]
+        body += after
+        given = tuple(self.arguments.values())
+        rest = "\n".join([f"({', '.join(x.name for x in given)}):", *(f"    {line}" for line in body)])
+        name = f"{self.program.form}_{hashlib.sha256(rest.encode()).hexdigest()[:8]}"
+        return KernelText(name, f"@pto.jit\ndef {name}{rest}\n", given, self.grid, self.program.form)

@@ -1,0 +1,37 @@
+"""Kernels of a plan: the text of a group, read by the front end as a user's function."""
+
+from __future__ import annotations
+
+import linecache
+from functools import lru_cache
+from types import CodeType, FunctionType
+
+import pypto.language
+from pypto.graph.kernel_text import KernelText
+from pypto.jit import Kernel, jit
+from pypto.language import libdevice
+
+
+def full_source(text: KernelText) -> str:
+    """The text as a file: pasted into one, it is the same kernel."""
+    head = "import pypto as pto\n"
+    if "libdevice." in text.source:
+        head += "from pypto.language import libdevice\n"
+    return f"{head}\n\n{text.source}"
+
+
+@lru_cache(maxsize=1024)
+def kernel_of(source: str, name: str) -> Kernel:
+    """The kernel of a text. Nothing of the text is run: its function is made of the compiled code.
+
+    Examples
+    --------
+    >>> kernel_of("import pypto as pto\\n\\n\\n@pto.jit\\ndef double(a, out):\\n    out[:] = a[:] * 2\\n", "double")
+    <kernel double(a, out)>
+    """
+    file = f"<{name} of a plan>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    module = compile(source, file, "exec", dont_inherit=True)
+    code = next(x for x in module.co_consts if isinstance(x, CodeType) and x.co_name == name)
+    function = FunctionType(code, {"__name__": f"plan.{name}", "pto": pypto.language, "libdevice": libdevice}, name)
+    return jit(function)

@@ -1,0 +1,339 @@
+"""What one program of a group's kernel does: which axes the grid shares out, which lie in tiles, which is looped over.
+
+Axes that are neighbours in every array are one axis first, so a pointwise group on arrays of one layout has a single,
+flat axis. Then:
+
+* without a product, a tile is all inner axes by as many elements of the last parallel axes as are worth a program:
+  whole rows for reductions, flat blocks for pointwise groups;
+* with products, a tile is a block of rows by a block of columns, and the contracted axis is a loop; where columns are
+  inner (a row reduction follows), a program has whole rows; where they are contracted by a second product, that loop is
+  over them and the array between the products never exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pypto.graph.axes import Clash, Dim, Dims
+from pypto.graph.index_space import IndexSpace, Use, flat, operand
+from pypto.graph.node import Node
+from pypto.ops.table import REDUCTIONS, SCANS, TABLE
+
+POINTWISE_BLOCK = 4096  # elements of a tile without reductions
+ROWS_BLOCK = 1024  # elements that a tile of rows has at least
+MOST_WHOLE = 32_768  # elements of a tile that is no operand of a product
+MOST_COLUMNS = 512  # columns of a product that a program has as a whole
+ROW_BLOCKS = (256, 128, 64, 32, 16)
+COLUMN_BLOCK, DEPTH_BLOCK, CHAIN_BLOCK = 384, 128, 128
+TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
+Strides = Callable[[Node], tuple[int, ...] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A group's kernel, as decisions.
+
+    Parameters
+    ----------
+    space : IndexSpace
+    sizes : mapping from int to int
+        Of the axes, after neighbours became one.
+    values, reads : mappings to tuples of axes
+        In the order of the array's dimensions.
+    blocks : mapping from int to int
+        Elements of a parallel axis in one program; 1 is an index, not a tile.
+    whole : tuple of int
+        Inner axes, of which a program has all.
+    loop : int or None
+        The axis that a program goes through by chunks.
+    chunk : int
+    form : str
+        What this is called where decisions are explained.
+    """
+
+    space: IndexSpace
+    sizes: Mapping[int, int]
+    values: Mapping[Node, Dim]
+    reads: Mapping[Use, Dim]
+    blocks: Mapping[int, int]
+    whole: tuple[int, ...]
+    loop: int | None
+    chunk: int
+    form: str
+
+    def is_shared(self, axis: int) -> bool:
+        """Whether programs share an axis out."""
+        return self.blocks.get(axis, self.sizes[axis]) < self.sizes[axis]
+
+    def tile_size(self, axis: int) -> int:
+        """Elements of an axis in a tile."""
+        if axis == self.loop:
+            return self.chunk
+        return self.blocks.get(axis, self.sizes[axis])
+
+
+def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
+    """The program of a group.
+
+    Raises
+    ------
+    Clash
+        With a sentence, when there is no form that fits.
+    """
+    merged = neighbours(space, strides)
+    sizes = {axis: space.axes.size(chain(axis, merged)) for axis in heads(space, merged)}
+    values = {n: joined(dims, merged) for n, dims in space.values.items()}
+    reads = {use: joined(dims, merged) for use, dims in space.reads.items()}
+    parallel = tuple(a for a in space.parallel if a in sizes)
+    draft = Draft(space, sizes, values, reads, parallel, threads)
+    return draft.with_products() if draft.dots else draft.without_products()
+
+
+def chain(axis: int, merged: Mapping[int, int]) -> Dim:
+    """An axis with those that follow it everywhere."""
+    found = [axis]
+    while found[-1] in merged:
+        found.append(merged[found[-1]])
+    return tuple(found)
+
+
+def heads(space: IndexSpace, merged: Mapping[int, int]) -> list[int]:
+    followers = set(merged.values())
+    every = dict.fromkeys(a for dims in (*space.values.values(), *space.reads.values()) for a in flat(dims))
+    return [a for a in every if a not in followers]
+
+
+def joined(dims: Dims, merged: Mapping[int, int]) -> Dim:
+    followers = set(merged.values())
+    return tuple(a for a in flat(dims) if a not in followers)
+
+
+def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
+    """Axes that are followed by the same axis in every array: an axis, and its follower."""
+    after: dict[int, set[int | None]] = {}
+    before: dict[int, set[int | None]] = {}
+    arrays = [(dims, None) for dims in space.values.values()]
+    arrays += [(dims, strides(node.inputs[n])) for (node, n), dims in space.reads.items()]  # type: ignore[misc]
+    for dims, steps in arrays:
+        line = flat(dims)
+        breaks = breaks_of(dims, steps, space)
+        for i, axis in enumerate(line):
+            follower = line[i + 1] if i + 1 < len(line) and axis not in breaks else None
+            after.setdefault(axis, set()).add(follower)
+            leader = line[i - 1] if i and line[i - 1] not in breaks else None
+            before.setdefault(axis, set()).add(leader)
+    found = {}
+    for axis, followers in after.items():
+        (follower, *others) = followers
+        if others or follower is None or before[follower] != {axis}:
+            continue
+        if (axis in space.parallel, axis in space.reduced) == (follower in space.parallel, follower in space.reduced):
+            found[axis] = follower
+    return found
+
+
+def breaks_of(dims: Dims, steps: tuple[int, ...] | None, space: IndexSpace) -> set[int]:
+    """Last axes of dimensions behind which the next dimension does not follow in memory."""
+    if steps is None:
+        return set()
+    present = [(dim, step) for dim, step in zip(dims, steps, strict=True) if dim]
+    pairs = pairwise(present)
+    return {a[-1] for (a, step), (b, inner) in pairs if step != inner * space.axes.size(b)}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A program that is being decided on."""
+
+    space: IndexSpace
+    sizes: Mapping[int, int]
+    values: Mapping[Node, Dim]
+    reads: Mapping[Use, Dim]
+    parallel: tuple[int, ...]
+    threads: int
+
+    @property
+    def dots(self) -> list[Node]:
+        return [n for n in self.space.nodes if n.op == "dot"]
+
+    def operand(self, node: Node, number: int) -> Dim:
+        found = self.reads.get((node, number))
+        return self.values[node.inputs[number]] if found is None else found
+
+    def inner(self) -> tuple[int, ...]:
+        """Axes that lie within a program, but for those that indices pick along."""
+        picked = {a for n in self.space.nodes if n.op == "take" for a in self.reads[n, 0] if a not in self.values[n]}
+        every = dict.fromkeys(a for line in (*self.values.values(), *self.reads.values()) for a in line)
+        return tuple(a for a in every if a not in self.parallel and a not in picked)
+
+    # --- without products ------------------------------------------------------------------------------------------
+
+    def without_products(self) -> Program:
+        inner = self.inner()
+        elements = self.product(inner)
+        loop, chunk = None, 0
+        if elements > MOST_WHOLE:
+            loop, chunk = self.long_loop(inner)
+            elements = elements // self.sizes[loop] * chunk
+        target = ROWS_BLOCK if inner else POINTWISE_BLOCK
+        if any(n.op == "take" for n in self.space.nodes):
+            target = 1  # an index of one number reads a slice, an index of many needs pointers
+        blocks = self.spread(elements, target)
+        whole = tuple(a for a in inner if a != loop)
+        form = "rows" if self.space.reduced else "pointwise"
+        return self.made(blocks, whole, loop, chunk, form)
+
+    def product(self, axes: tuple[int, ...]) -> int:
+        total = 1
+        for a in axes:
+            total *= self.sizes[a]
+        return total
+
+    def spread(self, elements: int, target: int) -> dict[int, int]:
+        """Blocks of the parallel axes, from the last one on, so that a tile has about `target` elements."""
+        programs = self.product(self.parallel)
+        least = 2 * self.threads
+        blocks = dict.fromkeys(self.parallel, 1)
+        for axis in reversed(self.parallel):
+            size = self.sizes[axis]
+            room = max(1, target // max(1, elements))
+            if room == 1:
+                break
+            block = min(size, room)
+            while block > 64 and programs // block < least:
+                block //= 2
+            blocks[axis] = block
+            elements *= block
+            programs //= max(1, block)
+            if block < size:
+                break
+        return blocks
+
+    def long_loop(self, inner: tuple[int, ...]) -> tuple[int, int]:
+        """The axis that is too long for a tile, and what is taken of it at a time."""
+        reduced = [a for a in inner if a in self.space.reduced]
+        if not reduced or (len(inner) > 1 and self.product(inner) // max(self.sizes[a] for a in reduced) > 512):
+            raise Clash("a program would need more than fits its caches")
+        axis = max(reduced, key=self.sizes.__getitem__)
+        self.check_loop(axis)
+        return axis, min(self.sizes[axis], POINTWISE_BLOCK)
+
+    def check_loop(self, axis: int) -> None:
+        """What depends on a reduction along an axis may not be looped over along it."""
+        late: set[Node] = set()
+        for node in self.space.nodes:
+            along = any(
+                axis in self.operand(node, n) for n in range(len(node.inputs)) if node.inputs[n].op != "constant"
+            )
+            if node.op in SCANS:
+                raise Clash("a running result is not made by pieces")
+            reduces = along and axis not in self.values[node] and node.op in (*REDUCTIONS, "dot")
+            if reduces and node.op in ("argmax", "argmin", "xor_sum"):
+                raise Clash("a position cannot be found by pieces")
+            if reduces or any(x in late for x in node.inputs):
+                if axis in self.values[node]:
+                    raise Clash("a long axis would be gone through twice")
+                late.add(node)
+
+    # --- with products ---------------------------------------------------------------------------------------------
+
+    def with_products(self) -> Program:
+        dots = self.dots
+        if len(dots) > 2:
+            raise Clash("more than two products would be one program")
+        parts = [self.parts(dot) for dot in dots]
+        chained = len(dots) == 2
+        rows, columns = parts[-1][0], parts[-1][1]
+        if any(part[0] is not None and part[0] not in self.parallel for part in parts):
+            raise Clash("the rows of a product would have to be in one program")
+        if chained and parts[0][0] != rows:
+            raise Clash("two products do not share their rows")
+        if chained and parts[0][1] != parts[1][2]:
+            raise Clash("the second product is not over the columns of the first")
+        loop, chunk = self.dot_loop(parts)
+        inner = tuple(a for a in self.inner() if a != loop)
+        if columns is not None and columns in inner and self.sizes[columns] > MOST_COLUMNS:
+            raise Clash("a program would have too many columns of a product")
+        blocks = dict.fromkeys(self.parallel, 1)
+        if columns in blocks:
+            blocks[columns] = self.sizes[columns] if chained else min(self.sizes[columns], COLUMN_BLOCK)
+            if blocks[columns] > MOST_COLUMNS:
+                raise Clash("a program would have too many columns of a product")
+        form = "chain" if chained else "product"
+        if rows in blocks:
+            self.choose_rows(blocks, rows, inner, loop, chunk)
+        return self.made(blocks, inner, loop, chunk, form)
+
+    def parts(self, dot: Node) -> tuple[int | None, int | None, int]:
+        """Rows, columns and contracted axis of a product; other axes must be parallel."""
+        a, b = self.operand(dot, 0), self.operand(dot, 1)
+        both = [x for x in a if x in b]
+        contracted = [x for x in both if x not in self.values[dot]]
+        rows, columns = ([x for x in flat((self.space.values[dot][d],)) if x in self.sizes] for d in (-2, -1))
+        if len(contracted) != 1:
+            raise Clash("a product is over several axes, or over none")
+        extra = [x for x in self.values[dot] if x not in columns and x not in rows[-1:]]
+        if any(x not in self.parallel for x in extra):
+            raise Clash("a product has a stack within a program")
+        if columns[:-1]:
+            raise Clash("the columns of a product do not lie in one piece")
+        return (rows[-1] if rows else None), (columns[-1] if columns else None), contracted[0]
+
+    def dot_loop(self, parts: list[tuple[int | None, int | None, int]]) -> tuple[int | None, int]:
+        """The axis that products go through in pieces."""
+        axis = parts[-1][2]
+        piece = CHAIN_BLOCK if len(parts) == 2 else DEPTH_BLOCK
+        if self.sizes[axis] <= 2 * piece:
+            return None, 0
+        try:
+            self.check_loop(axis)
+        except Clash:
+            if self.sizes[axis] > MOST_COLUMNS:
+                raise
+            return None, 0
+        return axis, piece
+
+    def choose_rows(
+        self, blocks: dict[int, int], rows: int, inner: tuple[int, ...], loop: int | None, chunk: int
+    ) -> None:
+        """As many rows as fit and leave all threads something to do."""
+        others = 1
+        for axis, block in blocks.items():
+            others *= -(-self.sizes[axis] // block) if axis != rows else 1
+        size = self.sizes[rows]
+        fitting = [block for block in ROW_BLOCKS if self.tile_bytes({**blocks, rows: block}, loop, chunk) <= TILE_BYTES]
+        if not fitting:
+            raise Clash("a program would need more than fits its caches")
+        if self.space.nodes and any(a in inner for a in self.space.reduced):
+            fitting = [block for block in fitting if block <= 128] or fitting
+
+        def busiest(block: int) -> int:
+            programs = -(-size // block) * others
+            return -(-programs // self.threads) * block
+
+        blocks[rows] = min(size, min(fitting, key=busiest))
+
+    def tile_bytes(self, blocks: Mapping[int, int], loop: int | None, chunk: int) -> int:
+        """Bytes of the largest tiles that are alive together: those of products, and twice the largest other one."""
+
+        def size(line: Dim) -> int:
+            total = 4
+            for a in line:
+                total *= chunk if a == loop else blocks.get(a, self.sizes[a])
+            return total
+
+        products = [size(self.values[n]) for n in self.dots]
+        return sum(products) + 2 * max(products)
+
+    def made(self, blocks: dict[int, int], whole: tuple[int, ...], loop: int | None, chunk: int, form: str) -> Program:
+        return Program(self.space, self.sizes, self.values, self.reads, blocks, whole, loop, chunk, form)
+
+
+def is_elementwise(node: Node) -> bool:
+    row = TABLE.get(node.op)
+    return row is not None and row.elementwise
+
+
+__all__ = ["Program", "is_elementwise", "operand", "program_of"]
