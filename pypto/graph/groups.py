@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pypto.graph.axes import Clash
+from pypto.graph.axes import Clash, Dims
 from pypto.graph.index_space import FUSIBLE_MOVEMENT, space_of
 from pypto.graph.kernel_text import KernelText, kernel_text
 from pypto.graph.layout import Layouts
 from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import ASSEMBLED
+from pypto.graph.order import Order, Unit
 from pypto.graph.program import Program, program_of
 from pypto.graph.rules import MOVEMENT
+from pypto.ops.table import TABLE
 
 MOST_NODES = 96  # of a group: a nest of the CPU backend holds 128 statements
 
@@ -31,8 +33,11 @@ class Group:
     """Nodes that one kernel computes."""
 
     nodes: list[Node]
+    unit: Unit
     program: Program | None = None
     problem: str = ""  # why there is no kernel
+    dims: dict[Node, Dims] = field(default_factory=dict)  # axes of its nodes, where they are known
+    is_stale: bool = False  # whether nodes have come that the program does not know
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +80,49 @@ class _Partitioner:
                 self.consumers[x].append(node)
         self.results = set(graph.outputs)
         self.group: dict[Node, Group] = {}
+        self.order = Order()
+        self.units: dict[Node, Unit] = {}  # of assemblies
         self.found = Partition(graph, [], layouts)
 
     def run(self) -> Partition:
         for node in self.nodes:
             if node.op in MOVEMENT:
                 self.movement(node)
-            elif node.op not in ("input", "constant") and not is_assembled(node):
+            elif is_assembled(node):
+                self.units[node] = self.order.new(self.sources(node))
+            elif node.op not in ("input", "constant") and not self.joined(node):
                 self.computation(node)
         unique = dict.fromkeys(self.group[n] for n in self.nodes if n in self.group)
+        for group in unique:
+            if group.is_stale:
+                group.program = self.program(group.nodes)
         self.found.groups = list(unique)
         return self.found
+
+    def sources(self, node: Node) -> list[Unit]:
+        """The units that make what a node reads."""
+        bases = [self.source(x)[0] for x in node.inputs]
+        units = [self.units.get(x) or (self.group[x].unit if x in self.group else None) for x in bases]
+        return [u for u in units if u is not None]
+
+    def joined(self, node: Node) -> bool:
+        """Add an elementwise node to the group of its operands, where they all have one index: that is legal always."""
+        if node.op not in TABLE or not TABLE[node.op].elementwise:
+            return False
+        operands = [x for x in node.inputs if x.op != "constant"]
+        group = self.group.get(operands[0])
+        if group is None or group.problem or len(group.nodes) >= MOST_NODES:
+            return False
+        dims = group.dims.get(operands[0])
+        if dims is None or any(x not in group.dims or group.dims[x] != dims for x in operands):
+            return False
+        if any(x.shape != node.shape for x in operands):
+            return False
+        group.nodes.append(node)
+        group.dims[node] = dims
+        group.is_stale = True
+        self.group[node] = group
+        return True
 
     def movement(self, node: Node) -> None:
         """A view costs nothing; what is none joins the group that makes its source, or is a copy."""
@@ -94,9 +131,23 @@ class _Partitioner:
             return
         group = self.group.get(base)
         single = all(len(self.consumers[n]) == 1 for n in (base, *path[:-1]))
-        if group is not None and single and self.merge(group, Group(path), base, node):
+        if group is not None and single and self.extended(group, path):
             return
         self.alone(node)
+
+    def extended(self, group: Group, path: list[Node]) -> bool:
+        """Add movements to the group whose result they move."""
+        nodes = [*group.nodes, *path]
+        try:
+            if group.problem:
+                raise Clash(group.problem)
+            program = self.program(nodes)
+            check_parallel(program)
+        except Clash as clash:
+            self.found.refused.append(Refused(path[0].inputs[0], path[-1], str(clash)))
+            return False
+        self.become(Group(nodes, group.unit, program))
+        return True
 
     def computation(self, node: Node) -> None:
         self.alone(node)
@@ -105,8 +156,8 @@ class _Partitioner:
             if base in self.group:
                 fusible = all(n.op in FUSIBLE_MOVEMENT for n in path)
                 if fusible and self.group[base] is not self.group[node]:
-                    extra = Group([n for n in path if n not in self.group])
-                    self.merge(self.group[base], self.group[node], base, node, extra.nodes)
+                    extra = [n for n in path if n not in self.group]
+                    self.merge(self.group[base], self.group[node], base, node, extra)
                 elif not fusible:
                     self.found.refused.append(Refused(base, node, "a slice of it is read"))
 
@@ -119,12 +170,20 @@ class _Partitioner:
         return node, path
 
     def alone(self, node: Node) -> None:
-        group = Group([node])
+        group = Group([node], self.order.new(self.sources(node)))
         self.group[node] = group
         try:
             group.program = self.program([node])
+            self.become(group)
         except Clash as clash:
             group.problem = str(clash)
+
+    def become(self, group: Group) -> None:
+        """Make a group that of its nodes."""
+        assert group.program is not None
+        group.dims = dict(group.program.space.values)
+        for n in group.nodes:
+            self.group[n] = group
 
     def merge(self, a: Group, b: Group, producer: Node, consumer: Node, path: Iterable[Node] = ()) -> bool:
         """Make one group of two where that is legal."""
@@ -134,16 +193,14 @@ class _Partitioner:
             nodes = sorted({*a.nodes, *b.nodes, *path}, key=lambda n: n.number)
             if len(nodes) > MOST_NODES:
                 raise Clash("a kernel would have too many statements")
-            if self.is_cyclic(set(nodes)):
+            if self.order.is_cyclic(a.unit, b.unit):
                 raise Clash("something between them is computed elsewhere")
             program = self.program(nodes)
             check_parallel(program)
         except Clash as clash:
             self.found.refused.append(Refused(producer, consumer, str(clash)))
             return False
-        merged = Group(nodes, program)
-        for n in nodes:
-            self.group[n] = merged
+        self.become(Group(nodes, self.order.merge(a.unit, b.unit), program))
         return True
 
     def program(self, nodes: list[Node]) -> Program:
@@ -161,24 +218,6 @@ class _Partitioner:
                     n = n.inputs[0]
                 found[n] = None
         return list(found)
-
-    def is_cyclic(self, members: set[Node]) -> bool:
-        """Whether a path leaves the members and comes back."""
-        first = min(n.number for n in members)
-        last = max(n.number for n in members)
-        reached: set[Node] = set()
-        for node in self.nodes:
-            if not first < node.number <= last and node not in members:
-                continue
-            entered = [x for x in node.inputs if x in reached or x in members]
-            outside = any(x in reached for x in node.inputs)
-            if node in members:
-                if outside:
-                    return True
-                continue
-            if entered:
-                reached.update(self.group[node].nodes if node in self.group else [node])
-        return False
 
 
 def check_parallel(program: Program) -> None:

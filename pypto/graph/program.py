@@ -83,9 +83,11 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
         With a sentence, when there is no form that fits.
     """
     merged = neighbours(space, strides)
-    sizes = {axis: space.axes.size(chain(axis, merged)) for axis in heads(space, merged)}
-    values = {n: joined(dims, merged) for n, dims in space.values.items()}
-    reads = {use: joined(dims, merged) for use, dims in space.reads.items()}
+    first = heads(space, merged)
+    sizes = {axis: space.axes.size(chain(axis, merged)) for axis in first}
+    lines = {dims: tuple(a for a in flat(dims) if a in sizes) for dims in every_dims(space)}
+    values = {n: lines[dims] for n, dims in space.values.items()}
+    reads = {use: lines[dims] for use, dims in space.reads.items()}
     parallel = tuple(a for a in space.parallel if a in sizes)
     draft = Draft(space, sizes, values, reads, parallel, threads)
     return draft.with_products() if draft.dots else draft.without_products()
@@ -101,21 +103,21 @@ def chain(axis: int, merged: Mapping[int, int]) -> Dim:
 
 def heads(space: IndexSpace, merged: Mapping[int, int]) -> list[int]:
     followers = set(merged.values())
-    every = dict.fromkeys(a for dims in (*space.values.values(), *space.reads.values()) for a in flat(dims))
+    every = dict.fromkeys(a for dims in every_dims(space) for a in flat(dims))
     return [a for a in every if a not in followers]
 
 
-def joined(dims: Dims, merged: Mapping[int, int]) -> Dim:
-    followers = set(merged.values())
-    return tuple(a for a in flat(dims) if a not in followers)
+def every_dims(space: IndexSpace) -> list[Dims]:
+    """The dimensions of all arrays, each once."""
+    return list(dict.fromkeys((*space.values.values(), *space.reads.values())))
 
 
 def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
     """Axes that are followed by the same axis in every array: an axis, and its follower."""
     after: dict[int, set[int | None]] = {}
     before: dict[int, set[int | None]] = {}
-    arrays = [(dims, None) for dims in space.values.values()]
-    arrays += [(dims, strides(node.inputs[n])) for (node, n), dims in space.reads.items()]  # type: ignore[misc]
+    arrays: dict[tuple[Dims, tuple[int, ...] | None], None] = dict.fromkeys((d, None) for d in space.values.values())
+    arrays.update(dict.fromkeys((dims, strides(node.inputs[n])) for (node, n), dims in space.reads.items()))
     for dims, steps in arrays:
         line = flat(dims)
         breaks = breaks_of(dims, steps, space)

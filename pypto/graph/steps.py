@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pypto.graph.groups import Group, Partition, is_assembled
 from pypto.graph.node import Graph, Node
+from pypto.graph.order import Unit
 
 
 def steps_of(graph: Graph, parts: Partition) -> list[Group]:
@@ -11,7 +12,7 @@ def steps_of(graph: Graph, parts: Partition) -> list[Group]:
     owner: dict[Node, Group] = {n: g for g in parts.groups for n in g.nodes}
     for node in graph.live():
         if is_assembled(node):
-            owner[node] = Group([node])
+            owner[node] = Group([node], Unit(0))
     done: dict[Group, None] = {}
     for node in graph.live():
         if node in owner:
