@@ -29,20 +29,16 @@ if TYPE_CHECKING:
     from pypto.graph.fuse import fuse
     from pypto.tuning import Config, Space, autotune, heuristics
 else:
+    _LATER = dict.fromkeys(("Config", "Space", "autotune", "heuristics"), "tuning") | {"fuse": "graph.fuse"}
+    _LATER |= {name: f"debug.{name}" for name in ("checked", "interpret", "simulate", "verify")}
 
     def __getattr__(name: str) -> Any:
-        """What chooses constants and what compares is loaded when a program asks for it: most do not."""
-        if name in ("Config", "Space", "autotune", "heuristics"):
-            from pypto import tuning as room
-        elif name in ("checked", "interpret", "simulate", "verify"):
-            from importlib import import_module
-
-            room = import_module(f"pypto.debug.{name}")
-        elif name == "fuse":
-            from pypto.graph import fuse as room
-        else:
+        """What most programs do not ask for is loaded when one does."""
+        if name not in _LATER:
             raise AttributeError(f"module 'pypto' has no attribute {name!r}")
-        return getattr(room, name)
+        from importlib import import_module
+
+        return getattr(import_module(f"pypto.{_LATER[name]}"), name)
 
 
 def load_ipython_extension(shell: Any) -> None:

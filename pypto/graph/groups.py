@@ -137,10 +137,10 @@ class _Partitioner:
 
     def extended(self, group: Group, path: list[Node]) -> bool:
         """Add movements to the group whose result they move."""
-        nodes = [*group.nodes, *path]
         try:
             if group.problem:
                 raise Clash(group.problem)
+            nodes = self.closed([*group.nodes, *path])
             program = self.program(nodes)
             check_parallel(program)
         except Clash as clash:
@@ -190,7 +190,7 @@ class _Partitioner:
         try:
             if a.problem or b.problem:
                 raise Clash(a.problem or b.problem)
-            nodes = sorted({*a.nodes, *b.nodes, *path}, key=lambda n: n.number)
+            nodes = self.closed([*a.nodes, *b.nodes, *path])
             if len(nodes) > MOST_NODES:
                 raise Clash("a kernel would have too many statements")
             if self.order.is_cyclic(a.unit, b.unit):
@@ -202,6 +202,19 @@ class _Partitioner:
             return False
         self.become(Group(nodes, self.order.merge(a.unit, b.unit), program))
         return True
+
+    def closed(self, nodes: Iterable[Node]) -> list[Node]:
+        """Nodes in order, with all movements between them: a member is never read from memory."""
+        members = dict.fromkeys(nodes)
+        for node in list(members):
+            for x in node.inputs:
+                base, path = self.source(x)
+                if base not in members or all(n in members for n in path):
+                    continue
+                if not all(n.op in FUSIBLE_MOVEMENT for n in path):
+                    raise Clash("a slice of it is read")
+                members.update(dict.fromkeys(path))
+        return sorted(members, key=lambda n: n.number)
 
     def program(self, nodes: list[Node]) -> Program:
         space = space_of(nodes, self.outputs(nodes))

@@ -22,6 +22,7 @@ from pypto.graph.node import Node
 from pypto.ops.table import REDUCTIONS, SCANS, TABLE
 
 POINTWISE_BLOCK = 4096  # elements of a tile without reductions
+COLUMNS_BLOCK = 512  # columns that a program reduces at a time
 ROWS_BLOCK = 1024  # elements that a tile of rows has at least
 MOST_WHOLE = 32_768  # elements of a tile that is no operand of a product
 MOST_COLUMNS = 512  # columns of a product that a program has as a whole
@@ -175,10 +176,14 @@ class Draft:
     def without_products(self) -> Program:
         inner = self.inner()
         elements = self.product(inner)
+        columns = self.columns(inner)
         loop, chunk = None, 0
-        if elements > MOST_WHOLE:
-            loop, chunk = self.long_loop(inner)
+        if elements * columns > MOST_WHOLE:
+            loop, chunk = self.long_loop(inner, columns)
             elements = elements // self.sizes[loop] * chunk
+        if columns > 1:
+            blocks = {**dict.fromkeys(self.parallel, 1), self.parallel[-1]: columns}
+            return self.made(blocks, tuple(a for a in inner if a != loop), loop, chunk, "columns")
         target = ROWS_BLOCK if inner else POINTWISE_BLOCK
         if any(n.op == "take" for n in self.space.nodes):
             target = 1  # an index of one number reads a slice, an index of many needs pointers
@@ -186,6 +191,17 @@ class Draft:
         whole = tuple(a for a in inner if a != loop)
         form = "rows" if self.space.reduced else "pointwise"
         return self.made(blocks, whole, loop, chunk, form)
+
+    def columns(self, inner: tuple[int, ...]) -> int:
+        """Elements of the last parallel axis in a tile, where arrays lie along it and are reduced over slower axes."""
+        if not self.space.reduced or not self.parallel:
+            return 1
+        last = self.parallel[-1]
+        wide = [line for line in self.reads.values() if any(a in self.space.reduced for a in line) and last in line]
+        if not wide or any(line[-1] != last for line in wide):
+            return 1
+        share = -(-self.sizes[last] // max(1, 2 * self.threads // self.product(self.parallel[:-1])))
+        return min(self.sizes[last], max(64, min(share, COLUMNS_BLOCK)))
 
     def product(self, axes: tuple[int, ...]) -> int:
         total = 1
@@ -213,14 +229,14 @@ class Draft:
                 break
         return blocks
 
-    def long_loop(self, inner: tuple[int, ...]) -> tuple[int, int]:
+    def long_loop(self, inner: tuple[int, ...], columns: int) -> tuple[int, int]:
         """The axis that is too long for a tile, and what is taken of it at a time."""
         reduced = [a for a in inner if a in self.space.reduced]
         if not reduced or (len(inner) > 1 and self.product(inner) // max(self.sizes[a] for a in reduced) > 512):
             raise Clash("a program would need more than fits its caches")
         axis = max(reduced, key=self.sizes.__getitem__)
         self.check_loop(axis)
-        return axis, min(self.sizes[axis], POINTWISE_BLOCK)
+        return axis, min(self.sizes[axis], max(8, POINTWISE_BLOCK // columns))
 
     def check_loop(self, axis: int) -> None:
         """What depends on a reduction along an axis may not be looped over along it."""
