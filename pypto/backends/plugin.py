@@ -68,6 +68,10 @@ class Plugin(ABC):
             f"{type(self).__name__} lists the target {name!r} and has no method `target` to open it"
         )
 
+    def refuse(self, target: str) -> None:
+        """Raise a diagnostic for a machine that is near to `targets` and not one of them."""
+        return None
+
     def passes(self) -> tuple[Pass, ...]:
         """The pass list of the backend, whose optional rows a kernel may switch off by name."""
         return ()

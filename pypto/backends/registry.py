@@ -58,11 +58,14 @@ def plugin_for_target(target: str) -> Plugin:
     ------
     OptionError
         When no backend knows it.
+    Diagnostic
+        When a backend knows the machine, and says why it does not compile for it.
     """
     known: list[str] = []
     for plugin in plugins():
         if target in plugin.targets:
             return plugin
+        plugin.refuse(target)
         known += plugin.targets
     raise OptionError(f"unknown target {target!r}; known are {', '.join(known)}")
 

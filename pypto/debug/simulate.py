@@ -101,7 +101,7 @@ def simulate(kernel: Any, target: str = "ascend910b2") -> Simulator:
     kernel : Kernel
         Any kernel.
     target : str
-        ``ascend910b1`` to ``ascend910b4``, ``ascend910c`` or ``ascend950``.
+        A chip, as in ``ascend910b2``, ``ascend910_9382`` or ``ascend950pr_9589``.
 
     Returns
     -------

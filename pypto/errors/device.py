@@ -221,3 +221,25 @@ class UnalignedCopies(Diagnostic, PyptoWarning):
             f[(2,)](wide, np.zeros_like(wide))
         """,
     )
+
+
+class UnsupportedChip(Diagnostic, ValueError):
+    code = "E610"
+    template = "no kernel can be compiled for {chip}: {reason}"
+    hint = "targets are the chips of the families ascend910b, ascend910_93 and ascend950; the CPU runs every kernel"
+    example = programs(
+        """
+        @pto.jit
+        def f(x, y):
+            y[:] = x[:] * 2
+
+        f.compile(x, y, target="ascend310p3")
+        """,
+        """
+        @pto.jit
+        def f(x, y):
+            y[:] = x[:] * 2
+
+        f.compile(x, y, target="ascend910b2")
+        """,
+    )

@@ -1,7 +1,10 @@
-"""The ACL runtime through ctypes: whichever library is found, a toolkit's own or that of the simulated device.
+"""Foreign function interface to the ACL runtime, of a CANN toolkit or of the simulated device.
 
-ctypes and no extension module of C++: a launch on a device costs microseconds in the driver, beside which a foreign
-call is little, and the package needs no compiler where a real toolkit is installed.
+The calls go through ctypes and not through an extension module of C++: a launch costs microseconds in the driver, so
+the foreign call is a small part of it, and the package needs no compiler where a toolkit is installed.
+
+A call is legal in the order that the library documents: aclInit, then aclrtSetDevice in each thread, then the rest.
+`Device` keeps that order. The simulated library refuses what the real one refuses.
 """
 
 from __future__ import annotations
@@ -29,11 +32,15 @@ _MOST_QUEUED: Final = 512
 _REPEATED: Final = 100002  # aclInit, called before by another part of the process
 _POINTER, _SIZE, _INT, _UINT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32, ctypes.c_uint32
 
-# What the loader is told that a binary is for: kinds of cores.
+# The magic number of a binary, by the kind of cores that it is for.
 MAGIC: Final = MappingProxyType({"vector": 0x41415246, "cube": 0x41494343, "mix": 0x43554245})
-_MAGIC_OPTION: Final = 2
+_MAGIC_OPTION: Final = 2  # legal for binaries from memory alone
+# Attributes that aclrtGetDeviceInfo knows.
+CUBE_CORES: Final = 102
+VECTOR_CORES: Final = 201
+L2_BYTES: Final = 302
 
-# Functions of the runtime library and their parameters; all of them give an error code.
+# Functions of the runtime library and the types of their parameters; each returns an error code.
 _FUNCTIONS: Final = MappingProxyType(
     {
         "aclInit": (ctypes.c_char_p,),
@@ -52,6 +59,8 @@ _FUNCTIONS: Final = MappingProxyType(
         "aclrtRecordEvent": (_POINTER, _POINTER),
         "aclrtEventElapsedTime": (_POINTER, _POINTER, _POINTER),
         "aclrtGetDeviceCount": (_POINTER,),
+        "aclrtGetDeviceInfo": (_UINT, _INT, _POINTER),
+        "aclrtGetHardwareSyncAddr": (_POINTER,),
         "aclrtBinaryLoadFromData": (_POINTER, _SIZE, _POINTER, _POINTER),
         "aclrtBinaryUnLoad": (_POINTER,),
         "aclrtBinaryGetFunction": (_POINTER, ctypes.c_char_p, _POINTER),
@@ -61,9 +70,16 @@ _FUNCTIONS: Final = MappingProxyType(
 
 
 class AclError(PyptoError, RuntimeError):
-    """The runtime library refused a call, or a kernel stopped at a fault; `code` is the library's own number.
+    """An error code of the runtime library: it refused a call, or a kernel stopped at a fault.
 
-    `queued` are the kernels one of which stopped, and `words` what the library says.
+    Attributes
+    ----------
+    code : int
+        The library's number.
+    words : str
+        The library's message.
+    queued : tuple of Function
+        Kernels that were queued. One of them stopped.
     """
 
     queued: tuple[Function, ...] = ()
@@ -87,12 +103,12 @@ class LoadOptions(ctypes.Structure):
 
 @functools.cache
 def bound(path: Path) -> Any:
-    """The library with the types of its functions; once for each path, since a process has one of it.
+    """Load the library and declare the types of its functions, once for each path.
 
     Raises
     ------
     NoToolkit
-        When it is older than the functions that are needed.
+        When the library is older than a function that is needed.
     """
     library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
@@ -108,30 +124,41 @@ def bound(path: Path) -> Any:
     return library
 
 
-@functools.cache
 def opened(library: Path, number: int = 0, shares_streams: bool = False) -> Device:
-    """A device, of which a process has one object: a reset concerns all of the process."""
+    """Return the device. A process has one object for each device, since a reset concerns the whole process."""
+    return _opened(library, number, shares_streams)
+
+
+@functools.cache
+def _opened(library: Path, number: int, shares_streams: bool) -> Device:
     return Device(library, number, shares_streams=shares_streams)
 
 
 @dataclass(eq=False)
 class Device:
-    """A device: its stream, and calls whose errors are exceptions. It is opened by the first call that needs it.
+    """A device with one stream. Error codes become exceptions. The first call that needs the device opens it.
 
-    Memory and binaries are given back when the objects that stand for them are no longer used, and all of it by `close`
-    or a kernel's fault. The next call opens the device anew, in its next `epoch`.
+    Memory and binaries are freed when their objects are no longer referenced. `close` and a kernel's fault free all of
+    them. The next call opens the device again and begins a new `epoch`: objects of an older epoch are lost.
+
+    Examples
+    --------
+    >>> from pypto.runtime.acl import opened
+    >>> device = opened(path_of_libascendcl)  # doctest: +SKIP
+    >>> device.attribute(VECTOR_CORES)  # doctest: +SKIP
+    48
     """
 
     library: Path
     number: int = 0
     epoch: int = 0
     is_open: bool = False
-    shares_streams: bool = False  # with torch_npu, whose tensors kernels then work on in order
-    used: set[int] = field(default_factory=set)  # streams with work on them
+    shares_streams: bool = False  # launch on torch_npu's current stream, in order with torch's operators
+    used: set[int] = field(default_factory=set)  # streams with queued work
     stream: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
-    queued: list[Function] = field(default_factory=list)  # what the device may still run
+    queued: list[Function] = field(default_factory=list)  # kernels that may still run
     remarks: list[tuple[str, tuple[Function, ...]]] = field(default_factory=list)  # of a simulated device, on kernels
-    freed: list[tuple[str, Any]] = field(default_factory=list)  # what is to be given back once it has
+    freed: list[tuple[str, Any]] = field(default_factory=list)  # handles to free after the queued kernels
     lock: threading.RLock = field(default_factory=threading.RLock)
     entered: threading.local = field(default_factory=threading.local)
 
@@ -144,7 +171,7 @@ class Device:
             raise AclError(code, function, words.decode("utf-8", "replace").strip())
 
     def enter(self) -> None:
-        """Choose the device for this thread, and open it if need be."""
+        """Set the device for this thread, and open it when it is closed."""
         if self.is_open and getattr(self.entered, "epoch", -1) == self.epoch:
             return
         if not self.is_open:
@@ -161,33 +188,55 @@ class Device:
             self.enter()
             self.check(getattr(self.functions, name)(*arguments), name)
 
+    def attribute(self, number: int) -> int:
+        """Ask the device for an attribute: `CUBE_CORES`, `VECTOR_CORES` or `L2_BYTES`."""
+        value = ctypes.c_int64()
+        self.call("aclrtGetDeviceInfo", self.number, number, ctypes.byref(value))
+        return value.value
+
+    def sync_address(self) -> int:
+        """Return the address of the flags between cores, which mixed kernels in the older form take as an argument."""
+        address = ctypes.c_void_p()
+        self.call("aclrtGetHardwareSyncAddr", ctypes.byref(address))
+        return address.value or 0
+
     def soc_name(self) -> str:
-        """The chip, as the library calls it."""
+        """Return the library's name of the chip."""
         with self.lock:
             self.enter()
             return (self.functions.aclrtGetSocName() or b"").decode()
 
     def empty(self, size: int) -> Memory:
-        """Fresh device memory of so many bytes."""
+        """Allocate device memory. Its content is undefined."""
         address = ctypes.c_void_p()
         self.call("aclrtMalloc", ctypes.byref(address), max(1, size), _HUGE_FIRST)
         return Memory(self, address.value or 0, size, self.epoch)
 
     def copied(self, array: Array) -> Memory:
-        """Device memory with the bytes of a contiguous array."""
+        """Allocate device memory and copy a contiguous array to it."""
         memory = self.empty(array.nbytes)
         memory.write(array.ctypes.data, array.nbytes)
         return memory
 
     def load(self, binary: bytes, kind: str = "") -> Binary:
-        """A binary, ready to give its functions. `kind` says which cores it is for: vector, cube or mix."""
-        handle, option = ctypes.c_void_p(), LoadOption(_MAGIC_OPTION, (MAGIC.get(kind, 0), 0, 0, 0))
-        options = LoadOptions(ctypes.pointer(option), 1 if kind else 0)
-        self.call("aclrtBinaryLoadFromData", binary, len(binary), ctypes.addressof(options), ctypes.byref(handle))
+        """Load a binary from memory.
+
+        Parameters
+        ----------
+        binary : bytes
+            What a compiler made.
+        kind : str
+            The cores that it is for: ``vector``, ``cube`` or ``mix``. Empty, the library guesses.
+        """
+        handle = ctypes.c_void_p()
+        option = LoadOption(_MAGIC_OPTION, (MAGIC.get(kind, 0), 0, 0, 0))
+        options = LoadOptions(ctypes.pointer(option), 1) if kind else None
+        address = ctypes.addressof(options) if options else None
+        self.call("aclrtBinaryLoadFromData", binary, len(binary), address, ctypes.byref(handle))
         return Binary(self, handle, self.epoch)
 
     def launch(self, function: Function, blocks: int, arguments: bytes) -> None:
-        """Queue a kernel; its faults appear at `synchronize`."""
+        """Queue a kernel. The launch is asynchronous: a fault of the kernel is raised by `synchronize`."""
         if len(self.queued) >= _MOST_QUEUED:
             self.synchronize()
         with self.lock:
@@ -199,18 +248,18 @@ class Device:
                 len(arguments), None, 0)  # fmt: skip
 
     def current_stream(self) -> int:
-        """The stream that launches go to: torch's own, where both work on this device."""
+        """Return the stream of launches: torch's current stream where torch_npu uses this device."""
         if self.shares_streams and "torch_npu" in sys.modules:
             return int(sys.modules["torch"].npu.current_stream(self.number).npu_stream)
         return self.stream.value or 0
 
     def synchronize(self) -> None:
-        """Wait for all that was queued.
+        """Wait until all queued kernels have ended.
 
         Raises
         ------
         AclError
-            When a kernel stopped at a fault. The device is reset then, and its memory is gone.
+            When a kernel stopped at a fault. The device has been reset, and its memory is lost.
         """
         with self.lock:
             queued, freed, used = tuple(self.queued), self.freed, sorted(self.used)
@@ -226,7 +275,7 @@ class Device:
             self.give_back(freed)
 
     def said(self) -> list[str]:
-        """What a simulated device has to say of kernels that ran."""
+        """Take the remarks of a simulated device on kernels that ran."""
         remarks = getattr(self.functions, "ascsim_remarks", None)
         return (remarks() or b"").decode().splitlines() if remarks else []
 
@@ -235,7 +284,7 @@ class Device:
             self.call(name, handle)
 
     def close(self) -> None:
-        """Give everything back: memory, binaries, the stream."""
+        """Reset the device: free memory, binaries and the stream."""
         with self.lock:
             if self.is_open:
                 self.is_open, self.epoch = False, self.epoch + 1
@@ -243,7 +292,7 @@ class Device:
                 self.functions.aclrtResetDevice(self.number)
 
     def release(self, epoch: int, name: str, handle: Any) -> None:
-        """Give memory or a binary back, after the kernels that may use it."""
+        """Free a handle after the queued kernels, which may use it."""
         with self.lock:
             if not self.is_open or epoch != self.epoch:
                 return
@@ -255,7 +304,7 @@ class Device:
 
 @dataclass(eq=False)
 class Memory:
-    """Memory of a device, freed when nothing refers to it any more."""
+    """Device memory. It is freed when this object is no longer referenced."""
 
     device: Device
     address: int
@@ -268,16 +317,16 @@ class Memory:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the device was reset since."""
+        """Whether the device was reset after the allocation."""
         return self.epoch != self.device.epoch
 
     def write(self, source: int, size: int, offset: int = 0) -> None:
-        """Copy bytes from an address of the host to `offset`."""
+        """Copy bytes from a host address to this memory at `offset`."""
         if size:
             self.device.call("aclrtMemcpy", self.address + offset, self.size - offset, source, size, _HOST_TO_DEVICE)
 
     def read(self, into: Array, offset: int = 0) -> None:
-        """Copy to a contiguous array of the host. Queued kernels are not waited for."""
+        """Copy to a contiguous host array, without a wait for queued kernels."""
         if into.nbytes:
             at = self.address + offset
             self.device.call("aclrtMemcpy", into.ctypes.data, into.nbytes, at, into.nbytes, _DEVICE_TO_HOST)
@@ -285,7 +334,7 @@ class Memory:
 
 @dataclass(eq=False)
 class Binary:
-    """A loaded kernel binary."""
+    """A loaded kernel binary. It is unloaded when this object and its functions are no longer referenced."""
 
     device: Device
     handle: ctypes.c_void_p
@@ -296,6 +345,7 @@ class Binary:
         self.unload.atexit = False
 
     def function(self, name: str, owner: Any = None) -> Function:
+        """Find a kernel by its name."""
         found = ctypes.c_void_p()
         self.device.call("aclrtBinaryGetFunction", self.handle, name.encode(), ctypes.byref(found))
         return Function(self, found, name, owner)
@@ -303,7 +353,7 @@ class Binary:
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A kernel of a binary, which stays loaded as long as this object lives. `owner` is whoever knows more of it."""
+    """A kernel of a loaded binary. `owner` is what a backend keeps of the kernel."""
 
     binary: Binary
     handle: ctypes.c_void_p

@@ -114,7 +114,8 @@ def write_project(
     backend = place.backend
     facts = {"name": backend.symbol(artifact.name), "chip": chip, "flag": backend.target.flag, "grid": numbers(grid)}
     code = backend.code(artifact)
-    facts |= {"cores": str(backend.cores(code)), "workspace": str(code.workspace)}
+    attribute = "ACL_DEV_ATTR_VECTOR_CORE_NUM" if code.kind == "vector" else "ACL_DEV_ATTR_CUBE_CORE_NUM"
+    facts |= {"one_core": str(code.one_core).lower(), "workspace": str(code.workspace), "attribute": attribute}
     facts |= {"kind": f"for cores of kind {code.kind}", "magic": hex(MAGIC[code.kind])}
     folder.mkdir(parents=True)
     files = [write(folder, f"kernel/{facts['name']}.asc", code.text.encode())]

@@ -250,7 +250,7 @@ class Autotuner(KernelInterface):
         grid : int, tuple or function
             As in ``kernel[grid]``.
         target : str
-            ``ascend910b1`` to ``ascend910b4``, ``ascend910c`` or ``ascend950``.
+            A chip, as in ``ascend910b2``, ``ascend910_9382`` or ``ascend950pr_9589``.
 
         Returns
         -------

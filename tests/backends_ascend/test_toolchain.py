@@ -79,6 +79,8 @@ def test_command_lines(tmp_path: Path) -> None:
     assert [Path(cube[0]).name, *cube[1:4]] == ["ccec", "-x", "cce", "--cce-aicore-arch=dav-c220-cube"]
     assert vector[3] == "--cce-aicore-arch=dav-c220-vec"
     assert f"-I{made / 'tikcpp/tikcfw'}" in cube
+    assert [cube[-3], vector[-3]] == ["k.cube.asc", "k.vec.asc"]
+    assert {"-cce-enable-mix", "-D__MIX_CORE_MACRO__=1"} <= set(cube) & set(vector)
     assert link[4:6] == ["k.cube.o", "k.vec.o"]
     (only, _) = Toolchain(made, "cce").commands(source, target, "vector", "dav-3510")
     assert only[3] == "--cce-aicore-arch=dav-c310-vec"

@@ -1,4 +1,4 @@
-"""Ascend as a `Backend`: Ascend C, the toolkit's compiler and a device behind one face."""
+"""The Ascend backend: lowers Tile IR to Ascend C, compiles it with a toolkit, and launches the binary on a device."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _LINE: Final = re.compile(r"\bline (\d+)")
 
 
 class Handle(Protocol):
-    """What the runtime gives for device memory or a kernel: an object that holds it as long as it lives."""
+    """Device memory. It stays allocated as long as the object is referenced."""
 
     @property
     def address(self) -> int: ...
 
 
 class Runner(Protocol):
-    """A device, as the runtime offers it."""
+    """A device of the runtime. Its `epoch` grows with each reset, after which nothing of before is valid."""
 
     epoch: int
 
@@ -49,10 +49,26 @@ class Runner(Protocol):
 
     def launch(self, function: Any, blocks: int, arguments: bytes) -> None: ...
 
+    def sync_address(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class Code:
-    """What an artifact of this backend holds: the text, for people and for faults, and the binary."""
+    """The content of an artifact: Ascend C for readers and for faults, the binary, and what a launch must know.
+
+    Attributes
+    ----------
+    kind : str
+        The cores that the kernel runs on: ``vector``, ``cube`` or ``mix``.
+    workspace : int
+        Bytes of device memory for each block.
+    one_core : bool
+        Whether one block runs all programs.
+    file, line : str, int
+        Of the kernel's source.
+    takes_sync_address : bool
+        Whether the first argument is the address of the flags between cores.
+    """
 
     kind: str
     workspace: int
@@ -61,11 +77,12 @@ class Code:
     line: int
     text: str
     binary: bytes
+    takes_sync_address: bool = False
 
     def to_bytes(self) -> bytes:
         text = self.text.encode()
         head = {"kind": self.kind, "workspace": self.workspace, "one_core": self.one_core, "file": self.file,
-                "line": self.line, "text": len(text)}  # fmt: skip
+                "line": self.line, "text": len(text), "takes_sync_address": self.takes_sync_address}  # fmt: skip
         header = json.dumps(head, sort_keys=True).encode()
         return len(header).to_bytes(8, "little") + header + text + self.binary
 
@@ -79,7 +96,7 @@ class Code:
 
 @dataclass
 class Loaded:
-    """A kernel on a device; it is loaded anew after the device was reset."""
+    """An executable: a kernel that is loaded onto the device with its first launch, and again after a reset."""
 
     name: str
     abi: tuple[Slot, ...]
@@ -98,7 +115,14 @@ class Loaded:
 
 @dataclass(eq=False)
 class AscendBackend(Backend):
-    """Compiles for one chip with one toolkit, and launches on one device; without them it makes text alone."""
+    """The backend for one chip. Without a toolkit it emits text alone, and without a device nothing can run.
+
+    Examples
+    --------
+    >>> from pypto.backends.ascend.target import ascend_target
+    >>> AscendBackend(ascend_target("ascend910b2")).toolchain is None
+    True
+    """
 
     target: AscendTarget
     find: Callable[[], Path] | None = None
@@ -126,37 +150,41 @@ class AscendBackend(Backend):
             chain = self.toolchain
             file = kernel.file or function.loc.file
             binary = chain.compile(text, kernel.name, kernel.kind, self.target.flag, file) if chain else b""
-        code = Code(kernel.kind, kernel.workspace, kernel.one_core, file, function.loc.line, text, binary)
+        takes_address = chain is not None and chain.takes_sync_address(kernel.kind, self.target.flag)
+        line = function.loc.line
+        code = Code(kernel.kind, kernel.workspace, kernel.one_core, file, line, text, binary, takes_address)
         return Artifact(kernel.name, kernel.slots, 0, _COST, code.to_bytes())
 
     def load(self, artifact: Artifact) -> Loaded:
         return Loaded(artifact.name, artifact.abi, Code.from_bytes(artifact.code), self.runner and self.runner())
 
     def run(self, executable: Loaded, args: int, programs: int, cost: float, threads: int) -> None:
-        """Queue the kernel with the argument block at an address; the device's `synchronize` waits for it."""
+        """Queue the kernel with the argument block at an address. The device's `synchronize` waits for it."""
         runner, code = executable.runner, executable.code
         assert runner is not None, "what was compiled for a chip alone has nothing to run on"
         function, blocks = executable.ready(runner), min(programs, self.cores(code))
         words = (ctypes.c_int64 * (FIXED_SLOTS + len(executable.abi))).from_address(args)
         workspace = runner.empty(code.workspace * blocks) if code.workspace else None
-        runner.launch(function, blocks, packed(executable.abi, words, workspace.address if workspace else None))
+        sync = runner.sync_address() if code.takes_sync_address else None
+        place = workspace.address if workspace else None
+        runner.launch(function, blocks, packed(executable.abi, words, place, sync))
 
     def code(self, artifact: Artifact) -> Code:
-        """What an artifact of this backend holds."""
+        """Decode the content of an artifact."""
         return Code.from_bytes(artifact.code)
 
     def symbol(self, name: str) -> str:
-        """The name of a kernel in its code."""
+        """Return the name of a kernel in its text and binary."""
         return symbol(name)
 
     def cores(self, code: Code) -> int:
-        """Blocks of a kernel that run at once."""
+        """Count the blocks that run at once: all cores of the device that the kernel can use."""
         if code.one_core:
             return 1
         return self.target.vector_cores if code.kind == "vector" else self.target.cube_cores
 
     def fault(self, device: str, words: str, kernels: tuple[Loaded, ...]) -> DeviceFault:
-        """A kernel's fault, at the user's line where the device tells one."""
+        """Make a diagnostic of a kernel's fault, at the user's line where the device names one."""
         said = named(kernels, words) or list(kernels)
         names = ", ".join(dict.fromkeys(k.name for k in said)) or "a kernel"
         place = place_of(said[0], words) if len({id(k) for k in said}) == 1 else None
@@ -164,7 +192,7 @@ class AscendBackend(Backend):
         return DeviceFault(place, kernel=names, device=device, words=plain)
 
     def remark(self, words: str, kernels: tuple[Loaded, ...]) -> UnalignedCopies | None:
-        """What a simulated device has to say of a kernel that is right: its name, the line, and two counts."""
+        """Make a warning of a simulated device's remark: the kernel, the line, and two counts of lines of memory."""
         touched, needed = words.split()[-2:]
         for kernel in named(kernels, words):
             return UnalignedCopies(place_of(kernel, words), kernel=kernel.name, touched=touched, needed=needed)
@@ -225,9 +253,9 @@ def place_of(kernel: Loaded, words: str) -> Loc:
     return found or whole_line(code.file, code.line, kernel.name)
 
 
-def packed(abi: tuple[Slot, ...], words: Any, workspace: int | None) -> bytes:
-    """The arguments as the device takes them: each at a multiple of its size, at least of 4."""
-    data = bytearray()
+def packed(abi: tuple[Slot, ...], words: Any, workspace: int | None, sync: int | None = None) -> bytes:
+    """Pack the arguments as the device takes them: each at a multiple of its size, at least of 4."""
+    data = bytearray() if sync is None else bytearray(struct.pack("<Q", sync))
     for slot, word in zip(abi, words[FIXED_SLOTS:], strict=True):
         size = max(1, slot.dtype.bits // 8) if slot.kind == "scalar" else 8
         append(data, (word & (1 << 64) - 1).to_bytes(8, "little")[:size])

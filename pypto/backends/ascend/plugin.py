@@ -7,18 +7,19 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.backends.ascend.target import TARGETS, ascend_target
+from pypto.backends.ascend.target import TARGETS, AscendTarget, ascend_target, record_name, refuse
 from pypto.backends.plugin import Diagnosis, Plugin, Services
 from pypto.errors.device import NoToolkit, UnknownDevice
 from pypto.options import Settings
 from pypto.passes.manager import Pass
 
 SIMULATED: Final = "ascend910b2"  # the chip that is simulated unless another one is named
-_NAME: Final = re.compile(r"ascend(:\d+)?|ascend-sim(:(0|ascend\w+))?")
+_NAME: Final = re.compile(r"ascend(:\d+)?|ascend-sim(:(0|ascend[\w-]+))?")
 _SHORT: Final = MappingProxyType({"ascend": "ascend:0", "ascend-sim:0": "ascend-sim"})
 
 
@@ -46,6 +47,9 @@ class AscendPlugin(Plugin):
 
         return Chip(name, AscendBackend(ascend_target(name)))
 
+    def refuse(self, target: str) -> None:
+        refuse(target)
+
     def passes(self) -> tuple[Pass, ...]:
         from pypto.backends.ascend.pipeline import PASSES
 
@@ -68,7 +72,7 @@ PLUGIN: Final = AscendPlugin()
 
 
 def npu(name: str, number: int, services: Services) -> Any:
-    """A device of this machine, of which nothing was opened yet."""
+    """Open a device of this machine. The number of its cores and the size of L2 are what the device says they are."""
     from pypto.backends.ascend.backend import AscendBackend
     from pypto.backends.ascend.toolchain.toolchain import find_toolkit
     from pypto.runtime.acl import opened
@@ -77,7 +81,8 @@ def npu(name: str, number: int, services: Services) -> Any:
 
     folder = find_toolkit(name)
     acl = opened(runtime_of(folder, name), number, shares_streams=True)
-    backend = AscendBackend(ascend_target(chip(acl.soc_name())), lambda: folder, lambda: acl)
+    target = measured(ascend_target(record_name(acl.soc_name())), acl)
+    backend = AscendBackend(target, lambda: folder, lambda: acl)
     return Device(name, acl, backend, services.device, tells_time=True, dlpack_device=(EXTENSION, number))
 
 
@@ -112,13 +117,19 @@ def runtime_of(folder: Path, name: str) -> Path:
     return path
 
 
-def chip(soc: str) -> str:
-    """The name of a chip's record, from what the runtime library calls it.
+def measured(target: AscendTarget, acl: Any) -> AscendTarget:
+    """Replace facts of a record by those of a device, which may have fewer cores than others of its type.
 
     Examples
     --------
-    >>> chip("Ascend910B2C"), chip("Ascend910_9382"), chip("Ascend950PR_957c")
-    ('ascend910b2', 'ascend910c', 'ascend950')
+    >>> class Half:
+    ...     def attribute(self, number):
+    ...         return {102: 12, 201: 24}.get(number, 0)
+    >>> measured(ascend_target("ascend910b2"), Half()).vector_cores
+    24
     """
-    name = soc.lower()
-    return "ascend910c" if name.startswith("ascend910_") else name[:11] if name.startswith("ascend910b") else name[:9]
+    from pypto.runtime.acl import CUBE_CORES, L2_BYTES, VECTOR_CORES
+
+    cube, vector, l2 = (acl.attribute(number) for number in (CUBE_CORES, VECTOR_CORES, L2_BYTES))
+    return replace(target, cube_cores=cube or target.cube_cores, vector_cores=vector or target.vector_cores,
+        l2_bytes=l2 or target.l2_bytes)  # fmt: skip

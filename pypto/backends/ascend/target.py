@@ -1,13 +1,15 @@
-"""The chips: frozen records of facts that the scheduler, the verifier and the timing model read."""
+"""Target descriptions: frozen records of chips, which the scheduler, the verifier and the timing model read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
 from pypto.errors import OptionError
+from pypto.errors.device import UnsupportedChip
 
 KB: Final = 1024
 FRACTAL_ROWS: Final = 16  # of the blocks that matrices are made of in a cube core's memories
@@ -89,23 +91,71 @@ _B1: Final = AscendTarget(
     l2_bytes=192 << 20, l2_bytes_per_second=_READ, l2_written_per_second=_READ * 86 / 110, orders_vector=False,
     ordered_product_fractals=10, loads_panels=False, has_bf16_arithmetic=False)  # fmt: skip
 
-TARGETS: Final = MappingProxyType({target.name: target for target in (
+_950: Final = replace(
+    _B1, name="ascend950", arch=3510, flag="dav-3510", mhz=1650, cube_cores=32, vector_cores=64,
+    memories=_MEMORIES_3510, l2_bytes=128 << 20, orders_vector=True, ordered_product_fractals=0,
+    loads_panels=True)  # fmt: skip
+
+
+def _type(base: AscendTarget, name: str, cores: int, mhz: int, l2_mb: int, hbm: float = 0.0) -> AscendTarget:
+    """A type of a family: `cores` are cube cores, beside each of which are two vector cores."""
+    return replace(base, name=name, cube_cores=cores, vector_cores=2 * cores, mhz=mhz, l2_bytes=l2_mb << 20,
+        hbm_bytes_per_second=hbm or base.hbm_bytes_per_second)  # fmt: skip
+
+
+def _types_950(names: str, cores: int, mhz: int, l2_mb: int, rate: int) -> tuple[AscendTarget, ...]:
+    """Types of the 950 family. `rate` is what CANN's platform files call ddr_rate: bytes a cycle for each core."""
+    return tuple(_type(_950, f"ascend950{n}", cores, mhz, l2_mb, rate * cores * mhz * 1e6) for n in names.split())
+
+
+# Cores, clocks and sizes of L2 are those of CANN's public platform files. A number of a type follows a letter for the
+# memory beside it (pr or dt) and stands for what CANN calls it: ascend950pr_9589 is Ascend950PR_9589.
+_TYPES: Final = (
     _B1,
-    replace(_B1, name="ascend910b2", mhz=1800),
-    replace(_B1, name="ascend910b3", mhz=1800, cube_cores=20, vector_cores=40),
-    replace(_B1, name="ascend910b4", mhz=1500, cube_cores=20, vector_cores=40, hbm_bytes_per_second=0.8e12),
+    _type(_B1, "ascend910b2", 24, 1800, 192),
+    _type(_B1, "ascend910b2c", 24, 1800, 192),
+    _type(_B1, "ascend910b3", 20, 1800, 192),
+    _type(_B1, "ascend910b4", 20, 1500, 96, 0.8e12),
+    _type(_B1, "ascend910b4-1", 20, 1500, 168, 0.8e12),
+    *(_type(_B1, f"ascend910_{n}", 20, 1500, 168) for n in ("9362", "9363")),
+    _type(_B1, "ascend910_9372", 20, 1800, 192),
+    *(_type(_B1, f"ascend910_{n}", 24, 1800, 192) for n in ("9381", "9382")),
+    *(_type(_B1, f"ascend910_{n}", 24, 1850, 192) for n in ("9391", "9392")),
     replace(_B1, name="ascend910c"),
-    replace(_B1, name="ascend950", arch=3510, flag="dav-3510", mhz=1650, cube_cores=32, vector_cores=64,
-        memories=_MEMORIES_3510, l2_bytes=128 << 20, orders_vector=True, ordered_product_fractals=0,
-        loads_panels=True),
-)})  # fmt: skip
+    _950,
+    *_types_950("pr_950z", 4, 1650, 16, 4),
+    *_types_950("dt_950x", 8, 1650, 32, 19),
+    *_types_950("dt_950y", 8, 1650, 32, 14),
+    *_types_950("dt_9571 dt_9572", 28, 1650, 128, 80),
+    *_types_950("dt_9573 dt_9574", 28, 1650, 112, 70),
+    *_types_950("dt_9575 dt_9576", 28, 1650, 128, 61),
+    *_types_950("dt_9577 dt_9578", 28, 1650, 112, 54),
+    *_types_950("pr_9579", 28, 1650, 128, 31),
+    *_types_950("pr_957b pr_957bx pr_957c", 28, 1650, 112, 27),
+    *_types_950("pr_957d", 28, 1650, 96, 23),
+    *_types_950("dt_9581 dt_9581x dt_9582 dt_9582x", 32, 1650, 128, 80),
+    *_types_950("dt_9583 dt_9584", 32, 1650, 112, 70),
+    *_types_950("dt_9585 dt_9586", 32, 1650, 128, 61),
+    *_types_950("dt_9587 dt_9588", 32, 1650, 112, 54),
+    *_types_950("pr_9589", 32, 1650, 128, 31),
+    *_types_950("pr_958b", 32, 1650, 112, 27),
+    *_types_950("dt_9591 dt_9592 dt_95a1 dt_95a2", 36, 1800, 128, 80),
+    *_types_950("dt_9595 dt_9596", 36, 1800, 128, 61),
+    *_types_950("pr_9599", 36, 1800, 128, 31),
+)
+TARGETS: Final = MappingProxyType({target.name: target for target in _TYPES})
+# Names for the parts of a family that no record has: how many cores such a device has, the device says.
+_FAMILIES: Final = (("ascend910b1", "ascend910b"), ("ascend910c", "ascend910_93"), ("ascend950", "ascend950"))
+_OTHER_GENERATIONS: Final = re.compile(r"ascend(310\w*|910(a|b|pro\w+|premium\w+)?)")
 
 
 def ascend_target(name: str) -> AscendTarget:
-    """The record of a chip.
+    """Look up the record of a chip.
 
     Raises
     ------
+    UnsupportedChip
+        When the chip is known, and no kernel can be compiled for it.
     OptionError
         When there is no such chip.
 
@@ -114,6 +164,39 @@ def ascend_target(name: str) -> AscendTarget:
     >>> ascend_target("ascend910b2").vector_cores
     48
     """
+    refuse(name)
     if name not in TARGETS:
         raise OptionError(f"unknown Ascend target {name!r}; known are {', '.join(TARGETS)}")
     return TARGETS[name]
+
+
+def refuse(name: str) -> None:
+    """Raise the reason why no kernel is compiled for a chip, if there is one.
+
+    Raises
+    ------
+    UnsupportedChip
+        For chips of other generations, such as 310P.
+    """
+    if _OTHER_GENERATIONS.fullmatch(name):
+        raise UnsupportedChip(
+            chip=name, reason="its cube and vector units share one core, for which no rules exist here"
+        )
+
+
+def record_name(soc: str) -> str:
+    """Translate CANN's name of a chip to the name of its record, or of its family where it has none.
+
+    Raises
+    ------
+    UnsupportedChip
+        When the chip is known, and no kernel can be compiled for it.
+
+    Examples
+    --------
+    >>> record_name("Ascend910B2C"), record_name("Ascend910_9382"), record_name("Ascend950PR_95zz")
+    ('ascend910b2c', 'ascend910_9382', 'ascend950')
+    """
+    name = soc.lower()
+    refuse(name)
+    return name if name in TARGETS else next((own for own, start in _FAMILIES if name.startswith(start)), name)

@@ -13,7 +13,7 @@ import sys
 
 VERSION = "1"
 ARCHITECTURES = {"dav-2201": "2201", "dav-c220": "2201", "dav-c220-vec": "2201", "dav-c220-cube": "2201",
-                 "dav-3510": "3510", "dav-c310": "3510"}  # fmt: skip
+                 "dav-3510": "3510", "dav-c310": "3510", "dav-c310-vec": "3510", "dav-c310-cube": "3510"}  # fmt: skip
 KERNEL = re.compile(
     r'extern\s+"C"\s+__global__\s+(?:(__vector__|__cube__|__mix__\s*\(\s*1\s*,\s*(\d)\s*\))\s+)?__aicore__\s+void\s+(\w+)\s*\('
 )
@@ -22,10 +22,26 @@ WARNINGS = ("-Werror=overflow", "-Werror=narrowing", "-Werror=return-type")
 ALL_WARNINGS = ("-Wall", "-Wextra", "-Woverflow", "-Wconversion", "-Werror")  # with ASCSIM_WARNINGS=error
 TAKES_VALUE = ("-x", "-o", "-include", "-mllvm", "-I", "-L", "-D", "-l", "-Xhost-start", "-Xhost-end")
 
+# Objects are joined by a linker, so each has its records in one section, and what all have is weak.
 HEAD = """#include "kernel_operator.h"
 #include "{source}"
-extern "C" const int ascsim_arch_number = __NPU_ARCH__;
+extern "C" {{
+extern const ascsim::Entry* const __start_ascsim_table[] __attribute__((weak));
+extern const ascsim::Entry* const __stop_ascsim_table[] __attribute__((weak));
+extern const int ascsim_arch_number __attribute__((weak)) = __NPU_ARCH__;
+__attribute__((weak)) void ascsim_entries(const ascsim::Entry* const** begin, const ascsim::Entry* const** end) {{
+    *begin = __start_ascsim_table, *end = __stop_ascsim_table;
+}}
+}}
 """
+RECORD = """namespace ascsim_call {{
+static void call_{name}(const void* args) {{ run(&::{name}, args); }}
+static const ascsim::Entry entry_{name}{{
+    "{name}", {kind}, {ratio}, bytes_of(&::{name}), &call_{name}, {part}, nullptr}};
+static const ascsim::Entry* const at_{name} __attribute__((section("ascsim_table"), used)) = &entry_{name};
+}}
+"""
+SUFFIXES = {"cube": ("_mix_aic", 1), "vec": ("_mix_aiv", 2)}
 
 
 class Command:
@@ -35,6 +51,12 @@ class Command:
         self.source, self.output, self.architecture = "", "a.out", ""
         self.optimize, self.standard = "-Og", "-std=c++17"
         self.passed: list[str] = []
+
+    @property
+    def core(self) -> str:
+        """The kind of core whose part of mixed kernels this compiles, or nothing."""
+        is_part = "-D__MIX_CORE_MACRO__=1" in self.passed
+        return self.architecture.rpartition("-")[2] if is_part else ""
 
 
 def parse(arguments: list[str]) -> Command:
@@ -61,26 +83,26 @@ def parse(arguments: list[str]) -> Command:
     return command
 
 
-def entries(text: str) -> str:
-    """The table of a source's kernels."""
+def entries(text: str, core: str) -> str:
+    """The records of a source's kernels.
+
+    With a `core`, the source is compiled as one of the two parts of mixed kernels, and each name says which.
+
+    Raises
+    ------
+    ValueError
+        When a part's name has no suffix: the runtime would not find the kernel.
+    """
     found = KERNEL.findall(re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL))
-    rows, calls = [], []
+    records = []
     for kind, ratio, name in found:
-        number = KINDS.get(kind, 2 if kind else 1)
-        calls.append(f"static void call_{name}(const void* args) {{ run(&::{name}, args); }}")
-        size = f"ascsim_call::bytes_of(&::{name})"
-        rows.append(f'    {{"{name}", {number}, {ratio or 1}, {size}, &ascsim_call::call_{name}}},')
-    table = "\n".join(rows)
-    return "\n".join(
-        [
-            "namespace ascsim_call {",
-            *calls,
-            "}",
-            f'extern "C" const ascsim::Entry ascsim_entries[] = {{\n{table}\n}};',
-            f'extern "C" const int ascsim_entry_count = {len(rows)};',
-            "",
-        ]
-    )
+        number, part = KINDS.get(kind, 2 if kind else 1), 0
+        if core:
+            suffix, part = SUFFIXES[core]
+            if not name.endswith(suffix):
+                raise ValueError(f"the {core} part of the mixed kernel {name} needs a name that ends in {suffix}")
+        records.append(RECORD.format(name=name, kind=number, ratio=ratio or 1, part=part))
+    return "".join(records)
 
 
 def main(arguments: list[str]) -> int:
@@ -98,10 +120,14 @@ def main(arguments: list[str]) -> int:
     folder = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     with open(os.path.join(folder, "driver", "compiler"), encoding="utf-8") as file:
         compiler = os.environ.get("ASCSIM_CXX") or file.read()
-    with open(command.source, encoding="utf-8") as file:
-        unit = HEAD.format(source=os.path.abspath(command.source)) + entries(file.read())
+    try:
+        with open(command.source, encoding="utf-8") as file:
+            unit = HEAD.format(source=os.path.abspath(command.source)) + entries(file.read(), command.core)
+    except ValueError as error:
+        print(f"bisheng: error: {error}", file=sys.stderr)
+        return 1
     warnings = ALL_WARNINGS if os.environ.get("ASCSIM_WARNINGS") == "error" else WARNINGS
-    run = [compiler, command.standard, command.optimize, "-shared", "-fPIC", *warnings,
+    run = [compiler, command.standard, command.optimize, "-c" if "-c" in arguments else "-shared", "-fPIC", *warnings,
            f"-D__NPU_ARCH__={ARCHITECTURES[command.architecture]}", "-isystem", os.path.join(folder, "include"),
            *command.passed, "-x", "c++", "-", "-o", command.output]  # fmt: skip
     give(unit)

@@ -1,76 +1,29 @@
-// The runtime library as a launcher sees it. Work on a stream is done when the program waits for it, so that one that
-// forgets to wait sees old data; a kernel's fault comes out there, and the device is unusable after that until a reset.
+// The runtime library as a launcher sees it: device, memory, streams and events. Work on a stream is done when the
+// program waits for it, so that one that forgets to wait sees old data; a kernel's fault comes out there, and the device
+// is unusable after that until a reset. Each combination of arguments that CANN's runtime refuses is refused, by its code.
 
-#include "acl/acl.h"
-
-#include <dlfcn.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
 
-#include "machine.hpp"
+#include "acl_state.hpp"
 
-namespace {
+namespace acl {
 
-using ascsim::Allocation;
-using ascsim::Entry;
-
-struct Stream {
-    std::vector<std::function<aclError()>> work;
-};
-
-struct Binary {
-    void* library = nullptr;
-    const Entry* entries = nullptr;
-    int count = 0, arch = 2201;
-    int file = -1;  // open as long as the library is loaded: the loader tells libraries apart by their names
-    Binary() = default;
-    Binary(const Binary&) = delete;
-    ~Binary() {
-        if (library != nullptr) dlclose(library);
-        if (file >= 0) close(file);
-    }
-};
-
-struct Event {
-    std::chrono::steady_clock::time_point time;
-};
-
-struct Device {
-    std::recursive_mutex lock;
-    bool initialised = false, broken = false;
-    int current = -1;
-    uint64_t launches = 0;
-    std::string remarks;
-    aclError breakage = ACL_SUCCESS;
-    std::map<uint64_t, std::unique_ptr<Allocation>> memory;
-    std::map<Stream*, std::unique_ptr<Stream>> streams;
-    std::map<Binary*, std::unique_ptr<Binary>> binaries;
-    Stream standard;
-};
+thread_local std::string the_message;
 
 Device& device() {
     static Device the_device;
     return the_device;
 }
 
-thread_local std::string the_message;
-
 aclError fail(aclError code, const std::string& what) {
     the_message = what;
     return code;
 }
 
-using Guard = std::lock_guard<std::recursive_mutex>;
+aclError none(const char* what) { return fail(ACL_ERROR_INVALID_PARAM, std::string(what) + " is a null pointer"); }
+
+aclError no_stream() { return fail(ACL_ERROR_RT_INVALID_HANDLE, "there is no such stream"); }
 
 aclError ready() {
     if (!device().initialised) return fail(ACL_ERROR_UNINITIALIZE, "aclInit was not called");
@@ -79,21 +32,13 @@ aclError ready() {
     return ACL_SUCCESS;
 }
 
-int arch() {
-    const char* name = std::getenv("ASCSIM_ARCH");
-    return name != nullptr ? std::atoi(name) : 2201;
+Stream* stream_of(aclrtStream stream) {
+    if (stream == nullptr) return &device().standard;
+    const auto found = device().streams.find(stream);
+    return found == device().streams.end() ? nullptr : found->second.get();
 }
 
-int arch_of(const Entry* entry) {
-    for (const auto& [key, binary] : device().binaries)
-        if (entry >= binary->entries && entry < binary->entries + binary->count) return binary->arch;
-    return arch();
-}
-
-uint64_t seed() {
-    const char* text = std::getenv("ASCSIM_SEED");
-    return (text != nullptr ? std::strtoull(text, nullptr, 10) : 1) + 7919 * device().launches++;
-}
+namespace {
 
 aclError drain(Stream& stream) {
     std::vector<std::function<aclError()>> work;
@@ -106,65 +51,62 @@ aclError drain(Stream& stream) {
     return ACL_SUCCESS;
 }
 
-Stream& stream_of(aclrtStream stream) { return stream == nullptr ? device().standard : *static_cast<Stream*>(stream); }
-
 bool holds(const void* at, size_t bytes) {
     const auto address = reinterpret_cast<uint64_t>(at);
-    const Allocation* found = ascsim::allocation_at(address);
+    const ascsim::Allocation* found = ascsim::allocation_at(address);
     return found != nullptr && address + bytes <= found->address + found->bytes;
 }
 
-aclError copy(void* dst, size_t most, const void* src, size_t count, aclrtMemcpyKind kind) {
-    if (count > most) return fail(ACL_ERROR_INVALID_PARAM, "more bytes are to be copied than the destination has");
-    const bool from_device = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
-    const bool to_device = kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
-    if (count != 0 && ((from_device && !holds(src, count)) || (to_device && !holds(dst, count))))
+bool is_device(const void* at) { return ascsim::allocation_at(reinterpret_cast<uint64_t>(at)) != nullptr; }
+
+aclError check_copy(const void* dst, size_t most, const void* src, size_t count, aclrtMemcpyKind kind) {
+    if (dst == nullptr) return none("dst");
+    if (src == nullptr) return none("src");
+    if (kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_DEFAULT) return fail(ACL_ERROR_INVALID_PARAM, "there is no such kind of copy");
+    if (count > most) return fail(ACL_ERROR_RT_PARAM_INVALID, "more bytes are to be copied than the destination has");
+    const bool guessed = kind == ACL_MEMCPY_DEFAULT;
+    const bool from = guessed ? is_device(src) : kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
+    const bool to = guessed ? is_device(dst) : kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
+    if ((from && !holds(src, count)) || (to && !holds(dst, count)))
         return fail(ACL_ERROR_RT_PARAM_INVALID, "the range does not lie in device memory that was allocated");
-    std::memmove(dst, src, count);
+    if ((!from && is_device(src)) || (!to && is_device(dst)))
+        return fail(ACL_ERROR_RT_PARAM_INVALID, "device memory stands where the kind of copy has memory of the host");
     return ACL_SUCCESS;
 }
 
-// What the caller says that a binary is for is believed on hardware; what runs is anybody's guess if it is wrong.
-bool fits(const Binary& binary, const aclrtBinaryLoadOptions* options) {
-    constexpr uint32_t kMagic[] = {0x41494343, 0x41415246, 0x43554245};  // cube, vector, both
-    for (size_t i = 0; options != nullptr && i < options->numOpt; ++i)
-        for (int k = 0; k < binary.count && options->options[i].type == ACL_RT_BINARY_LOAD_OPT_MAGIC; ++k)
-            if (options->options[i].value.magic != kMagic[binary.entries[k].kind]) return false;
-    return true;
+// Events are used by their handles, which are known as long as they live.
+Event* event_of(aclrtEvent event) {
+    const auto found = device().events.find(event);
+    return found == device().events.end() ? nullptr : found->second.get();
 }
 
-aclError load(const void* data, size_t bytes, const aclrtBinaryLoadOptions* options, aclrtBinHandle* handle) {
-    auto binary = std::make_unique<Binary>();
-    binary->file = memfd_create("kernel", MFD_CLOEXEC);
-    if (binary->file < 0 || write(binary->file, data, bytes) != static_cast<ssize_t>(bytes))
-        return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no memory for the binary");
-    const std::string path = "/proc/self/fd/" + std::to_string(binary->file);
-    binary->library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (binary->library == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, std::string("this is no kernel binary: ") + dlerror());
-    binary->entries = static_cast<const Entry*>(dlsym(binary->library, "ascsim_entries"));
-    const auto* count = static_cast<const int*>(dlsym(binary->library, "ascsim_entry_count"));
-    if (binary->entries == nullptr || count == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "the binary has no kernels in it");
-    const auto* number = static_cast<const int*>(dlsym(binary->library, "ascsim_arch_number"));
-    binary->count = *count, binary->arch = number != nullptr ? *number : arch();
-    if (!fits(*binary, options)) return fail(ACL_ERROR_RT_PARAM_INVALID, "the binary is for another kind of cores than its magic number says");
-    *handle = binary.get();
-    device().binaries[binary.get()] = std::move(binary);
-    return ACL_SUCCESS;
+aclError check_event(aclrtEvent event) {
+    if (event == nullptr) return none("event");
+    return event_of(event) != nullptr ? ACL_SUCCESS : fail(ACL_ERROR_RT_INVALID_HANDLE, "there is no such event");
 }
 
 }  // namespace
 
+}  // namespace acl
+
 namespace ascsim {
 
 Allocation* allocation_at(uint64_t address) {
-    auto& memory = device().memory;
+    auto& memory = acl::device().memory;
     auto after = memory.upper_bound(address);
     if (after == memory.begin()) return nullptr;
     Allocation& found = *std::prev(after)->second;
     return address < found.address + found.bytes ? &found : nullptr;
 }
 
+uint64_t sync_address() {
+    static uint64_t flags[16];  // its place alone matters
+    return reinterpret_cast<uint64_t>(flags);
+}
+
 }  // namespace ascsim
+
+using namespace acl;
 
 aclError aclInit(const char*) {
     const Guard guard(device().lock);
@@ -175,7 +117,7 @@ aclError aclInit(const char*) {
 
 aclError aclFinalize(void) {
     const Guard guard(device().lock);
-    if (!device().initialised) return fail(ACL_ERROR_UNINITIALIZE, "aclInit was not called");
+    if (!device().initialised) return fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called without aclInit");
     device().initialised = false, device().current = -1, device().broken = false;
     return ACL_SUCCESS;
 }
@@ -191,7 +133,7 @@ aclError aclrtSetDevice(int32_t id) {
 aclError aclrtResetDevice(int32_t id) {
     const Guard guard(device().lock);
     if (id != 0) return fail(ACL_ERROR_RT_INVALID_DEVICEID, "there is one simulated device, number 0");
-    device().streams.clear(), device().standard.work.clear(), device().binaries.clear();
+    device().streams.clear(), device().standard.work.clear(), device().binaries.clear(), device().events.clear();
     for (auto& [at, allocation] : device().memory) std::free(reinterpret_cast<void*>(at));
     device().memory.clear();
     device().broken = false, device().current = -1, device().remarks.clear();
@@ -199,14 +141,21 @@ aclError aclrtResetDevice(int32_t id) {
 }
 
 aclError aclrtGetDevice(int32_t* id) {
+    if (id == nullptr) return none("deviceId");
+    if (device().current < 0) return fail(ACL_ERROR_RT_CONTEXT_NULL, "aclrtSetDevice was not called");
     *id = device().current;
-    return device().current < 0 ? ACL_ERROR_RT_CONTEXT_NULL : ACL_SUCCESS;
+    return ACL_SUCCESS;
 }
 
-aclError aclrtGetDeviceCount(uint32_t* count) { return *count = 1, ACL_SUCCESS; }
+aclError aclrtGetDeviceCount(uint32_t* count) {
+    if (count == nullptr) return none("count");
+    *count = 1;
+    return ACL_SUCCESS;
+}
 
 aclError aclrtCreateStream(aclrtStream* stream) {
     const Guard guard(device().lock);
+    if (stream == nullptr) return none("stream");
     if (const aclError error = ready()) return error;
     auto made = std::make_unique<Stream>();
     *stream = made.get();
@@ -216,17 +165,21 @@ aclError aclrtCreateStream(aclrtStream* stream) {
 
 aclError aclrtDestroyStream(aclrtStream stream) {
     const Guard guard(device().lock);
-    if (device().streams.erase(static_cast<Stream*>(stream)) == 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "there is no such stream");
-    return ACL_SUCCESS;
+    if (stream == nullptr) return none("stream");
+    return device().streams.erase(stream) != 0 ? ACL_SUCCESS : no_stream();
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
     const Guard guard(device().lock);
     if (const aclError error = ready()) return error;
-    return drain(stream_of(stream));
+    Stream* found = stream_of(stream);
+    return found != nullptr ? drain(*found) : no_stream();
 }
 
-aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t) { return aclrtSynchronizeStream(stream); }
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
+    if (timeout < -1 || timeout == 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "a timeout is -1, or more than 0");
+    return aclrtSynchronizeStream(stream);
+}
 
 aclError aclrtSynchronizeDevice(void) {
     const Guard guard(device().lock);
@@ -239,13 +192,15 @@ aclError aclrtSynchronizeDevice(void) {
 
 aclError aclrtMalloc(void** at, size_t bytes, aclrtMemMallocPolicy) {
     const Guard guard(device().lock);
-    if (const aclError error = ready()) return error;
+    if (at == nullptr) return none("devPtr");
     if (bytes == 0) return fail(ACL_ERROR_INVALID_PARAM, "no bytes are asked for");
     constexpr size_t kAlignment = 512;
+    if (bytes + kAlignment < bytes) return fail(ACL_ERROR_INVALID_PARAM, "so many bytes have no address");
+    if (const aclError error = ready()) return error;
     void* made = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     if (made == nullptr) return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "the machine has no memory left");
     std::memset(made, 0xA5, bytes);  // nobody may rely on zeros
-    auto allocation = std::make_unique<Allocation>();
+    auto allocation = std::make_unique<ascsim::Allocation>();
     allocation->address = reinterpret_cast<uint64_t>(made), allocation->bytes = bytes;
     device().memory[allocation->address] = std::move(allocation);
     *at = made;
@@ -254,23 +209,30 @@ aclError aclrtMalloc(void** at, size_t bytes, aclrtMemMallocPolicy) {
 
 aclError aclrtFree(void* at) {
     const Guard guard(device().lock);
+    if (at == nullptr) return none("devPtr");
     if (device().memory.erase(reinterpret_cast<uint64_t>(at)) == 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "this memory was not allocated, or freed already");
     std::free(at);
     return ACL_SUCCESS;
 }
 
 aclError aclrtMallocHost(void** at, size_t bytes) {
+    if (at == nullptr) return none("hostPtr");
+    if (bytes == 0) return fail(ACL_ERROR_INVALID_PARAM, "no bytes are asked for");
     *at = std::malloc(bytes);
-    return *at != nullptr ? ACL_SUCCESS : ACL_ERROR_RT_MEMORY_ALLOCATION;
+    return *at != nullptr ? ACL_SUCCESS : fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "the machine has no memory left");
 }
 
 aclError aclrtFreeHost(void* at) {
+    if (at == nullptr) return none("hostPtr");
     std::free(at);
     return ACL_SUCCESS;
 }
 
 aclError aclrtMemset(void* at, size_t most, int32_t value, size_t count) {
     const Guard guard(device().lock);
+    if (count == 0) return ACL_SUCCESS;
+    if (at == nullptr) return none("devPtr");
+    if (const aclError error = ready()) return error;
     if (count > most || !holds(at, count)) return fail(ACL_ERROR_RT_PARAM_INVALID, "the range does not lie in device memory that was allocated");
     std::memset(at, value, count);
     return ACL_SUCCESS;
@@ -278,110 +240,85 @@ aclError aclrtMemset(void* at, size_t most, int32_t value, size_t count) {
 
 aclError aclrtMemcpy(void* dst, size_t most, const void* src, size_t count, aclrtMemcpyKind kind) {
     const Guard guard(device().lock);
+    if (count == 0) return ACL_SUCCESS;
     if (const aclError error = ready()) return error;
-    return copy(dst, most, src, count, kind);
+    if (const aclError error = check_copy(dst, most, src, count, kind)) return error;
+    std::memmove(dst, src, count);
+    return ACL_SUCCESS;
 }
 
 aclError aclrtMemcpyAsync(void* dst, size_t most, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream) {
     const Guard guard(device().lock);
+    if (count == 0) return ACL_SUCCESS;
     if (const aclError error = ready()) return error;
-    stream_of(stream).work.push_back([=] { return copy(dst, most, src, count, kind); });
+    if (const aclError error = check_copy(dst, most, src, count, kind)) return error;
+    Stream* found = stream_of(stream);
+    if (found == nullptr) return no_stream();
+    found->work.push_back([=] {
+        const aclError error = check_copy(dst, most, src, count, kind);  // it may be freed by now
+        if (error == ACL_SUCCESS) std::memmove(dst, src, count);
+        return error;
+    });
     return ACL_SUCCESS;
 }
 
-aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t) {
-    *event = new Event{};
+aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
+    const Guard guard(device().lock);
+    constexpr uint32_t kAlone[] = {0x10, 0x20}, kAll = 0x3f;  // for the device only, external
+    if (event == nullptr) return none("event");
+    if ((flag & kAll) == 0 || flag > kAll) return fail(ACL_ERROR_RT_PARAM_INVALID, "there are no such flags of an event");
+    for (const uint32_t one : kAlone)
+        if ((flag & one) != 0 && flag != one) return fail(ACL_ERROR_RT_PARAM_INVALID, "this flag of an event stands alone");
+    if (const aclError error = ready()) return error;
+    auto made = std::make_unique<Event>();
+    *event = made.get();
+    device().events[made.get()] = std::move(made);
     return ACL_SUCCESS;
 }
 
 aclError aclrtDestroyEvent(aclrtEvent event) {
-    delete static_cast<Event*>(event);
+    const Guard guard(device().lock);
+    if (const aclError error = check_event(event)) return error;
+    device().events.erase(event);
     return ACL_SUCCESS;
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
     const Guard guard(device().lock);
+    if (const aclError error = check_event(event)) return error;
     if (const aclError error = ready()) return error;
-    stream_of(stream).work.push_back([event] {
-        static_cast<Event*>(event)->time = std::chrono::steady_clock::now();
-        return ACL_SUCCESS;
+    Stream* found = stream_of(stream);
+    if (found == nullptr) return no_stream();
+    found->work.push_back([event] {
+        if (Event* one = event_of(event)) one->time = std::chrono::steady_clock::now(), one->recorded = true;
+        return static_cast<aclError>(ACL_SUCCESS);
     });
     return ACL_SUCCESS;
 }
 
-aclError aclrtStreamWaitEvent(aclrtStream, aclrtEvent) { return aclrtSynchronizeDevice(); }
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+    const Guard guard(device().lock);
+    if (const aclError error = check_event(event)) return error;
+    return stream_of(stream) != nullptr ? aclrtSynchronizeDevice() : no_stream();
+}
 
-aclError aclrtSynchronizeEvent(aclrtEvent) { return aclrtSynchronizeDevice(); }
+aclError aclrtSynchronizeEvent(aclrtEvent event) {
+    const Guard guard(device().lock);
+    if (const aclError error = check_event(event)) return error;
+    return aclrtSynchronizeDevice();
+}
 
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent first, aclrtEvent last) {
-    const std::chrono::duration<float, std::milli> passed = static_cast<Event*>(last)->time - static_cast<Event*>(first)->time;
+    const Guard guard(device().lock);
+    if (ms == nullptr) return none("ms");
+    for (const aclrtEvent one : {first, last}) {
+        if (const aclError error = check_event(one)) return error;
+        if (!event_of(one)->recorded) return fail(ACL_ERROR_RT_INTERNAL_ERROR, "the event was not recorded, or not waited for");
+    }
+    const std::chrono::duration<float, std::milli> passed = event_of(last)->time - event_of(first)->time;
     *ms = passed.count();
     return ACL_SUCCESS;
 }
-
-aclError aclrtBinaryLoadFromFile(const char* path, aclrtBinaryLoadOptions* options, aclrtBinHandle* handle) {
-    const Guard guard(device().lock);
-    if (const aclError error = ready()) return error;
-    std::FILE* file = std::fopen(path, "rb");
-    if (file == nullptr) return fail(ACL_ERROR_INVALID_PARAM, std::string("there is no file ") + path);
-    std::vector<char> data;
-    char part[1 << 16];
-    for (size_t n; (n = std::fread(part, 1, sizeof part, file)) > 0;) data.insert(data.end(), part, part + n);
-    std::fclose(file);
-    return load(data.data(), data.size(), options, handle);
-}
-
-aclError aclrtBinaryLoadFromData(const void* data, size_t bytes, const aclrtBinaryLoadOptions* options, aclrtBinHandle* handle) {
-    const Guard guard(device().lock);
-    if (const aclError error = ready()) return error;
-    return load(data, bytes, options, handle);
-}
-
-aclError aclrtBinaryUnLoad(aclrtBinHandle handle) {
-    const Guard guard(device().lock);
-    if (device().binaries.erase(static_cast<Binary*>(handle)) == 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "there is no such binary");
-    return ACL_SUCCESS;
-}
-
-aclError aclrtBinaryGetFunction(const aclrtBinHandle handle, const char* name, aclrtFuncHandle* function) {
-    const auto* binary = static_cast<const Binary*>(handle);
-    for (int i = 0; i < binary->count; ++i)
-        if (std::strcmp(binary->entries[i].name, name) == 0) {
-            *function = const_cast<Entry*>(&binary->entries[i]);
-            return ACL_SUCCESS;
-        }
-    return fail(ACL_ERROR_RT_PARAM_INVALID, std::string("the binary has no kernel ") + name);
-}
-
-aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle function, uint32_t blocks, aclrtStream stream, aclrtLaunchKernelCfg*, void* args, size_t bytes,
-                                       aclrtPlaceHolderInfo*, size_t) {
-    const Guard guard(device().lock);
-    if (const aclError error = ready()) return error;
-    const auto* entry = static_cast<const Entry*>(function);
-    if (blocks == 0 || blocks > 65535) return fail(ACL_ERROR_RT_PARAM_INVALID, "a launch has 1 to 65535 blocks");
-    if (bytes < entry->args_bytes)
-        return fail(ACL_ERROR_RT_PARAM_INVALID, std::string(entry->name) + " takes " + std::to_string(entry->args_bytes) + " bytes of arguments, not " + std::to_string(bytes));
-    std::vector<uint8_t> packed(static_cast<const uint8_t*>(args), static_cast<const uint8_t*>(args) + bytes);
-    stream_of(stream).work.push_back([entry, blocks, packed, number = arch_of(entry)] {
-        ascsim::Launch launch(*entry, blocks, number, seed());
-        const std::string fault = launch.run(packed.data());
-        for (const auto& remark : launch.remarks()) device().remarks += remark + "\n";
-        if (fault.empty()) return static_cast<aclError>(ACL_SUCCESS);
-        return fail(entry->kind == 1 ? ACL_ERROR_RT_VECTOR_CORE_EXCEPTION : ACL_ERROR_RT_AICORE_EXCEPTION, fault);
-    });
-    return ACL_SUCCESS;
-}
-
-aclError aclrtGetDeviceInfo(uint32_t, aclrtDevAttr attr, int64_t* value) {
-    switch (attr) {
-        case 101: case 102: *value = 24; return ACL_SUCCESS;  // cube cores
-        case 201: *value = 48; return ACL_SUCCESS;            // vector cores
-        case 601: *value = arch(); return ACL_SUCCESS;
-        default: return fail(ACL_ERROR_INVALID_PARAM, "the simulated device does not know this attribute");
-    }
-}
-
-const char* aclrtGetSocName(void) { return arch() == 3510 ? "Ascend950" : "Ascend910B2"; }
 
 // What no driver of hardware tells: a line for each copy that was slower than it need have been since the last call.
 extern "C" const char* ascsim_remarks(void) {

@@ -20,6 +20,8 @@ Launch* the_launch = nullptr;
 void check_flag(const Core& core, const Entry& entry, int id) {
     if (id < 0 || id >= kFlagNumbers) core.fail("the number of a flag between cores is between 0 and 10");
     if (entry.kind != 2) core.fail("a flag between cores needs a kernel that is __mix__");
+    if (entry.vector_call != nullptr && core.arch.number == 2201 && !core.has_sync_base)
+        core.fail("the address of the flags is not set: a kernel of two parts calls SetSyncBaseAddr first");
 }
 
 }  // namespace
@@ -67,7 +69,8 @@ void Launch::start(unsigned low, unsigned high) {
     const int mine = launch->running_;
     Core& core = *launch->cores[static_cast<size_t>(mine)];
     try {
-        launch->entry.call(launch->args_);
+        const bool second = !core.cube && launch->entry.vector_call != nullptr;
+        (second ? launch->entry.vector_call : launch->entry.call)(launch->args_);
         core.finish();
     } catch (const std::exception& fault) {
         if (launch->fault_.empty()) launch->fault_ = fault.what();
@@ -219,6 +222,12 @@ void ascsim_cross_wait(int id, ascsim::Pipe, int line) {
 void ascsim_sync_all(int line) {
     current().line = line, current().doing = "SyncAll";
     ascsim::the_launch->sync_all(current());
+}
+
+void ascsim_sync_base(uint64_t address, int line) {
+    current().line = line, current().doing = "SetSyncBaseAddr";
+    if (address != ascsim::sync_address()) current().fail("this is not the address that aclrtGetHardwareSyncAddr gives");
+    current().has_sync_base = true;
 }
 
 void ascsim_deq_scale(double scale) { current().deq_scale = scale; }

@@ -123,6 +123,7 @@ public:
     const char* doing = "";
     bool begun = false;     // the registers that kernels share are as they begin with
     bool has_pipe = false;  // a TPipe, which has events for instructions that need some, and ends a kernel by itself
+    bool has_sync_base = false;  // SetSyncBaseAddr was called
     double deq_scale = 1.0;
     int atomic = 0;
     DType atomic_dtype = DType::F32;
@@ -207,5 +208,6 @@ private:
 Core& current();              // the core whose turn it is
 void set_current(Core*);
 Allocation* allocation_at(uint64_t address);  // of the device's memory
+uint64_t sync_address();                      // where the flags between cores are
 
 }  // namespace ascsim

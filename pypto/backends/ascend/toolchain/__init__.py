@@ -1,4 +1,5 @@
-"""Toolkits: which compiler is there, how it is run, and its errors at the user's line.
+"""Toolchain drivers: from Ascend C to a binary, with errors at the user's line.
 
-`toolchain` runs bisheng or ccec, `rtc` the run-time compiler of newer toolkits.
+`toolchain` runs bisheng or ccec, `mixed_parts` writes the sources of a mixed kernel for older ones, and `rtc` calls the
+run-time compiler of newer toolkits.
 """

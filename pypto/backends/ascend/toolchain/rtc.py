@@ -1,4 +1,4 @@
-"""Runtime compilation by a toolkit's own library: text in, binary out, without a file or a process."""
+"""Run-time compilation (aclrtc): a library of newer toolkits compiles in this process, without files or programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FUNCTIONS: Final = MappingProxyType(
 
 @functools.cache
 def bound(path: Path) -> Any:
-    """The library with the types of its functions."""
+    """Load the library and declare the types of its functions."""
     library = ctypes.CDLL(str(path))
     for name, parameters in _FUNCTIONS.items():
         function = getattr(library, name)
@@ -37,7 +37,7 @@ def bound(path: Path) -> Any:
 
 
 def compile_in_process(path: Path, text: str, kernel: str, arch: str, file: str) -> bytes:
-    """The binary of a kernel.
+    """Compile a kernel to a binary.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def compile_in_process(path: Path, text: str, kernel: str, arch: str, file: str)
 
 @contextmanager
 def program(library: Any, text: str, kernel: str, file: str) -> Iterator[ctypes.c_void_p]:
-    """A program of the library, which is given back."""
+    """Create a program of the library, and destroy it after use."""
     made = ctypes.c_void_p()
     if code := library.aclrtcCreateProg(ctypes.byref(made), text.encode(), kernel.encode(), 0, None, None):
         raise refusal("aclrtc", kernel, text, f"error {code} when it was given the text", file)
@@ -67,7 +67,7 @@ def program(library: Any, text: str, kernel: str, file: str) -> Iterator[ctypes.
 
 
 def fetched(library: Any, what: str, made: ctypes.c_void_p) -> bytes:
-    """Bytes that the library keeps of a program."""
+    """Copy bytes that the library keeps of a program: its log, or its binary."""
     size = ctypes.c_size_t()
     if getattr(library, f"aclrtcGet{what}Size")(made, ctypes.byref(size)) or not size.value:
         return b""

@@ -1,8 +1,13 @@
-"""CANN's compilers: where a toolkit is, which of its compilers is there, and a kernel's text made into a binary.
+"""Toolchain driver: finds a CANN toolkit, and compiles and links a kernel's Ascend C with its programs.
 
-There are three forms of one thing. A toolkit with the library of runtime compilation (``rtc``) compiles in this
-process. Others have `bisheng`, which takes the architecture and does the rest (``asc``); in those before 8.5, `bisheng`
-or `ccec` compiles for each kind of core by itself, and `ld.lld` joins the parts (``cce``).
+Toolkits differ in how they compile. One with the library of run-time compilation compiles in this process (``rtc``).
+Since 8.5, `bisheng` takes the architecture and makes one object for all kinds of cores (``asc``). Before, `ccec` or
+`bisheng` makes an object for one kind of core, and `ld.lld` joins the objects (``cce``, see `mixed_parts`).
+
+Examples
+--------
+>>> Toolchain(Path("/usr/local/Ascend/cann"), "cce").form
+'cce'
 """
 
 from __future__ import annotations
@@ -18,6 +23,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from pypto.backends.ascend.blockir.reserved import symbol
+from pypto.backends.ascend.toolchain.mixed_parts import QUALIFIERS, mixed_part, takes_sync_address
 from pypto.errors.device import CompilerTimeout, NotCompiled, NoToolkit
 from pypto.loc import Loc
 
@@ -47,12 +54,12 @@ _COMMENT: Final = re.compile(r"//[^\"]*?(?:(\S+):)?(\d+)\s*$")
 
 
 def find_toolkit(name: str, environ: Mapping[str, str] | None = None, places: tuple[str, ...] = PLACES) -> Path:
-    """The folder of the CANN toolkit for a device.
+    """Find the folder of the CANN toolkit: by the environment, else in the usual places.
 
     Raises
     ------
     NoToolkit
-        When there is none, or when a variable names a folder that has no compiler.
+        When there is none, or when a variable names a folder without a compiler.
     """
     environ = os.environ if environ is None else environ
     for variable in VARIABLES:
@@ -68,21 +75,22 @@ def find_toolkit(name: str, environ: Mapping[str, str] | None = None, places: tu
 
 
 def has_compiler(folder: Path) -> bool:
+    """Whether a folder is that of a toolkit."""
     return bool(program(folder, "bisheng") or program(folder, "ccec"))
 
 
 def program(folder: Path, name: str) -> Path | None:
-    """A program of a toolkit."""
+    """Find a program of a toolkit."""
     return next((path for place in _PROGRAMS if (path := folder / place / name).is_file()), None)
 
 
 def library(folder: Path, name: str) -> Path | None:
-    """A library of a toolkit."""
+    """Find a library of a toolkit."""
     return next((path for place in LIBRARIES if (path := folder / place / name).is_file()), None)
 
 
 def toolkit_version(folder: Path) -> str:
-    """What a toolkit says of its version, in every file where it does."""
+    """Read the version of a toolkit, from every file that has one."""
     files = [path for name in _VERSIONS if (path := folder / name).is_file()]
     told = [path.read_text(encoding="utf-8", errors="replace") for path in files]
     found = [match[1] for text in told if (match := re.search(r"(?im)^\s*version\s*=\s*\[?([^\s\]]+)", text))]
@@ -90,7 +98,7 @@ def toolkit_version(folder: Path) -> str:
 
 
 def form_of(folder: Path, version: str) -> str:
-    """How a toolkit compiles: ``rtc``, ``asc`` (bisheng as of today) or ``cce`` (a compiler run per kind of core)."""
+    """Decide how a toolkit compiles: ``rtc``, ``asc`` or ``cce``, see this module's head."""
     if library(folder, "libacl_rtc.so"):
         return "rtc"
     number = re.match(r"(\d+)\.(\d+)", version)
@@ -100,7 +108,17 @@ def form_of(folder: Path, version: str) -> str:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A toolkit's way from Ascend C to a binary. `form` is one of those of `form_of`; empty, it is found out."""
+    """A toolkit as a compiler from Ascend C to a binary.
+
+    Attributes
+    ----------
+    folder : Path
+        The toolkit's.
+    chosen : str
+        The form, see `form_of`. Empty, it follows from what the toolkit has.
+    timeout : float
+        Seconds that one program may run.
+    """
 
     folder: Path
     chosen: str = ""
@@ -115,31 +133,31 @@ class Toolchain:
         return self.chosen or form_of(self.folder, self.version)
 
     def key_parts(self) -> tuple[tuple[str, str], ...]:
-        """What a binary depends on beside its text."""
+        """Parts of the cache key: what a binary depends on beside its text."""
         return ("cann", self.version), ("form", self.form)
 
     def compile(self, text: str, kernel: str, kind: str, arch: str, file: str = "") -> bytes:
-        """The binary of a kernel.
+        """Compile a kernel to a binary.
 
         Parameters
         ----------
         text : str
-            Ascend C.
+            Ascend C of one kernel.
         kernel : str
-            Its name.
+            The kernel's name.
         kind : str
-            ``vector``, ``cube`` or ``mix``.
+            The cores that it runs on: ``vector``, ``cube`` or ``mix``.
         arch : str
             As `bisheng` takes it: ``dav-2201``.
         file : str
-            The user's, which comments of the text name without its folder.
+            The user's source. Comments of the text name it without its folder.
 
         Raises
         ------
         NotCompiled
-            When the compiler finds an error, at the user's line that the text is from.
+            When the compiler finds an error; at the user's line from which the text was made.
         CompilerTimeout
-            When it takes too long.
+            When a program runs longer than `timeout`.
         """
         if self.form == "rtc":
             from pypto.backends.ascend.toolchain.rtc import compile_in_process
@@ -148,13 +166,26 @@ class Toolchain:
             return compile_in_process(found or Path("libacl_rtc.so"), text, kernel, arch, file)
         with tempfile.TemporaryDirectory(prefix="pypto-ascend-") as place:
             source, made = Path(place) / f"{kernel}.asc", Path(place) / f"{kernel}.bin"
-            source.write_text(text, encoding="utf-8")
+            self.write_sources(source, text, symbol(kernel), kind, arch)
             for command in self.commands(source, made, kind, arch):
                 self.run(command, text, kernel, file)
             return made.read_bytes()
 
+    def takes_sync_address(self, kind: str, arch: str) -> bool:
+        """Whether a launch passes the address of the flags between cores as the first argument."""
+        return self.form == "cce" and takes_sync_address(kind, arch)
+
+    def write_sources(self, source: Path, text: str, name: str, kind: str, arch: str) -> None:
+        """Write what the commands read: the text, or a text for each kind of core."""
+        if self.form == "cce" and kind == "mix":
+            for core in _CORES[kind]:
+                part = mixed_part(text, name, core, arch)
+                source.with_suffix(f".{core}.asc").write_text(part, encoding="utf-8")
+        else:
+            source.write_text(text, encoding="utf-8")
+
     def commands(self, source: Path, made: Path, kind: str, arch: str) -> Iterator[list[str]]:
-        """The command lines, in their order."""
+        """Yield the command lines in their order."""
         compiler = str(program(self.folder, "bisheng") or program(self.folder, "ccec"))
         common = [*FLAGS, "--cce-aicore-only", "-c"]
         if self.form == "asc":
@@ -166,8 +197,9 @@ class Toolchain:
         parts = {core: str(source.with_suffix(f".{core}.o")) for core in _CORES[kind]}
         for core, part in parts.items():
             flags = [f"--cce-aicore-arch={_OLD_CORES[arch]}-{core}", *self.old_flags()]
-            mix = ["-D__MIX_CORE_MACRO__=1"] if kind == "mix" else []
-            yield [compiler, "-x", "cce", *flags, *mix, *common, str(source), "-o", part]
+            mix = ["-cce-enable-mix", "-D__MIX_CORE_MACRO__=1"] if kind == "mix" else []
+            text = source.with_suffix(f".{core}.asc") if kind == "mix" else source
+            yield [compiler, "-x", "cce", *flags, *mix, *common, str(text), "-o", part]
         yield self.link([*parts.values()], made)
 
     def link(self, parts: list[str], made: Path) -> list[str]:
@@ -175,13 +207,14 @@ class Toolchain:
         return [str(linker), "-m", "aicorelinux", "-Ttext=0", *parts, "-static", "-o", str(made)]
 
     def old_flags(self) -> list[str]:
-        """What newer compilers add by themselves: headers, stacks, no dumps."""
+        """Flags that newer compilers add by themselves: headers, sizes of stacks, no dumps."""
         folder = next((self.folder / name for name in _HEADERS if (self.folder / name).is_dir()), None)
         headers = [f"-I{folder / part}" for part in ("", "impl", "interface")] if folder else []
         options = ("-cce-aicore-stack-size=0x8000", "-cce-aicore-function-stack-size=0x8000",
             "-cce-aicore-dcci-insert-for-scalar=false")  # fmt: skip
         back_end = [word for option in options for word in ("-mllvm", option)]
-        return [*headers, "--cce-disable-kernel-global-attr-check", *back_end, "-DASCENDC_DUMP=0", "-D__NPU_TILING__"]
+        defined = (*QUALIFIERS, "-DASCENDC_DUMP=0", "-D__NPU_TILING__")
+        return [*headers, "--cce-disable-kernel-global-attr-check", *back_end, *defined]
 
     def run(self, command: list[str], text: str, kernel: str, file: str) -> None:
         compiler = Path(command[0]).name
@@ -197,7 +230,7 @@ class Toolchain:
 
 
 def refusal(compiler: str, kernel: str, text: str, words: str, file: str) -> NotCompiled:
-    """A compiler's error at the user's line; without one, all that it said."""
+    """Make an error of what a compiler said, at the user's line where it names one."""
     found = _ERROR.search(words)
     if found is None:
         return NotCompiled(compiler=compiler, kernel=kernel, words=words[-2000:], text=text)
@@ -206,7 +239,7 @@ def refusal(compiler: str, kernel: str, text: str, words: str, file: str) -> Not
 
 
 def user_place(text: str, line: int, kernel: str, file: str = "") -> Loc | None:
-    """The user's line that a line of the text was made from, by the comment behind it or behind one just above."""
+    """Find the user's line of a line of the text: by the comment behind it, or behind one of eight lines above."""
     lines = text.splitlines()[:line]
     for one in reversed(lines[-8:]):
         if (found := _COMMENT.search(one)) and (found[1] or file):

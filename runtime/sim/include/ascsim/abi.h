@@ -121,13 +121,16 @@ struct Fixpipe {
     int line = 0;
 };
 
-// What the driver writes beside every kernel, for the loader.
+// The record that the driver writes beside every kernel, for the loader. Compilers before 8.5 compile a mixed kernel
+// once for each kind of core; the loader joins the two records into one, of which vector cores run `vector_call`.
 struct Entry {
     const char* name;
     int kind;   // 0 cube, 1 vector, 2 mix
     int ratio;  // vector cores to a cube core
     size_t args_bytes;
     void (*call)(const void* args);
+    int part = 0;  // 1 the cube part of a mixed kernel, 2 its vector part
+    void (*vector_call)(const void* args) = nullptr;
 };
 
 }  // namespace ascsim
@@ -151,6 +154,7 @@ void ascsim_wait_flag(ascsim::Pipe from, ascsim::Pipe to, int id, int line);
 void ascsim_cross_set(int mode, ascsim::Pipe, int id, int line);
 void ascsim_cross_wait(int id, ascsim::Pipe, int line);
 void ascsim_sync_all(int line);
+void ascsim_sync_base(uint64_t address, int line);
 void ascsim_atomic(int mode, ascsim::DType, int line);
 void ascsim_deq_scale(double);
 void ascsim_check_tensor(const ascsim::Ref&, uint64_t capacity_used, int line);

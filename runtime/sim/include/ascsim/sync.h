@@ -59,6 +59,9 @@ void SyncAll(ASCSIM_LINE) {
     ascsim_sync_all(line);
 }
 
+// Tells a core where the flags between cores are: kernels in the older mixed form get that address as an argument.
+inline void SetSyncBaseAddr(uint64_t config, ASCSIM_LINE) { ascsim_sync_base(config, line); }
+
 inline int64_t GetBlockIdx() { return ascsim_block_index(); }
 inline int64_t GetBlockNum() { return ascsim_block_count(); }
 inline int64_t GetSubBlockIdx() { return ascsim_sub_block(); }
