@@ -72,11 +72,7 @@ def plugin_for_target(target: str) -> Plugin:
 
 def plugins() -> Iterator[Plugin]:
     """All plugins, each once: first the built-in ones."""
-    seen: list[Plugin] = []
-    for plugin in (*map(built_in, BUILT_IN), *map(loaded, installed())):
-        if plugin not in seen:
-            seen.append(plugin)
-            yield plugin
+    yield from dict.fromkeys((*map(built_in, BUILT_IN), *map(loaded, installed())))
 
 
 def built_in(kind: str) -> Plugin:

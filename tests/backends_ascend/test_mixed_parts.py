@@ -69,18 +69,20 @@ def test_the_address_is_for_mixed_kernels_of_910b() -> None:
 
 def test_lines_keep_their_numbers() -> None:
     for core, suffix in (("cube", "_mix_aic"), ("vec", "_mix_aiv")):
-        made = mixed_part(KERNEL, "k", core, "dav-2201").splitlines()
+        made = mixed_part(KERNEL, core, "dav-2201").splitlines()
         assert len(made) == len(KERNEL.splitlines())
         assert f"void k{suffix}(GM_ADDR sync_address, int32_t) {{" in made[0]
-    made = mixed_part("void k() {\nInitSocState();\n", "k", "vec", "dav-2201")
-    assert made == "void k_mix_aiv(GM_ADDR sync_address) {\nSetSyncBaseAddr((uint64_t)sync_address); InitSocState();\n"
-    assert mixed_part(KERNEL, "k", "vec", "dav-3510") == KERNEL.replace("void k(", "void k_mix_aiv(")
+    head = "__mix__(1, 2) __aicore__ void"
+    made = mixed_part(f"{head} k() {{\nInitSocState();\n", "vec", "dav-2201")
+    first = f"{head} k_mix_aiv(GM_ADDR sync_address) {{"
+    assert made == f"{first}\nSetSyncBaseAddr((uint64_t)sync_address); InitSocState();\n"
+    assert mixed_part(KERNEL, "vec", "dav-3510") == KERNEL.replace("void k(", "void k_mix_aiv(")
 
 
 def test_text_of_another_form_is_refused() -> None:
-    for text in (KERNEL.replace("void k(", "void other("), KERNEL.replace("InitSocState();", "")):
-        with pytest.raises(CompilerBug, match="the mixed kernel k"):
-            mixed_part(text, "k", "cube", "dav-2201")
+    for text in (KERNEL.replace("__mix__(1, 2)", "__vector__"), KERNEL.replace("InitSocState();", "")):
+        with pytest.raises(CompilerBug, match="a mixed kernel has"):
+            mixed_part(text, "cube", "dav-2201")
 
 
 @needs_compiler
@@ -112,7 +114,7 @@ def test_two_objects_with_one_symbol_are_refused(tmp_path: Path) -> None:
 def test_a_part_without_its_name_or_its_other_half_is_refused(tmp_path: Path) -> None:
     chain = Toolchain(folder(), "cce")
     kernel = tmp_path / "k.asc"
-    chain.write_sources(kernel, HEAD + KERNEL, "k", "mix", "dav-2201")
+    chain.write_sources(kernel, HEAD + KERNEL, "mix", "dav-2201")
     cube = (tmp_path / "k.cube.asc").read_text(encoding="utf-8")
     (tmp_path / "k.cube.asc").write_text(cube.replace("k_mix_aic", "k"), encoding="utf-8")
     command, *_ = chain.commands(kernel, tmp_path / "k.bin", "mix", "dav-2201")
@@ -133,10 +135,8 @@ def test_flags_need_their_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AclError, match="not the address that aclrtGetHardwareSyncAddr gives"):
         launched(binary, bytes(16))
 
-    def without_address(text: str, symbol: str, core: str, arch: str) -> Any:
-        return mixed_part(text, symbol, core, arch).replace(
-            "SetSyncBaseAddr((uint64_t)sync_address);", "(void)sync_address;"
-        )
+    def without_address(text: str, core: str, arch: str) -> Any:
+        return mixed_part(text, core, arch).replace("SetSyncBaseAddr((uint64_t)sync_address);", "(void)sync_address;")
 
     monkeypatch.setattr("pypto.backends.ascend.toolchain.toolchain.mixed_part", without_address)
     binary = Toolchain(folder(), "cce").compile(HEAD + KERNEL, "k", "mix", "dav-2201")

@@ -20,6 +20,7 @@ SUFFIXES: Final = {"cube": "_mix_aic", "vec": "_mix_aiv"}
 # Qualifiers that these compilers do not know: the architecture on their command line says the same.
 QUALIFIERS: Final = ("-D__vector__=", "-D__cube__=", "-D__mix__(...)=")
 _SYNC_ARCH: Final = "dav-2201"  # the one whose flags lie at an address that a launch passes
+_HEAD: Final = re.compile(r"(__mix__\([^)]*\) __aicore__ void \w+)\((\)?)")
 _BEGIN: Final = "InitSocState();"
 
 
@@ -28,15 +29,13 @@ def takes_sync_address(kind: str, arch: str) -> bool:
     return kind == "mix" and arch == _SYNC_ARCH
 
 
-def mixed_part(text: str, symbol: str, core: str, arch: str) -> str:
+def mixed_part(text: str, core: str, arch: str) -> str:
     """Rewrite a mixed kernel's text for one kind of core.
 
     Parameters
     ----------
     text : str
         Ascend C of one mixed kernel.
-    symbol : str
-        Its name in the text.
     core : str
         ``cube`` or ``vec``.
     arch : str
@@ -45,21 +44,20 @@ def mixed_part(text: str, symbol: str, core: str, arch: str) -> str:
     Examples
     --------
     >>> text = 'extern "C" __global__ __mix__(1, 2) __aicore__ void k(GM_ADDR x) {\\n    InitSocState();\\n}\\n'
-    >>> print(mixed_part(text, "k", "cube", "dav-2201"))
+    >>> print(mixed_part(text, "cube", "dav-2201"))
     extern "C" __global__ __mix__(1, 2) __aicore__ void k_mix_aic(GM_ADDR sync_address, GM_ADDR x) {
         SetSyncBaseAddr((uint64_t)sync_address); InitSocState();
     }
     <BLANKLINE>
     """
     has_address = takes_sync_address("mix", arch)
-    head = re.compile(rf"\bvoid {re.escape(symbol)}\((\)?)")
     parameter = "GM_ADDR sync_address" if has_address else ""
-    made, heads = head.subn(lambda found: f"void {symbol}{SUFFIXES[core]}({_first(parameter, found[1])}", text)
+    made, heads = _HEAD.subn(lambda found: f"{found[1]}{SUFFIXES[core]}({_first(parameter, found[2])}", text)
     if heads != 1 or made.count(_BEGIN) != 1:
-        raise CompilerBug(f"the text of the mixed kernel {symbol} has {heads} heads and no single {_BEGIN}")
+        raise CompilerBug(f"the text of a mixed kernel has {heads} heads, and {_BEGIN} {made.count(_BEGIN)} times")
     return made.replace(_BEGIN, f"SetSyncBaseAddr((uint64_t)sync_address); {_BEGIN}") if has_address else made
 
 
-def _first(parameter: str, end: str) -> str:
+def _first(parameter: str, end: str | None) -> str:
     """A parameter before the others; `end` closes the list where there are no others."""
-    return f"{parameter}{end}" if end or not parameter else f"{parameter}, "
+    return f"{parameter}{end or ''}" if end or not parameter else f"{parameter}, "

@@ -23,7 +23,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from pypto.backends.ascend.blockir.reserved import symbol
 from pypto.backends.ascend.toolchain.mixed_parts import QUALIFIERS, mixed_part, takes_sync_address
 from pypto.errors.device import CompilerTimeout, NotCompiled, NoToolkit
 from pypto.loc import Loc
@@ -166,7 +165,7 @@ class Toolchain:
             return compile_in_process(found or Path("libacl_rtc.so"), text, kernel, arch, file)
         with tempfile.TemporaryDirectory(prefix="pypto-ascend-") as place:
             source, made = Path(place) / f"{kernel}.asc", Path(place) / f"{kernel}.bin"
-            self.write_sources(source, text, symbol(kernel), kind, arch)
+            self.write_sources(source, text, kind, arch)
             for command in self.commands(source, made, kind, arch):
                 self.run(command, text, kernel, file)
             return made.read_bytes()
@@ -175,11 +174,11 @@ class Toolchain:
         """Whether a launch passes the address of the flags between cores as the first argument."""
         return self.form == "cce" and takes_sync_address(kind, arch)
 
-    def write_sources(self, source: Path, text: str, name: str, kind: str, arch: str) -> None:
+    def write_sources(self, source: Path, text: str, kind: str, arch: str) -> None:
         """Write what the commands read: the text, or a text for each kind of core."""
         if self.form == "cce" and kind == "mix":
             for core in _CORES[kind]:
-                part = mixed_part(text, name, core, arch)
+                part = mixed_part(text, core, arch)
                 source.with_suffix(f".{core}.asc").write_text(part, encoding="utf-8")
         else:
             source.write_text(text, encoding="utf-8")
