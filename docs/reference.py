@@ -27,7 +27,17 @@ from pypto import language, ops
 from pypto.errors import Diagnostic
 from pypto.ir.types import DTYPES, DType, float32, float64
 from pypto.ops.public import OpFunction
-from pypto.ops.row import REQUIRED, Effect, OpRow, Structural, Unsupported, ViaInstruction, ViaLaneRule, ViaScalarUnit
+from pypto.ops.row import (
+    REQUIRED,
+    Effect,
+    OpRow,
+    Structural,
+    Unsupported,
+    ViaFormula,
+    ViaInstruction,
+    ViaLaneRule,
+    ViaScalarUnit,
+)
 from tests.conformance.sources import define
 from tests.ops.rows import calls, operands_of, takes
 
@@ -240,6 +250,10 @@ def on_ascend(row: OpRow) -> str:
         types = " and ".join(_WORDS.get(name, name) for name in cell.dtypes.split())
         error = f", {cell.ulp:g} ulp by its documentation" if cell.ulp else ""
         return f"the instruction `{cell.name}` in {types}{error}; others by more than one"
+    if isinstance(cell, ViaFormula):
+        own = [f"float32 to {cell.ulp:g} ulp"] * (cell.f32 is not None) + ["floats of 16 bits to 1 ulp"]
+        others = "" if cell.f32 else "; float32 in vector instructions"
+        return f"a formula on the vector unit's functions: {', '.join(own)}{others}"
     if isinstance(cell, ViaScalarUnit):
         return "one element at a time, in float64 of integer operations"
     return "in vector instructions" if isinstance(cell, ViaLaneRule) else "instructions of its own"

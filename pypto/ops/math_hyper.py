@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pypto.ops import adjoint_math
+from pypto.ops import math_unit as unit
 from pypto.ops.math_exp import LOG2, exp_parts, exp_reduced, less_one, reduce_exp
 from pypto.ops.math_log import log_of
 from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
@@ -38,6 +39,19 @@ def tanh(x: Term) -> Term:
     size = clamp(abs(x), 0.0, 20.0)
     _, less, more = less_one(Pair(size + size))
     return copysign((less / more).value, x)
+
+
+def unit_tanh(x: Term) -> Term:
+    """On a vector unit: a polynomial near 0, else 1 - 2 / (exp(2 |x|) + 1)."""
+    size, z = abs(x), x * x
+    near = x * (z * polynomial(z, _TANH) + 1.0)
+    far = copysign(1.0 - 2.0 / (unit.exp(size + size) + 1.0), x)
+    return where(size < 0.625, near, far)
+
+
+def unit_tanh_narrow(x: Term) -> Term:
+    """1 - 2 / (exp(2 x) + 1), and x itself where that is as near."""
+    return unit.beyond(x, lambda twice: -2.0 / (unit.exp(twice) + 1.0) + 1.0, x, x + x)
 
 
 def halves(x: Term) -> tuple[Term, Pair, Pair]:
@@ -105,7 +119,15 @@ def finite(x: Term, result: Pair) -> Term:
 
 
 ROWS = (
-    function("tanh", np.tanh, by_size(tanh_short, tanh), "Hyperbolic tangent.", (1.5, 1.0), adjoint=adjoint_math.tanh),
+    function(
+        "tanh",
+        np.tanh,
+        by_size(tanh_short, tanh),
+        "Hyperbolic tangent.",
+        (1.5, 1.0),
+        rules={"ascend": unit.formula(unit_tanh, unit_tanh_narrow, unit_tanh_narrow)},
+        adjoint=adjoint_math.tanh,
+    ),
     function("sinh", np.sinh, widened(sinh), "Hyperbolic sine.", (0.6, 1.0), (-90.0, 90.0), adjoint=adjoint_math.sinh),
     function(
         "cosh", np.cosh, widened(cosh), "Hyperbolic cosine.", (0.6, 1.0), (-90.0, 90.0), adjoint=adjoint_math.cosh

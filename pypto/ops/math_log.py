@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from pypto.ir.types import float64
+from pypto.ir.types import float32, float64
 from pypto.ops import adjoint_math
-from pypto.ops.math_exp import LN2
+from pypto.ops import math_unit as unit
+from pypto.ops.math_exp import LN2, LOG2E
 from pypto.ops.math_pair import Pair, constant, two_sum
 from pypto.ops.math_rows import function, native
 from pypto.ops.math_term import Term, polynomial, where
-from pypto.ops.row import ViaInstruction
 
 # log((1 + s) / (1 - s)) = 2 s + s · (2/3 s² + 2/5 s⁴ + …) on |s| < 0.1716; what is left out is below half an ulp.
 _TERMS = {"f32": tuple(2 / (2 * k + 3) for k in range(5)), "f64": tuple(2 / (2 * k + 3) for k in range(12))}
@@ -32,6 +32,9 @@ _REST = (
 )
 # (artanh(s) / s - 1) / s² there, for float32: 1.1e-13.
 _SHORT = (0.33333333333691384, 0.19999999393441642, 0.14285878334073157, 0.11095632799585983, 0.09682639210878612)
+_ROOT_HALF: Final = 0x3F3504F3  # bits of √½ in float32
+_LEAST_NORMAL: Final = 2.0**-126
+_LOG10E: Final = 0.4342944819032518
 THIRD: Final = 1 / 3, 1.850371707708594e-17
 # 1 / log(base) in two parts, the upper one of few bits, and log 2 to that base in two parts likewise.
 _BASES: Final[Mapping[tuple[int, str], tuple[float, float, float, float]]] = MappingProxyType(
@@ -124,6 +127,33 @@ def log_of(x: Pair) -> Pair:
     return result if x.lo is None else result + x.lo / x.hi
 
 
+def unit_log2(x: Term) -> Term:
+    """On a vector unit: k + log2(m) with x = 2**k · m, so that powers of two are exact; what is not normal, at once."""
+    bits = x.bits()
+    k = bits - _ROOT_HALF >> 23
+    mantissa = (bits - (k << 23)).bits(float32)
+    result = unit.log(mantissa) * LOG2E + k.to(float32)
+    return where((x >= _LEAST_NORMAL) & (x < math.inf), result, unit.log(x) * LOG2E)
+
+
+def unit_log_narrow(factor: float) -> Callable[[Term], Term]:
+    """A logarithm as a multiple of the natural one."""
+    return lambda x: unit.log(unit.wide(x)) * factor
+
+
+def unit_log1p(x: Term) -> Term:
+    """log(u) + (x - (u - 1)) / u with u the rounded 1 + x."""
+    u = x + 1.0
+    back = u - 1.0
+    mend = where(back.same(x), 0.0, (x - back) / u)
+    return where(u.same(1.0), x, unit.log(u) + mend)
+
+
+def unit_log1p_narrow(x: Term) -> Term:
+    """log of 1 + x, and x - x² / 2 near 0, where that sum loses digits."""
+    return unit.beyond(x, lambda a: unit.log(a + 1.0), x + x * x * -0.5)
+
+
 ROWS = (
     function(
         "log",
@@ -132,11 +162,18 @@ ROWS = (
         "Natural logarithm: -inf at 0, NaN below.",
         (1.0, 1.0),
         (0.0, 1e4),
-        rules={"ascend": ViaInstruction("Ln", "f32", ulp=2.0)},
+        rules={"ascend": unit.formula(unit.log, ulp=2.0)},
         adjoint=adjoint_math.log,
     ),
     function(
-        "log2", np.log2, native(log_to(2)), "Logarithm to base 2.", (1.0, 1.0), (0.0, 1e4), adjoint=adjoint_math.log2
+        "log2",
+        np.log2,
+        native(log_to(2)),
+        "Logarithm to base 2.",
+        (1.0, 1.0),
+        (0.0, 1e4),
+        rules={"ascend": unit.formula(unit_log2, unit_log_narrow(LOG2E), unit_log_narrow(LOG2E))},
+        adjoint=adjoint_math.log2,
     ),
     function(
         "log10",
@@ -145,6 +182,7 @@ ROWS = (
         "Logarithm to base 10.",
         (1.0, 1.0),
         (0.0, 1e4),
+        rules={"ascend": unit.formula(None, unit_log_narrow(_LOG10E), unit_log_narrow(_LOG10E))},
         adjoint=adjoint_math.log10,
     ),
     function(
@@ -154,6 +192,7 @@ ROWS = (
         "log(1 + x), with all its digits near 0.",
         (1.0, 1.0),
         (-1.0, 1e4),
+        rules={"ascend": unit.formula(unit_log1p, unit_log1p_narrow, unit_log1p_narrow)},
         adjoint=adjoint_math.log1p,
     ),
 )

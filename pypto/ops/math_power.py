@@ -12,12 +12,13 @@ from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import Type, int32, int64
 from pypto.ops import adjoint_math
 from pypto.ops import math_reference as reference
+from pypto.ops import math_unit as unit
 from pypto.ops.emitter import Emitter, Lanes
 from pypto.ops.math_exp import exp_of
 from pypto.ops.math_log import THIRD, log_of
 from pypto.ops.math_pair import Pair, choose, constant, product
 from pypto.ops.math_rows import Array, by_size, function, in_float64, native, widened
-from pypto.ops.math_term import Term, is_negative, scaling, where
+from pypto.ops.math_term import Term, copysign, is_negative, scaling, where
 from pypto.ops.row import ViaInstruction
 from pypto.ops.rules import BoundArguments, same, tile
 
@@ -36,6 +37,17 @@ def power(x: Term, y: Term) -> Term:
     odd = integral & half.round().differs(half)
     result = where(odd & is_negative(x), -result, result)
     result = where((x < 0.0) & (x > -math.inf) & ~integral | x.is_nan(), math.nan, result)
+    return where(y.same(0.0), 1.0, result)
+
+
+def unit_power_narrow(x: Term, y: Term) -> Term:
+    """On a vector unit: exp(y log |x|); where a result of 16 bits is finite, the product is right to 2⁻¹⁵."""
+    x, y = unit.wide(x), unit.wide(y)
+    size, half, integral = abs(x), y * 0.5, y.round().same(y)
+    result = where(size.same(1.0), 1.0, unit.exp(unit.log(size) * y))
+    odd = integral & half.round().differs(half)
+    result = where(odd, copysign(result, x), result)
+    result = where((x < 0.0) & (x > -math.inf) & ~integral, math.nan, result)
     return where(y.same(0.0), 1.0, result)
 
 
@@ -147,6 +159,7 @@ ROWS = (
         (0.6, 1.0),
         (0.0, 20.0),
         "x y",
+        rules={"ascend": unit.formula(None, unit_power_narrow, unit_power_narrow)},
         infer=infer_power,
         bind_arguments=bind_power,
         reference=power_reference,

@@ -12,9 +12,11 @@ import numpy as np
 from pypto.ir.types import float32, float64, int32, uint32
 from pypto.ops import adjoint_math
 from pypto.ops import math_reference as reference
+from pypto.ops import math_trig_unit as on_unit
 from pypto.ops.math_pair import Pair, choose, constant, product, two_sum
 from pypto.ops.math_rows import by_size, function, widened
 from pypto.ops.math_term import Term, muladd, polynomial, rarely, signed, where
+from pypto.ops.math_unit import formula as unit_formula
 
 # π/2 in parts of 33 bits, whose products with 20-bit numbers are exact, and the rest; for float32 of two parts.
 _PARTS: Final = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
@@ -326,6 +328,7 @@ ROWS = (
         "Sine of an angle in radians.",
         (1.0, 1.0),
         (-100.0, 100.0),
+        rules={"ascend": unit_formula(None, on_unit.sin_f16)},
         adjoint=adjoint_math.sin,
     ),
     function(
@@ -335,6 +338,7 @@ ROWS = (
         "Cosine of an angle in radians.",
         (1.0, 1.0),
         (-100.0, 100.0),
+        rules={"ascend": unit_formula(None, on_unit.cos_f16)},
         adjoint=adjoint_math.cos,
     ),
     function(

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.core import Attr, Op, Value
-from pypto.ir.types import DType, Type
+from pypto.ir.types import DType, Type, bfloat16, float16, float32
 from pypto.ops.adjoint import Adjoint
 from pypto.ops.dims import DimRelation, DimRule, elementwise, unknown
 
@@ -64,15 +64,44 @@ class ViaInstruction:
     narrow: str = ""  # as for `ViaLaneRule`
 
 
+LaneRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes
+
+
+@dataclass(frozen=True, slots=True)
+class ViaFormula:
+    """Ascend computes the op by a formula on the functions of its vector unit: Exp, Ln, Sqrt, Div.
+
+    A formula is written against a `FunctionUnit`. A kernel with ``disable="unit_functions"`` runs the lane rule instead.
+
+    Parameters
+    ----------
+    f32 : LaneRule or None
+        On float32 lanes; None: the lane rule. Floats of 16 bits without a formula of their own are converted before it
+        and rounded after it.
+    f16 : LaneRule or None
+        On float16 lanes: right to one unit in the last place of float16. It may give float32, which is then rounded.
+    bf16 : LaneRule or None
+        For bfloat16, on float32 lanes: right to one unit in the last place of bfloat16.
+    ulp : float
+        Largest error in float32, in units in the last place.
+    """
+
+    f32: LaneRule | None
+    f16: LaneRule | None = None
+    bf16: LaneRule | None = None
+    ulp: float = 4.0
+
+    def for_dtype(self, dtype: DType) -> LaneRule | None:
+        """The formula for operands of a dtype; None where the lane rule is run."""
+        return {float32: self.f32, float16: self.f16 or self.f32, bfloat16: self.bf16 or self.f32}.get(dtype)
+
+
 @dataclass(frozen=True, slots=True)
 class ViaScalarUnit:
     """Ascend runs the op's lane rule on the scalar unit, element by element, with software float64.
 
     It is slow. It is needed where a pair of float32 (48 bits) has too few digits for the op's error bound.
     """
-
-
-LaneRule = Callable[..., Any]  # (emitter, op, *lanes) -> lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +114,7 @@ class Reduction:
 
 STRUCTURAL: Final = Structural()
 VIA_LANE_RULE: Final = ViaLaneRule()
-BackendRule = ViaInstruction | ViaLaneRule | ViaScalarUnit | Structural | Unsupported
+BackendRule = ViaInstruction | ViaFormula | ViaLaneRule | ViaScalarUnit | Structural | Unsupported
 REQUIRED: Final = "<required>"
 
 Reference = Callable[..., Any]  # (op, *numpy arrays) -> array, or a tuple of them

@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pypto.errors import Diagnostic
-from pypto.ops.row import ViaInstruction
 from pypto.ops.table import TABLE
 from tests.backends_ascend.units import units
 from tests.conformance.expressions import LAYOUTS, Program, programs
 from tests.conformance.sources import define
 from tests.conformance.test_random import check_sum, launch
 from tests.ops.samples import Array, assert_same, ulp_errors, wide
+from tests.ops.test_elementwise import allowed, allowed_on_ascend
 
 EACH = 48  # that are compiled and compared before the next ones are
 LAYOUT_LISTS = st.lists(st.sampled_from(list(LAYOUTS)), min_size=3, max_size=3)
@@ -97,9 +97,7 @@ def compare(case: Case, device: Any) -> None:
 
 def bound(name: str, dtype: Any) -> float:
     """How far results of two roundings may be apart."""
-    cell = TABLE[name].rule_for("ascend")
-    here = 0.51 if dtype.bits == 16 else TABLE[name].ulp[dtype.mnemonic]
-    return here + max(here, cell.ulp if isinstance(cell, ViaInstruction) else 0.0) + 1
+    return allowed(TABLE[name], dtype) + allowed_on_ascend(TABLE[name], dtype) + 1
 
 
 def differing(cases: list[Case]) -> list[tuple[Case, str]]:

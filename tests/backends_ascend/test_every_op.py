@@ -18,7 +18,7 @@ import pytest
 import pypto as pto
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.types import DType, float32, int32
-from pypto.ops.row import OpRow, ViaInstruction
+from pypto.ops.row import OpRow
 from pypto.ops.table import TABLE
 from tests.backends_ascend.units import units
 from tests.conformance.sources import define
@@ -91,16 +91,10 @@ def compare(case: Case, kernel: Any) -> None:
     for call, a, b in zip(case.calls, found, wanted, strict=True):
         if not case.row.elementwise:
             axes.assert_agree(call, given, a, b)
-        elif (ulp := bound(case.row, call.op.result.dtype)) > 0:
+        elif (ulp := elementwise.allowed_on_ascend(case.row, call.op.result.dtype)) > 0:
             assert ulp_errors(a, wide(b), call.op.result.dtype).max() <= ulp + 0.5, str(call)
         else:
             elementwise.assert_agree(a, b, call, "Ascend against interpreter")
-
-
-def bound(row: OpRow, dtype: DType) -> float:
-    here = elementwise.allowed(row, dtype)
-    rule = row.rule_for("ascend")
-    return max(here, rule.ulp if isinstance(rule, ViaInstruction) and dtype == float32 else 0.0)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from typing import Any, Final
 import mpmath
 from mpmath import mp, mpf
 
-from pypto.ops import math_arc, math_bessel, math_erf, math_exp, math_gamma, math_hyper, math_log, math_trig
+from pypto.ops import math_arc, math_bessel, math_erf_tables, math_exp, math_gamma, math_hyper, math_log, math_trig
 
 Number = Any
 Function = Callable[[Number], Number]
@@ -237,16 +237,16 @@ FITS: Final = (
     Fit("atan short", math_arc._ATAN_SHORT, atan_rest, 0, _EIGHTH, 8.1e-11, lambda z: z),
     Fit("asin", math_arc._ASIN, asin_rest, 0, mpf("0.25"), 5.4e-18, lambda z: z),
     Fit("asin short", math_arc._ASIN_SHORT, asin_rest, 0, mpf("0.25"), 6.2e-11, lambda z: z),
-    Fit("erf small f32", math_erf._SMALL["f32"], small_erf, 0, mpf("0.85"), 4.3e-10),
-    Fit("erf small f64", math_erf._SMALL["f64"], small_erf, 0, 1, 1.3e-17),
-    Fit("erf middle", math_erf._MIDDLE, middle_erf, mpf("-0.375"), mpf("0.375"), 1.1e-17),
-    Fit("erf large f32", math_erf._LARGE_SHORT, log2_erfc, 0.921875, 4, 2.7e-8),
-    Fit("erf large f64", math_erf._LARGE, from_unit(minus_log_erfc, 1.5, 6), -1, 1, 1.5e-16),
-    Fit("erfc scaled", math_erf._SCALED, scaled_erfc, -1, 1, 4.8e-17),
-    Fit("erfc scaled short", math_erf._SCALED_SHORT, scaled_erfc, -1, 1, 2.2e-10),
-    Fit("erfinv near", math_erf._GUESS_NEAR, near_guess, 0, 5, 6e-7),
-    Fit("erfinv middle", math_erf._GUESS_MIDDLE, far_guess, 1 / ROOT(38), 1 / ROOT(5), 4e-8),
-    Fit("erfinv far", math_erf._GUESS_FAR, far_guess, 1 / ROOT(746), 1 / ROOT(38), 2e-8),
+    Fit("erf small f32", math_erf_tables.SMALL["f32"], small_erf, 0, mpf("0.85"), 4.3e-10),
+    Fit("erf small f64", math_erf_tables.SMALL["f64"], small_erf, 0, 1, 1.3e-17),
+    Fit("erf middle", math_erf_tables.MIDDLE, middle_erf, mpf("-0.375"), mpf("0.375"), 1.1e-17),
+    Fit("erf large f32", math_erf_tables.LARGE_SHORT, log2_erfc, 0.921875, 4, 2.7e-8),
+    Fit("erf large f64", math_erf_tables.LARGE, from_unit(minus_log_erfc, 1.5, 6), -1, 1, 1.5e-16),
+    Fit("erfc scaled", math_erf_tables.SCALED, scaled_erfc, -1, 1, 4.8e-17),
+    Fit("erfc scaled short", math_erf_tables.SCALED_SHORT, scaled_erfc, -1, 1, 2.2e-10),
+    Fit("erfinv near", math_erf_tables.GUESS_NEAR, near_guess, 0, 5, 6e-7),
+    Fit("erfinv middle", math_erf_tables.GUESS_MIDDLE, far_guess, 1 / ROOT(38), 1 / ROOT(5), 4e-8),
+    Fit("erfinv far", math_erf_tables.GUESS_FAR, far_guess, 1 / ROOT(746), 1 / ROOT(38), 2e-8),
     Fit("lgamma small", math_gamma._SMALL, small_gamma, -1, 1, 6.5e-18),
     Fit("lgamma small short", math_gamma._SMALL_SHORT, small_gamma, -1, 1, 6.4e-11),
     Fit("lgamma large", math_gamma._LARGE, stirling_rest, 0, mpf(1) / 9, 6.9e-18, ROOT),

@@ -10,7 +10,17 @@ import pytest
 
 import pypto as pto
 from pypto.ir.types import DTYPES, DType
-from pypto.ops.row import Effect, OpRow, Reduction, Structural, Unsupported, ViaInstruction, ViaLaneRule, ViaScalarUnit
+from pypto.ops.row import (
+    Effect,
+    OpRow,
+    Reduction,
+    Structural,
+    Unsupported,
+    ViaFormula,
+    ViaInstruction,
+    ViaLaneRule,
+    ViaScalarUnit,
+)
 from pypto.ops.table import ROWS, TABLE
 from tests.ops.rows import COMPUTING, FITTING, SYMBOLS, Call, calls, is_hidden, takes
 
@@ -37,7 +47,7 @@ def test_ten_families(name: str) -> None:
     """Ops of ten families fit into one form of row, on both backends."""
     row = TABLE[name]
     assert isinstance(row.lane_rule, Structural | Reduction) or callable(row.lane_rule)
-    assert isinstance(row.rule_for("ascend"), ViaInstruction | ViaLaneRule | Structural)
+    assert isinstance(row.rule_for("ascend"), ViaInstruction | ViaFormula | ViaLaneRule | Structural)
     assert row.doc and (row.public or name in SYMBOLS)
 
 
@@ -45,11 +55,11 @@ def test_ten_families(name: str) -> None:
 def test_cells(row: OpRow) -> None:
     rule = row.rule_for("ascend")
     assert callable(row.lane_rule) or isinstance(row.lane_rule, Structural | Reduction | Unsupported)
-    assert isinstance(rule, ViaInstruction | ViaScalarUnit | ViaLaneRule | Structural | Unsupported)
+    assert isinstance(rule, ViaInstruction | ViaFormula | ViaScalarUnit | ViaLaneRule | Structural | Unsupported)
     for cell in (row.lane_rule, rule):
         if isinstance(cell, Unsupported):
             assert len(cell.reason) > 10, "a reason says what to write instead"
-        if isinstance(cell, ViaInstruction | ViaLaneRule):
+        if isinstance(cell, ViaInstruction | ViaFormula | ViaLaneRule):
             assert row.elementwise and callable(row.lane_rule), "the lane rule covers what is not one instruction"
 
 

@@ -15,6 +15,9 @@ TECHNIQUES: Final = (
         optional=True),
     Pass("row_split", None, "each vector core of a block takes half of the rows, in parts where it has too little"
         " memory; without it, both compute all of them", "dot", optional=True),
+    Pass("unit_functions", None, "functions of reals are formulas on the unit's Exp, Ln and Div; without it, each is"
+        " computed by the rule that all targets share, which is right to about one unit in the last place",
+        optional=True),
     Pass("stage_interleaving", None, "copies of a step stand beside the products of the one before", "dot",
         optional=True),
 )  # fmt: skip

@@ -28,6 +28,7 @@ from pypto.loc import Loc
 
 ALIGNMENT: Final = {"L0C": 1024}  # Mmad writes whole fractals of 1 KB
 BANK_ROW: Final = 512  # bytes of 32 in each of the 16 banks of a region
+REPEAT: Final = 256  # bytes that an instruction works on at a time
 
 
 @dataclass(frozen=True)
@@ -190,10 +191,10 @@ def _gaps(occupied: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int
 
 
 def _candidate_addresses(start: int, end: int, size: int, alignment: int, avoids_conflicts: bool) -> Iterator[int]:
-    """Yield addresses in a gap. A buffer of several bank rows begins in the first or in the middle bank of a row."""
+    """Yield addresses in a gap. A buffer of a repeat or more begins in the first or in the middle bank of a row."""
     lowest = -(-start // alignment) * alignment
     addresses = [lowest]
-    if avoids_conflicts and size > BANK_ROW:
+    if avoids_conflicts and size >= REPEAT:
         regions = [lowest, *(at for at in range(0, end, REGION) if at >= lowest)]
         addresses = [-(-at // BANK_ROW) * BANK_ROW + half for at in regions for half in (0, BANK_ROW // 2)]
     yield from (at for at in addresses if at + size <= end)

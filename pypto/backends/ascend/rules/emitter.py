@@ -6,8 +6,9 @@ and all other floats as float32. A float64 is a sum of two float32 (`pairs`).
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,12 @@ _SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "l
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/",
               "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip
 _ROUND = {"floor": "CAST_FLOOR", "ceil": "CAST_CEIL", "trunc": "CAST_TRUNC", "even": "CAST_RINT"}
+_ROUNDED: Mapping[str, Callable[[float], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    "even": round,
+}
 _BITS_OF_FLOATS = {32: float32, 16: float16}
 
 
@@ -139,7 +146,15 @@ class VectorEmitter:
             return double_float.div(self, a, b)
         if not a.dtype.is_float:
             return integers.divided(self, a, b)
-        return self.run("Div", a.dtype, self.view(a), self.view(b))
+        lanes = 256 // held(a.dtype).itemsize
+        repeats = self.sink.count // lanes
+        if isinstance(a.at, View) or repeats > 255 or self.sink.count % lanes:
+            return self.run("Div", a.dtype, self.view(a), self.view(b))
+        # A number is in one repeat of memory, which all repeats of the divisor meet.
+        target, number = self.sink.temporary(held(a.dtype)), self.sink.filled(a.at, held(a.dtype), lanes)
+        strides = Record((1, 1, 1, 8, 0, 8))
+        self.sink.emit(Instr("Div", (target, number, self.view(b), lanes, repeats, strides), self.sink.line))
+        return Lanes(a.dtype, target)
 
     def neg(self, a: Lanes) -> Lanes:
         if a.is_scalar:
@@ -175,9 +190,28 @@ class VectorEmitter:
     def sqrt(self, a: Lanes) -> Lanes:
         return double_float.sqrt(self, a) if a.dtype == float64 else self.run("Sqrt", a.dtype, self.view(a))
 
+    def exp(self, a: Lanes) -> Lanes:
+        return self.run("Exp", a.dtype, self.view(a))
+
+    def log(self, a: Lanes) -> Lanes:
+        return self.run("Ln", a.dtype, self.view(a))
+
+    def maximum(self, a: Lanes, b: Lanes) -> Lanes:
+        return self.arithmetic("Max", a, b)
+
+    def minimum(self, a: Lanes, b: Lanes) -> Lanes:
+        return self.arithmetic("Min", a, b)
+
+    def plus_multiple(self, total: Lanes, a: Lanes, factor: float) -> Lanes:
+        args = self.view(total), self.view(a), float(factor), self.sink.count
+        self.sink.emit(Instr("Axpy", args, self.sink.line))
+        return total
+
     def round(self, a: Lanes, mode: str) -> Lanes:
         if a.dtype == float64:
             return double_float.round(self, a, mode)
+        if isinstance(a.at, int | float) and math.isfinite(a.at):
+            return self.const(_ROUNDED[mode](a.at), a.dtype)
         return self.run("Cast", float32, self.view(a), Word(_ROUND[mode]))
 
     def saturates(self, a: Lanes) -> bool:
@@ -194,8 +228,22 @@ class VectorEmitter:
     def or_(self, a: Lanes, b: Lanes) -> Lanes:
         return self.bitwise("Or", a, b)
 
+    def bits_of_numbers(self, name: str, a: Lanes, b: Lanes) -> Lanes:
+        """And or Or of two numbers."""
+        x, y, is_and = total(a), total(b), name == "And"
+        if isinstance(x, int) and isinstance(y, int):
+            return self.const(x & y if is_and else x | y, a.dtype)
+        if not a.dtype.is_bool:
+            return Lanes(a.dtype, Expr("&" if is_and else "|", (x, y)))
+        if isinstance(x, bool) or isinstance(y, bool):
+            known, other = (x, y) if isinstance(x, bool) else (y, x)
+            return Lanes(a.dtype, other if known == is_and else known)
+        return Lanes(a.dtype, Expr("&&" if is_and else "||", (x, y)))
+
     def bitwise(self, name: str, a: Lanes, b: Lanes) -> Lanes:
         """And or Or. A number is in one repeat of memory, which all repeats of the other operand meet."""
+        if a.is_scalar and b.is_scalar:
+            return self.bits_of_numbers(name, a, b)
         a, b = (b, a) if a.is_scalar else (a, b)
         repeats = self.sink.count // 64
         if isinstance(b.at, View) or not isinstance(a.at, View) or a.dtype.is_bool or repeats > 255:
@@ -250,6 +298,8 @@ class VectorEmitter:
     def select(self, cond: Lanes, a: Lanes, b: Lanes) -> Lanes:
         if isinstance(cond.at, bool):
             return a if cond.at else b
+        if cond.is_scalar and a.is_scalar and b.is_scalar and a.dtype != float64:
+            return Lanes(a.dtype, Expr("?:", (total(cond), total(a), total(b))))
         if a.dtype == float64:
             return double_float.select(self, cond, a, b)
         if a.dtype.is_bool:

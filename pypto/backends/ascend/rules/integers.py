@@ -52,7 +52,8 @@ def shifted_by(e: VectorEmitter, name: str, a: Lanes, amount: Scalar) -> Lanes:
 def shifted(e: VectorEmitter, name: str, a: Lanes, b: Lanes) -> Lanes:
     """By less than the width: bit by bit of the amount, where it is not one number for all lanes."""
     if not isinstance(b.at, View):
-        return wrapped(e, shifted_by(e, name, a, b.at))
+        made = shifted_by(e, name, a, b.at)
+        return made if name == "ShiftRight" else wrapped(e, made)
     for bit in range(a.dtype.bits.bit_length() - 1):
         has_bit = e.cmp("ne", e.and_(b, e.const(1 << bit, b.dtype)), e.const(0, b.dtype))
         a = e.select(has_bit, shifted_by(e, name, a, 1 << bit), a)

@@ -15,18 +15,18 @@ from pypto.backends.ascend.rules.temporaries import Places, Scratch
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float64, int32
-from pypto.ops.row import Unsupported, ViaInstruction, ViaLaneRule, ViaScalarUnit
+from pypto.ops.row import Unsupported, ViaFormula, ViaInstruction, ViaLaneRule, ViaScalarUnit
 from pypto.ops.table import TABLE
 
 Make = Callable[[Sequence[Lanes], Scratch], Lanes]
 NO_INT64 = "the vector unit has no integers of 64 bits; use int32, for instance `.to(pto.int32)`"
 NO_FLOAT64 = "the vector unit has no float64; use float32, for instance `.to(pto.float32)`"
-_MEMORY = 64 * 1024  # bytes that temporaries of one op may take
+_MEMORY = 72 * 1024  # bytes that an op may take at once: its temporaries and its result
 __all__ = ["InstructionSink", "Lanes", "NoInstruction", "elementwise"]
 
 
-def elementwise(op: Op, operands: Sequence[Lanes], sink: InstructionSink) -> list[Lanes]:
-    """Emit what an elementwise op does to a chunk, and say where its results are.
+def elementwise(op: Op, operands: Sequence[Lanes], sink: InstructionSink, exact: bool = False) -> list[Lanes]:
+    """Emit what an elementwise op does to a chunk, and say where its results are; `exact`: by no formula of the unit's.
 
     Views among the results are memory from `sink.temporary`, or an operand's where nothing is to be done (a bitcast).
     No operand is written. Where all operands are numbers, so are the results if the scalar unit can compute them.
@@ -42,7 +42,7 @@ def elementwise(op: Op, operands: Sequence[Lanes], sink: InstructionSink) -> lis
     if isinstance(cell, ViaScalarUnit) or float64 in [v.dtype for v in (*op.operands, *op.results)]:
         raise refused(op, NO_FLOAT64)
     try:
-        return [emit_into(sink, operands, lambda lanes, scratch: emit_chunk(cell, op, lanes, scratch))]
+        return [emit_into(sink, operands, lambda lanes, scratch: emit_chunk(cell, op, lanes, scratch, exact))]
     except NoInstruction as lacking:
         try:
             return [emit_into(sink, operands, lambda lanes, scratch: emit_scalar_loop(op, lanes, scratch))]
@@ -127,7 +127,7 @@ class Part:
         return self.whole.nested()
 
 
-def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch) -> Lanes:
+def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch, exact: bool) -> Lanes:
     """By the instruction of the row where that takes the operands, else by the row's rule on the vector unit."""
     dtype = op.result.dtype
     if isinstance(cell, ViaInstruction) and has_instruction(cell, op, operands):
@@ -138,9 +138,14 @@ def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch) -
         return Lanes(dtype, target)
     if 64 in [v.dtype.bits for v in (*op.operands, *op.results)] and op.name not in ("cast", "bitcast"):
         raise NoInstruction(NO_INT64)
-    e, rule = VectorEmitter(sink), TABLE[op.name].lane_rule
-    assert callable(rule) and isinstance(cell, ViaInstruction | ViaLaneRule)
-    made: Lanes = rule(e, op, *(to_compute_form(e, x, cell.narrow) for x in operands))
+    e, rule, narrow = VectorEmitter(sink), TABLE[op.name].lane_rule, ""
+    if isinstance(cell, ViaFormula):
+        formula = None if exact else cell.for_dtype(op.operands[0].dtype)
+        rule, narrow = formula or rule, "f16" if formula and formula is cell.f16 else ""
+    elif isinstance(cell, ViaInstruction | ViaLaneRule):
+        narrow = cell.narrow
+    assert callable(rule)
+    made: Lanes = rule(e, op, *(to_compute_form(e, x, narrow) for x in operands))
     return stored(e, rounded(e, made, dtype) if dtype.is_float else Lanes(dtype, made.at))
 
 

@@ -67,6 +67,8 @@ class Lowering:
     preamble: list[Item] = field(default_factory=list)  # items that run once, before the programs
     # counting vectors that all programs share
     index_vectors: dict[tuple[int, int, DType], View] = field(default_factory=dict)
+    # one number over and over, in a repeat of memory that all programs share
+    repeated_numbers: dict[tuple[str, int, DType], View] = field(default_factory=dict)
     loc: Loc = UNKNOWN  # place of the op at hand
     group_size: Scalar = 1  # programs that run at once
     hint: str = "t"  # name for new buffers

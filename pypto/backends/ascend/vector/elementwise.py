@@ -14,12 +14,13 @@ from typing import Final
 from pypto.backends.ascend.blockir.ir import Expr, Item, Scalar, View
 from pypto.backends.ascend.rules.lane_rules import NO_FLOAT64, Lanes, elementwise, refused
 from pypto.backends.ascend.rules.scalars import NotScalar, apply
+from pypto.backends.ascend.techniques import is_enabled
 from pypto.backends.ascend.vector.broadcast_operands import broadcast_operand_op
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.masks import compare_nonzero
 from pypto.backends.ascend.vector.naming import name_hint
 from pypto.backends.ascend.vector.narrow_int64 import narrow_cast
-from pypto.backends.ascend.vector.shape import initialise_padding
+from pypto.backends.ascend.vector.shape import initialise_padding, repeated_number
 from pypto.backends.ascend.vector.values import AnyTile, Deferred, Splat, Tile
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
@@ -27,6 +28,7 @@ from pypto.ir.types import DType, TileType, float16, float64
 from pypto.ops.row import ViaScalarUnit
 from pypto.ops.table import TABLE
 
+MAX_REPEATED: Final = 128  # elements of a repeat of 16 bits
 MAX_RECOMPUTED_OPS: Final = 16  # ops that each of several users may compute again
 
 
@@ -51,7 +53,9 @@ class TileSink:
         return self.low.new_tile((count or self.count,), dtype).view
 
     def filled(self, value: Scalar, dtype: DType, count: int = 0) -> View:
-        """Return a tile with one number in every element."""
+        """Return a tile with one number in every element; a few elements are the same for all programs."""
+        if 0 < count <= MAX_REPEATED and dtype.bits in (16, 32) and isinstance(value, int | float):
+            return repeated_number(self.low, value, dtype, count)
         return self.low.materialize(Splat((count or self.count,), dtype, value)).view
 
     def name(self, hint: str) -> str:
@@ -144,7 +148,8 @@ def compute(low: Lowering, op: Op, operands: Sequence[AnyTile], shape: tuple[int
     lanes = [Lanes(x.dtype, x.value if isinstance(x, Splat) else low.materialize(x).view) for x in operands]
     layout = low.grain.layout(shape)
     try:
-        (result,) = elementwise(op, lanes, TileSink(low, layout.count))
+        exact = not is_enabled(low.function, "unit_functions")
+        (result,) = elementwise(op, lanes, TileSink(low, layout.count), exact)
     except NotOnAscend as error:
         if not shape:
             raise

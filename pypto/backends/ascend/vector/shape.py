@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pypto.backends.ascend.blockir.ir import Expr, Scalar, View, Word, fold
+from pypto.backends.ascend.blockir.ir import Buffer, Expr, Instr, Scalar, View, Word, fold
 from pypto.backends.ascend.blockir.softfloat64 import number, zero
 from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
@@ -42,6 +42,16 @@ def fill(low: Lowering, tile: Tile, value: Scalar) -> None:
         low.instr("Duplicate", View(tile.view.of, tile.view.offset, tile.view.stage, uint16), bits, count // 16)
     else:
         fill_run(low, tile.view, value, count)
+
+
+def repeated_number(low: Lowering, value: int | float, dtype: DType, count: int) -> View:
+    """Return a few elements of one number, for reading only, which are filled once, before all programs."""
+    key = repr(value), count, dtype
+    if key not in low.repeated_numbers:
+        view = low.repeated_numbers[key] = low.buffer("number", dtype, count)
+        assert isinstance(view.of, Buffer)
+        low.preamble.append(Instr("Duplicate", (view, value, view.of.elements), low.line))
+    return low.repeated_numbers[key]
 
 
 def fill_run(low: Lowering, view: View, value: Scalar, count: Scalar) -> None:
