@@ -18,7 +18,7 @@ help:
 	@echo "make torch  run the tests that need torch, which must be installed in $(VENV)"
 	@echo "make ascend run the tests of the language on the simulated Ascend device"
 	@echo "make slow   run the slow tests"
-	@echo "make exhaustive  try the functions of float32 on all numbers there are"
+	@echo "make exhaustive  try the functions of float32 on all numbers there are, and all combinations of parameters"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  measure SUITE=$(SUITE) against the peers that are installed, and write $(BENCH) and its picture"
 	@echo "make docs   write the generated pages anew, execute the tutorials, and build the site: docs/_build/html/index.html"
@@ -49,7 +49,7 @@ slow: $(VENV)/.installed model
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "slow and not exhaustive"
 
 exhaustive: $(VENV)/.installed
-	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m exhaustive tests/ops
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m exhaustive
 
 lint: $(VENV)/.dev
 	$(PY) -m ruff check .

@@ -21,6 +21,7 @@ import pytest
 
 from pypto import checked
 from pypto.errors import Diagnostic, OptionError
+from tests import covering
 from tests.skips import allowed, violations
 from tests.with_torch import forgotten, needs_torch
 
@@ -61,22 +62,38 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what needs torch, and begin the longest tests first.
-
-    Of a case that runs at several feature levels, one is quick, the others are slow. Which one it is depends on the
-    case's name alone, so that all levels have their share of the quick run.
-    """
-    cases: dict[str, list[pytest.Item]] = {}
+    """Mark what needs torch and what is slow, and begin the longest tests first."""
     for item in items:
         if isinstance(item, pytest.Function) and needs_torch(item.path, item.originalname):
             item.add_marker(pytest.mark.torch)
-        if level_of(item) is not None and config.getoption("--backend") == "cpu":
+    if config.getoption("--backend") == "cpu":
+        mark_levels([item for item in items if item.get_closest_marker(covering.MARKER) is None])
+        mark_covering([item for item in items if item.get_closest_marker(covering.MARKER) is not None])
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
+def mark_levels(items: list[pytest.Item]) -> None:
+    """Of a case that runs at several feature levels, one is quick, the others are slow.
+
+    Which one it is depends on the case's name alone, so that all levels have their share of the quick run.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if level_of(item) is not None:
             cases.setdefault(f"{item.nodeid.partition('[')[0]} {other_parameters(item)}", []).append(item)
     for case, same in cases.items():
         chosen = zlib.crc32(case.encode()) % len(same)
         for item in (*same[:chosen], *same[chosen + 1 :]):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
+def mark_covering(items: list[pytest.Item]) -> None:
+    """Of a test with the marker `covering`, few combinations of parameters are quick, more of them slow."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in tests.values():
+        covering.mark(same)
 
 
 def pytest_collection_finish() -> None:
@@ -95,7 +112,7 @@ def other_parameters(item: pytest.Item) -> str:
     """The parameters of a test but for its level, as text that is the same in every run."""
     callspec: Any = getattr(item, "callspec", None)
     level = callspec.params["level"] or "host"
-    return "-".join(part for part in callspec.id.split("-") if part not in level.split("-"))
+    return "-".join(part for part in callspec.id.split("-") if part not in ("", *level.split("-")))
 
 
 @pytest.hookimpl(wrapper=True)

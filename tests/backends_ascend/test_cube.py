@@ -46,6 +46,7 @@ SMALL = Blocking(m=32, n=48, k=32, depth=64)
 A5 = ascend_target("ascend950")
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(
     ("chip", "turned_a", "turned_b"),
     [*((B2, a, b) for a in (False, True) for b in (False, True)), (A5, False, False), (A5, True, True)],
@@ -63,6 +64,7 @@ def test_sizes(m: int, n: int, k: int, unit_flag: bool) -> None:
     check(Matmul(m, n, k, float16, float16, SMALL, unit_flag=unit_flag and m % 16 == 0))
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [float32, int8])
 @pytest.mark.parametrize(("chip", "k"), [*((B2, k) for k in (1, 8, 9, 24, 40)), (A5, 9), (A5, 40)])
 def test_ends_of_k_where_fractals_turn(k: int, dtype: DType, chip: AscendTarget) -> None:

@@ -120,6 +120,7 @@ def test_operands_that_are_gathered() -> None:
     np.testing.assert_allclose(c.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64), rtol=2e-3, atol=1e-2)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("dtype", "n", "d", "block"), [(np.float16, 100, 32, 32), (np.float32, 100, 32, 32),
                                                         (np.float16, 300, 128, 128)])  # fmt: skip
@@ -137,8 +138,11 @@ def test_attention(dtype: Any, n: int, d: int, block: int, causal: bool) -> None
     np.testing.assert_allclose(out.astype(np.float64), wanted, rtol=near, atol=near)
 
 
-@pytest.mark.parametrize(("n", "d", "BM", "BN"), [(70, 32, 32, 32), (200, 128, 96, 256), (40, 16, 32, 16),
-                                                     (90, 16, 25, 16)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("n", "d", "BM", "BN"),
+    [(70, 32, 32, 32), pytest.param(200, 128, 96, 256, marks=pytest.mark.slow),
+     pytest.param(40, 16, 32, 16, marks=pytest.mark.slow), (90, 16, 25, 16)],
+)  # fmt: skip
 def test_queries_that_the_cube_core_keeps(n: int, d: int, BM: int, BN: int) -> None:
     """The last block of queries has missing rows."""
     q, k, v = (RNG.standard_normal((n, d)).astype(np.float16) for _ in range(3))
@@ -158,7 +162,9 @@ def test_an_operand_that_stays_in_l1(m: int, n: int, k: int) -> None:
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize(("n", "BN"), [(100, 256), (500, 256), pytest.param(1100, 512, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n", "BN"), [(500, 256), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((100, 256), (1100, 512)))]
+)
 def test_attention_in_columns_of_scores_and_parts_of_rows(n: int, BN: int) -> None:
     """Blocks whose scores fit neither twice in L0C nor at once in UB, in fewer and in more steps than are under way.
 

@@ -86,6 +86,7 @@ def programs(kernel: Any, **arguments: Any) -> int:
     return lowered(Launch(kernel, (1, 1), arguments, {})).locality.encoded
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("n", "columns"), [(4096, 128), (2048, 64), (1000, 32), (33, 16), (4100, 300)])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("m", "rows"), [(1, 1), (4, 4), (3, 2)])
@@ -162,6 +163,7 @@ def test_programs_behind_others_in_the_grid_have_two_functions() -> None:
     verify(merged, TABLE)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("grid", [(1, 5), (3, 5), (5, 1), (1, 1), (1, 33)])
 def test_both_functions_run_the_same_kernel(grid: tuple[int, int], threads: int, level: str) -> None:

@@ -84,6 +84,7 @@ def test_how_far_apart(apart: int, wanted: list[Any]) -> None:
     assert shared(taps, x=x, weight=weight, out=out, first=0, APART=apart, BW=32) == wanted
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("width", "block"), [(7, 32), (56, 64), (57, 32), (100, 48), (33, 17)])
 @pytest.mark.parametrize("apart", [1, 7, -1])
 def test_rows_shifted(width: int, block: int, apart: int, level: str) -> None:

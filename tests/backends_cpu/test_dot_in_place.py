@@ -122,6 +122,7 @@ KERNELS = [(single, True), (twice, False), (biased, False), (turned, False)]
 SHAPES = [(64, 64, 48), (70, 90, 48), (32, 33, 48), (20, 20, 41), (1, 64, 48)]
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("kernel", "direct"), KERNELS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_stores(shape: tuple[int, int, int], kernel: Any, direct: bool, level: str) -> None:
@@ -137,6 +138,7 @@ def test_stores(shape: tuple[int, int, int], kernel: Any, direct: bool, level: s
     assert by_itself(kernel, a=a, b=b, c=c, **blocks) == direct
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("first", "last"), [(0, 96), (0, 40), (16, 80), (0, 0), (48, 32)])
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (40, 70), (5, 32)])
 def test_loops_store(m: int, n: int, first: int, last: int, level: str) -> None:
@@ -195,6 +197,7 @@ def test_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int8, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(("m", "k", "apart"), [(40, 96, 96), (37, 95, 100), (33, 1024, 1024), (48, 70, 1024)])
 def test_rows_of_a(m: int, k: int, apart: int, dtype: Any, level: str) -> None:
@@ -248,6 +251,7 @@ def test_large_panels_are_asked_for_row_by_row(depth: int, far: bool) -> None:
     assert ("i32 0, i32 3, i32 1)" in kernel.group()) == far
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("more", [(0, 0), (9, 0), (0, 40), (70, 70)])
 @pytest.mark.parametrize("shape", [(64, 64, 32), (65, 33, 20), (7, 129, 40), (130, 1, 3)])
 def test_what_is_stored_is_multiplied(shape: tuple[int, int, int], more: tuple[int, int], level: str) -> None:

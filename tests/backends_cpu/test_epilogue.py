@@ -135,6 +135,7 @@ def run(kernel: Any, shape: tuple[int, int, int], blocks: tuple[int, int], level
             np.testing.assert_array_equal(rest, a @ b - 1)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("blocks", [(32, 64), (128, 128), (40, 48), (24, 20)], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kernel", [layer, scaled, turned, smooth, twice, integers, pointers])

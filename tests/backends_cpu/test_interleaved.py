@@ -59,6 +59,7 @@ def test_only_every_so_many(level: str, n: int, block: int, step: int, back: int
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
 @pytest.mark.parametrize("n", [1, 15, 16, 64, 100, 257])
 @pytest.mark.parametrize("at_end", [False, True])
@@ -70,6 +71,7 @@ def test_backwards(level: str, n: int, at_end: bool) -> None:
     np.testing.assert_array_equal(out, x * 3)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "host"])
 @pytest.mark.parametrize("n", [4, 16, 48, 128])
 @pytest.mark.skipif(sys.platform != "linux", reason="protects pages")

@@ -107,6 +107,7 @@ def test_what_runs_once_is_no_loop(k: int, level: str) -> None:
     np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("step", [8, 20, 128])
 @pytest.mark.parametrize(("start", "stop"), [(0, 999), (0, 70), (0, 1), (24, 500), (7, 7), (9, 3), (500, 2000)])
 def test_known_bounds(start: int, stop: int, step: int, level: str) -> None:
@@ -118,6 +119,7 @@ def test_known_bounds(start: int, stop: int, step: int, level: str) -> None:
     np.testing.assert_array_equal(c, a[:, start:end] @ b[start:end])
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("step", [8, 20, 128])
 @pytest.mark.parametrize(("start", "stop"), [(0, 990), (0, 70), (0, 1), (24, 500), (7, 7), (9, 3), (500, 2000)])
 def test_bounds_of_the_launch(start: int, stop: int, step: int, level: str) -> None:
@@ -155,6 +157,7 @@ def as_deep_as_its_program(a, b, c, n, STEP: pto.constexpr):
     c[:, :] = acc
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("step", "taken"), [(64, 512), (1024, 1024)])
 @pytest.mark.parametrize("n", [0, 1, 64, 500, 513, 999, 1100])
 def test_sums_of_unknown_length_go_as_deep_as_the_caches_allow(step: int, taken: int, n: int, level: str) -> None:

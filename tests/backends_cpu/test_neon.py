@@ -20,7 +20,7 @@ from tests.backends_cpu.elf import undefined_symbols
 from tests.backends_cpu.emulated import Arena, CrossEngine, EmulatedBackend, can_emulate, neon_target
 from tests.backends_cpu.lowering import lowered
 from tests.conformance.cases import Launch
-from tests.conformance.running import ALL, assert_close, at_level, make_launch
+from tests.conformance.running import assert_close, at_level, make_launch, quick_part
 from tests.conformance.sources import define
 from tests.ops.rows import ELEMENTWISE, calls, takes
 from tests.ops.samples import operands
@@ -62,7 +62,7 @@ def test_loops_work_on_whole_registers(name: str) -> None:
     assert not {"fmadd", "fmsub", "blr"} & found.keys(), "products of single numbers, or calls into somewhere"
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", quick_part(3))
 def test_nothing_is_wanted_from_elsewhere(name: str) -> None:
     assert undefined_symbols(engine().compile(lowered(make_launch(name), neon_target()).text)) == ()
 
@@ -88,7 +88,7 @@ def run(launch: Launch, arena: Arena) -> dict[str, Any]:
 
 
 @emulated
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", quick_part(3))
 def test_kernels_run(name: str, machine: EmulatedBackend) -> None:
     launch = make_launch(name)
     assert_close(run(launch, machine.arena), launch.expected, launch.tolerance, f"{name} on NEON against numpy")

@@ -162,6 +162,7 @@ def test_loops_that_count_down(depth: int, level: str) -> None:
     np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("kernel", "stay"), KERNELS)
 @pytest.mark.parametrize("shape", [(64, 32, 96), (100, 70, 131), (17, 40, 300), (16, 16, 16), (130, 20, 40)])
 def test_products(shape: tuple[int, int, int], kernel: Any, stay: bool, level: str) -> None:
@@ -214,6 +215,7 @@ def test_left_sides_may_reach_further_than_panels(first: int, more: int, level: 
     np.testing.assert_array_equal(c, np.where(np.arange(100) < ends[:, None], a[:, :100], 0) @ b)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("group", [1, 3, 8])
 @pytest.mark.parametrize("kernel", [in_groups, row_by_row, some_rest])

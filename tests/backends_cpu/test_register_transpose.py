@@ -154,6 +154,7 @@ def row_softmax(x, out, place, M: pto.constexpr, N: pto.constexpr):
     place[i : i + M] = pto.argmax(t, axis=1)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (61, 20), (5, 70), (33, 3)])
 @pytest.mark.parametrize("order", ["CC", "FF", "CF", "FC"])

@@ -105,6 +105,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_convolutions(sizes: tuple[int, ...], dtype: Any, level: str) -> None:

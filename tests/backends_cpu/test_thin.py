@@ -38,6 +38,7 @@ def numbers(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(dtype)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 11, 16])
 @pytest.mark.parametrize(("n", "k"), [(256, 300), (130, 70), (128, 16), (100, 1), (384, 600)])
 def test_every_edge(n: int, k: int, rows: int, level: str) -> None:
@@ -49,6 +50,7 @@ def test_every_edge(n: int, k: int, rows: int, level: str) -> None:
         np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.float32])
 @pytest.mark.parametrize("blocks", [(1, 64, 32), (4, 96, 128), (7, 112, 16), (16, 128, 50)])
 def test_types_and_rows_of_programs(blocks: tuple[int, int, int], dtype: Any, level: str) -> None:

@@ -120,6 +120,7 @@ def expected(kernel: Any, a: Array, b: Array) -> Array:
     return every.reshape(len(rows), -1)[: len(a), : b.shape[1]]
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("kernel", [remainders, clamped, all_stored, summed])
 @pytest.mark.parametrize(("m", "n", "k"), SIZES)
 @pytest.mark.parametrize("threads", [1, 2])

@@ -118,6 +118,8 @@ class Program:
         shape = joined(a.shape, b.shape) if right == b.name else a.shape
         dtype = dtype if right == b.name else int32 if a.dtype.is_bool else a.dtype
         right = right if right == b.name else self.constant(dtype)
+        if symbol == "/" and {a.dtype.kind, b.dtype.kind} == {"int", "uint"}:
+            symbol = "-"  # such a division is refused
         if symbol == "/":
             self.add(f"{a.name} / {right}", dtype if dtype.is_float and dtype.bits > 16 else float32, shape)
         elif symbol in ("max", "min"):

@@ -7,6 +7,7 @@ import zlib
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pypto as pto
 from tests.conformance import cases, flow_cases, network_cases
@@ -14,6 +15,12 @@ from tests.conformance.cases import Array, Launch, Make
 from tests.conformance.fences import Fences
 
 ALL: dict[str, Make] = {**cases.CASES.make, **flow_cases.CASES.make, **network_cases.CASES.make}
+
+
+def quick_part(parts: int) -> list[Any]:
+    """All kernels as parameters of a test: one of so many is quick, the others are slow, by their names alone."""
+    slow = {name: pytest.mark.slow for name in ALL if zlib.crc32(name.encode()) % parts}
+    return [pytest.param(name, marks=[slow[name]] if name in slow else []) for name in ALL]
 
 
 def make_launch(name: str) -> Launch:

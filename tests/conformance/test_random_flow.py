@@ -100,7 +100,7 @@ def check(lines: Lines, size: int, n: int, level: str) -> None:
     np.testing.assert_array_equal(*results)
 
 
-@settings(max_examples=60, derandomize=True, **COMMON)
+@settings(max_examples=40, derandomize=True, **COMMON)
 @given(block(2, False), st.sampled_from((1, 7, 16, 33)), st.integers(0, 5), st.sampled_from(LEVELS))
 def test_random_flow(lines: Lines, size: int, n: int, level: str) -> None:
     check(lines, size, n, level)
@@ -108,7 +108,7 @@ def test_random_flow(lines: Lines, size: int, n: int, level: str) -> None:
 
 @pytest.mark.first
 @pytest.mark.slow
-@settings(max_examples=1000, **COMMON)
+@settings(max_examples=400, **COMMON)
 @given(block(3, False), st.sampled_from((1, 7, 16, 33)), st.integers(0, 5), st.sampled_from(LEVELS))
 def test_much_random_flow(lines: Lines, size: int, n: int, level: str) -> None:
     check(lines, size, n, level)

@@ -5,8 +5,10 @@ until the first failure. Faults depend on the seed alone, so that two sets of te
 
     python -m tests.house.mutate --count 30 --seed 0
     python -m tests.house.mutate --count 30 --seed 0 -- -m "not exhaustive"
+    python -m tests.house.mutate --count 30 --seed 0 --first 11 --last 15 --near
 
-The arguments behind ``--`` go to pytest; by default they are those of `make test`.
+The arguments behind ``--`` go to pytest; by default they are those of `make test`. With ``--near``, only tests that are
+named like the file with the fault run, and those of its folder: what they find is found in seconds.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +34,13 @@ from tests.house.measure import python_files, relative
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLACES: Final = ("pypto/passes", "pypto/backends/cpu", "pypto/frontend", "pypto/ops")
 DEFAULT: Final = ("-n", "2", "--dist", "worksteal", "-m", "not slow")
+SELECTION: Final = ("-m", "not slow")
+FOLDERS: Final = (
+    ("pypto/passes", ("tests/passes",)),
+    ("pypto/backends/cpu", ("tests/backends_cpu",)),
+    ("pypto/frontend", ("tests/frontend", "tests/language")),
+    ("pypto/ops", ("tests/ops",)),
+)
 LIMIT: Final = 1800  # seconds for one fault; a kernel that runs forever is found by this
 COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
@@ -105,7 +115,8 @@ def bodies(tree: ast.AST) -> Iterator[ast.AST]:
             pending += ast.iter_child_nodes(node)
 
 
-def faults(places: Sequence[str] = PLACES) -> list[Fault]:
+@cache
+def faults(places: tuple[str, ...] = PLACES) -> tuple[Fault, ...]:
     """Every fault that can be planted, in order of files and places."""
     found = []
     for path in python_files(*places):
@@ -124,7 +135,7 @@ def faults(places: Sequence[str] = PLACES) -> list[Fault]:
                 )
                 old = re.sub(r"\s+", " ", text[start:end].decode())
                 found.append(Fault(relative(path), part.lineno, start, end, old, new))
-    return sorted(set(found), key=lambda f: (f.file, f.start, f.end, f.new))
+    return tuple(sorted(set(found), key=lambda f: (f.file, f.start, f.end, f.new)))
 
 
 def chosen(count: int, seed: int) -> list[Fault]:
@@ -163,24 +174,39 @@ def found_by(fault: Fault, arguments: Sequence[str]) -> str:
         return failed[1] if failed else (done.stdout + done.stderr).strip().splitlines()[-1]
 
 
+def near(file: str) -> list[str]:
+    """Tests that may know a file: first those whose names have most words of its name, then those of its folder."""
+    words = {*Path(file).stem.split("_")}
+    tests = sorted(relative(path) for path in (ROOT / "tests").rglob("test_*.py"))
+    known = {test: len(words & {*Path(test).stem.split("_")}) for test in tests}
+    folders = [folder for place, folders in FOLDERS if file.startswith(place) for folder in folders]
+    return [*sorted(filter(known.__getitem__, tests), key=lambda test: -known[test]), *folders]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=1, help="number of the first fault that is tried")
+    parser.add_argument("--last", type=int, default=10**6, help="number of the last one")
+    parser.add_argument("--near", action="store_true", help="run only the tests that are near to the fault")
     parser.add_argument("--list", action="store_true", help="only say what the faults are")
     parser.add_argument("arguments", nargs="*", help="of pytest")
     options = parser.parse_args()
+    numbered = [*enumerate(chosen(options.count, options.seed), start=1)]
+    tried = [(number, fault) for number, fault in numbered if options.first <= number <= options.last]
     survived = 0
-    for number, fault in enumerate(chosen(options.count, options.seed), start=1):
+    for number, fault in tried:
         if options.list:
             print(f"{number:3} {fault}")
             continue
         begin = time.monotonic()
-        test = found_by(fault, options.arguments or DEFAULT)
+        arguments = options.arguments or (SELECTION if options.near else DEFAULT)
+        test = found_by(fault, [*arguments, *(near(fault.file) if options.near else ())])
         survived += not test
         print(f"{number:3} {fault}\n      {time.monotonic() - begin:.0f} s: {test or 'SURVIVED'}", flush=True)
     if not options.list:
-        print(f"{options.count - survived} of {options.count} faults found")
+        print(f"{len(tried) - survived} of {len(tried)} faults found")
     return 0
 
 

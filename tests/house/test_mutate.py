@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from tests.conformance.processes import ROOT
-from tests.house.mutate import PLACES, Fault, chosen, faults, found_by
+from tests.house.mutate import PLACES, Fault, chosen, faults, found_by, near
 
 
 def test_equal_seeds_give_equal_faults_from_all_places() -> None:
@@ -34,3 +34,10 @@ def test_a_fault_is_found_by_the_test_that_covers_it() -> None:
     assert found_by(broken, ["tests/ir/test_text.py"])
     same = Fault("pypto/loc.py", 1, start, start, "", "\n")
     assert found_by(same, ["tests/house/test_skips.py", "-k", "test_the_list_is_read"]) == ""
+
+
+def test_tests_that_are_named_like_the_file_come_first() -> None:
+    tests = near("pypto/passes/unswitch_modulo.py")
+    assert tests[:2] == ["tests/backends_cpu/test_unswitch_modulo.py", "tests/passes/test_unswitch_modulo.py"]
+    assert tests[-1] == "tests/passes"
+    assert all(near(fault.file)[-1].startswith("tests/") for fault in chosen(8, 0))

@@ -106,7 +106,8 @@ def view(name: str, memory: Any) -> Any:
     }[name]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("path", ["native"], indirect=True)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(VIEWS, VIEWS, VALUES, VALUES), min_size=1, max_size=12))
 def test_sequences_of_launches_are_as_through_python(sequence: list[tuple[str, str, Any, Any]]) -> None:
     """Two kernels, the same launches one after the other: results, errors and versions are the same."""

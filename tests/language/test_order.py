@@ -55,6 +55,7 @@ def sorts_up(x, up):
     up[:, :] = pto.sort(x[:, :])
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 @pytest.mark.parametrize("size", [8, 16, 32, 128, 1024, 2000, 5000])
 def test_sort_of_any_length(dtype: Any, size: int, level: str) -> None:
@@ -65,6 +66,7 @@ def test_sort_of_any_length(dtype: Any, size: int, level: str) -> None:
     assert np.array_equal(up, np.sort(x, 1))
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [*NUMBERS, np.bool_])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (5, 37), (2, 300)])
 def test_sort(dtype: Any, shape: tuple[int, int], level: str) -> None:
@@ -118,6 +120,7 @@ def greatest(x, out, K: pto.constexpr):
     out[:, :] = pto.topk(x[:, :], K)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float16])
 @pytest.mark.parametrize(
     ("size", "k"),
@@ -166,6 +169,7 @@ def counts(x, mask, out, some):
     some[:] = t.histogram(some.shape[0], mask=mask[:, :] != 0)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
 @pytest.mark.parametrize("bins", [1, 10, 300])
 def test_histogram(dtype: Any, bins: int, level: str) -> None:

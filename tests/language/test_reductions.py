@@ -104,6 +104,7 @@ def chained(x: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
         return reduce(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), zip(x, y, strict=True))
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_the_order_is_kept(shape: tuple[int, int], axis: int, level: str) -> None:
@@ -178,6 +179,7 @@ def scanned(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.stack([np.stack(chained(x[: n + 1], y[: n + 1])) for n in range(len(x))], 1)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_scans(shape: tuple[int, int], axis: int, level: str) -> None:

@@ -34,6 +34,7 @@ def close(found: Array, wanted: Array, scale: float) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=scale)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_mean_and_variance(dtype: Any, shape: tuple[int, int]) -> None:
@@ -144,6 +145,7 @@ def best(x, values, places):
     values[:, :], places[:, :] = found, at
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("size", "count"), [(5, 5), (37, 1), (300, 3), (131, 20), (1024, 8)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.int64, np.float64])
 def test_topk_with_indices(dtype: Any, size: int, count: int) -> None:

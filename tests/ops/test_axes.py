@@ -88,6 +88,7 @@ def sprinkled(rng: np.random.Generator, dtype: DType, shape: Shape) -> Array:
     return values
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @at_levels(ROWS_AND_DTYPES)
 def test_axes(row: OpRow, dtype: DType, level: str) -> None:
     rng = np.random.default_rng(zlib.crc32(f"{row.name} {dtype}".encode()))
@@ -97,6 +98,7 @@ def test_axes(row: OpRow, dtype: DType, level: str) -> None:
         compare(tried, [finite(rng, dtype, shape)], level)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @at_levels([(row, dtype) for row, dtype in ROWS_AND_DTYPES if row.name not in (*SUMS, *PRODUCTS)])
 def test_special_values_along_axes(row: OpRow, dtype: DType, level: str) -> None:
     rng = np.random.default_rng(zlib.crc32(f"special {row.name} {dtype}".encode()))
@@ -142,6 +144,7 @@ def arguments(tried: list[Call], made: list[Array]) -> list[Array]:
     return found
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @at_levels([(row, dtype) for row in MOVING for dtype in takes(row)])
 def test_calls_that_fit_their_operands(row: OpRow, dtype: DType, level: str) -> None:
     tried = calls(row, dtype)
@@ -156,6 +159,7 @@ def test_calls_that_fit_their_operands(row: OpRow, dtype: DType, level: str) -> 
         at = end + 1
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.is_bool], ids=str)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (7, 13, 3), (65, 47, 129)])
 def test_dot(sizes: tuple[int, int, int], dtype: DType, level: str) -> None:

@@ -118,6 +118,7 @@ def nearest_codes(x: Array, dtype: DType) -> Array:
     return found.astype(f"u{dtype.itemsize}").view(dtype.numpy)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("target", OTHERS, ids=str)
 @pytest.mark.parametrize("source", FLOAT8, ids=str)
 def test_from_float8(source: DType, target: DType) -> None:
@@ -128,6 +129,7 @@ def test_from_float8(source: DType, target: DType) -> None:
         np.testing.assert_array_equal(wide(found), wide(codes(source)))
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("target", FLOAT8, ids=str)
 @pytest.mark.parametrize("source", DTYPES, ids=str)
 def test_to_float8(source: DType, target: DType) -> None:
@@ -162,6 +164,7 @@ def test_copies_keep_every_bit(dtype: DType) -> None:
         assert run(kernel, codes(dtype), dtype).tobytes() == codes(dtype).tobytes()
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("target", [*NARROW, float32], ids=str)
 @pytest.mark.parametrize("source", FLOATS, ids=str)
 def test_rounding_towards_zero(source: DType, target: DType) -> None:
@@ -228,6 +231,7 @@ def kernel(x, y, out, less, total):
 """
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("other", FLOAT8, ids=str)
 @pytest.mark.parametrize("dtype", FLOAT8, ids=str)
 def test_arithmetic(dtype: DType, other: DType) -> None:

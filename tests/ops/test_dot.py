@@ -66,6 +66,7 @@ def bound(x: Array, y: Array, result: DType) -> Array:
     return np.asarray(sizes * x.shape[-1] ** (result.bits > 16) * 2.0**-digits)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("a", "b"), PAIRS + MIXED, ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_types_and_sizes(size: Any, a: DType, b: DType) -> None:
@@ -83,6 +84,7 @@ def test_types_and_sizes(size: Any, a: DType, b: DType) -> None:
             assert np.all(np.abs(z - wanted) <= bound(x, y, result))
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("out", [float16, bfloat16, float32, float64], ids=str)
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, FLOAT8[1]], ids=str)
 def test_result_types(dtype: DType, out: DType) -> None:
@@ -157,6 +159,7 @@ def powers(codes: Array) -> Array:
     return np.exp2(codes.astype(np.float64) - 127)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("right", ["e2m1", "e5m2", "fp16"])
 @pytest.mark.parametrize("left", ["e2m1", "e4m3", "bf16"])

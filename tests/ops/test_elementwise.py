@@ -16,33 +16,67 @@ from pypto.ops.casts import convert
 from pypto.ops.row import OpRow, ViaFormula, ViaInstruction
 from pypto.ops.table import TABLE
 from tests.conformance.sources import define
-from tests.conftest import ALL_LEVELS
-from tests.ops.rows import ELEMENTWISE, SIZE, Call, at_levels, calls, takes
+from tests.conftest import ALL_LEVELS, LEVELS
+from tests.ops.rows import ELEMENTWISE, QUICK, SIZE, Call, at_levels, calls, takes
 from tests.ops.samples import Array, assert_same, between, enough, operands, ulp_errors, wide
 
 ZEROS_OPEN = ("maximum", "minimum")  # which of 0.0 and -0.0 is the greater one
+EXTENDED = np.finfo(np.longdouble).nmant > 52
 SINGLES = 151  # elements that are computed one by one, too
 MANY = 20_001  # operands of functions of one real number
 ON_OLD_MACHINES = ("cast", "exp", "floor", "rem", "fma", "maximum", "floordiv", "sqrt")  # what needs newer instructions
 
 PAIRS = [(row, dtype) for row in ELEMENTWISE for dtype in takes(row)]
 OLD = [(row, dtype) for row, dtype in PAIRS if row.name in ON_OLD_MACHINES]
-FUNCTIONS = [(row, dtype) for row, dtype in PAIRS if row.ulp and dtype.is_float]
 FLOATS = [d for d in DTYPES if d.is_float]
+TOGETHER = 8  # short rows of a dtype in one kernel, most of whose time to compile would be spent on each kernel
+
+
+def is_function(row: OpRow, dtype: DType) -> bool:
+    """Whether a row is as near to the numbers that it means as it says, and not equal to them."""
+    return bool(row.ulp) and dtype.is_float
+
+
+def is_tried_here(row: OpRow, dtype: DType) -> bool:
+    """Whether a function's ulp are measured here: `test_math_accuracy` does it with more digits where it can."""
+    return dtype.bits == 16 or row.name == "fma" or (dtype.bits == 64 and not EXTENDED)
+
+
+FUNCTIONS = [(row, dtype) for row, dtype in PAIRS if is_function(row, dtype)]
+
+
+def together(pairs: list[tuple[OpRow, DType]]) -> list[tuple[tuple[OpRow, ...], DType]]:
+    """Rows that are tried in one kernel, and their dtype."""
+    made = []
+    for dtype in DTYPES:
+        rows = [row for row, taken in pairs if taken == dtype]
+        made += [(tuple(rows[at : at + TOGETHER]), dtype) for at in range(0, len(rows), TOGETHER)]
+    return made
 
 
 def kernel_text(tried: list[Call], scalar: bool) -> str:
     """All calls of a row in one kernel, each with an output of its own; `scalar`: a second time, one by one."""
-    inputs, outputs = [f"x{i}" for i in range(len(tried[0].types))], [f"y{i}" for i in range(len(tried))]
+    return text_of_rows([tried], scalar)
 
-    def statements(index: str, outputs: list[str]) -> list[str]:
-        arguments = [f"{x}[{index}]" for x in inputs]
-        return [f"{y}[{index}] = {call.text(*arguments)}" for y, call in zip(outputs, tried, strict=True)]
 
-    singles = [y.replace("y", "z") for y in outputs] if scalar else []
-    loop = ["    for i in range(z0.shape[0]):", *(f"        {s}" for s in statements("i", singles))] if scalar else []
-    head = f"def kernel({', '.join(inputs + outputs + singles)}):"
-    return "\n".join([head, *(f"    {s}" for s in statements(":", outputs)), *loop, ""])
+def text_of_rows(rows: list[list[Call]], scalar: bool) -> str:
+    """All calls of some rows in one kernel: its arguments are all inputs, all outputs, and those of single elements."""
+    inputs = [[f"x{r}_{i}" for i in range(len(tried[0].types))] for r, tried in enumerate(rows)]
+    outputs = [[f"y{r}_{i}" for i in range(len(tried))] for r, tried in enumerate(rows)]
+
+    def statements(index: str, to: str) -> list[str]:
+        return [
+            f"{y.replace('y', to)}[{index}] = {call.text(*(f'{x}[{index}]' for x in xs))}"
+            for xs, ys, tried in zip(inputs, outputs, rows, strict=True)
+            for y, call in zip(ys, tried, strict=True)
+        ]
+
+    names = [name for part in (*inputs, *outputs) for name in part]
+    singles = [y.replace("y", "z") for part in outputs for y in part] if scalar else []
+    loop = [f"    for i in range({singles[0]}.shape[0]):"] if scalar else []
+    loop += [f"        {s}" for s in statements("i", "z")] if scalar else []
+    head = f"def kernel({', '.join(names + singles)}):"
+    return "\n".join([head, *(f"    {s}" for s in statements(":", "y")), *loop, ""])
 
 
 def outputs(tried: list[Call], count: int) -> list[Array]:
@@ -88,23 +122,36 @@ def interpreted(name: str, dtype: DType) -> tuple[list[Call], list[Array], list[
     return tried, arrays, wanted
 
 
-def check_agreement(row: OpRow, dtype: DType, level: str) -> None:
-    tried, arrays, wanted = interpreted(row.name, dtype)
-    lanes, scalars = outputs(tried, SIZE), outputs(tried, SINGLES)
-    define(kernel_text(tried, True), level)[1](*arrays, *lanes, *scalars)
-    for call, found, single, right in zip(tried, lanes, scalars, wanted, strict=True):
-        assert_agree(found, right, call, "CPU against interpreter")
-        assert_agree(single, right[:SINGLES], call, "CPU against interpreter, one by one")
+def check_agreement(rows: tuple[OpRow, ...], dtype: DType, level: str) -> None:
+    """Compare all calls of some rows with what the interpreter makes of them."""
+    tried, arrays, wanted = zip(*(interpreted(row.name, dtype) for row in rows), strict=True)
+    lanes, scalars = [outputs(calls, SIZE) for calls in tried], [outputs(calls, SINGLES) for calls in tried]
+    given = [array for part in (*arrays, *lanes, *scalars) for array in part]
+    define(text_of_rows([*tried], True), level)[1](*given)
+    for made, one_by_one, right, called in zip(lanes, scalars, wanted, tried, strict=True):
+        for call, found, single, expected in zip(called, made, one_by_one, right, strict=True):
+            assert_agree(found, expected, call, "CPU against interpreter")
+            assert_agree(single, expected[:SINGLES], call, "CPU against interpreter, one by one")
 
 
-@at_levels(PAIRS)
-def test_cpu_agrees_with_interpreter(row: OpRow, dtype: DType, level: str) -> None:
-    check_agreement(row, dtype, level)
+def at_levels_together(pairs: list[tuple[OpRow, DType]], levels: tuple[str, ...] = LEVELS) -> Any:
+    made = []
+    for rows, dtype in together(pairs):
+        for level in levels:
+            marks = [pytest.mark.slow] if level and dtype.mnemonic not in QUICK else []
+            name = f"{rows[0].name}..{rows[-1].name}-{dtype}-{level or 'host'}"
+            made.append(pytest.param(rows, dtype, level, marks=marks, id=name))
+    return pytest.mark.parametrize(("rows", "dtype", "level"), made, indirect=["level"])
 
 
-@at_levels(OLD, ALL_LEVELS[2:])
-def test_cpu_without_newer_instructions(row: OpRow, dtype: DType, level: str) -> None:
-    check_agreement(row, dtype, level)
+@at_levels_together([(row, dtype) for row, dtype in PAIRS if not is_function(row, dtype)])
+def test_cpu_agrees_with_interpreter(rows: tuple[OpRow, ...], dtype: DType, level: str) -> None:
+    check_agreement(rows, dtype, level)
+
+
+@at_levels_together(OLD, ALL_LEVELS[2:])
+def test_cpu_without_newer_instructions(rows: tuple[OpRow, ...], dtype: DType, level: str) -> None:
+    check_agreement(rows, dtype, level)
 
 
 @functools.lru_cache(8)
@@ -128,7 +175,10 @@ def in_parts(tried: list[Call], arrays: list[Array], level: str) -> Array:
 
 
 @at_levels(FUNCTIONS)
-def test_floats_lie_within_the_stated_ulp(row: OpRow, dtype: DType, level: str) -> None:
+def test_functions_agree_and_lie_within_the_stated_ulp(row: OpRow, dtype: DType, level: str) -> None:
+    check_agreement((row,), dtype, level)
+    if not is_tried_here(row, dtype):
+        return
     arrays, reference = meant(row.name, dtype)
     found = in_parts(calls(row, dtype), arrays, level)
     errors = ulp_errors(found, reference, dtype)

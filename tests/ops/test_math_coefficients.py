@@ -9,6 +9,7 @@ pytest.importorskip("mpmath", reason="derives coefficients in many digits")
 from tests.ops.coefficients import FITS, Fit
 
 
+@pytest.mark.slow  # what coefficients are off shows in the accuracy of their functions, too
 @pytest.mark.parametrize("fit", FITS, ids=lambda fit: fit.name)
 def test_coefficients_are_as_derived_and_as_near_as_stated(fit: Fit) -> None:
     assert list(map(float, fit.derived())) == list(fit.coefficients)

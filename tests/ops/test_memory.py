@@ -55,6 +55,7 @@ def values(dtype: DType, seed: int) -> Array:
     return random_values(np.random.default_rng(seed), dtype, SIZE, (-10.0, 10.0))
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("text", [COPY, SCALARS], ids=["tiles", "scalars"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_masked_loads_and_stores(dtype: DType, text: str, level: str) -> None:

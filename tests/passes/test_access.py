@@ -204,7 +204,7 @@ def result(function: Function) -> bytes:
     return y.tobytes()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32))
 def test_structured_accesses_mean_the_same(seed):
     function = prepare(Maker(seed).function())
