@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,9 +20,9 @@ _KINDS: Final = MappingProxyType({
 _ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
-def flag(default: Any, env: str, doc: str, choices: tuple[str, ...] = ()) -> Any:
-    """A row of the table: default, environment name, what it does, allowed values."""
-    return field(default=default, metadata={"env": env, "doc": doc, "choices": choices})
+def flag(default: Any, env: str, doc: str, choices: tuple[str, ...] = (), tunable: bool = False) -> Any:
+    """A row of the table: default, environment name, what it does, allowed values, whether a launch may choose it."""
+    return field(default=default, metadata={"env": env, "doc": doc, "choices": choices, "tunable": tunable})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +73,23 @@ def setting(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
-    """Options of one kernel, given to `pto.jit`. Those that change code are in the cache's key."""
+    """Options of one kernel, given to `pto.jit`. Those that change code are in the cache's key.
+
+    Those in `TUNABLE` change how fast a kernel is, and at most how it rounds: an autotuner may try them.
+    """
 
     interpret: bool = flag(False, "", "run this kernel in the interpreter")
     checked: bool = flag(False, "", "stop at accesses out of bounds, races, failed assertions, overflowing indices")
-    num_threads: int = flag(0, "", "threads of a launch of this kernel; 0 is the process's setting")
-    level: str = flag("", "", "CPU feature level to compile this kernel for")
-    fast_math: bool = flag(False, "", "let elementwise arithmetic contract into FMA")
+    num_threads: int = flag(0, "", "threads of a launch of this kernel; 0 is the process's setting", tunable=True)
+    level: str = flag("", "", "CPU feature level to compile this kernel for", tunable=True)
+    fast_math: bool = flag(False, "", "let elementwise arithmetic contract into FMA", tunable=True)
     max_ops: int = flag(30_000, "", "operations that this kernel may become, with its loops at compile time unrolled")
-    blocking: Blocking = flag(AUTO, "", "sizes of the tiles of matrix products; what is not set is chosen")  # noqa: RUF009  # frozen
-    disable: tuple[str, ...] = flag((), "", "passes and techniques of the compiler that this kernel does without")
+    blocking: Blocking = flag(AUTO, "", "sizes of the tiles of matrix products, as far as set", tunable=True)  # noqa: RUF009  # frozen
+    disable: tuple[str, ...] = flag((), "", "passes and techniques that this kernel does without", tunable=True)
     profile: bool = flag(False, "", "let every statement note its time; only `pto.profile` may, which gives the memory")
 
-    @staticmethod
-    def of(given: Mapping[str, Any]) -> KernelOptions:
-        """Options by name.
+    def changed(self, given: Mapping[str, Any], function: str = "pto.jit") -> KernelOptions:
+        """These options with others by name; `function` is what they were given to.
 
         Raises
         ------
@@ -98,12 +100,15 @@ class KernelOptions:
         given = {name: tuple(x) if isinstance(x, list | set | frozenset) else x for name, x in given.items()}
         for name, value in given.items():
             if name not in kinds:
-                raise no_option("pto.jit", name, kinds)
+                raise no_option(function, name, kinds)
             if type(value) is not kinds[name]:
                 wanted = _KINDS[kinds[name]]
                 problem = f"takes no {value!r} as `{name}`"
-                raise WrongOption(function="pto.jit", problem=problem, way=f"`{name}` is {wanted}")
-        return KernelOptions(**{**given, "disable": tuple(sorted({*given.get("disable", ())}))})
+                raise WrongOption(function=function, problem=problem, way=f"`{name}` is {wanted}")
+        return replace(self, **{**given, "disable": tuple(sorted({*given.get("disable", self.disable)}))})
+
+
+TUNABLE: Final = tuple(row.name for row in fields(KernelOptions) if row.metadata["tunable"])
 
 
 def no_option(function: str, name: str, known: Iterable[str]) -> WrongOption:

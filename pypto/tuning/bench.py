@@ -122,12 +122,16 @@ def programs_of(grid: Any, named: Mapping[str, Any]) -> int:
 
 
 def code_of(version: Any, config: Config, grid: Any, named: Mapping[str, Any]) -> Any:
-    """What is equal for configurations that run the same machine code for the same programs; None if unknown."""
+    """What is equal for configurations that run the same machine code for the same programs on as many threads.
+
+    None if that is not known.
+    """
     artifact = getattr(getattr(version, "program", None), "artifact", None)
     programs = sizes(grid, named)
     if artifact is None or programs is None:
         return None
-    return artifact.code, artifact.abi, artifact.scratch_bytes, artifact.locality, programs, config.pre_hook
+    threads = config.kwargs.get("num_threads")
+    return artifact.code, artifact.abi, artifact.scratch_bytes, artifact.locality, programs, threads, config.pre_hook
 
 
 def median_of(prepare: Callable[[], None], call: Callable[[], None], clock: Clock) -> tuple[float, float, float]:

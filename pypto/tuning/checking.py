@@ -6,16 +6,15 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, Final
+from typing import Any
 
 from pypto.errors import PyptoWarning
 from pypto.errors.launch import WrongConfiguration, WrongDecorator
-from pypto.options import no_option, suggestion
+from pypto.options import TUNABLE, KernelOptions, no_option, suggestion
 from pypto.runtime.signature import IGNORED
 from pypto.tuning.config import Config, Space
 from pypto.tuning.launching import Launchable, base_of
 
-OPTIONS: Final = ("blocking",)  # options of a kernel that configurations may set
 _ONE = "pto.Config({'BLOCK': 64})"
 
 
@@ -99,10 +98,29 @@ def check_names(fn: Launchable, configs: Iterable[Config], lists: Mapping[str, A
         if problem:
             warnings.warn(f"{kernel}: {problem}; {way}", PyptoWarning, stacklevel=4)
     for config in configs if ours else ():
-        unknown = [n for n in (*config.kwargs, *config.others) if n not in (*names, *OPTIONS) and n not in IGNORED]
+        unknown = [n for n in (*config.kwargs, *config.others) if n not in (*names, *TUNABLE) and n not in IGNORED]
         if unknown:
             problem = f"{config!r} sets `{unknown[0]}`, which is no parameter"
             raise WrongConfiguration(kernel=kernel, problem=problem, way=nearest(unknown[0], names))
+        check_kernel_options(config, names)
+
+
+def check_kernel_options(config: Config, names: list[str]) -> None:
+    """Refuse options of a kernel that have no such value.
+
+    Raises
+    ------
+    WrongOption
+        For the first of another type.
+    WrongPass
+        Where `disable` names a pass that there is not, or that code would not be right without.
+    """
+    options = {name: x for name, x in config.kwargs.items() if name in TUNABLE and name not in names}
+    disabled = KernelOptions().changed(options, "pto.Config").disable
+    if disabled:
+        from pypto.compile import check_disabled
+
+        check_disabled(disabled)
 
 
 def wrong_names(option: str, given: Sequence[str], names: list[str]) -> tuple[str, str]:

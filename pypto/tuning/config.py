@@ -11,6 +11,7 @@ from typing import Any, Final
 from pypto.arguments import Boundary
 from pypto.errors.launch import WrongConfiguration
 from pypto.loc import Caller
+from pypto.options import TUNABLE
 
 HINTS: Final = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
 
@@ -28,15 +29,17 @@ class Config:
         Called with the arguments by name before every launch with this configuration.
     target : str
         Where it is to be tried, as in ``"cpu"``, ``"ascend"`` or ``"ascend910b2"``; everywhere without.
-
-    blocking : Blocking, optional
-        How matrix products are blocked; `blocking` can also stand among the constants, and in a `Space`.
+    blocking, disable, fast_math, level and num_threads
+        Options of the kernel, as `pto.jit` takes them, for this configuration. They can also stand among the constants,
+        and in a `Space`. A name that is a parameter of the kernel is that parameter.
 
     Examples
     --------
     >>> import pypto as pto
     >>> pto.Config({"BLOCK": 256})
     Config(BLOCK=256)
+    >>> pto.Config({"BLOCK": 256}, disable=["prefetch"])
+    Config(BLOCK=256, disable=('prefetch',))
     """
 
     def __init__(
@@ -54,9 +57,9 @@ class Config:
         if not isinstance(kwargs, dict):
             with Boundary(Caller.of(sys._getframe(1)).loc):
                 raise no_constants(kwargs, others)
-        self.kwargs, self.pre_hook, self.others = kwargs, pre_hook, others
-        if "blocking" in self.others:
-            self.kwargs = {**kwargs, "blocking": self.others.pop("blocking")}
+        options = {name: others.pop(name) for name in TUNABLE if name in others}
+        self.kwargs = {name: as_constant(value) for name, value in (*kwargs.items(), *options.items())}
+        self.pre_hook, self.others = pre_hook, others
         self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
         self.maxnreg, self.ir_override, self.target = maxnreg, ir_override, target
 
@@ -94,7 +97,7 @@ class Space:
     where : function, optional
         Takes the constants as keywords, and says whether a combination is to be tried.
     **values : sequence
-        The values of each constant.
+        The values of each constant, or option of the kernel: ``disable=[(), ("prefetch",)]``.
 
     Examples
     --------
@@ -119,6 +122,11 @@ class Space:
 
     def __repr__(self) -> str:
         return f"Space({', '.join(f'{name}={list(of)}' for name, of in self.values.items())})"
+
+
+def as_constant(value: Any) -> Any:
+    """A value that configurations can be told apart by: a tuple for a list, as of names of passes."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def constants(config: Config, parameters: Container[str] = ()) -> dict[str, Any]:

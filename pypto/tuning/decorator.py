@@ -29,7 +29,7 @@ def autotune(configs: Iterable[Config], key: Sequence[str] = (), **options: Any)
     Parameters
     ----------
     configs : list of Config, or Space
-        What to try.
+        What to try: constants, and options of the kernel such as `blocking`, `disable` and `num_threads`.
     key : sequence of str
         Names of arguments; of an array, its shape counts.
     prune_configs_by : dict, optional

@@ -43,6 +43,7 @@ TYPES = MappingProxyType(
         "pypto.graph.node": "a graph folds the nodes that are added to it",
         "pypto.graph.tensor": "an index is read and written with the array that it is of",
         "pypto.ir.types": "a type asks the launch for what the launch was asked",
+        "pypto.jit.kernel": "versions and variants are of the kernel that asks for them",
         "pypto.ops.build": "rows build ops with the builder that reads rows",
         "pypto.profiler.rows": "a profile makes its rows, which belong to it",
         "pypto.tuning.autotune": "candidates are timed for the autotuner that asks",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pypto as pto
+from pypto.debug.levels import level_text
 from pypto.errors import OptionError, PyptoWarning
 from pypto.errors.frontend import TooManyOps
 from pypto.errors.launch import NotLaunched
@@ -173,3 +174,48 @@ def test_the_log_tells_what_is_compiled(monkeypatch: pytest.MonkeyPatch, capsys:
     text = capsys.readouterr().err
     assert text.startswith("pypto: double compiled for (x: array<f32, 1>, out: array<f32, 1>) with shape(out, 0) = 3")
     assert text.endswith("first call with these types\n")
+
+
+def plus(x, out, num_threads):
+    out[:] = x[:] + num_threads
+
+
+def softmax(x, out):
+    e = pto.exp(x[:] - pto.max(x[:]))
+    out[:] = e / pto.sum(e)
+
+
+def test_options_of_one_launch() -> None:
+    """Equal ones share a variant; a launch without any has none."""
+    x, out = np.ones(300, np.float32), np.zeros(300, np.float32)
+    kernel = pto.jit(softmax)
+    for options in ({"disable": ["fusion"]}, {"disable": ("fusion",)}, {"fast_math": True, "num_threads": 1}, {}):
+        kernel.run(x, out, grid=(1,), **options)
+        np.testing.assert_allclose(out, 1 / 300, rtol=1e-6)
+    assert len(kernel.variants) == 2
+    assert kernel.with_options(disable=["fusion"]) in kernel.variants.values()
+    assert kernel.with_options(fast_math=False) is kernel
+    texts = [level_text(kernel.compile(x, out, **o), "loop-ir") for o in ({}, {"disable": ["fusion"]})]
+    assert ["| reduce sum" in text for text in texts] == [True, False]
+
+
+def test_a_parameter_of_an_option_s_name_is_a_parameter() -> None:
+    x, out = np.ones(30, np.float32), np.zeros(30, np.float32)
+    kernel = pto.jit(plus)
+    kernel.run(x, out, 3, grid=(1,), disable=())
+    kernel.run(x, out, num_threads=4, grid=(1,))
+    np.testing.assert_array_equal(out, 5)
+    assert not kernel.variants
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"fast_math": 1}, "double takes no 1 as `fast_math`"),
+        ({"disable": ("allocate",)}, "cannot switch off `allocate`: code would not be right without it"),
+    ],
+)
+def test_options_of_a_launch_that_cannot_be_used(options: dict[str, Any], text: str) -> None:
+    x = np.ones(30, np.float32)
+    with pytest.raises(OptionError, match=text):
+        pto.jit(double).run(x, x.copy(), grid=(1,), **options)

@@ -169,6 +169,59 @@ def multiply(a: Any, b: Any, c: Any) -> None:
     c[:, :] = acc
 
 
+def scaled(x: Any, y: Any, n: Any, BLOCK: pto.constexpr) -> None:
+    i = pto.arange(0, BLOCK)
+    t = pto.load(x + i, mask=i < n, other=0.0)
+    e = t * 3 + pto.max(t)
+    pto.store(y + i, e, mask=i < n)
+
+
+@pytest.mark.parametrize(
+    ("option", "choices"),
+    [
+        ("disable", [(), ["peeling", "trip_count"]]),
+        ("num_threads", [1, 2]),
+        ("fast_math", [False, True]),
+        ("level", ["x86-64-v2", "no such level"]),
+    ],
+)
+def test_options_of_a_kernel_are_tried(option: str, choices: list[Any], backend: str) -> None:
+    """A configuration with a level that there is not is left out, as one that does not compile."""
+    if option == "level" and backend != "cpu":
+        pytest.skip(f"{backend} has no feature levels")
+    configs = [Config({"BLOCK": 256}, **{option: c}) for c in choices]
+    kernel = autotune(configs, key=["n"], cache_results=False)(pto.jit(scaled))
+    x, y = ones(300), ones(300)
+    kernel[(1,)](x, y, 200)
+    np.testing.assert_array_equal(y, np.where(np.arange(300) < 200, 4, 1))
+    assert len(kernel.configs_timings) == 2
+    assert kernel.best_config is not None
+    assert kernel.best_config.kwargs[option] in [c.kwargs[option] for c in configs[: 1 + (option != "level")]]
+
+
+def test_a_space_of_constants_and_passes() -> None:
+    space = pto.Space(BLOCK=[256, 512], disable=[(), ("peeling", "trip_count")])
+    kernel = autotune(space, key=["n"], cache_results=False)(pto.jit(scaled))
+    x, y = ones(300), ones(300)
+    kernel[(1,)](x, y, 200)
+    np.testing.assert_array_equal(y, np.where(np.arange(300) < 200, 4, 1))
+    assert len(kernel.configs_timings) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"disable": ("peel",)}, "cannot switch off `peel`: the compiler has no such pass"),
+        ({"num_threads": "2"}, "pto.Config takes no '2' as `num_threads`"),
+        ({"interpret": True}, "sets `interpret`, which is no parameter"),
+    ],
+)
+def test_options_that_no_kernel_has(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(Diagnostic) as caught:
+        tuner(Config({"BLOCK": 16}, **options))
+    assert text in str(caught.value)
+
+
 @pytest.mark.parametrize("wrap", [lambda b: Config({}, blocking=b), lambda b: Config({"blocking": b})])
 def test_blockings_are_tried(wrap: Any) -> None:
     """Both give the same numbers as numpy, and the winner is launched and inspected."""

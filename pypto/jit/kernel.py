@@ -1,27 +1,26 @@
-"""`pto.jit`: a Python function as a kernel that is launched over a grid."""
+"""A kernel: what a launch goes through, from its arguments to a plan of native code."""
 
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final
 
-from pypto.arguments import Boundary, check_function, check_writable, describe, place_of, shown, spec_key
-from pypto.errors import Diagnostic
+from pypto.arguments import Boundary, describe, place_of
 from pypto.errors.frontend import EmptySlice
 from pypto.errors.launch import NotLaunched
-from pypto.loc import Caller
+from pypto.jit.specialize import build, version_for
+from pypto.jit.variants import variant_of, with_options
 from pypto.options import KernelOptions
 from pypto.runtime.arrays import stand_in
 from pypto.runtime.launch import Grid, Pairs, Plan, Values, check_grid, disjoint, fingerprint, overlaps
 from pypto.runtime.mode import MODE, PLAIN, only_profiled
 from pypto.runtime.signature import Signature, flatten
-from pypto.runtime.specialization import FactRecorder, Specialization, changing_entries, why
+from pypto.runtime.specialization import FactRecorder, Specialization
 from pypto.runtime.tensors import is_traced
 from pypto.runtime.versions import Versions
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pypto.frontend import ArgSpec, KernelSource
 
 _MOST_ENTRIES: Final = 4096
-_ACCEPTED: Final = ("do_not_specialize_on_alignment", "noinline", "debug", "repr", "launch_metadata", "version")
 
 
 class Kernel:
@@ -78,9 +76,9 @@ class Kernel:
         self.tuned: frozenset[str] = frozenset()  # constants that a tuner tries
         self.told = set[str]()  # what was said of it when it was compiled
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
-        self._known: dict[Any, list[Specialization]] = {}
-        self._lock = threading.RLock()
-        self._variants: dict[KernelOptions, Kernel] = {}  # with the options of a launch
+        self.known: dict[Any, list[Specialization]] = {}
+        self.lock = threading.RLock()
+        self.variants: dict[KernelOptions, Kernel] = {}  # with the options of a launch
         self.table: Any = None  # what the native launcher knows of this kernel, once something was launched
         self._subscript: Callable[[Grid], Callable[..., None]] = self._first_subscript
 
@@ -131,7 +129,7 @@ class Kernel:
     def _make_table(self) -> None:
         """Have native code make the launches that it can, from now on."""
         launcher = None if any(self.modes) else self.compiler.session().launcher
-        with self._lock:
+        with self.lock:
             if launcher and not self.table:
                 self.table = launcher.table(self, self.through_python, MODE, PLAIN)
             python = functools.partial(functools.partial, self.through_python)
@@ -154,7 +152,7 @@ class Kernel:
     @property
     def specializations(self) -> list[Specialization]:
         """What was compiled so far, and why each version was needed."""
-        return Versions(self.signature.kernel, (s for known in self._known.values() for s in known))
+        return Versions(self.signature.kernel, (s for known in self.known.values() for s in known))
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call a function with the arguments of every launch, before it."""
@@ -167,28 +165,40 @@ class Kernel:
     @Boundary()
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **given: Any) -> Specialization | None:
         """`kernel[grid](…)`, or with `warmup` only what compiles for it."""
-        kernel, given = self.with_options(given)
+        kernel, given = variant_of(self, given)
         if warmup:
             return kernel.warmup(*args, grid=grid, **given)
         kernel.launch(grid, *args, **given)
         return None
 
-    def with_options(self, given: dict[str, Any]) -> tuple[Kernel, dict[str, Any]]:
-        """The kernel with the options among a launch's arguments, which a tuner may try: `blocking`; and the others."""
-        if "blocking" not in given or "blocking" in self.signature.names:
-            return self, given
-        others = {name: value for name, value in given.items() if name != "blocking"}
-        options = replace(self.options, blocking=given["blocking"])
-        with self._lock:
-            if options == self.options:
-                return self, others
-            if options not in self._variants:
-                self._variants[options] = self.kind(self.function, options, self.opaque)
-            return self._variants[options], others
+    def with_options(self, **options: Any) -> Kernel:
+        """The kernel with other options, as `pto.jit` takes them; equal ones give the same kernel.
+
+        Raises
+        ------
+        WrongOption
+            When there is no such option, or its value is of another type.
+        WrongPass
+            When `disable` names a pass that there is not, or that code would not be right without.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> @pto.jit
+        ... def double(x, y):
+        ...     y[:] = x[:] * 2
+        >>> plain = double.with_options(disable=("peeling",), num_threads=1)
+        >>> x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+        >>> plain[(1,)](x, y)
+        >>> y
+        array([0., 2., 4., 6.], dtype=float32)
+        """
+        with self.boundary:
+            return with_options(self, options)
 
     def warmup(self, *args: Any, grid: Grid = 1, **given: Any) -> Specialization:
         """Compile for these arguments without running. A dtype stands for an array of it, of which nothing is known."""
-        kernel, given = self.with_options(given)
+        kernel, given = variant_of(self, given)
         if kernel is not self:
             return kernel.warmup(*args, grid=grid, **given)
         with self.boundary:
@@ -258,7 +268,7 @@ class Kernel:
         """
         import pypto.debug.inspection
 
-        kernel, given = self.with_options(given)
+        kernel, given = variant_of(self, given)
         return pypto.debug.inspection.inspect(kernel, *args, **given)
 
     def through_python(self, grid: Grid, /, *args: Any, **given: Any) -> None:
@@ -302,7 +312,7 @@ class Kernel:
             if plan is not None and plan.fits(values):
                 return plan, addresses, values
         infos, specs = describe(self.signature, given)
-        made = self._specialize(infos, specs)
+        made = version_for(self, infos, specs)
         plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
         prints = made.program.artifact.prints
         if made.program.backend.reports and (self.options.checked or prints):
@@ -325,73 +335,24 @@ class Kernel:
         With ``target="ascend910b2"``, it is compiled for that chip, as far as that needs no toolkit, and its `simulate`
         predicts launches there. With a target and nothing else, `simulate` compiles for the arguments that it is given.
         """
+        kernel, given = variant_of(self, given)
         chip = given.pop("target", None) if "target" not in self.signature.names else None
         if chip is None:
-            kernel, given = self.with_options(given)
             return kernel.compiled(args, given)
         import pypto.debug.simulate
 
-        return pypto.debug.simulate.compile_for(self, chip, args, given)
+        return pypto.debug.simulate.compile_for(kernel, chip, args, given)
 
     def compiled(self, args: tuple[Any, ...], given: dict[str, Any]) -> Specialization:
         """The version for these arguments, on the device that is chosen."""
         with self.boundary:
-            return self._specialize(*describe(self.signature, self._bind(args, given)))
-
-    def _specialize(self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec]) -> Specialization:
-        """The version for these arguments, compiled if need be."""
-        shared = self.compiler.session()
-        backend = shared.devices.backend(self.signature.kernel, infos) or shared.backend(self.options)
-        group = backend, tuple((name, spec_key(spec)) for name, spec in specs.items())
-        with self._lock:
-            known = self._known.setdefault(group, [])
-            for s in reversed(known):
-                if s.holds(infos, disjoint(*overlaps(s.program.written, infos))):
-                    check_writable(self.signature.kernel, s.program.written, infos)
-                    return s
-            known.append(self._compile(known, infos, specs, backend))
-            return known[-1]
-
-    def _compile(
-        self, known: list[Specialization], infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], backend: Any
-    ) -> Specialization:
-        from pypto.debug.advice import advise
-
-        timings: dict[str, float] = {}
-        built, facts = self.build(infos, specs, changing_entries(known, infos), timings)
-        written = self.compiler.written_names(built.function)
-        check_writable(self.signature.kernel, written, infos)
-        noalias = disjoint(*overlaps(written, infos))
-        with self._logged(backend):
-            program = self.compiler.compile_program(built, noalias, self.options, timings, backend)
-        types = tuple((name, shown(spec)) for name, spec in specs.items())
-        made = Specialization(types, facts.guard, noalias, why(known, infos, noalias), timings, built.captures, program)
-        advise(self, built, "" if backend.reports else backend.name, (*self.specializations, made), specs)
-        if "specialize" in self.compiler.session().settings.log:
-            print(f"pypto: {self.signature.kernel} compiled for {made}", file=sys.stderr)
-        return made
-
-    def _logged(self, backend: Any) -> AbstractContextManager[None]:
-        """Log the passes of a compilation, where that is wanted."""
-        if "passes" not in self.compiler.session().settings.log:
-            return nullcontext()
-        from pypto.debug.passes import PassLog
-        from pypto.passes.manager import observed
-
-        return observed(PassLog(self.signature.kernel, backend))
+            return version_for(self, *describe(self.signature, self._bind(args, given)))
 
     def build(
         self, infos: Mapping[str, Any], specs: Mapping[str, ArgSpec], dynamic: Any, timings: dict[str, float]
     ) -> tuple[Any, FactRecorder]:
         """Tile IR, and the facts that it was built with."""
-        strong = None if self.kernel_source.lenient else frozenset(self.signature.typed)
-        facts = FactRecorder(self.signature.kernel, infos, dynamic, self.signature.declared, self.opaque, strong)
-        try:
-            return self.compiler.to_ir(self.kernel_source, specs, facts, self.options, timings), facts
-        except Diagnostic:
-            if not dynamic:
-                raise
-        return self.build(infos, specs, frozenset(), timings)  # what changes may have to be a constant all the same
+        return build(self, infos, specs, dynamic, timings)
 
     # --- interpreting -------------------------------------------------------------------------------------------
 
@@ -402,45 +363,3 @@ class Kernel:
         from pypto.debug.interpret import run_interpreted
 
         run_interpreted(self, sizes, values, on_store)
-
-
-@overload
-def jit(function: Callable[..., Any]) -> Kernel: ...
-@overload
-def jit(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
-def jit(
-    function: Callable[..., Any] | None = None, *, do_not_specialize: Iterable[str | int] | None = None, **options: Any
-) -> Any:
-    """Make a kernel of a function.
-
-    Parameters
-    ----------
-    function : function
-        Written in the kernel language.
-    do_not_specialize : sequence of str or int
-        Parameters, by name or number, of whose values no version is to make use.
-    **options
-        Fields of `pypto.options.KernelOptions`: ``interpret``, ``checked``, ``num_threads``, ``level``, ``fast_math``,
-        ``blocking`` and ``disable``.
-        Accepted without a meaning here: ``do_not_specialize_on_alignment``, ``noinline``, ``debug``, ``repr``,
-        ``launch_metadata`` and ``version``.
-
-    Returns
-    -------
-    Kernel
-        Launched as ``kernel[grid](arguments…)``.
-
-    Raises
-    ------
-    OptionError
-        When an option is unknown.
-    """
-    with Boundary(Caller.of(sys._getframe(1)).loc):
-        chosen = KernelOptions.of({name: x for name, x in options.items() if name not in _ACCEPTED})
-        if chosen.disable:
-            import pypto.compile
-
-            pypto.compile.check_disabled(chosen.disable)
-        check_function(function)
-    make = functools.partial(Kernel, options=chosen, do_not_specialize=do_not_specialize or ())
-    return make if function is None else make(function)
