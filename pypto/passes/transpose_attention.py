@@ -98,6 +98,11 @@ class ScoreProduct:
         return all(self.can_read_transposed(op, v, uses) for op in uses[v])
 
     def can_read_transposed(self, op: Op, v: Value, uses: Uses) -> bool:
+        """Whether `TransposeScores` can write an op with this operand turned.
+
+        The dimension relation in `dimensions` says where each dimension comes from, not that an op can be written with
+        its dimensions swapped; so the ops that can are named here.
+        """
         region = self.loop.regions[0]
         if op not in region.ops:
             return False

@@ -10,7 +10,7 @@ from typing import Any
 import pypto as pto
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)  # a kernel keeps its IR and its code as long as it lives
 def define(text: str, level: str = "", name: str = "kernel") -> Any:
     """The kernel of that name in a text; equal texts are one file."""
     file = f"<generated {hashlib.sha256(text.encode()).hexdigest()[:16]}>"

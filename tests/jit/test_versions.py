@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -261,3 +262,19 @@ def test_many_threads_launch_one_kernel() -> None:
         thread.join()
     assert failures == []
     assert len(kernel.specializations) == 1
+
+
+def test_a_kernel_that_nobody_has_is_freed_with_its_code() -> None:
+    """Also one that was interpreted, checked and launched with other options."""
+    x, out = ones(4, 8), ones(4)
+    kernel = fresh(rows)
+    kernel[(4,)](x, out)
+    kernel.run(x, out, grid=(4,), disable=("peeling",))
+    pto.interpret(kernel)[(4,)](x, out)
+    with pto.checked():
+        kernel[(4,)](x, out)
+    version = kernel.specializations[0]
+    alive = [weakref.ref(x) for x in (kernel, version, version.program)]
+    del kernel, version
+    gc.collect()
+    assert [found() for found in alive] == [None, None, None]

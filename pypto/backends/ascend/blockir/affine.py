@@ -1,4 +1,9 @@
-"""Sums of names times constants: what offsets and stages are, and what they are known to be."""
+"""Sums of names times constants: what offsets and stages are, and what they are known to be.
+
+`passes.scalar_evolution` has such forms of Tile IR, whose atoms are SSA values, equal where they are one object. Atoms
+of Block IR are names and expressions, equal where they read alike, so the terms stand in an order of their own; and a
+number that is no sum is an atom here, as a stage ``i % 2`` is.
+"""
 
 from __future__ import annotations
 

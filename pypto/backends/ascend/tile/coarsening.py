@@ -21,6 +21,7 @@ from pypto.ops.row import Effect
 from pypto.ops.table import TABLE
 from pypto.passes.cse import cse
 from pypto.passes.dce import dce
+from pypto.passes.pattern import constant_of
 
 COARSENED_BYTES: Final = 16 << 10  # of a copy, from which on the engines are at their best
 MAX_FACTOR: Final = 64
@@ -35,7 +36,11 @@ class NotCoarsenable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """A number or address that grows by `step` from a program to the next; `first` is that of the group's first one."""
+    """A number or address that grows by `step` from a program to the next; `first` is that of the group's first one.
+
+    `passes.scalar_evolution` analyses a function that stays as it is, and gives a step as a sum of products. Here the
+    parts are ops of the function that is being built, in the width of the number, since they become its offsets.
+    """
 
     first: Value
     step: int | Value
@@ -156,7 +161,7 @@ class Coarsening:
         assert moving is not None
         first, known = self.b.emit("mul", moving.first, by), constant_of(by)
         if isinstance(moving.step, int):
-            step: int | Value = moving.step * known if known is not None else by
+            step: int | Value = moving.step * int(known) if known is not None else by
             if known is None and moving.step != 1:
                 step = self.b.emit("mul", by, self.b.constant(moving.step, by.dtype))
             return Affine(first, step)
@@ -248,7 +253,3 @@ class Coarsening:
         extents[d] = self.b.emit("minimum", extents[d], self.b.emit("add", one.first, end), propagate_nan=False)
         offsets = [one.first if e == d else self.uniform[v] for e, v in enumerate(access.offsets)]
         return self.uniform[access.base], (*before, self.factor * size, *behind), offsets, strides, extents
-
-
-def constant_of(v: Value) -> int | None:
-    return v.op.attrs["value"] if v.op is not None and v.op.name == "constant" else None

@@ -155,7 +155,11 @@ class TripCounts:
         return (first, limit) if first is not None and limit is not None else None
 
     def affine_start(self, v: Value, index: IndexMap, position: int) -> VectorValue | None:
-        """The first element of a tile that grows by 1 along a loop; None for other tiles."""
+        """The first element of a tile that grows by 1 along a loop; None for other tiles.
+
+        `passes.affine` builds such forms as ops of Tile IR, of tiles as they are. Here the function is finished: the
+        form is that at an index map of one statement, and its start is a number in the text that is being written.
+        """
         if v.op is None or position not in index or not v.dtype.is_int:
             return None
         if v.op.name == "arange":
