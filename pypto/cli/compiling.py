@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -32,7 +33,8 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
         Path | None, typer.Option("--output", "-o", help="A file for the text or code, or the folder of a project.")
     ] = None,
     also: Annotated[
-        list[str] | None, typer.Option(help="Of an object or library: arguments of a further version, in quotes.")
+        list[str] | None,
+        typer.Option(help="Of an object, library or project: arguments of a further version, in quotes."),
     ] = None,
     level: Annotated[
         list[str] | None, typer.Option(help="Of an object or library: a feature level, as in x86-64-v3; all if none.")
@@ -52,7 +54,7 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
     """
     with mistakes():
         if emit == "project" and chip:
-            project(target, args or [], chip, grid_of(grid), output, json)
+            project(target, args or [], chip, grid_of(grid), output, also or [], json)
         elif emit in KINDS and not chip:
             compile_aot(target, args or [], emit, output, also or [], level or [], json)
         elif also or level:
@@ -112,16 +114,19 @@ def target_hint(emit: str, chip: str) -> str:
     return f"; it needs --target {EXAMPLE_CHIP} or another chip" if is_known else ""
 
 
-def project(target: str, args: list[str], chip: str, grid: Grid, output: Path | None, json: bool) -> None:
-    """A folder with all that CANN needs to build the kernel and to try it."""
+def project(
+    target: str, args: list[str], chip: str, grid: Grid, output: Path | None, also: list[str], json: bool
+) -> None:
+    """Write a folder with all that CANN needs to build versions of the kernel and to try them."""
     from pypto.tools.project import write_project
 
     kernel = kernel_of(target)
     folder = output or Path(f"{kernel.signature.kernel}_{chip}")
     if folder.exists():
         raise UsageError(f"{folder} is there already; choose another folder with -o, or remove it")
-    given = arguments(args, kernel.arg_names)
-    files = write_project(folder, kernel, grid(given) if callable(grid) else grid, chip, given)
+    every = [arguments([*args, *shlex.split(more)], kernel.arg_names) for more in ("", *also)]
+    launches = [(grid(given) if callable(grid) else grid, given) for given in every]
+    files = write_project(folder, kernel, launches[0][0], chip, every[0], launches[1:])
     if json:
         say_json({"folder": str(folder), "files": files})
     else:

@@ -1,9 +1,8 @@
-"""A kernel as a project of its own: its text, a launcher, a test with data, a torch extension; CANN alone builds it."""
+"""Operator projects: versions of a kernel as Ascend C, with launchers, tests with data, and a torch extension."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -13,70 +12,47 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.arguments import describe
-from pypto.backends.base import Slot
 from pypto.compile import session
 from pypto.devices import device
 from pypto.ir.types import DType
 from pypto.jit import Kernel
 from pypto.runtime.acl import MAGIC
-from pypto.runtime.arrays import ArrayInfo, scalar_bits
+from pypto.tools.project_fields import TEMPLATES, Field, c_type, free_names, value_of
+from pypto.tools.project_torch import TorchVersion, torch_texts
 
-_TEMPLATES: Final = Path(__file__).resolve().parent / "project_files"
-_FILES: Final = (
-    ("cmake.txt", "CMakeLists.txt"), ("readme.txt", "README.md"), ("kernel.h.txt", "host/$name.h"),
-    ("kernel.cpp.txt", "host/$name.cpp"), ("test.cpp.txt", "test/test_$name.cpp"), ("torch.cpp.txt", "torch/$name.cpp"),
+_PER_VERSION: Final = (
+    ("kernel.h.txt", "host/$name.h"), ("kernel.cpp.txt", "host/$name.cpp"), ("test.cpp.txt", "test/test_$name.cpp"),
+)  # fmt: skip
+_PER_PROJECT: Final = (
+    ("cmake.txt", "CMakeLists.txt"), ("readme.txt", "README.md"), ("torch.cpp.txt", "torch/$name.cpp"),
     ("setup.txt", "torch/setup.py"),
 )  # fmt: skip
-_TYPES: Final = MappingProxyType(
-    {"f32": "float", "f64": "double", "f16": "half_bits", "bf16": "bfloat_bits", "i1": "bool"})  # fmt: skip
-_TORCH: Final = MappingProxyType(
-    {"f32": "Float", "f64": "Double", "f16": "Half", "bf16": "BFloat16", "i1": "Bool", "i8": "Char", "i16": "Short",
-     "i32": "Int", "i64": "Long", "u8": "Byte"})  # fmt: skip
+_CORES: Final = MappingProxyType({"vector": "ACL_DEV_ATTR_VECTOR_CORE_NUM"})  # other kernels count cube cores
 _TOLERANCES: Final = MappingProxyType({"f32": 1e-4, "f16": 5e-3, "bf16": 4e-2})
 
 
-def c_type(dtype: DType) -> str:
-    return _TYPES.get(dtype.mnemonic) or f"{'u' if dtype.kind == 'uint' else ''}int{dtype.bits}_t"
-
-
 @dataclass(frozen=True)
-class Field:
-    """A parameter of the kernel: its slot, and its value in the test."""
+class Version:
+    """A compiled version: Ascend C, facts for templates, arguments of its test, and the results that are expected."""
 
-    slot: Slot
-    value: Any
+    torch: TorchVersion
+    text: str
+    facts: Mapping[str, str]
+    expected: Mapping[str, Any]
+    arguments: Mapping[str, Any]
 
     @property
     def name(self) -> str:
-        """In C++."""
-        name = self.slot.arg.replace(".", "_")
-        return name if self.slot.kind in ("ptr", "scalar") else f"{name}_{self.slot.kind}{self.slot.dim}"
-
-    @property
-    def type(self) -> str:
-        number = "uint16_t" if self.is_half else c_type(self.slot.dtype)
-        return {"ptr": "void*", "scalar": number}.get(self.slot.kind, "int64_t")
-
-    @property
-    def is_half(self) -> bool:
-        """Whether it is a number that C++ has no type for, and is passed as its bits."""
-        return self.slot.kind == "scalar" and self.slot.dtype.is_float and self.slot.dtype.bits == 16
-
-    @property
-    def literal(self) -> str:
-        """The value in the test: a pointer's by its name."""
-        if self.slot.kind == "ptr":
-            return self.name
-        if self.is_half:
-            return str(scalar_bits(self.value, self.slot.dtype))
-        if self.slot.kind == "scalar" and self.slot.dtype.is_float:
-            text = repr(float(self.value))
-            return f"{text}f" if math.isfinite(self.value) else text.replace("inf", "HUGE_VALF").replace("nan", "NAN")
-        return str(self.value).lower()
+        return self.torch.name
 
 
 def write_project(
-    folder: Path, kernel: Kernel, grid: tuple[int, ...], chip: str, arguments: Mapping[str, Any]
+    folder: Path,
+    kernel: Kernel,
+    grid: tuple[int, ...],
+    chip: str,
+    arguments: Mapping[str, Any],
+    further: Sequence[tuple[tuple[int, ...], Mapping[str, Any]]] = (),
 ) -> list[str]:
     """Write a project for a kernel.
 
@@ -92,6 +68,8 @@ def write_project(
         As in ``ascend910b2``.
     arguments : dict
         Of the kernel, by name. Arrays are the test's inputs.
+    further : sequence of pairs
+        Grid and arguments of each further version: other dtypes, other shapes.
 
     Returns
     -------
@@ -102,41 +80,38 @@ def write_project(
     ------
     FileExistsError
         When the folder is there already.
+    OptionError
+        When versions differ in their parameters.
     Diagnostic
         When the kernel cannot be compiled for the chip.
     """
-    with session().devices.chip(chip) as place:
-        version = kernel.compile(**arguments)
-    artifact = version.program.artifact
-    infos, _ = describe(kernel.signature, kernel.signature.bind((), arguments))
-    fields = [Field(slot, value_of(slot, infos[slot.arg])) for slot in artifact.abi]
-    expected = computed(kernel, grid, arguments)
-    backend = place.backend
-    facts = {"name": backend.symbol(artifact.name), "chip": chip, "flag": backend.target.flag, "grid": numbers(grid)}
-    code = backend.code(artifact)
-    attribute = "ACL_DEV_ATTR_VECTOR_CORE_NUM" if code.kind == "vector" else "ACL_DEV_ATTR_CUBE_CORE_NUM"
-    facts |= {"one_core": str(code.one_core).lower(), "workspace": str(code.workspace), "attribute": attribute}
-    facts |= {"kind": f"for cores of kind {code.kind}", "magic": hex(MAGIC[code.kind])}
+    launches = [(grid, arguments), *further]
+    versions = [version_of(kernel, chip, number, *launch) for number, launch in enumerate(launches)]
+    first = versions[0]
+    texts = {**first.facts, **torch_texts([version.torch for version in versions])}
+    texts |= {"versions": " ".join(v.name for v in versions), "arguments": "\n\n".join(map(described, versions))}
     folder.mkdir(parents=True)
-    files = [write(folder, f"kernel/{facts['name']}.asc", code.text.encode())]
-    for field in (f for f in fields if f.slot.kind == "ptr"):
-        files.append(write(folder, f"test/data/{field.name}.bin", field.value.tobytes()))
-        if field.slot.arg in version.program.written:
-            files.append(write(folder, f"test/data/{field.name}.expected.bin", expected[field.slot.arg].tobytes()))
-    texts = {**facts, **host_texts(fields), **test_texts(fields, infos, version.program.written)}
-    texts |= {**torch_texts(fields, infos, version.guard), **readme_texts(arguments, fields)}
-    for source, target in _FILES:
-        text = Template((_TEMPLATES / source).read_text(encoding="utf-8")).substitute(texts)
-        files.append(write(folder, Template(target).substitute(texts), text.encode()))
+    files = [name for version in versions for name in write_version(folder, version)]
+    files += filled(folder, _PER_PROJECT, texts)
     return sorted(files)
 
 
-def value_of(slot: Slot, info: Any) -> Any:
-    """What a launch passes for a slot; for a pointer, the array."""
-    if not isinstance(info, ArrayInfo):
-        return info
-    owner = {"ptr": info.owner, "shape": info.shape, "stride": info.strides}[slot.kind]
-    return owner if slot.kind == "ptr" else owner[slot.dim]
+def version_of(kernel: Kernel, chip: str, number: int, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> Version:
+    """Compile a version for a chip, and compute on the CPU what its test expects."""
+    with session().devices.chip(chip) as place:
+        made = kernel.compile(**arguments)
+    backend, artifact = place.backend, made.program.artifact
+    infos, _ = describe(kernel.signature, kernel.signature.bind((), arguments))
+    names = free_names((slot.arg for slot in artifact.abi), backend.symbol)
+    fields = tuple(Field(slot, value_of(slot, infos[slot.arg]), names[slot.arg]) for slot in artifact.abi)
+    code, symbol = backend.code(artifact), backend.symbol(artifact.name)
+    name = f"{symbol}_{number}" if number else symbol
+    facts = {"name": name, "symbol": symbol, "chip": chip, "flag": backend.target.flag, "grid": numbers(grid)}
+    facts |= {"one_core": str(code.one_core).lower(), "workspace": str(code.workspace)}
+    facts |= {"kind": f"for cores of kind {code.kind}", "magic": hex(MAGIC[code.kind])}
+    facts["attribute"] = _CORES.get(code.kind, "ACL_DEV_ATTR_CUBE_CORE_NUM")
+    torch = TorchVersion(name, fields, infos, made.guard, made.program.written)
+    return Version(torch, code.text, facts, computed(kernel, grid, arguments), arguments)
 
 
 def computed(kernel: Kernel, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +123,29 @@ def computed(kernel: Kernel, grid: tuple[int, ...], arguments: Mapping[str, Any]
 
 
 def numbers(grid: tuple[int, ...]) -> str:
+    """The three sizes of a grid as C++ takes them."""
     return ", ".join(map(str, (*grid, 1, 1)[:3]))
+
+
+def write_version(folder: Path, version: Version) -> list[str]:
+    """Write a version's text, launcher, test and data."""
+    files = [write(folder, f"kernel/{version.name}.asc", version.text.encode())]
+    for field in (f for f in version.torch.fields if f.slot.kind == "ptr"):
+        place = f"test/data/{version.name}/{field.name}"
+        files.append(write(folder, f"{place}.bin", field.value.tobytes()))
+        if field.slot.arg in version.torch.written:
+            files.append(write(folder, f"{place}.expected.bin", version.expected[field.slot.arg].tobytes()))
+    texts = {**version.facts, **host_texts(version.torch.fields), **test_texts(version.torch)}
+    return files + filled(folder, _PER_VERSION, texts)
+
+
+def filled(folder: Path, files: tuple[tuple[str, str], ...], texts: Mapping[str, str]) -> list[str]:
+    """Write templates with their texts."""
+    written = []
+    for source, target in files:
+        text = Template((TEMPLATES / source).read_text(encoding="utf-8")).substitute(texts)
+        written.append(write(folder, Template(target).substitute(texts), text.encode()))
+    return written
 
 
 def write(folder: Path, name: str, data: bytes) -> str:
@@ -158,7 +155,8 @@ def write(folder: Path, name: str, data: bytes) -> str:
     return name
 
 
-def host_texts(fields: list[Field]) -> dict[str, str]:
+def host_texts(fields: Sequence[Field]) -> dict[str, str]:
+    """Texts of the launcher: its record of arguments, and the record that the device reads."""
     narrow = {f.name: "alignas(4) " if f.slot.kind == "scalar" and f.slot.dtype.bits < 32 else "" for f in fields}
     return {
         "fields": "\n".join(f"    {f.type} {f.name};" for f in fields),
@@ -167,17 +165,21 @@ def host_texts(fields: list[Field]) -> dict[str, str]:
     }
 
 
-def test_texts(fields: list[Field], infos: Mapping[str, Any], written: frozenset[str]) -> dict[str, str]:
-    pointers = [f for f in fields if f.slot.kind == "ptr"]
+def test_texts(version: TorchVersion) -> dict[str, str]:
+    """Texts of the test: arrays that it uploads, the launch, and what it compares."""
+    pointers = [f for f in version.fields if f.slot.kind == "ptr"]
     return {
         "uploads": "\n".join(f'        void* {f.name} = upload(read(folder + "{f.name}.bin"));' for f in pointers),
         "frees": "\n".join(f'        check(aclrtFree({f.name}), "aclrtFree");' for f in pointers),
-        "compares": "\n".join(comparison(f, infos[f.slot.arg].dtype) for f in pointers if f.slot.arg in written),
-        "call": ", ".join(f.literal for f in fields),
+        "compares": "\n".join(
+            comparison(f, version.infos[f.slot.arg].dtype) for f in pointers if f.slot.arg in version.written
+        ),
+        "call": ", ".join(f.literal for f in version.fields),
     }
 
 
 def comparison(field: Field, dtype: DType) -> str:
+    """The comparison of one array with what is expected."""
     name, tolerance = field.name, _TOLERANCES.get(dtype.mnemonic, 0.0)
     return (
         f'        const Bytes wanted_{name} = read(folder + "{name}.expected.bin");\n'
@@ -186,52 +188,10 @@ def comparison(field: Field, dtype: DType) -> str:
     )
 
 
-def torch_texts(fields: list[Field], infos: Mapping[str, Any], guard: Mapping[Any, Any]) -> dict[str, str]:
-    wide = {f.name: "double" if f.slot.dtype.is_float else "int64_t" for f in fields}
-    taken = [f for f in fields if f.slot.kind in ("ptr", "scalar")]
-    parameters = (f"const at::Tensor& {f.name}" if f.slot.kind == "ptr" else f"{wide[f.name]} {f.name}" for f in taken)
-    checks = [line for f in fields if f.slot.kind == "ptr" for line in tensor_checks(f, infos[f.slot.arg])]
-    return {
-        "parameters": ", ".join(parameters),
-        "checks": "\n".join([*checks, *guard_checks({f.slot.arg for f in fields if f.slot.kind == "ptr"}, guard)]),
-        "tensors": ", ".join(tensor_fields(fields)),
-    }
-
-
-def tensor_checks(field: Field, info: ArrayInfo) -> Iterator[str]:
-    """That a tensor is one that the kernel was compiled for, as far as its type says."""
-    x, dtype, rank = field.name, info.dtype, len(info.shape)
-    kind = _TORCH.get(dtype.mnemonic)
-    same = f"{x}.scalar_type() == at::k{kind}" if kind else f"{x}.element_size() == {dtype.itemsize}"
-    yield f'    TORCH_CHECK({x}.device().type() == c10::DeviceType::PrivateUse1, "{x} is not on an NPU");'
-    yield f'    TORCH_CHECK({same} && {x}.dim() == {rank}, "{x} is no tensor of {dtype!r} with {rank} dimensions");'
-
-
-def guard_checks(arrays: set[str], guard: Mapping[Any, Any]) -> Iterator[str]:
-    """That what is a constant in the kernel's text is so in a launch."""
-    for (kind, arg, d), value in guard.items():
-        x = arg.replace(".", "_")
-        held = f"{x}.size({d}) == {value}" if kind == "shape" else f"{x}.size({d}) == 1 || {x}.stride({d}) == {value}"
-        if kind in ("shape", "stride") and arg in arrays and value is not None:
-            yield f'    TORCH_CHECK({held}, "the kernel was compiled for {held}");'
-
-
-def tensor_fields(fields: list[Field]) -> Iterator[str]:
-    for f in fields:
-        name = f.slot.arg.replace(".", "_")
-        match f.slot.kind:
-            case "ptr":
-                yield f"{name}.data_ptr()"
-            case "scalar" if f.is_half:
-                yield f"c10::{'BFloat16' if f.slot.dtype.mnemonic == 'bf16' else 'Half'}(static_cast<float>({name})).x"
-            case "scalar":
-                yield f"static_cast<{f.type}>({name})"
-            case kind:
-                yield f"{name}.{'size' if kind == 'shape' else 'stride'}({f.slot.dim})"
-
-
-def readme_texts(arguments: Mapping[str, Any], fields: list[Field]) -> dict[str, str]:
-    kinds = {n: f": {x.dtype} {x.shape}" if isinstance(x, np.ndarray) else f" = {x!r}" for n, x in arguments.items()}
-    rows = (f"- `{name}`{kind}" for name, kind in kinds.items())
-    names = ", ".join(f.name for f in fields if f.slot.kind in ("ptr", "scalar"))
-    return {"arguments": "\n".join(rows), "names": names}
+def described(version: Version) -> str:
+    """A version's arguments for the page of the project."""
+    rows = (
+        f"- `{name}`: {x.dtype} {x.shape}" if isinstance(x, np.ndarray) else f"- `{name}` = {x!r}"
+        for name, x in version.arguments.items()
+    )
+    return "\n".join([f"`{version.name}`, grid {version.facts['grid']}:", "", *rows])

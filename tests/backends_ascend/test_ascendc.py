@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,9 @@ def test_names_of_cxx_and_of_the_api_are_not_taken() -> None:
 def test_what_is_not_planned_is_not_printed() -> None:
     with pytest.raises(CompilerBug, match="the buffer a has no address"):
         emit(scaled(), B2)
+
+
+def test_a_name_of_a_file_ends_no_comment() -> None:
+    text = emit(replace(with_addresses(scaled()), file="/tmp/a\nint escaped;\r.py"), B2)
+    assert "2048);  // a?int escaped;?.py:8\n" in text
+    assert not any(line.lstrip().startswith("int escaped") for line in text.splitlines())

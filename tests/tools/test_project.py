@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
 import pypto as pto
+from pypto.backends.ascend.blockir.reserved import WORDS, symbol
+from pypto.errors import OptionError
 from pypto.tools.project import write_project
+from pypto.tools.project_fields import free_names, template_words
 from tests.cli.commands import called, kernels
 from tests.runtime.simulated import folder as toolkit
 
@@ -48,11 +55,11 @@ def test_a_project_builds_and_passes_its_test(tmp_path: Path, out: type) -> None
     for command in (["cmake", "-S", project, "-B", build], ["cmake", "--build", build]):
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
-    test = [build / "test_blend", project / "test" / "data", build / "blend.bin"]
+    test = [build / "test_blend", project / "test" / "data" / "blend", build / "blend.bin"]
     done = run(*test)
     assert (done.returncode, done.stdout) == (0, "out: 0 of 700 elements are wrong\n")
     assert run(*test, soc="Ascend910_9362").returncode == 0, "on a device with fewer cores, which it is asked for"
-    data = project / "test" / "data" / "out.expected.bin"
+    data = project / "test" / "data" / "blend" / "out.expected.bin"
     wrong = np.frombuffer(data.read_bytes(), out).copy()
     wrong[3] += 1
     data.write_bytes(wrong.tobytes())
@@ -81,29 +88,118 @@ def test_the_torch_extension_takes_only_what_the_kernel_was_compiled_for(tmp_pat
     text = (tmp_path / "made" / "torch" / "row_sums.cpp").read_text(encoding="utf-8")
     types = "x.scalar_type() == at::kHalf && x.dim() == 2", "y.scalar_type() == at::kHalf && y.dim() == 1"
     for check in (*types, "x.size(1) == 33", "x.size(1) == 1 || x.stride(1) == 1"):
-        assert f"TORCH_CHECK({check}, " in text
+        assert f"if (!({check})) return " in text
     assert "x.size(0) ==" not in text
+    schema = "launch(Tensor x, Tensor(a1!) y, str binaries, int[3] grid) -> ()"
+    assert f'TORCH_LIBRARY(row_sums_torch, library) {{ library.def("{schema}"); }}' in text
+    assert "TORCH_LIBRARY_IMPL(row_sums_torch, Meta, library)" in text
+
+
+HOSTILE = ("stream", "stream_", "kernel", "wrong", "folder", "int", "register", "unix", "errno", "main", "größe", "__x",
+           "Packed", "packed", "grid_x", "workspace", "out_shape0", "ACL_SUCCESS", "binaries", "Bytes")  # fmt: skip
+
+
+@needs_cmake
+def test_names_that_mean_something_in_cxx(tmp_path: Path) -> None:
+    """A kernel named as a target of CMake, with arguments named as C++, macros or the project's own code."""
+    lines = "\n".join(f"    total = total + {name}[i : i + 32]" for name in HOSTILE)
+    text = f"def test({', '.join(HOSTILE)}, out):\n    i = pto.program_id(0) * 32\n    total = 0.0\n{lines}\n"
+    text += "    out[i : i + 32] = total\n"
+    linecache.cache["hostile.py"] = (len(text), None, text.splitlines(keepends=True), "hostile.py")
+    space: dict[str, Any] = {"pto": pto}
+    exec(compile(text, "hostile.py", "exec"), space)
+    arguments = {name: np.full(64, n, np.float32) for n, name in enumerate(HOSTILE)} | {"out": np.zeros(64, np.float32)}
+    project = tmp_path / "made"
+    write_project(project, pto.jit(space["test"]), (2,), "ascend910b2", arguments)
+    build = project / "build"
+    for command in (["cmake", "-S", project, "-B", build], ["cmake", "--build", build]):
+        done = run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = run(build / "test_test", project / "test" / "data" / "test", build / "test.bin")
+    assert (done.returncode, done.stdout) == (0, "out: 0 of 64 elements are wrong\n")
+
+
+def test_names_stay_apart() -> None:
+    names = free_names(HOSTILE, symbol)
+    assert len(set(names.values())) == len(HOSTILE)
+    assert not set(names.values()) & (template_words() | WORDS)
+    assert all(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) for name in names.values())
+    assert free_names(["x", "out", "scale"], symbol) == {"x": "x", "out": "out", "scale": "scale"}
+
+
+@needs_cmake
+def test_versions_for_dtypes_and_shapes(tmp_path: Path) -> None:
+    words = ("x=f16[100]", "y=f16[100]", "out=f16[100]", "BLOCK=64", "--grid", "2", "--target", "ascend910b2")
+    more = ("--also", "x=f32[100] y=f32[100] out=f32[100]", "--also", "x=f16[40] y=f16[40] out=f16[40] BLOCK=32")
+    project = tmp_path / "made"
+    result = called("compile", f"{kernels(tmp_path)}:add", *words, *more, "--emit", "project", "-o", project)
+    assert result.exit_code == 0, result.output
+    build = project / "build"
+    for command in (["cmake", "-S", project, "-B", build], ["cmake", "--build", build], ["ctest", "--test-dir", build]):
+        done = run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "100% tests passed, 0 tests failed out of 3" in done.stdout
+    text = (project / "torch" / "add.cpp").read_text(encoding="utf-8")
+    for version in ("add", "add_1", "add_2"):
+        assert f"refusal_{version}(x, y, out) == nullptr" in text
+        assert f'binaries + "/{version}.bin"' in text
+
+
+def test_versions_with_other_parameters_are_refused(tmp_path: Path) -> None:
+    x, one = np.zeros(64, np.float32), {"a": 1.0, "flag": True, "BLOCK": 64}
+    arguments = {**one, "x": x, "y": x, "out": x, "n": 1}
+    other = {**arguments, "n": 1.5}
+    with pytest.raises(OptionError, match="take the same arrays and numbers"):
+        write_project(tmp_path / "made", blend, (1,), "ascend910b2", arguments, [((1,), other)])
+    assert not (tmp_path / "made").exists()
+
+
+META = """
+import sys
+import torch
+torch.ops.load_library(sys.argv[1])
+launch = torch.ops.row_sums_torch.launch
+x, y = torch.empty(4, 33, dtype=torch.float16, device="meta"), torch.empty(4, dtype=torch.float16, device="meta")
+assert launch(x, y, "/nowhere", [4, 1, 1]) is None
+assert launch.default._schema.is_mutable
+launch(x.float(), y.float(), "/nowhere", [4, 1, 1])
+for wrong in ((x.double(), y), (x[:, :30], y), (x.t(), y)):
+    try:
+        launch(*wrong, "/nowhere", [4, 1, 1])
+    except RuntimeError as error:
+        print(str(error).splitlines()[0])
+"""
 
 
 @pytest.mark.slow
 @needs_cmake
-def test_the_torch_extension_compiles(tmp_path: Path) -> None:
+def test_the_torch_extension_compiles_and_has_a_meta_kernel(tmp_path: Path) -> None:
     """Against torch's own headers, and the one of torch_npu's that it needs, in short."""
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
     import sysconfig
 
-    from torch.utils.cpp_extension import include_paths
+    from torch.utils.cpp_extension import include_paths, library_paths
 
-    arguments = {"x": np.ones((4, 33), np.float16), "y": np.zeros(4, np.float16), "step": 1}
-    write_project(tmp_path / "made", row_sums, (4,), "ascend910b2", arguments)
+    project = tmp_path / "made"
+    versions = [
+        {"x": np.ones((4, 33), dtype), "y": np.zeros(4, dtype), "step": 1} for dtype in (np.float16, np.float32)
+    ]
+    write_project(project, row_sums, (4,), "ascend910b2", versions[0], [((4,), versions[1])])
     stub = tmp_path / "torch_npu" / "csrc" / "core" / "npu" / "NPUStream.h"
     stub.parent.mkdir(parents=True)
     stub.write_text(STREAM, encoding="utf-8")
-    folders = (tmp_path / "made" / "host", toolkit() / "include", tmp_path)
+    folders = (project / "host", toolkit() / "include", tmp_path)
     system = [f"-isystem{path}" for path in (*include_paths(), sysconfig.get_paths()["include"])]
-    done = run("g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DTORCH_EXTENSION_NAME=made",
-               *system, *(f"-I{path}" for path in folders), tmp_path / "made" / "torch" / "row_sums.cpp")  # fmt: skip
+    sources = [project / "torch" / "row_sums.cpp", *sorted((project / "host").glob("*.cpp"))]
+    links = [f"-L{path}" for path in (*library_paths(), toolkit() / "lib64")]
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    done = run("g++", "-std=c++20", "-O0", "-shared", "-fPIC", abi, "-Wall", "-Wextra", "-Werror",
+               "-DTORCH_EXTENSION_NAME=made", *system, *(f"-I{path}" for path in folders), *sources, *links,
+               "-ltorch_cpu", "-lc10", "-ltorch", "-lascendcl", f"-Wl,-rpath,{toolkit() / 'lib64'}",
+               "-o", tmp_path / "made.so")  # fmt: skip
     assert done.returncode == 0, done.stderr
+    done = run(sys.executable, "-c", META, tmp_path / "made.so")
+    assert (done.returncode, done.stdout) == (0, 3 * "no version of row_sums takes these arguments:\n"), done.stderr
 
 
 def test_a_project_from_the_command_line(tmp_path: Path) -> None:

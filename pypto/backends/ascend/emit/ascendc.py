@@ -1,4 +1,8 @@
-"""Block IR as Ascend C: text that an expert of the API could have written, for whichever toolkit compiles it."""
+"""Code generation: Block IR to Ascend C of the basic API, as text that every toolkit compiles.
+
+Legal for kernels that are whole: buffers have addresses, and events and barriers are in place. Each statement has the
+user's file and line as a comment, from which errors of the compiler and faults of the device find their place.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ __aicore__ inline T {name}(T a, T b) {{
 
 @dataclass
 class Writer:
-    """Lines of a kernel, and what is known while they are written."""
+    """The lines of a kernel so far, and names and types of what they declare."""
 
     kernel: BlockKernel
     target: AscendTarget
@@ -72,8 +76,9 @@ class Writer:
     live: frozenset[str] = frozenset()
 
     def put(self, text: str, line: int = 0) -> None:
-        """A line of text, with the user's line behind it."""
-        note = f"  // {os.path.basename(self.kernel.file) or 'line'}:{line}" if line else ""
+        """Append a statement, with the user's file and line as a comment behind it."""
+        file = "".join(c if c.isprintable() else "?" for c in os.path.basename(self.kernel.file))
+        note = f"  // {file or 'line'}:{line}" if line else ""
         self.lines += wrapped("    " * self.depth + text, note)
 
     def blank(self) -> None:
@@ -85,12 +90,12 @@ class Writer:
 
 
 def emit(kernel: BlockKernel, target: AscendTarget) -> str:
-    """The Ascend C source of a kernel that is whole: with addresses, events and barriers.
+    """Emit the Ascend C source of a kernel.
 
     Raises
     ------
     CompilerBug
-        When the kernel is not whole, or does not fit the table of instructions.
+        When a buffer has no address, or an instruction does not fit the table of instructions.
     """
     kernel = compute_stage_indices(without_dead(kernel))
     everything = kernel.body + kernel.cube_body
@@ -113,7 +118,7 @@ def emit(kernel: BlockKernel, target: AscendTarget) -> str:
 
 
 def _head(writer: Writer) -> list[str]:
-    """The kernel's first line; parameters that nothing reads have no name."""
+    """Emit the function's head. A parameter that nothing reads has no name, since it would be a warning."""
     kernel, names = writer.kernel, writer.names
     touched = buffers_in(kernel.body + kernel.cube_body)
     texts = []
@@ -129,7 +134,7 @@ def _head(writer: Writer) -> list[str]:
 
 
 def _arrays(writer: Writer) -> None:
-    """The arrays in GM as tensors."""
+    """Declare a tensor for each array in GM."""
     kernel, names = writer.kernel, writer.names
     touched = buffers_in(kernel.body + kernel.cube_body)
     for param in (p for p in kernel.params if p.is_array and p.name in touched and p.name != WORKSPACE):
@@ -142,7 +147,7 @@ def _arrays(writer: Writer) -> None:
 
 
 def _streams(writer: Writer) -> None:
-    """What is loaded once passes L2 by where a launch moves more than L2 holds."""
+    """Emit cache hints: arrays that are loaded once bypass L2 where a launch moves more than L2 holds."""
     kernel, names = writer.kernel, writer.names
     arrays = [names.text[f"tensor {name}"] for name in kernel.streams]
     depends = bool(arrays) and kernel.streams_from > 0
@@ -168,7 +173,7 @@ def _branch(writer: Writer, test: str, items: tuple[Item, ...]) -> None:
 
 
 def _core(writer: Writer, items: tuple[Item, ...]) -> None:
-    """Tensors and numbers of one kind of core, then what it does."""
+    """Emit the code of one kind of core: its tensors and index variables, then its items."""
     touched = buffers_in(items)
     mine = [b for b in writer.kernel.buffers if b.name in touched]
     if mine:
@@ -183,7 +188,7 @@ def _core(writer: Writer, items: tuple[Item, ...]) -> None:
 
 
 def _shared(writer: Writer, items: tuple[Item, ...]) -> None:
-    """Arrays in the block's part of the workspace."""
+    """Declare tensors for arrays in the block's part of the workspace."""
     touched = (view.of for item in items_of(items) for view in all_views(item))
     for param in dict.fromkeys(p for p in touched if isinstance(p, Param) and p.place is not None):
         ctype, name = tensor_type(param.dtype), writer.names.add(f"tensor {param.name}", param.dtype, param.name)
@@ -203,7 +208,7 @@ def _tensor(writer: Writer, buffer: Buffer) -> None:
 
 
 def _identity(writer: Writer, items: tuple[Item, ...]) -> None:
-    """What a core knows of itself, as far as it is asked; a vector core of a mixed kernel counts by blocks."""
+    """Declare the core's indices that are read. A vector core of a mixed kernel has the index of its block."""
     by_block = writer.kernel.kind == "mix" and items is writer.kernel.body
     ratio = f" / {writer.target.ratio}" if by_block else ""
     calls = {"block": f"GetBlockIdx(){ratio}", "blocks": "GetBlockNum()", "sub_block": "GetSubBlockIdx()"}
@@ -215,7 +220,7 @@ def _identity(writer: Writer, items: tuple[Item, ...]) -> None:
 
 
 def _sequence(writer: Writer, items: tuple[Item, ...]) -> None:
-    """Items, with a blank line wherever another unit goes on with the work."""
+    """Emit items, with a blank line where the pipe changes."""
     leading: list[Item] = []
     before = ""
     for at, item in enumerate(items):
@@ -241,14 +246,14 @@ def _items(writer: Writer, items: Iterable[Item]) -> None:
 
 
 def _opens(items: tuple[Item, ...], at: int) -> bool:
-    """Whether a signal belongs to the loop behind it."""
+    """Whether an item is a signal in front of a loop, which the loop's first wait takes."""
     behind = (x for x in items[at:] if not (isinstance(x, Instr) and x.name == "SetFlag"))
     is_signal = isinstance(item := items[at], Instr) and item.name == "SetFlag"
     return is_signal and isinstance(next(behind, None), Loop)
 
 
 def _stage(item: Item) -> str:
-    """The unit that an item belongs to: waits go with what follows, signals with what they follow."""
+    """Return the pipe of an item. Waits ``lead`` and belong to what follows; signals ``trail`` what is before them."""
     if not isinstance(item, Instr):
         return "leads" if isinstance(item, Let | Assign) else "block"
     if item.name in ("WaitFlag", "PipeBarrier", "CrossCoreWaitFlag", "SetAtomicAdd", "SetAtomicMax", "SetAtomicMin"):
@@ -301,7 +306,7 @@ def _body(writer: Writer, items: tuple[Item, ...]) -> None:
 
 
 def _loop(writer: Writer, item: Loop, leading: list[Item]) -> None:
-    """A loop behind what leads to it; names of its bounds stand before the signals."""
+    """Emit a loop behind the items that lead to it. Names of its bounds are declared before the signals."""
     signals = [x for x in leading if isinstance(x, Instr) and x.name == "SetFlag"]
     _items(writer, (x for x in leading if x not in signals))
     head = _loop_head(writer, item)
@@ -333,7 +338,7 @@ def _names_read(items: tuple[Item, ...]) -> frozenset[str]:
 
 
 def _bound(writer: Writer, item: Loop, value: Scalar) -> str:
-    """A bound of a loop; what is long, or may change while the loop runs, is computed before it."""
+    """Return a loop bound as text. One that is long, or that the loop may change, gets a name in front of the loop."""
     moves = any(True for _ in memory_reads(value)) or set(names_in(value)) & (assigned(item.body) | {item.name})
     code = scalar(value, writer.names)
     if not moves and len(code.text) <= LONG:

@@ -1,4 +1,4 @@
-"""One instruction as C++: the call, and before it what the API wants set field by field."""
+"""Code generation of one instruction: the call of the API, and statements before it that fill its parameter records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEMPLATE = ("event", "pipe", "mode", "dtype")
 
 
 def call(instr: Instr, names: Names) -> list[str]:
-    """The statements of an instruction, the call last."""
+    """Emit the statements of an instruction, the call last."""
     if instr.name == "SetValue":
         return [_set_value(instr, names)]
     kinds = form_of(instr)
@@ -44,7 +44,7 @@ def _set_value(instr: Instr, names: Names) -> str:
 
 
 def _output_types(instr: Instr) -> Iterator[str]:
-    """The API wants the types of a Fixpipe spelled out, and the layout of what it writes."""
+    """Yield the template arguments of Fixpipe: types of its operands, and the layout of what it writes."""
     if instr.name == "Fixpipe":
         yield from (tensor_type(view.elem) for view in views(instr))
         yield "CFG_ROW_MAJOR" if views(instr)[0].space == "GM" else "CFG_NZ"
@@ -69,7 +69,7 @@ def _argument(kind: str, value: Argument, instr: Instr, names: Names) -> str:
 
 
 def word(value: Word) -> str:
-    """A name of the API with its enumeration."""
+    """Qualify a constant of the API with its enumeration."""
     begin = value.text.split("_")[0]
     if begin in ("LT", "GT", "EQ", "LE", "GE", "NE"):
         return f"CMPMODE::{value.text}"
@@ -92,7 +92,7 @@ def _number(kind: str, value: Scalar, instr: Instr, names: Names) -> str:
 
 
 def _ctype(kind: str, instr: Instr) -> str:
-    """The C++ type of a number: a kind of its own, or that of an operand's elements."""
+    """Return the C++ type of a number: its own kind, or the element type of an operand."""
     if kind in ("T", "S"):
         found = views(instr)
         return tensor_type(found[min(1, len(found) - 1) if kind == "S" else 0].elem)
@@ -100,7 +100,7 @@ def _ctype(kind: str, instr: Instr) -> str:
 
 
 def _record(kind: RecordType, value: Record, instr: Instr, names: Names) -> tuple[list[str], str]:
-    """What stands before the call, and the argument."""
+    """Emit a parameter record: statements before the call, and the argument."""
     element = tensor_type(views(instr)[0].elem)
     if kind.variable:
         return _by_name(kind, value, instr, names)
@@ -118,7 +118,7 @@ def _field(ctype: str, value: Scalar | Word, instr: Instr, names: Names) -> str:
 
 
 def _by_name(kind: RecordType, value: Record, instr: Instr, names: Names) -> tuple[list[str], str]:
-    """Only the fields that differ from what they are by themselves."""
+    """Emit a record as a variable, with assignments to the fields that differ from their defaults."""
     name = names.fresh(kind.variable)
     written = kind.name.replace("<T>", f"<{tensor_type(views(instr)[0].elem)}>")
     lines = [f"{written} {name};"]

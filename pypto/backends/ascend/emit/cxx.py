@@ -1,4 +1,4 @@
-"""Numbers of Block IR as C++: types, constants, and expressions with no more parentheses than a person writes."""
+"""Code generation of scalar expressions: Block IR numbers to C++ with its types, constants and few parentheses."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _BITWISE: Final = frozenset(("|", "^", "&", "<<", ">>"))
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Text of an expression, how tightly it binds, and its type."""
+    """The text of an expression, its precedence and its type."""
 
     text: str
     dtype: DType
     level: int = ATOM
 
     def inside(self, level: int) -> str:
-        """The text where something that binds so tightly is needed."""
+        """Return the text for a place that needs this precedence: in parentheses where it binds less."""
         return f"({self.text})" if self.level < level else self.text
 
 
 def tensor_type(dtype: DType) -> str:
-    """What a tensor of a dtype holds; bools are bytes."""
+    """Return the element type of a tensor of a dtype. Booleans are bytes."""
     if dtype.mnemonic not in CTYPES:
         raise CompilerBug(f"Block IR holds {dtype}, which the chips have not")
     return "uint8_t" if dtype.is_bool else CTYPES[dtype.mnemonic]
@@ -51,7 +51,7 @@ def tensor_type(dtype: DType) -> str:
 
 @dataclass
 class Names:
-    """What the names of a kernel are in C++, with their types; `helpers` are the functions that its text calls."""
+    """The symbol table: C++ names of values, and their types. `helpers` are functions that the text calls."""
 
     text: dict[str, str] = field(default_factory=dict)
     dtypes: dict[str, DType] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Names:
     helpers: set[str] = field(default_factory=set)
 
     def add(self, key: str, dtype: DType, wish: str = "") -> str:
-        """The C++ name of a key, made on the first call."""
+        """Return the C++ name of a key. The first call chooses it."""
         self.dtypes[key] = dtype
         if key not in self.text:
             self.text[key] = self.fresh(wish or key)
@@ -81,7 +81,7 @@ class Names:
 
 
 def constant(value: int | float, dtype: DType) -> Code:
-    """A constant of a dtype."""
+    """Emit a constant of a dtype."""
     if dtype.is_bool:
         return Code("true" if value else "false", int1)
     if dtype.is_float:
@@ -95,12 +95,12 @@ def constant(value: int | float, dtype: DType) -> Code:
 
 
 def suffix(value: int, dtype: DType) -> str:
-    """What keeps an unsigned constant in its type: else C++ takes the next wider signed one, and nothing wraps."""
+    """Return the suffix of an unsigned constant. Without it C++ takes the next wider signed type, and nothing wraps."""
     return "u" if value >= 1 << 63 or (dtype.kind == "uint" and value >= 1 << 31) else ""
 
 
 def _float(value: float) -> str:
-    """The shortest text that a float32 has."""
+    """Return the shortest text that reads back as the same float32."""
     import numpy as np
 
     if math.isnan(value):
@@ -112,7 +112,7 @@ def _float(value: float) -> str:
 
 
 def natural(value: int | float) -> DType:
-    """The type that a constant has by itself."""
+    """Return the type that C++ gives to a constant."""
     if isinstance(value, bool):
         return int1
     if isinstance(value, float):
@@ -121,7 +121,7 @@ def natural(value: int | float) -> DType:
 
 
 def convert(code: Code, dtype: DType) -> Code:
-    """A value as another dtype, spelled out."""
+    """Emit an explicit conversion."""
     if code.dtype == dtype:
         return code
     if code.dtype == bfloat16:
@@ -134,7 +134,7 @@ def convert(code: Code, dtype: DType) -> Code:
 
 
 def scalar(value: Scalar, names: Names) -> Code:
-    """A number as C++."""
+    """Emit a scalar expression."""
     if isinstance(value, str):
         return names.of(value)
     if isinstance(value, Expr):
@@ -168,7 +168,7 @@ def _negated(value: Scalar, names: Names) -> Code:
 
 
 def _called(name: str, args: tuple[Scalar, ...], names: Names) -> Code:
-    """A call of a function that goes with the text."""
+    """Emit a call of a helper function, which is emitted in front of the kernel."""
     if (part := parts().get(name)) is None:
         raise CompilerBug(f"Block IR has no operator {name!r}")
     names.helpers.add(name)
@@ -188,7 +188,7 @@ def _converted(value: Scalar, dtype: DType, names: Names) -> Code:
 
 
 def _extreme(value: Expr, names: Names) -> Code:
-    """The smaller or larger of two: a choice between names, a call where something would be computed twice."""
+    """Emit a minimum or maximum: a conditional on names, a helper call where an operand would be computed twice."""
     a, b = _alike(*(scalar(x, names) for x in value.args))
     sign = "<" if value.op == "min" else ">"
     if all(not isinstance(x, Expr | Read) for x in value.args):
@@ -199,7 +199,7 @@ def _extreme(value: Expr, names: Names) -> Code:
 
 
 def _alike(a: Code, b: Code) -> tuple[Code, Code]:
-    """Two operands as C++ brings them to one type, with what it would do in silence spelled out."""
+    """Convert two operands to their common type, explicitly where C++ would convert without a word."""
     if a.dtype == b.dtype:
         return a, b
     dtype = b.dtype if _holds(b.dtype, a) else a.dtype if _holds(a.dtype, b) else joined(a.dtype, b.dtype)
@@ -207,7 +207,7 @@ def _alike(a: Code, b: Code) -> tuple[Code, Code]:
 
 
 def _holds(dtype: DType, code: Code) -> bool:
-    """Whether a constant is one of an integer type."""
+    """Whether an integer type can hold a constant."""
     least, greatest = dtype.integer_range if dtype.is_int else (1, 0)
     return _literal(code) and least <= int(code.text) <= greatest
 
@@ -217,7 +217,7 @@ def _literal(code: Code) -> bool:
 
 
 def _up(code: Code, dtype: DType) -> Code:
-    """Widening needs no words where the sign stays what it is, nor do constants."""
+    """Whether C++ widens an operand as the language does: where its sign does not change, and for constants."""
     if _literal(code) and dtype.is_float:
         return constant(int(code.text), dtype)
     if _literal(code):
@@ -227,7 +227,7 @@ def _up(code: Code, dtype: DType) -> Code:
 
 
 def joined(a: DType, b: DType) -> DType:
-    """The type that holds both."""
+    """Return the common type of two operands."""
     floats = [d for d in (a, b) if d.is_float]
     if floats:
         return floats[0] if len({d.mnemonic for d in floats}) == 1 and floats[0] == float16 and a == b else float32
@@ -256,13 +256,13 @@ def _binary(op: str, args: tuple[Scalar, ...], names: Names) -> Code:
 
 
 def _shifted(op: str, a: int, b: int) -> Code:
-    """A shift of constants, in 64 bits."""
+    """Emit a shift of constants in 64 bits."""
     value = (a >> b if op == ">>" else a << b) & (1 << 64) - 1
     return scalar(value - (1 << 64) * (value >> 63), Names())
 
 
 def _settled(op: str, args: tuple[Scalar, ...], names: Names) -> bool | None:
-    """What comes out of a comparison with a constant where an integer's type says it; compilers warn of these."""
+    """Fold a comparison with a constant that the integer's type decides. Compilers warn of such comparisons."""
     value, b = args
     if op not in COMPLEMENTS or type(b) is not int or isinstance(value, int | float):
         return None
@@ -279,7 +279,7 @@ def _settled(op: str, args: tuple[Scalar, ...], names: Names) -> bool | None:
 
 
 def _narrowest(value: Scalar, names: Names) -> DType:
-    """The type of an integer before it was widened."""
+    """Return the type of an integer before it was widened."""
     dtype = scalar(value, names).dtype
     if not isinstance(value, Expr) or named(value.op) is None or not dtype.is_int or dtype.is_bool:
         return dtype
@@ -291,13 +291,13 @@ def _narrowest(value: Scalar, names: Names) -> DType:
 
 
 def _without_words(op: str, a: Code, b: Code) -> Code:
-    """A conjunction or disjunction one side of which is known."""
+    """Fold a conjunction or disjunction with a constant side."""
     word, other = (a, b) if a.text in ("true", "false") else (b, a)
     return other if (word.text == "true") == (op == "&&") else word
 
 
 def _plain(args: tuple[Scalar, ...], names: Names) -> list[Code]:
-    """Operands as the scalar unit computes with them: not in bfloat16, and widened in words only where C++ does not."""
+    """Convert operands to types of the scalar unit: bfloat16 to float, narrow integers where C++ does not."""
     codes = [scalar(x, names) for x in args]
     for i, x in reversed(list(enumerate(args))):
         inner = _widening(x, names)
@@ -308,7 +308,7 @@ def _plain(args: tuple[Scalar, ...], names: Names) -> list[Code]:
 
 
 def _widening(value: Scalar, names: Names) -> Code | None:
-    """What a conversion widens, where C++ would do so by itself beside an operand that is as wide."""
+    """Return the operand of a widening conversion that C++ does by itself beside an operand of that width."""
     dtype = named(value.op) if isinstance(value, Expr) else None
     if not isinstance(value, Expr) or dtype is None or not dtype.is_int or isinstance(value.args[0], int | float):
         return None
@@ -317,7 +317,7 @@ def _widening(value: Scalar, names: Names) -> Code | None:
 
 
 def _around(op: str, code: Code, value: Scalar, right: bool) -> str:
-    """An operand, in parentheses where C++ needs them or a reader would."""
+    """Emit an operand, in parentheses where precedence or a reader needs them."""
     level = LEVEL[op]
     if not isinstance(value, Expr) or value.op not in LEVEL or code.level == ATOM:
         return code.inside(UNARY if op in _BITWISE else level + 1)
@@ -327,7 +327,7 @@ def _around(op: str, code: Code, value: Scalar, right: bool) -> str:
 
 
 def _misread(op: str, inner: str) -> bool:
-    """Whether people take an operator inside of another for the outer one; compilers warn of most of these."""
+    """Whether two nested operators are easily misread. Compilers warn of most of these pairs."""
     if op in _BITWISE:
         return inner != op
     if op in COMPLEMENTS:
@@ -343,7 +343,7 @@ def _dtype(ctype: str) -> DType:
 
 
 def argument(value: Scalar, ctype: str, names: Names) -> str:
-    """A number where the API takes one of a C++ type."""
+    """Emit a number as an argument of a C++ type."""
     dtype = _dtype(ctype)
     if isinstance(value, int | float):
         plain = ctype in _BITS and not 0 <= value < 1 << _BITS[ctype]
@@ -356,7 +356,7 @@ def argument(value: Scalar, ctype: str, names: Names) -> str:
 
 
 def tensor(view: View, names: Names, bare: bool = False) -> str:
-    """A view as a tensor; `bare` is the tensor that its place counts in."""
+    """Emit a view as a tensor with an offset. With `bare`, emit the tensor alone."""
     text = names.text[f"tensor {view.of.name}"]
     if view.dtype is not None and tensor_type(view.dtype) != tensor_type(view.of.dtype):
         text = f"{text}.ReinterpretCast<{tensor_type(view.dtype)}>()"
@@ -365,7 +365,7 @@ def tensor(view: View, names: Names, bare: bool = False) -> str:
 
 
 def place(view: View, names: Names) -> str:
-    """The element that a view begins with; in a core's memory it counts over all stages."""
+    """Emit the first element of a view. In a core's memory it counts over all stages."""
     if not isinstance(view.of, Buffer):
         return scalar(widened(view.offset, names), names).text
     stage = fold("*", view.stage, view.of.stage_bytes // view.elem.itemsize)
@@ -376,7 +376,7 @@ def place(view: View, names: Names) -> str:
 
 
 def widened(value: Scalar, names: Names) -> Scalar:
-    """An offset into an array, computed in 64 bits: its parts are, wherever they could overflow."""
+    """Emit an offset into an array in 64 bits: its parts are widened where they could overflow."""
     if not isinstance(value, Expr) or value.op not in ("+", "-", "*"):
         return value
     parts = tuple(widened(x, names) for x in value.args)

@@ -1,4 +1,4 @@
-"""Lines of C++ of at most 120 columns."""
+"""Line breaking of C++ statements: at most 120 columns, at commas of a call first, then before operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OPERATOR: Final = re.compile(r" (?=[-+*/%<>=!&|^?:]+ )|(?<=,) |(?<=;) ")
 
 
 def wrapped(text: str, note: str = "", opens: str = "(") -> list[str]:
-    """A statement in lines, broken after commas of the call that `opens`; its note stands behind it, or above it.
+    """Break a statement into lines, after commas of the call that `opens`. Its comment stands behind it, or above.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def wrapped(text: str, note: str = "", opens: str = "(") -> list[str]:
 
 
 def _call(text: str, start: int, column: int) -> list[str]:
-    """A call whose arguments begin at `start`, as lines of which the first goes on in a column."""
+    """Break a call whose arguments begin at `start`. Further lines are aligned with the first argument."""
     margin = " " * (column + start)
     lines: list[str] = []
     for piece in _arguments(text, start):
@@ -45,7 +45,7 @@ def _call(text: str, start: int, column: int) -> list[str]:
 
 
 def _arguments(text: str, start: int) -> list[str]:
-    """The text, cut behind the commas between arguments of the call that begin at `start`."""
+    """Split a call behind the commas between its arguments, which begin at `start`."""
     pieces, depth, begin = [], 0, 0
     for at in range(start, len(text)):
         depth += (text[at] in "({") - (text[at] in ")}")
@@ -56,7 +56,7 @@ def _arguments(text: str, start: int) -> list[str]:
 
 
 def _folded(line: str) -> list[str]:
-    """A line that is still too long, broken before operators, further lines four columns in."""
+    """Break a line that is still too long before operators, with further lines indented by four columns."""
     if len(line) <= WIDTH:
         return [line]
     margin = " " * (len(line) - len(line.lstrip()))

@@ -1,0 +1,145 @@
+"""The torch extension of an operator project: an operator with a schema that dispatches to the version that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.errors import OptionError
+from pypto.runtime.arrays import ArrayInfo
+from pypto.tools.project_fields import Field
+
+_TORCH: Final = MappingProxyType(
+    {"f32": "Float", "f64": "Double", "f16": "Half", "bf16": "BFloat16", "i1": "Bool", "i8": "Char", "i16": "Short",
+     "i32": "Int", "i64": "Long", "u8": "Byte"})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TorchVersion:
+    """A version of the kernel as the extension sees it: fields, arrays, guard, and arguments that it writes."""
+
+    name: str
+    fields: tuple[Field, ...]
+    infos: Mapping[str, Any]
+    guard: Mapping[Any, Any]
+    written: frozenset[str]
+
+    @property
+    def taken(self) -> tuple[Field, ...]:
+        """Parameters of the operator, in the kernel's order; sizes and strides are those of its tensors."""
+        order = list(self.infos)
+        taken = (f for f in self.fields if f.slot.kind in ("ptr", "scalar"))
+        return tuple(sorted(taken, key=lambda f: order.index(f.slot.arg)))
+
+
+def torch_texts(versions: Sequence[TorchVersion]) -> dict[str, str]:
+    """Texts of the extension.
+
+    Raises
+    ------
+    OptionError
+        When versions differ in their parameters, so that there is no one schema.
+    """
+    first = versions[0]
+    for version in versions:
+        if [parameter(f) for f in version.taken] != [parameter(f) for f in first.taken]:
+            raise OptionError(
+                "versions of a project take the same arrays and numbers; they differ in dtypes and shapes"
+            )
+    return {
+        "schema": schema(first),
+        "parameters": ", ".join(map(parameter, first.taken)),
+        "values": ", ".join(f.name for f in first.taken),
+        "headers": "\n".join(f'#include "{version.name}.h"' for version in versions),
+        "refusals": "\n\n".join(map(refusal, versions)),
+        "devices": "\n".join(on_npu(f) for f in first.taken if f.slot.kind == "ptr"),
+        "launches": "\n".join(map(launch, versions)),
+        "reasons": f",\n{' ' * 16}".join(f'"\\n- ", {asked(v)}' for v in versions),
+        "any_fits": " || ".join(f"{asked(v)} == nullptr" for v in versions),
+        "sources": ", ".join(f'str(ROOT / "host" / "{version.name}.cpp")' for version in versions),
+        "names": ", ".join(f.name for f in first.taken),
+    }
+
+
+def schema(version: TorchVersion) -> str:
+    """The operator's schema: which tensors it writes, and the types of numbers."""
+    words = []
+    for number, f in enumerate(version.taken):
+        is_written = f.slot.arg in version.written
+        tensor = f"Tensor(a{number}!)" if is_written else "Tensor"
+        number_type = "float" if f.slot.dtype.is_float else "int"
+        words.append(f"{tensor if f.slot.kind == 'ptr' else number_type} {f.name}")
+    return ", ".join([*words, "str binaries", "int[3] grid"])
+
+
+def parameter(field: Field) -> str:
+    """A parameter of the operator in C++."""
+    if field.slot.kind == "ptr":
+        return f"const at::Tensor& {field.name}"
+    return f"{'double' if field.slot.dtype.is_float else 'int64_t'} {field.name}"
+
+
+def asked(version: TorchVersion) -> str:
+    """A call of the function that says why a version does not take the arguments."""
+    return f"refusal_{version.name}({', '.join(f.name for f in version.taken)})"
+
+
+def refusal(version: TorchVersion) -> str:
+    """A function that says why a version does not take some arguments, or gives a null pointer."""
+    pointers = [f for f in version.fields if f.slot.kind == "ptr"]
+    tests = [line for f in pointers for line in tensor_tests(f, version.infos[f.slot.arg])]
+    tests += guard_tests({f.slot.arg: f.name for f in pointers}, version.guard)
+    lines = [f'    if (!({held})) return "{says}";' for held, says in tests]
+    parameters = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in version.taken)
+    head = f"const char* refusal_{version.name}({parameters}) {{"
+    return "\n".join(
+        [f"// Why {version.name} does not take these arguments.", head, *lines, "    return nullptr;", "}"]
+    )
+
+
+def tensor_tests(field: Field, info: ArrayInfo) -> Iterator[tuple[str, str]]:
+    """That a tensor has the dtype and rank that the version was compiled for."""
+    x, dtype, rank = field.name, info.dtype, len(info.shape)
+    kind = _TORCH.get(dtype.mnemonic)
+    same = f"{x}.scalar_type() == at::k{kind}" if kind else f"{x}.element_size() == {dtype.itemsize}"
+    yield f"{same} && {x}.dim() == {rank}", f"{x} is no tensor of {dtype!r} with {rank} dimensions"
+
+
+def guard_tests(arrays: Mapping[str, str], guard: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
+    """That what is a constant in the kernel's text is so in a launch."""
+    for (kind, arg, d), value in guard.items():
+        if kind not in ("shape", "stride") or arg not in arrays or value is None:
+            continue
+        x = arrays[arg]
+        held = f"{x}.size({d}) == {value}" if kind == "shape" else f"{x}.size({d}) == 1 || {x}.stride({d}) == {value}"
+        yield held, f"it was compiled for {held}"
+
+
+def on_npu(field: Field) -> str:
+    """The check that a tensor is on an NPU: the dispatcher looks whether one of them is."""
+    is_there = f"{field.name}.device().type() == c10::DeviceType::PrivateUse1"
+    return f'    TORCH_CHECK({is_there}, "{field.name} is not on an NPU");'
+
+
+def launch(version: TorchVersion) -> str:
+    """The statement that launches the version where it takes the arguments."""
+    record = f"{version.name}_arguments{{{', '.join(tensor_fields(version.fields))}}}"
+    call = f'queue<{version.name}_kernel>(binaries + "/{version.name}.bin", {record}, grid)'
+    return f"    if ({asked(version)} == nullptr)\n        return {call};"
+
+
+def tensor_fields(fields: Sequence[Field]) -> Iterator[str]:
+    """Values of the launcher's record, from tensors and numbers."""
+    for f in fields:
+        match f.slot.kind:
+            case "ptr":
+                yield f"{f.argument}.data_ptr()"
+            case "scalar" if f.is_half:
+                half = "BFloat16" if f.slot.dtype.mnemonic == "bf16" else "Half"
+                yield f"c10::{half}(static_cast<float>({f.argument})).x"
+            case "scalar":
+                yield f"static_cast<{f.type}>({f.argument})"
+            case kind:
+                yield f"{f.argument}.{'size' if kind == 'shape' else 'stride'}({f.slot.dim})"
