@@ -1,4 +1,4 @@
-"""What every backend gives: an artifact that can be kept on disk, and an executable made from it."""
+"""The interface of a backend, and the artifact that it gives: a compiled kernel as data, kept by the disk cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FIXED_SLOTS: Final = 5  # of an argument block: grid sizes, address and bytes of the scratch memory
 PAGE: Final = 4096
-PRINTS_HEAD: Final = 64  # bytes of a launch's print buffer before the first program's; see `backends.cpu.prints`
+PRINTS_HEAD: Final = 64  # bytes of the print buffer before the slices of programs, see `cpu.instrument.printing`
 
 
 def mangled(name: str) -> str:
@@ -43,7 +43,7 @@ def mangled(name: str) -> str:
 
 @contextmanager
 def timed(timings: dict[str, float], stage: str) -> Iterator[None]:
-    """Keep how long a stage of a compilation took."""
+    """Record how long a stage of a compilation takes."""
     start = time.perf_counter()
     yield
     timings[stage] = time.perf_counter() - start
@@ -51,39 +51,35 @@ def timed(timings: dict[str, float], stage: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An 8-byte entry of a kernel's argument block, and where its value comes from.
+    """An 8-byte entry of a kernel's argument block, and where its value comes from."""
 
-    `kind` is ``ptr``, ``shape`` or ``stride`` (in elements) of an array argument, or ``scalar``; in checked kernels
-    also ``watched``, an array's record in the launch's ``report``; in kernels that print ``prints``, their buffer.
-    """
-
-    kind: str
+    kind: str  # ptr, shape, stride, scalar; in checked kernels watched and report; in kernels that print prints
     arg: str
-    dim: int = 0
+    dim: int = 0  # of a shape, or of a stride in elements
     dtype: DType = int64
 
 
 @dataclass(frozen=True, slots=True)
 class Print:
-    """A print of a kernel: the text before its values, and of each value the dtype's name and the shape."""
+    """A print of a kernel."""
 
-    prefix: str
+    prefix: str  # text before the values
     hex: bool
-    values: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    values: tuple[tuple[str, tuple[int, ...]], ...] = ()  # name of the dtype, and shape
 
     @property
     def bytes(self) -> int:
-        """Of a record: its number, and its values in whole words."""
+        """Bytes of a record: its number, and its values in whole words."""
         return 8 + sum(value_bytes(*value) for value in self.values)
 
     @staticmethod
     def of(fields: Mapping[str, Any]) -> Print:
-        """From what `asdict` gives, after a way through JSON."""
+        """From the fields as JSON gives them."""
         return Print(**{**fields, "values": tuple((dtype, tuple(shape)) for dtype, shape in fields["values"])})
 
 
 def value_bytes(dtype: str, shape: tuple[int, ...]) -> int:
-    """Bytes that a value takes in a record: whole words."""
+    """Bytes of a value in a record: whole words."""
     return -(-DTYPE_BY_NAME[dtype].itemsize * math.prod(shape) // 8) * 8
 
 
@@ -121,26 +117,22 @@ NO_LOCALITY: Final = Locality()  # any program may run on any thread
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A compiled kernel as data: machine code, and what a launch must know.
-
-    `cost` estimates the nanoseconds that one program takes; a program may take much longer if it is not `bounded`.
-    `sites` is filled by a profiled compilation, `checks` by a checked one, `prints` if the kernel prints.
-    """
+    """A compiled kernel as data: machine code, and what a launch has to know."""
 
     name: str
     abi: tuple[Slot, ...]
-    scratch_bytes: int
-    cost: float
+    scratch_bytes: int  # of each thread
+    cost: float  # estimated nanoseconds of a program
     code: bytes
-    bounded: bool = True
-    sites: tuple[Site, ...] = ()
+    bounded: bool = True  # whether no program takes much longer than that
+    sites: tuple[Site, ...] = ()  # of a profiled kernel
     locality: Locality = NO_LOCALITY
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Check, ...] = ()  # of a checked kernel
     prints: tuple[Print, ...] = ()
 
     @property
     def pages(self) -> int:
-        """Bytes of each thread's scratch memory, which comes in whole pages."""
+        """Bytes of each thread's scratch memory, in whole pages."""
         return self.scratch_bytes + -self.scratch_bytes % PAGE
 
     def to_bytes(self) -> bytes:
@@ -150,6 +142,7 @@ class Artifact:
 
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
+        """An artifact from what `to_bytes` gives."""
         end = 8 + int.from_bytes(data[:8], "little")
         header = json.loads(data[8:end])
         records = {
@@ -162,9 +155,9 @@ class Artifact:
         return Artifact(**{**header, **records, "code": data[end:]})
 
 
-def plain(held: Any) -> Any:
-    """What stands for a part of an artifact in JSON."""
-    return held.mnemonic if isinstance(held, DType) else {f.name: getattr(held, f.name) for f in fields(held)}
+def plain(part: Any) -> Any:
+    """A part of an artifact as JSON takes it."""
+    return part.mnemonic if isinstance(part, DType) else {f.name: getattr(part, f.name) for f in fields(part)}
 
 
 Show = Callable[[Function, Artifact, bool], str]  # the text of a level; with True, it names the lines of the source
@@ -173,20 +166,20 @@ Lines = Iterable[tuple[int, str]]  # of a level's text, each with the line of th
 
 
 class Backend(ABC):
-    """One way to run kernels: what a backend must give, and with defaults what it may give.
+    """A way to run kernels: the methods that a backend must have, and with defaults those that it may have.
 
     Attributes
     ----------
     name : str
-        As it is shown to users.
+        The name that users see.
     target : object
-        Facts about the machine that is compiled for; its `repr` is part of what the code depends on.
+        Facts about the target machine; its `repr` is part of the key of the code.
     keeps_places : bool
-        Whether the code names lines of the source and belongs to them.
+        Whether the code names lines of the source, which are part of its key then.
     reports : bool
         Whether its kernels print, and are checked, through buffers of the launch.
     has_native_launches : bool
-        Whether the launcher in native code makes its launches.
+        Whether native code launches its kernels.
     """
 
     name: str
@@ -197,24 +190,22 @@ class Backend(ABC):
 
     @abstractmethod
     def key_parts(self) -> tuple[tuple[str, str], ...]:
-        """What the code depends on beside the kernel and the sources of the backend: target, features, versions."""
+        """The key of the code beside the kernel and the sources of the backend: target, features, versions."""
 
     @abstractmethod
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
-        """Code of an optimised function."""
+        """Compile an optimised function."""
 
     @abstractmethod
     def load(self, artifact: Artifact) -> Any:
-        """Something that `run` can run."""
+        """An executable, for `run`."""
 
     @abstractmethod
     def run(self, executable: Any, args: int, programs: int, cost: float, threads: int) -> None:
         """Run all programs with the argument block at an address; returns when they are done or queued."""
 
     def sources(self) -> Path:
-        """The folder of the backend, whose sources are part of what the code depends on; a module outside of all
-        packages stands for itself.
-        """
+        """The folder of the backend, whose sources are part of the key of the code; or a module outside of packages."""
         module = sys.modules[type(self).__module__]
         file = Path(module.__file__ or "")
         return file.parent if module.__package__ else file
@@ -227,11 +218,11 @@ class Backend(ABC):
         return ()
 
     def run_passes(self, function: Function) -> None:
-        """Run the passes on an optimised function, for those who observe them; nothing is kept."""
+        """Run the passes on an optimised function for their observers; results are dropped."""
         return None
 
     def print_ir(self, ir: Any) -> str:
-        """What a pass of the backend gives, as text."""
+        """The IR that a pass of the backend gives, as text."""
         return print_function(ir)
 
     # --- explanations ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Explanations that backends give: findings about places of a kernel, pictures, and what becomes of lines.
+"""Explanations of backends: findings about places of a kernel, pictures, and figures for its lines.
 
 `access_findings` looks at Tile IR alone, so that all backends share it.
 """
@@ -21,26 +21,26 @@ _NOUNS: Final = {"tile_load": "a load", "tile_store": "a store"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was decided: about what (`topic`), for which place, what and why, and what would change it."""
+    """One decision of the compiler."""
 
     topic: str
     loc: Loc
-    text: str
-    way: str = ""
+    text: str  # what was decided, and why
+    way: str = ""  # what would change it
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All findings of a backend for a kernel, and the memory that the kernel needs for each `scratch_of`."""
+    """All findings of a backend for a kernel."""
 
-    found: tuple[Finding, ...] = ()
-    scratch_bytes: int = 0
+    items: tuple[Finding, ...] = ()
+    scratch_bytes: int = 0  # for each `scratch_of`
     scratch_of: str = "thread"
 
 
 @dataclass(frozen=True, slots=True)
 class Picture(Shown):
-    """A picture: what it is, a sentence about it, and SVG. Shapes have the user's line as `data-line`."""
+    """A picture with a caption, as SVG. Shapes have the line of the source as `data-line`."""
 
     name: str
     text: str
@@ -52,7 +52,7 @@ class Picture(Shown):
 
 @dataclass(frozen=True, slots=True)
 class LineDetails:
-    """What a backend says of the lines of a kernel.
+    """Figures for the lines of a kernel.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class LineDetails:
 
 
 def byte_text(count: int) -> str:
-    """Bytes for people.
+    """A number of bytes as text.
 
     Examples
     --------
@@ -83,17 +83,18 @@ def byte_text(count: int) -> str:
 
 
 def op_text(op: Op) -> str:
-    """An op with its line."""
+    """An op, with its line."""
     name = _NOUNS.get(op.name, f"`{op.name}`")
     return f"{name} in line {op.loc.user.line}" if op.loc != UNKNOWN else name
 
 
 def access_findings(function: Function) -> Iterator[Finding]:
-    """Loads and stores that are not made of whole contiguous registers."""
+    """Findings about loads and stores that are not contiguous, or have a mask."""
     for op in function.walk():
         if op.name not in ("tile_load", "tile_store"):
             continue
-        access, verb = Access.of(op), op.name.removeprefix("tile_")
+        access = Access.of(op)
+        verb = op.name.removeprefix("tile_")
         text, way = lane_text(access, f"{verb}ed" if verb == "load" else "stored")
         if text:
             yield Finding("access", op.loc, text, way)
@@ -103,7 +104,7 @@ def access_findings(function: Function) -> Iterator[Finding]:
 
 
 def lane_text(access: Access, done: str) -> tuple[str, str]:
-    """How neighbouring elements of an access lie, where they are no neighbours in memory, and what changes that."""
+    """How elements of an access lie that are not contiguous along its lanes, and what changes that."""
     last = max((d for d, n in enumerate(access.shape) if n > 1), default=-1)
     if last < 0:
         return "", ""
@@ -124,7 +125,7 @@ def lane_text(access: Access, done: str) -> tuple[str, str]:
 
 
 def nonlinear_op(base: Value) -> str:
-    """The op, with its line, that keeps pointers from being a base plus index times stride."""
+    """The op, with its line, for which a tile of pointers is not affine."""
     seen: set[Value] = set()
     waiting = [base]
     while waiting:

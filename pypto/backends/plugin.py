@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One line of `pypto doctor`. `way` says how to get what is missing; nothing works without what is `needed`."""
+    """One line of `pypto doctor`."""
 
     what: str
-    found: str
-    way: str = ""
-    needed: bool = False
+    status: str  # what this machine has; empty for nothing
+    way: str = ""  # how to get what is missing
+    needed: bool = False  # whether nothing works without it
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a plugin may use of the process: the settings of the user, and other devices by their names."""
+    """What a plugin may use of the process."""
 
-    settings: Settings
+    settings: Settings  # of the user
     device: Callable[[str], Any]
 
 
@@ -47,7 +47,7 @@ class Plugin(ABC):
     targets: tuple[str, ...] = ()
 
     def canonical(self, name: str) -> str:
-        """The one name of a device that has several.
+        """The canonical name of a device that has several.
 
         Raises
         ------
@@ -77,16 +77,16 @@ class Plugin(ABC):
         return ()
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """What this machine has of all that the backend needs."""
+        """What the backend needs, and what this machine has of it."""
         yield from ()
 
 
 class HostPlugin(Plugin):
-    """The plugin whose backend makes the launches for which no device is named."""
+    """The plugin of the backend that launches without a named device use."""
 
     @abstractmethod
     def backend(self, level: str, fast_math: bool, threads: int, stored: Callable[..., bytes]) -> Any:
-        """The backend for a feature level. ``stored(name, make)`` keeps code that is no kernel between processes."""
+        """The backend for a feature level. ``stored(name, make)`` keeps helper code in the disk cache."""
 
     @abstractmethod
     def default_threads(self) -> int:
@@ -94,12 +94,12 @@ class HostPlugin(Plugin):
 
     @abstractmethod
     def launcher(self, backend: Any, *state: Any) -> Any:
-        """What makes launches in native code; None where only Python does."""
+        """The native launcher; None where Python launches."""
 
     @abstractmethod
     def ahead(self) -> Any:
-        """The module that makes object files of kernels."""
+        """The module that compiles kernels ahead of time."""
 
     @abstractmethod
     def library_detail(self, library: str) -> str:
-        """What the version number of a library does not say; empty for nothing."""
+        """The version of what a library contains, such as LLVM in llvmlite; empty for others."""

@@ -38,17 +38,17 @@ def plugin_of(device: str) -> Plugin:
     kind = device.partition(":")[0] if isinstance(device, str) else ""
     if kind in BUILT_IN:
         return built_in(kind)
-    found = next((entry for entry in installed() if entry.name == kind), None)
-    if found is None:
+    entry = next((entry for entry in installed() if entry.name == kind), None)
+    if entry is None:
         raise UnknownDevice(name=device)
-    return loaded(found)
+    return loaded(entry)
 
 
 def host() -> HostPlugin:
     """The plugin of the host's backend."""
-    found = built_in(HOST)
-    assert isinstance(found, HostPlugin)
-    return found
+    plugin = built_in(HOST)
+    assert isinstance(plugin, HostPlugin)
+    return plugin
 
 
 def plugin_for_target(target: str) -> Plugin:
@@ -61,13 +61,13 @@ def plugin_for_target(target: str) -> Plugin:
     Diagnostic
         When a backend knows the machine, and says why it does not compile for it.
     """
-    known: list[str] = []
+    targets: list[str] = []
     for plugin in plugins():
         if target in plugin.targets:
             return plugin
         plugin.refuse(target)
-        known += plugin.targets
-    raise OptionError(f"unknown target {target!r}; known are {', '.join(known)}")
+        targets += plugin.targets
+    raise OptionError(f"unknown target {target!r}; known are {', '.join(targets)}")
 
 
 def plugins() -> Iterator[Plugin]:
@@ -76,9 +76,10 @@ def plugins() -> Iterator[Plugin]:
 
 
 def built_in(kind: str) -> Plugin:
+    """A plugin that comes with pypto."""
     module, _, name = BUILT_IN[kind].partition(":")
-    found: Plugin = getattr(importlib.import_module(module), name)
-    return found
+    plugin: Plugin = getattr(importlib.import_module(module), name)
+    return plugin
 
 
 def installed() -> list[EntryPoint]:
@@ -91,8 +92,8 @@ def installed() -> list[EntryPoint]:
 def loaded(entry: EntryPoint) -> Plugin:
     """The plugin that an entry point names."""
     try:
-        found: Plugin = entry.load()
+        plugin: Plugin = entry.load()
     except Exception as error:
         error.add_note(f"this is the backend {entry.name!r} of the entry point group {GROUP}: {entry.value}")
         raise
-    return found
+    return plugin

@@ -1,4 +1,4 @@
-"""What a profile tells apart in a kernel, and what a checked kernel checks."""
+"""Sites of a kernel: the places that a profile times, and the places that a checked kernel checks."""
 
 from __future__ import annotations
 
@@ -8,59 +8,50 @@ from typing import Any, Final
 
 from pypto.loc import Loc
 
-# What a profiled kernel writes, in words of 8 bytes: an area for each thread with a head and its sites, and events.
+# Words of 8 bytes that a profiled kernel writes: an area for each thread, with a head and its sites; and events.
 AREA_WORDS: Final = 6
 SITE_WORDS: Final = 3
 EVENT_WORDS: Final = 4
 
 
 def area_bytes(sites: int) -> int:
-    """Bytes of the area of a thread."""
+    """Bytes of a thread's area in a profile."""
     return 8 * (AREA_WORDS + SITE_WORDS * sites)
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A stretch of a kernel whose time is taken when it is profiled.
+    """A part of a kernel that a profile times."""
 
-    `kind` is ``program``, ``loop``, ``branch``, ``nest``, ``dot``, ``pack`` or ``sort``; `parent` is the number of the
-    site around it, -1 for the program. What several lines or labels became one loop nest names them all. `bytes` are
-    those of whole tiles that one run loads and stores, `flops` those of a dot.
-    """
-
-    kind: str
-    parent: int
-    labels: tuple[str, ...] = ()
+    kind: str  # program, loop, branch, nest, dot, pack or sort
+    parent: int  # number of the enclosing site; -1 for the program
+    labels: tuple[str, ...] = ()  # of all lines that became this nest
     locs: tuple[Loc, ...] = ()
-    bytes: int = 0
-    flops: int = 0
+    bytes: int = 0  # of full tiles that one run loads and stores
+    flops: int = 0  # of a dot
 
     @staticmethod
     def of(fields: Mapping[str, Any]) -> Site:
-        """From what `asdict` gives, after a way through JSON."""
+        """From the fields as JSON gives them."""
         return Site(**{**fields, "labels": tuple(fields["labels"]), "locs": tuple(map(loc_of, fields["locs"]))})
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A place of a checked kernel that may fail.
+    """A place of a checked kernel that may fail."""
 
-    `kind` is ``load``, ``store``, ``position`` (an index that must name an element), ``assert``, ``overflow`` or
-    ``gather``; `arrays` are those that an access may touch; `what` is an assertion's message, the dtype that overflows,
-    where a gather picks, or what the index is for.
-    """
-
-    kind: str
+    kind: str  # load, store, position (an index of integers), assert, overflow or gather
     loc: Loc
-    arrays: tuple[str, ...] = ()
-    what: str = ""
+    arrays: tuple[str, ...] = ()  # that an access may touch
+    what: str = ""  # message of an assertion, dtype that overflows, axis of a gather, kind of a position's access
 
     @staticmethod
     def of(fields: Mapping[str, Any]) -> Check:
-        """From what `asdict` gives, after a way through JSON."""
+        """From the fields as JSON gives them."""
         return Check(**{**fields, "arrays": tuple(fields["arrays"]), "loc": loc_of(fields["loc"])})
 
 
 def loc_of(fields: Mapping[str, Any]) -> Loc:
+    """A place in the source, from its fields as JSON gives them."""
     outer = fields["call_site"]
     return Loc(**{**fields, "call_site": outer and loc_of(outer)})

@@ -80,7 +80,7 @@ def explained(kernel: Any, version: Any) -> Explanation:
     """Explain a compiled version."""
     function = version.program.function
     asked = version.program.backend.explain(function)
-    found = [*asked.found, *versions(kernel, function.loc)]
+    found = [*asked.items, *versions(kernel, function.loc)]
     return Explanation(kernel.signature.kernel, str(version), asked.scratch_bytes, in_order(found), asked.scratch_of)
 
 

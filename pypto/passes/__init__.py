@@ -21,13 +21,13 @@ PREPARE: Final = (
 
 
 def prepare(function: Function) -> Function:
-    """From what a front end made to what the interpreter and every backend take."""
+    """The passes from the front end's IR to the IR of the interpreter and of every backend."""
     result: Function = run(function, PREPARE)
     return result
 
 
 def optimize(function: Function) -> Function:
-    """From prepared IR to what a backend lowers. What the disk cache has needs no such passes, nor their modules."""
+    """The passes from prepared IR to what a backend lowers. A hit in the disk cache does not load their modules."""
     from pypto.passes.optimizing import OPTIMIZE
 
     result: Function = run(function, OPTIMIZE)

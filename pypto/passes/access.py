@@ -1,11 +1,13 @@
 """Access analysis: loads and stores through tiles of pointers become structured accesses (see `Access`).
 
 The pointers are brought into affine form. Dimensions along which they move by a stride get that stride; along others
-(an index tile) the access keeps a tile of base pointers, of size 1 in the affine dimensions: a gather of rows. Where an
-index is kept inside of an array (``% M``), the elements for which it already is are a structured load, and its `other`
-is the gather, of which nothing exists if the whole tile lies inside.
-A mask is taken apart at its `and`s: bounds of one index become the extent of its dimension, conditions that are the
-same for the whole tile close an extent, and what is left stays a mask.
+the access keeps a tile of base pointers, of size 1 in the affine dimensions: a gather of rows. Where an index is kept
+inside of an array (``% M``), elements below M are a structured load, whose `other` is the gather for elements behind M.
+
+A mask is split at its `and`s. Bounds of one index become the extent of its dimension; conditions that are uniform close
+an extent; other conditions remain a mask.
+
+    %m = lt %i, %n;  %x = load (addptr %p, %i), %m      ->      %x = tile_load %p[0] up to %n, strides [1]
 """
 
 from __future__ import annotations
@@ -33,16 +35,18 @@ _COMPARES: Final = {"lt": (0, 1, 0), "le": (0, 1, 1), "gt": (1, 0, 0), "ge": (1,
 def raise_accesses(function: Function) -> Function:
     """Make loads and stores of affine pointers structured."""
     b = Simplifier(Region())
-    return _Raiser(b, _rule, forms=Forms(b), near=Forms(b, near=True)).function(function)
+    return _Raiser(b, _rule, forms=Forms(b), limited=Forms(b, limited=True)).function(function)
 
 
 @dataclass
 class _Raiser(Rewriter[OpBuilder]):
+    """Rewrites the ops; each region has affine forms of its own."""
+
     forms: Forms = field(kw_only=True)
-    near: Forms = field(kw_only=True)
+    limited: Forms = field(kw_only=True)
 
     def fill(self, new: Region, old: Region) -> None:
-        with temporarily(self, forms=self.forms.inside(), near=self.near.inside()):
+        with temporarily(self, forms=self.forms.inside(), limited=self.limited.inside()):
             super().fill(new, old)
 
 
@@ -50,32 +54,33 @@ def _rule(rewriter: _Raiser, op: Op) -> Sequence[Value] | None:
     if op.name not in ("load", "store") or not op.operands[0].shape:
         return None
     b, forms = rewriter.builder, rewriter.forms
-    pointers, *rest = rewriter.operands(op)
+    pointers, *optional = rewriter.operands(op)
     form, bounds = forms.of(pointers), Bounds(forms, pointers.shape)
-    value = rest.pop(0) if op.name == "store" else None
-    for condition in conditions(forms, rest.pop(0)) if rest else ():
+    value = optional.pop(0) if op.name == "store" else None
+    for condition in conditions(forms, optional.pop(0)) if optional else ():
         bounds.take(condition)
-    other = rest[0] if rest and not is_zero(rest[0]) else None
-    near = rewriter.near.of(pointers) if op.name == "load" and form.gathered else form
-    if len(near.gathered) < len(form.gathered):
-        other = built(b, op.name, bounds.beyond(near.limits).access(form, value, other)).result
-        bounds, form = bounds.below(near.limits), near
+    other = optional[0] if optional and not is_zero(optional[0]) else None
+    limited = rewriter.limited.of(pointers) if op.name == "load" and form.gathered else form
+    if len(limited.gathered) < len(form.gathered):
+        other = built(b, op.name, bounds.beyond(limited.limits).access(form, value, other)).result
+        bounds, form = bounds.below(limited.limits), limited
     return built(b, op.name, bounds.access(form, value, other)).results
 
 
 def built(b: OpBuilder, name: str, access: Access) -> Op:
+    """A structured access with its row's types."""
     return b.op(f"tile_{name}", *access.operands, shape=access.shape, masked=access.mask is not None)
 
 
 def is_zero(v: Value) -> bool:
-    """Whether a tile is what elements that do not exist are anyway."""
+    """Whether a tile is 0, as elements out of bounds are."""
     number = constant_of(v)
     return number is not None and number == 0 and not str(number).startswith("-")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A part of a mask: `tile` holds; where `form` is known, that is ``form < 0``."""
+    """A part of a mask: `tile` holds; with a known `form`, that is ``form < 0``."""
 
     tile: Value
     form: Affine | None = None
@@ -83,18 +88,19 @@ class Condition:
 
 def conditions(forms: Forms, mask: Value) -> list[Condition]:
     """The parts that a mask is the conjunction of."""
-    work, found = [mask], list[Condition]()
+    work = [mask]
+    result = list[Condition]()
     while work:
         v = work.pop()
         if v.op is not None and v.op.name == "and_" and v.shape:
             work += reversed(v.op.operands)
         else:
-            found += parts(forms, v)
-    return found
+            result += parts(forms, v)
+    return result
 
 
 def parts(forms: Forms, mask: Value) -> list[Condition]:
-    """The conditions that a mask which is no conjunction stands for."""
+    """The conditions of a mask that is no conjunction."""
     op = mask.op
     if op is None or not mask.shape:
         return [Condition(mask)]
@@ -124,7 +130,7 @@ def moved(forms: Forms, condition: Condition, op: Op) -> Condition | None:
 
 @dataclass
 class Bounds:
-    """What a mask says of every dimension."""
+    """The bounds of every dimension, from a mask."""
 
     forms: Forms
     shape: tuple[int, ...]
@@ -134,8 +140,9 @@ class Bounds:
     masks: list[Value] = field(default_factory=list)
 
     def take(self, condition: Condition) -> None:
+        """Add a condition of the mask."""
         form, b = condition.form, self.forms.b
-        if form is None or form.rest is not None:
+        if form is None or form.residual is not None:
             self.keep(condition.tile)
         elif not form.moving:
             self.guards.append(b.emit("lt", form.start, self.forms.number(0)))
@@ -145,6 +152,7 @@ class Bounds:
             self.keep(condition.tile)
 
     def keep(self, tile: Value) -> None:
+        """Add a condition that stays a mask."""
         b = self.forms.b
         if tile.tile.size == 1:
             self.guards.append(b.emit("reshape", tile, shape=()) if tile.shape else tile)
@@ -152,7 +160,7 @@ class Bounds:
             self.masks.append(b.broadcast(tile, self.shape))
 
     def bound(self, form: Affine, d: int) -> None:
-        """``i + start < 0`` bounds the index from above, ``start - i < 0`` from below."""
+        """Add a bound: ``i + start < 0`` is an upper one of the index, ``start - i < 0`` a lower one."""
         b = self.forms.b
         if constant_of(form.strides[d]) == 1:
             limit = b.emit("neg", form.start)
@@ -168,7 +176,7 @@ class Bounds:
         return replace(self, upper=self.upper | tighter)
 
     def beyond(self, limits: Sequence[Value | None]) -> Bounds:
-        """The bounds, as far as the tile reaches beyond one of the limits; otherwise nothing is inside."""
+        """The bounds where the tile reaches beyond one of the limits; otherwise nothing is in bounds."""
         b = self.forms.b
         sizes = [b.emit("lt", n, self.forms.number(self.shape[d])) for d, n in enumerate(limits) if n is not None]
         return replace(self, guards=[*self.guards, reduce(lambda x, y: b.emit("or_", x, y), sizes)])
@@ -180,10 +188,12 @@ class Bounds:
         return Access(self.shape, base, self.offsets(), strides, self.extents(), value, mask, other)
 
     def offsets(self) -> tuple[Value, ...]:
+        """The offsets of the access."""
         b, none = self.forms.b, self.forms.number(0)
         return tuple(b.emit("neg", self.lower[d]) if d in self.lower else none for d in range(len(self.shape)))
 
     def extents(self) -> tuple[Value, ...]:
+        """The extents of the access."""
         b = self.forms.b
         uppers = [self.upper.get(d, self.forms.number(UNBOUNDED)) for d in range(len(self.shape))]
         first, *more = (b.emit("sub", u, self.lower[d]) if {d} <= self.lower.keys() & self.upper.keys() else u
@@ -192,7 +202,7 @@ class Bounds:
         return (first if guard is None else b.emit("where", guard, first, self.forms.number(0)), *more)
 
     def base(self, form: Affine) -> Value:
-        """Pointer (or pointers, along the gathered dimensions) to index -offset."""
+        """The pointer, or the pointers along gathered dimensions, of index -offset."""
         b, start, gathered = self.forms.b, form.start, form.gathered
         for d, offset in enumerate(self.offsets()):
             if d not in gathered:
@@ -202,7 +212,7 @@ class Bounds:
         if not gathered:
             return b.emit("reshape", pointer, shape=()) if pointer.shape else pointer
         sizes = tuple(n if d in gathered else 1 for d, n in enumerate(self.shape))
-        index = b.broadcast(form.rest or self.forms.number(0), sizes)
+        index = b.broadcast(form.residual or self.forms.number(0), sizes)
         for d in gathered:
             steps = b.emit("mul", self.line(d, sizes), b.broadcast(form.strides[d], sizes))
             index = b.emit("add", index, steps)

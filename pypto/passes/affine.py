@@ -1,9 +1,8 @@
-"""Tiles as affine forms of their index: ``start + Σ strides[d] · i[d]``, and what of them is not affine.
+"""Affine forms of tiles in their index: ``start + Σ strides[d] · i[d]``, plus a residual that is not affine.
 
 Pointers, offsets and masks of Triton-style kernels are such forms; access analysis makes structured accesses of them.
-An index that is kept inside of an array (``i % M``, ``minimum(i, M - 1)``, ``where(i < M, i, 0)``) has a second form:
-it is i itself, as long as that lies inside; ``i // M`` and ``i % M`` are a row and its columns, as long as i stays in
-the row. Such a form holds below its `limits` alone.
+An index that is kept inside of an array (``i % M``, ``minimum(i, M - 1)``, ``where(i < M, i, 0)``) has a second form: i
+itself, below the limit M. ``i // M`` and ``i % M`` are a row and its columns, as long as i stays in the row.
 """
 
 from __future__ import annotations
@@ -23,29 +22,27 @@ from pypto.passes.pattern import constant_of
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """``pointer + start + Σ strides[d] · i[d] + rest``.
+    """``pointer + start + Σ strides[d] · i[d] + residual``.
 
-    `start` and `strides` are int64 scalars; `rest` is an int64 tile whose sizes are those of `shape`, or 1 where the
-    value does not change. Only pointers have a `pointer`: a scalar, or such a tile where they come from memory. Where
-    there are `limits`, the form holds where the index along every dimension is below that dimension's, if it has one.
+    With `limits`, the form holds where the index along every dimension is below that dimension's limit, if it has one.
     """
 
     shape: tuple[int, ...]
-    start: Value
+    start: Value  # int64 scalar, as are strides
     strides: tuple[Value, ...]
-    rest: Value | None = None
-    pointer: Value | None = None
+    residual: Value | None = None  # int64 tile of these sizes, or of size 1 along dimensions in which it is constant
+    pointer: Value | None = None  # of pointers: a scalar, or such a tile for pointers from memory
     limits: tuple[Value | None, ...] = ()
 
     @property
     def uniform(self) -> bool:
         """Whether every element is `start`, without a limit."""
-        return self.rest is None and not self.limits and all(constant_of(s) == 0 for s in self.strides)
+        return self.residual is None and not self.limits and all(constant_of(s) == 0 for s in self.strides)
 
     @property
     def gathered(self) -> list[int]:
-        """Dimensions along which more than the affine part changes."""
-        loose = [v.shape for v in (self.rest, self.pointer) if v is not None and v.shape]
+        """Dimensions along which the residual or the pointer changes."""
+        loose = [v.shape for v in (self.residual, self.pointer) if v is not None and v.shape]
         return [d for d in range(len(self.shape)) if any(sizes[d] > 1 for sizes in loose)]
 
     @property
@@ -59,21 +56,19 @@ FormRule = Callable[["Forms", Op], Affine | None]  # None where the form is not 
 
 @dataclass
 class Forms:
-    """Affine forms of values; scalars that they need are built where the builder stands.
-
-    `near` asks for the forms that hold below their limits. What is `known` holds in one region, and inside of it.
-    """
+    """Affine forms of values. The scalars that they need are emitted at the builder's position."""
 
     b: OpBuilder
-    near: bool = False
-    known: ChainMap[Value, Affine] = field(default_factory=ChainMap)
+    limited: bool = False  # whether forms with limits are wanted
+    known: ChainMap[Value, Affine] = field(default_factory=ChainMap)  # by value, in this region and inside of it
     numbers: ChainMap[int, Value] = field(default_factory=ChainMap)
 
     def inside(self) -> Forms:
-        """The same in an inner region."""
+        """The forms for an inner region."""
         return replace(self, known=self.known.new_child(), numbers=self.numbers.new_child())
 
     def number(self, n: int) -> Value:
+        """A constant of 64 bits."""
         if n not in self.numbers:
             self.numbers[n] = self.b.constant(n, int64)
         return self.numbers[n]
@@ -84,23 +79,28 @@ class Forms:
         while work:
             last = work.pop()
             operands = last.op.operands if last.op is not None and self.rule(last) else ()
-            if waiting := [o for o in operands if o not in self.known and self.rule(o)]:
-                work += [last, *waiting]
+            unknown = [o for o in operands if o not in self.known and self.rule(o)]
+            if unknown:
+                work += [last, *unknown]
             elif last not in self.known:
                 self.known[last] = self.form(last)
         return self.known[v]
 
     def rule(self, v: Value) -> FormRule | None:
+        """The rule for the op of a value."""
         if v.op is None or not v.shape or not (v.tile.is_ptr or v.dtype.is_int):
             return None
-        return RULES.get(v.op.name) or (_NEAR.get(v.op.name) if self.near else None)
+        return RULES.get(v.op.name) or (_LIMITED_RULES.get(v.op.name) if self.limited else None)
 
     def form(self, v: Value) -> Affine:
+        """The form of a value whose operands have theirs."""
         rule = self.rule(v)
         return (rule(self, v.op) if rule is not None and v.op is not None else None) or self.leaf(v)
 
     def leaf(self, v: Value) -> Affine:
-        shape, zeros = v.shape, (self.number(0),) * len(v.shape)
+        """The form of a value without a rule: a scalar, or a residual."""
+        shape = v.shape
+        zeros = (self.number(0),) * len(shape)
         if isinstance(v.tile.elem, PtrType):
             return Affine(shape, self.number(0), zeros, pointer=v)
         if v.tile.size == 1:
@@ -109,40 +109,41 @@ class Forms:
         return Affine(shape, self.number(0), zeros, self.b.cast(v, int64))
 
     def sum(self, a: Affine, b: Affine) -> Affine:
+        """The form of a sum."""
         start = self.b.emit("add", a.start, b.start)
         strides = tuple(self.b.emit("add", x, y) for x, y in zip(a.strides, b.strides, strict=True))
-        rests = [r for r in (a.rest, b.rest) if r is not None]
-        rest = self.b.emit("add", *self.b.align(rests)) if len(rests) == 2 else rests[0] if rests else None
-        return Affine(a.shape, start, strides, rest, a.pointer, self.both(a.limits, b.limits))
+        rests = [r for r in (a.residual, b.residual) if r is not None]
+        residual = self.b.emit("add", *self.b.align(rests)) if len(rests) == 2 else rests[0] if rests else None
+        return Affine(a.shape, start, strides, residual, a.pointer, self.lower_limits(a.limits, b.limits))
 
     def product(self, a: Affine, factor: Value) -> Affine:
-        rest = a.rest
-        if rest is not None:
-            rest = self.b.emit("mul", rest, self.b.broadcast(factor, rest.shape))
+        """The form of a product with a scalar."""
+        residual = a.residual
+        if residual is not None:
+            residual = self.b.emit("mul", residual, self.b.broadcast(factor, residual.shape))
         scaled = tuple(self.b.emit("mul", s, factor) for s in a.strides)
-        return Affine(a.shape, self.b.emit("mul", a.start, factor), scaled, rest, None, a.limits)
+        return Affine(a.shape, self.b.emit("mul", a.start, factor), scaled, residual, None, a.limits)
 
-    def both(self, a: tuple[Value | None, ...], b: tuple[Value | None, ...]) -> tuple[Value | None, ...]:
-        """The tighter of two limits, for every dimension."""
+    def lower_limits(self, a: tuple[Value | None, ...], b: tuple[Value | None, ...]) -> tuple[Value | None, ...]:
+        """The lower one of two limits, for every dimension."""
         if not (a and b):
             return a or b
         return tuple((x and y and lesser(self.b, x, y)) or x or y for x, y in zip(a, b, strict=True))
 
     def within(self, a: Affine, stop: Value, first: Value | None = None) -> Affine | None:
-        """The form of an index as far as it is at least `first`, or 0, and less than `stop`; it has to move by 1.
-
-        Then it did not wrap around either, whatever its type.
+        """The form of an index between `first`, or 0, and `stop`; it has to move by 1. Between these it does not
+        overflow.
         """
-        if a.pointer is not None or a.rest is not None or [constant_of(a.strides[d]) for d in a.moving] != [1]:
+        if a.pointer is not None or a.residual is not None or [constant_of(a.strides[d]) for d in a.moving] != [1]:
             return None
         b, none = self.b, self.number(0)
         least = none if first is None else b.emit("maximum", first, none, propagate_nan=False)
         count = b.emit("where", b.emit("ge", a.start, least), b.emit("sub", stop, a.start), none)
         limits = tuple(count if d in a.moving else None for d in range(len(a.shape)))
-        return replace(a, limits=self.both(a.limits, limits))
+        return replace(a, limits=self.lower_limits(a.limits, limits))
 
     def block(self, a: Affine, size: Affine, most: int) -> Affine | None:
-        """The form of an index as far as it stays in the block of `size` elements that it begins in."""
+        """The form of an index within the block of `size` elements in which it begins."""
         if not size.uniform:
             return None
         end = self.b.emit("add", self.b.emit("floordiv", a.start, size.start), self.number(1))
@@ -154,36 +155,39 @@ class Forms:
         return _MOVES[op.name](self, a, op)
 
     def spread(self, a: Affine, op: Op) -> Affine:
+        """The form behind a broadcast."""
         shape = op.result.shape
         zero = self.number(0)
         strides = tuple(s if n > 1 else zero for s, n in zip(a.strides, a.shape, strict=True)) or (zero,) * len(shape)
         return replace(a, shape=shape, strides=strides)
 
     def reshaped(self, a: Affine, op: Op) -> Affine | None:
+        """The form behind a reshape."""
         shape = op.result.shape
         old, new = ([d for d, n in enumerate(sizes) if n > 1] for sizes in (a.shape, shape))
         if [a.shape[d] for d in old] != [shape[d] for d in new]:
             return None
         source = dict(zip(new, old, strict=True))
 
-        def taken(values: Sequence[Any], other: Any) -> tuple[Any, ...]:
+        def permuted_dims(values: Sequence[Any], other: Any) -> tuple[Any, ...]:
             return tuple(values[source[d]] if d in source else other for d in range(len(shape)))
 
-        limits = taken(a.limits, None) if a.limits else ()
-        moved = replace(a, shape=shape, strides=taken(a.strides, self.number(0)), limits=limits)
-        return loose(moved, lambda v: self.b.emit("reshape", v, shape=taken(v.shape, 1)))
+        limits = permuted_dims(a.limits, None) if a.limits else ()
+        moved = replace(a, shape=shape, strides=permuted_dims(a.strides, self.number(0)), limits=limits)
+        return loose(moved, lambda v: self.b.emit("reshape", v, shape=permuted_dims(v.shape, 1)))
 
     def permuted(self, a: Affine, op: Op) -> Affine:
+        """The form behind a permute."""
         dims = op.attrs["dims"]
         strides, limits = (tuple(values[d] for d in dims) if values else () for values in (a.strides, a.limits))
-        turned = replace(a, shape=op.result.shape, strides=strides, limits=limits)
-        return loose(turned, lambda v: self.b.emit("permute", v, dims=dims))
+        permuted = replace(a, shape=op.result.shape, strides=strides, limits=limits)
+        return loose(permuted, lambda v: self.b.emit("permute", v, dims=dims))
 
 
 def loose(a: Affine, change: Callable[[Value], Value]) -> Affine:
-    """The form with its tiles changed."""
-    rest, pointer = (change(v) if v is not None and v.shape else v for v in (a.rest, a.pointer))
-    return replace(a, rest=rest, pointer=pointer)
+    """The form with changed residual and pointer."""
+    residual, pointer = (change(v) if v is not None and v.shape else v for v in (a.residual, a.pointer))
+    return replace(a, residual=residual, pointer=pointer)
 
 
 def _sum(forms: Forms, op: Op) -> Affine:
@@ -216,13 +220,13 @@ def _arange(forms: Forms, op: Op) -> Affine:
 
 
 def _cast(forms: Forms, op: Op) -> Affine | None:
-    """The pass `widen` has brought the casts down to where an index begins."""
+    """The form of a cast of an index; `widen` has moved casts down to where an index begins."""
     source = op.operands[0].op
     if source is None or not op.result.shape or not op.operands[0].dtype.is_int:
         return None
     if source.name == "arange":
         return _arange(forms, source)
-    return forms.of(op.operands[0]) if forms.near and source.name in _NEAR else None
+    return forms.of(op.operands[0]) if forms.limited and source.name in _LIMITED_RULES else None
 
 
 def _constant(forms: Forms, op: Op) -> Affine:
@@ -237,11 +241,11 @@ def _remainder(forms: Forms, op: Op) -> Affine | None:
 
 
 def _quotient(forms: Forms, op: Op) -> Affine | None:
-    """x // m stays as it is inside of a block of m."""
+    """x // m is constant inside of a block of m."""
     x, m = map(forms.of, op.operands)
     a = forms.block(x, m, op.result.dtype.integer_range[1])
-    still = (forms.number(0),) * len(x.shape)
-    return a and replace(a, start=forms.b.emit("floordiv", a.start, m.start), strides=still)
+    zeros = (forms.number(0),) * len(x.shape)
+    return a and replace(a, start=forms.b.emit("floordiv", a.start, m.start), strides=zeros)
 
 
 def _clamped(forms: Forms, op: Op) -> Affine | None:
@@ -263,7 +267,7 @@ def _chosen(forms: Forms, op: Op) -> Affine | None:
 
 
 def _compared(forms: Forms, a: Affine, name: str, bound: Affine) -> Affine | None:
-    """The form as far as it is less than a bound, or greater; then it has to be of 31 bits."""
+    """The form below a bound, or from one on; then it must fit into 31 bits."""
     edge = bound.start if name in ("lt", "ge") else forms.b.emit("add", bound.start, forms.number(1))
     return forms.within(a, edge) if name in ("lt", "le") else forms.within(a, forms.number(2**31), edge)
 
@@ -277,12 +281,13 @@ RULES: Final[MappingProxyType[str, FormRule]] = MappingProxyType(
 )  # fmt: skip
 
 
-_NEAR: Final[MappingProxyType[str, FormRule]] = MappingProxyType(
+_LIMITED_RULES: Final[MappingProxyType[str, FormRule]] = MappingProxyType(
     {"rem": _remainder, "floordiv": _quotient, "minimum": _clamped, "maximum": _clamped, "where": _chosen}
 )
 
 
 def lesser(b: OpBuilder, x: Value, y: Value) -> Value:
+    """The lesser of two scalars."""
     return b.emit("minimum", x, y, propagate_nan=False)
 
 

@@ -1,8 +1,8 @@
-"""Canonical form: every op is built anew through the rules, so that operands are in canonical form before their users.
+"""Canonicalization: every op is rebuilt through exact rules, so that operands are canonical before their users.
 
-Order of trial for one op: fold it, put a constant operand on the right, the rules of `algebra`, the rules of `shapes`.
-What a rule builds goes through the rules too. Control flow whose course, or one of whose results, is known is taken
-away.
+For one op, in this order: constant folding, a constant operand to the right, the rules of `algebra`, the rules of
+`shapes`. The ops that a rule builds go through the rules too. Control flow with a known condition or trip count is
+inlined, and results that are known are dropped.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from pypto.passes.shapes import SHAPE_RULES, repeated
 
 
 def canonicalize(function: Function) -> Function:
-    """Simplify ops and control flow by exact rules; no rule makes more work."""
+    """Simplify ops and control flow by exact rules; no rule adds work."""
     return rewrite(function, _rule, Simplifier)
 
 
 class Simplifier(OpBuilder):
-    """A builder whose `emit` gives the simplest value that has the meaning of the op."""
+    """A builder whose `emit` gives the simplest value with the meaning of the op."""
 
     def emit(self, name: str, *operands: Value, **attrs: Attr) -> Value:
         types = TABLE[name].infer([v.type for v in operands], attrs)
@@ -61,7 +61,7 @@ class Simplifier(OpBuilder):
 
 
 def folded(op: Op) -> Number | None:
-    """The number in every element of the result, where the row's own meaning gives it now: one element is computed."""
+    """The value of the result, where all operands are constant: one element is computed by the row's reference."""
     row = TABLE[op.name]
     if not row.elementwise or row.reference is None or not op.operands:
         return None
@@ -91,7 +91,7 @@ def _rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:
 
 
 def simplify_if(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
-    """A known condition leaves one region, a choice between scalars is `where`, what both regions yield is known."""
+    """A known condition leaves one region; a choice between scalars is a `where`; equal yields are the result."""
     condition = rewriter.value(op.operands[0])
     known = constant_of(condition)
     if known is not None:
@@ -103,7 +103,7 @@ def simplify_if(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None
 
 
 def simplify_for(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
-    """A loop that runs not at all leaves its initial values, one that runs once its body."""
+    """A loop without iterations gives its initial values; one of a single iteration is inlined."""
     steps, (start, *_) = constant_range(map(rewriter.value, op.operands[:3])), rewriter.operands(op)
     if steps is None or len(steps) > 1:
         return simplify_loop(rewriter, op)
@@ -112,7 +112,7 @@ def simplify_for(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | Non
 
 
 def simplify_loop(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
-    """A carried value that each turn hands on as it is, or sets to its initial value, is the initial value."""
+    """A carried value that every iteration yields unchanged, or as its initial value, is the initial value."""
     (last,) = yields(op)
     body = op.regions[LAYOUTS[op.name].yielding[0]]
     rows = zip(initial(op), carried(op, body), last, strict=True)

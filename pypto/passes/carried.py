@@ -1,4 +1,6 @@
-"""What the results of `if`, `for` and `while` are tied to: initial values, region arguments and yields."""
+"""Values that control flow ties together: initial values, region arguments, yields and results of `if`,
+`for`, `while`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ Leave = Callable[[list[Value], list[Value]], Iterable[Value]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many operands and region arguments stand before those of the results, and which regions yield the results."""
+    """The operands and region arguments before the carried ones, and the regions that yield the results."""
 
     operands: int
     args: int
@@ -31,12 +33,12 @@ LAYOUTS: Final = MappingProxyType({"if": Layout(1, 0, (0, 1)), "for": Layout(3, 
 
 
 def initial(op: Op) -> tuple[Value, ...]:
-    """The values that a loop starts from; none for `if`."""
+    """The initial values of a loop; none for `if`."""
     return op.operands[LAYOUTS[op.name].operands :]
 
 
 def carried(op: Op, region: Region) -> list[Value]:
-    """The arguments of a loop's region that belong to results."""
+    """The arguments of a loop's region that carry its results."""
     return region.args[LAYOUTS[op.name].args :]
 
 
@@ -46,7 +48,7 @@ def yields(op: Op) -> list[tuple[Value, ...]]:
 
 
 def flows(op: Op) -> Iterator[tuple[Value, Value]]:
-    """Pairs of values, the second of which the first may be."""
+    """Pairs of values, of which the first may be the second."""
     for ends in (initial(op), *yields(op)):  # what a loop begins with is its result if it never runs
         yield from zip(op.results, ends, strict=False)
         for region in op.regions:
@@ -54,7 +56,7 @@ def flows(op: Op) -> Iterator[tuple[Value, Value]]:
 
 
 def flow_sources(function: Function) -> dict[Value, list[Value]]:
-    """What the arguments and results of loops and branches may be."""
+    """The values that each argument or result of control flow may be."""
     sources: dict[Value, list[Value]] = defaultdict(list)
     for v, source in (pair for op in function.walk() if op.name in LAYOUTS for pair in flows(op)):
         sources[v].append(source)
@@ -62,14 +64,14 @@ def flow_sources(function: Function) -> dict[Value, list[Value]]:
 
 
 def inline(rewriter: Rewriter[OpBuilder], region: Region, args: Sequence[Value]) -> list[Value]:
-    """Put the ops of a region where the rewriter stands; gives what the region yields."""
+    """Emit the ops of a region at the builder's position; gives the yielded values."""
     rewriter.mapping.update(zip(region.args, args, strict=True))
     for op in region.body:
         rewriter.visit(op)
     return [rewriter.value(v) for v in region.terminator.operands]
 
 
-def remade(
+def rebuild(
     rewriter: Rewriter[OpBuilder],
     op: Op,
     types: Sequence[Type | None],
@@ -77,12 +79,14 @@ def remade(
     enter: Enter,
     leave: Leave,
 ) -> tuple[Value, ...]:
-    """Copy control flow with results of other types, None for those that go; gives the new ones.
+    """Copy control flow with results of other types, of which None drops one; gives the new results.
 
-    `starts` is what a loop begins with, `enter` gives the old arguments from the new ones, which go to `leave` with
-    what the old region yields.
+    `starts` are the initial values. `enter` computes the old arguments from the new ones, `leave` what a region yields
+    from its new arguments and what the old region yields.
     """
-    b, layout, rest = rewriter.builder, LAYOUTS[op.name], tuple(t for t in types if t is not None)
+    b = rewriter.builder
+    layout = LAYOUTS[op.name]
+    result_types = tuple(t for t in types if t is not None)
 
     def region(number: int, old: Region) -> Region:
         lead = [Value(a.type, a.hint) for a in old.args[: layout.args]]
@@ -96,18 +100,22 @@ def remade(
         return new
 
     regions = tuple(region(number, old) for number, old in enumerate(op.regions))
-    new = make_op(op.name, (*rewriter.operands(op)[: layout.operands], *starts), op.attrs, rest, regions, op.loc)
+    new = make_op(
+        op.name, (*rewriter.operands(op)[: layout.operands], *starts), op.attrs, result_types, regions, op.loc
+    )
     b.region.ops.append(new)
     return new.results
 
 
 def narrow(rewriter: Rewriter[OpBuilder], op: Op, keep: Sequence[bool]) -> list[Value]:
-    """Copy control flow without some of its results. In their place stand the old results, which nothing may use."""
+    """Copy control flow without some of its results, whose places the old results keep: nothing may use them."""
 
     def complete(values: Iterable[Value], old: Iterable[Value]) -> list[Value]:
-        left = iter(values)
-        return [next(left) if kept else rewriter.value(v) for kept, v in zip(keep, old, strict=False)]
+        remaining = iter(values)
+        return [next(remaining) if is_kept else rewriter.value(v) for is_kept, v in zip(keep, old, strict=False)]
 
-    types = [v.type if kept else None for kept, v in zip(keep, op.results, strict=True)]
+    types = [v.type if is_kept else None for is_kept, v in zip(keep, op.results, strict=True)]
     starts = compress(map(rewriter.value, initial(op)), keep)
-    return complete(remade(rewriter, op, types, starts, complete, lambda _, values: compress(values, keep)), op.results)
+    return complete(
+        rebuild(rewriter, op, types, starts, complete, lambda _, values: compress(values, keep)), op.results
+    )

@@ -1,7 +1,9 @@
-"""Common subexpressions: a pure op with the same operands and attributes as an earlier one is not computed again.
+"""Common subexpression elimination: a pure op with the operands and attributes of an earlier one is not computed again.
 
-The earlier one must be visible, so what a region computed is forgotten at its end. Loads are not pure: a store may lie
-between them.
+The earlier op must dominate: what a region has computed is forgotten at its end. Loads are not pure, since a store may
+lie between them.
+
+    %a = add %x, %y;  %b = add %x, %y;  %c = mul %a, %b      ->      %a = add %x, %y;  %c = mul %a, %a
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pypto.ops.table import TABLE
 
 
 def cse(function: Function) -> Function:
-    """Compute every common pure subexpression once."""
+    """Eliminate common pure subexpressions."""
     return _Cse(OpBuilder(Region()), _rule).function(function)
 
 

@@ -1,7 +1,7 @@
-"""Dead code: what reaches neither memory nor the outside world is left out, results of control flow one by one.
+"""Dead code elimination: ops, and single results of control flow, that reach no effect are removed.
 
 Demand runs backwards from the ops with an effect. The k-th result of control flow demands its k-th yields and, in a
-loop, its initial value; a carried value that only feeds itself is therefore never demanded.
+loop, its initial value; so a carried value that only feeds itself is never demanded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pypto.passes.memory_effects import has_side_effects
 
 
 def dce(function: Function) -> Function:
-    """Leave out ops, and results of control flow, that nothing needs."""
+    """Remove ops, and results of control flow, that nothing needs."""
     demand = _Demand()
     demand.enter(function.body, None)
     demand.run()
@@ -35,6 +35,8 @@ def dce(function: Function) -> Function:
 
 @dataclass
 class _Demand:
+    """The backward analysis: demanded values and ops."""
+
     needed: set[Op] = field(default_factory=set)
     live: set[Value] = field(default_factory=set)
     parent: dict[Op, Op | None] = field(default_factory=dict)
@@ -43,18 +45,18 @@ class _Demand:
     roots: list[Op] = field(default_factory=list)
 
     def enter(self, region: Region, parent: Op | None) -> None:
-        """Note who owns what, and which ops have an effect."""
+        """Record the owners of values, and the ops with an effect."""
         for op in region.ops:
             self.parent[op] = parent
             if has_side_effects(op):
                 self.roots.append(op)
             for inner in op.regions:
-                self.own(op, inner.args, -LAYOUTS[op.name].args)
+                self.record_owner(op, inner.args, -LAYOUTS[op.name].args)
                 self.enter(inner, op)
             if op.regions:
-                self.own(op, op.results, 0)
+                self.record_owner(op, op.results, 0)
 
-    def own(self, op: Op, values: Sequence[Value], start: int) -> None:
+    def record_owner(self, op: Op, values: Sequence[Value], start: int) -> None:
         self.owner.update((v, (op, start + n)) for n, v in enumerate(values))
 
     def run(self) -> None:
@@ -73,7 +75,7 @@ class _Demand:
         self.work.extend(new)
 
     def need(self, op: Op) -> None:
-        """An op stays, and with it the control flow around it and what steers that."""
+        """An op is needed, and with it the control flow around it and what that depends on."""
         inside: Op | None = op
         while inside is not None and inside not in self.needed:
             self.needed.add(inside)
@@ -83,7 +85,7 @@ class _Demand:
             inside = self.parent[inside]
 
     def need_slot(self, op: Op, slot: int) -> None:
-        """A result of control flow, or the index of a loop, which is slot -1."""
+        """A result of control flow is needed; slot -1 is the index of a loop."""
         self.need(op)
         if slot < 0:
             return

@@ -3,7 +3,7 @@
 The rows of the op table relate the dimensions of each op's results to those of its operands (`pypto.ops.dims`).
 `relation_of` gives the relation of one op, `source_dims` follows a dimension of a result back to the operands, and
 `dimension_classes` joins the relations of all ops, and of loops and branches, to equivalence classes. A class along
-which no elements meet (no reduction, product or sort) may be computed in stretches.
+which no elements are combined (no reduction, product or sort) may be tiled.
 
     %v = tile_load … {shape = [64, 32]}          classes   {v.0, c.0, y.0}    splittable
     %c = cast %v                                           {v.1, c.1}         pinned: it is reduced
@@ -68,7 +68,7 @@ def is_movement(op: Op) -> bool:
 
 @dataclass
 class DimensionClasses:
-    """Equivalence classes of dimensions, as a union-find forest. `pinned` are roots of classes that stay whole."""
+    """Equivalence classes of dimensions, as a union-find forest. `pinned` are roots of classes that are not tiled."""
 
     parent: dict[Dim, Dim] = field(default_factory=dict)
     pinned: set[Dim] = field(default_factory=set)
@@ -117,7 +117,7 @@ def unify_op(classes: DimensionClasses, op: Op) -> None:
 
 
 def unify_carried(classes: DimensionClasses, op: Op) -> None:
-    """What a loop carries has the same dimensions in every turn; so have the ends of a branch."""
+    """Unify what a loop carries from iteration to iteration, and what both sides of a branch yield."""
     for ends in (initial(op), *yields(op)):
         for a, b in zip(op.results, ends, strict=False):
             classes.unify_all(a, b)

@@ -1,7 +1,8 @@
-"""Facts about the operands of a `dot`: how they are multiplied on a target, and whether they can be read in place.
+"""Facts about the operands of a `dot`: in which type they are multiplied on a target, and whether they are read in
+place.
 
-`packing_factor`, `packed_bytes` and `split_terms` say in which form numbers are multiplied. `in_place_operand` finds
-the load behind an operand, through permutes and unit reshapes, whose array the product can read itself.
+`packing_factor`, `packed_bytes` and `split_terms` give the form in which numbers are multiplied. `in_place_operand`
+finds the load behind an operand, through permutes and unit reshapes; the product can then read the array itself.
 """
 
 from __future__ import annotations
@@ -19,36 +20,38 @@ from pypto.passes.scalar_evolution import ScalarEvolution
 from pypto.passes.target_facts import TargetFacts
 
 _MAX_SKINNY_ROWS: Final = 16
-MIN_COLUMN_ROWS: Final = 16  # rows that are not worth being read as columns
-_MAX_AMX_WORDS, _MIN_AMX_WORDS = 16, 4  # along K of a tile that one instruction multiplies: fewer are not worth it
-MAX_COLUMN_K: Final = (
-    256  # rows of a side that is read column by column: more would push a block out of the first-level cache
-)
+MIN_COLUMN_ROWS: Final = 16  # rows of A up to which reading it by columns does not pay
+_MAX_AMX_WORDS: Final = 16  # along K of an AMX tile
+_MIN_AMX_WORDS: Final = 4  # from which AMX pays
+_MIN_PACKED_K: Final = 16  # K from which packing into words pays
+MAX_COLUMN_K: Final = 256  # K of a column-major A: of a deeper one, a block exceeds the first-level cache
 Uses = Mapping[Value, Sequence[Op]]
 _ARGUMENT_OPS: Final = frozenset({"array_ptr", "array_shape", "array_stride"})
 
 
 def dot_dtype(dtype: DType) -> DType:
-    """What a dot's operands are multiplied in."""
+    """The type in which a dot multiplies."""
     if dtype.is_float:
         return float64 if dtype == float64 else float32
     return int32
 
 
 def packing_factor(op: Op, target: TargetFacts) -> int:
-    """How many neighbours along K of a dot's operands go into a word of 32 bits; 0 where they are multiplied alone."""
-    per, depth = 4 // packed_bytes(op, target), op.operands[0].shape[-1]
-    fits = per > 1 and depth >= 16 and depth % per == 0  # less is not worth the packing
-    return per if fits and (not target.has_amx or amx_k_words(depth // per) >= _MIN_AMX_WORDS) else 0
+    """Neighbours along K that one 32-bit word packs for a dot-product instruction; 0 where there is none."""
+    factor = 4 // packed_bytes(op, target)
+    depth = op.operands[0].shape[-1]
+    if factor <= 1 or depth < _MIN_PACKED_K or depth % factor:
+        return 0
+    return factor if not target.has_amx or amx_k_words(depth // factor) >= _MIN_AMX_WORDS else 0
 
 
 def amx_k_words(words: int) -> int:
-    """Words along K of a tile, where so many are multiplied: a divisor, so that all tiles are alike."""
+    """Words along K of an AMX tile: a divisor of all words, so that all tiles are alike."""
     return next(n for n in range(min(words, _MAX_AMX_WORDS), 0, -1) if words % n == 0)
 
 
 def split_terms(dot: Op, target: TargetFacts) -> int:
-    """How many numbers of bfloat16 stand for each of float32 in a product; 1 where they are multiplied as they are."""
+    """Terms of bfloat16 that stand for a float32 in a product; 1 where it is not split."""
     pays = target.has_amx and target.has_bf16_round and dot.results[0].shape[-2] > _MAX_SKINNY_ROWS
     parts = dot.attrs.get("parts", 1) if pays else 1
     assert isinstance(parts, int)
@@ -56,78 +59,77 @@ def split_terms(dot: Op, target: TargetFacts) -> int:
 
 
 def may_be_skinny(dot: Op, target: TargetFacts) -> bool:
-    """True when so few rows are multiplied, number by number, that B may be read row by row."""
-    (a, b), (*stack, rows, _) = dot.operands[:2], dot.results[0].shape
-    plain = a.dtype == b.dtype == dot_dtype(a.dtype) and not packing_factor(dot, target)
-    return plain and not stack and rows <= _MAX_SKINNY_ROWS
+    """Whether a product has so few rows that B may be read row by row."""
+    a, b = dot.operands[:2]
+    *stack, rows, _ = dot.results[0].shape
+    is_unpacked = a.dtype == b.dtype == dot_dtype(a.dtype) and not packing_factor(dot, target)
+    return is_unpacked and not stack and rows <= _MAX_SKINNY_ROWS
 
 
 def packed_bytes(dot: Op, target: TargetFacts) -> int:
-    """Bytes that a number takes as it is multiplied, where the dot is large enough; 8 at most."""
+    """Bytes of a number as it is multiplied."""
     a, b = dot.operands[:2]
-    both = a.dtype == b.dtype and target.vector_bytes >= 64
-    if split_terms(dot, target) > 1 or (both and a.dtype == bfloat16 and (target.has_bf16_dot or target.has_amx)):
+    is_uniform = a.dtype == b.dtype and target.vector_bytes >= 64
+    if split_terms(dot, target) > 1 or (is_uniform and a.dtype == bfloat16 and (target.has_bf16_dot or target.has_amx)):
         return 2
-    if both and a.dtype == int8 and (target.has_int8_dot or target.has_amx):
+    if is_uniform and a.dtype == int8 and (target.has_int8_dot or target.has_amx):
         return 1
     return 8 if a.dtype == float64 else 4
 
 
 @dataclass(frozen=True, slots=True)
 class InPlaceOperand:
-    """A matrix that a dot reads where the load would: rows along one dimension of its access, if any, side by side.
-
-    `transposed` says that its rows are the columns of the operand.
-    """
+    """A matrix that a dot reads from the array of a load."""
 
     load: Op
-    rows: int | None
-    columns: int
-    transposed: bool
+    rows: int | None  # dimension of the access along which its rows lie, if any
+    columns: int  # the contiguous dimension
+    transposed: bool  # whether its rows are the columns of the operand
 
 
 def in_place_operand(v: Value) -> tuple[InPlaceOperand, tuple[Value, ...]] | None:
-    """The matrix behind a dot's operand, with the values on the way to it; None where a dot cannot read it itself."""
-    v, dims, way = through_permutes(v)
+    """The matrix behind a dot's operand, and the values from the operand to the load; None where it is not a matrix."""
+    v, dims, path = through_permutes(v)
     if v.op is None or v.op.name != "tile_load" or len(dims) != 2:
         return None
     access = Access.of(v.op)
     if access.mask is not None or access.other is not None or access.base.shape:
         return None
-    down, along = dims
-    for rows, columns, turned in ((down, along, False), (along, down, True)):
+    row_dim, column_dim = dims
+    for rows, columns, transposed in ((row_dim, column_dim, False), (column_dim, row_dim, True)):
         if columns is not None and constant_of(access.strides[columns]) == 1:
-            return InPlaceOperand(v.op, rows, columns, turned), (*way, v)
+            return InPlaceOperand(v.op, rows, columns, transposed), (*path, v)
     return None
 
 
 def through_permutes(v: Value) -> tuple[Value, list[int | None], list[Value]]:
-    """The value whose numbers another one has in other places; which of its dimensions are where; what lies between."""
+    """The source of permutes and unit reshapes, its dimension by dimension of the value, and the values between."""
     dims: list[int | None] = list(range(len(v.shape)))
-    way: list[Value] = []
+    path: list[Value] = []
     while v.op is not None and v.op.name in ("permute", "reshape") and is_movement(v.op):
-        way.append(v)
+        path.append(v)
         dims = [None if d is None else source_dim(v, d) for d in dims]
         v = v.op.operands[0]
-    return v, dims, way
+    return v, dims, path
 
 
 def is_unpacked_narrow(dot: Op, target: TargetFacts) -> bool:
-    """True when numbers are multiplied one by one, and a register holds as many as a block of C has rows."""
+    """Whether a dot multiplies without packing, and a register has as many lanes as a register tile has rows."""
     dtype = dot.operands[0].dtype
-    plain = dtype == dot.operands[1].dtype == dot_dtype(dtype) and not packing_factor(dot, target)
-    return plain and target.registers // 2 <= target.vector_bytes // dtype.itemsize
+    is_unpacked = dtype == dot.operands[1].dtype == dot_dtype(dtype) and not packing_factor(dot, target)
+    return is_unpacked and target.registers // 2 <= target.vector_bytes // dtype.itemsize
 
 
 def is_grid_invariant(function: Function, side: InPlaceOperand) -> bool:
-    """True when all programs read the same matrix."""
+    """Whether all programs read the same matrix."""
     evolution = ScalarEvolution.of(function)
     return not any(evolution.depends_on_program(v) for v in side.load.operands)
 
 
 def reads_left_by_columns(function: Function, dot: Op, target: TargetFacts) -> bool:
-    """True when a dot reads its left side column by column, where it lies."""
-    left, right = in_place_operand(dot.operands[0]), in_place_operand(dot.operands[1])
+    """Whether a dot reads a column-major A in place."""
+    left = in_place_operand(dot.operands[0])
+    right = in_place_operand(dot.operands[1])
     if left is None or not left[0].transposed or not is_unpacked_narrow(dot, target):
         return False
     rows, depth = dot.operands[0].shape[-2:]
@@ -137,23 +139,24 @@ def reads_left_by_columns(function: Function, dot: Op, target: TargetFacts) -> b
 def values_read_by_dot(
     function: Function, uses: Uses, enclosing_loops: Mapping[Op, tuple[Op, ...]], dot: Op, target: TargetFacts
 ) -> Iterator[tuple[Value, ...]]:
-    """What a dot may read of its operands itself.
+    """For each operand that a dot reads in place: the values from the operand to its load.
 
-    A load beside it that is for it alone, after what moves its numbers.
+    These are for the dot alone, and the load is in the same loops.
     """
     for side, v in enumerate(dot.operands[:2]):
-        found = in_place_operand(v) if packing_factor(dot, target) or v.dtype == dot_dtype(v.dtype) else None
-        if found is None or (side == 0 and found[0].transposed and not reads_left_by_columns(function, dot, target)):
+        source = in_place_operand(v) if packing_factor(dot, target) or v.dtype == dot_dtype(v.dtype) else None
+        if source is None or (side == 0 and source[0].transposed and not reads_left_by_columns(function, dot, target)):
             continue
-        lone = all(len(uses[x]) == 1 for x in found[1])
-        if lone and enclosing_loops[found[0].load] == enclosing_loops[dot]:
-            yield found[1]
+        operand, path = source
+        has_one_reader = all(len(uses[x]) == 1 for x in path)
+        if has_one_reader and enclosing_loops[operand.load] == enclosing_loops[dot]:
+            yield path
 
 
 def packs_transposed(dot: Op, target: TargetFacts) -> bool:
-    """True for a dot whose panels are packed from the tile that its right side is the transpose of.
+    """Whether the panels of a dot are packed from the tile that its right operand is the transpose of.
 
-    Registers and scratch then hold that tile as the dot multiplies it, or packing converts it into words.
+    That is so where the elements of the tile are of the type in which the dot multiplies, or packing converts them.
     """
     b = dot.operands[1]
     rank = len(b.shape)
@@ -164,27 +167,26 @@ def packs_transposed(dot: Op, target: TargetFacts) -> bool:
 
 
 def reads_both_in_place(dot: Op, uses: Mapping[Value, int], target: TargetFacts) -> bool:
-    """True for a dot that reads both sides where they lie, the left one row by row; by how often values are used."""
+    """Whether a dot reads both operands in place, A row by row. `uses` are the numbers of readers."""
     for side, v in enumerate(dot.operands[:2]):
-        found = in_place_operand(v) if packing_factor(dot, target) or v.dtype == dot_dtype(v.dtype) else None
-        if found is None or (side == 0 and found[0].transposed) or any(uses[x] > 1 for x in found[1]):
+        source = in_place_operand(v) if packing_factor(dot, target) or v.dtype == dot_dtype(v.dtype) else None
+        if source is None or (side == 0 and source[0].transposed) or any(uses[x] > 1 for x in source[1]):
             return False
     return True
 
 
 def is_packed(uses: Uses, v: Value, target: TargetFacts) -> bool:
-    """True for what a dot reads several numbers of at once: its left side, and what its right side is turned from.
+    """Whether a dot reads packed words of a value: of A, or of what B is the transpose of.
 
-    A reshape that regroups elements lies in the memory of what it reshapes, which is then joined too.
+    A reshape that regroups elements shares the memory of its operand, which is then packed too.
     """
     for user in uses[v]:
         if user.name == "reshape" and not is_unit_reshape(user) and is_packed(uses, user.results[0], target):
             return True
         if user.name == "dot" and v is user.operands[0] and packing_factor(user, target):
             return True
-        right = user.results[0] if user.name == "permute" else None
-        if right is not None and any(
-            u.name == "dot" and right is u.operands[1] and packing_factor(u, target) for u in uses[right]
-        ):
+        transposed = user.results[0] if user.name == "permute" else None
+        readers = uses[transposed] if transposed is not None else ()
+        if any(r.name == "dot" and r.operands[1] is transposed and packing_factor(r, target) for r in readers):
             return True
     return False

@@ -1,8 +1,8 @@
-"""What a checked kernel asserts, as conditions that are one number: its author's assertions, and indices in 32 bits.
+"""Guards of checked kernels: assertions become conditions of one element, and 32-bit index arithmetic is checked.
 
-An address is computed in 64 bits where sums and products lead to it (see `widen`). An int32 that reaches one by another
-way, such as ``pid * n // 2`` or a loop's own counter, may have wrapped around before: then the element is none that
-anybody meant. For a tile with an affine form, that is asked of the range of its elements.
+Sums and products of offsets are computed in 64 bits (see `widen`). An int32 that reaches an address by another way,
+such as ``pid * n // 2`` or the index of a loop, may have overflowed before: then the address is wrong. For a tile with
+an affine form, the range of its elements is tested.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from pypto.passes.carried import flow_sources
 from pypto.passes.pattern import constant_of
 
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
-_ON_THE_WAY: Final = _ARITHMETIC | {"cast", "broadcast_to", "reshape", "permute", "floordiv", "rem", "div", "minimum",
+_FOLLOWED: Final = _ARITHMETIC | {"cast", "broadcast_to", "reshape", "permute", "floordiv", "rem", "div", "minimum",
     "maximum", "where", "slice"}  # fmt: skip
 
 
 def guard(function: Function) -> Function:
-    """Make every assertion one about a number, and assert that indices do not wrap around."""
+    """Reduce every assertion to one element, and assert that index arithmetic does not overflow."""
     b = Simplifier(Region())
     return _Guarder(b, _rule, forms=Forms(b), behind=behind_addresses(function)).function(function)
 
 
 @dataclass
 class _Guarder(Rewriter[OpBuilder]):
+    """Rewrites the ops; each region has affine forms of its own."""
+
     forms: Forms = field(kw_only=True)
     behind: set[Op] = field(kw_only=True)
 
@@ -46,26 +48,27 @@ class _Guarder(Rewriter[OpBuilder]):
 
 
 def behind_addresses(function: Function) -> set[Op]:
-    """Arithmetic of signed integers of fewer than 64 bits that addresses are made of."""
+    """Arithmetic of signed integers below 64 bits that addresses depend on."""
     sources = flow_sources(function)
     work = [v for op in function.walk() for v in offsets(op)]
-    found, seen = set[Op](), set[Value]()
+    arithmetic = set[Op]()
+    seen = set[Value]()
     while work:
         v = work.pop()
         if v in seen or v.tile.is_ptr or v.dtype.kind != "int":
             continue
         seen.add(v)
         work += sources.get(v, ())
-        if v.op is None or v.op.name not in _ON_THE_WAY:
+        if v.op is None or v.op.name not in _FOLLOWED:
             continue
         if v.op.name in _ARITHMETIC and v.dtype.bits < 64:
-            found.add(v.op)
+            arithmetic.add(v.op)
         work += v.op.operands
-    return found
+    return arithmetic
 
 
 def offsets(op: Op) -> Sequence[Value]:
-    """What an op adds to an address."""
+    """The integers that an op adds to an address."""
     if op.name == "addptr":
         return op.operands[1:]
     return Access.of(op).offsets if op.name in ("tile_load", "tile_store") else ()
@@ -78,11 +81,11 @@ def _rule(rewriter: _Guarder, op: Op) -> Sequence[Value] | None:
         return ()
     if op not in rewriter.behind:
         return None
-    made = rewriter.copy(op).result
-    fits = stays(rewriter, made)
-    if constant_of(fits) is not True:
-        b.op("assert_", fits, message="", wraps=made.dtype.public)
-    return [made]
+    result = rewriter.copy(op).result
+    is_exact = fits_dtype(rewriter, result)
+    if constant_of(is_exact) is not True:
+        b.op("assert_", is_exact, message="", wraps=result.dtype.public)
+    return [result]
 
 
 def everywhere(b: OpBuilder, condition: Value) -> Value:
@@ -92,19 +95,21 @@ def everywhere(b: OpBuilder, condition: Value) -> Value:
     return b.emit("ne", least, b.constant(0, int32))
 
 
-def stays(rewriter: _Guarder, v: Value) -> Value:
-    """Whether the elements of a sum or product are what they were in 64 bits."""
-    b, op = rewriter.builder, v.op
+def fits_dtype(rewriter: _Guarder, v: Value) -> Value:
+    """Whether a sum or product does not overflow: its elements are those that 64 bits give."""
+    b = rewriter.builder
+    op = v.op
     assert op is not None
-    if v.shape and (form := rewriter.forms.of(v)).rest is None:
+    form = rewriter.forms.of(v) if v.shape else None
+    if form is not None and form.residual is None:
         return within(b, form, v.dtype.integer_range)
-    wide = b.emit(op.name, *(b.cast(x, int64) for x in op.operands), **op.attrs)
-    same = b.emit("eq", wide, b.cast(v, int64))
-    return everywhere(b, same) if v.shape else same
+    exact = b.emit(op.name, *(b.cast(x, int64) for x in op.operands), **op.attrs)
+    is_equal = b.emit("eq", exact, b.cast(v, int64))
+    return everywhere(b, is_equal) if v.shape else is_equal
 
 
 def within(b: OpBuilder, form: Affine, limits: tuple[int, int]) -> Value:
-    """Whether an affine form stays between two limits."""
+    """Whether an affine form lies between two limits."""
     zero: Any = b.constant(0, int64)
     low = high = form.start
     for size, stride in zip(form.shape, form.strides, strict=True):

@@ -1,7 +1,10 @@
-"""Loop-carried tiles that a loop only moves: `pointers += K` and `offsets += B`.
+"""Induction variables: a loop that moves a tile by a uniform amount (`pointers += K`) carries the distance alone.
 
-Such a tile is its initial value plus one number for all elements, so the loop carries that number and the tile stays
-outside, where access analysis sees what it is made of.
+The tile is its initial value plus one number for all elements. It is then computed from that number, where access
+analysis sees what it consists of. Legal where every step from the argument to the yielded tile adds a uniform amount.
+
+    for %i iter(%p = %p0) {                             for %i iter(%d = 0) {
+      load %p; yield addptr %p, splat(%k) }      ->       load (addptr %p0, splat(%d)); yield add %d, %k }
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import DType, PtrType, int64
 from pypto.ops.build import OpBuilder
 from pypto.passes.canonicalize import Simplifier
-from pypto.passes.carried import carried, initial, remade, yields
+from pypto.passes.carried import carried, initial, rebuild, yields
 from pypto.passes.pattern import constant_of
 
 _STEPS: Final = ("addptr", "add", "sub")
@@ -28,9 +31,9 @@ def induction(function: Function) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """How a turn of a loop moves a carried tile: the ops that do it, in the order of execution."""
+    """How an iteration moves a carried tile."""
 
-    steps: tuple[Op, ...]
+    steps: tuple[Op, ...]  # in order of execution
     elem: DType  # of the distance
 
 
@@ -43,7 +46,7 @@ def _rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
 
 
 def motion(arg: Value, after: Value) -> Motion | None:
-    """How `after` follows from the argument, where every element moves alike."""
+    """The motion from the argument to the yielded value; None where not every element moves alike."""
     elem = arg.tile.elem
     if not arg.tile.shape or not (isinstance(elem, PtrType) or elem.kind == "int"):
         return None
@@ -58,12 +61,13 @@ def motion(arg: Value, after: Value) -> Motion | None:
 
 
 def is_uniform(v: Value) -> bool:
+    """Whether all elements of a tile are equal."""
     spread = v.op is not None and v.op.name == "broadcast_to" and not v.op.operands[0].shape
     return spread or constant_of(v) is not None
 
 
 def move(rewriter: Rewriter[OpBuilder], op: Op, motions: Sequence[Motion | None]) -> list[Value]:
-    """Copy a loop; where there is a motion it carries the distance."""
+    """Copy a loop that carries distances in place of tiles with a motion."""
     b, start = rewriter.builder, [rewriter.value(v) for v in initial(op)]
 
     def tiles(distances: Sequence[Value], _: object = None) -> list[Value]:
@@ -73,15 +77,16 @@ def move(rewriter: Rewriter[OpBuilder], op: Op, motions: Sequence[Motion | None]
         return [distance(rewriter, m, d) if m else v for m, d, v in zip(motions, before, values, strict=True)]
 
     distances = [b.constant(0, m.elem) if m else v for m, v in zip(motions, start, strict=True)]
-    return tiles(remade(rewriter, op, [d.type for d in distances], distances, tiles, after))
+    return tiles(rebuild(rewriter, op, [d.type for d in distances], distances, tiles, after))
 
 
 def moved(b: OpBuilder, tile: Value, distance: Value) -> Value:
+    """The tile at a distance."""
     return b.emit("addptr" if tile.tile.is_ptr else "add", tile, b.broadcast(distance, tile.shape))
 
 
 def distance(rewriter: Rewriter[OpBuilder], motion: Motion, before: Value) -> Value:
-    """The distance after a turn."""
+    """The distance after an iteration."""
     b, total = rewriter.builder, before
     for op in motion.steps:
         step = rewriter.value(op.operands[1])

@@ -145,21 +145,21 @@ def find_reduction_loop(op: Op) -> ReductionLoop | None:
     inside = {*region.args, *(v for o in region.ops for v in o.results)}
     if any(o.regions or has_side_effects(o) for o in region.body):
         return None
-    evolution = ScalarEvolution((op,), memory_stays=True)
+    evolution = ScalarEvolution((op,), memory_is_invariant=True)
     dependent = {v for v in inside if not evolution.is_invariant(v, op)}
-    found = ReductionLoop(op, int(step), inside, evolution, dependent)
-    found.uses.update(v for o in region.ops for v in o.operands)
+    loop = ReductionLoop(op, int(step), inside, evolution, dependent)
+    loop.uses.update(v for o in region.ops for v in o.operands)
     for arg, result in zip(region.args[1:], region.terminator.operands, strict=True):
         dot = result.op
-        once = found.uses[arg] == found.uses[result] == 1
+        once = loop.uses[arg] == loop.uses[result] == 1
         if dot is None or dot.name != "dot" or dot.operands[2:] != (arg,) or not once:
             return None
         rank = len(dot.operands[0].shape)
-        found.dots.append(dot)
-        if not found.trace(dot.operands[0], rank - 1) or not found.trace(dot.operands[1], rank - 2):
+        loop.dots.append(dot)
+        if not loop.trace(dot.operands[0], rank - 1) or not loop.trace(dot.operands[1], rank - 2):
             return None
-    others = (o for o in region.body if o not in found.dots and not any(v in found.k_dim for v in o.results))
-    return None if any(v in found.k_dim for o in others for v in o.operands) else found
+    others = (o for o in region.body if o not in loop.dots and not any(v in loop.k_dim for v in o.results))
+    return None if any(v in loop.k_dim for o in others for v in o.operands) else loop
 
 
 @dataclass
@@ -178,22 +178,22 @@ class RetileReduction:
             return self.rewrite_loop(rewriter, loop, step)
         return self.rewrite_op(rewriter, op) if op.results and op.results[0] in self.sizes else None
 
-    def rewrite_loop(self, rewriter: Rewriter[OpBuilder], found: ReductionLoop, step: int) -> Sequence[Value]:
+    def rewrite_loop(self, rewriter: Rewriter[OpBuilder], loop: ReductionLoop, step: int) -> Sequence[Value]:
         b = rewriter.builder
-        op, hidden = found.op, {}
-        self.sizes.update((v, (*v.shape[:d], step, *v.shape[d + 1 :])) for v, d in found.k_dim.items())
+        op, hidden = loop.op, {}
+        self.sizes.update((v, (*v.shape[:d], step, *v.shape[d + 1 :])) for v, d in loop.k_dim.items())
         self.extents.update(
-            (load, (d, self.clipped_extent(rewriter, b, found, load, d)))
-            for load, d in found.loads
-            if self.may_outlive_loop(found, load, d)
+            (load, (d, self.clipped_extent(rewriter, b, loop, load, d)))
+            for load, d in loop.loads
+            if self.may_outlive_loop(loop, load, d)
         )
-        for v in found.k_dim:
-            if v not in found.inside and v.op is not None:
+        for v in loop.k_dim:
+            if v not in loop.inside and v.op is not None:
                 hidden[v] = rewriter.mapping[v]
                 rewriter.mapping[v] = self.rewrite_op(rewriter, v.op)[0]
         start, stop, _, *inits = rewriter.operands(op)
-        if 0 < found.extent_from_start <= step:
-            return self.inline_single_step(rewriter, found, [start, *inits], hidden)
+        if 0 < loop.extent_from_start <= step:
+            return self.inline_single_step(rewriter, loop, [start, *inits], hidden)
         operands = (start, stop, b.constant(step, start.dtype), *inits)
         types, regions = tuple(r.type for r in op.results), (rewriter.region(op.regions[0]),)
         new = b.create(op.name, operands, op.attrs, types, regions)
@@ -201,38 +201,38 @@ class RetileReduction:
         return new.results
 
     def inline_single_step(
-        self, rewriter: Rewriter[OpBuilder], found: ReductionLoop, args: Sequence[Value], hidden: Mapping[Value, Value]
+        self, rewriter: Rewriter[OpBuilder], loop: ReductionLoop, args: Sequence[Value], hidden: Mapping[Value, Value]
     ) -> Sequence[Value]:
         """The body alone, of a loop that runs once."""
-        region = found.op.regions[0]
+        region = loop.op.regions[0]
         rewriter.mapping.update(zip(region.args, args, strict=True))
         for op in region.body:
             rewriter.visit(op)
         rewriter.mapping.update(hidden)
         return rewriter.operands(region.terminator)
 
-    def may_outlive_loop(self, found: ReductionLoop, load: Op, d: int) -> bool:
+    def may_outlive_loop(self, loop: ReductionLoop, load: Op, d: int) -> bool:
         """True unless the load's elements are known to end no later than the loop."""
-        extent = found.extent(load, d)
-        return extent is None or extent > found.extent_from_start
+        extent = loop.extent(load, d)
+        return extent is None or extent > loop.extent_from_start
 
-    def loop_end(self, rewriter: Rewriter[OpBuilder], b: OpBuilder, found: ReductionLoop) -> Value:
+    def loop_end(self, rewriter: Rewriter[OpBuilder], b: OpBuilder, loop: ReductionLoop) -> Value:
         """Where the loop's last step ends."""
-        start, stop = rewriter.operands(found.op)[:2]
-        if not found.has_runtime_bounds:
-            return b.emit("add", start, b.constant(found.extent_from_start, start.dtype))
-        step = b.constant(found.step, start.dtype)
-        last = b.emit("add", b.emit("sub", stop, start), b.constant(found.step - 1, start.dtype))
+        start, stop = rewriter.operands(loop.op)[:2]
+        if not loop.has_runtime_bounds:
+            return b.emit("add", start, b.constant(loop.extent_from_start, start.dtype))
+        step = b.constant(loop.step, start.dtype)
+        last = b.emit("add", b.emit("sub", stop, start), b.constant(loop.step - 1, start.dtype))
         return b.emit("add", start, b.emit("mul", b.emit("floordiv", last, step), step))
 
     def clipped_extent(
-        self, rewriter: Rewriter[OpBuilder], b: OpBuilder, found: ReductionLoop, load: Op, d: int
+        self, rewriter: Rewriter[OpBuilder], b: OpBuilder, loop: ReductionLoop, load: Op, d: int
     ) -> Value:
         """The extent that ends where the loop's last step did."""
-        over = {found.index: self.loop_end(rewriter, b, found)}
+        over = {loop.index: self.loop_end(rewriter, b, loop)}
 
         def at_end(v: Value) -> Value:
-            if v not in found.index_dependent:
+            if v not in loop.index_dependent:
                 return rewriter.value(v)
             if v not in over:
                 assert v.op is not None

@@ -1,10 +1,12 @@
-"""Loop-invariant code motion: what each turn of a loop would compute alike is computed once, before the loop.
+"""Loop-invariant code motion: what every iteration would compute alike is computed once, before the loop.
 
-A pure op goes out of every loop that defines none of its operands (and out of an `if` only together with a loop: on its
-own that would compute more). A load goes out of a loop that surely runs and stores to no array that it might read.
+A pure op moves out of every loop that defines none of its operands. It moves out of an `if` only together with a loop:
+on its own that would compute more. A load moves out of a loop that surely runs and stores to no array that it may read.
 
-Tiles that cost nothing to make (see `FREE`) stay where they are used, because a tile that outlives the loop nest of its
-users must be kept in memory. Where a user goes out of the loop, it takes a copy of them with it.
+Tiles that cost nothing (see `FREE`) stay where they are used, since a tile that outlives the loop nest of its users
+must be kept in memory. A user that moves out takes a copy of them along.
+
+    for %i { %t = exp %x; %y = add %a, %t }      ->      %t = exp %x;  for %i { %y = add %a, %t }
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def licm(function: Function) -> Function:
 
 @dataclass(slots=True)
 class _Frame:
-    """A region under construction; `loop` is the old loop that it belongs to."""
+    """A region under construction, and the old loop that it belongs to."""
 
     region: Region
     loop: Op | None
@@ -69,6 +71,7 @@ class _Hoister(Rewriter[OpBuilder]):
         return _Frame(region, loop, self.runs(loop), stored)
 
     def stored_array(self, op: Op) -> Value | None:
+        """The array that an op stores to."""
         array = root(op.operands[0]) if writes_memory(op) else None
         return None if array is None else self.value(array)
 
@@ -77,7 +80,7 @@ class _Hoister(Rewriter[OpBuilder]):
         return loop.name == "for" and bool(constant_range(map(self.value, loop.operands[:3])))
 
     def target(self, op: Op, operands: Sequence[Value]) -> int:
-        """The outermost region that the op may stand in."""
+        """The outermost region that the op may move to."""
         here = len(self.frames) - 1
         visible = max((self.reach[v] for v in operands), default=0)
         reads = is_load(op)
@@ -88,6 +91,7 @@ class _Hoister(Rewriter[OpBuilder]):
         return here
 
     def may_load(self, pointer: Value, inside: Sequence[_Frame]) -> bool:
+        """Whether a load may move out of a loop."""
         array = root(pointer)
         return all(
             f.runs and (not f.stored or (self.noalias and array is not None and not f.stored & {array, None}))
@@ -99,7 +103,7 @@ class _Hoister(Rewriter[OpBuilder]):
         self.reach.update(dict.fromkeys(values, reach))
 
     def place(self, op: Op, operands: Sequence[Value], level: int, reach: int) -> Op:
-        """Put an op at the end of a region, with the free tiles that it needs there."""
+        """Put an op at the end of a region, with copies of the free tiles that it needs there."""
         visible = tuple(self.visible(v, level) for v in operands)
         new = make_op(op.name, visible, op.attrs, tuple(v.type for v in op.results), (), op.loc)
         self.frames[level].region.ops.append(new)
@@ -107,7 +111,7 @@ class _Hoister(Rewriter[OpBuilder]):
         return new
 
     def visible(self, v: Value, level: int) -> Value:
-        """The value itself, or a copy of a free tile in a region further out."""
+        """The value itself, or a copy of a free tile in an outer region."""
         if self.level[v] <= level:
             return v
         if (v, level) not in self.copies:

@@ -1,4 +1,4 @@
-"""Normalization of pointer loops: a loop that moves pointers along K counts along K instead (induction variables).
+"""Induction variable normalization: a loop that moves pointers along K gets an induction variable along K.
 
 `for k in range(cdiv(K, B)): ... load(p, mask=offsets < K - k * B) ...; p += B` reads from a base that moves, up to an
 extent that comes nearer; block pointers advance alike. K blocking and panel reuse know loops whose loads read at an
@@ -6,7 +6,7 @@ offset k up to K, and apply to those alone.
 
 Legality: scalar evolution gives the step of each carried pointer and of each extent. A load may be rewritten when its
 base, offset and extent move together by its size along one dimension. Nothing but such loads, and what leads to them,
-may read what varies. Pointers and 64-bit numbers do not wrap around, so other numbers have no known step.
+may read what varies. Pointers and 64-bit numbers do not overflow; narrower ones have no known step.
 
     for %i = 0, %n, 1, %p = %pa {                                for %i = 0, %n * 16, 16 {
       %left = sub %k, %i * 16                                      %a = tile_load %pa[0, %i] up to %k, shape [8, 16]
@@ -37,19 +37,20 @@ def normalize_pointer_loops(function: Function) -> Function:
     """The function, its loops of products counted along what their loads walk along, where nothing else varies."""
     loops = [op for op in function.walk() if op.name == "for" and any(x.name == "dot" for x in op.regions[0].ops)]
     uses = Counter(v for op in function.walk() for v in op.operands) if loops else Counter()
-    found = {op: walk for op in loops if (walk := PointerLoop(op)).is_normalizable(uses)}
-    if not found:
+    pointer_loops = {op: PointerLoop(op) for op in loops}
+    normalizable = {op: loop for op, loop in pointer_loops.items() if loop.is_normalizable(uses)}
+    if not normalizable:
         return function
 
     def rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:
-        return NormalizedLoop(rewriter, found[op]).emit() if op in found else None
+        return NormalizedLoop(rewriter, normalizable[op]).emit() if op in normalizable else None
 
     return dce(rewrite(function, rule, Simplifier))
 
 
 @dataclass
 class PointerLoop:
-    """A loop of products, and the dimension along which each of its loads moves by its size in a turn."""
+    """A loop of products, and the dimension along which each of its loads moves by its size in an iteration."""
 
     op: Op
     moving_dims: dict[Op, int] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class PointerLoop:
 
     @property
     def stride(self) -> int:
-        """How far the loads move in a turn; 0 where they do not agree."""
+        """Elements by which the loads move in an iteration; 0 where they do not agree."""
         sizes = {op.attrs["shape"][d] for op, d in self.moving_dims.items()}
         return sizes.pop() if len(sizes) == 1 else 0
 
@@ -89,15 +90,15 @@ class PointerLoop:
         results = zip(carried(self.op, self.region), self.op.results, self.region.terminator.operands, strict=True)
         if any(uses[result] if self.step_of(arg) else self.step_of(after) for arg, result, after in results):
             return False
-        rest = (
+        others = (
             op for op in self.region.body if op not in self.moving_dims and not any(self.step_of(v) for v in op.results)
         )
-        return not any(self.step_of(v) for op in rest for v in values_read(op))
+        return not any(self.step_of(v) for op in others for v in values_read(op))
 
     def moving_dim(self, access: Access) -> int | None:
         """The dimension in which a load moves by its size in each turn, seen from where the loop begins."""
-        plain = access.mask is None and access.other is None and not access.base.shape
-        if not plain or any(self.step_of(v) != {} for v in access.strides):
+        is_plain = access.mask is None and access.other is None and not access.base.shape
+        if not is_plain or any(self.step_of(v) != {} for v in access.strides):
             return None
         return next((d for d in range(len(access.shape)) if self.is_moving_dim(access, d)), None)
 
@@ -142,21 +143,21 @@ class NormalizedLoop:
         types, region = tuple(v.type for v in args), self.emit_body(args, begins)
         new = make_op(op.name, (*bounds, *self.still_carried(inits)), op.attrs, types, (region,), op.loc)
         b.region.ops.append(new)
-        found = iter(new.results)
+        results = iter(new.results)
         old = zip(carried(op, self.loop.region), op.results, strict=True)
-        return [result if self.loop.step_of(arg) else next(found) for arg, result in old]
+        return [result if self.loop.step_of(arg) else next(results) for arg, result in old]
 
     def still_carried(self, values: Sequence[Value]) -> list[Value]:
         """What is carried on."""
-        own = carried(self.loop.op, self.loop.region)
-        return [v for v, arg in zip(values, own, strict=True) if not self.loop.step_of(arg)]
+        args = carried(self.loop.op, self.loop.region)
+        return [v for v, arg in zip(values, args, strict=True) if not self.loop.step_of(arg)]
 
     def bounds(self, start: Value, stop: Value, by: Value) -> tuple[Value, Value, Value]:
         b, step = self.rewriter.builder, constant_of(by)
         last = b.emit("sub", b.cast(stop, int64), b.cast(start, int64))
-        turns = b.emit("add", last, b.constant(int(step or 1) - 1, int64))
+        length = b.emit("add", last, b.constant(int(step or 1) - 1, int64))
         size = b.constant(self.loop.stride, int64)
-        return b.constant(0, int64), b.emit("mul", b.emit("floordiv", turns, b.cast(by, int64)), size), size
+        return b.constant(0, int64), b.emit("mul", b.emit("floordiv", length, b.cast(by, int64)), size), size
 
     def initial_value(self, v: Value) -> Value:
         if v in self.initial_values or v.op is None or v not in self.loop.inside:

@@ -1,4 +1,4 @@
-"""Rewrite rules as data: both sides of a rule are written as the algebra itself, `Rule(X + 0, X, INTS)`."""
+"""Rewrite rules as data: both sides of a rule are terms of the algebra itself, as in `Rule(X + 0, X, INTS)`."""
 
 from __future__ import annotations
 
@@ -54,9 +54,8 @@ def apply(op: str, *args: Term) -> Apply:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Where the last operand's kind is in `kinds`, `old` may become `new`.
-
-    In front of a rule stands the algebra that makes it right, where the rule does not say it itself.
+    """Where the last operand's kind is in `kinds`, `old` may become `new`. A comment gives the algebra that a rule is
+    not itself.
     """
 
     old: Apply

@@ -1,4 +1,10 @@
-"""Sums with products: `acc += dot(a, b)` is `acc = dot(a, b, acc)`, added up where the product is made."""
+"""Accumulation: a sum with a product, `acc + dot(a, b)`, becomes the product with an accumulator, `dot(a, b, acc)`.
+
+The macro-kernel adds to the accumulator in registers. Legal where nothing else reads the product, and the sum is in the
+same region and type.
+
+    %d = dot %a, %b;  %s = add %acc, %d      ->      %s = dot %a, %b, %acc
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,7 @@ from pypto.passes.dce import dce
 
 
 def accumulated(function: Function) -> Function:
-    """A sum with a dot that nothing else reads as the dot's accumulator."""
+    """The function with sums of products as products with accumulators."""
     uses = Counter(v for op in function.walk() for v in op.operands)
     products = set(lone_products(function.body, uses))
 
@@ -28,7 +34,7 @@ def accumulated(function: Function) -> Function:
 
 
 def lone_products(region: Region, uses: Counter[Value]) -> Iterator[Value]:
-    """Dots without an accumulator that only a sum in the same region reads."""
+    """Products without an accumulator that only a sum in the same region reads."""
     inside = set(region.ops)
     for op in region.ops:
         for inner in op.regions:

@@ -47,14 +47,14 @@ class Ranges:
 
     def __init__(self, function: Function) -> None:
         indices = ((op.regions[0].args[0], index_range(op)) for op in function.walk() if op.name == "for")
-        self.known: dict[Value, Range | None] = {v: found for v, found in indices if found is not None}
+        self.known: dict[Value, Range | None] = {v: interval for v, interval in indices if interval is not None}
 
     def range_of(self, v: Value) -> Range | None:
         """The least and the greatest number that an integer can be; None where that is not known."""
         if v not in self.known:
-            found = self._op_range(v.op) if v.dtype.is_int and v.op and len(v.op.results) == 1 else None
+            computed = self._op_range(v.op) if v.dtype.is_int and v.op and len(v.op.results) == 1 else None
             low, high = v.dtype.integer_range
-            self.known[v] = found if found is not None and low <= found[0] and found[1] <= high else None
+            self.known[v] = computed if computed is not None and low <= computed[0] and computed[1] <= high else None
         return self.known[v]
 
     def _op_range(self, op: Op) -> Range | None:

@@ -1,8 +1,8 @@
-"""Scalar evolution: how integers and pointers change from program to program, and from turn to turn of a loop.
+"""Scalar evolution: how integers and pointers change from program to program, and over the iterations of a loop.
 
 An axis is a dimension of the grid (0, 1 or 2) or a loop. The step of a value over an axis is what it grows by from one
-program, or turn, to the next: a sum of products of scalars that stay the same along that axis. A pointer's is in
-elements.
+program, or iteration, to the next: a sum of products of scalars that are invariant along that axis. The step of a
+pointer is in elements.
 
     %i = program_id {axis = 0}                     step over axis 0
     %o = mul %i, %block                              {(block,): 1}
@@ -11,8 +11,8 @@ elements.
       %r = addptr %q, %width                         k {(): 4}, q and r {(width,): 1}
       yield %r
 
-Arithmetic in less than 64 bits may wrap around. Behind an address it does not (see `passes.widen`), so it is followed
-unless `exact` is asked for. Steps of one analysis are computed once.
+Arithmetic below 64 bits may overflow. Behind an address it does not (see `passes.widen`), so it is followed unless
+`exact` is asked for. Steps of one analysis are computed once.
 """
 
 from __future__ import annotations
@@ -92,16 +92,16 @@ class Evolution:
 
 @dataclass
 class ScalarEvolution:
-    """The steps of scalars in a function, or around some loops of it alone.
+    """The steps of scalars in a function, or around some loops of it.
 
-    What loops carry that are not among `loops` is taken to stay the same. With `exact`, a sum in less than 64 bits has
-    no known step. With `memory_stays`, a load from the same place is taken to give the same: enough where a wrong
-    answer costs time alone. Without `through_carried`, the step of what a loop carries is not known.
+    What other loops than `loops` carry counts as invariant. With `exact`, a sum below 64 bits has no known step. With
+    `memory_is_invariant`, a load from an invariant address counts as invariant: enough where a wrong answer costs time
+    alone. Without `through_carried`, the step of what a loop carries is not known.
     """
 
     loops: Iterable[Op] = ()
     exact: bool = False
-    memory_stays: bool = False
+    memory_is_invariant: bool = False
     through_carried: bool = True
     known: dict[Axis, dict[Value, Step | None]] = field(default_factory=dict)
     loop_of: dict[Value, Op] = field(init=False)
@@ -120,8 +120,8 @@ class ScalarEvolution:
         """The steps of a value over the grid and all loops; None where one is not known."""
         axes: tuple[Axis, ...] = (*GRID_AXES, *dict.fromkeys(self.loop_of.values()))
         steps = {axis: self.step(v, axis) for axis in axes}
-        found = {axis: step for axis, step in steps.items() if step}
-        return None if None in steps.values() else Evolution(v, found)
+        nonzero = {axis: step for axis, step in steps.items() if step}
+        return None if None in steps.values() else Evolution(v, nonzero)
 
     def step(self, v: Value, axis: Axis) -> Step | None:
         """How much a value grows along an axis; None where that is not known."""
@@ -177,7 +177,7 @@ class ScalarEvolution:
 
     def _is_repeatable(self, op: Op) -> bool:
         """Whether an op gives the same for the same operands."""
-        return is_pure(op) or (self.memory_stays and is_load(op))
+        return is_pure(op) or (self.memory_is_invariant and is_load(op))
 
     def _region_is_invariant(self, op: Op, axis: Axis) -> bool:
         """Whether a loop or branch gives the same along an axis: nothing in it, and nothing that it uses, changes."""

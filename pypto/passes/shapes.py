@@ -124,9 +124,13 @@ def repeated(b: OpBuilder, op: Op) -> Value | None:
         return None
     if len(sources) + sum(constant_of(v) is not None for v in op.operands) < len(op.operands):
         return None
-    taken, shape = iter(sources), sources[0].shape
-    small = (next(taken) if (c := constant_of(v)) is None else b.constant(c, v.dtype, shape) for v in op.operands)
-    return b.broadcast(b.emit(op.name, *small, **op.attrs), op.result.shape)
+    shape = sources[0].shape
+    remaining = iter(sources)
+    operands = list[Value]()
+    for v in op.operands:
+        number = constant_of(v)
+        operands.append(next(remaining) if number is None else b.constant(number, v.dtype, shape))
+    return b.broadcast(b.emit(op.name, *operands, **op.attrs), op.result.shape)
 
 
 Simplify = Callable[[OpBuilder, Op], Value | None]

@@ -36,37 +36,39 @@ from pypto.passes.dot_facts import (
 from pypto.passes.target_facts import TargetFacts
 
 _MIN_K: Final = 256  # a product so deep pays for turning C
-_MIN_CHAIN_K: Final = 16  # and several, whose sum is turned once, if they are so deep together
+_MIN_CHAIN_K: Final = 16  # of a chain, whose sum is transposed once
 TRANSPOSE_DIMS: Final = (1, 0)
 
 
 def swap_operands(function: Function, target: TargetFacts) -> Function:
-    """The function with such products turned around."""
+    """The function with such products swapped."""
     rule = SwapOperands(function, tuple(swappable_chains(function, target)))
     return dce(rewrite(function, rule, OpBuilder)) if rule.dots else function
 
 
 def swappable_chains(function: Function, target: TargetFacts) -> Iterator[Op]:
-    """Products that start from a constant or from one another, of sums that are deep enough."""
+    """Chains of products that begin with a constant accumulator and are deep enough together."""
     dots = [op for op in function.body.ops if op.name == "dot" and len(op.results[0].shape) == 2]
     if not any(map(in_place_operand, (v for op in dots for v in op.operands[:1]))):
         return
     uses = Counter(v for op in function.walk() for v in op.operands)
-    found: dict[Op, list[Op]] = {}
+    chains: dict[Op, list[Op]] = {}
     for op in dots:
         before = op.operands[2].op if len(op.operands) > 2 else None
         begins = len(op.operands) == 2 or (before is not None and before.name == "constant")
-        follows = before in found and uses[op.operands[2]] == 1
+        follows = before in chains and uses[op.operands[2]] == 1
         if (begins or follows) and is_profitable(function, op, target):
-            found[op] = [*(found.pop(before) if follows and before is not None else ()), op]
-    for chain in found.values():
+            chains[op] = [*(chains.pop(before) if follows and before is not None else ()), op]
+    for chain in chains.values():
         if sum(op.operands[0].shape[1] for op in chain) >= (_MIN_CHAIN_K if len(chain) > 1 else _MIN_K):
             yield from chain
 
 
 def is_profitable(function: Function, dot: Op, target: TargetFacts) -> bool:
-    """True for a left side that is the same for all programs, and a right side that is not."""
-    (a, b), left, right = dot.operands[:2], in_place_operand(dot.operands[0]), in_place_operand(dot.operands[1])
+    """Whether A is the same for all programs, and B is not."""
+    a, b = dot.operands[:2]
+    left = in_place_operand(a)
+    right = in_place_operand(b)
     if (
         left is None
         or right is None
@@ -75,13 +77,13 @@ def is_profitable(function: Function, dot: Op, target: TargetFacts) -> bool:
         or not is_unpacked_narrow(dot, target)
     ):
         return False
-    wide = min(a.shape[0], b.shape[1]) > MIN_COLUMN_ROWS and a.shape[1] <= MAX_COLUMN_K
-    return wide and is_grid_invariant(function, left[0]) and not is_grid_invariant(function, right[0])
+    fits = min(a.shape[0], b.shape[1]) > MIN_COLUMN_ROWS and a.shape[1] <= MAX_COLUMN_K
+    return fits and is_grid_invariant(function, left[0]) and not is_grid_invariant(function, right[0])
 
 
 @dataclass
 class SwapOperands:
-    """The rule: a product becomes that of its sides, exchanged and transposed."""
+    """The rule: a product becomes the transpose of the product of its transposed operands in swapped order."""
 
     function: Function
     dots: tuple[Op, ...]
@@ -90,15 +92,16 @@ class SwapOperands:
 
     def __post_init__(self) -> None:
         uses = Counter(v for op in self.function.walk() for v in op.operands)
-        stores = {op.operands[0]: op for op in self.function.body.ops if op.name == "reshape" and is_unit_reshape(op)}
-        taken = {Access.of(op).value: Access.of(op) for op in self.function.body.ops if op.name == "tile_store"}
+        reshapes = {op.operands[0]: op for op in self.function.body.ops if op.name == "reshape" and is_unit_reshape(op)}
+        stores = {Access.of(op).value: Access.of(op) for op in self.function.body.ops if op.name == "tile_store"}
         for op in self.dots:
             last = self.chain_end(op).results[0]
-            shown = stores[last].results[0] if last in stores else last
-            side, store = in_place_operand(op.operands[1]), taken.get(shown)
-            if side is None or store is None or any(uses[v] != 1 for v in (last, shown, side[0].load.results[0])):
+            stored = reshapes[last].results[0] if last in reshapes else last
+            side = in_place_operand(op.operands[1])
+            store = stores.get(stored)
+            if side is None or store is None or any(uses[v] != 1 for v in (last, stored, side[0].load.results[0])):
                 continue
-            d = matching_dim(shown.shape, last.shape, 1)
+            d = matching_dim(stored.shape, last.shape, 1)
             if d is not None:
                 self.load_limits[side[0].load] = side[0].columns, store, d
 
@@ -122,7 +125,7 @@ class SwapOperands:
         return (transpose(rewriter, new),)
 
     def clip_load(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
-        """A load that ends where the sum is stored no more."""
+        """A load of B, whose columns end where the store of the sum ends."""
         d, store, at = self.load_limits[op]
         operands, b, access = list(rewriter.operands(op)), rewriter.builder, Access.of(op)
         size = b.emit("sub", rematerialize(rewriter, store.extents[at]), rematerialize(rewriter, store.offsets[at]))
@@ -146,7 +149,7 @@ def transposed_constant(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
 
 
 def rematerialize(rewriter: Rewriter[OpBuilder], v: Value) -> Value:
-    """A scalar that is perhaps computed only later."""
+    """A scalar that may be defined only later, computed here."""
     if v in rewriter.mapping or v.op is None:
         return rewriter.value(v)
     operands = tuple(rematerialize(rewriter, x) for x in v.op.operands)

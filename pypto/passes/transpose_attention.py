@@ -35,14 +35,15 @@ Uses = defaultdict[Value, list[Op]]
 
 
 def transpose_attention(function: Function, target: TargetFacts) -> Function:
-    """The function with such loops turned."""
+    """The function with such loops on transposed scores."""
     uses: Uses = defaultdict(list)
     for op in function.walk():
         for v in op.operands:
             uses[v].append(op)
     loops = (op for op in function.walk() if op.name == "for")
-    found = {op: scores for op in loops if (scores := next(score_products(op, uses, target), None)) is not None}
-    return dce(rewrite(function, TransposeScores(found), OpBuilder)) if found else function
+    candidates = {op: next(score_products(op, uses, target), None) for op in loops}
+    scores = {op: product for op, product in candidates.items() if product is not None}
+    return dce(rewrite(function, TransposeScores(scores), OpBuilder)) if scores else function
 
 
 def score_products(loop: Op, uses: Uses, target: TargetFacts) -> Iterator[ScoreProduct]:
@@ -91,7 +92,7 @@ class ScoreProduct:
     side_inputs: list[Value] = field(default_factory=list)
 
     def trace(self, v: Value, uses: Uses) -> bool:
-        """True when whatever reads a value can read it turned."""
+        """Whether every reader of a value can read it transposed."""
         if v in self.members:
             return True
         self.members.add(v)
@@ -118,7 +119,7 @@ class ScoreProduct:
         return TABLE[op.name].elementwise and self.trace(op.result, uses)
 
     def is_cheap_transposed(self, v: Value) -> bool:
-        """True when a tile is as easily computed turned."""
+        """Whether a tile costs no more when it is computed transposed."""
         if v in self.members or not v.shape:
             return True
         if v.op is None or v.op.name in ("constant", "broadcast_to"):
@@ -128,7 +129,7 @@ class ScoreProduct:
 
 @dataclass
 class TransposeScores:
-    """The rule: members are computed turned; whoever else reads one gets it turned back."""
+    """The rule: members are computed transposed; other readers get them transposed back."""
 
     loops: dict[Op, ScoreProduct]
     transposed: dict[Value, Value] = field(default_factory=dict)
@@ -158,7 +159,7 @@ class TransposeScores:
         return (transpose(rewriter, new),)
 
     def rewrite_loop(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
-        """A loop that hands on members turned; what it shares between steps is turned before it."""
+        """A loop that carries transposed members; what its iterations share is transposed before it."""
         old, dot = op.regions[0], self.loops[op].dot
         first, args = rewriter.operands(op)[:3], carried(op, old)
         initial = [self.carried_value(rewriter, arg, v) for arg, v in zip(args, op.operands[3:], strict=True)]
@@ -186,7 +187,7 @@ class TransposeScores:
         return (swap_unit_dims(rewriter, new) if keeps else new,)
 
     def transposed_value(self, rewriter: Rewriter[OpBuilder], v: Value) -> Value:
-        """A value turned."""
+        """A value transposed."""
         if v in self.transposed or not v.shape:
             return self.transposed.get(v) or rewriter.value(v)
         op, make = v.op, rewriter.builder.create

@@ -120,19 +120,23 @@ class StoredExtents:
 
     def stored_extents(self, v: Value, d: int) -> list[Value] | None:
         """The extents up to which stores take what comes of a dimension of a tile; None where others read it, too."""
-        work, seen, found = [(v, d)], set[Place](), list[Value]()
+        work = [(v, d)]
+        seen = set[Place]()
+        extents = list[Value]()
         while work:
             place = work.pop()
             for op, n in self.users[place[0]] if place not in seen else ():
                 access = Access.of(op) if op.name == "tile_store" else None
                 if access is not None and access.value is place[0] and constant_of(access.offsets[place[1]]) == 0:
-                    found.append(access.extents[place[1]])
-                elif (more := self.propagate(op, n, place)) is not None:
-                    work += more
+                    extents.append(access.extents[place[1]])
+                    continue
+                places = self.propagate(op, n, place)
+                if places is not None:
+                    work += places
                 else:
                     return None
             seen.add(place)
-        return found
+        return extents
 
     def propagate(self, op: Op, n: int, place: Place) -> Sequence[Place] | None:
         """Where an op takes a dimension of its operand, and nothing of it elsewhere; None where that is not known."""

@@ -43,7 +43,7 @@ def polled_by(loop: Op) -> list[Op]:
     inside = list(ops_of(loop))
     if any(not is_pure(op) and not reads(op) for op in inside):
         return []
-    found: list[Op] = []
+    polled: list[Op] = []
     within = {v for op in inside for v in op.results}
     state = dict(zip(carried(loop, loop.regions[0]), yields(loop)[0], strict=False))
     pending, seen = [loop.regions[0].terminator.operands[0]], set[Value]()
@@ -57,9 +57,9 @@ def polled_by(loop: Op) -> list[Op]:
                 return []
             pending.append(state[value])
         elif value in within and value.op is not None:
-            found += [value.op] if reads(value.op) else []
+            polled += [value.op] if reads(value.op) else []
             pending += value.op.operands  # of a read as well: an address that moves ends the loop by itself
-    return found
+    return polled
 
 
 def rests_on_memory(value: Value, within: set[Value]) -> bool:

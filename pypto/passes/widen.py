@@ -1,7 +1,10 @@
-"""Index arithmetic in 64 bits: an address, and a mask that guards one, are exact whatever the type of the index.
+"""Widening of index arithmetic to 64 bits: addresses, and masks that guard them, are exact for every type of the index.
 
 Kernels count in int32 (`program_id` is one), and arrays may have more than 2**31 elements. Where an int32 expression
-becomes an address or is compared in a mask, its sums and products are made of the widened operands.
+becomes an address or is compared in a mask, its sums and products are computed from the widened operands.
+
+    %o = mul %pid, %n : i32                    %w = cast %pid : i64   %v = cast %n : i64
+    %p = addptr %base, cast(%o)        ->      %p = addptr %base, mul(%w, %v)
 """
 
 from __future__ import annotations
@@ -32,43 +35,47 @@ def widen(function: Function) -> Function:
 
 @dataclass
 class _Widener(Rewriter[OpBuilder]):
+    """Rewrites the ops."""
+
     chosen: set[Op] = field(default_factory=set)  # casts and comparisons
     exact: set[Op] = field(default_factory=set)  # arithmetic in int32 that is done in 64 bits too
     widened: dict[Value, Value] = field(default_factory=dict)
 
-    def wide(self, v: Value) -> Value:
-        """A value in 64 bits: for an int32 one, as if it had been computed there."""
+    def widened_value(self, v: Value) -> Value:
+        """A value in 64 bits; of int32 arithmetic, its result without overflow."""
         return self.widened[v] if v in self.widened else self.builder.cast(v, int64)
 
 
 def addressing(function: Function) -> set[Op]:
-    """The casts and comparisons that addresses and masks are made of."""
+    """The casts and comparisons that addresses and masks depend on."""
     names = _ARITHMETIC | _COMPARES | _LOGIC | {"cast", *MOVEMENT_OPS}
     return behind([v for op in function.walk() for v in roots(op)], lambda op: op.name in names, flow_sources(function))
 
 
 def exact(function: Function, chosen: set[Op]) -> set[Op]:
-    """The int32 arithmetic behind offsets, and behind the casts and comparisons that were chosen."""
-    names, used = _ARITHMETIC | {*MOVEMENT_OPS}, (op for op in function.walk() if op.name == "addptr" or op in chosen)
+    """The int32 arithmetic behind offsets, and behind the chosen casts and comparisons."""
+    names = _ARITHMETIC | {*MOVEMENT_OPS}
+    used = (op for op in function.walk() if op.name == "addptr" or op in chosen)
     return behind([v for op in used for v in op.operands], lambda op: op.name in names and op.result.tile.elem == int32)
 
 
 def behind(
     work: list[Value], is_meant: Callable[[Op], bool], sources: Mapping[Value, list[Value]] = MappingProxyType({})
 ) -> set[Op]:
-    """The ops that lead to some values, as far as they are meant; comparisons are the last ones."""
-    found, left = set[Op](), dict(sources)
+    """The ops that values depend on, through those for which `is_meant` holds, up to comparisons."""
+    ops = set[Op]()
+    unvisited = dict(sources)
     while work:
         v = work.pop()
-        work += left.pop(v, ())
-        if v.op is not None and v.op not in found and is_meant(v.op):
-            found.add(v.op)
+        work += unvisited.pop(v, ())
+        if v.op is not None and v.op not in ops and is_meant(v.op):
+            ops.add(v.op)
             work += v.op.operands if v.op.name not in _COMPARES else ()
-    return found
+    return ops
 
 
 def roots(op: Op) -> Iterator[Value]:
-    """What an op uses as an offset or as a mask."""
+    """The offsets and masks of an op."""
     if op.name == "addptr":
         yield op.operands[1]
     elif op.name in ("load", "store"):
@@ -81,14 +88,15 @@ def roots(op: Op) -> Iterator[Value]:
 def _rule(rewriter: _Widener, op: Op) -> Sequence[Value] | None:
     b, operands = rewriter.builder, rewriter.operands(op)
     if op.name == "addptr":
-        return [b.emit("addptr", operands[0], rewriter.wide(operands[1]))]
+        return [b.emit("addptr", operands[0], rewriter.widened_value(operands[1]))]
     if op in rewriter.exact:
         narrow = rewriter.copy(op).result
-        wide = rewriter.widened[narrow] = b.emit(op.name, *map(rewriter.wide, operands), **op.attrs)
-        wide.hint = wide.hint or op.result.hint
+        exact_result = b.emit(op.name, *map(rewriter.widened_value, operands), **op.attrs)
+        exact_result.hint = exact_result.hint or op.result.hint
+        rewriter.widened[narrow] = exact_result
         return [narrow]
     if op not in rewriter.chosen or not operands or operands[0].tile.elem != int32:
         return None
     if op.name in _COMPARES and op.result.shape:
-        return [b.emit(op.name, *map(rewriter.wide, operands))]
-    return [rewriter.wide(operands[0])] if op.name == "cast" and op.result.dtype == int64 else None
+        return [b.emit(op.name, *map(rewriter.widened_value, operands))]
+    return [rewriter.widened_value(operands[0])] if op.name == "cast" and op.result.dtype == int64 else None

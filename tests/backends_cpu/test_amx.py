@@ -135,7 +135,7 @@ def test_strips(dtype: Any, bm: int, bn: int, strips: int) -> None:
         verify(x, TABLE)
     found = lowered(launch, TILED)
     assert found.locality == (Locality("rows", strips) if strips else Locality("row"))
-    assert ("kernel.apart" in found.text.replace(found.name, "kernel")) == bool(strips)
+    assert ("kernel.single" in found.text.replace(found.name, "kernel")) == bool(strips)
 
 
 def test_strips_lie_along_the_second_axis() -> None:

@@ -86,7 +86,7 @@ def test_a_load_is_taken_to_stay_only_where_that_is_asked_for(make_kernel):
     function = make_kernel("%p: ptr<f32> = array_ptr %x %v: f32 = load %p")
     load = function.body.ops[1].result
     assert ScalarEvolution.of(function).step(load, 0) is None
-    assert ScalarEvolution(memory_stays=True).step(load, 0) == {}
+    assert ScalarEvolution(memory_is_invariant=True).step(load, 0) == {}
 
 
 def test_step_of_an_address(make_kernel):

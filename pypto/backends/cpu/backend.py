@@ -1,4 +1,4 @@
-"""The CPU as a `Backend`: lowering, LLVM and the thread pool behind one face."""
+"""The CPU as a `Backend`: lowering, LLVM and the thread pool."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pypto.backends.findings import Findings, LineDetails
 from pypto.ir.core import Function
 from pypto.passes.manager import Pass
 
-SERIAL_BELOW = 8000.0  # nanoseconds of work that waking a second thread does not pay for
-POLLED_ABOVE = 1e6  # nanoseconds of work during which signals are handled
-_TICKET_NS = 2000.0  # nanoseconds of work that drawing a ticket pays for
+SERIAL_BELOW = 8000.0  # nanoseconds of work for which waking a second thread does not pay
+POLLED_ABOVE = 1e6  # nanoseconds of work from which signals are handled meanwhile
+_TICKET_NS = 2000.0  # nanoseconds of work from which taking a ticket pays
 
 
 def programs_per_ticket(cost: float) -> int:
@@ -30,7 +30,7 @@ def programs_per_ticket(cost: float) -> int:
 
 @dataclass(eq=False)
 class CpuBackend(Backend):
-    """Compiles for one target. `stored` keeps the pool's code between processes."""
+    """Compiles for one CPU target. `stored` keeps helper code, such as the pool's, in the disk cache."""
 
     target: CpuTarget
     threads: int
@@ -45,7 +45,7 @@ class CpuBackend(Backend):
 
     def __post_init__(self) -> None:
         self.engine = Engine(self.target)
-        self.record = (ctypes.c_int64 * 3)(0, 0, self.threads)  # code and memory of the native pool, once there is one
+        self.record = (ctypes.c_int64 * 3)(0, 0, self.threads)  # code and state of the native pool, once it has started
 
     def key_parts(self) -> tuple[tuple[str, str], ...]:
         import llvmlite
@@ -57,7 +57,8 @@ class CpuBackend(Backend):
         from pypto.backends.cpu.loopir.cost import estimate, is_bounded
 
         with timed(timings, "codegen"):
-            lowered, cost = lower(function, self.target), estimate(function, self.target)
+            lowered = lower(function, self.target)
+            cost = estimate(function, self.target)
         code = self.engine.compile(lowered.text, timings)
         return Artifact(
             name=lowered.name,
@@ -83,7 +84,7 @@ class CpuBackend(Backend):
 
     @functools.cached_property
     def crashes(self) -> CrashHandler | None:
-        """What is written when a kernel ends the process; None on systems that tell no line."""
+        """The handler that names the kernel when it ends the process; None on systems without it."""
         code = self.stored("crash", lambda: crash_object(self.engine)) if is_native() else b""
         return CrashHandler(self.engine, code) if code else None
 
@@ -100,14 +101,14 @@ class CpuBackend(Backend):
         )
 
     def clock(self) -> Loaded:
-        """A function without arguments that reads the counter of profiled kernels."""
+        """A function without arguments that reads the profile's counter."""
         from pypto.backends.cpu.instrument.timing import CLOCK, clock_text
 
         code = self.stored("clock", lambda: self.engine.compile(clock_text(self.target.triple)))
         return self.engine.load(code, CLOCK)
 
     def pool(self) -> Runner:
-        """The thread pool, made with the first launch that needs it."""
+        """The thread pool, started with the first launch that needs it."""
         if self.runner is None:
             with self.lock:
                 if self.runner is None:
@@ -115,10 +116,12 @@ class CpuBackend(Backend):
         return self.runner
 
     def new_pool(self) -> Runner:
+        """A thread pool; native launches learn its address."""
         if not self.native_pool:
             return PythonPool()
         pool = NativePool(self.engine, self.threads, self.stored("pool", lambda: pool_object(self.engine)))
-        self.record[1], self.record[0] = pool.state, pool.loaded.address
+        self.record[1] = pool.state
+        self.record[0] = pool.loaded.address
         return pool
 
     # --- explanations ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The pass list of the CPU: from optimised Tile IR to Loop IR, and the techniques of code generation behind it.
+"""The pass list of the CPU: from optimised Tile IR to Loop IR, and the techniques of code generation after it.
 
 `lower` in `codegen.function` runs it: `before_coarsening` and `coarsen` once, `legalize` and `lower_to_loops` for each
 version of the kernel that coarsening gives. Passes over products are loaded with the first kernel that has one.
@@ -32,36 +32,42 @@ from pypto.passes.manager import Pass, run
 
 
 def unswitch(function: Function, target: CpuTarget) -> Function:
+    """Unswitching of loops whose index wraps around."""
     from pypto.passes.unswitch_modulo import unswitch_modulo
 
     return unswitch_modulo(function)
 
 
 def normalize(function: Function, target: CpuTarget) -> Function:
+    """Loops that move pointers, with an induction variable along K."""
     from pypto.passes.normalize_loops import normalize_pointer_loops
 
     return normalize_pointer_loops(function)
 
 
 def accumulate(function: Function, target: CpuTarget) -> Function:
+    """Sums with products as accumulators of the products."""
     from pypto.passes.products import accumulated
 
     return accumulated(function)
 
 
 def transpose(function: Function, target: CpuTarget) -> Function:
+    """Attention on transposed scores."""
     from pypto.passes.transpose_attention import transpose_attention
 
     return transpose_attention(function, target)
 
 
 def swap(function: Function, target: CpuTarget) -> Function:
+    """Products with swapped operands."""
     from pypto.passes.swap_operands import swap_operands
 
     return swap_operands(function, target)
 
 
 def retile(function: Function, target: CpuTarget) -> Function:
+    """Sums of products with the step KC."""
     from pypto.backends.cpu.gemm.blocking import choose_kc
     from pypto.passes.k_blocking import retile_reductions
 
@@ -116,19 +122,19 @@ PASSES: Final = (*BEFORE_COARSENING, *COARSENING, *LEGALIZE, *BUILD, *LOOPS, *PL
 
 
 def before_coarsening(function: Function, target: CpuTarget) -> Function:
-    """The function as it is before neighbouring programs become one."""
+    """The function before program coarsening."""
     result: Function = run(function, BEFORE_COARSENING, target)
     return result
 
 
 def coarsen(function: Function, target: CpuTarget) -> list[Function]:
-    """The versions of a kernel: itself, or one that does the work of several programs beside it."""
+    """The versions of a kernel: itself, and perhaps a coarsened one before it."""
     versions: list[Function] = run([function], COARSENING, function, target, attrs=function.attrs)
     return versions
 
 
 def legalize(function: Function, target: CpuTarget) -> Function:
-    """The function in the forms that Loop IR is built from."""
+    """The function in the forms from which Loop IR is built."""
     result: Function = run(function, LEGALIZE, target)
     return result
 
@@ -140,18 +146,18 @@ def lower_to_loops(function: Function, target: CpuTarget) -> Schedule:
 
 
 def unplaced_loops(function: Function, target: CpuTarget) -> Schedule:
-    """Loop IR whose buffers have no offsets yet; it knows the readers and lifetimes of values."""
+    """Loop IR whose buffers have no offsets yet; it knows the readers and live ranges of values."""
     schedule: Schedule = run(function, (*BUILD, *LOOPS), target, attrs=function.attrs)
     return schedule
 
 
 def enabled_target(function: Function, target: CpuTarget) -> CpuTarget:
-    """The target with what a kernel may use of it."""
+    """The target without the instructions that the kernel switches off."""
     return target if is_enabled(function, "amx") else replace(target, has_amx=False)
 
 
 def run_passes(function: Function, target: CpuTarget) -> None:
-    """Run all passes on an optimised function, for those who observe them."""
+    """Run all passes on an optimised function, for their observers."""
     target = enabled_target(function, target)
     for version in coarsen(before_coarsening(function, target), target):
         lower_to_loops(legalize(version, target), target)

@@ -1,4 +1,4 @@
-"""The CPU as a plugin: the host, on which launches run unless another device is named."""
+"""The plugin of the CPU: the host, on which launches run unless another device is named."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pypto.passes.manager import Pass
 
 
 class CpuPlugin(HostPlugin):
+    """The plugin of the CPU backend."""
+
     def open(self, name: str, services: Services) -> Any:
         from pypto.runtime.devices import HostDevice
 

@@ -1,4 +1,4 @@
-"""The machine that code is made for: facts, read from LLVM's own knowledge of the host."""
+"""CPU targets: facts about the machine that code is compiled for, from LLVM's knowledge of the host."""
 
 from __future__ import annotations
 
@@ -13,40 +13,35 @@ from pypto._platform import may_use_tiles
 from pypto.errors import OptionError
 from pypto.passes.target_facts import TargetFacts
 
-# What each x86-64 level from v2 on adds, as far as the backend asks for it.
+# Features that each x86-64 level from v2 on adds, of those that the backend uses.
 _LEVEL_FEATURES: Final = ("sse4.2 popcnt ssse3", "avx2 fma f16c bmi2", "avx512f avx512bw avx512dq avx512vl avx512cd")
 _LEVELS: Final = MappingProxyType({f"x86-64-v{n + 2}": " ".join(_LEVEL_FEATURES[: n + 1]).split() for n in range(3)})
 _SYSFS_CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
-_LAST_LEVEL_SHARE: Final = 16 << 20  # of the last cache, for each core: few chips have more
-# Others take two cycles for the products of a register of bfloat16 pairs, as long as for four registers of float32.
+_LAST_LEVEL_SHARE: Final = 16 << 20  # of the last-level cache, for each core: few chips have more
+# Others take two cycles for a register of bfloat16 pairs, which is the time of four registers of float32.
 _FAST_BF16_DOT: Final = ("znver", "cooperlake")
 _AMX_FEATURES: Final = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTarget(TargetFacts):
-    """Facts about a CPU, beside those that passes on Tile IR ask for.
+    """Facts about a CPU, beside those that passes on Tile IR ask for."""
 
-    `cpu` and `features` are what LLVM is told; `level` is the feature level that was forced, or ``host``.
-    Stores to unaligned memory are made of `store_bytes`, which may be less than a register has.
-    `has_fast_masks` is true where masked loads and stores cost what plain ones do. With AVX2, those of bytes become
-    branches, and many machines take long for any masked store.
-    `contract` is the flag of arithmetic that may become FMA. `has_amx` is true only where the process may use them.
-    """
-
-    cpu: str
+    cpu: str  # as LLVM names it
     features: str
-    level: str
+    level: str  # the feature level that was forced, or host
     triple: str
-    store_bytes: int
+    store_bytes: int  # of an unaligned store; may be less than a register
+    # Whether masked loads and stores cost as much as plain ones. With AVX2, those of bytes become branches, and on many
+    # processors every masked store is slow.
     has_fast_masks: bool
     has_fma: bool
     has_f16c: bool
     has_round: bool
     has_scalef: bool
     attributes: str
-    contract: str = ""
-    stream_prefetch: int = 2 << 10  # bytes from what a stream computes to what it prefetches: memory takes that long
+    contract: str = ""  # flag of arithmetic that may become FMA
+    stream_prefetch: int = 2 << 10  # prefetch distance in bytes, for streams from memory
 
 
 def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:
@@ -63,16 +58,17 @@ def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:
 
 
 def detect_target(level: str | None) -> CpuTarget:
+    """The host, or the host held to a feature level."""
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
-    present = {name for name, on in features.items() if on}
+    present = {name for name, is_present in features.items() if is_present}
     if level in (None, "", "host"):
         return describe(llvm.get_host_cpu_name(), features.flatten(), "host", triple, present)
     if level not in _LEVELS or platform.machine().lower() not in ("x86_64", "amd64"):
-        known = f"known are host, {', '.join(_LEVELS)}"
-        raise OptionError(f"unknown feature level {level!r} on {platform.machine()}; {known}")
+        choices = f"known are host, {', '.join(_LEVELS)}"
+        raise OptionError(f"unknown feature level {level!r} on {platform.machine()}; {choices}")
     missing = [f for f in _LEVELS[level] if f not in present]
     if missing:
         raise OptionError(f"this CPU has no {', '.join(missing)}, so {level} code cannot run on it; choose a lower one")
@@ -80,7 +76,7 @@ def detect_target(level: str | None) -> CpuTarget:
 
 
 def level_target(level: str) -> CpuTarget:
-    """A feature level, whether the host has it or not; empty is what every machine of the host's kind has."""
+    """A feature level, whether the host has it or not; an empty one is the baseline of the host's architecture."""
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()
@@ -88,35 +84,36 @@ def level_target(level: str) -> CpuTarget:
 
 
 def describe(cpu: str, features: str, level: str, triple: str, present: set[str]) -> CpuTarget:
+    """The facts that follow from a CPU's features."""
     arm = triple.startswith(("aarch64", "arm64"))
-    wide = "avx512f" in present and "avx512bw" in present
-    vector_bytes = 64 if wide else 32 if "avx2" in present else 16
+    has_avx512 = "avx512f" in present and "avx512bw" in present
+    vector_bytes = 64 if has_avx512 else 32 if "avx2" in present else 16
     return CpuTarget(
         cpu=cpu,
         features=features,
         level=level,
         triple=triple,
         vector_bytes=vector_bytes,
-        store_bytes=32 if wide and not cpu.startswith("znver") else vector_bytes,
-        has_fast_masks=wide,
-        registers=32 if wide or arm else 16,
+        store_bytes=32 if has_avx512 and not cpu.startswith("znver") else vector_bytes,
+        has_fast_masks=has_avx512,
+        registers=32 if has_avx512 or arm else 16,
         has_fma=arm or "fma" in present,
         has_f16c=arm or "f16c" in present,
         has_round=arm or "sse4.1" in present or "sse4.2" in present,
-        has_scalef=wide and "avx512vl" in present and "avx512dq" in present,
+        has_scalef=has_avx512 and "avx512vl" in present and "avx512dq" in present,
         has_bf16_dot="avx512bf16" in present and cpu.startswith(_FAST_BF16_DOT),
-        has_bf16_round=wide and "avx512bf16" in present,
+        has_bf16_round=has_avx512 and "avx512bf16" in present,
         has_int8_dot="avx512vnni" in present,
-        has_amx=wide and present >= _AMX_FEATURES and may_use_tiles(),
-        attributes='"prefer-vector-width"="512"' if wide else "",
+        has_amx=has_avx512 and present >= _AMX_FEATURES and may_use_tiles(),
+        attributes='"prefer-vector-width"="512"' if has_avx512 else "",
         caches=cache_bytes(),
     )
 
 
 def cache_bytes() -> tuple[int, int, int]:
-    """Sizes of the caches that hold data, as Linux tells them; usual ones elsewhere.
+    """Bytes of the data caches, from Linux; usual sizes elsewhere.
 
-    A virtual machine is told of the whole chip's last cache, of which its few cores have their share.
+    A virtual machine sees the last-level cache of the whole chip, of which its few cores have a share.
     """
     files = (Path(_SYSFS_CACHES, f"index{n}", "size") for n in (0, 2, 3))  # 1 holds instructions
     texts = (file.read_text(encoding="utf-8").strip() for file in files if file.exists())

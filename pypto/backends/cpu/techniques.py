@@ -1,6 +1,6 @@
-"""Techniques of code generation: what the emitters of LLVM text decide while they write.
+"""Techniques of code generation: optional optimisations that emitters of LLVM text decide on while they write.
 
-Each is a row of the pass list (see `pipeline`), without IR of its own before and after. An emitter asks `is_enabled`.
+Each is a row of the pass list (see `pipeline`) without IR of its own before and after. An emitter asks `is_enabled`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pypto.passes.manager import Pass
 
 
 def technique(name: str, reason: str, unless: tuple[str, ...] = (), needs: str = "") -> Pass:
-    """A row of the list: code is right without any technique."""
+    """A row of the list. Code is right without any technique."""
     return Pass(name, None, reason, needs, unless, optional=True)
 
 
@@ -51,5 +51,5 @@ _BY_NAME: Final = MappingProxyType({row.name: row for row in TECHNIQUES})
 
 
 def is_enabled(function: Function, name: str) -> bool:
-    """True where a technique may be used in the code of a function."""
+    """Whether a kernel has a technique switched on."""
     return _BY_NAME[name].is_enabled(function.attrs)

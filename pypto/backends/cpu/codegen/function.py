@@ -100,7 +100,7 @@ def lower(function: Function, target: CpuTarget, emitter: type[FunctionEmitter] 
         schedule=last.schedule,
         sites=tuple(last.timer.sites),
         locality=locality,
-        checks=last.checks.found,
+        checks=last.checks.places,
         prints=prints,
         masked=tuple(last.nests.mask_reasons.items()),
     )

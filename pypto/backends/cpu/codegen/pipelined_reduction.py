@@ -55,12 +55,12 @@ class PipelinedReduction:
     fused: Nest
     next_scalars: list[Op]  # compute where the next program's rows are
     carried: list[Carried] = field(default_factory=list)  # results of the reduction, from the program before
-    is_valid: Carried = field(default_factory=lambda: Carried("%early", "i1", "false"))
+    is_valid: Carried = field(default_factory=lambda: Carried("%next_valid", "i1", "false"))
 
     def loop_carried(self) -> tuple[Carried, ...]:
         """The phis of the loop over programs: results of the reduction for this program, and whether they are valid."""
         *zeros, _ = self.initial_values()
-        self.carried = [Carried("%" + self.function.writer.name("early"), zero.type, zero.text) for zero in zeros]
+        self.carried = [Carried("%" + self.function.writer.name("next"), zero.type, zero.text) for zero in zeros]
         count = self.function.nests.unroll_factor(self.fused.stmts)
         self.function.nests.unroll_override |= {self.first.stmts[0]: count, self.host.stmts[0]: count}
         return (*self.carried, self.is_valid)

@@ -56,7 +56,7 @@ def evolution_over(loop: Op | None) -> ScalarEvolution:
 
     A wrong answer costs no more than a useless cache line.
     """
-    return ScalarEvolution(() if loop is None else (loop,), memory_stays=True)
+    return ScalarEvolution(() if loop is None else (loop,), memory_is_invariant=True)
 
 
 def loads_to_prefetch(
@@ -72,15 +72,15 @@ def loads_to_prefetch(
     return {op: [nest for x, nest in loads if x is op] for op, _ in loads}
 
 
-def target_level(loads: Iterable[Op], kept: int, target: CpuTarget, loop: Op | None = None) -> int:
-    """The level that has room for what is prefetched, beside invariant loads and `kept` bytes of scratch."""
+def target_level(loads: Iterable[Op], scratch_bytes: int, target: CpuTarget, loop: Op | None = None) -> int:
+    """The level that has room for what is prefetched, beside invariant loads and scratch."""
     invariant = varying = 0
     for op in loads:
         if address_step(Access.of(op), loop):
             varying += tile_bytes(op)
         else:
             invariant += tile_bytes(op)
-    fits = varying + kept <= L1_BUDGET and 2 * varying + kept + invariant <= target.caches[0]
+    fits = varying + scratch_bytes <= L1_BUDGET and 2 * varying + scratch_bytes + invariant <= target.caches[0]
     return L1 if fits else L2
 
 

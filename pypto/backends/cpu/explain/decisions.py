@@ -1,7 +1,7 @@
-"""Why a kernel was compiled as it was: accesses, non-temporal stores, loop fusion, and tiles in memory.
+"""Explanation of the compiler's decisions about a kernel: accesses, non-temporal stores, loop fusion, tiles in memory.
 
-Each finding is asked of the part of the compiler that decides (access analysis, materialisation, fusion, emission),
-for the same IR and target; nothing is decided again.
+Each finding is asked of the part of the compiler that decides (access analysis, materialisation, fusion, code
+generation), for the same IR and target; nothing is decided again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def explain(prepared: Function, target: CpuTarget) -> Findings:
     loops = unplaced_loops(function, target)
     storage, items = loops.the_storage, loops.items
     wrapped = (op for op in versioned.walk() if versioned.programs.has_cold_version and wrapped_dims(op))
-    found = (
+    findings = (
         *access_findings(function),
         *mask_findings(prepared, target),
         *(Finding("access", op.loc, _WRAPS) for op in wrapped),
@@ -47,7 +47,7 @@ def explain(prepared: Function, target: CpuTarget) -> Findings:
         *memory_findings(storage.plan, storage),
         *product_findings(items),
     )
-    return Findings(found, lower_to_loops(both, target).scratch_bytes)
+    return Findings(findings, lower_to_loops(both, target).scratch_bytes)
 
 
 def product_findings(items: list[Item]) -> Iterator[Finding]:
@@ -59,7 +59,7 @@ def product_findings(items: list[Item]) -> Iterator[Finding]:
 
 
 def mask_findings(prepared: Function, target: CpuTarget) -> Iterator[Finding]:
-    """Accesses that run with masks in every part of a tile that lies across an edge of its array."""
+    """Findings about accesses that have masks in all of a tile at an edge of its array."""
     if target.has_fast_masks:
         return
     function = optimize(prepared)

@@ -1,4 +1,4 @@
-"""Loop fusion: why two neighbouring nests of loops stayed two."""
+"""Explanation of loop fusion: why two neighbouring nests were not fused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pypto.passes.memory_effects import may_alias
 
 
 def fusion_findings(fuser: LoopFuser, items: list[Item]) -> Iterator[Finding]:
-    """Why neighbouring nests are two."""
+    """Findings about neighbouring nests that were not fused."""
     before: Nest | None = None
     scalars: list[Op] = []  # since that nest
     for item in items:
@@ -29,7 +29,7 @@ def fusion_findings(fuser: LoopFuser, items: list[Item]) -> Iterator[Finding]:
 
 
 def separate_nests(fuser: LoopFuser, a: Nest, scalars: list[Op], b: Nest) -> Iterator[Finding]:
-    """Why what begins a nest is not in the one before."""
+    """Why the first statement of a nest was not fused into the nest before."""
     for stmt in (*a.stmts, *b.stmts):
         fuser.use_sets[stmt] = use_set_of(stmt, fuser.storage.buffer_of)
     stmt = b.stmts[0]
@@ -40,7 +40,7 @@ def separate_nests(fuser: LoopFuser, a: Nest, scalars: list[Op], b: Nest) -> Ite
 
 
 def fusion_obstacle(fuser: LoopFuser, nest: Nest, scalars: list[Op], stmt: Stmt) -> str:
-    """Why a statement is not in a nest, in the order in which fusion asks; empty where nothing flows between them."""
+    """Why a statement cannot join a nest, by the first legality check that fails; empty where they are independent."""
     numbers = {s.result for s in nest.stmts if s.kind in ("reduce", "arg")}
     for op in scalars:
         if numbers.intersection(op.operands):
@@ -58,7 +58,7 @@ def fusion_obstacle(fuser: LoopFuser, nest: Nest, scalars: list[Op], stmt: Stmt)
 
 
 def domain_mismatch(fuser: LoopFuser, a: Stmt, b: Stmt) -> str:
-    """Why two statements share no loop; empty where they could."""
+    """Why two statements have no loop in common; empty where they could."""
     if fuser.max_outer_fusable_depth(a, b) > 0:
         return ""
     if a.reduced and writes(a, fuser.use_sets[b].buffers):

@@ -16,7 +16,7 @@ from pypto.passes import optimize
 
 
 class CpuLevels:
-    """Prints the levels of a prepared function for one target; with `places`, a text names the lines of the source."""
+    """Prints the levels of a prepared function for one target; with `places`, a text names lines of the source."""
 
     def __init__(self, target: CpuTarget, engine: Engine) -> None:
         self.target = target
@@ -24,7 +24,7 @@ class CpuLevels:
 
     @property
     def shows(self) -> Mapping[str, Show]:
-        """From the source down. Only the level that is called for is made."""
+        """The levels, from the source down; each is computed when it is asked for."""
         return MappingProxyType({"loop-ir": self.loop_ir, "llvm-ir": self.llvm_ir, "assembly": self.assembly})
 
     def loop_ir(self, function: Function, artifact: Artifact, places: bool) -> str:

@@ -148,8 +148,8 @@ def lines_marked(text: str) -> str:
 
 
 def place_in(lines: dict[str, str], line: str) -> tuple[str, str]:
-    found = _DEBUG.search(line)
-    return _DEBUG.sub("", line), lines.get(found[1], "0") if found else "0"
+    reference = _DEBUG.search(line)
+    return _DEBUG.sub("", line), lines.get(reference[1], "0") if reference else "0"
 
 
 def assembly_marked(text: str) -> str:
@@ -158,8 +158,9 @@ def assembly_marked(text: str) -> str:
 
     def place(line: str) -> tuple[str, str]:
         nonlocal current
-        if found := _LOC.match(line):
-            current = found[1]
+        directive = _LOC.match(line)
+        if directive:
+            current = directive[1]
         elif line.endswith(":") and not line.startswith(".L"):
             current = "0"  # another function
         return line, current if line.startswith("\t") and not line.startswith("\t.") else "0"
@@ -167,7 +168,8 @@ def assembly_marked(text: str) -> str:
     return marked(text, lambda line: not (_DIRECTIVE.match(line) or _LOC.match(line)), place)
 
 
-def marked(text: str, stays: Callable[[str], bool], place: Callable[[str], tuple[str, str]]) -> str:
+def marked(text: str, is_shown: Callable[[str], bool], place: Callable[[str], tuple[str, str]]) -> str:
+    """The lines that are shown, each with the number of the source line that it comes from."""
     placed: Sequence[tuple[str, tuple[str, str]]] = [(line, place(line)) for line in text.splitlines()]
-    kept = (shown + (f"  ;@{number}" if number != "0" else "") for line, (shown, number) in placed if stays(line))
-    return "\n".join(kept) + "\n"
+    lines = (shown + (f"  ;@{number}" if number != "0" else "") for line, (shown, number) in placed if is_shown(line))
+    return "\n".join(lines) + "\n"

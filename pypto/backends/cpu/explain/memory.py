@@ -1,4 +1,4 @@
-"""Materialisation: which tiles are kept in scratch memory rather than in registers, and why."""
+"""Materialisation: which tiles have scratch memory, and why they are not inlined or in registers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pypto.ir.types import TileType
 
 
 def memory_findings(plan: Materialization, storage: BufferAllocation) -> Iterator[Finding]:
-    """Tiles that are kept in scratch memory, not in registers."""
+    """Findings about tiles in scratch memory."""
     for v in plan.readers:
         if (
             v.op is None
@@ -25,8 +25,8 @@ def memory_findings(plan: Materialization, storage: BufferAllocation) -> Iterato
         ):
             continue
         if isinstance(v.type, TileType) and is_inlinable(v.op):
-            held = byte_text(storage.buffer_of[v].elements * item_bytes(v.tile.elem))
-            text = f"the tile that `{v.op.name}` makes takes {held} of memory: {materialization_reason(plan, v.op, v)}"
+            size = byte_text(storage.buffer_of[v].elements * item_bytes(v.tile.elem))
+            text = f"the tile that `{v.op.name}` makes takes {size} of memory: {materialization_reason(plan, v.op, v)}"
             yield Finding("memory", v.op.loc, text)
 
 

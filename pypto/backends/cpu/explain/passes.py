@@ -34,5 +34,5 @@ def print_materialization(plan: Materialization) -> str:
 def print_allocation(storage: BufferAllocation) -> str:
     """The buffers, their live ranges and their values."""
     printer = LoopPrinter(OpNames.of(storage.plan.function))
-    held = {b: [v for v in storage.buffer_of if storage.buffer_of[v] is b] for b in storage.buffers}
-    return "".join(f"{printer.buffer(b, values)}\n" for b, values in held.items())
+    values_by_buffer = {b: [v for v in storage.buffer_of if storage.buffer_of[v] is b] for b in storage.buffers}
+    return "".join(f"{printer.buffer(b, values)}\n" for b, values in values_by_buffer.items())

@@ -1,4 +1,4 @@
-"""Non-temporal stores: when the stores of a kernel bypass the caches, or why they never do."""
+"""Explanation of non-temporal stores: when the stores of a kernel bypass the caches, or why they never do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pypto.passes.memory_effects import root
 
 
 def store_findings(function: Function, items: list[Item], target: CpuTarget) -> Iterator[Finding]:
-    """When stores go past the caches, or why they never do."""
+    """Findings about stores: when they bypass the caches, or why they never do."""
     last_level, read = target.caches[-1], arrays_read(function)[0]
     quick = {s.op for nest in negligible_nests(items, target.vector_bytes // 4) for s in nest.stmts}
     in_parts = statement_count(items) > OUTLINE_ABOVE or function.programs.has_cold_version
@@ -48,7 +48,7 @@ def store_findings(function: Function, items: list[Item], target: CpuTarget) -> 
 
 
 def loop_bodies(items: list[Item], loop: Op | None = None) -> Iterator[tuple[list[Item], Op | None]]:
-    """What a program runs once, and what loops of nests run in each of their turns."""
+    """The items that a program runs once, and those of each iteration of a persistent loop."""
     yield items, loop
     for item in (x for x in items if isinstance(x, Control)):
         for region in item.regions:
@@ -57,7 +57,7 @@ def loop_bodies(items: list[Item], loop: Op | None = None) -> Iterator[tuple[lis
 
 
 def cache_reason(op: Op, place: tuple[list[Op], Op | None] | None, read: frozenset[Value | None]) -> str:
-    """Why a store never goes past the caches; `place` are its nest's stores and loop, None where a branch decides."""
+    """Why a store never bypasses the caches; `place` are its nest's stores and loop, None where a branch decides."""
     if place is None:
         return "it is in a branch, in a loop around products, or in a loop of a kernel that is compiled in parts"
     if not is_written_once(Access.of(op), place[1]):

@@ -17,10 +17,10 @@ _FLOATS: Final = ("half", "bfloat", "float", "double")
 
 def widths_of(lines: Iterable[tuple[int, str]], register_bytes: int) -> dict[int, str]:
     """The widest vectors of every source line's LLVM IR: the code for whole tiles, not that for their edges."""
-    found: dict[int, set[tuple[int, str]]] = defaultdict(set)
+    vectors_by_line: dict[int, set[tuple[int, str]]] = defaultdict(set)
     for number, text in lines:
-        found[number] |= {(int(count), kind) for count, kind in _VECTOR.findall(text)}
-    return {number: width_text(vectors, register_bytes) for number, vectors in found.items() if number}
+        vectors_by_line[number] |= {(int(count), kind) for count, kind in _VECTOR.findall(text)}
+    return {number: width_text(vectors, register_bytes) for number, vectors in vectors_by_line.items() if number}
 
 
 def width_text(vectors: set[tuple[int, str]], register_bytes: int) -> str:

@@ -85,15 +85,16 @@ class TileEmitter(MicroKernelEmitter):
             return
         with side_function(self.w, self.header(tile)):
             start = "%c"
-            pitch = str(tile.ldc or "%down")
+            pitch = str(tile.ldc or "%ldc")
             self.w.branch(
-                "%fresh", [partial(self.zero_tiles, tile), partial(self.access_results, "loadd", tile, start, pitch)]
+                "%beta_zero",
+                [partial(self.zero_tiles, tile), partial(self.access_results, "loadd", tile, start, pitch)],
             )
             self.k_loop_tiles(tile)
             if tile.has_destination:
-                is_direct = self.w.raw("icmp ne ptr %into, null")
-                start = self.w.raw(f"select i1 {is_direct}, ptr %into, ptr %c")
-                pitch = self.w.raw(f"select i1 {is_direct}, i64 %apart, i64 {pitch}")
+                is_direct = self.w.raw("icmp ne ptr %dest, null")
+                start = self.w.raw(f"select i1 {is_direct}, ptr %dest, ptr %c")
+                pitch = self.w.raw(f"select i1 {is_direct}, i64 %ldd, i64 {pitch}")
             self.access_results("stored", tile, start, pitch)
 
     def zero_tiles(self, tile: MicroTile) -> list[VectorValue]:
@@ -143,7 +144,7 @@ class TileEmitter(MicroKernelEmitter):
     def prefetch_result(self, tile: MicroTile, k: str) -> None:
         """Prefetch the result of the next panel, some rows in each step: all of them in one row of tiles of A."""
         row = self.w.raw(f"udiv i64 {k}, {tile.amx_k // _TILES}")
-        pitch = str(tile.ldc or "%down")
+        pitch = str(tile.ldc or "%ldc")
         start = self.w.raw(f"getelementptr i8, ptr %c, i64 {self.w.raw(f'mul i64 {pitch}, {row}')}")
         for r, v in itertools.product(range(_TILES), range(tile.vectors)):
             place = self.row_pointer(start, pitch, r)

@@ -87,7 +87,7 @@ class MultiProductEmitter(MicroKernelEmitter):
         rows_per_product = -(-tile.vectors * tile.lanes // tile.products)
         for i in range(rows_per_product):
             row = self.e.add(self.e.mul(n, self.e.const(rows_per_product, int64)), self.e.const(i, int64))
-            start = self.w.raw(f"getelementptr i8, ptr %into, i64 {self.w.raw(f'mul i64 {row.text}, %apart')}")
+            start = self.w.raw(f"getelementptr i8, ptr %dest, i64 {self.w.raw(f'mul i64 {row.text}, %ldd')}")
             prefetch_line(self.w, self.element_pointer(start, tile.rows - 1, tile), 3, writes=True)
 
     def emit_stores(self, tile: MicroTile, slots: Slots, rows: Sequence[str]) -> list[VectorValue]:
@@ -95,7 +95,7 @@ class MultiProductEmitter(MicroKernelEmitter):
         if not tile.has_destination:
             return to_scratch()
         transposed = functools.partial(self.store_transposed, tile, slots)
-        return self.w.branch(self.w.raw("icmp ne ptr %into, null"), [transposed, to_scratch])
+        return self.w.branch(self.w.raw("icmp ne ptr %dest, null"), [transposed, to_scratch])
 
     def store_transposed(self, tile: MicroTile, slots: Slots) -> list[VectorValue]:
         """Store the columns of the register tile, as far down as the destination has rows."""
@@ -107,7 +107,7 @@ class MultiProductEmitter(MicroKernelEmitter):
             for r in range(tile.rows):
                 rows[r] = VectorValue(self.load(kind, slots[r, v], 64), tile.result, lanes, self.w.depth)
             for n, column in enumerate(transpose_registers(self.e, rows)):
-                place = self.w.raw(f"getelementptr i8, ptr %into, i64 {self.w.raw(f'mul i64 %apart, {v * lanes + n}')}")
+                place = self.w.raw(f"getelementptr i8, ptr %dest, i64 {self.w.raw(f'mul i64 %ldd, {v * lanes + n}')}")
                 self.w.call("void", name, ((kind, column.text), ("ptr", place), ("i32", "4"), (mask.type, mask.text)))
         return []
 

@@ -145,7 +145,7 @@ class MicroKernelEmitter:
         with side_function(self.w, self.header(tile)):
             kind = llvm_type(tile.result, tile.lanes)
             slots = {(r, v): self.w.slot(kind) for r in range(tile.rows) for v in range(tile.vectors)}
-            rows = self.row_pointers("%c", str(tile.ldc or "%down"), tile.rows)
+            rows = self.row_pointers("%c", str(tile.ldc or "%ldc"), tile.rows)
             for (r, v), slot in slots.items():
                 place = self.element_pointer(rows[r], v * tile.lanes, tile)
                 old = VectorValue(self.load(kind, place), tile.result, tile.lanes, self.w.depth)
@@ -159,8 +159,8 @@ class MicroKernelEmitter:
         return [self.w.raw(f"getelementptr i8, ptr {start}, i64 {down}") for down in downs]
 
     def header(self, tile: MicroTile) -> str:
-        args = f"{self.arguments}, i64 %down, i1 %fresh" + ", ptr %into, i64 %apart" * tile.has_destination
-        args += "".join(f", i64 %apart{n}" for n in tile.lda_multiples) + ", ptr %sums" * tile.is_biased
+        args = f"{self.arguments}, i64 %ldc, i1 %beta_zero" + ", ptr %dest, i64 %ldd" * tile.has_destination
+        args += "".join(f", i64 %lda{n}" for n in tile.lda_multiples) + ", ptr %sums" * tile.is_biased
         return f"internal void @{tile.name}({args}) noinline nounwind"
 
     def multiply(self, tile: MicroTile, slots: Slots) -> None:
@@ -170,9 +170,9 @@ class MicroKernelEmitter:
         """Store the register tile: to its destination where the caller gives one, else to `rows`."""
         kind = llvm_type(tile.result, tile.lanes)
         if tile.has_destination:
-            is_direct = self.w.raw("icmp ne ptr %into, null")
-            start = self.w.raw(f"select i1 {is_direct}, ptr %into, ptr %c")
-            pitch = self.w.raw(f"select i1 {is_direct}, i64 %apart, i64 {tile.ldc or '%down'}")
+            is_direct = self.w.raw("icmp ne ptr %dest, null")
+            start = self.w.raw(f"select i1 {is_direct}, ptr %dest, ptr %c")
+            pitch = self.w.raw(f"select i1 {is_direct}, i64 %ldd, i64 {tile.ldc or '%ldc'}")
             rows = self.row_pointers(start, pitch, tile.rows)
         for (r, v), slot in slots.items():
             total = VectorValue(self.load(kind, slot, 64), tile.result, tile.lanes, self.w.depth)
@@ -261,7 +261,7 @@ class MicroKernelEmitter:
         """Pointer to the number of A in row `r` of the register tile, `k` steps on."""
         if not tile.products:
             power = max(1, r & -r)  # a row is an odd multiple of the pitch, shifted left
-            odd_multiple = tile.lda * (r // power) or f"%apart{r // power}"
+            odd_multiple = tile.lda * (r // power) or f"%lda{r // power}"
             down = self.w.raw(f"mul i64 {odd_multiple}, {power}") if r else "0"
             return self.element_pointer(self.w.raw(f"getelementptr i8, ptr {product.a}, i64 {down}"), k, tile)
         along = self.w.raw(f"mul i64 {product.pitch}, {k}")
@@ -271,7 +271,7 @@ class MicroKernelEmitter:
     def initial_accumulator(self, tile: MicroTile, old: VectorValue, r: int) -> VectorValue:
         """An accumulator's first value: C or zero; for bytes, minus what the flipped signs of B will add."""
         zero = self.e.splat(self.e.const(0, old.dtype), old.width)
-        start = self.e.select(VectorValue("%fresh", int1, 1, 0), zero, old)
+        start = self.e.select(VectorValue("%beta_zero", int1, 1, 0), zero, old)
         if tile.packing_factor != 4:
             return start
         bias = VectorValue(self.load("i32", self.element_pointer("%sums", r, tile)), int32, 1, self.w.depth)

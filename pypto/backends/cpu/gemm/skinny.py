@@ -73,14 +73,14 @@ class SkinnyGemmEmitter:
         """Emit ``(a, b, c, pitch of b, depth, columns that exist, whether c starts from zero)``, unless it is there."""
         if not claim_name(self.w, s.name):
             return
-        args = "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %pitch, i64 %depth, i64 %columns, i1 %fresh"
+        args = "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %pitch, i64 %depth, i64 %columns, i1 %beta_zero"
         with side_function(self.w, f"internal void @{s.name}({args}) noinline nounwind"):
             self.clear(s)
             columns = VectorValue("%columns", int64, 1, 0)
-            whole, unrolled = (self.e.and_(columns, self.e.const(-n * s.lanes, int64)) for n in (1, s.vectors))
-            remainder = self.e.splat(self.e.sub(columns, whole), s.lanes)
+            vectorized, unrolled = (self.e.and_(columns, self.e.const(-n * s.lanes, int64)) for n in (1, s.vectors))
+            remainder = self.e.splat(self.e.sub(columns, vectorized), s.lanes)
             mask = self.e.cmp("lt", self.e.iota(s.lanes, int64), remainder)
-            has_remainder = self.e.cmp("gt", columns, whole).text
+            has_remainder = self.e.cmp("gt", columns, vectorized).text
             k_unroll = self.e.target.registers // (2 * _COLUMN_REGISTERS)
             unrolled_depth = self.w.raw(f"and i64 %depth, {-k_unroll}")
             for first, last, step in (("0", unrolled_depth, k_unroll), (unrolled_depth, "%depth", 1)):
@@ -91,9 +91,9 @@ class SkinnyGemmEmitter:
                             self.prefetch_rows(s, b_rows, j)
                         at = [self.e.add(j, self.e.const(v * s.lanes, int64)) for v in range(s.vectors)]
                         self.add_columns(s, k, b_rows, at, None)
-                    with self.w.loop(unrolled.text, whole.text, str(s.lanes)) as j:
+                    with self.w.loop(unrolled.text, vectorized.text, str(s.lanes)) as j:
                         self.add_columns(s, k, b_rows, [j], None)
-                    masked = functools.partial(self.add_columns, s, k, b_rows, [whole], mask)
+                    masked = functools.partial(self.add_columns, s, k, b_rows, [vectorized], mask)
                     self.w.branch(has_remainder, [masked, list])
 
     def prefetch_rows(self, s: SkinnyGemm, b_rows: list[str], j: VectorValue) -> None:
@@ -108,7 +108,7 @@ class SkinnyGemmEmitter:
 
     def clear(self, s: SkinnyGemm) -> None:
         """Zero C where it starts from zero."""
-        stop = self.w.raw(f"select i1 %fresh, i64 {s.columns}, i64 0")
+        stop = self.w.raw(f"select i1 %beta_zero, i64 {s.columns}, i64 0")
         with self.w.loop("0", stop, str(s.lanes)) as j:
             for r in range(s.rows):
                 self.w.line(f"store {llvm_type(s.dtype, s.lanes)} zeroinitializer, ptr {self.c_address(s, r, j)}")

@@ -75,7 +75,7 @@ class Checks(Unchecked):
         self.wait(self.emitter.schedule.items, function.body)
 
     @property
-    def found(self) -> tuple[Check, ...]:  # type: ignore[override]  # what nothing is checked for has none
+    def places(self) -> tuple[Check, ...]:  # type: ignore[override]  # what nothing is checked for has none
         """The places that may fail."""
         return tuple(self.checks)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Unchecked:
     """The hooks of a kernel without checks."""
 
-    found: tuple[Check, ...] = ()  # the places that may fail
+    places: tuple[Check, ...] = ()  # the places that may fail
     known: Mapping[str, str] = MappingProxyType({})  # LLVM types, by name, of what outlined parts may read
 
     def enter(self) -> None:

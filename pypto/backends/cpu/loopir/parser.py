@@ -57,12 +57,12 @@ def parse_kernel(text: str, target: CpuTarget | None = None) -> Schedule:
 
 def with_storage(schedule: Schedule, target: CpuTarget) -> Schedule:
     """The schedule with what passes ask for: who reads its values, and which of them share a buffer."""
-    held = schedule.buffer_of
-    plan = assume_materialization(schedule.function, target, held)
+    buffer_of = schedule.buffer_of
+    plan = assume_materialization(schedule.function, target, buffer_of)
     sharers: dict[Buffer, list[Value]] = {b: [] for b in schedule.buffers}
-    for v, b in held.items():
+    for v, b in buffer_of.items():
         sharers[b].append(v)
-    storage = BufferAllocation(plan, target, held, schedule.buffers, {v: sharers[b] for v, b in held.items()})
+    storage = BufferAllocation(plan, target, buffer_of, schedule.buffers, {v: sharers[b] for v, b in buffer_of.items()})
     return replace(schedule, storage=storage)
 
 
@@ -148,25 +148,25 @@ class LoopParser:
 
     def tile(self, line: LineParser) -> tuple[Any, tuple[int, ...]]:
         """The element type and the shape of a buffer."""
-        found = re.compile(r"\s*((?:\d+x)+(?:ptr<[^>]*>|\w+))").match(line.text, line.position)
-        if found is None:
+        token = re.compile(r"\s*((?:\d+x)+(?:ptr<[^>]*>|\w+))").match(line.text, line.position)
+        if token is None:
             line.fail("expected a shape and an element type such as 8x64xf32")
-        line.position = found.end()
+        line.position = token.end()
         try:
-            made = parse_type(f"tile<{found[1]}>")
+            tile_type = parse_type(f"tile<{token[1]}>")
         except ValueError:
-            line.fail(f"`{found[1]}` is no tile")
-        assert isinstance(made, TileType)
-        return made.elem, made.shape
+            line.fail(f"`{token[1]}` is no tile")
+        assert isinstance(tile_type, TileType)
+        return tile_type.elem, tile_type.shape
 
     # --- names --------------------------------------------------------------------------------------------------
 
     def separated(self, line: LineParser, read: Callable[[], T]) -> list[T]:
         """What stands with commas between."""
-        found = [read()]
+        items = [read()]
         while line.accept(","):
-            found.append(read())
-        return found
+            items.append(read())
+        return items
 
     def value(self, line: LineParser) -> Value:
         name = line.take(r"%\w+", "a value")
@@ -297,11 +297,11 @@ class LoopParser:
     def library_op(self, line: LineParser) -> LibraryOp:
         names = {op.name for op in self.function.walk()} & LIBRARY_OPS.keys()
         records = {record.__name__: record for name in sorted(names) for record in LIBRARY_OPS[name]().RECORDS}
-        made = self.record(line, records)
-        if not isinstance(made, LibraryOp):
-            line.fail(f"{type(made).__name__} is no library op")
-        self.library_ops[made.op] = made
-        return made
+        library_op = self.record(line, records)
+        if not isinstance(library_op, LibraryOp):
+            line.fail(f"{type(library_op).__name__} is no library op")
+        self.library_ops[library_op.op] = library_op
+        return library_op
 
     def record(self, line: LineParser, records: dict[str, type]) -> Any:
         """A record with its fields."""
@@ -326,9 +326,9 @@ class LoopParser:
         if token.startswith("%"):
             return self.value(line)
         if line.accept("["):
-            found = [] if line.peek() == "]" else self.separated(line, lambda: self.field(line, records))
+            items = [] if line.peek() == "]" else self.separated(line, lambda: self.field(line, records))
             line.expect("]")
-            return tuple(found)
+            return tuple(items)
         if line.accept("op"):
             return self.op(line)
         if re.fullmatch(r"b\d+", token):

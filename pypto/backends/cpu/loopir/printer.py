@@ -40,10 +40,10 @@ def print_kernel(schedule: Schedule) -> str:
 def print_loops(schedule: Schedule) -> str:
     """All of a kernel's Loop IR, with the names that its Tile IR has as text."""
     printer = LoopPrinter(OpNames.of(schedule.function))
-    held: dict[Buffer, list[Value]] = {b: [] for b in schedule.buffers}
+    values_by_buffer: dict[Buffer, list[Value]] = {b: [] for b in schedule.buffers}
     for v, b in schedule.buffer_of.items():
-        held[b].append(v)
-    buffers = [f"  {printer.buffer(b, values)}" for b, values in held.items()]
+        values_by_buffer[b].append(v)
+    buffers = [f"  {printer.buffer(b, values)}" for b, values in values_by_buffer.items()]
     return "\n".join([f"scratch {schedule.scratch_bytes} bytes", *buffers, *printer.items(schedule.items, "")]) + "\n"
 
 

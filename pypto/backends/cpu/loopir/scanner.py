@@ -23,16 +23,16 @@ class LineParser:
         raise IRTextError(line=self.number, problem=problem)
 
     def peek(self) -> str:
-        found = _TOKEN.match(self.text, self.position)
-        return found[1] if found is not None else ""
+        token = _TOKEN.match(self.text, self.position)
+        return token[1] if token is not None else ""
 
     def take(self, pattern: str, wanted: str) -> str:
         """The next token, which has to be of a form."""
         token = self.peek()
-        found = _TOKEN.match(self.text, self.position)
-        if found is None or not re.fullmatch(pattern, token):
+        match = _TOKEN.match(self.text, self.position)
+        if match is None or not re.fullmatch(pattern, token):
             self.fail(f"expected {wanted}, not `{token or 'the end of the line'}`")
-        self.position = found.end()
+        self.position = match.end()
         return token
 
     def accept(self, *words: str) -> bool:

@@ -21,7 +21,7 @@ from pypto.passes.dot_facts import dot_dtype, packing_factor
 
 
 def drop_disabled_terms(function: Function, target: CpuTarget) -> Function:
-    """Products of float32 as they are, where a kernel switches `bf16_split` off."""
+    """float32 products without terms of bfloat16, where a kernel switches `bf16_split` off."""
 
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         if op.name != "dot" or "parts" not in op.attrs:
@@ -32,7 +32,7 @@ def drop_disabled_terms(function: Function, target: CpuTarget) -> Function:
 
 
 def float8_as_bfloat16(function: Function, target: CpuTarget) -> Function:
-    """Operands of products of float8 as bfloat16, which holds each of their values, where AMX multiplies tiles."""
+    """Operands of float8 products as bfloat16, which represents all their values, where the target has AMX."""
 
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         if op.name != "dot" or not all(v.dtype in FLOAT8 for v in op.operands[:2]):
@@ -44,16 +44,17 @@ def float8_as_bfloat16(function: Function, target: CpuTarget) -> Function:
 
 
 def widen_integer_dots(function: Function, target: CpuTarget) -> Function:
-    """Products of integers in int32, where no instruction multiplies them as they are."""
+    """Integer products in int32, where no instruction multiplies them as they are."""
 
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         if op.name != "dot" or packing_factor(op, target):
             return None
-        builder, wide = rewriter.builder, dot_dtype(op.operands[0].dtype)
-        if op.operands[0].dtype.is_float or op.operands[0].dtype == wide:
+        builder = rewriter.builder
+        dtype = dot_dtype(op.operands[0].dtype)
+        if op.operands[0].dtype.is_float or op.operands[0].dtype == dtype:
             return None
         a, b, *acc = rewriter.operands(op)
-        return (builder.emit("dot", builder.cast(a, wide), builder.cast(b, wide), *acc),)
+        return (builder.emit("dot", builder.cast(a, dtype), builder.cast(b, dtype), *acc),)
 
     return rewrite(function, rule, OpBuilder)
 
@@ -64,7 +65,8 @@ def widen_narrow_scans(function: Function, target: CpuTarget) -> Function:
     def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
         if op.name not in SCANS or not op.operands[0].dtype.is_narrow:
             return None
-        builder, source = rewriter.builder, rewriter.builder.cast(rewriter.operands(op)[0], float32)
+        builder = rewriter.builder
+        source = builder.cast(rewriter.operands(op)[0], float32)
         return (builder.cast(builder.emit(op.name, source, **op.attrs), op.results[0].dtype),)
 
     return rewrite(function, rule, OpBuilder)

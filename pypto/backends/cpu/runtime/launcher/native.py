@@ -125,9 +125,9 @@ class Launcher:
         self.stopped = stopped
         self.shared = shared
         self.ignored = ignored
-        self.again = lambda grid: lambda _: grid
+        self.call_again = lambda grid: lambda _: grid
         objects = {"none": None, "int": int, "float": float, "bool": bool, "tuple": tuple,
-            "function": FunctionType, "again": self.again, "ignored": ignored, "stopped": stopped,
+            "function": FunctionType, "again": self.call_again, "ignored": ignored, "stopped": stopped,
             "meant": MEANT}  # fmt: skip
         for name, value in objects.items():
             shared[SHARED.index(name)] = id(value)

@@ -91,13 +91,13 @@ def signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
 
 
-def recipe(found: Any, infos: Mapping[str, Any], values: Sequence[Any], signature: Any, overlapping: bool) -> Recipe:
+def recipe(version: Any, infos: Mapping[str, Any], values: Sequence[Any], signature: Any, overlapping: bool) -> Recipe:
     """The steps for a compiled version, from arguments that it was chosen for.
 
     Parameters
     ----------
-    found : Specialization
-        The version.
+    version : Specialization
+        The compiled version.
     infos : dict
         What is known of the arguments by name: arrays as `ArrayInfo`, others as they are.
     values : sequence
@@ -112,7 +112,7 @@ def recipe(found: Any, infos: Mapping[str, Any], values: Sequence[Any], signatur
     Unfit
         When an argument is of a kind that native code does not know.
     """
-    steps = start(found.program.artifact.abi, signature.names)
+    steps = start(version.program.artifact.abi, signature.names)
     if infos.keys() != set(signature.names):
         raise Unfit
     rows = list(zip(range(len(values)), signature.names, values, signature.constant, strict=True))
@@ -122,16 +122,16 @@ def recipe(found: Any, infos: Mapping[str, Any], values: Sequence[Any], signatur
         if name not in arrays and name not in numbers:
             add_constant(steps, n, value)
     for name, n in arrays.items():
-        add_array(steps, n, infos[name], values[n], name in found.program.written)
+        add_array(steps, n, infos[name], values[n], name in version.program.written)
     for n, name, value, _ in rows:
         if name in numbers:
             add_number(steps, n, name, value, signature.typed.get(name))
-    add_facts(steps, found.guard, infos, arrays)
-    for capture in found.captures:
+    add_facts(steps, version.guard, infos, arrays)
+    for capture in version.captures:
         add_capture(steps, capture)
-    add_places(steps, arrays, found.program.written)
+    add_places(steps, arrays, version.program.written)
     steps.add("MET", 0, overlapping)
-    add_writes(steps, [n for name, n in arrays.items() if name in found.program.written and is_torch(values[n])])
+    add_writes(steps, [n for name, n in arrays.items() if name in version.program.written and is_torch(values[n])])
     return steps
 
 
