@@ -112,7 +112,7 @@ class TileEmitter(MicroKernelEmitter):
     def k_loop_tiles(self, tile: MicroTile) -> None:
         """The loop over K; each step also prefetches the rows of A that a later register tile will pack."""
         prefetched = [self.row_pointer("%later", "%pitch", r) for r in range(tile.prefetch_rows)]
-        lda = str(tile.lda or "%apart1")
+        lda = str(tile.lda or "%lda1")
         with self.w.loop("0", "%depth", str(tile.amx_k)) as k:
             a = self.w.raw(f"getelementptr i32, ptr %a, i64 {k.text}")
             down = self.w.raw(f"mul i64 {k.text}, {tile.panel}")
