@@ -55,7 +55,8 @@ def _rule(rewriter: _Raiser, op: Op) -> Sequence[Value] | None:
         return None
     b, forms = rewriter.builder, rewriter.forms
     pointers, *optional = rewriter.operands(op)
-    form, bounds = forms.of(pointers), Bounds(forms, pointers.shape)
+    form = forms.of(pointers)
+    bounds = Bounds(forms, pointers.shape)
     value = optional.pop(0) if op.name == "store" else None
     for condition in conditions(forms, optional.pop(0)) if optional else ():
         bounds.take(condition)
@@ -63,7 +64,8 @@ def _rule(rewriter: _Raiser, op: Op) -> Sequence[Value] | None:
     limited = rewriter.limited.of(pointers) if op.name == "load" and form.gathered else form
     if len(limited.gathered) < len(form.gathered):
         other = built(b, op.name, bounds.beyond(limited.limits).access(form, value, other)).result
-        bounds, form = bounds.below(limited.limits), limited
+        bounds = bounds.below(limited.limits)
+        form = limited
     return built(b, op.name, bounds.access(form, value, other)).results
 
 
@@ -141,7 +143,8 @@ class Bounds:
 
     def take(self, condition: Condition) -> None:
         """Add a condition of the mask."""
-        form, b = condition.form, self.forms.b
+        form = condition.form
+        b = self.forms.b
         if form is None or form.residual is not None:
             self.keep(condition.tile)
         elif not form.moving:
@@ -184,12 +187,14 @@ class Bounds:
     def access(self, form: Affine, value: Value | None, other: Value | None) -> Access:
         """The access through affine pointers; along gathered dimensions its base is a tile."""
         strides = tuple(self.forms.number(0) if d in form.gathered else s for d, s in enumerate(form.strides))
-        base, mask = self.base(form), all_of(self.forms.b, self.masks)
+        base = self.base(form)
+        mask = all_of(self.forms.b, self.masks)
         return Access(self.shape, base, self.offsets(), strides, self.extents(), value, mask, other)
 
     def offsets(self) -> tuple[Value, ...]:
         """The offsets of the access."""
-        b, none = self.forms.b, self.forms.number(0)
+        b = self.forms.b
+        none = self.forms.number(0)
         return tuple(b.emit("neg", self.lower[d]) if d in self.lower else none for d in range(len(self.shape)))
 
     def extents(self) -> tuple[Value, ...]:
@@ -203,7 +208,9 @@ class Bounds:
 
     def base(self, form: Affine) -> Value:
         """The pointer, or the pointers along gathered dimensions, of index -offset."""
-        b, start, gathered = self.forms.b, form.start, form.gathered
+        b = self.forms.b
+        start = form.start
+        gathered = form.gathered
         for d, offset in enumerate(self.offsets()):
             if d not in gathered:
                 start = b.emit("sub", start, b.emit("mul", offset, form.strides[d]))

@@ -136,7 +136,8 @@ class Forms:
         """
         if a.pointer is not None or a.residual is not None or [constant_of(a.strides[d]) for d in a.moving] != [1]:
             return None
-        b, none = self.b, self.number(0)
+        b = self.b
+        none = self.number(0)
         least = none if first is None else b.emit("maximum", first, none, propagate_nan=False)
         count = b.emit("where", b.emit("ge", a.start, least), b.emit("sub", stop, a.start), none)
         limits = tuple(count if d in a.moving else None for d in range(len(a.shape)))

@@ -68,7 +68,8 @@ def is_uniform(v: Value) -> bool:
 
 def move(rewriter: Rewriter[OpBuilder], op: Op, motions: Sequence[Motion | None]) -> list[Value]:
     """Copy a loop that carries distances in place of tiles with a motion."""
-    b, start = rewriter.builder, [rewriter.value(v) for v in initial(op)]
+    b = rewriter.builder
+    start = [rewriter.value(v) for v in initial(op)]
 
     def tiles(distances: Sequence[Value], _: object = None) -> list[Value]:
         return [moved(b, v, d) if m else d for m, v, d in zip(motions, start, distances, strict=True)]
@@ -87,7 +88,8 @@ def moved(b: OpBuilder, tile: Value, distance: Value) -> Value:
 
 def distance(rewriter: Rewriter[OpBuilder], motion: Motion, before: Value) -> Value:
     """The distance after an iteration."""
-    b, total = rewriter.builder, before
+    b = rewriter.builder
+    total = before
     for op in motion.steps:
         step = rewriter.value(op.operands[1])
         number = constant_of(step)

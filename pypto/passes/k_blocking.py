@@ -91,12 +91,14 @@ class ReductionLoop:
     def extent(self, load: Op, d: int) -> int | None:
         """How far a load's elements exist from the loop's start, where that is known."""
         access = Access.of(load)
-        first, extent = self.initial_offset(access.offsets[d]), constant_of(access.extents[d])
+        first = self.initial_offset(access.offsets[d])
+        extent = constant_of(access.extents[d])
         return None if first is None or extent is None else max(0, int(extent) - first)
 
     def initial_offset(self, v: Value) -> int | None:
         """The value of an offset as the loop starts."""
-        form, start = affine_of(v), constant_of(self.op.operands[0])
+        form = affine_of(v)
+        start = constant_of(self.op.operands[0])
         factor = dict(form.terms).get(self.index, 0)
         if any(x is not self.index for x, _ in form.terms) or (factor and start is None):
             return None
@@ -109,7 +111,8 @@ class ReductionLoop:
         if v in self.k_dim or v.op is None or v.shape[d] != self.step:
             return self.k_dim.get(v) == d
         self.k_dim[v] = d
-        op, name = v.op, v.op.name
+        op = v.op
+        name = v.op.name
         if name == "constant":
             return True
         sources = source_dims(v, d)
@@ -180,7 +183,8 @@ class RetileReduction:
 
     def rewrite_loop(self, rewriter: Rewriter[OpBuilder], loop: ReductionLoop, step: int) -> Sequence[Value]:
         b = rewriter.builder
-        op, hidden = loop.op, {}
+        op = loop.op
+        hidden = {}
         self.sizes.update((v, (*v.shape[:d], step, *v.shape[d + 1 :])) for v, d in loop.k_dim.items())
         self.extents.update(
             (load, (d, self.clipped_extent(rewriter, b, loop, load, d)))
@@ -195,7 +199,8 @@ class RetileReduction:
         if 0 < loop.extent_from_start <= step:
             return self.inline_single_step(rewriter, loop, [start, *inits], hidden)
         operands = (start, stop, b.constant(step, start.dtype), *inits)
-        types, regions = tuple(r.type for r in op.results), (rewriter.region(op.regions[0]),)
+        types = tuple(r.type for r in op.results)
+        regions = (rewriter.region(op.regions[0]),)
         new = b.create(op.name, operands, op.attrs, types, regions)
         rewriter.mapping.update(hidden)
         return new.results
@@ -244,8 +249,10 @@ class RetileReduction:
         return b.emit("minimum", rewriter.value(access.extents[d]), last, propagate_nan=False)
 
     def rewrite_op(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
-        old, shape = op.results[0], self.sizes[op.results[0]]
-        operands, attrs = list(rewriter.operands(op)), dict(op.attrs)
+        old = op.results[0]
+        shape = self.sizes[op.results[0]]
+        operands = list(rewriter.operands(op))
+        attrs = dict(op.attrs)
         if "shape" in attrs:
             attrs["shape"] = shape
         if op in self.extents:

@@ -103,14 +103,16 @@ class PointerLoop:
         return next((d for d in range(len(access.shape)) if self.is_moving_dim(access, d)), None)
 
     def is_moving_dim(self, access: Access, d: int) -> bool:
-        size, pairs = access.shape[d], list(zip(access.offsets, access.extents, strict=True))
+        size = access.shape[d]
+        pairs = list(zip(access.offsets, access.extents, strict=True))
         first, end = pairs.pop(d)
         if size == 1 or any(self.step_of(v) != {} for pair in pairs for v in pair):
             return False
         base, offset, extent = map(self.step_of, (access.base, first, end))
         if base == {}:
             return offset == {(): size} and extent == {}
-        number, nearer = constant_of(first), extent == {(): -size} or constant_of(end) == UNBOUNDED
+        number = constant_of(first)
+        nearer = extent == {(): -size} or constant_of(end) == UNBOUNDED
         return (
             number is not None and number >= 0 and nearer and expanded(base or {}) == step_by(access.strides[d], size)
         )
@@ -140,7 +142,8 @@ class NormalizedLoop:
         begins = {load: self.initial_access(Access.of(load)) for load in self.loop.moving_dims}
         bounds = self.bounds(start, stop, by)
         args = self.still_carried(carried(op, self.loop.region))
-        types, region = tuple(v.type for v in args), self.emit_body(args, begins)
+        types = tuple(v.type for v in args)
+        region = self.emit_body(args, begins)
         new = make_op(op.name, (*bounds, *self.still_carried(inits)), op.attrs, types, (region,), op.loc)
         b.region.ops.append(new)
         results = iter(new.results)
@@ -153,7 +156,8 @@ class NormalizedLoop:
         return [v for v, arg in zip(values, args, strict=True) if not self.loop.step_of(arg)]
 
     def bounds(self, start: Value, stop: Value, by: Value) -> tuple[Value, Value, Value]:
-        b, step = self.rewriter.builder, constant_of(by)
+        b = self.rewriter.builder
+        step = constant_of(by)
         last = b.emit("sub", b.cast(stop, int64), b.cast(start, int64))
         length = b.emit("add", last, b.constant(int(step or 1) - 1, int64))
         size = b.constant(self.loop.stride, int64)
@@ -173,8 +177,10 @@ class NormalizedLoop:
 
     def emit_body(self, args: Sequence[Value], begins: Mapping[Op, Access]) -> Region:
         """The body, with the loads where they move to, and without what led there."""
-        rewriter, old = self.rewriter, self.loop.region
-        b, index = rewriter.builder, Value(scalar(int64), old.args[0].hint)
+        rewriter = self.rewriter
+        old = self.loop.region
+        b = rewriter.builder
+        index = Value(scalar(int64), old.args[0].hint)
         new = Region([index, *(Value(v.type, v.hint) for v in args)])
         rewriter.mapping.update(zip(args, new.args[1:], strict=True))
         with b.inside(new):
@@ -190,7 +196,8 @@ class NormalizedLoop:
 
     def emit_load(self, op: Op, access: Access, index: Value) -> Value:
         """A load so far from where it began."""
-        b, d = self.rewriter.builder, self.loop.moving_dims[op]
+        b = self.rewriter.builder
+        d = self.loop.moving_dims[op]
         with b.at(op.loc):
             moved = b.emit("add", access.offsets[d], index)
             offsets = (*access.offsets[:d], moved, *access.offsets[d + 1 :])

@@ -236,7 +236,8 @@ class ScalarEvolution:
                 before, amount = amount, before
             if amount in inside:
                 return None
-            after, total = before, add_steps(total, step_by(amount), -1 if op.name == "sub" else 1)
+            after = before
+            total = add_steps(total, step_by(amount), -1 if op.name == "sub" else 1)
         return total
 
     def _region_of(self, arg: Value, loop: Op) -> Region:

@@ -74,7 +74,8 @@ def cast(b: OpBuilder, op: Op) -> Value | None:
     inner = defined_by(x, "cast")
     if inner is None:
         return None
-    source, middle = inner.operands[0].dtype, x.dtype
+    source = inner.operands[0].dtype
+    middle = x.dtype
     wraps = source.is_int and middle.is_int and target.is_int and middle.bits >= target.bits
     # Floats saturate into integers where integers wrap, so an integer that went through a float keeps that way.
     saturates = source.is_int and middle.is_float and target.is_int and not exact(source, target)

@@ -127,7 +127,9 @@ class SwapOperands:
     def clip_load(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
         """A load of B, whose columns end where the store of the sum ends."""
         d, store, at = self.load_limits[op]
-        operands, b, access = list(rewriter.operands(op)), rewriter.builder, Access.of(op)
+        operands = list(rewriter.operands(op))
+        b = rewriter.builder
+        access = Access.of(op)
         size = b.emit("sub", rematerialize(rewriter, store.extents[at]), rematerialize(rewriter, store.offsets[at]))
         end = b.emit("add", size, rewriter.value(access.offsets[d]))
         place = 1 + 2 * len(access.shape) + d

@@ -160,8 +160,10 @@ class TransposeScores:
 
     def rewrite_loop(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
         """A loop that carries transposed members; what its iterations share is transposed before it."""
-        old, dot = op.regions[0], self.loops[op].dot
-        first, args = rewriter.operands(op)[:3], carried(op, old)
+        old = op.regions[0]
+        dot = self.loops[op].dot
+        first = rewriter.operands(op)[:3]
+        args = carried(op, old)
         initial = [self.carried_value(rewriter, arg, v) for arg, v in zip(args, op.operands[3:], strict=True)]
         self.transposed[dot.operands[0]] = transpose(rewriter, rewriter.value(dot.operands[0]))
         region = Region([Value(transposed_type(a) if a in self.members else a.type, a.hint) for a in old.args])
@@ -180,9 +182,11 @@ class TransposeScores:
 
     def rewrite_reduction(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
         """The same over the columns; dimensions of size 1 that are kept change their place."""
-        kind, keeps = op.result.tile, op.attrs["keep_dims"]
+        kind = op.result.tile
+        keeps = op.attrs["keep_dims"]
         kind = kind.with_shape(kind.shape[::-1]) if keeps else kind
-        operands, attrs = (self.transposed_value(rewriter, op.operands[0]),), {**op.attrs, "axes": (0,)}
+        operands = (self.transposed_value(rewriter, op.operands[0]),)
+        attrs = {**op.attrs, "axes": (0,)}
         new = rewriter.builder.create(op.name, operands, attrs, (kind,)).result
         return (swap_unit_dims(rewriter, new) if keeps else new,)
 
@@ -190,7 +194,8 @@ class TransposeScores:
         """A value transposed."""
         if v in self.transposed or not v.shape:
             return self.transposed.get(v) or rewriter.value(v)
-        op, make = v.op, rewriter.builder.create
+        op = v.op
+        make = rewriter.builder.create
         if op is not None and is_transpose(v):
             return rewriter.value(op.operands[0])
         if op is None or not (op.name in ("constant", "broadcast_to") or TABLE[op.name].elementwise):

@@ -40,7 +40,8 @@ def unswitch_modulo(function: Function) -> Function:
     flow = StoredExtents(function) if wraps else None
     if flow is None or not any(user.name == "dot" for op in wraps for user, _ in flow.users[op.result]):
         return function
-    b, body = Simplifier(Region()), Region([Value(v.type, v.hint) for v in function.args])
+    b = Simplifier(Region())
+    body = Region([Value(v.type, v.hint) for v in function.args])
     with b.inside(body), b.at(function.loc):
         beginning = EntryConditions(b, dict(zip(function.args, body.args, strict=True)))
         needless = [beginning.gather_is_dead(op, d, flow) for op, dims in wraps.items() for d in dims]
@@ -99,7 +100,8 @@ def drop_gathers(wraps: dict[Op, tuple[int, ...]]) -> Rule:
 
 
 def clone_body(b: Simplifier, function: Function, body: Region, rule: Rule) -> Region:
-    region, rewriter = Region(), Rewriter(b, rule)
+    region = Region()
+    rewriter = Rewriter(b, rule)
     rewriter.mapping.update(zip(function.args, body.args, strict=True))
     with b.inside(region):
         for op in function.body.ops:

@@ -46,7 +46,8 @@ def polled_by(loop: Op) -> list[Op]:
     polled: list[Op] = []
     within = {v for op in inside for v in op.results}
     state = dict(zip(carried(loop, loop.regions[0]), yields(loop)[0], strict=False))
-    pending, seen = [loop.regions[0].terminator.operands[0]], set[Value]()
+    pending = [loop.regions[0].terminator.operands[0]]
+    seen = set[Value]()
     while pending:
         value = pending.pop()
         if value in seen:
@@ -92,7 +93,8 @@ def is_lock(function: Function, loop: Op, polled: list[Op], roots: Roots) -> boo
     """Whether a loop takes a lock that its program gives back outside of it."""
     if not all(op.name in _ACQUIRES for op in polled):
         return False
-    inside, wanted = set(map(id, ops_of(loop))), [roots.get(op.operands[0]) for op in polled]
+    inside = set(map(id, ops_of(loop)))
+    wanted = [roots.get(op.operands[0]) for op in polled]
     stores = (op for op in function.walk() if writes_memory(op))
     given = [roots.get(op.operands[0]) for op in stores if id(op) not in inside]
     return all(any(not a or not b or a & b for b in given) for a in wanted)

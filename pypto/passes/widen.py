@@ -86,7 +86,8 @@ def roots(op: Op) -> Iterator[Value]:
 
 
 def _rule(rewriter: _Widener, op: Op) -> Sequence[Value] | None:
-    b, operands = rewriter.builder, rewriter.operands(op)
+    b = rewriter.builder
+    operands = rewriter.operands(op)
     if op.name == "addptr":
         return [b.emit("addptr", operands[0], rewriter.widened_value(operands[1]))]
     if op in rewriter.exact:

@@ -45,7 +45,8 @@ def outlined_parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         size += item_statements(item)
         if size >= PART_SIZE:
             yield items[first : n + 1]
-            first, size = n + 1, 0
+            first = n + 1
+            size = 0
     if items[first:]:
         yield items[first:]
 

@@ -162,7 +162,8 @@ def transpose_registers(e: LaneEmitter, rows: list[VectorValue]) -> list[VectorV
         low = [lane if not lane & step else lanes + lane - step for lane in range(lanes)]
         high = [lane + step if not lane & step else lanes + lane for lane in range(lanes)]
         for r in [r for r in range(len(rows)) if not r & step]:
-            upper, lower = rows[r], rows[r + step]
+            upper = rows[r]
+            lower = rows[r + step]
             rows[r] = e.shuffle(upper, lower, low)
             rows[r + step] = e.shuffle(upper, lower, high)
         step //= 2

@@ -33,7 +33,8 @@ def explain(prepared: Function, target: CpuTarget) -> Findings:
     """All decisions about a prepared function that its user can see or change."""
     target = with_overrides(target, prepared)
     versioned = before_coarsening(optimize(prepared), target)
-    function, both = legalize(hot_version(versioned), target), legalize(versioned, target)
+    function = legalize(hot_version(versioned), target)
+    both = legalize(versioned, target)
     function.attrs["noalias"] = both.attrs["noalias"] = prepared.attrs["noalias"]
     loops = unplaced_loops(function, target)
     storage, items = loops.the_storage, loops.items

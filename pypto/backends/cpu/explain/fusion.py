@@ -23,7 +23,8 @@ def fusion_findings(fuser: LoopFuser, items: list[Item]) -> Iterator[Finding]:
             continue
         if isinstance(item, Nest) and before is not None:
             yield from separate_nests(fuser, before, scalars, item)
-        before, scalars = item if isinstance(item, Nest) else None, []
+        before = item if isinstance(item, Nest) else None
+        scalars = []
         for region in item.regions if isinstance(item, Control) else ():
             yield from fusion_findings(fuser, region)
 

@@ -25,7 +25,8 @@ from pypto.passes.memory_effects import root
 
 def store_findings(function: Function, items: list[Item], target: CpuTarget) -> Iterator[Finding]:
     """Findings about stores: when they bypass the caches, or why they never do."""
-    last_level, read = target.caches[-1], arrays_read(function)[0]
+    last_level = target.caches[-1]
+    read = arrays_read(function)[0]
     quick = {s.op for nest in negligible_nests(items, target.vector_bytes // 4) for s in nest.stmts}
     in_parts = statement_count(items) > OUTLINE_ABOVE or function.programs.has_cold_version
     bodies = [(items, None)] if in_parts else loop_bodies(items)
@@ -41,7 +42,8 @@ def store_findings(function: Function, items: list[Item], target: CpuTarget) -> 
             continue
         loop = place[1]
         loaded = arrays_read(function)[1] if loop is None else loaded_bytes(loop.regions[0].ops, loop)
-        count, moved = last_level // moved_bytes(access, loaded), f"which load and store {byte_text(last_level)} in all"
+        count = last_level // moved_bytes(access, loaded)
+        moved = f"which load and store {byte_text(last_level)} in all"
         where = "in grids of more than {:,} programs" if loop is None else "in loops of more than {:,} turns in all"
         way = f"its rows must then begin at multiples of {nontemporal_alignment(access)} bytes"
         yield Finding("stream", op.loc, f"the store goes past the caches {where.format(count)}, {moved}", way)

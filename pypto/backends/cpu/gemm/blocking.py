@@ -212,7 +212,8 @@ def kc_unit(dot: Op, target: TargetFacts) -> int:
 
 def check_steps(dot: Op, target: TargetFacts, lanes: int) -> None:
     """Refuse an NR or KC that a product cannot have on a target."""
-    user, unit = target.blocking, kc_unit(dot, target)
+    user = target.blocking
+    unit = kc_unit(dot, target)
     widths = [n * lanes for n in ((1, 2) if uses_amx(dot, target) else (1, 2, 4))]
     if user.nr and user.nr not in widths:
         problem = f"registers have {lanes} numbers of this product"

@@ -99,7 +99,8 @@ class MultiProductEmitter(MicroKernelEmitter):
 
     def store_transposed(self, tile: MicroTile, slots: Slots) -> list[VectorValue]:
         """Store the columns of the register tile, as far down as the destination has rows."""
-        kind, lanes = llvm_type(tile.result, tile.lanes), tile.lanes
+        kind = llvm_type(tile.result, tile.lanes)
+        lanes = tile.lanes
         mask = self.e.cmp("lt", self.e.iota(lanes, int64), self.e.splat(VectorValue("%stop", int64, 1, 0), lanes))
         rows = [self.e.splat(self.e.const(0, tile.result), lanes)] * lanes
         name = f"llvm.masked.store.{intrinsic_suffix(tile.result, lanes)}.p0"
@@ -114,7 +115,9 @@ class MultiProductEmitter(MicroKernelEmitter):
 
 def emit_products(macro: MacroKernel, chain: Sequence[GemmOperands], destination: Destination | None) -> None:
     """Emit the loop over the register tiles of a result that is the sum of a chain of products."""
-    gemm, e, w = chain[-1].item, macro.e, macro.w
+    gemm = chain[-1].item
+    e = macro.e
+    w = macro.w
     table = w.slot(f"[{TABLE_WORDS * len(chain)} x i64]")
     mr = gemm.blocking.mr
     conv_window.copy_windows(macro, chain, computed_rows(macro, chain, destination, mr))
@@ -131,7 +134,8 @@ def computed_rows(
     macro: MacroKernel, chain: Sequence[GemmOperands], destination: Destination | None, mr: int
 ) -> VectorValue:
     """Rows of the result that are computed: all, or the register tiles with rows that are stored."""
-    e, rows = macro.e, macro.index(chain[0].item.c.shape[-2])
+    e = macro.e
+    rows = macro.index(chain[0].item.c.shape[-2])
     if destination is None or not chain[0].item.beta_zero:
         return rows
     stored = e.minimum(macro.packing.round_up(destination.matrix.columns.stop, mr), rows)
@@ -195,10 +199,12 @@ def call_multi_product_kernel(
     c: VectorValue,
 ) -> None:
     """Call the micro-kernel for the rows from `i` on and panel `j`, whose result in scratch is at `c`."""
-    last, e = chain[-1], macro.e
+    last = chain[-1]
+    e = macro.e
     for n, operands in enumerate(chain):
         store_table_word(macro, table, TABLE_WORDS * n, macro.panel_address(operands, j))
-    stop, into = macro.index(0), ""
+    stop = macro.index(0)
+    into = ""
     if destination is not None:
         place = macro.operands.destination_address(destination, macro.panel_column(last, j), i)
         pitch = e.select(destination.in_bounds, destination.matrix.pitch, macro.index(0))
@@ -233,8 +239,12 @@ def left_columns(
     """
     if operands.item.conv_window is not None:
         return conv_window.window_columns(macro, operands, operands.item.conv_window, i)
-    m, e, size, zero = operands.left, macro.e, macro.index(operands.item.word_bytes), macro.index(0)
-    before, behind = e.sub(m.columns.start, i), e.sub(e.add(i, macro.index(rows)), m.columns.stop)
+    m = operands.left
+    e = macro.e
+    size = macro.index(operands.item.word_bytes)
+    zero = macro.index(0)
+    before = e.sub(m.columns.start, i)
+    behind = e.sub(e.add(i, macro.index(rows)), m.columns.stop)
     missing = e.add(e.mul(e.maximum(before, zero), macro.index(FIRST_ROW_MISSING)), e.maximum(behind, zero))
     handled = (0,) if all_valid else (0, 1, FIRST_ROW_MISSING)
     is_handled = functools.reduce(e.or_, (e.cmp("eq", missing, macro.index(n)) for n in handled))
@@ -254,7 +264,9 @@ def copy_columns(macro: MacroKernel, operands: GemmOperands, i: VectorValue) -> 
     """Copy the rows of a register tile from `i` on, one register for each step of K, with zeros for missing numbers."""
     gemm, m, e, w = operands.item, operands.left, macro.e, macro.w
     assert gemm.left_block is not None
-    base, lanes, size = operands.buffer_bases[gemm.left_block.id], gemm.left_block.pitch, m.dtype.itemsize
+    base = operands.buffer_bases[gemm.left_block.id]
+    lanes = gemm.left_block.pitch
+    size = m.dtype.itemsize
     start, stop = (e.splat(e.sub(x, i), lanes) for x in (m.columns.start, m.columns.stop))
     row = e.iota(lanes, int64)
     mask = e.and_(e.cmp("ge", row, start), e.cmp("lt", row, stop))

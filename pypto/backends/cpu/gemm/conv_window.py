@@ -66,7 +66,9 @@ def column_distance(first: Gemm, second: Gemm) -> int | None:
     left, right = first.a, second.a
     if not (isinstance(left, InPlaceOperand) and isinstance(right, InPlaceOperand)):
         return None
-    a, b, column_dim = Access.of(left.load), Access.of(right.load), left.columns
+    a = Access.of(left.load)
+    b = Access.of(right.load)
+    column_dim = left.columns
     row_dims = [d for d in range(len(a.shape)) if d != column_dim]
     rows = [(x.base, x.strides, x.shape, [(x.offsets[d], x.extents[d]) for d in row_dims]) for x in (a, b)]
     if rows[0] != rows[1] or (left.rows, column_dim) != (right.rows, right.columns):
@@ -123,7 +125,10 @@ def copy_by_registers(
     macro: MacroKernel, m: Matrix, into: Buffer, base: VectorValue, width: VectorValue
 ) -> list[VectorValue]:
     """Copy rows that all exist, a register of every row before the next: all rows share its mask."""
-    e, w, packing, size = macro.e, macro.w, macro.packing, macro.index(m.dtype.itemsize)
+    e = macro.e
+    w = macro.w
+    packing = macro.packing
+    size = macro.index(m.dtype.itemsize)
     lanes = packing.bytes // m.dtype.itemsize
     with w.loop("0", width.text, str(lanes)) as k:
         mask, any_lane = packing.valid_lanes(m.columns, k, lanes)

@@ -110,7 +110,10 @@ class OperandEmitter:
 
         A transposed C needs its columns only: the micro-kernel stores as many rows as there are.
         """
-        e, matrix, zero, is_last = self.e, self.matrix(store), self.index(0), self.e.const(True, int1)
+        e = self.e
+        matrix = self.matrix(store)
+        zero = self.index(0)
+        is_last = self.e.const(True, int1)
         if not may_store or is_skinny(gemm, self.target):
             self.epilogue_done[gemm] = e.const(False, int1)
             return None

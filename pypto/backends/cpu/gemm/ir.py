@@ -114,7 +114,8 @@ class Gemm(LibraryOp):
     def loop_sum(self, loop: Op, plan: Materialization) -> Value | None:
         """The result of a loop that only adds this product to it in each step; None for other loops."""
         step = constant_of(loop.operands[2]) if loop.name == "for" else None
-        body, value = loop.regions[0], self.op.results[0]
+        body = loop.regions[0]
+        value = self.op.results[0]
         if self.a_column_major or step is None or step <= 0 or value not in body.terminator.operands:
             return None
         n = body.terminator.operands.index(value)

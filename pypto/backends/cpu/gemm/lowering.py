@@ -39,7 +39,8 @@ RECORDS: Sequence[type] = (Gemm, InPlaceOperand, PanelCache, ConvWindow, Blockin
 def schedule(op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:
     """Append a `Gemm` for a `dot`, behind the nests that fill its operands and its accumulator."""
     plan, storage = scheduler.plan, scheduler.storage
-    position, factor = plan.position[op], packing_factor(op, storage.target)
+    position = plan.position[op]
+    factor = packing_factor(op, storage.target)
     (a, b, *_), c = op.operands, storage.buffer_of[op.results[0]]
     beta_zero = len(op.operands) < 3 or constant_of(op.operands[2]) == 0
     if not beta_zero and storage.buffer_of.get(op.operands[2]) is not c:
@@ -143,7 +144,9 @@ def right_operand(
     op: Op, b: Value, panels: Buffer, factor: int, scheduler: LoopIRBuilder, items: ItemList
 ) -> tuple[Buffer | InPlaceOperand | None, bool]:
     """What the panels are packed from, and whether its rows are columns of B; None where a nest fills the panels."""
-    storage, plan, position = scheduler.storage, scheduler.plan, scheduler.plan.position[op]
+    storage = scheduler.storage
+    plan = scheduler.plan
+    position = scheduler.plan.position[op]
     in_place = operand_in_place(plan, b)
     if in_place is not None:
         return in_place, in_place.transposed
@@ -187,7 +190,9 @@ class GemmEmitter:
 
     def begin(self, program: VectorValue, ids: Sequence[VectorValue], grid: Sequence[VectorValue]) -> None:
         """At the start of a program: which cached panels are there from programs before."""
-        e, panels, known = self.function.e, self.macro.panels, self.function.outliner.live_in_types
+        e = self.function.e
+        panels = self.macro.panels
+        known = self.function.outliner.live_in_types
         items = [item for item in walk(self.function.schedule.items) if isinstance(item, Gemm)]
         gemms = [gemm for item in items for gemm in item.accumulation_chain]
         has_several_programs = e.cmp("gt", grid[0], e.const(1, int64))

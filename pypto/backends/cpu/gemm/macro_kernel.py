@@ -103,8 +103,10 @@ class MacroKernel:
 
     def emit_skinny(self, operands: GemmOperands, right: Matrix) -> list[VectorValue]:
         """Call the kernel for few rows, which reads B where it lies."""
-        gemm, size = operands.item, operands.item.word_bytes
-        rows, lanes = gemm.c.shape[-2], self.target.vector_bytes // size
+        gemm = operands.item
+        size = operands.item.word_bytes
+        rows = gemm.c.shape[-2]
+        lanes = self.target.vector_bytes // size
         a, lda = self.left_block(operands, self.index(0), rows)
         kernel = SkinnyGemm(rows, lanes, lda, gemm.c.pitch, gemm.c.shape[-1], gemm.panel_dtype)
         self.skinny_kernels.kernel(kernel)
@@ -118,7 +120,8 @@ class MacroKernel:
 
     def emit_block_loop(self, operands: GemmOperands) -> None:
         """The loops over register tiles: for each height of them, rows, and in these panels."""
-        gemm, row = operands.item, 0
+        gemm = operands.item
+        row = 0
         mr = cold_mr(gemm.blocking.mr) if self.cold else gemm.blocking.mr
         for rows, count in row_tiles(gemm.c.shape[-2], mr):
             if gemm.amx_k:
@@ -155,7 +158,8 @@ class MacroKernel:
         Columns count in units of `panel`; a panel counts of which `needed` columns exist. A result that is only stored
         ends with its destination. One that is added to ends with the rows of A, or the columns of B.
         """
-        gemm, stop = operands.item, operands.valid_columns if axis == "columns" else None
+        gemm = operands.item
+        stop = operands.valid_columns if axis == "columns" else None
         if operands.destination is not None:
             matrix = operands.destination.matrix
             stop = (matrix.rows if axis == "rows" else matrix.columns).stop
@@ -175,7 +179,8 @@ class MacroKernel:
         multiply: Callable[[MicroTile, VectorValue, VectorValue], None],
     ) -> None:
         """The loops over panels: whole ones, one of which half the columns do not exist, and a narrower last one."""
-        gemm, panel = operands.item, operands.item.b.panel
+        gemm = operands.item
+        panel = operands.item.b.panel
         out = self.e.add(operands.result, self.e.mul(i, operands.ldc))
         count, remainder = divmod(-(-gemm.b.shape[-1] // tile.lanes), tile.vectors)
         stop = wide_stop = self.loop_bound(operands, "columns", count, panel)
@@ -230,7 +235,8 @@ class MacroKernel:
 
     def micro_tile(self, gemm: Gemm, rows: int) -> MicroTile:
         """The shape of a micro-kernel of so many rows, over a whole panel."""
-        lanes, b = self.lanes(gemm), gemm.b
+        lanes = self.lanes(gemm)
+        b = gemm.b
         tile = MicroTile(rows, b.panel // lanes, lanes, b.panel, gemm.panel_dtype, gemm.packing_factor)
         return replace(
             tile,
@@ -269,7 +275,8 @@ class MacroKernel:
             return packed()
         if not isinstance(gemm.a, InPlaceOperand):
             return in_place
-        last_k, zero = e.sub(operands.k, self.index(1)), self.index(0)
+        last_k = e.sub(operands.k, self.index(1))
+        zero = self.index(0)
         is_readable = e.cmp("eq", e.and_(operands.k, self.index(max(1, gemm.packing_factor) - 1)), zero)
         last = e.add(i, self.index(rows - 1)), last_k
         is_readable = e.and_(is_readable, self.packing.contains_rectangle(m, (i, zero), last))
@@ -280,7 +287,9 @@ class MacroKernel:
 
     def left_block(self, operands: GemmOperands, i: VectorValue, rows: int) -> tuple[VectorValue, int]:
         """Address of a register tile's rows of A in scratch, packed now if need be, and their pitch in words."""
-        gemm, m, block = operands.item, operands.left, operands.item.left_block
+        gemm = operands.item
+        m = operands.left
+        block = operands.item.left_block
         if block is not None:
             base = operands.buffer_bases[block.id]
             self.packing.pack_rows(m, i, rows, block, base, operands.k, packed_format(gemm))

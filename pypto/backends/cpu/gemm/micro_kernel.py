@@ -237,7 +237,8 @@ class MicroKernelEmitter:
 
     def k_step(self, tile: MicroTile, slots: Slots, product: ProductOperands, k: int) -> None:
         """One step of K: a column of A times a row of the panel."""
-        kind, size = llvm_type(tile.dtype, tile.lanes), tile.dtype.itemsize
+        kind = llvm_type(tile.dtype, tile.lanes)
+        size = tile.dtype.itemsize
         row_start = k * tile.panel
         places = [self.element_pointer(product.b, row_start + v * tile.lanes, tile) for v in range(tile.vectors)]
         if tile.b_exceeds_l1:

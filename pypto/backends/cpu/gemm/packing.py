@@ -58,9 +58,11 @@ PLAIN: Final = PackedFormat()
 
 def matrix_of(memory: AccessEmitter, source: InPlaceOperand) -> Matrix:
     """The matrix in memory that a product reads in place of a load."""
-    e, access = memory.e, Access.of(source.load)
+    e = memory.e
+    access = Access.of(source.load)
     dtype = memory_dtype((access.value or source.load.results[0]).dtype)
-    strides, size = [memory.scalar(s) for s in access.strides], e.const(dtype.itemsize, int64)
+    strides = [memory.scalar(s) for s in access.strides]
+    size = e.const(dtype.itemsize, int64)
     first = memory.offset(list(zip(map(memory.scalar, access.offsets), strides, strict=True)))
     rows, columns = valid_range(memory, access, source.rows), valid_range(memory, access, source.columns)
     for d in set(range(len(strides))) - {source.rows, source.columns}:
@@ -74,11 +76,13 @@ def matrix_of(memory: AccessEmitter, source: InPlaceOperand) -> Matrix:
 def valid_range(memory: AccessEmitter, access: Access, d: int | None) -> ValidRange:
     """The elements of a dimension that exist; of a dimension of size 1 that no stride belongs to, all."""
     e = memory.e
-    zero, size = e.const(0, int64), e.const(1 if d is None else access.shape[d], int64)
+    zero = e.const(0, int64)
+    size = e.const(1 if d is None else access.shape[d], int64)
     if d is None or memory.statically_in_bounds(access, d):
         return ValidRange(zero, size)
     offset, extent = memory.scalar(access.offsets[d]), memory.scalar(access.extents[d])
-    start, stop = e.neg(offset), e.sub(extent, offset)
+    start = e.neg(offset)
+    stop = e.sub(extent, offset)
     return ValidRange(*(e.minimum(e.maximum(x, zero), size) for x in (start, stop)))
 
 
@@ -187,7 +191,8 @@ class PackEmitter:
         load: Callable[[Matrix, list[Place], int], list[VectorValue]],
     ) -> list[VectorValue]:
         """Pack row `g` of words into every panel, and prefetch a later row of B."""
-        factor, size = form.factor, form.element_bytes(m)
+        factor = form.factor
+        size = form.element_bytes(m)
         row = self.e.mul(g, self.index(factor))
         term_stride = self.term_stride(target, form)
         with self.w.loop("0", self.panel_count(target), "1") as p:
@@ -224,7 +229,8 @@ class PackEmitter:
         word_bytes = form.element_bytes(m) * form.factor
         numbers = self.bytes // form.element_bytes(m)  # of K in a square
         lanes = numbers // form.factor
-        row_count, square_count = -(-target.shape[-1] // lanes), self.word_count(depth, numbers)
+        row_count = -(-target.shape[-1] // lanes)
+        square_count = self.word_count(depth, numbers)
         with self.w.loop("0", str(row_count), "1") as i, self.w.loop("0", square_count.text, "1") as j:
             first, column = self.e.mul(i, self.index(lanes)), self.e.mul(j, self.index(numbers))
             pieces = self.load_rows(m, [(self.plus(first, r), column) for r in range(lanes)], numbers)
@@ -265,11 +271,13 @@ class PackEmitter:
         form: PackedFormat = PLAIN,
     ) -> None:
         """Copy `count` rows of A from `first` on, `depth` numbers of each."""
-        size, pitch = form.element_bytes(m), self.index(target.pitch * m.dtype.itemsize)
+        size = form.element_bytes(m)
+        pitch = self.index(target.pitch * m.dtype.itemsize)
         width = self.bytes // size
         term_stride = target.pitch * 4 // form.terms
         with self.w.loop("0", str(count), "1") as r:
-            row, out = self.e.add(first, r), self.e.add(base, self.e.mul(r, pitch))
+            row = self.e.add(first, r)
+            out = self.e.add(base, self.e.mul(r, pitch))
 
             def copy(load: Load) -> list[VectorValue]:
                 with self.w.loop("0", depth.text, str(width)) as k:
@@ -293,8 +301,10 @@ class PackEmitter:
 
         Gives the stack slot of the sums. `add_bytes` adds the bytes of words to a register of sums.
         """
-        lanes, e = self.bytes // 4, self.e
-        kind, zero = f"<{lanes} x i32>", VectorValue("zeroinitializer", int32, lanes, 0)
+        lanes = self.bytes // 4
+        e = self.e
+        kind = f"<{lanes} x i32>"
+        zero = VectorValue("zeroinitializer", int32, lanes, 0)
         slots = {self.w.slot(kind): e.add(row, e.mul(self.index(r), pitch)) for r in range(count)}
         for slot in slots:
             self.store(zero, slot, self.bytes)

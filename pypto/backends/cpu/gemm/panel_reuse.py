@@ -60,7 +60,8 @@ def cache_keys(evolution: ScalarEvolution, loop: Op | None, reads: Sequence[Valu
     None where neighbours often differ.
     """
     inside = set(loop.regions[0].body) if loop is not None else set()
-    keys, worklist = dict[Value, None](), list(reads)
+    keys = dict[Value, None]()
+    worklist = list(reads)
     while worklist:
         v = worklist.pop()
         if evolution.is_invariant(v, 0):
@@ -93,7 +94,8 @@ def executed_once(region: Region) -> Iterator[Op]:
 
 def has_invariant_k(evolution: ScalarEvolution, left: InPlaceOperand) -> bool:
     """Whether A ends at the same place along K in all programs along the grid's first axis."""
-    access, rows = Access.of(left.load), left.columns if left.transposed else left.rows
+    access = Access.of(left.load)
+    rows = left.columns if left.transposed else left.rows
     bounds = (v for d, pair in enumerate(zip(access.offsets, access.extents, strict=True)) if d != rows for v in pair)
     return all(evolution.is_invariant(v, 0) for v in bounds)
 

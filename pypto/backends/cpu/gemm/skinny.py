@@ -133,7 +133,9 @@ class SkinnyGemmEmitter:
         self, s: SkinnyGemm, rows: list[VectorValue], k: VectorValue, b: list[list[VectorValue]], at: list[VectorValue]
     ) -> None:
         """Add to some rows of C, whose sums are independent of each other."""
-        element, vector, depth = llvm_type(s.dtype, 1), b[0][0].type, self.w.depth
+        element = llvm_type(s.dtype, 1)
+        vector = b[0][0].type
+        depth = self.w.depth
         c_rows = [self.e.mul(r, self.e.const(s.ldc, int64)) for r in rows]
         places = [
             [self.w.raw(f"getelementptr {element}, ptr %c, i64 {self.e.add(j, row).text}") for j in at]
@@ -156,7 +158,8 @@ class SkinnyGemmEmitter:
 
     def load(self, s: SkinnyGemm, start: str, j: VectorValue, mask: VectorValue | None) -> VectorValue:
         """Load a register of a row of B; lanes that the mask leaves out are zero."""
-        kind, size = llvm_type(s.dtype, s.lanes), s.dtype.itemsize
+        kind = llvm_type(s.dtype, s.lanes)
+        size = s.dtype.itemsize
         place = self.w.raw(f"getelementptr {llvm_type(s.dtype, 1)}, ptr {start}, i64 {j.text}")
         if mask is None:
             return self.w.instr(f"load {kind}, ptr {place}, align {size}", s.dtype, s.lanes, self.w.depth)

@@ -72,9 +72,11 @@ class Ranges:
         is_empty = list[VectorValue]()
         for d, size in enumerate(access.shape):
             start, stride = scalar(access.offsets[d]), scalar(access.strides[d])
-            stop, step = e.add(start, e.const(size, int64)), e.mul(stride, item)
+            stop = e.add(start, e.const(size, int64))
+            step = e.mul(stride, item)
             if d in clipped:
-                start, stop = e.maximum(start, zero), e.minimum(stop, scalar(access.extents[d]))
+                start = e.maximum(start, zero)
+                stop = e.minimum(stop, scalar(access.extents[d]))
                 is_empty.append(e.cmp("le", stop, start))
             first = e.add(first, e.mul(start, step))
             if size == 1 or constant_of(access.strides[d]) == 0:

@@ -96,7 +96,8 @@ class LoopFuser:
         self.add(stmt)
         if last is None or not isinstance(producer, LibraryOp):
             return
-        read, nest = self.use_sets[stmt].buffers, self.open_nests[-1]
+        read = self.use_sets[stmt].buffers
+        nest = self.open_nests[-1]
         if producer.fuse_store(stmt, self.plan, last.op) or producer.fuse_epilogue(nest, read, self.plan, last.op):
             self.items.append(self.items.pop(self.items.index(last)))  # the scalars between are of the store
             nest.fallback_of = producer

@@ -178,7 +178,8 @@ class ScheduleVerifier:
             if self.extents[b][0] < end and last is not None:
                 self.violations.append(f"{who} has b{last.id} and b{b.id} at the same addresses")
             if self.extents[b][1] > end:
-                end, last = self.extents[b][1], b
+                end = self.extents[b][1]
+                last = b
 
     def expect_permanent(self, b: Buffer) -> None:
         """Report buffers that overlap one whose contents later programs read."""
@@ -227,7 +228,8 @@ class ScheduleVerifier:
         return self.use_sets[stmt]
 
     def check_stmt(self, stmt: Stmt, state: ScratchState) -> None:
-        who, reads = stmt_name(stmt), self.use_set(stmt)
+        who = stmt_name(stmt)
+        reads = self.use_set(stmt)
         for (b, index), value in zip(reads.buffers, reads.buffer_values, strict=True):
             if value is None:
                 continue

@@ -81,7 +81,8 @@ def probes() -> list[Any]:
 
 def objects_as_expected() -> bool:
     """Whether Python's objects have their fields at the known offsets."""
-    pair, letters = (object(), 5), b"abcdefgh"
+    pair = (object(), 5)
+    letters = b"abcdefgh"
     rows = [*pair]
     types = all(word(id(x), _OBJECT["type"]) == id(type(x)) for x in (pair, 5, 1.5, True, None, np.zeros(1)))
     sizes = [word(id(x), _OBJECT["size"]) for x in (pair, rows, letters)] == [2, 2, 8]

@@ -261,7 +261,9 @@ def is_same(view: DLTensor, info: Any) -> bool:
     axes = view.axes
     if axes != len(info.shape) or (axes and not view.strides):
         return False
-    address, shape, strides = (view.data or 0) + view.offset, view.sizes[:axes], view.strides[:axes]
+    address = (view.data or 0) + view.offset
+    shape = view.sizes[:axes]
+    strides = view.strides[:axes]
     return (address, *shape, *strides) == (info.address, *info.shape, *info.strides)
 
 

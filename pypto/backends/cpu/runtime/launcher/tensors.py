@@ -49,9 +49,11 @@ class Layout:
 
     def read(self, tensor: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Address, sizes and strides of a tensor of few axes, as native code reads them."""
-        words, first = words_of(tensor), self.sizes // 8 + 1
+        words = words_of(tensor)
+        first = self.sizes // 8 + 1
         axes = words[first - 1]
-        sizes, strides = words[first : first + axes], words[first + INSIDE : first + INSIDE + axes]
+        sizes = words[first : first + axes]
+        strides = words[first + INSIDE : first + INSIDE + axes]
         start = word(words[self.storage // 8], self.data)
         return start + words[self.offset // 8] * tensor.element_size(), tuple(sizes), tuple(map(signed, strides))
 
@@ -100,7 +102,8 @@ def find_layout(torch: Any) -> Layout:
     impl = only(_HEADS, lambda at: word(id(x), at) == x._cdata)
     keys = only(_WORDS, lambda n: all(words_of(t)[n] == raw_keys(torch, t) for t in (x, torch._neg_view(x))))
     counter, storage = find_counter(torch), find_storage(torch)
-    version, data = find_version(torch, 8 * counter), find_data(torch)
+    version = find_version(torch, 8 * counter)
+    data = find_data(torch)
     offset, sizes = find_offset(torch), find_sizes(torch)
     places = (8 * counter, version, 8 * storage, data, 8 * offset, 8 * sizes, find_dtype(torch))
     return Layout(impl, 8 * keys, *places, *find_functions(torch))
