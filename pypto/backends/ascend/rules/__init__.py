@@ -1,7 +1,7 @@
-"""Elementwise ops on the vector and the scalar unit: the rules of the op table on Ascend.
+"""Instruction selection for elementwise ops: the rules of the op table on the vector and the scalar unit.
 
-Read `lane_rules` (how a rule is run), `emitter` (the operations that rules are written against), `operand` (lanes in
-the unified buffer), `temporaries` (memory for the instructions of one op), `integers`, `conversions`, `control`;
-`scalars` runs a rule on one number, and `scalar_fallback` element by element; `double_float`, `fmod` and `bits` build
-what the unit has no instruction for.
+Input is one op with its operands as chunks in UB, output are instructions of Block IR. Read `lane_rules` (which rule an
+op takes), `emitter` (the operations that rules are written against), `operand` (a chunk in UB), `temporaries` (register
+allocation for one op, with buffers as registers), `integers`, `conversions` and `control`. `scalars` runs a rule on one
+number, and `scalar_fallback` element by element. `double_float`, `fmod` and `bits` make what it lacks.
 """

@@ -1,4 +1,11 @@
-"""Loops and choices around vector instructions of one op."""
+"""Loops and branches in the code of one op, whose state lies in buffers.
+
+The vector unit has no branches. The scalar unit runs the loop or asks the condition, and each iteration overwrites the
+buffers of the state. A branch pays where its code is long and rarely needed, as for sines of large arguments.
+
+    found = maximum of the condition     # WholeReduceMax, then a read by the scalar unit
+    if found > 0: instructions of the rare case
+"""
 
 from __future__ import annotations
 
@@ -18,7 +25,7 @@ _LANES, _REPEATS = 64, 248  # of a repeat of float32, and of an instruction whos
 def loop_over_lanes(
     e: VectorEmitter, times: int, state: Sequence[Lanes], step: Callable[..., Sequence[Lanes]]
 ) -> list[Lanes]:
-    """What a step makes of some lanes, done again and again."""
+    """Emit a loop of `times` steps, each of which replaces the state; return the last state."""
     kept = [Lanes(x.dtype, copied(e, e.view(x))) for x in state]
     body = predicated(e, kept, lambda: step(*kept))
     e.sink.emit(Loop(e.sink.name("i"), 0, times, 1, body, e.sink.line, int32))
@@ -28,7 +35,10 @@ def loop_over_lanes(
 def branch_if_any(
     e: VectorEmitter, condition: Lanes, usual: Sequence[Lanes], rare: Callable[[], Sequence[Lanes]]
 ) -> list[Lanes]:
-    """A branch that is taken where the condition holds in some lane."""
+    """Emit a branch that is taken if the condition holds in any lane; return the chosen lanes.
+
+    `rare` makes lanes for all of the chunk, so it has to choose the usual ones where the condition is false.
+    """
     kept = [Lanes(x.dtype, copied(e, e.view(x))) for x in usual]
     found = any_lane(e, condition)
     e.sink.emit(If(Expr(">", (found, 0.0)), predicated(e, kept, rare), (), e.sink.line))
@@ -36,7 +46,7 @@ def branch_if_any(
 
 
 def predicated(e: VectorEmitter, kept: Sequence[Lanes], make: Callable[[], Sequence[Lanes]]) -> tuple[Item, ...]:
-    """Items that make lanes and put them where others are kept."""
+    """Return the body of a loop or branch: it computes new lanes and copies them over the kept ones."""
     known = dict(e.halves)
     with e.sink.nested() as body:
         for old, new in zip(kept, make(), strict=True):
@@ -46,18 +56,19 @@ def predicated(e: VectorEmitter, kept: Sequence[Lanes], make: Callable[[], Seque
 
 
 def copied(e: VectorEmitter, source: View) -> View:
+    """Return a copy in a buffer of its own."""
     target = e.sink.temporary(source.elem)
     copy(e, target, source)
     return target
 
 
 def copy(e: VectorEmitter, target: View, source: View) -> None:
-    """Elements of float32 or int32, by an instruction that changes nothing."""
+    """Copy 32-bit elements by adding the integer 0, which keeps all bits. Adding 0.0 would change -0.0."""
     e.sink.emit(Instr("Adds", (as_dtype(target, int32), as_dtype(source, int32), 0, e.sink.count), e.sink.line))
 
 
 def any_lane(e: VectorEmitter, condition: Lanes) -> Scalar:
-    """A number above 0 where the condition holds in some lane: the greatest of each repeat, of these, and so on."""
+    """Return a number that is above 0 if the condition holds in any lane, by a tree of maxima over repeats."""
     line, count = e.sink.line, e.sink.count
     source = e.view(e.selected(condition, e.const(1.0, float32), e.const(0.0, float32)))
     while count > 1:

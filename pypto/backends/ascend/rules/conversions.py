@@ -1,4 +1,10 @@
-"""Conversions on the vector unit: the language's casts, and how element types in memory become lanes."""
+"""Type conversion on the vector unit: the language's casts, and between memory's and the computing form of a dtype.
+
+Integers of up to 32 bits are computed in int32, bfloat16 and float8 in float32; float16 stays as it is where a rule
+takes it. `Cast` has few pairs of types, so a cast may take several. It is legal to skip one where the form is the same.
+
+    int8 + int8:   Cast(half, x), Cast(int32, half), Add, then wrapped to 8 bits, Cast(float), Cast(half), Cast(int8)
+"""
 
 from __future__ import annotations
 
@@ -32,7 +38,7 @@ _TOP = 2.0**31
 
 
 def loaded(e: VectorEmitter, a: Lanes, wide: bool = True) -> Lanes:
-    """Elements as memory has them in the form that is computed with; `wide`: floats in float32."""
+    """Convert from memory's form to the computing form; with `wide` also float16 to float32."""
     dtype = a.dtype
     if not isinstance(a.at, View):
         return Lanes(dtype, as_int32(a.at)) if dtype == uint32 else float_number(a) if wide else a
@@ -49,11 +55,12 @@ def loaded(e: VectorEmitter, a: Lanes, wide: bool = True) -> Lanes:
 
 
 def float_number(a: Lanes) -> Lanes:
+    """Take a number of a narrow float for a float32."""
     return Lanes(float32, a.at) if a.dtype.is_narrow else a
 
 
 def widened(e: VectorEmitter, a: Lanes) -> Lanes:
-    """Floats in float32, whose dtype they then have."""
+    """Widen floats to float32."""
     if not isinstance(a.at, View):
         return float_number(a)
     if a.dtype == float32:
@@ -65,7 +72,7 @@ def widened(e: VectorEmitter, a: Lanes) -> Lanes:
 
 
 def stored(e: VectorEmitter, a: Lanes) -> Lanes:
-    """Lanes as memory has them."""
+    """Convert from the computing form to memory's form."""
     dtype = a.dtype
     if not isinstance(a.at, View):
         return Lanes(dtype, as_uint32(a.at)) if dtype == uint32 else a
@@ -79,7 +86,7 @@ def stored(e: VectorEmitter, a: Lanes) -> Lanes:
 
 
 def cast(e: VectorEmitter, dtype: DType, source: View, mode: str = "CAST_RINT") -> View:
-    """The instruction, which takes no mode where all numbers of one type are of the other, and where it cuts bits."""
+    """Emit `Cast`, in a rounding mode if the pair of types takes one; exact casts and cuts of bits take CAST_NONE."""
     rounds = mode in CASTS.get((source.elem.public, dtype.public), ())
     target = e.run("Cast", dtype, source, Word(mode if rounds else "CAST_NONE"), unit=dtype).at
     assert isinstance(target, View)
@@ -87,7 +94,7 @@ def cast(e: VectorEmitter, dtype: DType, source: View, mode: str = "CAST_RINT") 
 
 
 def rounded(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
-    """float32 to the nearest of a narrower float, as memory has it."""
+    """Round float32 to the nearest number of a narrower float, in memory's form."""
     if not isinstance(a.at, View) or dtype in (float32, a.at.elem):
         return Lanes(dtype, a.at)
     if dtype.bits == 8:
@@ -102,7 +109,7 @@ def rounded(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
 
 
 def convert(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
-    """The language's cast. What it gives is in the form that is computed with; narrow floats are in memory's."""
+    """Emit the language's cast. Results are in the computing form, but narrow floats in memory's form."""
     if a.dtype == dtype:
         return a
     if 64 in (a.dtype.bits, dtype.bits):
@@ -119,12 +126,14 @@ def convert(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
 
 
 def from_bool(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
+    """Convert bools to 0 or 1 of a dtype."""
     if dtype.is_float:
         return rounded(e, e.selected(a, e.const(1.0, float32), e.const(0.0, float32)), dtype)
     return Lanes(dtype, e.selected(a, e.const(1, int32), e.const(0, int32)).at)
 
 
 def to_float(e: VectorEmitter, a: Lanes) -> Lanes:
+    """Convert integers to float32, rounded once."""
     if not isinstance(a.at, View):
         return Lanes(float32, e.number(a.at, float32))
     if a.dtype != uint32:
@@ -137,7 +146,7 @@ def to_float(e: VectorEmitter, a: Lanes) -> Lanes:
 
 
 def from_float(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
-    """Saturates; NaN gives 0."""
+    """Convert float32 to an integer: towards zero, saturating, NaN to 0."""
     if dtype == uint32:
         return to_uint32(e, a)
     number = Lanes(int32, cast(e, int32, e.view(a), "CAST_TRUNC"))
@@ -148,7 +157,7 @@ def from_float(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
 
 
 def to_uint32(e: VectorEmitter, a: Lanes) -> Lanes:
-    """What lies above the greatest int32 is lowered by 2**31 first, which the highest bit then says."""
+    """Convert float32 to uint32: numbers from 2**31 on are converted less 2**31, and their highest bit is set."""
     above = e.cmp("ge", a, e.const(_TOP, float32))
     lowered = e.select(above, e.sub(a, e.const(_TOP, float32)), a)
     number = Lanes(int32, cast(e, int32, e.view(lowered), "CAST_TRUNC"))
@@ -158,7 +167,7 @@ def to_uint32(e: VectorEmitter, a: Lanes) -> Lanes:
 
 
 def with_64_bits(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
-    """int32 and float32 become int64 by an instruction, int64 becomes float32; float64 is a sum of two float32."""
+    """Convert from or to 64 bits: int64 by `Cast` from int32 or float32 and to float32, float64 as a double-float."""
     if float64 in (a.dtype, dtype):
         return double_float.convert(e, a, dtype)
     if dtype == int64 and isinstance(a.at, View):
@@ -176,7 +185,7 @@ def with_64_bits(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
 
 
 def bitcast(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
-    """The same memory under another dtype, which then becomes lanes."""
+    """Reinterpret the bits as another dtype of the same size."""
     if a.dtype.is_bool or dtype.is_bool:
         return bool_bits(e, a, dtype)
     if 64 in (a.dtype.bits, dtype.bits) and not isinstance(a.at, View):
@@ -191,7 +200,7 @@ def bitcast(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
 
 
 def bool_bits(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
-    """A bool is a byte of 0 or 1; of other bytes all but 0 are true."""
+    """Reinterpret bools as bytes of 0 or 1, or bytes as bools: all but 0 are true."""
     if a.dtype == dtype:
         return a
     if dtype.is_bool:

@@ -1,4 +1,11 @@
-"""float64 inside of rules, which the chips lack: sums of two float32, of 48 bits, within float32's range.
+"""Double-float arithmetic: a float64 of a rule is the unevaluated sum of two float32, with 48 bits and float32's range.
+
+The chips have no float64. Rules that need more than 24 bits in between take 10 to 30 instructions per operation here,
+where the scalar unit with software float64 would take hundreds of cycles per element. It is legal where 48 bits are
+enough for the rule's error bound; others are `ViaScalarUnit`.
+
+    add:   s = a + b;  t = s - a;  rest = (a - (s - t)) + (b - t) + a.low + b.low;  (s + rest, what rounding took)
+
 
 The algorithms are Dekker's ("A floating-point technique for extending the available precision", 1971) and Knuth's. The
 second part is 0 where the first one is infinite or NaN.
@@ -30,7 +37,7 @@ _UPPER = -(1 << 12)  # bits of a float32 without its lower 12
 
 
 def number(value: float) -> Lanes:
-    """A constant; beyond float32's range the largest number, or 0."""
+    """Return a constant as a double-float; beyond float32's range it is the largest number, or 0."""
     if not math.isfinite(value):
         return Lanes(float64, value)
     high = float(np.float32(min(max(value, -_LARGEST), _LARGEST)))
@@ -39,35 +46,41 @@ def number(value: float) -> Lanes:
 
 
 def high(a: Lanes) -> Lanes:
+    """Return the first part; a float32 is its own."""
     return Lanes(float32, a.at) if a.dtype == float64 else a
 
 
 def low(a: Lanes) -> Lanes | None:
+    """Return the second part, None where it is 0."""
     return None if a.low is None else Lanes(float32, a.low)
 
 
 def join_pair(first: Lanes, second: Lanes | None) -> Lanes:
+    """Make a double-float of two parts."""
     return Lanes(float64, first.at, None if second is None else second.at)
 
 
 def split_pair(e: VectorEmitter, a: Lanes) -> tuple[Term, Term | None]:
+    """Return both parts as terms."""
     second = low(a)
     return e.term(high(a)), None if second is None else e.term(second)
 
 
 def sum_pair(first: Term, *terms: Term | None) -> Term:
+    """Add terms, without those that are None."""
     for t in terms:
         first = first if t is None else first + t
     return first
 
 
 def has_low_part(*terms: Term | None) -> Term | None:
+    """Add the terms that are there; None if none is."""
     found = [t for t in terms if t is not None]
     return sum_pair(*found) if found else None
 
 
 def normalize(first: Term, rest: Term) -> Lanes:
-    """The same sum with its second part below half an ulp of the first; the first alone where that is no number."""
+    """Renormalise: bring the second part below half an ulp of the first; it is 0 for infinite and NaN sums."""
     e, s = emitter_of(first), first + rest
     left = lanes_of(rest - (s - first))
     usual = e.compare("eq", left, left)
@@ -75,24 +88,27 @@ def normalize(first: Term, rest: Term) -> Lanes:
 
 
 def emitter_of(x: Term) -> VectorEmitter:
+    """Return the emitter of a term."""
     e: Any = x.e
     made: VectorEmitter = e
     return made
 
 
 def finite(x: Term) -> Term:
+    """Return x, and 0 where it is NaN."""
     e, a = emitter_of(x), lanes_of(x)
     return x if a.is_scalar else x.new(e.selected(e.compare("eq", a, a), a, e.const(0.0, float32)))
 
 
 def two_sum(a: Term, b: Term) -> tuple[Term, Term]:
+    """Return the rounded sum and its rounding error (Knuth)."""
     s = a + b
     part = s - a
     return s, (a - (s - part)) + (b - part)
 
 
 def halves(x: Term) -> tuple[Term, Term]:
-    """Upper and lower 12 bits, whose products are exact; what is cut off is rounded to nearest."""
+    """Split into upper and lower 12 bits (Dekker), whose products are exact; the upper part is rounded to nearest."""
     value = lanes_of(x).at
     if isinstance(value, float):
         scaled = np.float32(value) * np.float32(4097.0)
@@ -107,6 +123,7 @@ def halves(x: Term) -> tuple[Term, Term]:
 
 
 def two_product(a: Term, b: Term) -> tuple[Term, Term]:
+    """Return the rounded product and its rounding error (Dekker)."""
     p = a * b
     (a1, a2), (b1, b2) = halves(a), halves(b)
     return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
@@ -116,6 +133,7 @@ def two_product(a: Term, b: Term) -> tuple[Term, Term]:
 
 
 def add(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
+    """Add with an error of a few units of 2**-48."""
     (x, x2), (y, y2) = split_pair(e, a), split_pair(e, b)
     s, rest = two_sum(x, y)
     rest = sum_pair(rest, has_low_part(x2, y2))
@@ -123,6 +141,7 @@ def add(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
 
 
 def mul(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
+    """Multiply; powers of two are exact."""
     a, b = (b, a) if a.is_scalar else (a, b)
     if power_of_two(b):
         return Lanes(float64, e.mul(high(a), high(b)).at, map_low(a, lambda x: e.mul(x, high(b))))
@@ -136,6 +155,7 @@ def power_of_two(b: Lanes) -> bool:
 
 
 def div(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
+    """Divide: a quotient of the first parts, corrected by its remainder."""
     (x, x2), (y, y2) = split_pair(e, a), split_pair(e, b)
     q = x / y
     p, error = two_product(q, y)
@@ -151,7 +171,7 @@ def sqrt(e: VectorEmitter, a: Lanes) -> Lanes:
 
 
 def fma(e: VectorEmitter, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-    """a * b + c of float32, right but for the last of about 48 bits. Products that are too large are scaled."""
+    """Fused multiply-add of float32, right to about 48 bits. Operands with products near overflow are scaled."""
     x, y, z = map(e.term, (a, b, c))
     large = (abs(x * y) >= _NEAR_OVERFLOW) & (abs(x) < math.inf) & (abs(y) < math.inf)
     shrink = where(large, x.number(2.0**-64), 1.0)
@@ -162,11 +182,13 @@ def fma(e: VectorEmitter, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
 
 
 def magnitude(e: VectorEmitter, a: Lanes) -> Lanes:
+    """Return the absolute value."""
     negative = e.cmp("lt", high(a), e.const(0.0, float32))
     return Lanes(float64, e.abs(high(a)).at, map_low(a, lambda x: e.select(negative, e.neg(x), x)))
 
 
 def round(e: VectorEmitter, a: Lanes, mode: str) -> Lanes:
+    """Round to an integral value."""
     x, x2 = split_pair(e, a)
     whole = x.round(mode)
     if x2 is None:
@@ -176,7 +198,7 @@ def round(e: VectorEmitter, a: Lanes, mode: str) -> Lanes:
 
 
 def scaled(e: VectorEmitter, a: Lanes, n: Lanes) -> Lanes:
-    """Times 2**n, in two steps of half the exponent each, so that both factors are normal and one step rounds."""
+    """Multiply by 2**n, in two steps of half the exponent each, so that both factors are normal and one step rounds."""
     whole = Lanes(float32, e.view(high(n)))
     limited = e.arithmetic("Max", e.arithmetic("Min", whole, e.const(254.0, float32)), e.const(-252.0, float32))
     exponent = e.term(limited).to(int32)
@@ -190,7 +212,7 @@ def scaled(e: VectorEmitter, a: Lanes, n: Lanes) -> Lanes:
 
 
 def map_low(a: Lanes, fn: Callable[[Lanes], Lanes]) -> View | float | None:
-    """A second part after a step, where there is one."""
+    """Apply a step to the second part, if there is one."""
     second = low(a)
     if second is None:
         return None
@@ -203,7 +225,7 @@ def map_low(a: Lanes, fn: Callable[[Lanes], Lanes]) -> View | float | None:
 
 
 def cmp(e: VectorEmitter, predicate: str, a: Lanes, b: Lanes) -> Lanes:
-    """By the first parts, and where those are equal by the second ones."""
+    """Compare the first parts, and where they are equal the second ones."""
     first = e.cmp(predicate, high(a), high(b))
     zero = e.const(0.0, float32)
     second, other = low(a) or zero, low(b) or zero
@@ -219,6 +241,7 @@ def cmp(e: VectorEmitter, predicate: str, a: Lanes, b: Lanes) -> Lanes:
 
 
 def select(e: VectorEmitter, cond: Lanes, a: Lanes, b: Lanes) -> Lanes:
+    """Choose both parts."""
     first = e.selected(cond, high(a), high(b))
     if a.low is None and b.low is None:
         return join_pair(first, None)
@@ -227,7 +250,7 @@ def select(e: VectorEmitter, cond: Lanes, a: Lanes, b: Lanes) -> Lanes:
 
 
 def convert(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
-    """Exact from float32 and int32; to float32 it is the first part."""
+    """Convert from or to a double-float: exact from float32 and int32; its first part is the nearest float32."""
     if a.dtype == float64 and dtype.is_float:
         return e.convert(high(a), dtype)
     if dtype == float64 and a.dtype.is_float:

@@ -1,4 +1,4 @@
-"""The emitter that shared rules receive: vector instructions on chunks in UB.
+"""The emitter of the vector unit: each operation of a lane rule becomes one or a few instructions on chunks in UB.
 
 Integers of up to 32 bits are held as int32 (those without sign by their bits), bools as packed bits, float16 as such,
 and all other floats as float32. A float64 is a sum of two float32 (`pairs`).
@@ -42,7 +42,7 @@ _BITS_OF_FLOATS = {32: float32, 16: float16}
 
 
 def total(a: Lanes) -> Scalar:
-    """A constant of two parts as one number."""
+    """Return a constant double-float as one number."""
     if isinstance(a.at, float) and isinstance(a.low, float):
         return a.at + a.low
     assert not isinstance(a.at, View)
@@ -50,7 +50,7 @@ def total(a: Lanes) -> Scalar:
 
 
 def single(value: float) -> float:
-    """A number as float32 has it, as are the results of the vector unit."""
+    """Round a number to float32, as the vector unit would."""
     with np.errstate(over="ignore"):
         return float(np.float32(value))
 
@@ -74,17 +74,17 @@ class VectorEmitter:
         return Lanes(dtype, bool(value) if dtype.is_bool else as_int32(int(value)))
 
     def run(self, name: str, dtype: DType, *args: Argument, unit: DType | None = None) -> Lanes:
-        """An instruction with a chunk of its own to write; `unit` is the element type there."""
+        """Emit an instruction into a new chunk, whose elements are of type `unit`."""
         target = self.sink.temporary(unit or held(dtype))
         self.sink.emit(Instr(name, (target, *args, self.sink.count), self.sink.line))
         return Lanes(dtype, target)
 
     def view(self, a: Lanes) -> View:
-        """Lanes as a chunk in UB."""
+        """Return lanes as a chunk in UB; a number is filled in."""
         return a.at if isinstance(a.at, View) else self.sink.filled(a.at, held(a.dtype))
 
     def by_bits(self, name: str, dtype: DType, *args: View) -> Lanes:
-        """An instruction on the bits of lanes, 16 at a time."""
+        """Emit a bitwise instruction, which works on words of 16 bits."""
         target = self.sink.temporary(held(dtype))
         words = self.sink.count * held(dtype).bits // 16
         views = (as_dtype(v, uint16) for v in (target, *args))
@@ -92,19 +92,20 @@ class VectorEmitter:
         return Lanes(dtype, target)
 
     def term(self, a: Lanes) -> Term:
+        """Return lanes as a term."""
         e: Any = self  # an `Emitter` whose lanes are of one class
         return Term(e, a)
 
     def formula(self, fn: Callable[..., Term], *operands: Lanes, **more: object) -> Lanes:
-        """A formula of the op table on lanes."""
+        """Evaluate a formula of terms on lanes."""
         return lanes_of(fn(*map(self.term, operands), **more))
 
     def number(self, value: Scalar, dtype: DType) -> Scalar:
-        """A number as another dtype."""
+        """Convert a number to a dtype."""
         return total(self.const(value, dtype)) if isinstance(value, int | float) else Expr(dtype.mnemonic, (value,))
 
     def known(self, name: str, a: Lanes, b: Lanes) -> Lanes:
-        """What is known of two numbers: computed where both are constants, else by the scalar unit."""
+        """Compute with two numbers: folded if both are constants, else by the scalar unit."""
         x, y, dtype = total(a), total(b), int1 if name in _SWAPPED else a.dtype
         if not (isinstance(x, int | float) and isinstance(y, int | float)):
             return integers.wrapped(self, Lanes(dtype, Expr(_OPERATORS[name], (x, y))))
@@ -115,7 +116,7 @@ class VectorEmitter:
     # --- arithmetic ---------------------------------------------------------------------------------------------
 
     def arithmetic(self, name: str, a: Lanes, b: Lanes) -> Lanes:
-        """Add, Mul, Max or Min: their second operand may be a number."""
+        """Emit Add, Mul, Max or Min, in the scalar form (Adds, …) if an operand is a number."""
         a, b = (b, a) if a.is_scalar else (a, b)
         if not isinstance(a.at, View):
             return Lanes(a.dtype, fold(_OPERATORS.get(name.lower(), name.lower()), total(a), total(b)))
@@ -150,7 +151,7 @@ class VectorEmitter:
         repeats = self.sink.count // lanes
         if isinstance(a.at, View) or repeats > 255 or self.sink.count % lanes:
             return self.run("Div", a.dtype, self.view(a), self.view(b))
-        # A number is in one repeat of memory, which all repeats of the divisor meet.
+        # A number takes one repeat of memory, which a repeat stride of 0 reads again and again.
         target, number = self.sink.temporary(held(a.dtype)), self.sink.filled(a.at, held(a.dtype), lanes)
         strides = Record((1, 1, 1, 8, 0, 8))
         self.sink.emit(Instr("Div", (target, number, self.view(b), lanes, repeats, strides), self.sink.line))
@@ -229,7 +230,7 @@ class VectorEmitter:
         return self.bitwise("Or", a, b)
 
     def bits_of_numbers(self, name: str, a: Lanes, b: Lanes) -> Lanes:
-        """And or Or of two numbers."""
+        """Compute And or Or of two numbers by the scalar unit."""
         x, y, is_and = total(a), total(b), name == "And"
         if isinstance(x, int) and isinstance(y, int):
             return self.const(x & y if is_and else x | y, a.dtype)
@@ -241,7 +242,7 @@ class VectorEmitter:
         return Lanes(a.dtype, Expr("&&" if is_and else "||", (x, y)))
 
     def bitwise(self, name: str, a: Lanes, b: Lanes) -> Lanes:
-        """And or Or. A number is in one repeat of memory, which all repeats of the other operand meet."""
+        """Emit And or Or. A number takes one repeat of memory, which a repeat stride of 0 reads again and again."""
         if a.is_scalar and b.is_scalar:
             return self.bits_of_numbers(name, a, b)
         a, b = (b, a) if a.is_scalar else (a, b)
@@ -286,7 +287,7 @@ class VectorEmitter:
         return self.compare(predicate, a, b) if a.dtype.is_float else integers.cmp(self, predicate, a, b)
 
     def compare(self, predicate: str, a: Lanes, b: Lanes) -> Lanes:
-        """The instruction: of floats, or `eq` of int32."""
+        """Emit the comparison of floats, or `eq` of int32."""
         name = "Compare" if isinstance(b.at, View) else "CompareScalar"
         return self.run(name, int1, self.view(a), b.at, Word(predicate.upper()))
 
@@ -307,7 +308,7 @@ class VectorEmitter:
         return self.selected(cond, a, b)
 
     def selected(self, cond: Lanes, a: Lanes, b: Lanes) -> Lanes:
-        """The instruction, which moves bits of 16 or 32."""
+        """Emit Select on elements of 16 or 32 bits, whatever their dtype."""
         unit = a.at.elem if isinstance(a.at, View) else b.at.elem if isinstance(b.at, View) else held(a.dtype)
         as_float = _BITS_OF_FLOATS.get(unit.bits)
         if as_float is None:
@@ -325,6 +326,7 @@ class VectorEmitter:
         return Lanes(a.dtype, target)
 
     def as_unit(self, a: Lanes, unit: DType, dtype: DType) -> View:
+        """Return lanes as a view with elements of a dtype of the same size."""
         return as_dtype(a.at if isinstance(a.at, View) else self.sink.filled(a.at, unit), dtype)
 
     def convert(self, a: Lanes, dtype: DType) -> Lanes:

@@ -1,4 +1,10 @@
-"""The remainder of float32, digit by digit: exact, whatever the quotient's size."""
+"""Remainder of float32 by long division in digits of 12 bits: exact, whatever the quotient's size.
+
+A quotient has up to 277 bits, so a rounded quotient would be useless. Each of 24 steps shifts the remainder by 12 bits
+and subtracts what it holds of the divisor; products with 12 bits are exact.
+
+    left = left * 2**12;  digit = trunc(left / divisor);  left = left - digit * divisor
+"""
 
 from __future__ import annotations
 
@@ -18,7 +24,7 @@ _REACH = 277  # from the least float32 to the greatest one
 
 
 def remainder(e: VectorEmitter, x: Lanes, y: Lanes) -> Lanes:
-    """Of mantissas from 1 to 2: each step shifts the rest and takes off what it holds of the divisor."""
+    """Emit the remainder, with the sign of x: long division on the mantissas, which are scaled to 1 up to 2."""
     a, b = e.term(Lanes(x.dtype, e.view(x))), e.term(Lanes(y.dtype, e.view(y)))
     size, divisor = abs(a), abs(b)
     (rest, exponent), (whole, other) = mantissa(size), mantissa(divisor)
@@ -42,7 +48,7 @@ def remainder(e: VectorEmitter, x: Lanes, y: Lanes) -> Lanes:
 
 
 def mantissa(x: Term) -> tuple[Term, Term]:
-    """From 1 to 2, and the exponent as an integer."""
+    """Split a positive number into a mantissa from 1 to 2 and an exponent."""
     tiny = x < 2.0**-126
     bits = where(tiny, x * 2.0**24, x).bits()
     exponent = (bits >> 23) - where(tiny, bits.number(127 + 24), 127)
@@ -50,5 +56,5 @@ def mantissa(x: Term) -> tuple[Term, Term]:
 
 
 def power(n: Term) -> Term:
-    """2**n for an integer from -126 on."""
+    """Return 2**n for an integer n from -126 on."""
     return (n + 127 << 23).bits(float32)

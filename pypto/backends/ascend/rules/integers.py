@@ -1,4 +1,10 @@
-"""Integers and bools on the vector unit, which adds, multiplies and shifts int32, but compares for equality alone."""
+"""Integer and bool arithmetic on the vector unit, which has + * << of int32, and of comparisons only that for equality.
+
+Narrow integers are computed in 32 bits and wrapped, unsigned ones by their bits. An order is decided through the
+greater or lesser operand: legal since that is one of them.
+
+    a < b   ->   not (max(a, b) == a)
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,7 @@ _LEAST = -(1 << 31)
 
 
 def wrapped(e: VectorEmitter, a: Lanes, dtype: DType | None = None) -> Lanes:
-    """int32 cut to the bits of a narrower integer, and widened again."""
+    """Wrap int32 to the range of a narrower integer: a mask, or a shift to the left and back."""
     dtype = dtype or a.dtype
     if not dtype.is_int:
         return Lanes(dtype, a.at)
@@ -33,7 +39,7 @@ def wrapped(e: VectorEmitter, a: Lanes, dtype: DType | None = None) -> Lanes:
 
 
 def cut(number: Scalar, dtype: DType) -> Scalar:
-    """An integer as so many bits hold it."""
+    """Wrap a number to the range of a dtype."""
     if not isinstance(number, int):
         return Expr(dtype.mnemonic, (number,))
     low, high = dtype.integer_range
@@ -41,7 +47,7 @@ def cut(number: Scalar, dtype: DType) -> Scalar:
 
 
 def shifted_by(e: VectorEmitter, name: str, a: Lanes, amount: Scalar) -> Lanes:
-    """By one number for all lanes; to the right with the sign, where there is one."""
+    """Shift all lanes by one number, by one instruction; to the right with the sign if the dtype has one."""
     unit = uint32 if a.dtype.kind == "uint" else int32
     target = e.sink.temporary(int32)
     args = as_dtype(target, unit), as_dtype(e.view(a), unit), amount, e.sink.count
@@ -50,7 +56,7 @@ def shifted_by(e: VectorEmitter, name: str, a: Lanes, amount: Scalar) -> Lanes:
 
 
 def shifted(e: VectorEmitter, name: str, a: Lanes, b: Lanes) -> Lanes:
-    """By less than the width: bit by bit of the amount, where it is not one number for all lanes."""
+    """Shift by less than the width: one instruction for one number, else one step for each bit of the amounts."""
     if not isinstance(b.at, View):
         made = shifted_by(e, name, a, b.at)
         return made if name == "ShiftRight" else wrapped(e, made)
@@ -61,7 +67,7 @@ def shifted(e: VectorEmitter, name: str, a: Lanes, b: Lanes) -> Lanes:
 
 
 def xor(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
-    """The bits of one or the other, less those of both."""
+    """Exclusive or, as (a | b) - (a & b); with all bits set it is `Not`."""
     if b.is_scalar and b.at == (1 if a.dtype.is_bool else -1):
         return e.not_(a)
     if a.dtype.is_bool:
@@ -70,6 +76,7 @@ def xor(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
 
 
 def cmp_bools(e: VectorEmitter, predicate: str, a: Lanes, b: Lanes) -> Lanes:
+    """Compare bools by logic, where false is less than true."""
     match predicate:
         case "ne":
             return e.xor(a, b)
@@ -85,7 +92,7 @@ def cmp_bools(e: VectorEmitter, predicate: str, a: Lanes, b: Lanes) -> Lanes:
 
 
 def cmp(e: VectorEmitter, predicate: str, a: Lanes, b: Lanes) -> Lanes:
-    """Through the greater or lesser of both, which is one of them."""
+    """Compare integers through the greater or lesser of both, which is one of them."""
     if a.dtype == uint32:
         a, b = (with_sign(e, v) for v in (a, b))
     match predicate:
@@ -103,18 +110,19 @@ def cmp(e: VectorEmitter, predicate: str, a: Lanes, b: Lanes) -> Lanes:
 
 
 def equal(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
+    """Compare for equality, by the instruction."""
     return e.compare("eq", a, b)
 
 
 def with_sign(e: VectorEmitter, a: Lanes) -> Lanes:
-    """uint32 moved into the range of int32, in the same order."""
+    """Map uint32 to int32 in the same order, by subtracting 2**31."""
     if isinstance(a.at, int):
         return Lanes(int32, as_int32(a.at + _LEAST))
     return e.arithmetic("Add", Lanes(int32, a.at), Lanes(int32, _LEAST))
 
 
 def divided(e: VectorEmitter, a: Lanes, b: Lanes) -> Lanes:
-    """Towards zero; by zero it gives 0."""
+    """Divide, truncating; by zero it gives 0."""
     if a.dtype == uint32:
         raise NoInstruction("there is no division of uint32")
     if a.dtype.bits < 32:
@@ -145,15 +153,17 @@ def quotient_of(a: Term, b: Term) -> Term:
 
 
 def popcount(e: VectorEmitter, a: Lanes) -> Lanes:
+    """Count the bits that are set."""
     return Lanes(a.dtype, lanes_of(bits.popcount(without_sign(e, a), a.dtype.bits)).at)
 
 
 def reverse_bits(e: VectorEmitter, a: Lanes) -> Lanes:
+    """Reverse the bits within the dtype's width."""
     return wrapped(e, Lanes(a.dtype, lanes_of(bits.reversed_bits(without_sign(e, a), a.dtype.bits)).at))
 
 
 def without_sign(e: VectorEmitter, a: Lanes) -> Term:
-    """The bits of an integer alone, as uint32."""
+    """Return the bits of an integer as uint32, with zeros above them."""
     narrow = a.dtype.bits < 32 and a.dtype.kind == "int"
     plain = e.and_(a, Lanes(a.dtype, (1 << a.dtype.bits) - 1)) if narrow else a
     return e.term(Lanes(uint32, e.view(plain)))

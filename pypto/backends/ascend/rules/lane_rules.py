@@ -1,4 +1,10 @@
-"""Elementwise ops of a chunk: instructions for rows of the op table, from their Ascend cells and shared rules."""
+"""Instruction selection for one elementwise op: an instruction, a formula, the lane rule, or a loop on the scalar unit.
+
+The op's row says which (`rules={"ascend": …}`); what does not apply to the operands falls to the next one. A rule that
+needs much memory is strip-mined: a loop runs it on parts of the chunk, which is legal since lanes are independent.
+
+    exp(x: 8192 x f16)   ->   Cast(a, x), Exp(a, a), Cast(y, a)
+"""
 
 from __future__ import annotations
 
@@ -51,6 +57,7 @@ def elementwise(op: Op, operands: Sequence[Lanes], sink: InstructionSink, exact:
 
 
 def refused(op: Op, reason: str) -> NotOnAscend:
+    """Build the error for an op that the chip lacks, from `reason; way out`."""
     problem, _, way = reason.partition("; ")
     way = way or "compute it on the host, or on the CPU"
     dtypes = " and ".join(dict.fromkeys(str(v.tile.elem) for v in op.operands))
@@ -58,7 +65,7 @@ def refused(op: Op, reason: str) -> NotOnAscend:
 
 
 def emit_into(sink: InstructionSink, operands: Sequence[Lanes], make: Make) -> Lanes:
-    """What `make` emits, in the sink: at once, or part by part where it needs much memory."""
+    """Emit what `make` makes, in one piece or strip-mined if that needs too much memory."""
     scratch = Scratch(sink)
     made = make(operands, scratch)
     if not isinstance(made.at, View):
@@ -74,7 +81,7 @@ def emit_into(sink: InstructionSink, operands: Sequence[Lanes], make: Make) -> L
 
 
 def part(count: int, unit: int, size: int) -> int:
-    """Elements at once, for which there is memory: so many units each time."""
+    """Return the strip length: the most units that divide the chunk and fit the memory."""
     if count % unit:
         return count
     units = count // unit
@@ -83,6 +90,7 @@ def part(count: int, unit: int, size: int) -> int:
 
 
 def emit_in_chunks(sink: InstructionSink, operands: Sequence[Lanes], make: Make, count: int) -> Lanes:
+    """Emit a loop over strips of `count` elements."""
     name = sink.name("part")
     scratch = Scratch(Part(sink, count))
     made = make([shifted(x, name, count) for x in operands], scratch)
@@ -95,6 +103,7 @@ def emit_in_chunks(sink: InstructionSink, operands: Sequence[Lanes], make: Make,
 
 
 def shifted(a: Lanes, name: str, count: int) -> Lanes:
+    """Return the part of an operand that belongs to a strip."""
     if not isinstance(a.at, View):
         return a
     return Lanes(a.dtype, part_of(a.at, fold("*", name, count // 8 if a.dtype.is_bool else count)))
@@ -102,7 +111,7 @@ def shifted(a: Lanes, name: str, count: int) -> Lanes:
 
 @dataclass
 class Part:
-    """A sink for a part of the elements of another one."""
+    """A sink for one strip of another sink's chunk."""
 
     whole: InstructionSink
     count: int
@@ -128,7 +137,7 @@ class Part:
 
 
 def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch, exact: bool) -> Lanes:
-    """By the instruction of the row where that takes the operands, else by the row's rule on the vector unit."""
+    """Emit the row's instruction if it takes the operands, else its formula or the lane rule."""
     dtype = op.result.dtype
     if isinstance(cell, ViaInstruction) and has_instruction(cell, op, operands):
         target = sink.temporary(dtype)
@@ -150,11 +159,12 @@ def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch, e
 
 
 def has_instruction(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:
+    """Whether the row's instruction applies to the operands."""
     known = all(x.dtype.mnemonic in cell.dtypes.split() and isinstance(x.at, View) for x in operands)
     return known and (cell.when is None or cell.when(op))
 
 
 def to_compute_form(e: VectorEmitter, a: Lanes, narrow: str) -> Lanes:
-    """An operand in the form that rules compute with. Floats of 16 and 8 bits are float32 but where they may stay."""
+    """Convert an operand to the computing form; narrow floats become float32 unless the rule takes them."""
     keeps = not a.dtype.is_narrow or narrow == "*" or a.dtype.mnemonic in narrow.split()
     return loaded(e, a, wide=False) if keeps else widened(e, a)

@@ -1,4 +1,8 @@
-"""Lanes of a chunk in UB, and where instructions on them go."""
+"""Operands of a rule: a chunk in UB or one number for all lanes, and the sink that instructions go to.
+
+A number costs no memory and no instruction as long as instructions take it as a scalar operand. The sink decides what a
+chunk is: a whole tile, a part of it, or the state of a test.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,7 @@ def held(dtype: DType) -> DType:
 
 
 def as_dtype(view: View, dtype: DType) -> View:
-    """The same memory, seen as elements of another dtype."""
+    """Return a view of the same memory with elements of another dtype (ReinterpretCast)."""
     if view.elem == dtype:
         return view
     offset = times(view.offset, view.elem.bits, dtype.bits)
@@ -81,7 +85,7 @@ def as_dtype(view: View, dtype: DType) -> View:
 
 
 def times(offset: Scalar, up: int, down: int) -> Scalar:
-    """An offset times up / down, which is whole."""
+    """Scale an offset by up / down; the result is whole, since views begin at whole blocks."""
     if isinstance(offset, Expr) and offset.op == "*" and isinstance(offset.args[1], int):
         return fold("*", offset.args[0], offset.args[1] * up // down)
     if isinstance(offset, Expr) and offset.op == "+":
@@ -90,24 +94,24 @@ def times(offset: Scalar, up: int, down: int) -> Scalar:
 
 
 def part_of(view: View, elements: Scalar) -> View:
-    """The view from so many of its elements on."""
+    """Return the view that begins some elements later."""
     return replace(view, offset=fold("+", view.offset, elements))
 
 
 def as_int32(value: Scalar) -> Scalar:
-    """An integer of 32 bits with the sign that its highest bit says."""
+    """Reinterpret 32 bits as a signed number."""
     if isinstance(value, int):
         return (int(value) + (1 << 31)) % (1 << 32) - (1 << 31)
     return Expr(int32.mnemonic, (value,))
 
 
 def as_uint32(value: Scalar) -> Scalar:
-    """The same bits as a number without sign."""
+    """Reinterpret 32 bits as an unsigned number."""
     return int(value) % (1 << 32) if isinstance(value, int) else Expr(uint32.mnemonic, (value,))
 
 
 def lanes_of(term: Term) -> Lanes:
-    """What a term holds here, where all lanes are of one class."""
+    """Return the lanes of a term, which here are all of one class."""
     lanes: Any = term.lanes
     assert isinstance(lanes, Lanes)
     return lanes

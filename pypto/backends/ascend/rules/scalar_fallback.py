@@ -1,4 +1,9 @@
-"""Elementwise ops that the vector unit lacks: the scalar unit does them, one element at a time."""
+"""Scalarisation: ops that the vector unit lacks run in a loop over elements on the scalar unit.
+
+It is some 100 times slower and the last resort before a refusal. Bools share bytes, so their loop writes whole bytes.
+
+    for i in range(count):   y.SetValue(i, x.GetValue(i) // 3)
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,7 @@ class Numbers:
 
 
 def emit_scalar_loop(op: Op, operands: Sequence[Lanes], sink: Scratch) -> Lanes:
-    """A loop over the elements; where the result is bools, over the bytes that eight of them share."""
+    """Emit the loop over elements, or over bytes of eight bools."""
     dtype, target, name = op.result.dtype, sink.temporary(op.result.dtype), sink.name("i")
     with sink.nested() as body:
         if dtype.is_bool:

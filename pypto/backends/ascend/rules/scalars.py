@@ -1,4 +1,10 @@
-"""Numbers of the scalar unit: the emitter that the rows' rules run with, one number at a time."""
+"""The emitter of the scalar unit: a rule of the op table on one number becomes a C++ expression.
+
+It serves addresses, loop bounds, and elements that the vector unit cannot compute. Constants are folded. float64 is
+software, by functions of `blockir/softfloat64.h`.
+
+    row * 2 + 1   ->   Expr("+", (Expr("*", ("row", 2)), 1))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Instructions of one op before they are handed on: those that nobody reads are dropped, and they share memory."""
+"""Dead code elimination and register allocation for the instructions of one op, with buffers as registers.
+
+A rule writes into a new buffer each time. Once all of its instructions are known, those without a reader are dropped,
+and buffers get memory by a linear scan: memory is free after the last use. A result may overwrite an operand that is
+read for the last time: legal, as an instruction may write exactly over an operand of the same size.
+
+    Muls(%1, x, 2)      Muls(t, x, 2)
+    Exp(%2, %1)    ->   Exp(t, t)
+    Adds(%3, %2, 1)     Adds(y, t, 1)
+"""
 
 from __future__ import annotations
 
@@ -33,14 +42,14 @@ STANDS_FOR = "%"  # the first letter of a buffer that no memory has been asked f
 
 
 class Memory(Protocol):
-    """Who hands out memory."""
+    """A source of memory: temporaries, and buffers filled with a number."""
 
     def temporary(self, dtype: DType, count: int = 0) -> View: ...
     def filled(self, value: Scalar, dtype: DType, count: int = 0) -> View: ...
 
 
 class Scratch:
-    """A sink that keeps what it gets. Its memory stands for memory to come."""
+    """A sink that records instructions on virtual buffers, which `made` gives memory."""
 
     def __init__(self, sink: InstructionSink) -> None:
         self.sink = sink
@@ -84,19 +93,19 @@ class Scratch:
             self.items = outer
 
     def made(self, result: View, places: Places) -> list[Item]:
-        """What the result needs, in the places' memory."""
+        """Return the instructions that the result depends on, with memory from the places."""
         kept = {result.of} if isinstance(result.of, Buffer) else set()
         return placed(needed(self.items, kept), kept, places)
 
     def bytes_needed(self, result: View) -> int:
-        """Bytes of memory in use at once, with the result's."""
+        """Return the peak of memory, the result's included."""
         supply = Supply(self.count)
         self.made(result, Places(self, supply))
         return supply.bytes
 
 
 class Supply:
-    """Memory that is counted."""
+    """A source that counts the memory it is asked for."""
 
     def __init__(self, count: int) -> None:
         self.count, self.bytes = count, 0
@@ -112,7 +121,7 @@ class Supply:
 
 @dataclass
 class Places:
-    """Which memory of the sink each buffer has, and what is free again."""
+    """The allocation: the memory of each virtual buffer, and free memory by size of element."""
 
     scratch: Scratch
     sink: Memory
@@ -120,7 +129,7 @@ class Places:
     free: dict[int, list[View]] = field(default_factory=dict)
 
     def view(self, v: View) -> View:
-        """The view in the sink's memory, which is asked for where there is none."""
+        """Return the view in the buffer's memory, which it gets with the first use."""
         if not (isinstance(v.of, Buffer) and v.of.name.startswith(STANDS_FOR)):
             return v
         if v.of not in self.of:
@@ -140,7 +149,7 @@ class Places:
 
 
 def placed(items: Sequence[Item], kept: set[Buffer], places: Places) -> list[Item]:
-    """Items in the sink's memory, which is free again after the last item that has it, unless it is kept."""
+    """Rewrite items to allocated memory by a linear scan; kept buffers stay allocated."""
     last = {buffer: i for i, item in enumerate(items) for buffer in buffers(item)}
     result: list[Item] = []
     for i, item in enumerate(items):
@@ -158,14 +167,14 @@ def placed(items: Sequence[Item], kept: set[Buffer], places: Places) -> list[Ite
 
 
 def changes_nothing(item: Instr) -> bool:
-    """A copy of what is there already."""
+    """Whether an item copies a buffer onto itself."""
     # The zero is an integer's: to add a float's makes 0.0 of -0.0.
     in_place = item.name == "Adds" and item.args[:2] == (item.args[0],) * 2
     return in_place and isinstance(item.args[2], int) and item.args[2] == 0
 
 
 def instruction(item: Instr, dying: list[Buffer], places: Places) -> Instr:
-    """What is written may lie exactly over an operand of the same size that is read for the last time."""
+    """Rewrite an instruction; its result may overwrite an operand of the same size that dies here."""
     target = item.args[0]
     assert isinstance(target, View) and isinstance(target.of, Buffer)
     before = [b for b in dying if b != target.of and b.dtype.bits == target.of.dtype.bits]
@@ -180,7 +189,7 @@ def instruction(item: Instr, dying: list[Buffer], places: Places) -> Instr:
 
 
 def needed(items: list[Item], results: set[Buffer]) -> list[Item]:
-    """Items without instructions on whole chunks, and numbers, that nothing reads."""
+    """Return the items that the results depend on (dead code elimination, backwards)."""
     used: set[Any] = set(results)
     kept: list[Item] = []
     for item in reversed(items):
@@ -197,7 +206,7 @@ def needed(items: list[Item], results: set[Buffer]) -> list[Item]:
 
 
 def buffers(item: Item) -> list[Buffer]:
-    """The buffers without memory that an item has, in order."""
+    """Return the virtual buffers of an item, in order."""
     found: list[Buffer] = []
 
     def note(v: View) -> View:
@@ -210,14 +219,14 @@ def buffers(item: Item) -> list[Buffer]:
 
 
 def names(item: Item) -> set[str]:
-    """The names that an item reads."""
+    """Return the names of numbers that an item reads."""
     found: set[str] = set()
     mapped(item, lambda v: v, found.add)
     return found
 
 
 def mapped(x: Any, view: Callable[[View], View], name: Callable[[str], None] = lambda name: None) -> Any:
-    """An item or argument with other views; `name` is told every name that is read."""
+    """Map all views of an item or argument; `name` is told every name that is read."""
     match x:
         case str():
             name(x)
@@ -240,7 +249,7 @@ def mapped(x: Any, view: Callable[[View], View], name: Callable[[str], None] = l
 
 def rebuilt(x: Item, view: Callable[[View], View], inside: Callable[[tuple[Item, ...]], Any],
             name: Callable[[str], None] = lambda name: None) -> Item:  # fmt: skip
-    """A loop or choice whose numbers have other views, and whose bodies `inside` makes."""
+    """Map the numbers of a loop or branch, and rebuild its bodies by `inside`."""
 
     def number(s: Any) -> Any:
         return mapped(s, view, name)

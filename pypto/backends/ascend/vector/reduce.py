@@ -18,6 +18,7 @@ from typing import Final
 
 from pypto.backends.ascend.blockir.ir import Expr, Read, View, Word
 from pypto.backends.ascend.blockir.softfloat64 import number, zero
+from pypto.backends.ascend.rules.operand import as_dtype
 from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
 from pypto.backends.ascend.tile.ub_layout import BLOCK
 from pypto.backends.ascend.vector.builder import Index, Lowering, advance_view
@@ -33,7 +34,7 @@ from pypto.backends.ascend.vector.folding import (
 from pypto.backends.ascend.vector.masks import select_ones
 from pypto.backends.ascend.vector.shape import fill, initialise_padding, last_dim
 from pypto.backends.ascend.vector.values import Tile
-from pypto.ir.core import Op
+from pypto.ir.core import Op, Value
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int1, int16, int32
 from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
@@ -57,7 +58,7 @@ def reduction(low: Lowering, op: Op) -> None:
         return
     tile = low.materialize(operand)
     if op.name in WHOLE_REDUCE and (tile.dtype in (float32, float16, bfloat16)):
-        reduced = reduce_vectors(low, op.name, in_float32(low, tile), axes)
+        reduced = reduce_vectors(low, op.name, in_float32(low, tile), axes, only_subtracted(low, op))
         reduced = narrow(low, reduced, result.dtype)
     elif op.name in FOLDS and tile.dtype in (int32, int16, float32) and last_dim(tile.shape) not in axes:
         reduced = reduce_vectors(low, op.name, tile, axes)
@@ -90,14 +91,39 @@ def narrow(low: Lowering, tile: Tile, dtype: DType) -> Tile:
     return result
 
 
-def reduce_vectors(low: Lowering, kind: str, tile: Tile, axes: tuple[int, ...]) -> Tile:
-    """Reduce on the vector unit."""
+def reduce_vectors(low: Lowering, kind: str, tile: Tile, axes: tuple[int, ...], any_without: bool = False) -> Tile:
+    """Reduce on the vector unit; `any_without`: what a maximum gives where there is no number does not matter."""
     if kind not in IDENTITY or not tile.dtype.is_float:
         return reduce_axes(low, kind, tile, axes)
     no_nan, bits = replace_nan(low, tile, kind)
     reduced = reduce_axes(low, kind, no_nan, axes)
-    restore_nan(low, reduced, bits, axes, IDENTITY[kind])
+    if not any_without:
+        restore_nan(low, reduced, bits, axes, IDENTITY[kind])
     return reduced
+
+
+def only_subtracted(low: Lowering, op: Op) -> bool:
+    """Whether an extreme is only subtracted from the elements that it is the extreme of, as in softmax.
+
+    If those are all NaN, so are the differences, whatever the extreme is.
+    """
+    source = op.operands[0]
+    kept = tuple(1 if d in op.attrs["axes"] else n for d, n in enumerate(source.shape))
+
+    def lies_along(v: Value) -> bool:
+        return v.shape == kept or (not v.shape and math.prod(kept) == 1)
+
+    def is_difference(v: Value, user: Op) -> bool:
+        if user.name == "sub":
+            return user.operands == (source, v)
+        moves = user.name in ("reshape", "broadcast_to") and (lies_along(user.result) or lies_along(v))
+        return moves and user.result.shape in (kept, source.shape, ()) and used_so(user.result)
+
+    def used_so(v: Value) -> bool:
+        users = low.users.get(v, [])
+        return bool(users) and all(is_difference(v, user) for user in users)
+
+    return used_so(op.result)
 
 
 def replace_nan(low: Lowering, tile: Tile, kind: str) -> tuple[Tile, Tile]:
@@ -113,16 +139,47 @@ def replace_nan(low: Lowering, tile: Tile, kind: str) -> tuple[Tile, Tile]:
 def restore_nan(low: Lowering, reduced: Tile, bits: Tile, axes: tuple[int, ...], neutral: float) -> None:
     """Write NaN where there was no number at all.
 
-    It looks for such results only if some result equals the identity.
+    Many results are decided by vector instructions, since a question to the scalar unit would halt both. One result is
+    looked at by the scalar unit, and its row only if it equals the identity.
     """
-    overall = reduce_axes(low, "max" if neutral > 0 else "min", reduced, tuple(range(len(reduced.shape))))
-    overall_value = low.let("worst", reduced.dtype, Read(overall.view))
-    with low.when(Expr("==", (overall_value, neutral))):
-        has_number = reduce_axes(low, "max", select_ones(low, bits, reduced.dtype), axes)
+    is_one = math.prod(reduced.shape) == 1
+    is_empty = Expr("==", (low.let("worst", reduced.dtype, Read(reduced.view)), neutral)) if is_one else True
+    with low.when(is_empty):
+        has_number = reduce_axes(low, "max", numbers_present(low, bits, axes), axes)
         has_number_bits = low.new_tile(reduced.shape, int1, "anyNumber")
         low.instr("CompareScalar", has_number_bits.view, has_number.view, 0.0, Word("GT"), reduced.layout.count)
         mode = Word("VSEL_TENSOR_SCALAR_MODE")
         low.instr("Select", reduced.view, has_number_bits.view, reduced.view, math.nan, mode, reduced.layout.count)
+
+
+def numbers_present(low: Lowering, bits: Tile, axes: tuple[int, ...]) -> Tile:
+    """Return float32 above 0 where there are numbers: one for many elements of a row, where its bits are whole words.
+
+    isNumber: 8 x 1024 bits   ->   Cast(words, isNumber, 256)   # 8 x 32, each the bits of 32 elements
+                                   Abs(words, words, 256)
+    """
+    if (words := packed_layout(low, bits, axes, 32)) is not None:
+        numbers = low.new_tile(words, float32, "words")
+        count = numbers.layout.count
+        low.instr("Cast", numbers.view, as_dtype(bits.view, int32), Word("CAST_RINT"), count)
+        low.instr("Abs", numbers.view, numbers.view, count)
+        return numbers
+    if (in_bytes := packed_layout(low, bits, axes, 8)) is not None:
+        halves = low.new_tile(in_bytes, float16, "bytes")
+        low.instr("Cast", halves.view, bits.view, Word("CAST_NONE"), halves.layout.count)
+        return in_float32(low, halves)
+    return select_ones(low, bits, float32)
+
+
+def packed_layout(low: Lowering, bits: Tile, axes: tuple[int, ...], size: int) -> tuple[int, ...] | None:
+    """Return the shape of a tile of bits in words of a size; None where rows are not reduced, or are no whole words."""
+    last, layout = last_dim(bits.shape), bits.layout
+    shape = tuple(n // size if d == last else n for d, n in enumerate(bits.shape))
+    if last not in axes or layout.cols % size:
+        return None
+    packed = low.grain.layout(shape)
+    fits = packed.count * size == layout.count and (layout.rows == 1 or packed.pitch * size == layout.pitch)
+    return shape if fits else None
 
 
 def reduce_axes(low: Lowering, kind: str, tile: Tile, axes: tuple[int, ...]) -> Tile:

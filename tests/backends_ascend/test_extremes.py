@@ -1,0 +1,99 @@
+"""Extremes of rows with NaN: a NaN gives way to a number, a row of NaN alone gives NaN, with no question in a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.backends.ascend.pipeline import lower_to_text
+from pypto.backends.ascend.target import ascend_target
+from pypto.debug.simulate import function_of
+from tests.sim.device import needs_compiler
+
+WIDTHS = (1024, 256, 72, 7)  # bits of a row as words, as bytes, and one by one
+
+
+@pto.jit
+def extremes(x, most, least, columns):
+    t = x[:, :]
+    most[:] = pto.max(t, axis=1)
+    least[:] = pto.min(t, axis=1)
+    columns[:] = pto.max(t, axis=0)
+
+
+@pto.jit
+def one_row(x, out):
+    out[0] = pto.max(x[:])
+    out[1] = pto.min(x[:])
+
+
+@pto.jit
+def softmax(x, y):
+    t = x[:, :]
+    e = pto.exp(t - pto.max(t, axis=1, keep_dims=True))
+    y[:, :] = e / pto.sum(e, axis=1, keep_dims=True)
+
+
+@pto.jit
+def across(x, y):
+    """The maximum of each row is taken from a column: no softmax."""
+    t = x[:, :]
+    y[:, :] = t - pto.max(t, axis=1)[None, :]
+
+
+def rows(width: int, dtype: Any) -> np.ndarray[Any, Any]:
+    x = np.random.default_rng(width).standard_normal((16, width)).astype(dtype)
+    x[0] = np.nan
+    x[1] = -np.inf
+    x[2] = np.inf
+    x[3, ::2], x[3, 1::2] = np.nan, -np.inf
+    x[4, ::2], x[4, 1::2] = -np.inf, np.nan
+    x[5, :-1] = np.nan
+    x[6, 1:] = np.nan
+    x[7, width // 2] = np.nan
+    return x
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_rows_with_nan(dtype: Any) -> None:
+    with pto.device("ascend-sim"), np.errstate(invalid="ignore"):
+        for width in WIDTHS:
+            x = rows(width, dtype)
+            most, least, columns = (np.zeros(n, dtype) for n in (16, 16, width))
+            extremes[1](x, most, least, columns)
+            np.testing.assert_array_equal(most, np.fmax.reduce(x, axis=1))
+            np.testing.assert_array_equal(least, np.fmin.reduce(x, axis=1))
+            np.testing.assert_array_equal(columns, np.fmax.reduce(x, axis=0))
+
+
+@needs_compiler
+def test_one_row_and_differences() -> None:
+    x = rows(16, np.float32)
+    with pto.device("ascend-sim"), np.errstate(invalid="ignore"):
+        for row in x[:8]:
+            out = np.zeros(2, np.float32)
+            one_row[1](row.copy(), out)
+            np.testing.assert_array_equal(out, [np.fmax.reduce(row), np.fmin.reduce(row)])
+        y = np.zeros_like(x)
+        across[1](x, y)
+        np.testing.assert_array_equal(y, x - np.fmax.reduce(x, axis=1)[None, :])
+        softmax[1](x, y)
+        e = np.exp(x - np.fmax.reduce(x, axis=1)[:, None])
+        np.testing.assert_allclose(y, e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def text(kernel: Any, *shapes: tuple[int, ...]) -> str:
+    arrays = tuple(np.zeros(shape, np.float32) for shape in shapes)
+    return lower_to_text(function_of(kernel, kernel.signature.bind(arrays, {})), ascend_target("ascend910b2"))[1]
+
+
+def test_no_question_to_the_scalar_unit() -> None:
+    made = text(extremes, (16, 1024), (16,), (16,), (1024,))
+    assert "GetValue" not in made
+    assert "Abs(" in made  # bits as words
+    assert "anyNumber" not in text(softmax, (16, 1024), (16, 1024))
+    assert "anyNumber" in text(across, (16, 16), (16, 16))
