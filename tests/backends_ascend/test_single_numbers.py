@@ -39,6 +39,7 @@ def cast_to(x, out):
     out[:] = pto.cast(x[:], out.dtype)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("size", [1, 3, 5, 8, 64])
 @pytest.mark.parametrize("name", ["float8_e5m2", "float8_e4m3fn"])
 def test_floats_of_8_bits_are_never_taken_for_bytes(size: int, name: str) -> None:

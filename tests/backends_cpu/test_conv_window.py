@@ -84,6 +84,17 @@ def test_how_far_apart(apart: int, wanted: list[Any]) -> None:
     assert shared(taps, x=x, weight=weight, out=out, first=0, APART=apart, BW=32) == wanted
 
 
+@pytest.mark.parametrize("block", [32, 48, 64])
+def test_rows_of_a_window_are_an_odd_number_of_cache_lines(block: int) -> None:
+    """So that they lie in all sets of a cache."""
+    arrays = {"x": numbers(1, 32, 200), "weight": numbers(3, 32, 32), "out": numbers(1, 32, 200)}
+    items = walk(
+        lowered(Launch(taps, (1, 1), {**arrays, "first": 0, "APART": 1, "BW": block}, {}), WIDE).schedule.items
+    )
+    (buffer,) = {item.conv_window.buffer for item in items if isinstance(item, Gemm) and item.conv_window is not None}
+    assert buffer.sizes[-1] >= block + 16 and buffer.pitch * 4 // 64 % 2 == 1
+
+
 @pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize(("width", "block"), [(7, 32), (56, 64), (57, 32), (100, 48), (33, 17)])
 @pytest.mark.parametrize("apart", [1, 7, -1])

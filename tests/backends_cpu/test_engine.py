@@ -19,7 +19,7 @@ from pypto.backends.cpu.target import host_target
 from pypto.errors import CompilerBug
 from tests.backends_cpu.elf import undefined_symbols
 from tests.conformance.processes import ROOT
-from tests.conformance.running import ALL, at_level, make_launch
+from tests.conformance.running import at_level, make_launch, quick_part
 
 ALLOWED = {"memcpy", "memset", "memmove"}
 PYTHON = {"PyErr_CheckSignals", "PyEval_RestoreThread", "PyEval_SaveThread", "PyGILState_Ensure", "PyGILState_Release"}
@@ -129,7 +129,7 @@ def test_imported_symbols_are_found(engine: Engine) -> None:
         undefined_symbols(b"MZ")
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", quick_part(3))
 def test_kernels_call_no_library(name: str, level: str, engine: Engine) -> None:
     """No libm, no BLAS, no numpy: objects bring along all that they call."""
     launch = make_launch(name)

@@ -116,6 +116,7 @@ def expected(a: dict[str, Any], causal: bool) -> tuple[Array, Array]:
 BLOCKS = [(64, 96, 32, 64, 32), (70, 77, 40, 48, 24), (33, 130, 17, 96, 64), (1, 5, 64, 32, 16), (130, 64, 80, 33, 50)]
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sizes", BLOCKS)
 def test_attention(sizes: tuple[int, ...], causal: bool, level: str) -> None:

@@ -76,6 +76,7 @@ def test_sides_that_are_regrouped(n: int, dtype: Any, level: str) -> None:
     np.testing.assert_array_equal(c, x @ y + x @ x.T)
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("dtype", [bfloat16, np.int8])
 @pytest.mark.parametrize("blocks", [(32, 32, 32), (64, 128, 64), (40, 24, 49)])
 @pytest.mark.parametrize("shape", [(64, 64, 64), (33, 17, 50), (5, 7, 16), (100, 70, 131), (1, 1, 33)])

@@ -34,6 +34,7 @@ from tests.ops.samples import random_values, specials
 
 DTYPES = (float32, float32, float64, float16, bfloat16, int32, int64, int8, int16, uint8, uint32, uint64, int1)
 FUNCTIONS = tuple(row.name for row in ROWS if row.public and row.ulp and len(row.params) == 1)
+MOST_PROGRAMS = 6  # along an axis: the interpreter runs one after the other
 FULL, ROW, COLUMN, SCALAR = "full", "row", "column", "scalar"
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "plain": lambda a: a,
@@ -312,7 +313,8 @@ STATEMENTS = ("binary", "binary", "binary", "integers", "compare", "where", "whe
 @st.composite
 def programs(draw: Any) -> Program:
     sizes = draw(st.tuples(st.integers(3, 40), st.integers(3, 70)))
-    blocks = draw(st.tuples(st.integers(1, 17), st.integers(1, 40)))
+    least = [-(-size // MOST_PROGRAMS) for size in sizes]
+    blocks = draw(st.tuples(st.integers(least[0], 17), st.integers(least[1], 40)))
     program = Program(draw, draw(st.booleans()), draw(st.sampled_from((0, 0, 3))), sizes, blocks)
     for _ in range(draw(st.integers(1, 3))):
         program.load()

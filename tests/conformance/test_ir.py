@@ -19,7 +19,7 @@ from pypto.passes.manager import observed
 from pypto.passes.optimizing import OPTIMIZE
 from pypto.runtime.arrays import array_info
 from tests.conformance.cases import Launch
-from tests.conformance.running import ALL, assert_close, make_launch
+from tests.conformance.running import ALL, assert_close, make_launch, quick_part
 
 
 def tile_ir(launch: Launch) -> Function:
@@ -48,7 +48,7 @@ def assert_round_trip(function: Function) -> None:
         assert print_function(again, locations=locations) == text
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", quick_part(2))
 def test_round_trip_and_validity_after_every_pass(name: str) -> None:
     function, seen = tile_ir(make_launch(name)), []
 

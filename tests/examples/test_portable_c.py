@@ -17,7 +17,7 @@ from pypto.debug.explain import explain
 from pypto.debug.levels import level_text
 from pypto.errors import Diagnostic, OptionError
 from pypto.errors.device import UnknownDevice
-from tests.conformance.running import ALL, assert_close, make_launch, run
+from tests.conformance.running import ALL, assert_close, make_launch, quick_part, run
 from tests.house.measure import ROOT
 
 FOLDER = ROOT / "examples" / "portable_c"
@@ -55,7 +55,7 @@ def scale(x, y, factor):
     y[:] = x[:] * factor
 
 
-@pytest.mark.parametrize("name", SUPPORTED)
+@pytest.mark.parametrize("name", quick_part(2, SUPPORTED))
 def test_conformance(device: Any, name: str) -> None:
     launch = make_launch(name)
     with device:

@@ -71,6 +71,7 @@ def is_pole(xs: tuple[Any, ...], compare: Callable[..., Sign]) -> bool:
     return False
 
 
+@pytest.mark.covering(quick=1, slow=2)
 @pytest.mark.parametrize("level", ALL_LEVELS, indirect=True)
 @pytest.mark.parametrize("code", ["f", "d"])
 @pytest.mark.parametrize("name", ARITHMETIC)

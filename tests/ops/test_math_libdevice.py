@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -229,21 +230,39 @@ def test_names_of_triton_are_there() -> None:
     assert set("".join(TRITON).split()) <= set(libdevice.__all__) <= set(vars(libdevice))
 
 
-@pytest.mark.parametrize("name", libdevice.__all__)
-def test_every_name_works_or_says_why_not(name: str) -> None:
-    codes = operands(name)
-    tiles = ", ".join(f"x{i}[:]" for i in range(len(codes)))
-    head = f"def kernel({', '.join(f'x{i}' for i in range(len(codes)))}, y):\n"
-    last = "[0]" if name == "sincos" else ""
-    kernel = define(f"{head}    y[:] = pto.language.libdevice.{name}({tiles}){last}.to(pto.float32)\n")
-    out = np.full(64, 99, np.float32)
-    if name in REFUSED:
-        with pytest.raises(Diagnostic, match=r"write the recurrence from"):
-            kernel[1](*(numbers(c, 1)[:64] for c in codes), out)
-        return
-    kernel[1](*(numbers(c, 1)[:64] for c in codes), out)
-    assert np.any(out != 99)
-    assert getattr(libdevice, name).__doc__
+def called(names: Sequence[str]) -> list[Any]:
+    """What a kernel gives that calls functions with the same operands, an output for each."""
+    codes, inputs = operands(names[0]), [f"x{i}" for i in range(len(operands(names[0])))]
+    lines = [f"def kernel({', '.join([*inputs, *(f'y{i}' for i in range(len(names)))])}):"]
+    for i, name in enumerate(names):
+        last = "[0]" if name == "sincos" else ""
+        tiles = ", ".join(f"{x}[:]" for x in inputs)
+        lines.append(f"    y{i}[:] = pto.language.libdevice.{name}({tiles}){last}.to(pto.float32)")
+    results = [np.full(64, 99, np.float32) for _ in names]
+    define("\n".join([*lines, ""]))[1](*(numbers(c, 1)[:64] for c in codes), *results)
+    return results
+
+
+def chunks() -> Iterator[list[str]]:
+    """Names that work, by their operands, some in a kernel."""
+    names = sorted((name for name in libdevice.__all__ if name not in REFUSED), key=operands)
+    for _, group in itertools.groupby(names, operands):
+        same = list(group)
+        yield from (same[at : at + 8] for at in range(0, len(same), 8))
+
+
+@pytest.mark.parametrize("names", [*chunks()], ids=lambda names: f"{names[0]}..{names[-1]}")
+def test_every_name_works(names: list[str]) -> None:
+    for name, out in zip(names, called(names), strict=True):
+        assert np.any(out != 99), name
+        assert getattr(libdevice, name).__doc__, name
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_work_says_why(name: str) -> None:
+    assert name in libdevice.__all__ and getattr(libdevice, name).__doc__
+    with pytest.raises(Diagnostic, match=r"write the recurrence from"):
+        called([name])
 
 
 def test_numbers_of_python_are_operands() -> None:

@@ -188,6 +188,7 @@ def test_interpreter_and_cpu_agree_on_the_encoder() -> None:
     assert np.abs(compiled - interpreted).max() <= 1e-6
 
 
+@pytest.mark.slow
 def test_the_tutorial_says_what_it_found(real: tuple[Weights, Batch]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "ROUNDS": "1"}
     command = [sys.executable, "-W", "error", str(FOLDER / "06_sentence_encoder.py")]
