@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from benchmarks import attention, gemm, growth, launch, probes, rows
+from benchmarks.arrays import ARRAYS
 from benchmarks.checks import CHECKED
 from benchmarks.elementwise import ROWS as ELEMENTWISE
 from benchmarks.encoder import BATCH, LENGTHS, LONG, encoder_case, encoder_flops, long_batch, real_batch
@@ -46,5 +47,17 @@ SHOWN: Final = (
     "attention 16 x 1024 x 64",
 )  # fmt: skip
 SITE: Final = Suite("site", tuple(replace(row, threads=(0,)) for row in BARRED if row.title in SHOWN))
-ALL: Final = (CORE, SITE, gemm.GEMM, rows.ROWS, attention.ATTENTION, launch.LAUNCH, STENCIL, COMPILE, SCALING, CHECKED)
+ALL: Final = (
+    CORE,
+    SITE,
+    gemm.GEMM,
+    rows.ROWS,
+    attention.ATTENTION,
+    launch.LAUNCH,
+    STENCIL,
+    COMPILE,
+    SCALING,
+    CHECKED,
+    ARRAYS,
+)
 SUITES: Final = MappingProxyType({suite.name: suite for suite in ALL})

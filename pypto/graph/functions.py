@@ -157,6 +157,10 @@ def diff(x: Tensor, n: int = 1, axis: int = -1) -> Tensor:
     return x
 
 
+def cumulative_sum(x: Tensor, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
+    return methods.put(reductions.scan(x, "cumsum", axis, dtype), out)
+
+
 def flip(x: Tensor, axis: Any = None) -> Tensor:
     axes = range(x.ndim) if axis is None else [int(a) % x.ndim for a in np.atleast_1d(axis)]
     return x[tuple(slice(None, None, -1) if d in axes else slice(None) for d in range(x.ndim))]
@@ -207,6 +211,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "vdot": two(lambda a, b: products.dot(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
         "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
         "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,
+        "cumulative_sum": cumulative_sum,
         "flip": flip, "linalg.norm": norm, "split": split, "array_split": split, "copyto": ufuncs.assign,
         "atleast_1d": lambda x: x if x.ndim else x.reshape((1,)), "shape": lambda x: x.shape, "ndim": lambda x: x.ndim,
         "size": lambda x: x.size,

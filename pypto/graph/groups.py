@@ -25,6 +25,7 @@ from pypto.graph.program import Program, program_of
 from pypto.graph.rules import MOVEMENT
 from pypto.ops.table import TABLE
 
+MOST_SPAN = 8  # groups that are merged at once
 MOST_NODES = 96  # of a group: a nest of the CPU backend holds 128 statements
 
 
@@ -160,6 +161,44 @@ class _Partitioner:
                     self.merge(self.group[base], self.group[node], base, node, extra)
                 elif not fusible:
                     self.found.refused.append(Refused(base, node, "a slice of it is read"))
+        if node.op == "dot":
+            self.merge_span(node)
+
+    def merge_span(self, node: Node) -> None:
+        """Merge a product with all that makes its first operand, back to another product.
+
+        One after the other would not do: a softmax over a long axis has no form but together with the products around
+        it, as one loop.
+        """
+        groups = [self.group[node]]
+        stack = [node.inputs[0]]
+        while stack and len(groups) < MOST_SPAN:
+            base, _ = self.source(stack.pop())
+            group = self.group.get(base)
+            if group is None or group in groups:
+                continue
+            groups.append(group)
+            if not any(n.op == "dot" for n in group.nodes):
+                stack += [x for n in group.nodes for x in n.inputs]
+        groups += self.read_beside(groups, node)
+        if len(groups) < 3 or any(g.problem for g in groups):
+            return
+        try:
+            nodes = self.closed([n for g in groups for n in g.nodes])
+            if len(nodes) > MOST_NODES or self.order.is_cyclic(*(g.unit for g in groups)):
+                return
+            program = self.program(nodes)
+            check_parallel(program)
+        except Clash as clash:
+            self.found.refused.append(Refused(groups[-1].nodes[-1], node, str(clash)))
+            return
+        self.become(Group(nodes, self.order.merge(*(g.unit for g in groups)), program))
+
+    def read_beside(self, groups: list[Group], node: Node) -> list[Group]:
+        """Groups without a product that read what some groups make, before a node: the sums of a softmax."""
+        read = (c for g in groups for n in g.nodes for c in self.consumers[n] if c in self.group)
+        others = dict.fromkeys(self.group[c] for c in read)
+        return [g for g in others if g not in groups and all(n.number < node.number and n.op != "dot" for n in g.nodes)]
 
     def source(self, node: Node) -> tuple[Node, list[Node]]:
         """What a chain of movements moves that belong to no group, and the chain, first to last."""
@@ -236,13 +275,16 @@ class _Partitioner:
 def check_parallel(program: Program) -> None:
     """No parallel axis may be lost but to a reduction, and no product may be computed twice."""
     space = program.space
+    chained = program.form in ("chain", "online")  # has whole columns, and all else is parallel by its making
     for node in space.outputs:
-        if any(axis not in space.parallel and axis not in space.reduced for axis in space.axes_of(node)):
+        if not chained and any(
+            axis not in space.parallel and axis not in space.reduced for axis in space.axes_of(node)
+        ):
             raise Clash("programs would have to share an axis that each of them needs")
     for node in space.nodes:
         if node.op == "dot":
             line = program.values[node]
-            if any(a not in program.blocks and a not in space.reduced for a in line):
+            if not chained and any(a not in program.blocks and a not in space.reduced for a in line):
                 raise Clash("a product would have fewer programs")
             if any(a not in line for a in program.blocks if program.is_shared(a)):
                 raise Clash("a product would be computed more than once")

@@ -96,6 +96,7 @@ class Writer:
     indices: dict[int, tuple[str, str]] = field(default_factory=dict)  # of axes: as an index, and as a slice
     carried: list[str] = field(default_factory=list)
     grid: tuple[int, ...] = ()
+    scale: Tile | None = None  # of an online softmax
     count: int = 0
 
     def __post_init__(self) -> None:
@@ -215,7 +216,12 @@ class Writer:
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def node(self, node: Node) -> None:
-        if node.op in ("reshape", "permute", "broadcast_to", "copy"):
+        online = self.program.online
+        if online is not None and node is online.maximum:
+            self.running_maximum(node)
+        elif online is not None and node in online.guards:
+            self.tiles[node] = self.tiles[online.maximum]
+        elif node.op in ("reshape", "permute", "broadcast_to", "copy"):
             tile = self.operand(node, 0)
             self.tiles[node] = tile
         elif node.op == "dot":
@@ -281,6 +287,35 @@ class Writer:
             return Tile(text, axes)
         return self.variable(self.stage(source), f"pto.{node.op}({text}, axis={axes.index(along)})", axes, node)
 
+    def running_maximum(self, node: Node) -> None:
+        """The maximum so far, and what the sums so far are multiplied by; rows of -inf alone add nothing."""
+        source = self.operand(node, 0)
+        loop, dtype = self.program.loop, node.type.dtype
+        assert loop is not None
+        kept = tuple(a for a in source.axes if a != loop)
+        text = source.name
+        if self.program.sizes[loop] % self.program.chunk:
+            source = self.variable(1, self.masked(text, source.axes, -float("inf")), source.axes)
+            self.tiles[node.inputs[0]] = source
+        shape = tuple(self.program.tile_size(a) for a in kept)
+        start = f'pto.full({shape}, float("-inf"), pto.{dtype.public})'
+        self.put(0, f"most = {start}")
+        self.put(1, f"new = pto.maximum(most, pto.max({source.name}, axis={source.axes.index(loop)}))", node)
+        self.put(1, 'base = pto.where(new == float("-inf"), 0.0, new)')
+        self.put(1, "scale = pto.exp(most - base)")
+        self.put(1, "most = new")
+        self.stages["base"] = 1
+        self.stages["scale"] = 1
+        self.tiles[node] = Tile("base", kept)
+        self.scale = Tile("scale", kept)
+
+    def scaled(self, node: Node, name: str, axes: Dim) -> str:
+        """A sum so far, as it is with the maximum so far."""
+        online = self.program.online
+        if online is None or node not in online.sums or self.scale is None:
+            return name
+        return f"{name} * {self.aligned(self.scale, axes)}"
+
     def masked(self, text: str, axes: Dim, value: Any) -> str:
         """A tile of the loop with what lies behind the end of the axis replaced."""
         axis = self.program.loop
@@ -296,7 +331,7 @@ class Writer:
         shape = tuple(self.program.tile_size(a) for a in axes)
         start = number_text(neutral(node.op if node.op != "dot" else "sum", node.type.dtype), node.type.dtype)
         tile = self.variable(0, f"pto.full({shape}, {start}, pto.{node.type.dtype.public})", axes)
-        self.put(1, f"{tile.name} = {combine(tile.name)}", node)
+        self.put(1, f"{tile.name} = {combine(self.scaled(node, tile.name, axes))}", node)
         self.stages[tile.name] = 2
         return tile
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 
 @dataclass(eq=False, slots=True)
@@ -23,6 +26,11 @@ def found(unit: Unit) -> Unit:
     while unit.into is not None:
         unit = unit.into
     return unit
+
+
+def union(bits: Iterable[int]) -> int:
+    """All bits of some sets."""
+    return reduce(or_, bits, 0)
 
 
 @dataclass(slots=True)
@@ -53,22 +61,21 @@ class Order:
         self.units.append(unit)
         return unit
 
-    def is_cyclic(self, a: Unit, b: Unit) -> bool:
-        """Whether something runs after one of two units and before the other, so that they cannot be one."""
-        a, b = found(a), found(b)
-        for unit, other in ((a, b), (b, a)):
-            between = {found(s) for s in unit.sources} - {a, b}
-            if any(s.above & other.bits for s in between):
-                return True
-        return False
+    def is_cyclic(self, *units: Unit) -> bool:
+        """Whether something else runs after one of some units and before another, so that they cannot be one."""
+        members = {found(u) for u in units}
+        bits = union(u.bits for u in members)
+        return any(s.above & bits for u in members for s in {found(s) for s in u.sources} - members)
 
-    def merge(self, a: Unit, b: Unit) -> Unit:
-        """Make one unit of two."""
-        a, b = found(a), found(b)
-        bits = a.bits | b.bits
-        merged = Unit(bits, (a.above | b.above) & ~bits, ({found(s) for s in a.sources | b.sources}) - {a, b})
-        a.into = b.into = merged
-        self.units = [u for u in self.units if u is not a and u is not b]
+    def merge(self, *units: Unit) -> Unit:
+        """Make one unit of several."""
+        members = {found(u) for u in units}
+        bits = union(u.bits for u in members)
+        sources = {found(s) for u in members for s in u.sources} - members
+        merged = Unit(bits, union(u.above for u in members) & ~bits, sources)
+        for u in members:
+            u.into = merged
+        self.units = [u for u in self.units if u not in members]
         for u in self.units:
             if u.above & bits:
                 u.above |= bits | merged.above

@@ -13,7 +13,7 @@ from pypto.errors.graph import WrongShapes
 from pypto.loc import Caller
 
 T = TypeVar("T")
-_OURS: Final = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "tensor"), str(Path(np.__file__).parent))
+_OURS: Final = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "arrays"), str(Path(np.__file__).parent))
 
 
 def here() -> Caller:

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pypto.graph.axes import Clash, Dim, Dims
-from pypto.graph.index_space import IndexSpace, Use, flat, operand
+from pypto.graph.index_space import IndexSpace, Use, flat
 from pypto.graph.node import Node
-from pypto.ops.table import REDUCTIONS, SCANS, TABLE
+from pypto.graph.online import Online, late_after, online_of
+from pypto.ops.table import REDUCTIONS, SCANS
 
 POINTWISE_BLOCK = 4096  # elements of a tile without reductions
 COLUMNS_BLOCK = 512  # columns that a program reduces at a time
@@ -63,6 +64,7 @@ class Program:
     loop: int | None
     chunk: int
     form: str
+    online: Online | None = None
 
     def is_shared(self, axis: int) -> bool:
         """Whether programs share an axis out."""
@@ -90,7 +92,8 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
     values = {n: lines[dims] for n, dims in space.values.items()}
     reads = {use: lines[dims] for use, dims in space.reads.items()}
     parallel = tuple(a for a in space.parallel if a in sizes)
-    draft = Draft(space, sizes, values, reads, parallel, threads)
+    head = {a: axis for axis in first for a in chain(axis, merged)}
+    draft = Draft(space, sizes, values, reads, parallel, head, threads)
     return draft.with_products() if draft.dots else draft.without_products()
 
 
@@ -155,6 +158,7 @@ class Draft:
     values: Mapping[Node, Dim]
     reads: Mapping[Use, Dim]
     parallel: tuple[int, ...]
+    head: Mapping[int, int]  # of every axis the one that it has become part of
     threads: int
 
     @property
@@ -270,7 +274,9 @@ class Draft:
             raise Clash("two products do not share their rows")
         if chained and parts[0][1] != parts[1][2]:
             raise Clash("the second product is not over the columns of the first")
-        loop, chunk = self.dot_loop(parts)
+        if chained and any(parts[1][2] in self.values[n] for n in self.space.outputs):
+            raise Clash("the array between two products is needed elsewhere")
+        loop, chunk, online = self.dot_loop(parts)
         inner = tuple(a for a in self.inner() if a != loop)
         if columns is not None and columns in inner and self.sizes[columns] > MOST_COLUMNS:
             raise Clash("a program would have too many columns of a product")
@@ -279,17 +285,18 @@ class Draft:
             blocks[columns] = self.sizes[columns] if chained else min(self.sizes[columns], COLUMN_BLOCK)
             if blocks[columns] > MOST_COLUMNS:
                 raise Clash("a program would have too many columns of a product")
-        form = "chain" if chained else "product"
+        form = "online" if online else "chain" if chained else "product"
         if rows in blocks:
             self.choose_rows(blocks, rows, inner, loop, chunk)
-        return self.made(blocks, inner, loop, chunk, form)
+        return self.made(blocks, inner, loop, chunk, form, online)
 
     def parts(self, dot: Node) -> tuple[int | None, int | None, int]:
         """Rows, columns and contracted axis of a product; other axes must be parallel."""
         a, b = self.operand(dot, 0), self.operand(dot, 1)
         both = [x for x in a if x in b]
         contracted = [x for x in both if x not in self.values[dot]]
-        rows, columns = ([x for x in flat((self.space.values[dot][d],)) if x in self.sizes] for d in (-2, -1))
+        dims = self.space.values[dot]
+        rows, columns = (tuple(dict.fromkeys(self.head[a] for a in flat((dims[d],)))) for d in (-2, -1))
         if len(contracted) != 1:
             raise Clash("a product is over several axes, or over none")
         extra = [x for x in self.values[dot] if x not in columns and x not in rows[-1:]]
@@ -299,19 +306,22 @@ class Draft:
             raise Clash("the columns of a product do not lie in one piece")
         return (rows[-1] if rows else None), (columns[-1] if columns else None), contracted[0]
 
-    def dot_loop(self, parts: list[tuple[int | None, int | None, int]]) -> tuple[int | None, int]:
+    def dot_loop(self, parts: list[tuple[int | None, int | None, int]]) -> tuple[int | None, int, Online | None]:
         """The axis that products go through in pieces."""
         axis = parts[-1][2]
         piece = CHAIN_BLOCK if len(parts) == 2 else DEPTH_BLOCK
         if self.sizes[axis] <= 2 * piece:
-            return None, 0
+            return None, 0, None
         try:
             self.check_loop(axis)
         except Clash:
-            if self.sizes[axis] > MOST_COLUMNS:
-                raise
-            return None, 0
-        return axis, piece
+            if self.sizes[axis] <= MOST_COLUMNS:
+                return None, 0, None
+            lines = {**self.values, **{n.inputs[k]: line for (n, k), line in self.reads.items()}}
+            online = online_of(self.space, axis, lines)
+            late_after(self.space, axis, online, lines)
+            return axis, piece, online
+        return axis, piece, None
 
     def choose_rows(
         self, blocks: dict[int, int], rows: int, inner: tuple[int, ...], loop: int | None, chunk: int
@@ -331,7 +341,8 @@ class Draft:
             programs = -(-size // block) * others
             return -(-programs // self.threads) * block
 
-        blocks[rows] = min(size, min(fitting, key=busiest))
+        least = min(map(busiest, fitting))
+        blocks[rows] = min(size, next(block for block in fitting if busiest(block) <= 1.1 * least))
 
     def tile_bytes(self, blocks: Mapping[int, int], loop: int | None, chunk: int) -> int:
         """Bytes of the largest tiles that are alive together: those of products, and twice the largest other one."""
@@ -345,13 +356,13 @@ class Draft:
         products = [size(self.values[n]) for n in self.dots]
         return sum(products) + 2 * max(products)
 
-    def made(self, blocks: dict[int, int], whole: tuple[int, ...], loop: int | None, chunk: int, form: str) -> Program:
-        return Program(self.space, self.sizes, self.values, self.reads, blocks, whole, loop, chunk, form)
-
-
-def is_elementwise(node: Node) -> bool:
-    row = TABLE.get(node.op)
-    return row is not None and row.elementwise
-
-
-__all__ = ["Program", "is_elementwise", "operand", "program_of"]
+    def made(
+        self,
+        blocks: dict[int, int],
+        whole: tuple[int, ...],
+        loop: int | None,
+        chunk: int,
+        form: str,
+        online: Online | None = None,
+    ) -> Program:
+        return Program(self.space, self.sizes, self.values, self.reads, blocks, whole, loop, chunk, form, online)

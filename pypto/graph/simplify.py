@@ -91,6 +91,20 @@ def fold_place(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: Tensor
     return value if value.shape == type.shape and all(step == 1 for step in attrs["steps"]) else None
 
 
+def fold_dot(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """Rows that are divided by their own sums before a product are divided after it: those of a softmax."""
+    x, y = inputs
+    if x.op != "div" or x.inputs[0].type != x.type:
+        return None
+    a, b = x.inputs
+    if len(b.shape) != len(x.shape) or b.shape[-1] != 1 or x.shape[-1] == 1 or type.dtype != x.type.dtype:
+        return None
+    total = b.inputs[0] if b.op == "reshape" else b
+    if total.op != "sum" or total.inputs[0] is not a:
+        return None
+    return graph.add("div", graph.add("dot", a, y, place=place), b, place=x.place)
+
+
 def widens(a: DType, b: DType) -> bool:
     """Whether every number of one type has its own in another."""
     return a != b and bool(np.can_cast(a.numpy, b.numpy, "safe"))
@@ -104,5 +118,6 @@ FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "slice": fold_slice,
         "cast": fold_cast,
         "place": fold_place,
+        "dot": fold_dot,
     }
 )

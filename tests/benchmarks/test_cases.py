@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks import attention, elementwise, gemm, launch, rows, stencil
+from benchmarks import arrays, attention, elementwise, gemm, launch, rows, stencil
 from benchmarks.data import memory_limit
+from benchmarks.numpy_programs import PROGRAMS
 from benchmarks.peers import limited_threads
 from benchmarks.runner import OURS, Case, Pace, Row, run_row
 
@@ -26,6 +27,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], float]] = {
     "split heads": (elementwise.head_split_case, (2, 33, 3, 8), 0.0),
     "embedding": (elementwise.embedding_case, (33, 50, 20), 0.0),
     "gather": (elementwise.take_case, (3000, 100), 0.0),
+    **{p.name: (arrays.program_case, (p, False), 1e-4) for p in PROGRAMS if p.name != "Gram-Schmidt"},
     "shift": (stencil.shift_case, (5000, 7), 0.0),
     "five point": (stencil.five_point_case, (20, 70), 1e-6),
     "3x3 convolution": (stencil.convolution_case, (20, 70), 1e-6),

@@ -73,6 +73,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "jit": (*BELOW_COMPILE, "compile", "arguments", "debug", "torch.graph"),
     "aot": (*TABLES, "runtime"),
     "graph": BELOW_TOOLS,
+    "arrays": (*BELOW_TOOLS, "graph"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "": (*BELOW_TOOLS, *TOOLS, "graph", "notebook"),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),

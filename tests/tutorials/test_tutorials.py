@@ -79,6 +79,8 @@ TOLD: Final = MappingProxyType({
                                     "it is in the cache", "differs in: ir"),
     "13_finding_a_bug": ("did you mean `offsets`?", "[E404]", "[E401]", "elements differ", "compiled as interpreted",
                          "variance: f32"),
+    "15_from_numpy_to_fused_kernels": ("largest difference from numpy", "kernels: product, chain, product, chain",
+                                       "a condition needs the value of an array", "pto.dot("),
 })  # fmt: skip
 
 

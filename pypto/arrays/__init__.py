@@ -1,0 +1,49 @@
+"""Functions on arrays that numpy has not, for functions under `pto.fuse` and for arrays of numpy as they are.
+
+Within a fused function they are traced as numpy's functions are. Called on arrays of numpy, each is a fused function of
+its own. Names of the array API standard that numpy has, are numpy's: `pt.exp` is `np.exp`.
+"""
+
+from pypto.arrays.functions import (
+    attention,
+    gelu,
+    layer_norm,
+    log_softmax,
+    logsumexp,
+    one_hot,
+    relu,
+    rms_norm,
+    silu,
+    softmax,
+    softplus,
+)
+from pypto.arrays.names import of_name
+from pypto.arrays.operations import erf, erfc, rsqrt, sigmoid
+from pypto.graph.explain import explain
+from pypto.graph.fuse import fuse
+
+
+def __getattr__(name: str) -> object:
+    """What the array API standard has, as numpy has it."""
+    return of_name(name)
+
+
+__all__ = [
+    "attention",
+    "erf",
+    "erfc",
+    "explain",
+    "fuse",
+    "gelu",
+    "layer_norm",
+    "log_softmax",
+    "logsumexp",
+    "one_hot",
+    "relu",
+    "rms_norm",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+]

@@ -1,0 +1,114 @@
+"""Functions of neural networks on arrays, written in numpy: what a fused function puts together."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pypto.arrays.operations import erf, operation, sigmoid
+
+Array = Any
+
+
+@operation
+def softmax(x: Array, axis: int = -1) -> Array:
+    """Exponentials along an axis, divided by their sum.
+
+    Examples
+    --------
+    >>> softmax(np.float32([0, 0]))
+    array([0.5, 0.5], dtype=float32)
+    """
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@operation
+def log_softmax(x: Array, axis: int = -1) -> Array:
+    """The logarithm of `softmax`, exact where that is tiny."""
+    shifted = x - x.max(axis=axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+
+
+@operation
+def logsumexp(x: Array, axis: int = -1, keepdims: bool = False) -> Array:
+    """The logarithm of the sum of exponentials along an axis."""
+    most = x.max(axis=axis, keepdims=True)
+    found = np.log(np.exp(x - most).sum(axis=axis, keepdims=True)) + most
+    return found if keepdims else found.squeeze(axis)
+
+
+@operation
+def relu(x: Array) -> Array:
+    """The elements above 0, and 0 for the others."""
+    return np.maximum(x, 0)
+
+
+@operation
+def silu(x: Array) -> Array:
+    """``x * sigmoid(x)``"""
+    return x * sigmoid(x)
+
+
+@operation
+def softplus(x: Array) -> Array:
+    """``log(1 + exp(x))``, without overflow."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@operation
+def gelu(x: Array, approximate: str = "none") -> Array:
+    """``x`` times the normal distribution of x; with ``approximate="tanh"`` by a hyperbolic tangent.
+
+    Examples
+    --------
+    >>> gelu(np.float64([0, 1])).round(4)
+    array([0.    , 0.8413])
+    """
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
+
+
+@operation
+def layer_norm(x: Array, weight: Array = None, bias: Array = None, axis: int = -1, eps: float = 1e-5) -> Array:
+    """Mean 0 and variance 1 along an axis; then scaled and shifted where that is given."""
+    centred = x - x.mean(axis=axis, keepdims=True)
+    y = centred / np.sqrt((centred * centred).mean(axis=axis, keepdims=True) + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+@operation
+def rms_norm(x: Array, weight: Array = None, axis: int = -1, eps: float = 1e-6) -> Array:
+    """Mean square 1 along an axis; then scaled where that is given."""
+    y = x / np.sqrt((x * x).mean(axis=axis, keepdims=True) + eps)
+    return y if weight is None else y * weight
+
+
+@operation
+def attention(q: Array, k: Array, v: Array, mask: Array = None, scale: float | None = None) -> Array:
+    """``softmax(q kᵀ * scale) v`` over stacks of matrices; where `mask` is False, keys do not count.
+
+    Parameters
+    ----------
+    q : array of shape (…, queries, width)
+    k : array of shape (…, keys, width)
+    v : array of shape (…, keys, values)
+    mask : array of bool, optional
+        Broadcasts to (…, queries, keys).
+    scale : float, optional
+        One over the root of the width, unless given.
+    """
+    scores = q @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf)
+    return softmax(scores) @ v
+
+
+@operation
+def one_hot(x: Array, count: int, dtype: Any = np.float32) -> Array:
+    """1 at the index that an element says, along a new last axis, and 0 elsewhere."""
+    return (x[..., None] == np.arange(count)).astype(dtype)

@@ -1,0 +1,61 @@
+"""Functions that are traced where an argument is, and fused by themselves where none is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pypto.graph.fuse import Fused
+from pypto.graph.places import here
+from pypto.graph.tensor import Tensor
+from pypto.graph.ufuncs import cast, lift
+from pypto.ops.table import TABLE
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def operation(function: F) -> F:
+    """A function on arrays, for arrays that are traced and for arrays of numpy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> double = operation(lambda x: x * 2)
+    >>> double(np.float32([1, 2]))
+    array([2., 4.], dtype=float32)
+    """
+    fused = Fused(function)
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        traced = any(isinstance(x, Tensor) for x in (*args, *kwargs.values()))
+        return function(*args, **kwargs) if traced else fused(*map(as_array, args), **kwargs)
+
+    return called  # type: ignore[return-value]
+
+
+def as_array(x: Any) -> Any:
+    """A list or a number of numpy as an array; Python's numbers are constants."""
+    return np.asarray(x) if isinstance(x, list | np.generic) else x
+
+
+def of_row(name: str) -> Callable[[Any], Any]:
+    """A function of one array that is a row of the op table."""
+
+    def function(x: Any) -> Any:
+        tensor = x if isinstance(x, Tensor) else lift(x.graph, x)
+        floating = tensor if tensor.dtype.kind == "f" else cast(tensor, np.float64)
+        return Tensor.fresh(tensor.graph, tensor.graph.add(name, floating.node, place=here()))
+
+    function.__name__ = name
+    function.__doc__ = TABLE[name].doc
+    return operation(function)
+
+
+erf = of_row("erf")
+erfc = of_row("erfc")
+sigmoid = of_row("sigmoid")
+rsqrt = of_row("rsqrt")

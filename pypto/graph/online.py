@@ -1,0 +1,119 @@
+"""The online rewrite: a softmax along an axis that is too long for a tile becomes one loop over it.
+
+The rule is algebra on four ops. Let ``m = max(s)``, ``e = exp(s - m)``, and let e be read by sums and products along
+the axis of the maximum alone. Then the loop may use the maximum of what it has seen: where that grows from m to m',
+all sums so far are multiplied by ``exp(m - m')``. Attention over a long axis is one instance of it.
+
+What numpy does with NaN is kept: a NaN in s makes all these sums NaN either way, so the guard that makes the maximum
+NaN is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pypto.graph.axes import Clash, Dim
+from pypto.graph.index_space import IndexSpace
+from pypto.graph.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """A softmax that is made in one loop.
+
+    Parameters
+    ----------
+    maximum : Node
+        Along the axis of the loop.
+    guards : tuple of Node
+        What makes the maximum NaN where the array has one, and its other shapes; they stand for the maximum.
+    difference : Node
+        ``s - m``
+    sums : tuple of Node
+        The sums and products of ``exp(s - m)`` along the axis.
+    """
+
+    maximum: Node
+    guards: tuple[Node, ...]
+    difference: Node
+    sums: tuple[Node, ...]
+
+
+def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online:
+    """The softmax along an axis.
+
+    Raises
+    ------
+    Clash
+        When what is along the axis is no such softmax.
+    """
+    members = set(space.nodes)
+    readers: dict[Node, list[Node]] = {n: [] for n in space.nodes}
+    for n in space.nodes:
+        for x in n.inputs:
+            if x in members:
+                readers[x].append(n)
+    found = [n for n in space.nodes if n.op == "max" and axis in lines.get(n.inputs[0], ()) and axis not in lines[n]]
+    if len(found) != 1 or found[0] in space.outputs:
+        raise Clash("a long axis would be gone through twice")
+    maximum = found[0]
+    guards, difference = guarded(maximum, readers)
+    exponentials = readers[difference]
+    if len(exponentials) != 1 or exponentials[0].op != "exp" or difference.inputs[0] is not maximum.inputs[0]:
+        raise Clash("a long axis would be gone through twice")
+    sums = readers[exponentials[0]]
+    stored = {maximum, *guards, difference, exponentials[0]}.intersection(space.outputs)
+    if stored or not sums or not all(is_sum(n, exponentials[0], axis, lines) for n in sums):
+        raise Clash("a long axis would be gone through twice")
+    return Online(maximum, guards, difference, tuple(sums))
+
+
+def guarded(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[Node, ...], Node]:
+    """The nodes that stand for a maximum, and the difference that reads the last of them."""
+    guards: list[Node] = []
+    current = maximum
+    while True:
+        read = readers[current]
+        if len(read) != 1:
+            raise Clash("a long axis would be gone through twice")
+        (reader,) = read
+        if reader.op == "sub" and reader.inputs[1] is current:
+            return tuple(guards), reader
+        if reader.op == "where" and reader.inputs[2] is current and is_nan_test(reader, maximum):
+            guards += [reader.inputs[0].inputs[0], reader.inputs[0]]
+        elif reader.op not in ("reshape", "broadcast_to"):
+            raise Clash("a long axis would be gone through twice")
+        guards.append(reader)
+        current = reader
+
+
+def is_nan_test(choice: Node, maximum: Node) -> bool:
+    """Whether a choice is NaN where any element of the maximum's operand is."""
+    test, value, _ = choice.inputs
+    if test.op != "reduce_or" or value.op != "constant" or value.attr("value") == value.attr("value"):
+        return False
+    (odd,) = test.inputs
+    source = maximum.inputs[0]
+    return odd.op == "ne" and odd.inputs == (source, source)
+
+
+def is_sum(node: Node, exponential: Node, axis: int, lines: Mapping[Node, Dim]) -> bool:
+    """Whether a node adds up exponentials along the axis."""
+    if axis in lines[node]:
+        return False
+    return node.op == "sum" or (
+        node.op == "dot" and node.inputs[0] is exponential and node.inputs[1] is not exponential
+    )
+
+
+def late_after(space: IndexSpace, axis: int, online: Online, lines: Mapping[Node, Dim]) -> None:
+    """Check that nothing else along the axis waits for the end of the loop."""
+    late = set(online.sums)
+    for node in space.nodes:
+        if node in online.sums:
+            continue
+        if any(x in late for x in node.inputs):
+            if axis in lines[node]:
+                raise Clash("a long axis would be gone through twice")
+            late.add(node)
