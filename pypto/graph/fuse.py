@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, overload
 
 import numpy as np
@@ -20,6 +20,7 @@ from pypto.graph.trace import Slot, Traced, trace
 from pypto.process import get_num_threads
 
 Array = np.ndarray[Any, Any]
+MOST_VERSIONS = 256  # plans of a function that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,12 @@ class Fused:
 
     def __init__(self, function: Callable[..., Any], precision: str = "") -> None:
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function: Any = function
         self.precision = precision
         self._versions: dict[Any, Version] = {}
+        plain = isinstance(function, FunctionType)
+        self._cells: tuple[Any, ...] = (function.__closure__ or ()) if plain else ()
+        self._names: tuple[str, ...] | None = None if plain else ()  # globals that are compared, from the first call on
         self._lock = threading.Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -85,13 +89,21 @@ class Fused:
         """The arrays among the arguments, each once, and all else that a plan depends on."""
         arrays: dict[int, Array] = {}
         facts: list[Any] = []
-        collect((args, kwargs), arrays, facts)
-        facts += surroundings(self.function)
-        facts.append(get_num_threads())
+        for x in args:
+            collect(x, arrays, facts)
+        if kwargs:
+            facts.append(len(args))
+            collect(kwargs, arrays, facts)
+        if self._names is None:
+            self._names = tuple(n for n in self.function.__code__.co_names if is_fact(self.function, n))
+        if self._names or self._cells:
+            facts += surroundings(self.function, self._names, self._cells)
         return list(arrays.values()), tuple(facts)
 
     def _version(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Version:
         with self._lock:
+            if len(self._versions) >= MOST_VERSIONS:
+                self._versions.clear()
             if key not in self._versions:
                 self._versions[key] = self._made(args, kwargs)
             return self._versions[key]
@@ -128,13 +140,16 @@ def collect(tree: Any, arrays: dict[int, Array], facts: list[Any]) -> None:
         collect(x, arrays, facts)
 
 
-def surroundings(function: Any) -> list[Any]:
+def is_fact(function: FunctionType, name: str) -> bool:
+    """Whether a global is no function, class or module: then a plan holds it as it was, and it is compared."""
+    value = function.__globals__.get(name)
+    return value is not None and not callable(value) and not isinstance(value, ModuleType)
+
+
+def surroundings(function: FunctionType, names: tuple[str, ...], cells: tuple[Any, ...]) -> list[Any]:
     """Numbers, texts and arrays that a function takes from outside; a plan holds them as they were."""
-    if not isinstance(function, FunctionType):
-        return []
-    values = [function.__globals__.get(name) for name in function.__code__.co_names]
-    values += [cell.cell_contents for cell in function.__closure__ or () if cell_is_full(cell)]
-    values += function.__defaults__ or ()
+    values = [function.__globals__.get(name) for name in names]
+    values += [cell.cell_contents for cell in cells if cell_is_full(cell)]
     found: list[Any] = []
     for x in values:
         if isinstance(x, int | float | str | bool):

@@ -16,15 +16,17 @@ from dataclasses import dataclass, field
 
 from pypto.graph.axes import Clash, Dims
 from pypto.graph.index_space import FUSIBLE_MOVEMENT, space_of
-from pypto.graph.kernel_text import KernelText, kernel_text
+from pypto.graph.kernel_text import kernel_text
 from pypto.graph.layout import Layouts
 from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import ASSEMBLED
 from pypto.graph.order import Order, Unit
 from pypto.graph.program import Program, program_of
 from pypto.graph.rules import MOVEMENT
-from pypto.ops.table import TABLE
+from pypto.graph.writer import KernelText
+from pypto.ops.table import REDUCTIONS, TABLE
 
+FEW = 256  # elements that are reduced again rather than stored
 MOST_SPAN = 8  # groups that are merged at once
 MOST_NODES = 96  # of a group: a nest of the CPU backend holds 128 statements
 
@@ -282,12 +284,24 @@ def check_parallel(program: Program) -> None:
         ):
             raise Clash("programs would have to share an axis that each of them needs")
     for node in space.nodes:
+        if node.op in REDUCTIONS:
+            check_once(program, node)
         if node.op == "dot":
             line = program.values[node]
             if not chained and any(a not in program.blocks and a not in space.reduced for a in line):
                 raise Clash("a product would have fewer programs")
             if any(a not in line for a in program.blocks if program.is_shared(a)):
                 raise Clash("a product would be computed more than once")
+
+
+def check_once(program: Program, node: Node) -> None:
+    """A reduction of more than a few elements is not made anew by each program."""
+    line = program.reads.get((node, 0), program.values.get(node.inputs[0], ()))
+    elements = 1
+    for a in line:
+        elements *= program.sizes[a]
+    if elements > FEW and any(a not in line for a in program.blocks if program.is_shared(a)):
+        raise Clash("a reduction would be computed more than once")
 
 
 def is_assembled(node: Node) -> bool:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,6 +16,7 @@ from pypto.graph.index_space import scanned
 from pypto.graph.node import Node
 from pypto.graph.op_text import call_text, number_text
 from pypto.graph.program import Program
+from pypto.graph.writer import Argument, KernelText, Tile, Writer
 from pypto.ir.types import DType
 from pypto.ops.table import REDUCTIONS, SCANS
 
@@ -33,35 +32,6 @@ CARRIED: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An array argument of a kernel: the array of a node, seen in the shape of its axes."""
-
-    name: str
-    node: Node
-    shape: tuple[int, ...]
-    is_output: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class KernelText:
-    """A kernel as text, with what a launch gives it."""
-
-    name: str
-    source: str
-    arguments: tuple[Argument, ...]
-    grid: tuple[int, ...]
-    form: str
-
-
-@dataclass(slots=True)
-class Tile:
-    """A variable of the kernel, and the axes of its tile in order."""
-
-    name: str
-    axes: Dim
-
-
 def neutral(op: str, dtype: DType) -> float | int | bool:
     """What a reduction begins with."""
     if op in ("sum", "reduce_or"):
@@ -74,7 +44,7 @@ def neutral(op: str, dtype: DType) -> float | int | bool:
 
 def kernel_text(program: Program, precision: str = "") -> KernelText:
     """The text of a group's kernel."""
-    writer = Writer(program, precision)
+    writer = GroupWriter(program, precision)
     for node in program.space.nodes:
         writer.node(node)
     for node in program.space.outputs:
@@ -82,138 +52,8 @@ def kernel_text(program: Program, precision: str = "") -> KernelText:
     return writer.text()
 
 
-@dataclass(slots=True)
-class Writer:
-    """Writes the lines of a kernel: before its loop, in it, and after it."""
-
-    program: Program
-    precision: str = ""
-    lines: tuple[list[str], list[str], list[str]] = field(default_factory=lambda: ([], [], []))
-    tiles: dict[Node, Tile] = field(default_factory=dict)
-    stages: dict[str, int] = field(default_factory=dict)  # of variables: before, in or after the loop
-    loads: dict[Any, Tile] = field(default_factory=dict)
-    arguments: dict[Any, Argument] = field(default_factory=dict)
-    indices: dict[int, tuple[str, str]] = field(default_factory=dict)  # of axes: as an index, and as a slice
-    carried: list[str] = field(default_factory=list)
-    grid: tuple[int, ...] = ()
-    scale: Tile | None = None  # of an online softmax
-    count: int = 0
-
-    def __post_init__(self) -> None:
-        self.write_indices()
-
-    # --- programs --------------------------------------------------------------------------------------------------
-
-    def write_indices(self) -> None:
-        """Which elements this program has, along every axis."""
-        p = self.program
-        counts = {a: -(-p.sizes[a] // block) for a, block in p.blocks.items()}
-        shared = [a for a in self.grid_order() if counts[a] > 1]
-        first, rest = (shared[:2], shared[2:]) if len(shared) > 3 else (shared[:3], [])
-        sizes = [counts[a] for a in first]
-        names = {a: f"pto.program_id({n})" for n, a in enumerate(first)}
-        if rest:
-            total = 1
-            for a in rest:
-                names[a] = (
-                    f"pto.program_id(2) // {total} % {counts[a]}" if total > 1 else f"pto.program_id(2) % {counts[a]}"
-                )
-                total *= counts[a]
-            sizes.append(total)
-        self.grid = tuple(sizes) or (1,)
-        for n, a in enumerate(shared):
-            block = p.blocks[a]
-            name = f"i{n}"
-            self.put(0, f"{name} = {names[a]}" + (f" * {block}" if block > 1 else ""))
-            self.indices[a] = name, f"{name} : {name} + {block}" if block > 1 else name
-        for a in p.sizes:
-            if a == p.loop:
-                self.indices[a] = "k", f"k : k + {p.chunk}"
-            elif a not in self.indices:
-                self.indices[a] = "0", ":"
-
-    def grid_order(self) -> list[int]:
-        """Axes of the grid, the one along which programs run first in front."""
-        axes = list(self.program.blocks)
-        if self.program.form in ("product", "chain"):
-            blocked = [a for a in axes if self.program.blocks[a] > 1]
-            return [*blocked, *(a for a in reversed(axes) if a not in blocked)]
-        return axes[::-1]
-
-    def is_tiled(self, axis: int) -> bool:
-        """Whether an axis is a dimension of tiles, and no single index."""
-        return axis == self.program.loop or self.program.blocks.get(axis, 2) > 1
-
-    def put(self, stage: int, line: str, node: Node | None = None) -> None:
-        place = f"  # {Path(node.loc.file).name}:{node.loc.line}" if node is not None and node.place is not None else ""
-        self.lines[stage].append(line + place)
-
-    def variable(self, stage: int, text: str, axes: Dim, node: Node | None = None) -> Tile:
-        name = f"t{self.count}"
-        self.count += 1
-        self.put(stage, f"{name} = {text}", node)
-        self.stages[name] = stage
-        return Tile(name, axes)
-
-    def stage(self, *tiles: Tile) -> int:
-        """Where a line stands that reads some variables."""
-        found = max((self.stages.get(t.name, 0) for t in tiles), default=0)
-        if found == 2 and any(self.stages.get(t.name) == 1 for t in tiles):
-            raise Clash("a long axis would be gone through twice")
-        return found
-
-    # --- arrays ----------------------------------------------------------------------------------------------------
-
-    def argument(self, node: Node, line: Dim, is_output: bool = False) -> Argument:
-        key = node.number, line, is_output
-        if key not in self.arguments:
-            shape = tuple(self.program.sizes[a] for a in line) or (1,)
-            kind = "out" if is_output else "a"
-            number = sum(1 for x in self.arguments.values() if x.is_output == is_output)
-            self.arguments[key] = Argument(f"{kind}{number}", node, shape, is_output)
-        return self.arguments[key]
-
-    def subscript(self, line: Dim) -> str:
-        return ", ".join(self.indices[a][1] for a in line) or "0"
-
-    def load(self, node: Node, number: int) -> Tile:
-        """An operand from outside."""
-        line = self.program.reads[node, number]
-        array = self.argument(node.inputs[number], line)
-        if array.name not in self.loads:
-            axes = tuple(a for a in line if self.is_tiled(a))
-            stage = 1 if self.program.loop in line else 0
-            self.loads[array.name] = self.variable(stage, f"{array.name}[{self.subscript(line)}]", axes)
-        return self.loads[array.name]
-
-    def operand(self, node: Node, number: int) -> Tile:
-        x = node.inputs[number]
-        if x.op == "constant":
-            return Tile(number_text(x.attr("value"), x.type.dtype), ())
-        return self.load(node, number) if (node, number) in self.program.reads else self.tiles[x]
-
-    def aligned(self, tile: Tile, axes: Dim) -> str:
-        """A tile with dimensions in an order, of size 1 where it has none."""
-        if not tile.axes or tile.axes == axes:
-            return tile.name
-        order = tuple(a for a in axes if a in tile.axes)
-        text = tile.name
-        if order != tile.axes:
-            text = f"pto.permute({text}, {tuple(tile.axes.index(a) for a in order)})"
-        if order == axes:
-            return text
-        return f"{text}[{', '.join(':' if a in order else 'None' for a in axes)}]"
-
-    def full(self, tile: Tile, axes: Dim, dtype: DType) -> str:
-        """A tile with all dimensions at their sizes."""
-        shape = tuple(self.program.tile_size(a) for a in axes)
-        if set(tile.axes) == set(axes):
-            return self.aligned(tile, axes)
-        if not tile.axes:
-            return f"pto.full({shape}, {tile.name}, pto.{dtype.public})" if shape else tile.name
-        return f"pto.broadcast_to({self.aligned(tile, axes)}, {shape})"
-
-    # --- nodes -----------------------------------------------------------------------------------------------------
+class GroupWriter(Writer):
+    """Writes the nodes of a group."""
 
     def node(self, node: Node) -> None:
         online = self.program.online

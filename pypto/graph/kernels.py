@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 
 import pypto.language
-from pypto.graph.kernel_text import KernelText
+from pypto.graph.writer import KernelText
 from pypto.jit import Kernel, jit
 from pypto.language import libdevice
 

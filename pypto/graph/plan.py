@@ -15,13 +15,13 @@ import numpy as np
 
 from pypto.graph.arena import ALIGNMENT, Lifetime, allocate
 from pypto.graph.groups import Group, Partition
-from pypto.graph.kernel_text import Argument, KernelText
 from pypto.graph.kernels import full_source, kernel_of
 from pypto.graph.meaning import apply, moved
 from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import span
 from pypto.graph.rules import MOVEMENT
 from pypto.graph.steps import steps_of
+from pypto.graph.writer import Argument, KernelText
 from pypto.jit import Kernel
 
 Array = np.ndarray[Any, Any]
@@ -170,6 +170,7 @@ class Frame:
         self.stored = set(self.arrays) | {n for s in plan.steps for n in s.writes}
         self.results = [n for s in plan.steps for n in s.writes if n not in plan.offsets]
         self.changing = {*plan.graph.inputs[:given], *self.results}
+        self.made = [(n, n.shape, n.type.dtype.numpy) for n in self.results]
         self.last: list[Any] = [None] * given
         self.calls = [self.call_of(step) for step in plan.steps]
 
@@ -184,6 +185,7 @@ class Frame:
         return Call(step, changing)
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """The outputs for arrays of the given inputs, which are kept until the next call, for steps that read them."""
         changed = set(self.results)
         for number, array in enumerate(arrays):
             if array is not self.last[number]:
@@ -191,12 +193,13 @@ class Frame:
                 self.arrays[node] = array
                 self.last[number] = array
                 changed.add(node)
-        for node in self.results:
-            self.arrays[node] = np.empty(node.shape, node.type.dtype.numpy)
+        for node, shape, dtype in self.made:
+            self.arrays[node] = np.empty(shape, dtype)
         for call in self.calls:
-            if call.launch is None or not call.changing.isdisjoint(changed):
-                call.bind(self)
-            call.launch()  # type: ignore[misc]
+            if call.prepared is not None and call.changing.isdisjoint(changed):
+                call.prepared()
+            else:
+                call.run(self)
         found = [self.view(node) for node in self.plan.graph.outputs]
         for node in self.results:
             del self.arrays[node]
@@ -204,22 +207,48 @@ class Frame:
 
 
 class Call:
-    """A step bound to arrays."""
+    """A step on the arrays of a frame.
 
-    __slots__ = ("changing", "launch", "step")
+    What it is launched with is kept; before a launch, only arrays that change from call to call are looked up again. A
+    step that met the same arrays twice is prepared, so that later calls launch it without a look at its arguments.
+    """
+
+    __slots__ = ("arguments", "changing", "launch", "moving", "prepared", "seen", "step")
 
     def __init__(self, step: Step, changing: frozenset[Node]) -> None:
         self.step = step
         self.changing = changing
-        self.launch: Callable[[], Any] | None = None
+        self.prepared: Callable[[], Any] | None = None
+        self.arguments: list[Array] = []
+        self.moving: list[tuple[int, Argument]] = []
+        self.launch: Callable[..., Any] | None = None
+        self.seen = False
 
-    def bind(self, frame: Frame) -> None:
+    def run(self, frame: Frame) -> None:
         step = self.step
         if step.kernel is None:
-            self.launch = lambda: assemble(step.nodes[-1], frame)
+            assemble(step.nodes[-1], frame)
             return
-        arrays = [np.reshape(frame.view(a.node), a.shape, copy=False) for a in step.arguments]
-        self.launch = step.kernel.kernel.bind(*arrays, grid=step.grid)
+        if self.launch is None:
+            self.launch = step.kernel.kernel[step.grid]
+            self.arguments = [seen(frame, a) for a in step.arguments]
+            bases = [memory_of(a.node, frame.stored) for a in step.arguments]
+            self.moving = [
+                (n, a) for n, (a, base) in enumerate(zip(step.arguments, bases, strict=True)) if base in self.changing
+            ]
+        for n, a in self.moving:
+            self.arguments[n] = seen(frame, a)
+        self.launch(*self.arguments)
+        if self.changing.isdisjoint(frame.results):
+            self.prepared = step.kernel.kernel.bind(*self.arguments, grid=step.grid)
+
+
+def seen(frame: Frame, argument: Argument) -> Array:
+    """The array of an argument in the shape that its kernel has it."""
+    array = frame.arrays.get(argument.node)
+    if array is None:
+        array = frame.view(argument.node)
+    return array if array.shape == argument.shape else np.reshape(array, argument.shape, copy=False)
 
 
 def assemble(node: Node, frame: Frame) -> None:

@@ -147,6 +147,28 @@ def test_results_are_arrays_of_their_own() -> None:
     np.testing.assert_array_equal(first, kept)
 
 
+def test_arrays_may_change_from_call_to_call_or_stay() -> None:
+    x, w, b = arrays((40, 64), (64, 64), (64,))
+    fused = pto.fuse(mlp)
+    others = [a * 2 for a in (x, w, b)]
+    for given in ((x, w, b), (x, w, b), (others[0], w, b), (x, others[1], b), (x, w, others[2]), (x, w, b)):
+        layers = [(given[1], given[2])] * 3
+        np.testing.assert_allclose(fused(given[0], layers), mlp(given[0], layers), rtol=1e-3, atol=1e-2)
+    w[:] = others[1]
+    np.testing.assert_allclose(fused(x, [(w, b)] * 3), mlp(x, [(w, b)] * 3), rtol=1e-3, atol=1e-2)
+
+
+def test_a_long_reduction_is_made_once() -> None:
+    def projected(q: Any, v: Any) -> Any:
+        return v - q @ (q.T @ v)
+
+    q, v = arrays((3000, 3), (3000,))
+    q /= np.sqrt((q * q).sum(axis=0))
+    fused = pto.fuse(projected)
+    np.testing.assert_allclose(fused(q, v), projected(q, v), rtol=1e-3, atol=1e-4)
+    assert len(fused.plan(q, v).steps) == 2
+
+
 def test_threads_share_a_plan() -> None:
     fused = pto.fuse(mlp)
     x, w, b = arrays((40, 64), (64, 64), (64,))
