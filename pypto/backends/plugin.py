@@ -19,7 +19,7 @@ class Diagnosis:
     """One line of `pypto doctor`."""
 
     what: str
-    status: str  # what this machine has; empty for nothing
+    found: str  # what this machine has; empty for nothing
     way: str = ""  # how to get what is missing
     needed: bool = False  # whether nothing works without it
 

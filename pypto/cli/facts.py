@@ -69,13 +69,13 @@ def doctor(json: Json = False) -> None:
             say_json({"findings": [asdict(f) for f in found]})
         else:
             print("\n".join(line for f in found for line in lines_of(f)))
-        if any(f.needed and not f.status for f in found):
+        if any(f.needed and not f.found for f in found):
             raise typer.Exit(FAILED)
 
 
 def lines_of(finding: Diagnosis) -> Iterator[str]:
     """A finding as plain lines, so that nothing of a path or a command is cut or broken."""
-    yield f"{finding.what:<{_WIDTH}}{finding.status or 'missing'}"
+    yield f"{finding.what:<{_WIDTH}}{finding.found or 'missing'}"
     if finding.way:
         yield f"{'':<{_WIDTH}}→ {finding.way}"
 

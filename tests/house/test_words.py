@@ -56,6 +56,7 @@ VAGUE = {
 }
 VAGUE_IN = ("pypto/backends/", "pypto/passes/")
 ASCEND = "pypto/backends/ascend/"
+PUBLIC = {("pypto/backends/plugin.py", "found")}  # `pypto doctor --json` has this key
 STILL_IN_ASCEND = {"again", "found", "held", "kept", "made", "odd", "own", "rest", "taken", "whole", "wide"}
 FOLDERS = sorted(path.parent for path in (ROOT / "pypto" / "backends").rglob("__init__.py"))
 
@@ -88,7 +89,7 @@ def test_vague_words_do_not_come_back_to_the_compiler() -> None:
         for path in python_files("pypto")
         if relative(path).startswith(VAGUE_IN)
         for name, line in names(path).items()
-        if name.strip("_") in VAGUE
+        if name.strip("_") in VAGUE and (relative(path), name) not in PUBLIC
     ]
     left = [row for row in found if not row[0].startswith(ASCEND) or row[2].strip("_") not in STILL_IN_ASCEND]
     assert left == [], "\n".join(f"{file}:{line}: `{name}` is {VAGUE[name.strip('_')]}" for file, line, name in left)
