@@ -18,6 +18,7 @@ from typing import Any
 
 from pypto.backends import registry
 from pypto.backends.base import Artifact, Backend, timed
+from pypto.errors import Diagnostic
 from pypto.errors.launch import BusyWaiting, WrongPass
 from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
 from pypto.ir.core import Attr, Function
@@ -166,6 +167,11 @@ class Program:
     backend: Any = None
     artifact: Artifact | None = None
     executable: Any = None
+
+    @property
+    def advice(self) -> tuple[Diagnostic, ...]:
+        """What its backend has to say of it."""
+        return self.backend.advice(self.artifact) if self.artifact is not None else ()
 
     def run(self, args: int, programs: int, threads: int) -> None:
         assert self.artifact is not None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pypto.backends.sites import Check, Site
-from pypto.errors import OptionError
+from pypto.errors import Diagnostic, OptionError
 from pypto.ir.core import Function
 from pypto.ir.printer import print_function
 from pypto.ir.types import DTYPE_BY_NAME, DType, int64
@@ -162,6 +162,8 @@ def plain(part: Any) -> Any:
 
 Show = Callable[[Function, Artifact, bool], str]  # the text of a level; with True, it names the lines of the source
 SlotNumber = Callable[[Slot], int | None]  # the integer that a launch passes in a slot, None for anything else
+# The integer at an index of an array argument, by its name; None where the host cannot read it.
+ElementNumber = Callable[[str, int], int | None]
 Lines = Iterable[tuple[int, str]]  # of a level's text, each with the line of the source that it comes from, or 0
 
 
@@ -191,6 +193,10 @@ class Backend(ABC):
     @abstractmethod
     def key_parts(self) -> tuple[tuple[str, str], ...]:
         """The key of the code beside the kernel and the sources of the backend: target, features, versions."""
+
+    def advice(self, artifact: Artifact) -> tuple[Diagnostic, ...]:
+        """Warnings about what a kernel became, given each time that it is compiled or comes from the cache."""
+        return ()
 
     @abstractmethod
     def compile(self, function: Function, timings: dict[str, float]) -> Artifact:
@@ -246,7 +252,14 @@ class Backend(ABC):
 
         return LineDetails()
 
-    def predict(self, function: Function, number: SlotNumber, sizes: tuple[int, int, int], footprint: int) -> Any:
+    def predict(
+        self,
+        function: Function,
+        number: SlotNumber,
+        sizes: tuple[int, int, int],
+        footprint: int,
+        element: ElementNumber | None = None,
+    ) -> Any:
         """How long a launch of an optimised function takes, by a timing model; `footprint` is in bytes of its arrays.
 
         Raises

@@ -36,6 +36,8 @@ def advise(
     source, about = kernel.kernel_source, (kernel.told, kernel.function.__globals__)
     if silent and any(op.name == "print_" for op in built.function.walk()):
         tell(PrintsNothing(built.function.loc, kernel=source.name, device=silent), *about)
+    for remark in versions[-1].program.advice if versions else ():
+        tell(remark, *about)
     if source.lenient:
         return
     for remark in built.remarks:

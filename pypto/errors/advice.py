@@ -54,6 +54,33 @@ class PrintsNothing(Diagnostic, PyptoWarning):
     example = bodies("print(n)\ny[:] = x[:]", "y[:] = x[:]", "with pto.device('ascend-sim'):\n    f[(1,)](x, y, 8)")
 
 
+class OffTheCube(Diagnostic, PyptoWarning):
+    code = "E705"
+    template = "products of {kernel} run on vector cores of {chip}, not on the cube: {reason}"
+    hint = (
+        "the cube core is some hundred times faster; it takes float16, bfloat16, float32 and int8 operands, which are "
+        "slices or computed from slices; `pto.maximum(i, 0)` shows that a slice does not begin before its array"
+    )
+    example = programs(
+        """
+        @pto.jit
+        def f(a, b, c):
+            c[:, :] = pto.dot(a[:, :], b[:, :])
+
+        w = np.ones((32, 32), np.int16)
+        f.compile(w, w, w.astype(np.int32), target="ascend910b2")
+        """,
+        """
+        @pto.jit
+        def f(a, b, c):
+            c[:, :] = pto.dot(a[:, :], b[:, :])
+
+        w = np.ones((32, 32), np.float16)
+        f.compile(w, w, w, target="ascend910b2")
+        """,
+    )
+
+
 def tell(advice: Diagnostic, told: set[str], variables: dict[str, Any]) -> None:
     """Give a warning at its place, as Python's own are given, unless it was given before.
 

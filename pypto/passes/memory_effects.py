@@ -99,6 +99,11 @@ def is_never_written(function: Function, array: Value | None, written: frozenset
     return is_noalias(function) and array is not None and not written & {array, None}
 
 
+def is_constant_load(function: Function, op: Op, written: frozenset[Value | None]) -> bool:
+    """Whether an op loads a number that is the same all through a launch; it may run again anywhere."""
+    return is_load(op) and not op.result.shape and is_never_written(function, accessed_array(op), written)
+
+
 def may_alias(function: Function, a: Op, b: Op) -> bool:
     """Whether two accesses may go to overlapping arrays."""
     x, y = accessed_array(a), accessed_array(b)

@@ -284,18 +284,23 @@ def add_affine(*parts: tuple[AffineExpr, int]) -> AffineExpr:
     return AffineExpr(sum(p.number * f for p, f in parts), frozenset((v, n) for v, n in terms.items() if n))
 
 
-def affine_of(v: Value) -> AffineExpr:
-    """The form of an integer, through sums, products with constants and casts to more bits."""
+def affine_of(v: Value, wraps: bool = True) -> AffineExpr:
+    """The form of an integer, through sums, products with constants and casts to more bits.
+
+    Where nothing `wraps`, as behind an address, it goes through sums and products of less than 64 bits, too.
+    """
     number = constant_of(v)
     if number is not None:
         return AffineExpr(int(number), frozenset())
     op = v.op
-    if op is not None and v.dtype.bits == 64 and op.name in ("add", "sub"):
-        return add_affine((affine_of(op.operands[0]), 1), (affine_of(op.operands[1]), -1 if op.name == "sub" else 1))
+    is_exact = v.dtype.bits == 64 or (v.dtype.is_int and not wraps)
+    if op is not None and is_exact and op.name in ("add", "sub"):
+        x, y = (affine_of(operand, wraps) for operand in op.operands)
+        return add_affine((x, 1), (y, -1 if op.name == "sub" else 1))
     if op is not None and op.name == "cast" and op.operands[0].dtype.bits <= v.dtype.bits:
-        return affine_of(op.operands[0])
-    if op is not None and v.dtype.bits == 64 and op.name == "mul":
-        for x, y in (op.operands, op.operands[::-1]):
-            if (factor := constant_of(y)) is not None:
-                return add_affine((affine_of(x), int(factor)))
+        return affine_of(op.operands[0], wraps)
+    if op is not None and is_exact and op.name == "mul":
+        for value, other in (op.operands, op.operands[::-1]):
+            if (factor := constant_of(other)) is not None:
+                return add_affine((affine_of(value, wraps), int(factor)))
     return AffineExpr(0, frozenset(((v, 1),)))

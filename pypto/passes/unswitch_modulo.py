@@ -6,6 +6,7 @@ operand in place, though hardly any program needs it.
 
 Legality: a program needs no gather where the block ends inside the array, or where stores take nothing of the rows
 that have wrapped around. Both follow from arguments and program ids alone, so the program tests it once, at its entry.
+Where stores end at `M - pid * B`, and that index is surely not negative, no program needs one: there is one body.
 Checked and profiled kernels stay as they are: a check or a timed statement is to stand in one body.
 
     %x = tile_load %p up to %m, other %g     ->     if (%m >= 8) | (%stored <= %m) { %x = tile_load %p up to %m ... }
@@ -20,8 +21,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from pypto.ir.core import Function, Op, Region, Value, make_op
-from pypto.ir.rewrite import Rewriter, Rule
-from pypto.ir.types import int64
+from pypto.ir.rewrite import Rewriter, Rule, rewrite
+from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 from pypto.passes.canonicalize import Simplifier
@@ -30,6 +31,8 @@ from pypto.passes.dce import dce
 from pypto.passes.dimensions import result_dims
 from pypto.passes.memory_effects import is_pure
 from pypto.passes.pattern import constant_of
+from pypto.passes.ranges import is_nonnegative
+from pypto.passes.scalar_evolution import add_affine, affine_of
 
 Place = tuple[Value, int]  # a tile and a dimension of it
 
@@ -48,6 +51,8 @@ def unswitch_modulo(function: Function) -> Function:
         if None in needless:
             return function
         condition = reduce(lambda x, y: b.emit("and_", x, y), [v for v in needless if v is not None])
+        if constant_of(condition) is True:
+            return dce(rewrite(function, drop_gathers(wraps), Simplifier))
         sides = tuple(clone_body(b, function, body, rule) for rule in (drop_gathers(wraps), lambda *_: None))
         b.region.ops.append(make_op("if", (condition,), {}, (), sides, function.loc))
         b.create("yield", ())
@@ -83,6 +88,51 @@ def wrapped_dims(op: Op) -> tuple[int, ...]:
 def is_extent_or_zero(y: Value, x: Value) -> bool:
     """True for an extent that is either another one or nothing."""
     return y.op is not None and y.op.name == "where" and y.op.operands[1] is x and constant_of(y.op.operands[2]) == 0
+
+
+def ends_before_wrap(stored: Value, extent: Value) -> bool:
+    """Whether stores that take a dimension up to `stored` take nothing that has wrapped around, in any program.
+
+    They take what lies below the size m of what is wrapped, `stored = m - x`, and the first index x is not negative.
+    So there is no multiple of m between x and what they take.
+    """
+    found = wrapped_index(extent)
+    if found is None:
+        return False
+    x, m = found
+    left = add_affine((affine_of(m, wraps=False), 1), (affine_of(x, wraps=False), -1))
+    return is_nonnegative(x) and affine_of(stored, wraps=False) == left
+
+
+def wrapped_index(extent: Value) -> tuple[Value, Value] | None:
+    """The first index x and the size m, where an extent is what lies between x and the next multiple of m."""
+    op = extent.op
+    if op is not None and op.name == "where" and constant_of(op.operands[2]) == 0:
+        op = op.operands[1].op
+    if op is None or op.name != "sub":
+        return None
+    end, x = op.operands
+    for multiple in end.op.operands if end.op is not None and end.op.name == "minimum" else (end,):
+        factors = multiple.op.operands if multiple.op is not None and multiple.op.name == "mul" else ()
+        for next_number, m in (factors, factors[::-1]) if factors else ():
+            if is_next_quotient(next_number, x, m) and (multiple is end or is_no_bound_of(end, m)):
+                return x, m
+    return None
+
+
+def is_next_quotient(v: Value, x: Value, m: Value) -> bool:
+    """Whether a number is x // m + 1."""
+    quotient = v.op.operands[0].op if v.op is not None and v.op.name == "add" else None
+    is_quotient = quotient is not None and quotient.name == "floordiv" and quotient.operands == (x, m)
+    return is_quotient and v.op is not None and constant_of(v.op.operands[1]) == 1
+
+
+def is_no_bound_of(least: Value, m: Value) -> bool:
+    """Whether the constant in a minimum is no less than a number can be."""
+    bounds = [n for v in least.op.operands if (n := constant_of(v)) is not None] if least.op is not None else []
+    source = m.op.operands[0] if m.op is not None and m.op.name == "cast" else m
+    most = constant_of(m) if constant_of(m) is not None else source.dtype.integer_range[1]
+    return bool(bounds) and most is not None and all(n >= most for n in bounds)
 
 
 def drop_gathers(wraps: dict[Op, tuple[int, ...]]) -> Rule:
@@ -168,11 +218,13 @@ class EntryConditions:
     def gather_is_dead(self, load: Op, d: int, flow: StoredExtents) -> Value | None:
         """Whether a load's tile ends inside of its extent in a dimension, or stores take no more than that."""
         access = Access.of(load)
+        ends = flow.stored_extents(load.result, d)
+        if ends and all(ends_before_wrap(v, access.extents[d]) for v in ends):
+            return self.b.constant(True, int1)
         extent = self.hoist(access.extents[d])
         if extent is None:
             return None
         inside = self.b.emit("ge", extent, self.b.constant(access.shape[d], int64))
-        ends = flow.stored_extents(load.result, d)
         stored = [self.hoist(v) for v in ends or ()]
         if not stored or None in stored:
             return inside

@@ -11,7 +11,7 @@ import pytest
 import pypto as pto
 from pypto.compat.triton.kernels import jit as triton_jit
 from pypto.errors import PyptoWarning
-from pypto.errors.advice import CutsFractions, ManyVersions, PrintsNothing, StoresNothing
+from pypto.errors.advice import CutsFractions, ManyVersions, OffTheCube, PrintsNothing, StoresNothing
 from tests.conformance.sources import define
 from tests.sim.device import needs_compiler
 
@@ -140,3 +140,26 @@ def test_a_device_that_prints_nothing_says_so() -> None:
         (found,) = said(kernel, floats(), floats())
         assert said(kernel, floats(), floats()) == []
     assert issubclass(found.category, PrintsNothing) and "kernel prints nothing on ascend" in str(found.message)
+
+
+def told_of_products(kernel: Any, *args: Any) -> list[warnings.WarningMessage]:
+    """What is said when a kernel is compiled for a chip."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kernel.compile(*args, target="ascend910b2")
+    return caught
+
+
+def test_a_product_that_is_not_on_the_cube_core_is_told_of_with_its_line_and_the_reason() -> None:
+    body = "n = starts[0]\no[:, :] = pto.dot(x[:, :], y[:, n : n + 16])"
+    x, o, starts = np.ones((32, 32), np.float16), np.ones((32, 16), np.float16), np.zeros(1, I32)
+    kernel = define(text(body, "x, y, o, starts"))
+    (first,) = told_of_products(kernel, x, x, o, starts)
+    assert issubclass(first.category, OffTheCube) and first.lineno == 3
+    assert "line 3: an operand may begin before its array along its rows" in str(first.message)
+    assert told_of_products(pto.jit(kernel.function), x, x, o, starts)  # from the cache, too
+    nonnegative = define(text(body.replace("starts[0]", "pto.maximum(starts[0], 0)"), "x, y, o, starts"))
+    assert told_of_products(nonnegative, x, x, o, starts) == []  # the way out
+    squares = [np.ones((32, 32), dtype) for dtype in (np.int16, np.int16, I32)]
+    (second,) = told_of_products(define(text("o[:, :] = pto.dot(x[:, :], y[:, :])", "x, y, o")), *squares)
+    assert "the cube core has no products of int16" in str(second.message)

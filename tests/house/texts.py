@@ -94,6 +94,9 @@ class RecordingBackend:
     def load(self, artifact: Any) -> object:
         return object()
 
+    def advice(self, artifact: Any) -> tuple[()]:
+        return ()
+
     def run(self, executable: object, args: int, programs: int, cost: float, threads: int) -> None:
         """Nothing is run."""
 

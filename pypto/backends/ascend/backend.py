@@ -16,8 +16,10 @@ from pypto.backends.ascend.blockir.reserved import symbol
 from pypto.backends.ascend.pipeline import PASSES, lower_to_text
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.toolchain.toolchain import Toolchain, user_place, whole_line
-from pypto.backends.base import FIXED_SLOTS, Artifact, Backend, Lines, Show, Slot, SlotNumber, timed
+from pypto.backends.base import FIXED_SLOTS, Artifact, Backend, ElementNumber, Lines, Show, Slot, SlotNumber, timed
 from pypto.backends.findings import Findings, LineDetails
+from pypto.errors import Diagnostic
+from pypto.errors.advice import OffTheCube
 from pypto.errors.device import DeviceFault, UnalignedCopies
 from pypto.ir.core import Function
 from pypto.loc import Loc
@@ -78,11 +80,13 @@ class Code:
     text: str
     binary: bytes
     takes_sync_address: bool = False
+    off_cube: tuple[int, str] | None = None  # the line of a product that is not on the cube, and why
 
     def to_bytes(self) -> bytes:
         text = self.text.encode()
         head = {"kind": self.kind, "workspace": self.workspace, "one_core": self.one_core, "file": self.file,
-                "line": self.line, "text": len(text), "takes_sync_address": self.takes_sync_address}  # fmt: skip
+                "line": self.line, "text": len(text), "takes_sync_address": self.takes_sync_address,
+                "off_cube": self.off_cube}  # fmt: skip
         header = json.dumps(head, sort_keys=True).encode()
         return len(header).to_bytes(8, "little") + header + text + self.binary
 
@@ -90,8 +94,8 @@ class Code:
     def from_bytes(data: bytes) -> Code:
         start = 8 + int.from_bytes(data[:8], "little")
         head = json.loads(data[8:start])
-        end = start + head.pop("text")
-        return Code(**head, text=data[start:end].decode(), binary=data[end:])
+        end, refusal = start + head.pop("text"), head.pop("off_cube")
+        return Code(**head, off_cube=refusal and tuple(refusal), text=data[start:end].decode(), binary=data[end:])
 
 
 @dataclass
@@ -152,7 +156,8 @@ class AscendBackend(Backend):
             binary = chain.compile(text, kernel.name, kernel.kind, self.target.flag, file) if chain else b""
         takes_address = chain is not None and chain.takes_sync_address(kernel.kind, self.target.flag)
         line = function.loc.line
-        code = Code(kernel.kind, kernel.workspace, kernel.one_core, file, line, text, binary, takes_address)
+        refusal = (kernel.off_cube.line, kernel.off_cube.reason) if kernel.off_cube else None
+        code = Code(kernel.kind, kernel.workspace, kernel.one_core, file, line, text, binary, takes_address, refusal)
         return Artifact(kernel.name, kernel.slots, 0, _COST, code.to_bytes())
 
     def load(self, artifact: Artifact) -> Loaded:
@@ -168,6 +173,14 @@ class AscendBackend(Backend):
         sync = runner.sync_address() if code.takes_sync_address else None
         place = workspace.address if workspace else None
         runner.launch(function, blocks, packed(executable.abi, words, place, sync))
+
+    def advice(self, artifact: Artifact) -> tuple[Diagnostic, ...]:
+        code = Code.from_bytes(artifact.code)
+        if code.off_cube is None:
+            return ()
+        line, reason = code.off_cube
+        place = whole_line(code.file, line, artifact.name)
+        return (OffTheCube(place, kernel=artifact.name, chip=self.target.name, reason=reason),)
 
     def code(self, artifact: Artifact) -> Code:
         """Decode the content of an artifact."""
@@ -235,11 +248,16 @@ class AscendBackend(Backend):
         return LineDetails(cycles=found.lines, pictures=pictures_of(block, self.target, found))
 
     def predict(
-        self, function: Function, number: SlotNumber, sizes: tuple[int, int, int], footprint: int
+        self,
+        function: Function,
+        number: SlotNumber,
+        sizes: tuple[int, int, int],
+        footprint: int,
+        element: ElementNumber | None = None,
     ) -> Prediction:
         from pypto.backends.ascend.explain.prediction import predict_launch
 
-        return predict_launch(function, self.target, number, sizes, footprint)
+        return predict_launch(function, self.target, number, sizes, footprint, element)
 
 
 def named(kernels: tuple[Loaded, ...], words: str) -> list[Loaded]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from pypto.backends.ascend.block.insert_sync import sync
 from pypto.backends.ascend.block.l2_bypass import bypass_l2
 from pypto.backends.ascend.block.licm import hoist_invariants
 from pypto.backends.ascend.block.list_scheduling import list_schedule
-from pypto.backends.ascend.blockir.ir import BlockKernel
+from pypto.backends.ascend.blockir.ir import BlockKernel, CubeRefusal
 from pypto.backends.ascend.cube import passes as cube_passes
 from pypto.backends.ascend.cube.accumulators import NotCube, TooLarge
 from pypto.backends.ascend.cube.lower import lower_cube
@@ -30,6 +30,7 @@ from pypto.backends.ascend.emit.ascendc import emit
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import TECHNIQUES
 from pypto.backends.ascend.tile.coarsening import coarsen
+from pypto.backends.ascend.tile.scalar_loads import scalarize_loads
 from pypto.backends.ascend.tile.tile_splitting import is_splittable, split_candidates, split_tiles
 from pypto.backends.ascend.vector.atomics import needs_one_core
 from pypto.backends.ascend.vector.bulk_atomics import raise_bulk_atomics
@@ -41,8 +42,11 @@ from pypto.passes.dimensions import dimension_classes
 from pypto.passes.fold_comparisons import fold_comparisons
 from pypto.passes.licm import licm
 from pypto.passes.manager import Pass, observe, run
+from pypto.passes.normalize_loops import normalize_pointer_loops
 from pypto.passes.products import accumulated
+from pypto.passes.unswitch_modulo import unswitch_modulo
 
+ONE_CORE: Final = "one core does all programs, since the copy engines lack an atomic operation of the kernel"
 MAX_SIZES: Final = 8  # halvings of blocks until sums fit in L0C
 MAX_TRIES: Final = 3  # sizes that fit, until one is taken whose loads and stores have no second buffer
 
@@ -78,6 +82,12 @@ def unstack_products(function: Function) -> Function:
 
 # --- Tile IR -------------------------------------------------------------------------------------------------------
 TILE: Final = (
+    Pass("scalarize_loads", scalarize_loads, "first: whether an operand lies at a number decides about its product",
+        "dot"),
+    Pass("unswitch_modulo", unswitch_modulo, "before loops are counted anew: without gathers, operands are copies",
+        "dot", optional=True),
+    Pass("normalize_loops", normalize_pointer_loops, "before K blocking, which knows loops over K alone", "dot",
+        optional=True),
     Pass("accumulate", accumulated, "before all that looks for loops which add up products"),
     Pass("range_analysis", fold_comparisons, "before dimensions are analysed: a mask that is always true ties none",
         optional=True),
@@ -167,7 +177,16 @@ def choose_form(function: Function, target: AscendTarget) -> tuple[BlockKernel, 
         except (NotCube, NoRoomOnAscend, NoForm) as error:
             reasons.append(str(error))
     kernel: BlockKernel = run(vector_form(function, target), L2_BYPASS, function, target, attrs=function.attrs)
-    return kernel, tuple(reasons)
+    return replace(kernel, off_cube=refusal_of(function, reasons)), tuple(reasons)
+
+
+def refusal_of(function: Function, reasons: list[str]) -> CubeRefusal | None:
+    """Why the products of a kernel for vector cores are not on the cube; None where it has none."""
+    product = next((op for op in function.walk() if op.name == "dot"), None)
+    if product is None:
+        return None
+    reason = reasons[-1].splitlines()[0] if reasons else ONE_CORE
+    return CubeRefusal(product.loc.user.line, reason)
 
 
 def split(function: Function) -> Iterator[Function]:

@@ -30,6 +30,7 @@ from pypto.backends.ascend.blockir.ir import (
     Let,
     Loop,
     Param,
+    Read,
     Scalar,
     View,
     While,
@@ -292,15 +293,17 @@ _BINARY_OPS: Final[Mapping[str, Callable[[int, int], int]]] = MappingProxyType({
 })  # fmt: skip
 
 
-def value_of(value: Scalar, values: dict[str, int | None]) -> int | None:
-    """Evaluate a number, None where it depends on data."""
+def value_of(
+    value: Scalar, values: dict[str, int | None], read: Callable[[View], int | None] | None = None
+) -> int | None:
+    """Evaluate a number, None where it depends on data that `read` does not know."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
         return values.get(value)
     if not isinstance(value, Expr):
-        return None
-    args = [value_of(x, values) for x in value.args]
+        return read(value.view) if isinstance(value, Read) and read is not None else None
+    args = [value_of(x, values, read) for x in value.args]
     known = [x for x in args if x is not None]
     if len(known) < len(args):
         return None

@@ -193,6 +193,14 @@ class If:
 Item = Instr | Let | Assign | Loop | While | If
 
 
+@dataclass(frozen=True, slots=True)
+class CubeRefusal:
+    """The user's line of a product that vector cores compute, and why the cube core does not."""
+
+    line: int
+    reason: str
+
+
 @dataclass(frozen=True)
 class BlockKernel:
     """A kernel on one core. `kind` is ``vector``, ``cube`` or ``mix``, where `body` is the vector cores' part.
@@ -201,7 +209,8 @@ class BlockKernel:
     grid as int32, and, if `workspace` is not 0, an array in GM of so many bytes for each block of the launch.
     `file` is the user's, which the lines of instructions count in. With `noalias`, written arrays overlap no other.
     Copies from the arrays that `streams` names pass L2 by where the grid has at least `streams_from` programs.
-    With `one_core`, one core alone does all programs, one after the other.
+    With `one_core`, one core alone does all programs, one after the other. `off_cube` says why products are not on the
+    cube core.
     """
 
     name: str
@@ -217,6 +226,7 @@ class BlockKernel:
     streams: tuple[str, ...] = ()
     streams_from: int = 0
     one_core: bool = False
+    off_cube: CubeRefusal | None = None
 
     def instructions(self) -> Iterator[Instr]:
         yield from walk(self.body)

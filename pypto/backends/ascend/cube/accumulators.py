@@ -19,6 +19,7 @@ from pypto.backends.ascend.cube.moves import LOAD_PITCH, Pitch, store_result
 from pypto.backends.ascend.cube.operands import (
     existing_count,
     is_incomplete,
+    starts_in_array,
 )
 from pypto.backends.ascend.cube.product import NAMES, Product, buffer_suffix
 from pypto.backends.ascend.rules.scalars import compared, conjunction
@@ -27,6 +28,7 @@ from pypto.backends.ascend.tile.cube_regions import (
     CubeRegions,
     Source,
 )
+from pypto.backends.ascend.tile.fractals import SIDE, Blocking, Side
 from pypto.backends.ascend.tile.operand_facts import Span, side_of
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.ir.core import Function, Op, Region, Value
@@ -55,6 +57,7 @@ class Accumulator:
     product: Product  # its buffers and block sizes
     stage: Scalar  # its stage of the buffer
     valid: tuple[Scalar, Scalar]  # rows and columns that the operands have
+    is_padded: tuple[bool, bool] = (False, False)  # operands that have zeros for rows or columns that do not exist
     is_first: Scalar = True  # whether the next product starts the sum
     fresh_flag: str = ""  # variable that says so at run time, if it has a name
 
@@ -78,15 +81,31 @@ class CubeLowering(Lowering):
     regions: CubeRegions = field(default_factory=lambda: CubeRegions(_EMPTY_FUNCTION))  # products and their operands
     cube_ops: set[Op] = field(default_factory=set)  # ops that products and stores take care of
     accumulators: dict[Value, Accumulator] = field(default_factory=dict)  # by the value that they hold
+    products: list[tuple[Product, list[Op]]] = field(default_factory=list)  # buffers, with the products that use them
     is_swizzled: bool = False  # whether programs are renumbered for L2
     residents: L1Residents = field(default_factory=L1Residents)  # operands that stay in L1
     spans: list[Span] = field(default_factory=list)  # the loops around, innermost last
     # numbers of their iterations, which choose stages
     iterations: list[Scalar] = field(default_factory=lambda: [fold("//", "program", "blocks")])
+    # how often they run in each iteration of the loop around, at most; None where that is not known
+    trip_counts: list[int | None] = field(default_factory=lambda: [None])
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.used_names.update(NAMES)
+
+    @property
+    def panel_number(self) -> Scalar:
+        """The number of an iteration, by which panels alternate between buffers: it goes on from one run of a loop to
+        the next where a run has an odd number of iterations."""
+        number: Scalar = 0
+        times = 1
+        for iteration, count in zip(reversed(self.iterations), reversed(self.trip_counts), strict=True):
+            number = fold("+", fold("*", iteration, times), number)
+            if count is None or count % 2 == 0:
+                break
+            times *= count
+        return number
 
 
 def begin_accumulator(low: CubeLowering, dot: Op) -> Accumulator:
@@ -94,33 +113,63 @@ def begin_accumulator(low: CubeLowering, dot: Op) -> Accumulator:
     operands = [low.regions.sources[v] for v in dot.operands[:2]]
     sides = [side_of(source, i == 0, low.target) for i, source in enumerate(operands)]
     (m, k), n = dot.operands[0].shape[-2:], dot.operands[1].shape[-1]
-    blocking = blocking_of(sides[0], sides[1], m, n, k, len(low.regions.dots), low.target, low.residents.bytes)
+    blocking = blocking_of(sides[0], sides[1], m, n, k, low.regions.product_count, low.target, low.residents.bytes)
     if blocking is None:
         raise TooLarge.at(dot, f"sums of {m} by {n} do not fit in L0C")
     # With two stages, one result is stored while the next one is computed.
-    has_two_stages = 2 * m * n * 4 * len(low.regions.dots) <= low.target.memories["L0C"].bytes
-    product = Product.of(
-        sides[0], sides[1], blocking, buffer_suffix(low.buffers, low.used_names), 2 if has_two_stages else 1
-    )
-    low.buffers += product.buffers
+    has_two_stages = 2 * m * n * 4 * low.regions.product_count <= low.target.memories["L0C"].bytes
+    product = exclusive_product(low, dot, (sides[0], sides[1]), blocking, 2 if has_two_stages else 1)
     for i, source in enumerate(operands):
         check_pitch(low, source, i if not sides[i].k_down else 1 - i)
-    return Accumulator(product, fold("%", low.iterations[-1], 2) if has_two_stages else 0, valid_extent(low, dot))
+    padded = needs_padding(low, dot, 0), needs_padding(low, dot, 1)
+    stage = fold("%", low.iterations[-1], 2) if has_two_stages else 0
+    return Accumulator(product, stage, valid_extent(low, dot, padded), padded)
 
 
-def valid_extent(low: CubeLowering, dot: Op) -> tuple[Scalar, Scalar]:
-    """Return the rows and columns of a product that exist; no loop may change them."""
+def exclusive_product(low: CubeLowering, dot: Op, sides: tuple[Side, Side], blocking: Blocking, stages: int) -> Product:
+    """Return buffers for a product: those of products in other branches where they are large enough, else new ones."""
+    suffix = buffer_suffix(low.buffers, low.used_names)
+    product = Product.of(*sides, blocking, suffix, stages)
+    for other, users in low.products:
+        if all(low.regions.are_exclusive(dot, user) for user in users):
+            product = product.sharing(other)
+            users.append(dot)
+            break
+    else:
+        low.products.append((product, [dot]))
+    low.buffers += [buffer for buffer in product.buffers if buffer not in low.buffers]
+    return product
+
+
+def needs_padding(low: CubeLowering, dot: Op, i: int) -> bool:
+    """Whether rows (0) or columns (1) of a sum's products do not always begin at an operand's first element and end at
+    the same one: then what does not exist is zeros in L1, and all rows or columns are computed."""
+    sources = [low.regions.sources[x.operands[i]] for x in low.regions.products_of_sum(dot)]
+    first = sources[0]
+    for source in sources:
+        d, access = source.dims[i], source.access
+        if (d is None) != (first.dims[i] is None):
+            return True
+        if d is None or access.shape[d] == 1:
+            continue
+        same = first.access.offsets[first.dims[i] or 0], first.access.extents[first.dims[i] or 0]
+        is_known = access.offsets[d] in low.env and access.extents[d] in low.env
+        if not is_known or (access.offsets[d], access.extents[d]) != same or not starts_in_array(low, access, d):
+            return True
+    return False
+
+
+def valid_extent(low: CubeLowering, dot: Op, padded: tuple[bool, bool]) -> tuple[Scalar, Scalar]:
+    """Return the rows and columns of a product that are computed: those that exist, or all where there are zeros."""
     counts: list[Scalar] = []
     for i, name in enumerate(("rows", "cols")):
         source = low.regions.sources[dot.operands[i]]
-        d = source.dims[i]
-        access = source.access
         if source.load in low.residents.panels:
             counts.append(low.residents.panels[source.load].outer)
-            continue
-        if d is not None and (access.offsets[d] not in low.env or access.extents[d] not in low.env):
-            raise NotCube.at(source.load, "what exists of an operand changes from step to step")
-        counts.append(existing_count(low, access, d, None, name))
+        elif padded[i]:
+            counts.append(dot.result.shape[-2:][i])
+        else:
+            counts.append(existing_count(low, source.access, source.dims[i], None, name))
     return counts[0], counts[1]
 
 
@@ -158,17 +207,20 @@ def zero_accumulator(low: CubeLowering, sums: Accumulator) -> None:
 
 
 def store_accumulator(
-    low: CubeLowering, sums: Accumulator, to: View, size: tuple[Scalar, Scalar], pitch: Pitch
+    low: CubeLowering, sums: Accumulator, to: View, size: tuple[Scalar, Scalar], pitch: Pitch, skipped: Scalar = 0
 ) -> None:
-    """Store rows and columns of an accumulator to GM; those that no operand has are zeros."""
+    """Store rows and columns of an accumulator to GM, but for the `skipped` first rows; what no operand has is zero."""
     capacity = sums.product.blocking.m, sums.product.blocking.n
+    whole = tuple(b == n for b, n in zip(sums.valid, capacity, strict=True))
+    valid = fold("-", sums.valid[0], skipped), sums.valid[1]
     stored = [
-        a if b in (a, n) else low.let(hint, int32, fold("min", a, b))
-        for hint, a, b, n in zip(("rows", "cols"), size, sums.valid, capacity, strict=True)
+        a if a == b or is_whole else low.let(hint, int32, fold("min", a, b))
+        for hint, a, b, is_whole in zip(("rows", "cols"), size, valid, whole, strict=True)
     ]
+    source = view_at(sums.view, fold("*", skipped, SIDE))
     with low.when(conjunction(*(compared(">", hint, 0) for hint in stored))):
-        low.items += store_result(sums.view, to, (stored[0], stored[1]), sums.computed[0], pitch, 0, low.line)
-    zeros_until = [a if b == n else b for a, b, n in zip(size, sums.valid, capacity, strict=True)]
+        low.items += store_result(source, to, (stored[0], stored[1]), sums.computed[0], pitch, 0, low.line)
+    zeros_until = [a if is_whole else b for a, b, is_whole in zip(size, valid, whole, strict=True)]
     with fenced_branch(low, is_incomplete((zeros_until[0], zeros_until[1]), size)):
         zero_accumulator(low, sums)
         missing_rows = fold("-", size[0], stored[0])

@@ -84,7 +84,7 @@ def panel_depths(regions: CubeRegions, target: AscendTarget) -> dict[Op, int]:
             (m, k), n = dot.operands[0].shape[-2:], dot.operands[1].shape[-1]
             left, right = (side_of(regions.sources[v], i == 0, target) for i, v in enumerate(dot.operands[:2]))
             blocking = blocking_of(
-                left, right, m, n, k, len(regions.dots), target, target.memories["L1"].bytes // L1_SHARE
+                left, right, m, n, k, regions.product_count, target, target.memories["L1"].bytes // L1_SHARE
             )
             result[dot] = blocking.depth if blocking else 0
     return result

@@ -14,6 +14,7 @@ other tile ops has no cube form (`NotCube`).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from pypto.backends.ascend.blockir.ir import BlockKernel, Expr, Loop, Scalar, View, fold
 from pypto.backends.ascend.cube.accumulators import (
@@ -28,12 +29,13 @@ from pypto.backends.ascend.cube.accumulators import (
     zero_accumulator,
 )
 from pypto.backends.ascend.cube.l1_resident import l1_residents_of
+from pypto.backends.ascend.cube.layout import Panel
 from pypto.backends.ascend.cube.moves import STORE_PITCH, Pitch, load_l1, zero_fill
 from pypto.backends.ascend.cube.operands import (
     Operand,
     existing_count,
+    is_loadable,
     operand_of,
-    operand_starts_in_array,
     starts_in_array,
     surely_exists,
 )
@@ -50,7 +52,7 @@ from pypto.backends.ascend.tile.cube_regions import (
     non_cube_ops,
 )
 from pypto.backends.ascend.tile.fractals import room
-from pypto.backends.ascend.tile.operand_facts import Span
+from pypto.backends.ascend.tile.operand_facts import Span, side_of, upper_bounds
 from pypto.backends.ascend.tile.ub_layout import grain_of
 from pypto.backends.ascend.vector import control
 from pypto.backends.ascend.vector.builder import Lowering
@@ -61,7 +63,10 @@ from pypto.ir.core import Function, Op, Value, walk
 from pypto.ir.types import int1, int32, int64
 from pypto.ops.memory import Access
 from pypto.passes.manager import run
+from pypto.passes.pattern import constant_of
 from pypto.passes.ranges import is_nonnegative
+
+BEFORE_ARRAY: Final = "an operand may begin before its array along its rows in memory"
 
 
 def lower_cube(function: Function, target: AscendTarget) -> BlockKernel:
@@ -75,7 +80,7 @@ def lower_cube(function: Function, target: AscendTarget) -> BlockKernel:
     function = run(function, K_BLOCKING, target)
     regions = cube_regions_of(function)
     if not regions.dots:
-        raise NotCube("it has no products that the cube core makes")
+        raise NotCube.at(*regions.refused_product) if regions.refused_product else NotCube("it has no products")
     for op, reason in non_cube_ops(regions):
         raise NotCube.at(op, reason)
     low = CubeLowering(function, target, grain_of(function), dispatch=lower_cube_op)
@@ -109,8 +114,8 @@ def lower_cube_op(low: Lowering, op: Op) -> None:
 def lower_load(low: CubeLowering, op: Op) -> None:
     """Load an operand that stays in L1 for inner loops; rows or columns that do not exist are zeros."""
     source, side = low.residents.sources[op]
-    if not operand_starts_in_array(low, source):
-        raise NotCube.at(op, "an operand may begin before its array")
+    if not is_loadable(low, source, side):
+        raise NotCube.at(op, BEFORE_ARRAY)
     operand = operand_of(low, source, side.is_left, None)
     buffer, panel = low.residents.place(op, low.iterations[-1], low.name("kept"))
     low.buffers.append(buffer)
@@ -120,7 +125,9 @@ def lower_load(low: CubeLowering, op: Op) -> None:
     ):
         low.items.append(zero_fill(panel.view, buffer.elements, low.line))
     with low.when(conjunction(compared(">", operand.depth, 0), compared(">", operand.outer, 0))):
-        low.items += load_l1(panel, operand.view(0), operand.outer, operand.depth, operand.pitch, low.line)
+        low.items += load_l1(
+            panel, operand.view(0), operand.outer, operand.depth, operand.pitch, low.line, operand.missing
+        )
 
 
 def lower_for(low: CubeLowering, op: Op) -> None:
@@ -148,10 +155,12 @@ def lower_for(low: CubeLowering, op: Op) -> None:
             low.accumulators[arg].is_first = folded_and(low.accumulators[arg].is_first, compared("==", index, start))
         low.spans.append(Span.of(op))
         low.iterations.append(fold("//", fold("-", index, start), step))
+        low.trip_counts.append(most_iterations(op))
         for inner in body.body:
             low.dispatch(low, inner)
         low.spans.pop()
         low.iterations.pop()
+        low.trip_counts.pop()
         low.loc = loc
         control.update_carried(low, places, [value for _, _, value, _ in plain_slots])
     assert isinstance(index, str)
@@ -163,6 +172,15 @@ def lower_for(low: CubeLowering, op: Op) -> None:
             with fenced_branch(low, sums.fresh_flag or compared("<=", stop, start)):
                 zero_accumulator(low, sums)
         sums.is_first = False
+
+
+def most_iterations(loop: Op) -> int | None:
+    """How often a loop runs at most; None where that is not known."""
+    start, step = constant_of(loop.operands[0]), constant_of(loop.operands[2])
+    stops = [int(n) for v in upper_bounds(loop.operands[1]) if (n := constant_of(v)) is not None]
+    if start is None or step is None or step <= 0 or not stops:
+        return None
+    return max(0, -(-(min(stops) - int(start)) // int(step)))
 
 
 def is_nondecreasing(low: CubeLowering, init: Value, arg: Value, value: Value) -> bool:
@@ -193,27 +211,29 @@ def lower_dot(low: CubeLowering, op: Op) -> None:
     acc = op.operands[2] if len(op.operands) > 2 else None
     sums = low.accumulators[acc] if acc is not None and acc in low.accumulators else begin_accumulator(low, op)
     sources = [low.regions.sources[v] for v in op.operands[:2]]
-    if not all(operand_starts_in_array(low, source) for source in sources):
-        raise NotCube.at(op, "an operand may begin before its array")
-    if valid_extent(low, op) != sums.valid:
+    if not all(is_loadable(low, x, side_of(x, i == 0, low.target)) for i, x in enumerate(sources)):
+        raise NotCube.at(op, BEFORE_ARRAY)
+    if valid_extent(low, op, sums.is_padded) != sums.valid:
         raise NotCube.at(op, "products that are added up have rows or columns of different numbers")
     loop = low.spans[-1] if low.spans else None
-    left = operand_of(low, sources[0], True, loop)
-    right = operand_of(low, sources[1], False, loop)
+    left = operand_of(low, sources[0], True, loop, sums.is_padded[0])
+    right = operand_of(low, sources[1], False, loop, sums.is_padded[1])
     residents = [low.residents.panels.get(source.load) for source in sources]
     operands = replace(left, panel=residents[0]), replace(right, panel=residents[1])
     depth = common_depth(low, *operands)
     starts_sum = acc is None or acc not in low.accumulators
-    exists = compared(">", depth, 0) if sums.fresh_flag or (starts_sum and not is_never_empty(low, op, loop)) else True
-    if sums.fresh_flag:
-        with low.when(exists):
+    may_be_empty = (sums.fresh_flag or starts_sum) and not is_never_empty(low, op, loop)
+    exists = compared(">", depth, 0) if may_be_empty else True
+    if isinstance(exists, bool) or operands[0].size > sums.product.blocking.depth:
+        with low.when(exists if sums.fresh_flag else True):
             lower_panels(low, sums, operands, depth)
-            low.assign(sums.fresh_flag, False)
-    elif isinstance(exists, bool) or operands[0].size > sums.product.blocking.depth:
-        lower_panels(low, sums, operands, depth)
+            if sums.fresh_flag:
+                low.assign(sums.fresh_flag, False)
     else:  # an empty panel is multiplied as zeros: a branch around it would stall the copies
         least = low.let("depth", int32, fold("max", depth, 1))
-        lower_panel(low, sums, operands, 0, least, sums.is_first, low.iterations[-1], exists)
+        lower_panel(low, sums, operands, 0, least, sums.fresh_flag or sums.is_first, low.panel_number, exists)
+        if sums.fresh_flag:
+            low.assign(sums.fresh_flag, False)
         starts_sum = False
     with fenced_branch(low, compared("<=", depth, 0) if starts_sum and not is_never_empty(low, op, loop) else False):
         zero_accumulator(low, sums)
@@ -232,7 +252,7 @@ def lower_panels(low: CubeLowering, sums: Accumulator, operands: tuple[Operand, 
     first = sums.fresh_flag or sums.is_first
     panel_depth = blocking.depth
     if operands[0].size <= panel_depth:
-        lower_panel(low, sums, operands, 0, depth, first, low.iterations[-1])
+        lower_panel(low, sums, operands, 0, depth, first, low.panel_number)
         return
     with low.loop("p", fold("//", fold("+", depth, panel_depth - 1), panel_depth), dtype=int32) as p:
         k = fold("*", p, panel_depth)
@@ -259,7 +279,7 @@ def lower_panel(
     to_load = [(to, operand) for to, operand in zip(panels_used, operands, strict=True) if operand.panel is None]
     with low.when(exists):
         for to, operand in to_load:
-            low.items += load_l1(to, operand.view(k), operand.outer, depth, operand.pitch, low.line)
+            load_panel(low, to, operand, k, depth)
     with fenced_branch(low, False if exists is True else Expr("not", (exists,))):
         for to, _ in to_load:
             rows, cols = room(to.side, to.outer, to.depth)
@@ -267,6 +287,19 @@ def lower_panel(
     low.items += sums.product.emit_panels(
         panels_used, (*sums.computed, depth), first, None, iteration, low.line, sums.view
     )
+
+
+def load_panel(low: CubeLowering, to: Panel, operand: Operand, k: Scalar, depth: Scalar) -> None:
+    """Copy a panel from GM to L1; what does not exist along M or N is zeros where the operand is padded."""
+    copy = load_l1(to, operand.view(k), operand.outer, depth, operand.pitch, low.line, operand.missing)
+    if not operand.is_padded:
+        low.items += copy
+        return
+    rows, cols = room(to.side, to.outer, to.depth)
+    with low.when(compared("<", operand.outer, to.outer)):
+        low.items.append(zero_fill(to.view, rows * cols, low.line))
+    with low.when(compared(">", operand.outer, 0)):
+        low.items += copy
 
 
 def lower_store(low: CubeLowering, op: Op) -> None:
@@ -277,12 +310,18 @@ def lower_store(low: CubeLowering, op: Op) -> None:
     area = region_of(low, access)
     sums = low.accumulators[value]
     assert isinstance(area.base, Pointer)
-    if not all(n == 1 or starts_in_array(low, access, d) for d, n in enumerate(access.shape)):
-        raise NotCube.at(op, "a store may begin before its array")
     wide_dims = iter([d for d, n in enumerate(access.shape) if n != 1])
     rows, cols = (next(wide_dims) if n != 1 else None for n in value.shape[-2:])
-    to = View(area.base.array, low.let("at", int64, fold("+", area.base.offset, area.first)))
+    if cols is not None and not starts_in_array(low, access, cols):
+        raise NotCube.at(op, "a store may begin before its array")
     size = existing_count(low, access, rows, None, "rows"), existing_count(low, access, cols, None, "cols")
     pitch = Pitch.of(max(1, value.shape[-1]) if rows is None else area.dims[rows].stride, STORE_PITCH, low.let)
+    at = fold("+", area.base.offset, area.first)
+    skipped: Scalar = 0
+    if rows is not None and not starts_in_array(low, access, rows):
+        skipped = low.let("skipped", int32, Expr("i32", (area.dims[rows].start,)))
+        size = low.let("rows", int32, Expr("i32", (area.dims[rows].count,))), size[1]
+        at = fold("+", at, fold("*", skipped, pitch.stride))
+    to = View(area.base.array, low.let("at", int64, at))
     with low.when(area.exists):
-        store_accumulator(low, sums, to, size, pitch)
+        store_accumulator(low, sums, to, size, pitch, skipped)

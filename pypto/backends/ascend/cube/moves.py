@@ -59,14 +59,16 @@ def copy_rows(
     )
 
 
-def load_l1(panel: Panel, source: View, outer: Scalar, depth: Scalar, pitch: Pitch, line: int) -> Iterator[Item]:
-    """Copy the existing elements of a panel from GM to L1, `outer` by `depth`."""
+def load_l1(
+    panel: Panel, source: View, outer: Scalar, depth: Scalar, pitch: Pitch, line: int, first_row: Scalar = 0
+) -> Iterator[Item]:
+    """Copy the existing elements of a panel from GM to L1, `outer` by `depth`, to a row and those behind it."""
     rows, cols = (depth, outer) if panel.side.k_down else (outer, depth)
     unit, height = (SIDE, SIDE) if panel.side.in_strips else (None, panel.rows)
 
     def copy(row: Scalar, count: Scalar) -> Instr:
         place = view_at(source, fold("*", row, pitch.stride))
-        return _nd2nz(panel.row_view(row), place, count, cols, pitch.field, height, line)
+        return _nd2nz(panel.row_view(fold("+", row, first_row)), place, count, cols, pitch.field, height, line)
 
     return copy_rows(rows, pitch, unit, copy, line)
 

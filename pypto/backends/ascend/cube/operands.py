@@ -31,25 +31,33 @@ class Operand:
     depth_stride: Scalar  # elements between neighbours along K
     pitch: Pitch  # elements between rows
     panel: Panel | None = None  # its place in L1, if it has been loaded
+    missing: Scalar = 0  # elements along M or N before the first valid one
+    is_padded: bool = False  # whether elements along M or N that do not exist must be zeros in L1
 
     def view(self, k: Scalar) -> View:
         """Return the view that begins at an index along K."""
         return View(self.start.of, fold("+", self.start.offset, fold("*", k, self.depth_stride)))
 
 
-def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None) -> Operand:
+def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None, is_padded: bool = False) -> Operand:
     """Build an operand of a load, inside of a loop or of none."""
     access = source.access
     side = side_of(source, is_left, low.target)
     region = region_of(low, access)
     assert isinstance(region.base, Pointer)
-    start = low.let("at", int64, fold("+", region.base.offset, region.first))
+    start = fold("+", region.base.offset, region.first)
     outer, depth = source.dims if is_left else source.dims[::-1]
     strides = [1 if d is None else low.number(access.strides[d]) for d in (outer, depth)]
     counts = [
         existing_count(low, access, d, loop if d == depth else None, name)
         for d, name in ((outer, "rows" if is_left else "cols"), (depth, "depth"))
     ]
+    missing: Scalar = 0
+    if outer is not None and access.shape[outer] != 1 and not starts_in_array(low, access, outer):
+        missing = region.dims[outer].start
+        counts[0] = low.let("rows", int32, Expr("i32", (region.dims[outer].count,)))
+        start = fold("+", start, fold("*", missing, strides[0]))
+    start = low.let("at", int64, start)
     if region.exists is not True:
         counts = [low.let("count", int32, Expr("?:", (region.exists, count, 0))) for count in counts]
     pitch = Pitch.of(strides[1 if side.k_down else 0], LOAD_PITCH, low.let)
@@ -61,6 +69,8 @@ def operand_of(low: Lowering, source: Source, is_left: bool, loop: Span | None) 
         1 if depth is None else access.shape[depth],
         strides[1],
         pitch,
+        missing=missing,
+        is_padded=is_padded,
     )
 
 
@@ -77,10 +87,14 @@ def existing_count(low: Lowering, access: Access, d: int | None, loop: Span | No
     return low.let(name, int32, count if isinstance(count, int) else Expr("i32", (count,)))
 
 
-def operand_starts_in_array(low: Lowering, source: Source) -> bool:
-    """Whether an operand never begins before its array."""
+def is_loadable(low: Lowering, source: Source, side: Side) -> bool:
+    """Whether copies can bring what exists of an operand: only along M or N it may begin before its array, as rows."""
     access = source.access
-    return all(d is None or access.shape[d] == 1 or starts_in_array(low, access, d) for d in source.dims)
+    outer = source.dims[0 if side.is_left else 1]
+    return all(
+        d is None or access.shape[d] == 1 or starts_in_array(low, access, d) or (d == outer and not side.k_down)
+        for d in source.dims
+    )
 
 
 def starts_in_array(low: Lowering, access: Access, d: int) -> bool:

@@ -30,7 +30,7 @@ from pypto.backends.ascend.vector.values import Tile
 from pypto.ir.core import Op, Value
 from pypto.ir.types import int32, int64
 from pypto.ops.memory import Access
-from pypto.passes.memory_effects import is_pure
+from pypto.passes.memory_effects import is_constant_load, is_pure, written_arrays
 
 LIVE_STAGES: Final = PIPELINE_DEPTH + 1  # stages of a tile that the second stage needs
 FETCH_STAGES: Final = 2  # buffers for the tile of the first stage
@@ -107,8 +107,10 @@ class PipelinedLoop:
         """Return the scalar ops of the prologue that are the same for all chunks."""
         chunk_values = {self.chunk.start}
         invariant_ops = []
+        function, written = self.low.function, written_arrays(self.low.function)
         for op in self.steps.prologue:
-            if chunk_values & set(op.operands) or not is_pure(op) or any(v.shape for v in op.results):
+            can_move = is_pure(op) or is_constant_load(function, op, written)
+            if chunk_values & set(op.operands) or not can_move or any(v.shape for v in op.results):
                 chunk_values.update(op.results)
             else:
                 invariant_ops.append(op)

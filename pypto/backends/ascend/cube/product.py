@@ -67,6 +67,12 @@ class Product:
         """All its buffers."""
         return self.left_l1, self.right_l1, self.left_l0, self.right_l0, self.sums
 
+    def sharing(self, other: Product) -> Product:
+        """Return the product with another one's buffers where they are large enough; only one of both may run."""
+        pairs = zip(self.buffers, other.buffers, strict=True)
+        buffers = (theirs if has_room(theirs, mine) else mine for mine, theirs in pairs)
+        return Product(self.left, self.right, self.blocking, *buffers)
+
     def panels(self, stage: Scalar) -> tuple[Panel, Panel]:
         """Return the two panels in one stage of L1."""
         b = self.blocking
@@ -150,6 +156,12 @@ class Product:
         flag = 0 if last is None else LAST if last is True else Expr("?:", (last, LAST, MORE))
         aligned = self.left.in_strips
         yield mmad(sums, *to, (size[0], size[1], depth), first, flag, aligned, line)
+
+
+def has_room(buffer: Buffer, wanted: Buffer) -> bool:
+    """Whether a buffer can stand for another one."""
+    alike = all(getattr(buffer, name) == getattr(wanted, name) for name in ("space", "dtype", "stages", "layout"))
+    return alike and buffer.elements >= wanted.elements
 
 
 def folded_and(a: Scalar, b: Scalar) -> Scalar:

@@ -8,18 +8,28 @@ from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.pipeline import lower_to_text
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.timing.prediction import Prediction, predict
-from pypto.backends.base import SlotNumber
+from pypto.backends.base import ElementNumber, SlotNumber
 from pypto.ir.core import Function
 
 PROGRAMS: Final = 4  # that a timeline shows, one after the other on a core
 
 
 def predict_launch(
-    optimized: Function, target: AscendTarget, number: SlotNumber, sizes: tuple[int, int, int], footprint: int
+    optimized: Function,
+    target: AscendTarget,
+    number: SlotNumber,
+    sizes: tuple[int, int, int],
+    footprint: int,
+    element: ElementNumber | None = None,
 ) -> Prediction:
     """How long a launch takes whose arrays have `footprint` bytes in all."""
     block, _ = lower_to_text(optimized, target)
-    return predict(block, target, parameter_values(block, number), sizes, footprint=footprint)
+    args = {param.name: slot.arg for param, slot in zip(block.params, block.slots, strict=False) if param.is_array}
+
+    def read(array: str, index: int) -> int | None:
+        return element(args[array], index) if element is not None and array in args else None
+
+    return predict(block, target, parameter_values(block, number), sizes, footprint=footprint, read=read)
 
 
 def predict_core(block: BlockKernel, target: AscendTarget, number: SlotNumber) -> Prediction:

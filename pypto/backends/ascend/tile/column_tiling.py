@@ -38,7 +38,7 @@ def tile_columns(function: Function, sides: CorePartition, target: AscendTarget)
         if dot is None or dot not in regions.dots or dot.operands[2:] or regions.users[dot.result] != [op]:
             continue
         left = regions.sources[dot.operands[0]].load
-        width = column_width(dot, len(regions.dots), target)
+        width = column_width(dot, regions.product_count, target)
         if width and (
             left not in sides.transfer_of_op or region_of_op[left] is not region_of_op[dot]
         ):  # otherwise each tile would load it again

@@ -59,7 +59,8 @@ def partition(function: Function) -> CorePartition:
     function = rewrite(rewrite(function, duplicate_ranges, OpBuilder), split_accumulation, OpBuilder)
     regions = cube_regions_of(function)
     if not regions.dots:
-        raise NotPartitionable("it has no products that the cube core makes")
+        op, reason = regions.refused_product or (function.body.terminator, "it has no products")
+        raise NotPartitionable(f"line {op.loc.user.line}: {reason}")
     transfers = find_transfers(regions)
     channels = len({site.channel for site in transfers})
     if channels > MAX_CHANNELS:

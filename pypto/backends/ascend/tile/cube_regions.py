@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from pypto.backends.ascend.tile.fractals import OPERANDS, sum_type
@@ -17,7 +18,7 @@ from pypto.ir.types import TileType, bfloat16, float16
 from pypto.ops.memory import Access
 from pypto.ops.table import TABLE
 from pypto.passes.dimensions import is_movement, source_dim
-from pypto.passes.memory_effects import root, written_arrays
+from pypto.passes.memory_effects import accessed_array, is_load, is_never_written, root, written_arrays
 from pypto.passes.pattern import constant_of
 
 CUBE_MOVEMENT_OPS: Final = ("permute", "reshape", "cast")  # that copies of the cube core do on the way
@@ -69,6 +70,60 @@ class CubeRegions:
                     worklist.append(op.result)
             seen.add(v)
         return stores
+
+    @cached_property
+    def branches(self) -> dict[Op, dict[Op, int]]:
+        """The branches that each product lies in: from an `if` to which of its regions it is."""
+        found: dict[Op, dict[Op, int]] = {}
+
+        def collect(region: Region, around: dict[Op, int]) -> None:
+            for op in region.ops:
+                if op.name == "dot":
+                    found[op] = around
+                for i, inner in enumerate(op.regions):
+                    collect(inner, around | {op: i} if op.name == "if" else around)
+
+        collect(self.function.body, {})
+        return found
+
+    def are_exclusive(self, a: Op, b: Op) -> bool:
+        """Whether no program, in no iteration of a loop, runs both of two products."""
+        paths = self.branches[a], self.branches[b]
+        return any(region != paths[1].get(op, region) for op, region in paths[0].items())
+
+    @cached_property
+    def product_count(self) -> int:
+        """How many products share the core at most: of branches, one runs."""
+        groups: list[list[Op]] = []
+        for dot in self.dots:
+            group = next((g for g in groups if all(self.are_exclusive(dot, other) for other in g)), None)
+            if group is None:
+                groups.append([dot])
+            else:
+                group.append(dot)
+        return len(groups)
+
+    @property
+    def refused_product(self) -> tuple[Op, str] | None:
+        """The first product that no cube core computes, with the reason."""
+        dots = (op for op in self.function.walk() if op.name == "dot" and op.result in self.refusals)
+        return next(((op, self.refusals[op.result]) for op in dots), None)
+
+    def products_of_sum(self, dot: Op) -> list[Op]:
+        """Return a product and those that are added to its result later, wherever loops carry it."""
+        found = {dot: None}
+        worklist = [dot.result]
+        seen = set[Value]()
+        while worklist:
+            v = worklist.pop()
+            for op in self.users.get(v, []) if v not in seen else []:
+                if op.name == "dot" and v in op.operands[2:]:
+                    found[op] = None
+                    worklist.append(op.result)
+                elif op.name in ("for", "yield"):
+                    worklist += self.carried_to.get((op, v), [])
+            seen.add(v)
+        return list(found)
 
     def regions(self) -> Iterator[Region]:
         """Yield all regions of the kernel."""
@@ -215,10 +270,15 @@ def carried(loop: Op) -> Iterator[Slot]:
 
 
 def non_cube_ops(regions: CubeRegions) -> Iterator[tuple[Op, str]]:
-    """Yield the tile ops that no cube core can run, with the reason."""
+    """Yield the ops that no cube core can run, with the reason."""
     done = cube_ops(regions)
+    written = written_arrays(regions.function)
     for op in regions.function.walk():
         if op in done or TABLE[op.name].traits & {"control", "terminator"}:
+            continue
+        if is_load(op) and not op.result.shape:
+            if not is_never_written(regions.function, accessed_array(op), written):
+                yield op, "the kernel may write to where a number is loaded from"
             continue
         tiles = [v for v in (*op.operands, *op.results) if isinstance(v.type, TileType) and v.shape]
         if tiles:

@@ -134,7 +134,7 @@ def k_factor(parts: CubeRegions, found: ReductionLoop, dot: Op, target: AscendTa
     """How many steps become one."""
     left, right = (side_of(parts.sources[v], i == 0, target) for i, v in enumerate(dot.operands[:2]))
     (m, k), n = dot.operands[0].shape[-2:], dot.operands[1].shape[-1]
-    best = blocking_of(left, right, m, n, 1 << 20, len(parts.dots), target)
+    best = blocking_of(left, right, m, n, 1 << 20, parts.product_count, target)
     start, stop, step = (constant_of(v) for v in found.loop.operands[:3])
     known = start is not None and stop is not None and step is not None
     steps = -(-(int(stop) - int(start)) // int(step)) if known else 1 << 20  # type: ignore[arg-type]  # as was just asked

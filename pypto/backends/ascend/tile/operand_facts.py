@@ -5,6 +5,7 @@ They are facts about Tile IR alone; the lowering of products and the blocking al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,15 +20,18 @@ from pypto.passes.scalar_evolution import ONE, AffineExpr, add_affine, affine_of
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A loop's index, which stays below `stop`."""
+    """A loop's index, which stays below `stop` and is a multiple of `unit`."""
 
     index: Value
     stop: Value
+    unit: int = 1
 
     @staticmethod
     def of(loop: Op) -> Span:
         """Return the span of a loop."""
-        return Span(loop.regions[0].args[0], loop.operands[1])
+        start, step = constant_of(loop.operands[0]), constant_of(loop.operands[2])
+        unit = 1 if start is None or step is None else math.gcd(int(start), int(step))
+        return Span(loop.regions[0].args[0], loop.operands[1], unit)
 
 
 def side_of(source: Source, is_left: bool, target: AscendTarget) -> Side:
@@ -52,6 +56,9 @@ def ends_with(remaining: AffineExpr, stop: Value, loop: Span, exactly: bool = Tr
     excess = remaining - (affine_of(stop) - affine_of(loop.index))
     if not excess.terms and (excess.number == 0 if exactly else excess.number >= 0):
         return True
+    multiple = rounded_up_multiple(stop)
+    if multiple is not None and loop.unit % multiple[1] == 0 and remaining == multiple[0] - index:
+        return True  # range(0, cdiv(dividend, size) * size, size), or in steps of several times that
     rounded = rounded_up_quotient(stop)
     if rounded is None:
         return False
@@ -72,6 +79,16 @@ def rounded_up_quotient(stop: Value) -> tuple[AffineExpr, int] | None:
         if size is not None and constant_of(rounding) == int(size) - 1:
             return affine_of(dividend), int(size)
     return None
+
+
+def rounded_up_multiple(stop: Value) -> tuple[AffineExpr, int] | None:
+    """Match a number that is rounded up to a multiple of a constant; return the number and the constant."""
+    while stop.op is not None and stop.op.name == "cast":
+        stop = stop.op.operands[0]
+    if stop.op is None or stop.op.name != "mul":
+        return None
+    size, rounded = constant_of(stop.op.operands[1]), rounded_up_quotient(stop.op.operands[0])
+    return rounded if rounded is not None and size == rounded[1] else None
 
 
 def upper_bounds(v: Value) -> Iterator[Value]:

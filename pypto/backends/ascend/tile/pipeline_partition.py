@@ -20,7 +20,7 @@ from pypto.backends.ascend.tile.software_pipeline import backward_slice
 from pypto.ir.core import Op, Value
 from pypto.ir.types import TileType
 from pypto.ops.table import MOVEMENT_OPS
-from pypto.passes.memory_effects import is_atomic, is_pure
+from pypto.passes.memory_effects import is_atomic, is_constant_load, is_pure, written_arrays
 from pypto.passes.pattern import constant_of
 from pypto.passes.ranges import is_nonnegative
 
@@ -135,9 +135,10 @@ def is_rematerializable(op: Op, makers: dict[Value, Op], steps: PipelinePartitio
     return pure and not any(v in steps.carried_args for x in slice_ for v in x.operands)
 
 
-def can_rematerialize_prologue(steps: PipelinePartition) -> bool:
+def can_rematerialize_prologue(steps: PipelinePartition, sides: CorePartition) -> bool:
     """Whether all that the loop and the epilogue need of the prologue can be computed again for each chunk of rows."""
     makers = {v: op for op in steps.prologue for v in op.results}
     users = [*steps.loop.regions[0].body, *steps.epilogue]
     needed = {x for op in users for v in op.operands if v in makers for x in backward_slice(makers[v], makers)}
-    return all(is_pure(op) for op in needed)
+    written = written_arrays(sides.vector)
+    return all(is_pure(op) or is_constant_load(sides.vector, op, written) for op in needed)

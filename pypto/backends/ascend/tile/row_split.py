@@ -59,7 +59,7 @@ def split_rows_in_two(sides: CorePartition, chunks: int = 1) -> RowSplit | None:
     ):
         return None
     steps = partition_loop(function.body.body, sides)
-    if chunks > 1 and not is_single_transfer(sides) and (steps is None or not can_rematerialize_prologue(steps)):
+    if chunks > 1 and not is_single_transfer(sides) and (steps is None or not can_rematerialize_prologue(steps, sides)):
         return None
     in_chunks = chunks > 1 or steps is not None
     outer = Region([Value(a.type, a.hint) for a in function.args])

@@ -7,7 +7,7 @@ instruction may begin while the one before it is on its way, and after a barrier
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from pypto.backends.ascend.blockir.ir import (
 )
 from pypto.backends.ascend.timing.costs import GM_SCALAR, ISSUE, SCALAR_ACCESS, Cost, cost_of, is_event
 
+ReadNumber = Callable[[str, int], int | None]  # the integer at an index of an array parameter, by its name
 DEPTH: Final = 32
 STEP: Final = 2.0  # cycles of the scalar unit for an operation on numbers
 BRANCH: Final = 6.0
@@ -95,6 +96,7 @@ class CoreTime:
     values: dict[str, int | None]
     flags: Flags
     streams: frozenset[str] = frozenset()  # arrays whose copies pass L2 by
+    read: ReadNumber | None = None  # numbers in arrays, as far as they are known
     free: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
     arrived: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
     queues: dict[str, deque[float]] = field(default_factory=lambda: {p: deque(maxlen=DEPTH) for p in PIPES})
@@ -121,11 +123,27 @@ class CoreTime:
         """A number; what depends on data is taken for `usual`, and remembered."""
         if isinstance(value, float):  # an operand of an instruction, whose time does not depend on it
             return 0
-        found = value_of(value, self.values)
+        found = self.evaluate(value, line)
         if found is None:
             self.assumed.add(line)
             return usual
         return found
+
+    def evaluate(self, value: Scalar, line: int) -> int | None:
+        """A number as far as it is known; a choice that depends on data is taken for the usual one."""
+        found = value_of(value, self.values, self.element)
+        if found is None and isinstance(value, Expr) and value.op in ("?:", "min", "max"):
+            self.assumed.add(line)
+            args = [self.evaluate(x, line) for x in value.args]
+            if value.op == "?:":
+                return args[1 if usual_way(value.args[0]) else 2]
+            return next((x for x in args if x is not None), None)
+        return found
+
+    def element(self, view: View) -> int | None:
+        """The number in an array of GM that a scalar is loaded from."""
+        at = value_of(view.offset, self.values, self.element)
+        return self.read(view.of.name, at) if self.read is not None and view.space == "GM" and at is not None else None
 
     def items(self, items: tuple[Item, ...]) -> Iterator[None]:
         for item in items:
@@ -140,7 +158,7 @@ class CoreTime:
             case Instr():
                 yield from self.instruction(item)
             case Let() | Assign():
-                self.values[item.name] = value_of(item.value, self.values)
+                self.values[item.name] = self.evaluate(item.value, item.line)
             case Loop():
                 yield from self.loop(item)
             case While():
@@ -158,7 +176,7 @@ class CoreTime:
         for _ in range(_MOST_ROUNDS):
             yield from self.items(item.test)
             self.scalar(BRANCH)
-            known = value_of(item.condition, self.values)
+            known = value_of(item.condition, self.values, self.element)
             if known is None:
                 self.assumed.add(item.line)
                 yield from self.items(item.body)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pypto.backends.ascend.blockir.instructions import PIPES
 from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.timing.core import CoreTime, Flags, Slice
+from pypto.backends.ascend.timing.core import CoreTime, Flags, ReadNumber, Slice
 from pypto.backends.ascend.timing.steady_state import skip_together
 from pypto.markup import Shown
 
@@ -96,7 +96,8 @@ class Prediction(Shown):
 
 
 def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], grid: tuple[int, int, int],
-            blocks: int | None = None, footprint: float = math.inf) -> Prediction:  # fmt: skip
+            blocks: int | None = None, footprint: float = math.inf,
+            read: ReadNumber | None = None) -> Prediction:  # fmt: skip
     """How long a kernel with addresses and events takes.
 
     Parameters
@@ -113,6 +114,9 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
         Blocks of the launch; as many as there are cores or programs without.
     footprint : float
         Bytes of all arrays: what is moved beyond them is taken to come from L2.
+    read : function, optional
+        The integer at an index of an array parameter, by its name; without it, and where it gives None, a number that
+        is loaded is not known.
     """
     programs = grid[0] * grid[1] * grid[2]
     cores = target.vector_cores if kernel.kind == "vector" else target.cube_cores
@@ -122,7 +126,7 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
     chosen = dict.fromkeys((0, blocks // 2, blocks - 1))
     streams = frozenset(kernel.streams if programs >= kernel.streams_from else ())
     measured = [
-        block_time(kernel, {**names, "block": block, "blocks": blocks}, streams) for block in chosen if block >= 0
+        block_time(kernel, {**names, "block": block, "blocks": blocks}, streams, read) for block in chosen if block >= 0
     ]
     longest = max(measured, key=lambda cores: max((c.end for c in cores), default=0.0))
     moved = all_bytes(kernel, target, measured, blocks)
@@ -142,14 +146,17 @@ def all_bytes(
 
 
 def block_time(
-    kernel: BlockKernel, names: dict[str, int | None], streams: frozenset[str] = frozenset()
+    kernel: BlockKernel,
+    names: dict[str, int | None],
+    streams: frozenset[str] = frozenset(),
+    read: ReadNumber | None = None,
 ) -> list[CoreTime]:
     """The cores of a block, which give way to each other where they wait."""
     flags = Flags()
     bodies = [("vector", kernel.body)] if kernel.kind == "vector" else [("cube", kernel.cube_body or kernel.body)]
     if kernel.kind == "mix":
         bodies = [("cube", kernel.cube_body), ("vector", kernel.body)]
-    cores = [CoreTime(kind, {**names, "sub_block": 0}, flags, streams) for kind, _ in bodies]
+    cores = [CoreTime(kind, {**names, "sub_block": 0}, flags, streams, read) for kind, _ in bodies]
     running = [core.items(body) for core, (_, body) in zip(cores, bodies, strict=True)]
     for _ in range(_MOST_TURNS):
         left = [job for job in running if next(job, "done") != "done"]

@@ -1,0 +1,237 @@
+"""Operands of products at places that data, edges or wrapped indices decide: they stay on the cube core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.backends.ascend.block.race_checker import races
+from pypto.backends.ascend.pipeline import lower_kernel, lower_to_text
+from pypto.backends.ascend.target import AscendTarget, ascend_target
+from tests.backends_ascend.simulated import B2, function_of, run
+from tests.sim.device import needs_compiler
+
+pytestmark = needs_compiler
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(11)
+A5 = ascend_target("ascend950")
+CHIPS = pytest.mark.parametrize("chip", [B2, A5], ids=lambda chip: chip.name)
+
+
+def halves(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float16)
+
+
+def near(found: Array, wanted: Array) -> None:
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=4e-3, atol=4e-2)
+
+
+def check(kernel: Any, grid: tuple[int, ...], chip: AscendTarget, kind: str, **arguments: Any) -> None:
+    """Run on the simulated device, with the form of kernel that is asked for, without races."""
+    block, _ = lower_to_text(function_of(kernel, arguments), chip)
+    assert races(block, chip) == []
+    run(kernel, grid, lower_kernel, kind=kind, chip=chip, **arguments)
+
+
+# --- operands at numbers that are loaded ------------------------------------------------------------------------------
+
+
+@pto.jit
+def by_expert(x, weights, experts, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """Each block of tokens is multiplied with the weights of its expert; without one, it gives zeros."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    e = experts[pto.program_id(0)]
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, x.shape[1], BK):
+        acc = pto.dot(x[i : i + BM, k : k + BK], weights[e, k : k + BK, j : j + BN], acc)
+    y[i : i + BM, j : j + BN] = acc
+
+
+@CHIPS
+def test_experts(chip: AscendTarget) -> None:
+    x, weights, y = halves(72, 80), halves(3, 80, 40), halves(72, 40)
+    experts = np.array([2, 0, -1, 1, 9], np.int32)
+    check(by_expert, (5, 2), chip, "cube", x=x, weights=weights, experts=experts, y=y, BM=16, BN=32, BK=32)
+    for n, e in enumerate(experts):
+        rows = slice(16 * n, 16 * n + 16)
+        wanted = x[rows].astype(np.float64) @ weights[e].astype(np.float64) if 0 <= e < 3 else np.zeros_like(y[rows])
+        near(y[rows], wanted)
+
+
+@pto.jit
+def paged_attention(q, keys, values, pages, lengths, out, PAGE: pto.constexpr):  # noqa: PLR0917
+    """One head over keys and values in pages, in the order of a table."""
+    b = pto.program_id(0)
+    n = lengths[b]
+    x = q[b, :, :]
+    top = pto.full((x.shape[0],), -1e30, pto.float32)
+    total = pto.zeros((x.shape[0],), pto.float32)
+    acc = pto.zeros(x.shape, pto.float32)
+    for j in range(0, pto.cdiv(n, PAGE)):
+        page = pages[b, j]
+        s = pto.dot(x, keys[page, :, :].T) * 0.125
+        s = pto.where((j * PAGE + pto.arange(0, PAGE))[None, :] < n, s, -1e30)
+        higher = pto.maximum(top, pto.max(s, axis=1))
+        p = pto.exp(s - higher[:, None])
+        scale = pto.exp(top - higher)
+        total = total * scale + pto.sum(p, axis=1)
+        acc = acc * scale[:, None] + pto.dot(p.to(pto.float16), values[page, :, :])
+        top = higher
+    out[b, :, :] = acc / total[:, None]
+
+
+@CHIPS
+def test_paged_attention(chip: AscendTarget) -> None:
+    q, keys, values = halves(3, 16, 64), halves(9, 32, 64), halves(9, 32, 64)
+    lengths, out = np.array([70, 32, 97], np.int32), halves(3, 16, 64)
+    pages = RNG.permutation(9)[np.arange(12) % 9].reshape(3, 4).astype(np.int32)
+    check(paged_attention, (3,), chip, "mix", q=q, keys=keys, values=values, pages=pages, lengths=lengths, out=out,
+          PAGE=32)  # fmt: skip
+    for b, n in enumerate(lengths):
+        k, v = (x[pages[b]].reshape(-1, 64)[:n].astype(np.float64) for x in (keys, values))
+        p = np.exp(0.125 * q[b].astype(np.float64) @ k.T)
+        near(out[b], p / p.sum(axis=1, keepdims=True) @ v)
+
+
+@pto.jit
+def by_groups(x, weights, starts, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
+    """Groups of rows, each with its own weights; a group's first rows may lie before the array."""
+    g, j = pto.program_id(0), pto.program_id(1) * BN
+    end, cols = starts[g + 1], j + pto.arange(0, BN)
+    for i in range(starts[g], end, BM):
+        acc = pto.zeros((BM, BN), pto.float32)
+        for k in range(0, x.shape[1], BK):
+            acc = pto.dot(x[i : i + BM, k : k + BK], weights[g, k : k + BK, j : j + BN], acc)
+        rows = i + pto.arange(0, BM)
+        inside = (rows < end)[:, None] & (rows >= 0)[:, None] & (cols < y.shape[1])[None, :]
+        pto.store(y + rows[:, None] * y.shape[1] + cols[None, :], acc.to(pto.float16), mask=inside)
+
+
+@CHIPS
+def test_groups(chip: AscendTarget) -> None:
+    x, weights, y = halves(70, 80), halves(3, 80, 40), np.full((70, 40), 7, np.float16)
+    starts = np.array([0, 13, 13, 50], np.int32)
+    check(by_groups, (3, 2), chip, "cube", x=x, weights=weights, starts=starts, y=y, BM=32, BN=32, BK=32)
+    for g, (start, end) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+        near(y[start:end], x[start:end].astype(np.float64) @ weights[g].astype(np.float64))
+    assert (y[50:] == 7).all()
+
+
+@pto.jit
+def from_rows(x, w, firsts, y, BM: pto.constexpr, BK: pto.constexpr):
+    """Rows from a place on that was loaded, to a place that was loaded."""
+    acc = pto.zeros((BM, w.shape[1]), pto.float32)
+    i = firsts[2 * pto.program_id(0)]
+    o = firsts[2 * pto.program_id(0) + 1]
+    for k in range(0, x.shape[1], BK):
+        acc = pto.dot(x[i : i + BM, k : k + BK], w[k : k + BK, :], acc)
+    y[o : o + BM, :] = acc
+
+
+@CHIPS
+def test_rows_before_the_array(chip: AscendTarget) -> None:
+    """What lies before the first row is zero, and is not stored where the target has no such rows, either."""
+    x, w, y = halves(40, 48), halves(48, 32), np.full((200, 32), 7, np.float16)
+    firsts = np.array([-5, 3, 33, 40, -40, 80, 4, -9, 7, 190], np.int32)
+    check(from_rows, (5,), chip, "cube", x=x, w=w, firsts=firsts, y=y, BM=32, BK=32)
+    wanted = np.full((264, 32), 7.0)  # with 32 rows before, and behind
+    for i, o in firsts.reshape(-1, 2):
+        for row in range(32):
+            exists = 0 <= i + row < 40
+            wanted[32 + o + row] = x[i + row].astype(np.float64) @ w.astype(np.float64) if exists else 0
+    near(y, wanted[32:232])
+
+
+# --- bounds that change from step to step -----------------------------------------------------------------------------
+
+
+@pto.jit
+def convolution(x, w, y, BP: pto.constexpr, BC: pto.constexpr):
+    """A 3 x 3 convolution as a sum of nine products; channels are last, and edges are padded with zeros."""
+    n, h = pto.program_id(0) // x.shape[1], pto.program_id(0) % x.shape[1]
+    p = pto.program_id(1) * BP
+    acc = pto.zeros((BP, w.shape[3]), pto.float32)
+    for r in range(3):
+        for s in range(3):
+            for c in range(0, x.shape[3], BC):
+                pixels = x[n, h + r - 1, p + s - 1 : p + s - 1 + BP, c : c + BC]
+                acc = pto.dot(pixels, w[r, s, c : c + BC, :], acc)
+    y[n, h, p : p + BP, :] = acc
+
+
+@CHIPS
+def test_convolution(chip: AscendTarget) -> None:
+    x, w, y = halves(2, 3, 20, 40), halves(3, 3, 40, 24), halves(2, 3, 20, 24)
+    check(convolution, (6, 2), chip, "cube", x=x, w=w, y=y, BP=16, BC=32)
+    padded = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    wanted = sum(padded[:, r : r + 3, s : s + 20] @ w[r, s].astype(np.float64) for r in range(3) for s in range(3))
+    near(y, wanted)
+
+
+# --- indices that wrap around, and pointers that move -----------------------------------------------------------------
+
+
+@pto.jit
+def wrapped(a, b, c, M, N, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):  # noqa: PLR0917
+    """A product as Triton's tutorial has it, with programs along two axes."""
+    i, j = pto.program_id(0) * BM + pto.arange(0, BM), pto.program_id(1) * BN + pto.arange(0, BN)
+    ks = pto.arange(0, BK)
+    x, y = a + (i % M)[:, None] * K + ks[None, :], b + ks[:, None] * N + (j % N)[None, :]
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, pto.cdiv(K, BK)):
+        left = pto.load(x, mask=ks[None, :] < K - k * BK, other=0.0)
+        acc = pto.dot(left, pto.load(y, mask=ks[:, None] < K - k * BK, other=0.0), acc)
+        x += BK
+        y += BK * N
+    pto.store(c + i[:, None] * N + j[None, :], acc.to(pto.float16), mask=(i < M)[:, None] & (j < N)[None, :])
+
+
+@pto.jit
+def wrapped_in_groups(a, b, c, M, N, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):  # noqa: PLR0917
+    """The same with its order of programs, whose numbers nothing shows to be 0 or more."""
+    pid, across = pto.program_id(0), pto.cdiv(N, BN)
+    group = pid // (2 * across)
+    size = pto.minimum(pto.cdiv(M, BM) - 2 * group, 2)
+    i = (2 * group + pid % (2 * across) % size) * BM + pto.arange(0, BM)
+    j = pid % (2 * across) // size * BN + pto.arange(0, BN)
+    ks = pto.arange(0, BK)
+    x, y = a + (i % M)[:, None] * K + ks[None, :], b + ks[:, None] * N + (j % N)[None, :]
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, pto.cdiv(K, BK)):
+        left = pto.load(x, mask=ks[None, :] < K - k * BK, other=0.0)
+        acc = pto.dot(left, pto.load(y, mask=ks[:, None] < K - k * BK, other=0.0), acc)
+        x += BK
+        y += BK * N
+    pto.store(c + i[:, None] * N + j[None, :], acc.to(pto.float16), mask=(i < M)[:, None] & (j < N)[None, :])
+
+
+@CHIPS
+@pytest.mark.parametrize(("kernel", "grid", "kind"), [(wrapped, (3, 2), "cube"), (wrapped_in_groups, (6,), "mix")])
+def test_wrapped_indices(kernel: Any, grid: tuple[int, ...], kind: str, chip: AscendTarget) -> None:
+    a, b, c = halves(70, 90), halves(90, 50), np.full((70, 50), 7, np.float16)
+    check(kernel, grid, chip, kind, a=a, b=b, c=c, M=70, N=50, K=90, BM=32, BN=32, BK=32)
+    near(c, a.astype(np.float64) @ b.astype(np.float64))
+
+
+@pto.jit
+def repeated(a, b, c, M, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):  # noqa: PLR0917
+    """Rows that have wrapped around are stored, too."""
+    i, j, ks = pto.arange(0, BM), pto.arange(0, BN), pto.arange(0, BK)
+    x, y = a + (i % M)[:, None] * K + ks[None, :], b + ks[:, None] * BN + j[None, :]
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, pto.cdiv(K, BK)):
+        left = pto.load(x, mask=ks[None, :] < K - k * BK, other=0.0)
+        acc = pto.dot(left, pto.load(y, mask=ks[:, None] < K - k * BK, other=0.0), acc)
+        x += BK
+        y += BK * BN
+    pto.store(c + i[:, None] * BN + j[None, :], acc.to(pto.float16))
+
+
+@CHIPS
+def test_rows_that_wrap_are_stored(chip: AscendTarget) -> None:
+    a, b, c = halves(13, 40), halves(40, 32), np.full((32, 32), 7, np.float16)
+    check(repeated, (1,), chip, "mix", a=a, b=b, c=c, M=13, K=40, BM=32, BN=32, BK=32)
+    near(c, a[np.arange(32) % 13].astype(np.float64) @ b.astype(np.float64))
