@@ -9,6 +9,7 @@ import pytest
 
 import pypto as pto
 from pypto.backends.ascend.block.race_checker import races
+from pypto.backends.ascend.blockir.printer import listing
 from pypto.backends.ascend.pipeline import lower_kernel, lower_to_text
 from pypto.backends.ascend.target import AscendTarget, ascend_target
 from tests.backends_ascend.simulated import B2, function_of, run
@@ -235,3 +236,31 @@ def test_rows_that_wrap_are_stored(chip: AscendTarget) -> None:
     a, b, c = halves(13, 40), halves(40, 32), np.full((32, 32), 7, np.float16)
     check(repeated, (1,), chip, "mix", a=a, b=b, c=c, M=13, K=40, BM=32, BN=32, BK=32)
     near(c, a[np.arange(32) % 13].astype(np.float64) @ b.astype(np.float64))
+
+
+# --- weights that vector cores make -----------------------------------------------------------------------------------
+
+
+@pto.jit
+def dequantised(a, b, scale, c, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr, LAST: pto.constexpr):
+    """float16 by int8 weights with a scale for each column, on the weights or on the result."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    s = scale[j : j + BN][None, :]
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, a.shape[1], BK):
+        w = b[k : k + BK, j : j + BN].to(pto.float16)
+        acc = pto.dot(a[i : i + BM, k : k + BK], w if LAST else (w * s).to(pto.float16), acc)
+    c[i : i + BM, j : j + BN] = acc * s if LAST else acc
+
+
+@CHIPS
+@pytest.mark.parametrize("last", [False, True])
+def test_vector_cores_share_the_rows_of_weights_and_of_results(last: bool, chip: AscendTarget) -> None:
+    a, scale, c = halves(50, 90), RNG.uniform(0.01, 0.02, 70).astype(np.float32), np.full((50, 70), 7, np.float16)
+    b = RNG.integers(-100, 100, (90, 70)).astype(np.int8)
+    check(dequantised, (2, 3), chip, "mix", a=a, b=b, scale=scale, c=c, BM=32, BN=32, BK=32, LAST=last)
+    near(c, a.astype(np.float64) @ (b.astype(np.float64) * scale))
+    arguments = {"a": a, "b": b, "scale": scale, "c": c, "BM": 32, "BN": 32, "BK": 32, "LAST": last}
+    block, text = lower_to_text(function_of(dequantised, arguments), chip)
+    assert "sub_block * 16" in listing(block) and "if sub_block == 0" not in listing(block)
+    assert "__mix__" in text

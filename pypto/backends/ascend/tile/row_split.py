@@ -4,6 +4,9 @@ It halves the vector work of a mixed kernel. It is legal if all exchanged tiles 
 independent dimension of the kernel, and only left operands go to the cube core. If UB is too small, a core goes through
 its rows in several chunks.
 
+Tiles may also have rows of several independent dimensions: dequantised weights have rows along K, results those of the
+product. Then each core takes half of each, and no tile may have two of these dimensions.
+
     p = exp(s)   # 128 rows      ->      for part in range(0, 64, size):
                                              rows = sub_block * 64 + part
                                              p[rows] = exp(s[rows])
@@ -21,9 +24,10 @@ from pypto.backends.ascend.tile.transfers import Transfer
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import TileType, int64
 from pypto.ops.build import OpBuilder
-from pypto.ops.dims import Dim
+from pypto.ops.dims import Dim, rank
 from pypto.ops.memory import Access
 from pypto.passes.dimensions import DimensionClasses, dimension_classes
+from pypto.passes.memory_effects import is_load, is_same_access, may_alias, writes_memory
 
 SUB_BLOCK = "sub_block"  # argument for a vector core's number in its block
 
@@ -51,6 +55,8 @@ def split_rows_in_two(sides: CorePartition, chunks: int = 1) -> RowSplit | None:
     function = sides.vector
     classes = dimension_classes(sides.vector)
     rows = row_class(sides, classes)
+    if rows is None and chunks == 1:
+        return split_each_in_two(sides, independent_rows(sides, classes), classes)
     if (
         rows is None
         or rows in classes.pinned
@@ -88,6 +94,55 @@ def split_rows_in_two(sides: CorePartition, chunks: int = 1) -> RowSplit | None:
     return RowSplit(new_function, RowChunk(part, size, half) if in_chunks else None, new_steps)
 
 
+def split_each_in_two(sides: CorePartition, rows: list[Dim], classes: DimensionClasses) -> RowSplit | None:
+    """Return the vector side for one of two cores, which takes half of each of some dimensions."""
+    if not rows:
+        return None
+    function = sides.vector
+    outer = Region([Value(a.type, a.hint) for a in function.args])
+    core = Value(TileType((), int64), SUB_BLOCK)
+    outer.args.append(core)
+    b = OpBuilder(outer, function.loc)
+    halves = {dim: class_extent(dim) // 2 for dim in rows}
+    starts = {dim: b.emit("mul", core, b.constant(half, int64)) for dim, half in halves.items()}
+    mapping = dict(zip(function.args, outer.args[:-1], strict=True))
+    rewriter = RowSplitRewriter(b, classes, halves, starts, mapping, sides.transfer_of_op)
+    for op in function.body.body:
+        rewriter.emit_op(op)
+    b.create("yield")
+    sides.transfer_of_op.update(rewriter.new_transfer_of_op)
+    return RowSplit(replace(function, body=outer, attrs=dict(function.attrs)), None, None)
+
+
+def independent_rows(sides: CorePartition, classes: DimensionClasses) -> list[Dim]:
+    """Return the dimensions of rows of all exchanged tiles, if halves of them are independent; otherwise none.
+
+    All that is written must have exactly one of them, and no other tile more than one.
+    """
+    function = sides.vector
+    rows = list(dict.fromkeys(classes.root((v, len(v.shape) - 2)) for v in exchanged_tiles(sides)))
+    if any(dim in classes.pinned or class_extent(dim) % 2 for dim in rows):
+        return []
+
+    def count(v: Value) -> int:
+        return sum(len(classes.dims_of(v, dim)) for dim in rows)
+
+    writes = [op for op in function.walk() if writes_memory(op)]
+    written = [Access.of(op).value if op.name == "tile_store" else None for op in writes]
+    is_whole = all(v is not None and count(v) == 1 for v in written)
+    is_single = all(count(v) <= 1 for op in function.walk() for v in op.results if rank(v))
+    reads = [op for op in function.walk() if is_load(op)]
+    meets = any(may_alias(function, r, w) and not is_same_access(r, w) for r in reads for w in writes)
+    return rows if is_whole and is_single and not meets else []
+
+
+def exchanged_tiles(sides: CorePartition) -> list[Value]:
+    """Return the tiles of the vector side that are exchanged."""
+    transfers = [op for op in sides.vector.walk() if op in sides.transfer_of_op]
+    tiles = [op.result if op.results else Access.of(op).value for op in transfers]
+    return [v for v in tiles if v is not None]
+
+
 def is_single_transfer(sides: CorePartition) -> bool:
     """Whether tiles only come from the cube core, once in each program."""
     transfers = [op for op in sides.vector.walk() if op in sides.transfer_of_op]
@@ -96,9 +151,7 @@ def is_single_transfer(sides: CorePartition) -> bool:
 
 def row_class(sides: CorePartition, classes: DimensionClasses) -> Dim | None:
     """Return the dimension of rows that all exchanged tiles share, None where they have different ones."""
-    transfers = [op for op in sides.vector.walk() if op in sides.transfer_of_op]
-    tiles = [op.result if op.results else Access.of(op).value for op in transfers]
-    row_dims = [(v, len(v.shape) - 2) for v in tiles if v is not None]
+    row_dims = [(v, len(v.shape) - 2) for v in exchanged_tiles(sides)]
     if len({class_extent(place) for place in row_dims}) != 1 or not rows_match(sides):
         return None
     for place in row_dims:
@@ -124,7 +177,11 @@ class RowSplitRewriter(TileSplitting):
         """Copy an op; an exchanged tile begins at this core's rows."""
         if op not in self.transfer_of_op:
             return super().copy_op(op)
-        access, (start,), (half,) = Access.of(op), self.starts.values(), self.split_sizes.values()
+        access = Access.of(op)
+        tile = op.result if op.results else access.value
+        assert tile is not None
+        dim = self.classes.root((tile, len(tile.shape) - 2))
+        start, half = self.starts[dim], self.split_sizes[dim]
         base, *operands_ = (self.mapping[v] for v in op.operands)
         rank = len(access.shape)
         skipped = self.builder.emit("mul", start, self.mapping[access.strides[rank - 2]])
