@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ pytestmark = needs_compiler
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(11)
 A5 = ascend_target("ascend950")
-CHIPS = pytest.mark.parametrize("chip", [B2, A5], ids=lambda chip: chip.name)
+CHIPS = pytest.mark.parametrize("chip", [B2, pytest.param(A5, marks=pytest.mark.slow)], ids=["b2", "a5"])
 
 
 def halves(*shape: int) -> Array:
@@ -63,7 +64,7 @@ def test_experts(chip: AscendTarget) -> None:
 
 
 @pto.jit
-def paged_attention(q, keys, values, pages, lengths, out, PAGE: pto.constexpr):  # noqa: PLR0917
+def paged_attention(q, keys, values, pages, lengths, out, PAGE: pto.constexpr):
     """One head over keys and values in pages, in the order of a table."""
     b = pto.program_id(0)
     n = lengths[b]
@@ -116,7 +117,7 @@ def test_groups(chip: AscendTarget) -> None:
     x, weights, y = halves(70, 80), halves(3, 80, 40), np.full((70, 40), 7, np.float16)
     starts = np.array([0, 13, 13, 50], np.int32)
     check(by_groups, (3, 2), chip, "cube", x=x, weights=weights, starts=starts, y=y, BM=32, BN=32, BK=32)
-    for g, (start, end) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+    for g, (start, end) in enumerate(pairwise(starts)):
         near(y[start:end], x[start:end].astype(np.float64) @ weights[g].astype(np.float64))
     assert (y[50:] == 7).all()
 
@@ -176,7 +177,7 @@ def test_convolution(chip: AscendTarget) -> None:
 
 
 @pto.jit
-def wrapped(a, b, c, M, N, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):  # noqa: PLR0917
+def wrapped(a, b, c, M, N, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):  # noqa: PLR0913, PLR0917
     """A product as Triton's tutorial has it, with programs along two axes."""
     i, j = pto.program_id(0) * BM + pto.arange(0, BM), pto.program_id(1) * BN + pto.arange(0, BN)
     ks = pto.arange(0, BK)
@@ -191,7 +192,7 @@ def wrapped(a, b, c, M, N, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.cons
 
 
 @pto.jit
-def wrapped_in_groups(a, b, c, M, N, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):  # noqa: PLR0917
+def wrapped_in_groups(a, b, c, M, N, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):  # noqa: PLR0913, PLR0917
     """The same with its order of programs, whose numbers nothing shows to be 0 or more."""
     pid, across = pto.program_id(0), pto.cdiv(N, BN)
     group = pid // (2 * across)
@@ -218,7 +219,7 @@ def test_wrapped_indices(kernel: Any, grid: tuple[int, ...], kind: str, chip: As
 
 
 @pto.jit
-def repeated(a, b, c, M, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):  # noqa: PLR0917
+def repeated(a, b, c, M, K, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr):
     """Rows that have wrapped around are stored, too."""
     i, j, ks = pto.arange(0, BM), pto.arange(0, BN), pto.arange(0, BK)
     x, y = a + (i % M)[:, None] * K + ks[None, :], b + ks[:, None] * BN + j[None, :]
@@ -264,3 +265,35 @@ def test_vector_cores_share_the_rows_of_weights_and_of_results(last: bool, chip:
     block, text = lower_to_text(function_of(dequantised, arguments), chip)
     assert "sub_block * 16" in listing(block) and "if sub_block == 0" not in listing(block)
     assert "__mix__" in text
+
+
+@pto.jit
+def routed(x, w, tokens, experts, y, COUNT, BM: pto.constexpr, BK: pto.constexpr):
+    """Rows in the order of a list, which ends with numbers beyond the last row; each block has its expert."""
+    rows = pto.load(tokens + pto.program_id(0) * BM + pto.arange(0, BM))
+    e, cols = experts[pto.program_id(0)], pto.arange(0, w.shape[2])
+    acc = pto.zeros((BM, w.shape[2]), pto.float32)
+    for k in range(0, x.shape[1], BK):
+        ks = k + pto.arange(0, BK)
+        inside = (rows < COUNT)[:, None] & (ks < x.shape[1])[None, :]
+        left = pto.load(x + rows[:, None] * x.shape[1] + ks[None, :], mask=inside, other=0.0)
+        acc = pto.dot(left, w[e, k : k + BK, :], acc)
+    out = y + rows[:, None] * w.shape[2] + cols[None, :]
+    pto.store(out, acc.to(pto.float16), mask=(rows < COUNT)[:, None])
+
+
+@CHIPS
+def test_routed_rows_are_copied_as_rows(chip: AscendTarget) -> None:
+    x, w, y = halves(40, 80), halves(3, 80, 48), np.full((40, 48), 7, np.float16)
+    tokens = np.full(64, 40, np.int32)
+    tokens[:30], tokens[32:40] = RNG.permutation(40)[:30], np.arange(40)[-8:]
+    tokens[32:40] = np.setdiff1d(np.arange(40), tokens[:30])[:8]
+    experts = np.array([2, 0], np.int32)
+    arguments = {"x": x, "w": w, "tokens": tokens, "experts": experts, "y": y, "COUNT": 40, "BM": 32, "BK": 32}
+    check(routed, (2,), chip, "mix", **arguments)
+    for block, e in enumerate(experts):
+        rows = tokens[32 * block : 32 * block + 32]
+        rows = rows[rows < 40]
+        near(y[rows], x[rows].astype(np.float64) @ w[e].astype(np.float64))
+    assert (y[np.setdiff1d(np.arange(40), tokens)] == 7).all()
+    assert "(1, 2, 0, 0, 0)" not in listing(lower_to_text(function_of(routed, arguments), chip)[0])  # of one element

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
+from pypto.ir.parser import parse_function
 from pypto.passes.dce import dce
-from pypto.passes.unswitch_modulo import hot_version, unswitch_modulo
+from pypto.passes.unswitch_modulo import ends_before_wrap, hot_version, unswitch_modulo
 from tests.passes.conftest import body_of
 from tests.passes.matrices import PRELUDE, load, prelude_without, store
 
@@ -95,3 +96,31 @@ MOVING = product(WRAPPED.replace("%pa, %zero, %zero, %sa, %one, %k", "%pa, %one,
 def test_bodies_that_stay_single(make_kernel, body, attributes):
     function = make_kernel(PRELUDE + body, attributes)
     assert body_of(dce(unswitch_modulo(function))) == body_of(dce(function))
+
+
+MODULO = """
+    %x: i32 = mul %pid, %size
+    %at: i64 = cast %x {dtype = i64}
+    %m: i64 = cast %n {dtype = i64}
+    %one: i64 = constant {value = 1}
+    %quotient: i64 = floordiv %at, %m
+    %next: i64 = add %quotient, %one
+    %multiple: i64 = mul %next, %m
+    %greatest: i64 = constant {value = 2147483647}
+    %end: i64 = minimum %multiple, %greatest {propagate_nan = false}
+    %ahead: i64 = sub %end, %at
+    %positive: i1 = ge %at, %zero
+    %extent: i64 = where %positive, %ahead, %zero
+    %left: i64 = sub %m, %at
+    %more: i64 = add %left, %one
+"""
+
+
+@pytest.mark.parametrize(("index", "stored", "found"), [("program_id", "left", True), ("program_id", "more", False),
+                         ("argument", "left", False)])  # fmt: skip
+def test_stores_that_end_at_the_size_take_nothing_that_wraps_where_the_index_is_not_negative(index, stored, found):
+    pid = "%pid: i32 = program_id {axis = 0}" if index == "program_id" else "%pid: i32 = add %n, %n"
+    size = "%size: i32 = constant {value = 8} %zero: i64 = constant {value = 0}"
+    body = f"kernel @k(%n: i32) {{ {pid} {size} {MODULO} yield }}"
+    values = {v.hint: v for op in parse_function(body).walk() for v in op.results}
+    assert ends_before_wrap(values[stored], values["extent"]) is found

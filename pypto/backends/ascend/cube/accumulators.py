@@ -94,6 +94,17 @@ class CubeLowering(Lowering):
         super().__post_init__()
         self.used_names.update(NAMES)
 
+    @contextmanager
+    def iterating(self, span: Span, iteration: Scalar, count: int | None) -> Iterator[None]:
+        """Open the body of a loop, with the number of its iteration and how often it runs at most."""
+        self.spans.append(span)
+        self.iterations.append(iteration)
+        self.trip_counts.append(count)
+        yield
+        self.spans.pop()
+        self.iterations.pop()
+        self.trip_counts.pop()
+
     @property
     def panel_number(self) -> Scalar:
         """The number of an iteration, by which panels alternate between buffers: it goes on from one run of a loop to

@@ -153,14 +153,9 @@ def lower_for(low: CubeLowering, op: Op) -> None:
         index = low.env[body.args[0]] = low.name(body.args[0].hint or "i")
         for _, arg, _, _ in accumulated:
             low.accumulators[arg].is_first = folded_and(low.accumulators[arg].is_first, compared("==", index, start))
-        low.spans.append(Span.of(op))
-        low.iterations.append(fold("//", fold("-", index, start), step))
-        low.trip_counts.append(most_iterations(op))
-        for inner in body.body:
-            low.dispatch(low, inner)
-        low.spans.pop()
-        low.iterations.pop()
-        low.trip_counts.pop()
+        with low.iterating(Span.of(op), fold("//", fold("-", index, start), step), most_iterations(op)):
+            for inner in op.regions[0].body:
+                low.dispatch(low, inner)
         low.loc = loc
         control.update_carried(low, places, [value for _, _, value, _ in plain_slots])
     assert isinstance(index, str)
@@ -291,15 +286,11 @@ def lower_panel(
 
 def load_panel(low: CubeLowering, to: Panel, operand: Operand, k: Scalar, depth: Scalar) -> None:
     """Copy a panel from GM to L1; what does not exist along M or N is zeros where the operand is padded."""
-    copy = load_l1(to, operand.view(k), operand.outer, depth, operand.pitch, low.line, operand.missing)
-    if not operand.is_padded:
-        low.items += copy
-        return
     rows, cols = room(to.side, to.outer, to.depth)
-    with low.when(compared("<", operand.outer, to.outer)):
+    with low.when(compared("<", operand.outer, to.outer) if operand.is_padded else False):
         low.items.append(zero_fill(to.view, rows * cols, low.line))
-    with low.when(compared(">", operand.outer, 0)):
-        low.items += copy
+    with low.when(compared(">", operand.outer, 0) if operand.is_padded else True):
+        low.items += load_l1(to, operand.view(k), operand.outer, depth, operand.pitch, low.line, operand.missing)
 
 
 def lower_store(low: CubeLowering, op: Op) -> None:

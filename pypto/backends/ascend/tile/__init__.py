@@ -2,7 +2,7 @@
 
 In: optimised Tile IR. Out: Tile IR whose tiles fit the unified buffer, or the two sides of a mixed kernel. Read:
 * vector kernels: `coarsening`, `tile_splitting`, `grid_invariants`, `ub_layout`;
-* products: `cube_regions`, `operand_facts`, `fractals`, `k_blocking`, `blocking`;
+* products: `scalar_loads`, `cube_regions`, `operand_facts`, `fractals`, `k_blocking`, `blocking`;
 * mixed kernels: `transfers`, `core_partition`, `row_split`, `software_pipeline`, `pipeline_partition`,
   `column_tiling`, `gm_hazards`.
 Dimensions, integer ranges and scalar evolution are analysed in `pypto.passes`.

@@ -19,7 +19,7 @@ from pypto.backends.ascend.vector.builder import Lowering, advance_view
 from pypto.backends.ascend.vector.masks import from_bytes, to_bytes
 from pypto.backends.ascend.vector.padding import is_tail_only, pad_missing
 from pypto.backends.ascend.vector.region import AccessRegion, Dim, region_of
-from pypto.backends.ascend.vector.row_copies import copy_region_rows, for_valid_elements
+from pypto.backends.ascend.vector.row_copies import copy_region_rows, for_valid_elements, is_row_mask
 from pypto.backends.ascend.vector.scalar_access import load_element, load_predicated, read_element, store_element
 from pypto.backends.ascend.vector.shape import fill, fill_run, permute_value
 from pypto.backends.ascend.vector.values import (
@@ -150,7 +150,21 @@ def copy_in(
             load_elements(low, tile, access_region, None, default)
         low.branch(negated(access_region.is_ragged), rows, elements)
         return
+    is_of_rows = contiguous is not None and contiguous == row_dim(access_region) and is_row_mask(mask, contiguous)
+    if contiguous is not None and is_of_rows and not is_wide_default(default):
+        value = default.value if isinstance(default, Splat) else zero(tile.dtype)
+        fill_default(low, tile, default)
+        padding = tail_padding(tile.dtype, access_region.dims[contiguous], value)
+        copy_region_rows(low, tile, access_region, contiguous, padding, mask)
+        return
     load_elements(low, tile, access_region, mask, default)
+
+
+def is_wide_default(default: AnyTile | None) -> bool:
+    """Whether copies cannot pad rows with what stands for missing elements: tiles, and 64-bit numbers but 0."""
+    if isinstance(default, Splat):
+        return default.dtype.bits == 64 and default.value != 0
+    return default is not None
 
 
 def fetch_rows(
@@ -235,6 +249,9 @@ def tile_store(low: Lowering, op: Op) -> None:
 def store_region(low: Lowering, access_region: AccessRegion, tile_value: AnyTile, mask: AnyTile | None) -> None:
     """Store a value to a region."""
     contiguous = contiguous_dim(access_region)
+    if contiguous is not None and contiguous == row_dim(access_region) and is_row_mask(mask, contiguous):
+        copy_region_rows(low, low.materialize(tile_value), access_region, contiguous, mask=mask)
+        return
     if mask is None and contiguous is not None:
         order = (*(d for d in range(len(access_region.dims)) if d != contiguous), contiguous)
         if contiguous != row_dim(access_region):

@@ -18,7 +18,10 @@ from pypto.backends.ascend.vector.region import AccessRegion, Dim
 from pypto.backends.ascend.vector.scalar_access import read_element, store_element
 from pypto.backends.ascend.vector.values import (
     AnyTile,
+    Broadcast,
+    Deferred,
     Pointer,
+    Splat,
     Tile,
 )
 from pypto.ir.types import int64
@@ -27,18 +30,30 @@ MAX_ROWS_PER_COPY: Final = 4095  # that one copy moves
 
 
 def copy_region_rows(
-    low: Lowering, tile: Tile, access_region: AccessRegion, inner: int, padding: Record | None = None
+    low: Lowering,
+    tile: Tile,
+    access_region: AccessRegion,
+    inner: int,
+    padding: Record | None = None,
+    mask: AnyTile | None = None,
 ) -> None:
-    """Copy rows, as many at once as lie at equal distances in the array; with `padding`, into UB."""
+    """Copy rows, as many at once as lie at equal distances in the array; with `padding`, into UB.
+
+    With a `mask`, which is the same for all elements of a row, they go row by row, those for which it holds.
+    """
     dims = access_region.dims
     strides = low.grain.strides(tile.shape)
     outer = [d for d in range(inner) if dims[d].size != 1]
-    rows = outer[-1] if outer and has_uniform_stride(access_region, outer[-1]) else None
+    rows = outer[-1] if outer and mask is None and has_uniform_stride(access_region, outer[-1]) else None
     single = [d for d in outer if d != rows]
     length = dims[inner]
     aligned = compared("==", length.start, 0)
     nonempty = (compared(">", dim.stop, dim.start) for dim in access_region.dims if not dim.is_whole)
-    with low.when(conjunction(access_region.exists, *nonempty)), index_loops(low, access_region, single) as index:
+    with (
+        low.when(conjunction(access_region.exists, *nonempty)),
+        index_loops(low, access_region, single) as index,
+        low.when(True if mask is None else low.element(mask, index)),
+    ):
         at = low.let("at", int64, access_region.offset(low, index)) if single else access_region.offset(low, index)
         place = low.element_index(tile, index)
         with low.when(aligned):
@@ -54,6 +69,16 @@ def copy_region_rows(
 def has_uniform_stride(access_region: AccessRegion, d: int) -> bool:
     """Whether rows along a dimension lie at equal distances."""
     return isinstance(access_region.base, Pointer) or access_region.base.shape[d] == 1
+
+
+def is_row_mask(mask: AnyTile | None, inner: int) -> bool:
+    """Whether a mask is the same for all elements along a dimension."""
+    match mask:
+        case Broadcast():
+            return mask.source.shape[inner] == 1
+        case Deferred():
+            return all(is_row_mask(x, inner) for x in mask.operands)
+    return isinstance(mask, Splat) or (mask is not None and mask.shape[inner] == 1)
 
 
 @contextmanager
