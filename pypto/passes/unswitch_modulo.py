@@ -96,10 +96,10 @@ def ends_before_wrap(stored: Value, extent: Value) -> bool:
     They take what lies below the size m of what is wrapped, `stored = m - x`, and the first index x is not negative.
     So there is no multiple of m between x and what they take.
     """
-    found = wrapped_index(extent)
-    if found is None:
+    wrapped = wrapped_index(extent)
+    if wrapped is None:
         return False
-    x, m = found
+    x, m = wrapped
     left = add_affine((affine_of(m, wraps=False), 1), (affine_of(x, wraps=False), -1))
     return is_nonnegative(x) and affine_of(stored, wraps=False) == left
 

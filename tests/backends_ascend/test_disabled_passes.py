@@ -17,6 +17,7 @@ from pypto.backends.ascend.target import ascend_target
 from tests.backends_ascend import vector_kernels
 from tests.backends_ascend.simulated import function_of, run
 from tests.backends_ascend.test_cube_mixed import attention, with_epilogue
+from tests.backends_ascend.test_cube_operands import wrapped
 from tests.conformance.running import make_launch
 from tests.sim.device import needs_compiler
 
@@ -88,6 +89,13 @@ def of_attention(n: int, d: int, BM: int, BN: int, causal: bool) -> Case:
     return Case(attention, (1, -(-n // BM)), arguments, p / p.sum(-1, keepdims=True) @ v, 4e-3)
 
 
+def with_modulo() -> Case:
+    a, b = normal(50, 40, dtype=np.float16), normal(40, 48, dtype=np.float16)
+    sizes = {"M": 50, "N": 48, "K": 40, "BM": 32, "BN": 32, "BK": 32}
+    arguments = {"a": a, "b": b, "c": np.full((50, 48), 7, np.float16), **sizes}
+    return Case(wrapped, (2, 2), arguments, a.astype(float) @ b.astype(float), 2e-2)
+
+
 def online() -> Case:
     """Rows in blocks of columns, in a loop whose body has something that does not change."""
     launch = make_launch("softmax_online")
@@ -101,11 +109,14 @@ CASES: dict[str, Callable[[], Case]] = {
     "epilogue": epilogue,
     "causal": lambda: of_attention(70, 32, 32, 32, True),
     "whole": lambda: of_attention(128, 64, 64, 64, False),
+    "modulo": with_modulo,
     "online": online,
     "wide": lambda: of_attention(1100, 128, 128, 512, False),
 }
 # By pass, a kernel whose Block IR is another one without it.
 CHANGED: dict[str, str] = {
+    "unswitch_modulo": "modulo",
+    "normalize_loops": "modulo",
     "range_analysis": "whole",
     "coarsening": "short_rows",
     "k_blocking": "epilogue",
@@ -121,6 +132,7 @@ CHANGED: dict[str, str] = {
     "list_scheduling": "causal",
     "double_buffering": "softmax",
     "l2_bypass": "softmax",
+    "unit_functions": "softmax",
 }
 
 
