@@ -20,7 +20,7 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import TileType, int64
 from pypto.ops.memory import Access
-from pypto.ops.table import TABLE
+from pypto.ops.table import MOVEMENT_OPS, TABLE
 from pypto.passes.access import UNBOUNDED
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.dce import dce
@@ -59,7 +59,7 @@ def _rule(rewriter: _Scalarizer, op: Op) -> Sequence[Value] | None:
     if not all(v in rewriter.scalars or (isinstance(v.type, TileType) and not v.shape) for v in values):
         return None
     numbers = [rewriter.scalars.get(v, v) for v in values]
-    if op.name in ("reshape", "permute", "broadcast_to"):
+    if op.name in MOVEMENT_OPS:
         return [_as_tile(rewriter, numbers[0], op.result)]
     if TABLE[op.name].elementwise and op.name != "constant":
         return [_as_tile(rewriter, rewriter.builder.emit(op.name, *numbers, **op.attrs), op.result)]
