@@ -26,10 +26,16 @@ def examples(module: Any) -> list[doctest.DocTest]:
     return [test for test in finder.find(module, extraglobs={"pto": pto}) if test.examples]
 
 
+def with_torch(test: doctest.DocTest) -> Any:
+    """A test of a module that needs torch runs where torch is."""
+    marks = [pytest.mark.torch] if test.name.startswith("pypto.torch.") else []
+    return pytest.param(test, id=test.name, marks=marks)
+
+
 FOUND = [test for name in MODULES for test in examples(importlib.import_module(name))]
 
 
-@pytest.mark.parametrize("test", FOUND, ids=lambda test: test.name)
+@pytest.mark.parametrize("test", map(with_torch, FOUND))
 def test_docstring(test: doctest.DocTest) -> None:
     output: list[str] = []
     runner = doctest.DocTestRunner(optionflags=FLAGS)

@@ -125,6 +125,92 @@ def test_triton_of_generated_text_is_ours_alone():
     assert sys.modules.get("triton") is not served["triton"]
 
 
+FUNCTIONS = {
+    "scan": (lambda x: x.cumsum(-1), ((2, 50_000),)),  # so long that Inductor would split it on a GPU
+    "sort": (lambda x: x.sort(-1)[0] * 2, ((30, 100),)),
+    "transpose": (lambda x, y: x.t() + y, ((70, 90), (90, 70))),
+    "sum over rows": (lambda x: (x * 2).sum(0), ((300, 200),)),
+    "sum over two dimensions": (lambda x: (x - x.mean((0, 2), keepdim=True)).square().sum((0, 2)), ((5, 7, 300),)),
+    "several outputs": (lambda x: (x.amax((0, 1)), x.argmin(0), x.relu()), ((33, 44),)),
+    "empty": (lambda x: x * 2 + 1, ((0, 5),)),
+    "condition": (lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos() * 2, (x,)), ((40,),)),
+    "foreach": (lambda x, y: torch._foreach_add([x, y], [y, x]), ((30,), (30,))),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_kinds_of_kernels(name):
+    function, shapes = FUNCTIONS[name]
+    inputs = [torch.randn(shape) for shape in shapes]
+    fast = torch.compile(function, backend=backend(), fullgraph=True)
+    torch.testing.assert_close(fast(*inputs), function(*inputs), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_several_kernels_in_one_launch():
+    import pypto.torch
+
+    def three(x, y):
+        return x.softmax(-1), y.relu(), x * 2
+
+    fast = torch.compile(three, backend=backend(), options={"combo_kernels": True})
+    inputs = torch.randn(30, 50), torch.randn(500)
+    torch.testing.assert_close(fast(*inputs), three(*inputs))
+    assert len(pypto.torch.kernels(fast)) < 3
+
+
+USER = """
+import torch
+from pypto.compat.triton import install
+install()
+from pypto.torch.inductor.backend import pypto_inductor
+import triton
+import triton.language as tl
+
+@triton.jit
+def scaled(x, y, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * FACTOR, mask=i < n)
+
+def function(x):
+    y = torch.empty_like(x)
+    scaled[(triton.cdiv(x.numel(), 64),)](x + 1, y, x.numel(), FACTOR=3.0, BLOCK=64)
+    return y.relu()
+
+fast = torch.compile(function, backend=pypto_inductor, fullgraph=True)
+x = torch.randn(300)
+torch.testing.assert_close(fast(x), function(x))
+print("right")
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_of_the_user(tmp_path):
+    """A process of its own: torch asks once whether there is a Triton, and ours stands for it."""
+    (tmp_path / "script.py").write_text(USER)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "ignore", tmp_path / "script.py"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "right\n", done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["AdamW", "SGD"])
+def test_the_step_of_an_optimizer(kind):
+    pairs = [(x, x.clone()) for x in (torch.randn(30, 40), torch.randn(7))]
+    mine, theirs = (getattr(torch.optim, kind)(list(xs), lr=1e-2) for xs in zip(*pairs, strict=True))
+    step = torch.compile(mine.step, backend=backend())
+    for _ in range(3):
+        for x, y in pairs:
+            x.grad = torch.randn(x.shape)
+            y.grad = x.grad.clone()
+        step()
+        theirs.step()
+    for x, y in pairs:
+        torch.testing.assert_close(x, y)
+
+
 SCRIPT = """
 import sys
 import torch

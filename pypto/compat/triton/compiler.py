@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -83,8 +84,29 @@ def sample(text: str) -> Any:
     raise TypeError(f"{text!r} is no type of an argument; write for instance '*fp32' for a pointer, or 'i32', 'fp32'")
 
 
-def make_backend(target: Any) -> NoReturn:
-    raise NotImplementedError("pypto has no backends of Triton; `triton.compile` and launches need none")
+class CpuBackend(BaseBackend):
+    """The backend for a CPU, as far as other code asks for one: `triton.compile` and launches need none."""
+
+    def hash(self) -> str:
+        """Names the compiler and its target."""
+        return f"{triton_key()}-{self.target.backend}-{self.target.arch}"
+
+    def parse_options(self, options: Mapping[str, Any]) -> SimpleNamespace:
+        """Options of a launch as an object; here they mean nothing."""
+        return SimpleNamespace(**options)
+
+
+def make_backend(target: Any) -> CpuBackend:
+    """The backend for a target.
+
+    Raises
+    ------
+    NotImplementedError
+        For a target that is no CPU.
+    """
+    if getattr(target, "backend", None) != "cpu":
+        raise NotImplementedError(f"pypto compiles Triton for the CPU, not for {target!r}")
+    return CpuBackend(target)
 
 
 def triton_key() -> str:

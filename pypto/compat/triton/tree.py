@@ -209,7 +209,7 @@ def names_of_runtime(config: driver.DriverConfig, errors: Names) -> dict[str, Na
 
 def backends() -> Names:
     """The backends of Triton that are there: ours, under the name of the device."""
-    return {driver.BACKEND: inside.Backend(compiler.BaseBackend, driver.CpuDriver)}
+    return {driver.BACKEND: inside.Backend(compiler.CpuBackend, driver.CpuDriver)}
 
 
 def names_of_driver(config: driver.DriverConfig) -> Names:

@@ -40,6 +40,15 @@ SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 
 
+# Settings that can be chosen: what suits a CPU.
+DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({
+    "triton.prefer_nd_tiling": True,  # an index for each dimension: none is divided in a kernel
+    "triton.max_tiles": 3,
+    "triton.tile_reductions": True,
+    "cpp.use_two_step_variance_threshold": 1 << 20,  # a row is read twice; one pass would divide at each element
+})  # fmt: skip
+
+
 def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None = None, mode: Any = None) -> Any:
     """Compile a graph of torch.compile: Inductor schedules and fuses, pypto compiles its kernels.
 
@@ -79,7 +88,7 @@ def settings(options: dict[str, Any], mode: Any) -> dict[str, Any]:
     for name, value in options.items():
         if SETTINGS.get(name, value) != value:
             raise WrongSetting(setting=f"{name}={value!r}", problem=f"it works with {name}={SETTINGS[name]!r} alone")
-    return {**options, **SETTINGS}
+    return {**DEFAULTS, **options, **SETTINGS}
 
 
 def during(context: Callable[[], AbstractContextManager[None]], function: Callable[..., Any]) -> Callable[..., Any]:

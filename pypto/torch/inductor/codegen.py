@@ -8,6 +8,7 @@ from typing import Any
 triton: Any = importlib.import_module("torch._inductor.codegen.triton")
 wrapper: Any = importlib.import_module("torch._inductor.codegen.wrapper")
 common: Any = importlib.import_module("torch._inductor.codegen.common")
+virtualized: Any = importlib.import_module("torch._inductor.virtualized")
 
 _IMPORTS = """
 import triton
@@ -38,6 +39,14 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
 
     kernel_type = Kernel
     backend_features = triton.TritonScheduling.backend_features - {common.BackendFeature.TRITON_TEMPLATES}
+
+    def create_kernel_choices(self, kernel_features: Any, kernel_args: Any, kernel_kwargs: dict[str, Any]) -> list[Any]:
+        """One kernel. A scan is not split over programs, which would wait for each other as on a GPU."""
+        if kernel_features.contains_op("scan"):
+            kernel_kwargs["override_cooperative_reduction"] = False
+        Kernel.apply_feature_required_overrides(kernel_features, kernel_kwargs)
+        chosen = virtualized.V.choices.triton_kernel_kwargs(Kernel, kernel_features, kernel_args, kernel_kwargs)
+        return [Kernel(*kernel_args, **chosen)]
 
 
 class Calls:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.compat.triton.kernels import JITFunction
+from pypto.torch.inductor.strides import strides
 
 _theirs: Any = importlib.import_module("torch._inductor.runtime.triton_heuristics")
 Blocks = dict[str, Any]  # from the name of a constant parameter, as XBLOCK, to its value
@@ -18,8 +20,10 @@ Decorator = Callable[[JITFunction], "Generated"]
 
 _POINTWISE: Final = 1024  # elements of a program
 _SIDE: Final = 32  # of a square tile
-_ROW: Final = 1024  # elements along a reduction
-_COLUMNS: Final = 64  # outputs side by side, where the reduction runs over rows
+_ROW: Final = 256  # elements of a step along a reduction
+_COLUMNS: Final = 512  # outputs side by side, where a reduction runs over rows
+_OTHERS: Final = MappingProxyType({"YBLOCK": 1, "ZBLOCK": 1})  # of outputs of a reduction
+_SHORT: Final = 512  # elements of short rows in one program
 
 
 class Generated:
@@ -79,41 +83,45 @@ def least(most: int, hint: int) -> int:
 
 
 def pointwise(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
-    """Elements on their own, of up to three dimensions."""
-    x, y, z = (size_hints.get(name, 1) for name in "xyz")
-    if len(size_hints) == 1:
-        blocks = {"XBLOCK": least(_POINTWISE, x)}
-    else:
-        blocks = {"XBLOCK": least(_SIDE, x), "YBLOCK": least(_SIDE, y), "ZBLOCK": least(1, z)}
-    return made(lambda _: blocks, inductor_meta)
+    """Elements on their own, of up to three dimensions: rows of stride 1, or squares where accesses cross."""
+
+    def blocks(fn: JITFunction) -> Blocks:
+        x, y, z = (size_hints.get(name, 1) for name in "xyz")
+        if len(size_hints) > 1 and strides(fn.src).crossed:
+            return {"XBLOCK": least(_SIDE, x), "YBLOCK": least(_SIDE, y), "ZBLOCK": 1}
+        row = least(_POINTWISE, x)
+        rows = least(max(1, _POINTWISE // row), y)
+        return {"XBLOCK": row, "YBLOCK": rows, "ZBLOCK": least(max(1, _POINTWISE // row // rows), z)}
+
+    return made(blocks, inductor_meta)
 
 
-def reduction(
-    size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], reduction_hint: Any = None, **_: Any
-) -> Decorator:
-    """A loop over blocks of the reduced elements."""
-    inner = getattr(reduction_hint, "name", "") in ("INNER", "DEFAULT")
-    x, r0, r1 = (size_hints.get(name, 1) for name in ("x", "r0_", "r1_"))
-    if inner:
-        blocks = {"XBLOCK": 1, "R0_BLOCK": least(_ROW, r0)}
-    else:
-        blocks = {"XBLOCK": least(_COLUMNS, x), "R0_BLOCK": least(16, r0)}
-    return made(lambda _: {**blocks, "YBLOCK": 1, "R1_BLOCK": least(16, r1)}, inductor_meta)
+def reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
+    """A loop over blocks of the reduced elements: along a row, or over rows with outputs side by side."""
+
+    def blocks(fn: JITFunction) -> Blocks:
+        x, r0, r1 = (size_hints.get(name, 1) for name in ("x", "r0_", "r1_"))
+        found = strides(fn.src)
+        if found.outer:
+            return {"XBLOCK": found.columns(least(_COLUMNS, x)), "R0_BLOCK": 1, "R1_BLOCK": 1, **_OTHERS}
+        if r1 > 1:
+            row = least(_ROW, r1)
+            return {"XBLOCK": 1, "R0_BLOCK": least(max(1, _ROW // row), r0), "R1_BLOCK": row, **_OTHERS}
+        return {"XBLOCK": 1, "R0_BLOCK": least(_ROW, r0), **_OTHERS}
+
+    return made(blocks, inductor_meta)
 
 
-def persistent_reduction(
-    size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], reduction_hint: Any = None, **_: Any
-) -> Decorator:
+def persistent_reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
     """All reduced elements in one block."""
-    inner = getattr(reduction_hint, "name", "") in ("INNER", "DEFAULT")
-    x = 1 if inner else least(_COLUMNS, size_hints.get("x", 1))
-    return made(lambda _: {"XBLOCK": x, "YBLOCK": 1}, inductor_meta)
 
+    def blocks(fn: JITFunction) -> Blocks:
+        x, r = size_hints.get("x", 1), size_hints.get("r0_", 1) * size_hints.get("r1_", 1)
+        found = strides(fn.src)
+        x = found.columns(least(_COLUMNS, x)) if found.outer else least(max(1, _SHORT // r), x)
+        return {"XBLOCK": x, **_OTHERS}
 
-def split_scan(size_hints: Mapping[str, int], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
-    """A scan whose programs wait for those before them."""
-    blocks = {"XBLOCK": 1, "R0_BLOCK": least(_ROW, size_hints.get("r0_", 1))}
-    return made(lambda _: blocks, inductor_meta)
+    return made(blocks, inductor_meta)
 
 
 def foreach(inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
@@ -126,6 +134,9 @@ def fixed_config(config: Mapping[str, Any], inductor_meta: Mapping[str, Any], **
     return made(lambda _: dict(config), inductor_meta)
 
 
-def user_autotune(configs: Any, inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
-    """A kernel of the user: with its first configuration."""
-    return made(lambda _: dict(configs[0]), inductor_meta)
+def user_autotune(
+    configs: Any, triton_meta: Mapping[str, Any], inductor_meta: Mapping[str, Any], **_: Any
+) -> Decorator:
+    """A kernel of the user, with the constants of its launch, or its first configuration."""
+    first = dict(configs[0]) if configs else {}
+    return made(lambda _: {**triton_meta["constants"], **first}, inductor_meta)
