@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from benchmarks import attention, gemm, growth, launch, probes, rows
+from benchmarks import attention, gemm, growth, inductor, launch, probes, rows
 from benchmarks.arrays import ARRAYS
 from benchmarks.checks import CHECKED
 from benchmarks.elementwise import ROWS as ELEMENTWISE
@@ -55,6 +55,7 @@ ALL: Final = (
     attention.ATTENTION,
     launch.LAUNCH,
     STENCIL,
+    inductor.INDUCTOR,
     COMPILE,
     SCALING,
     CHECKED,

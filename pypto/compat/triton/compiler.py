@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from pypto.compat.triton.compiled import CompiledKernel, MockTensor
+from pypto.compat.triton.driver import BACKEND
 from pypto.errors import PyptoError
 from pypto.ir.types import DType, PtrType, written_type
 
@@ -104,7 +105,7 @@ def make_backend(target: Any) -> CpuBackend:
     NotImplementedError
         For a target that is no CPU.
     """
-    if getattr(target, "backend", None) != "cpu":
+    if getattr(target, "backend", None) != BACKEND:
         raise NotImplementedError(f"pypto compiles Triton for the CPU, not for {target!r}")
     return CpuBackend(target)
 
