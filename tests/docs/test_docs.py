@@ -35,7 +35,7 @@ def with_torch(test: doctest.DocTest) -> Any:
 FOUND = [test for name in MODULES for test in examples(importlib.import_module(name))]
 
 
-@pytest.mark.parametrize("test", map(with_torch, FOUND))
+@pytest.mark.parametrize("test", [with_torch(test) for test in FOUND])
 def test_docstring(test: doctest.DocTest) -> None:
     output: list[str] = []
     runner = doctest.DocTestRunner(optionflags=FLAGS)
