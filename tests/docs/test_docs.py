@@ -45,7 +45,7 @@ def test_docstring(test: doctest.DocTest) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert {"pypto.jit.Kernel", "pypto.loc.Loc", "pypto.language.standard.cdiv"} <= {test.name for test in FOUND}
+    assert {"pypto.jit.kernel.Kernel", "pypto.loc.Loc", "pypto.language.standard.cdiv"} <= {test.name for test in FOUND}
 
 
 @pytest.mark.parametrize("name", PUBLIC)
