@@ -83,3 +83,26 @@ def test_a_result_in_place_of_an_operand(level: str) -> None:
     run(onto_its_own_side, level, x, out)
     b = x * np.float32(0.5) + np.exp2(x)
     np.testing.assert_allclose(out, x @ b.T + b, rtol=1e-4, atol=1e-4)
+
+
+@pto.jit
+def in_other_shapes(x, y, out, sums):
+    """A product and an accumulator whose rows have padding, shown under other shapes."""
+    m: pto.constexpr = x.shape[0]
+    n: pto.constexpr = y.shape[1]
+    acc = pto.zeros((m, n), pto.float32)
+    for k in range(0, x.shape[1], 4):
+        sums[k // 4, :] = pto.reshape(acc, (m * n,))
+        acc = pto.dot(x[:, k : k + 4], y[k : k + 4, :], acc)
+    out[:] = pto.reshape(pto.dot(x[:, :], y[:, :]), (m * n,)) + pto.reshape(acc, (m * n,))
+
+
+@pytest.mark.parametrize("shape", [(4, 8, 4), (5, 8, 20), (33, 12, 17), (1, 8, 7)], ids=str)
+def test_products_under_another_shape(level: str, shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    x, y = randn(m, k), randn(k, n)
+    out, sums = np.empty(m * n, np.float32), np.empty((k // 4, m * n), np.float32)
+    run(in_other_shapes, level, x, y, out, sums)
+    np.testing.assert_allclose(out, 2 * (x @ y).ravel(), rtol=1e-4, atol=1e-4)
+    for i, partial in enumerate(sums):
+        np.testing.assert_allclose(partial, (x[:, : 4 * i] @ y[: 4 * i]).ravel(), rtol=1e-4, atol=1e-4)

@@ -20,6 +20,7 @@ from pypto.backends.cpu.loopir.materialize import plan_materialization
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.techniques import TECHNIQUES, is_enabled
 from pypto.backends.cpu.tile.legalize import (
+    copy_reshaped_products,
     drop_disabled_terms,
     float8_as_bfloat16,
     widen_integer_dots,
@@ -100,6 +101,8 @@ LEGALIZE: Final = (
         optional=True),
     Pass("widen_integer_dots", widen_integer_dots, "after K blocking, which may make a product deep enough for packing",
         "dot"),
+    Pass("copy_reshaped_products", copy_reshaped_products, "before materialization, where a reshape shows the memory of"
+        " its operand; after all that changes which tiles are accumulated", "dot"),
     Pass("widen_narrow_scans", widen_narrow_scans, "anywhere before materialization, which counts bytes"),
     Pass("guard", lambda function, target: guarded(function), "last: what it guards is what runs; in checked mode"
         " alone"),

@@ -8,7 +8,8 @@ become products of a type that the machine multiplies; terms of bfloat16 are dro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from pypto.backends.cpu.target import CpuTarget
 from pypto.backends.cpu.techniques import is_enabled
@@ -17,6 +18,8 @@ from pypto.ir.rewrite import Rewriter, rewrite
 from pypto.ir.types import FLOAT8, bfloat16, float32
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import SCANS
+from pypto.passes.carried import LAYOUTS
+from pypto.passes.dimensions import is_unit_reshape
 from pypto.passes.dot_facts import dot_dtype, packing_factor
 
 
@@ -57,6 +60,39 @@ def widen_integer_dots(function: Function, target: CpuTarget) -> Function:
         return (builder.emit("dot", builder.cast(a, dtype), builder.cast(b, dtype), *acc),)
 
     return rewrite(function, rule, OpBuilder)
+
+
+def copy_reshaped_products(function: Function, target: CpuTarget) -> Function:
+    """A copy of a product before a reshape that regroups its dimensions.
+
+    A product writes whole registers, so that its rows have padding; a reshape shows the memory of its operand under
+    another shape, which has none. The reshape therefore shows the copy, where there would be padding.
+
+        %r = reshape %product        %c = broadcast_to %product    %r = reshape %c
+    """
+    users: dict[Value, list[Op]] = defaultdict(list)
+    for op in function.walk():
+        for v in op.operands:
+            users[v].append(op)
+
+    def rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+        if op.name != "reshape" or is_unit_reshape(op) or not may_hold_product(op.operands[0], users, target):
+            return None
+        v, shape = rewriter.operands(op)[0], op.operands[0].shape
+        copy = rewriter.builder.emit("broadcast_to", v, shape=shape)
+        return (rewriter.builder.emit("reshape", copy, shape=op.attrs["shape"]),)
+
+    return rewrite(function, rule, OpBuilder)
+
+
+def may_hold_product(v: Value, users: Mapping[Value, list[Op]], target: CpuTarget) -> bool:
+    """Whether a value may share its memory with a product whose rows have padding: a result, an accumulator, or what
+    loops and branches hand on."""
+    lanes = target.vector_bytes // 4
+    is_padded = any(n % lanes for n in v.shape[-2:])
+    handed_on = v.op is None or v.op.name in ("dot", *LAYOUTS)
+    shares = any(x.name in ("yield", *LAYOUTS) or (x.name == "dot" and v in x.operands[2:]) for x in users[v])
+    return is_padded and (handed_on or shares)
 
 
 def widen_narrow_scans(function: Function, target: CpuTarget) -> Function:
