@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from functools import lru_cache
+from hashlib import sha256
 from types import CodeType, FunctionType
 
 import pypto.language
@@ -29,9 +30,11 @@ def kernel_of(source: str, name: str) -> Kernel:
     >>> kernel_of("import pypto as pto\\n\\n\\n@pto.jit\\ndef double(a, out):\\n    out[:] = a[:] * 2\\n", "double")
     <kernel double(a, out)>
     """
-    file = f"<{name} of a plan>"
+    file = f"<{name}, generated {sha256(source.encode()).hexdigest()[:8]}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     module = compile(source, file, "exec", dont_inherit=True)
     code = next(x for x in module.co_consts if isinstance(x, CodeType) and x.co_name == name)
-    function = FunctionType(code, {"__name__": f"plan.{name}", "pto": pypto.language, "libdevice": libdevice}, name)
+    function = FunctionType(
+        code, {"__name__": f"generated.{name}", "pto": pypto.language, "libdevice": libdevice}, name
+    )
     return jit(function)

@@ -98,6 +98,7 @@ CHECKS = (
     *("pypto/passes/guards.py", "pypto/runtime/owners.py"),
 )
 TEXTS = (
+    "pypto/frontend/unparse",
     "pypto/ir/parser.py",
     *(f"pypto/backends/cpu/loopir/{name}.py" for name in ("parser", "printer", "scanner")),
 )

@@ -1,0 +1,9 @@
+"""Gradients of kernels: `pto.adjoint` derives the backward kernel of a kernel, as source that one could have written.
+
+In comes a kernel and its arguments; out come derived kernels and their launches. `kernel` is what users hold,
+`versions` derives for the arguments of a launch, `launches` runs what was derived.
+"""
+
+from pypto.gradients.kernel import AdjointKernel, adjoint
+
+__all__ = ["AdjointKernel", "adjoint"]

@@ -1,0 +1,185 @@
+"""`pto.adjoint`: the backward kernel of a kernel."""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pypto.arguments import Boundary
+from pypto.errors.gradients import NoGradient, WrongGradient
+from pypto.gradients.launches import launch_step, zero
+from pypto.gradients.versions import Version, derive, described, launch_numbers, make_version
+from pypto.loc import Caller
+from pypto.passes.adjoint.derive import Workspace
+from pypto.passes.adjoint.footprint import LaunchNumbers
+from pypto.runtime.arrays import array_info
+from pypto.runtime.launch import check_grid
+
+if TYPE_CHECKING:
+    from pypto.jit import Kernel
+
+
+class AdjointKernel:
+    """The derived backward of a kernel. Launch it as ``back[grid](arguments…, d_out=…, d_x=…)``.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The forward kernel.
+    wrt : tuple of str
+        The arrays by which it is differentiated.
+    """
+
+    def __init__(self, kernel: Kernel, wrt: tuple[str, ...]) -> None:
+        self.__doc__ = f"The gradients of {kernel.signature.kernel} by {', '.join(wrt)}."
+        self.kernel = kernel
+        self.wrt = wrt
+        self._versions: list[Version] = []
+        self._last: tuple[str, ...] = ()
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<adjoint of {self.kernel.signature.kernel} by {', '.join(self.wrt)}>"
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return functools.partial(self.launch, grid)
+
+    @property
+    def source(self) -> str:
+        """The derived kernels of the last launch, as source that can be pasted into a file.
+
+        Raises
+        ------
+        WrongGradient
+            Before the first launch: what is derived depends on the types of the arguments.
+        """
+        if not self._last:
+            way = "launch it first, or ask `derive(grid, arguments…)`"
+            raise WrongGradient(kernel=self.kernel.signature.kernel, problem="nothing was derived yet", way=way)
+        return "import pypto as pto\n" + "".join(f"\n\n{text}" for text in self._last)
+
+    @Boundary()
+    def derive(self, grid: Any, /, *args: Any, **given: Any) -> str:
+        """The source of what a launch with these arguments runs, which is not run."""
+        forward, _ = self.split(given)
+        self.steps(grid, self.kernel._bind(args, forward))
+        return self.source
+
+    @Boundary()
+    def launch(self, grid: Any, /, *args: Any, **given: Any) -> None:
+        """Write the gradients of a launch of the forward kernel."""
+        forward, gradients = self.split(given)
+        values = self.kernel._bind(args, forward)
+        version, steps, numbers = self.steps(grid, values)
+        self.check(version, numbers, gradients)
+        if not math.prod(numbers.grid):
+            for n in self.wrt:
+                zero(gradients[f"d_{n}"])
+            return
+        names = self.kernel.signature.names
+        everything = dict(zip(names, values, strict=True)) | gradients
+        for step in steps:
+            launch_step(step, version.function, numbers, everything)
+
+    def split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arguments of the forward kernel, and gradients."""
+        names = self.kernel.signature.names
+        gradients = {n: x for n, x in given.items() if n.startswith("d_") and n not in names and n[2:] in names}
+        return {n: x for n, x in given.items() if n not in gradients}, gradients
+
+    def steps(self, grid: Any, values: tuple[Any, ...]) -> tuple[Version, Any, LaunchNumbers]:
+        """What a launch runs, derived if need be."""
+        infos, specs, key = described(self.kernel, values)
+        numbers = launch_numbers(infos, check_grid(grid, self.kernel.signature, values))
+        self.check_arrays(infos)
+        with self._lock:
+            version = next((v for v in self._versions if v.holds(key, infos)), None)
+            if version is None:
+                version = make_version(self.kernel, infos, specs, key)
+                self._versions.append(version)
+            steps = derive(self.kernel, version, self.wrt, numbers)
+            self._last = tuple(step.source for step in steps)
+        return version, steps, numbers
+
+    # --- checks ---------------------------------------------------------------------------------------------------
+
+    def check_arrays(self, infos: Mapping[str, Any]) -> None:
+        for name in self.wrt:
+            info = infos[name]
+            if not hasattr(info, "shape") or not info.dtype.is_float:
+                problem = f"`{name}` is no array of floats"
+                self.fail(problem, "differentiate by arrays of floats; pass a number as an array of one element")
+
+    def check(self, version: Version, numbers: LaunchNumbers, gradients: Mapping[str, Any]) -> None:
+        """Every gradient is there, in the shape of its array, and lies as the kernel needs it."""
+        wanted = (*version.stored, *self.wrt)
+        if missing := [f"d_{n}" for n in wanted if f"d_{n}" not in gradients]:
+            self.fail(f"{', '.join(missing)} is missing", "pass one for each stored array, and each in `wrt`")
+        if unknown := sorted(gradients.keys() - {f"d_{n}" for n in wanted}):
+            self.fail(f"{unknown[0]} belongs to no stored array and to none in `wrt`", "leave it out")
+        for n in wanted:
+            info = array_info(gradients[f"d_{n}"], self.kernel.signature.kernel, f"d_{n}")
+            if info is None or tuple(info.shape) != numbers.shapes[n]:
+                self.fail(f"d_{n} must be an array of shape {numbers.shapes[n]}", f"make it as `np.empty_like({n})`")
+            assert info is not None
+            if n in version.by_pointers and tuple(info.strides) != numbers.strides[n]:
+                problem = f"d_{n} must have the strides of `{n}`, which the kernel reaches through pointers"
+                self.fail(problem, f"make it as `np.empty_like({n})`, or write the kernel with slices")
+
+    def fail(self, problem: str, way: str) -> None:
+        raise WrongGradient(kernel=self.kernel.signature.kernel, problem=problem, way=way)
+
+
+def adjoint(kernel: Kernel, wrt: Iterable[str]) -> AdjointKernel:
+    """Derive the backward kernel of a kernel.
+
+    It has the forward's grid and arguments, and then by name ``d_NAME``: for each array of floats that the kernel
+    stores the gradient that is read, and for each of `wrt` the gradient that is written, not added to. Sums over
+    programs are made in an order that no number of threads changes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A function under `pto.jit` that stores to other arrays than it loads from.
+    wrt : iterable of str
+        Arrays of floats by which it is differentiated.
+
+    Returns
+    -------
+    AdjointKernel
+        ``back[grid](arguments…, d_out=…, d_x=…)``; ``back.source`` shows the kernels that it runs.
+
+    Raises
+    ------
+    NoGradient
+        In the first launch, with the line: in-place kernels, while loops, paths through bits of numbers.
+    WrongGradient
+        When a name in `wrt` is no argument.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto as pto
+    >>> @pto.jit
+    ... def square(x, y):
+    ...     y[:] = x[:] * x[:]
+    >>> back = pto.adjoint(square, wrt=["x"])
+    >>> x, d_x = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    >>> back[1](x, np.zeros_like(x), d_y=np.ones_like(x), d_x=d_x)
+    >>> d_x
+    array([0., 2., 4., 6.], dtype=float32)
+    """
+    names = (wrt,) if isinstance(wrt, str) else tuple(dict.fromkeys(wrt))
+    with Boundary(Caller.of(sys._getframe(1)).loc):
+        unknown = [n for n in names if n not in kernel.signature.names]
+        if unknown or not names:
+            problem = f"`{unknown[0]}` is none of its arguments" if unknown else "`wrt` names no array"
+            way = f"name some of {', '.join(kernel.signature.names)}"
+            raise WrongGradient(kernel=kernel.signature.kernel, problem=problem, way=way)
+    return AdjointKernel(kernel, names)
+
+
+__all__ = ["AdjointKernel", "NoGradient", "Workspace", "adjoint"]

@@ -1,0 +1,205 @@
+"""Versions of an adjoint: what was derived for the types, constants and facts of a launch, and when it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pypto.arguments import describe, spec_key
+from pypto.blocking import Blocking
+from pypto.errors.gradients import NoGradient, WrongGradient
+from pypto.frontend.unparse import unparse
+from pypto.graph.kernels import kernel_of
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.types import ArrayType
+from pypto.ops.memory import Access
+from pypto.passes import optimize, prepare
+from pypto.passes.adjoint.derive import (
+    ALL_AXES,
+    Derivation,
+    DerivedKernel,
+    Target,
+    Workspace,
+    is_of,
+    read_arrays,
+    stored_arrays,
+    stores_reals,
+)
+from pypto.passes.adjoint.footprint import AffineNumbers, LaunchNumbers
+from pypto.passes.adjoint.memory import is_native
+from pypto.passes.adjoint.ownership import Accumulation, Ownership, loads_of, ownership
+from pypto.passes.memory_effects import accessed_array, accesses_memory
+from pypto.runtime.specialization import observe
+
+_NARROW: Final = 32  # bits below which sums are kept in float32
+
+
+@dataclass(frozen=True)
+class Step:
+    """One derived kernel, ready to be launched: its source, and what the launch brings."""
+
+    derived: DerivedKernel
+    source: str
+    kernel: Any
+
+
+@dataclass(eq=False)
+class Version:
+    """Forward IR for some types, constants and facts, and the kernels derived from it by what owns what."""
+
+    function: Function
+    key: tuple[Any, ...]
+    guard: Mapping[Any, Any]
+    captures: tuple[Any, ...]
+    steps: dict[Any, tuple[Step, ...]] = field(default_factory=dict)
+
+    def holds(self, key: tuple[Any, ...], infos: Mapping[str, Any]) -> bool:
+        """Whether it is right for a launch."""
+        return (
+            key == self.key
+            and all(observe(fact, infos) == expected for fact, expected in self.guard.items())
+            and all(c.read() is c.value for c in self.captures)
+        )
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The arrays of floats that the kernel stores, in the order of its arguments."""
+        found = stored_arrays(self.function)
+        return tuple(v.hint for v in self.function.args if v.hint in found and stores_reals(found[v.hint]))
+
+    @property
+    def by_pointers(self) -> frozenset[str]:
+        """Arrays with accesses that are no slices: their gradients must lie as they do."""
+        return frozenset(
+            array.hint
+            for op in self.function.walk()
+            if accesses_memory(op) and (array := accessed_array(op)) is not None and not is_slice(op)
+        )
+
+
+def is_slice(op: Op) -> bool:
+    return op.name in ("tile_load", "tile_store") and is_native(Access.of(op))
+
+
+def make_version(kernel: Any, infos: Mapping[str, Any], specs: Mapping[str, Any], key: tuple[Any, ...]) -> Version:
+    """Forward IR of a kernel, without in-place accesses."""
+    built, facts = kernel.build(infos, specs, frozenset(), {})
+    function = prepare(built.function)
+    function.attrs["noalias"] = True
+    function = optimize(function)
+    function.attrs["facts"] = shape_facts(infos)
+    version = Version(function, key, dict(facts.guard), built.captures)
+    check_memory(kernel, function)
+    return version
+
+
+def shape_facts(infos: Mapping[str, Any]) -> tuple[tuple[str, str, int, int], ...]:
+    """Shapes and strides of a launch, by which constants in the IR are known again."""
+    facts = []
+    for name, info in infos.items():
+        if hasattr(info, "shape"):
+            facts += [("array_shape", name, d, int(n)) for d, n in enumerate(info.shape)]
+            facts += [("array_stride", name, d, int(n)) for d, n in enumerate(info.strides)]
+    return tuple(facts)
+
+
+def check_memory(kernel: Any, function: Function) -> None:
+    """Refuse what the sweep would read after it was overwritten, and stores of which only the last one counts."""
+    name = kernel.signature.kernel
+    read, stores = read_arrays(function), {}
+    for op in function.walk():
+        if op.name not in ("store", "tile_store") or not stores_reals(op):
+            continue
+        array = accessed_array(op)
+        if array is None:
+            way = "store to arguments of the kernel"
+            raise NoGradient(op.loc, kernel=name, problem="it is not known which array is stored to", way=way)
+        if array.hint in read:
+            way = f"store to another array than `{array.hint}`"
+            raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is read and written in place", way=way)
+        if array.hint in stores:
+            way = "store each array once"
+            raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is stored by two statements", way=way)
+        stores[array.hint] = op
+
+
+def derive(kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumbers) -> tuple[Step, ...]:
+    """The kernels that a launch needs: those derived before, where the same axes own the same arrays."""
+    owned = {name: owner(version.function, name, launch) for name in wrt}
+    key = tuple(owned.items())
+    if key not in version.steps:
+        version.steps[key] = tuple(
+            make_step(kernel, version, targets, axes) for axes, targets in grouped(version.function, owned)
+        )
+    return version.steps[key]
+
+
+def owner(function: Function, name: str, launch: LaunchNumbers) -> Ownership:
+    """How the gradient of an array is accumulated in a launch."""
+    loads = [(op, loops) for op, loops in loads_of(function.body) if is_of(op, name)]
+    if not loads:
+        return Ownership(ALL_AXES, Accumulation.ADD)
+    return ownership(loads, launch.shapes[name], AffineNumbers(function, launch))
+
+
+def grouped(function: Function, owned: Mapping[str, Ownership]) -> list[tuple[frozenset[int] | None, list[Target]]]:
+    """Targets by the programs of their derived kernel: axes of the grid, or blocks (None)."""
+    groups: dict[frozenset[int], list[Target]] = {}
+    for name, how in owned.items():
+        groups.setdefault(how.axes, []).append(Target(name, how, workspace(function, name, how)))
+    shared = groups.pop(frozenset(), [])
+    whole = groups.pop(ALL_AXES, [])
+    result: list[tuple[frozenset[int] | None, list[Target]]] = []
+    if shared:
+        result.append((None, [*whole, *shared]))
+    elif whole:
+        result.append((ALL_AXES, whole))
+    result += [(axes, groups[axes]) for axes in sorted(groups, key=sorted)]
+    return result
+
+
+def workspace(function: Function, name: str, how: Ownership) -> Workspace:
+    """Where a gradient is accumulated: not in its array if several blocks add to it, or if its floats are narrow."""
+    if not how.axes or how.accumulation is Accumulation.ATOMIC:
+        return Workspace.BLOCKS
+    kind = next(v.type for v in function.args if v.hint == name)
+    assert isinstance(kind, ArrayType)
+    is_narrow = how.accumulation is Accumulation.ADD and kind.elem.bits < _NARROW
+    return Workspace.SHARED if is_narrow else Workspace.NONE
+
+
+def make_step(kernel: Any, version: Version, targets: Sequence[Target], axes: frozenset[int] | None) -> Step:
+    """Derive one kernel, print it, and read it as any other."""
+    name = f"{version.function.name}_adjoint_{'_'.join(t.name for t in targets)}"
+    found = Derivation(version.function, targets, version.stored, axes, name).derive()
+    if axes is not None and len(axes) == 3 and found.saved:  # what is kept for each program is to stay small
+        found = Derivation(version.function, targets, version.stored, None, name).derive()
+    names = ", ".join(f"`{t.name}`" for t in targets)
+    text = unparse(found.function, f"Gradients of {version.function.name} by {names}.")
+    return Step(found, "@pto.jit\n" + text, kernel_from(text, name, kernel, found.function.args))
+
+
+def kernel_from(text: str, name: str, forward: Any, args: Sequence[Value]) -> Any:
+    """The kernel of a text, with the forward kernel's options. No version of it depends on the values of numbers."""
+    numbers = [v.hint for v in args if not isinstance(v.type, ArrayType)]
+    options = replace(forward.options, blocking=Blocking(), disable=())
+    return forward.kind(kernel_of(text, name).function, options, numbers)
+
+
+def described(kernel: Any, values: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, Any], tuple[Any, ...]]:
+    """What is known of the arguments, their kinds, and these as a key."""
+    infos, specs = describe(kernel.signature, values)
+    return infos, specs, tuple((name, spec_key(spec)) for name, spec in specs.items())
+
+
+def launch_numbers(infos: Mapping[str, Any], grid: tuple[int, int, int]) -> LaunchNumbers:
+    """The numbers of a launch that footprints are computed with."""
+    arrays = {name: info for name, info in infos.items() if hasattr(info, "shape")}
+    scalars = {name: value for name, value in infos.items() if name not in arrays}
+    shapes = {name: tuple(map(int, info.shape)) for name, info in arrays.items()}
+    strides = {name: tuple(map(int, info.strides)) for name, info in arrays.items()}
+    return LaunchNumbers(scalars, shapes, strides, grid)
+
+
+__all__ = ["Step", "Version", "WrongGradient", "derive", "described", "launch_numbers", "make_version"]

@@ -1,0 +1,40 @@
+"""Activity analysis: the float values that depend on the arrays by which a kernel is differentiated.
+
+Only active values have gradients. The analysis goes forward from the loads of these arrays, through ops, loops and
+branches. What becomes an integer or a truth value ends there: it is constant nearby.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from pypto.ir.core import Function, Op, Value
+from pypto.ir.types import TileType
+from pypto.passes.carried import LAYOUTS, flows
+from pypto.passes.memory_effects import accessed_array, is_load, is_pure
+
+
+def active_values(function: Function, arrays: Collection[Value]) -> frozenset[Value]:
+    """The float values that depend on elements of some arrays."""
+    active: set[Value] = set()
+    before = -1
+    while before != len(active):
+        before = len(active)
+        for op in function.walk():
+            active.update(v for v in newly_active(op, arrays, active) if is_real(v))
+    return frozenset(active)
+
+
+def newly_active(op: Op, arrays: Collection[Value], active: set[Value]) -> Iterator[Value]:
+    if is_load(op):
+        if accessed_array(op) in arrays or not active.isdisjoint(op.operands[1:]):
+            yield from op.results
+    elif op.name in LAYOUTS:
+        yield from (v for v, source in flows(op) if source in active)
+    elif is_pure(op) and not active.isdisjoint(op.operands):
+        yield from op.results
+
+
+def is_real(v: Value) -> bool:
+    """Whether a value is a tile or scalar of floats."""
+    return isinstance(v.type, TileType) and not v.type.is_ptr and v.dtype.is_float

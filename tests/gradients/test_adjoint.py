@@ -1,0 +1,191 @@
+"""Derived gradients of kernels: against central differences in float64, on every device, the same on every run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.errors.gradients import NoGradient, WrongGradient
+from tests.gradients.kernels import CASES, Array, Case, layer_norm, matmul
+
+STEP = 1e-5
+
+
+def results(case: Case, inputs: dict[str, Array]) -> list[Array]:
+    found = case.meaning(**inputs)
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def central_differences(case: Case, inputs: dict[str, Array], gradients: list[Array], name: str) -> Array:
+    x = inputs[name]
+    found = np.zeros(x.shape)
+
+    def loss() -> float:
+        return float(sum((r * g).sum() for r, g in zip(results(case, inputs), gradients, strict=True)))
+
+    for place in np.ndindex(*x.shape):
+        before = x[place]
+        x[place] = before + STEP
+        above = loss()
+        x[place] = before - STEP
+        found[place] = (above - loss()) / (2 * STEP)
+        x[place] = before
+    return found
+
+
+def launch(case: Case, seed: int = 0) -> tuple[Any, dict[str, Array], list[Array], dict[str, Array]]:
+    """The adjoint, the inputs, the gradients that go in, and those that come out."""
+    rng = np.random.default_rng(seed)
+    inputs = {name: rng.normal(size=shape).astype(case.dtype) for name, shape in case.inputs.items()}
+    outputs = {name: np.zeros(shape, case.dtype) for name, shape in case.outputs.items()}
+    gradients = {f"d_{name}": rng.normal(size=shape).astype(case.dtype) for name, shape in case.outputs.items()}
+    wrt = case.wrt or tuple(case.inputs)
+    found = {name: np.full(case.inputs[name], np.nan, case.dtype) for name in wrt}
+    back = pto.adjoint(case.kernel, wrt=wrt)
+    back[case.grid](**inputs, **outputs, **case.others, **gradients, **{f"d_{n}": x for n, x in found.items()})
+    return back, inputs, list(gradients.values()), found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name: str) -> None:
+    case = CASES[name]
+    _, inputs, gradients, found = launch(case)
+    wide = {n: x.astype(np.float64) for n, x in inputs.items()}
+    for n, x in found.items():
+        wanted = central_differences(case, wide, [g.astype(np.float64) for g in gradients], n)
+        np.testing.assert_allclose(x, wanted, rtol=0, atol=case.tolerance * np.abs(wanted).max(), err_msg=n)
+
+
+@pytest.mark.parametrize("name", ["layer norm", "causal attention", "stencil", "embedding"])
+def test_bits_are_the_same_for_any_number_of_threads(name: str) -> None:
+    _, _, _, first = launch(CASES[name])
+    before = pto.get_num_threads()
+    try:
+        for threads in (1, 2, 4):
+            pto.set_num_threads(threads)
+            for _ in range(3):
+                _, _, _, again = launch(CASES[name])
+                assert all(x.tobytes() == first[n].tobytes() for n, x in again.items())
+    finally:
+        pto.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["softmax", "matmul", "gelu", "cross-entropy"])
+def test_interpreted_gradients_are_the_same(name: str) -> None:
+    _, _, _, compiled = launch(CASES[name])
+    with pto.interpreter():
+        _, _, _, interpreted = launch(CASES[name])
+    for n, x in compiled.items():
+        np.testing.assert_allclose(x, interpreted[n], rtol=1e-5, atol=1e-5 * np.abs(x).max())
+
+
+def test_the_source_can_be_pasted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    back, inputs, gradients, found = launch(CASES["layer norm"])
+    (tmp_path / "pasted_gradients.py").write_text(back.source)
+    monkeypatch.syspath_prepend(tmp_path)
+    import pasted_gradients  # type: ignore[import-not-found]
+
+    kernel = pasted_gradients.layer_norm_adjoint_x_weight_bias
+    dx = np.zeros_like(found["x"])
+    partial = {n: np.zeros((4, 13), np.float32) for n in ("partial_weight", "partial_bias")}
+    numbers = {"programs_0": 7, "programs_1": 1, "programs_2": 1, "eps": 1e-5}
+    given = dict(zip(("d_y", "d_mean", "d_rstd"), gradients, strict=True))
+    kernel[4](x=inputs["x"], weight=inputs["weight"], **numbers, **given, **partial, d_x=dx)
+    np.testing.assert_array_equal(dx, found["x"])
+    np.testing.assert_allclose(partial["partial_bias"].sum(0), found["bias"], rtol=1e-5, atol=1e-6)
+    assert "sum_weight" in back.source  # the sum over programs stays in a tile
+
+
+def test_matmul_has_a_kernel_for_each_side() -> None:
+    back, *_ = launch(CASES["matmul"])
+    assert back.source.count("@pto.jit") == 2
+    assert "programs_1" in back.source and "partial" not in back.source
+
+
+def test_gradients_of_views_and_narrow_floats() -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.normal(size=(24, 24)).astype(np.float16)[::2, ::-1] for _ in range(2))
+    b = b[:, :12].T.copy().T
+    a = a[:, :12]
+    g = rng.normal(size=(12, 12)).astype(np.float32)
+    da, db = np.full((24, 12), 7, np.float16)[::2], np.full((12, 12), 7, np.float16)
+    c = np.zeros((12, 12), np.float32)
+    pto.adjoint(matmul, ["a", "b"])[2, 2](a, b, c, BM=8, BN=8, BK=8, d_c=g, d_a=da, d_b=db)
+    np.testing.assert_allclose(da, g @ b.T.astype(np.float32), rtol=4e-3, atol=4e-3)
+    np.testing.assert_allclose(db, a.T.astype(np.float32) @ g, rtol=4e-3, atol=4e-3)
+
+
+def test_no_programs_and_no_elements() -> None:
+    x, y = np.ones((2, 0, 4), np.float32)
+    d = np.full((3, 4), 7, np.float32)
+    back = pto.adjoint(layer_norm, ["weight"])
+    none = np.zeros(0, np.float32)
+    dw = np.full(4, 7, np.float32)
+    back[0](x, d[0], d[1], y, none, none, 1e-5, d_y=y, d_mean=none, d_rstd=none, d_weight=dw)
+    assert not dw.any()
+
+
+@pto.jit
+def in_place(x):
+    x[:] = x[:] * 2
+
+
+@pto.jit
+def through_bits(x, y):
+    y[:] = pto.cast(pto.bitcast(x[:], pto.int32), pto.float32)
+
+
+@pto.jit
+def without_end(x, y):
+    t = x[:]
+    while pto.max(t) < 100:
+        t = t * 2
+    y[:] = t
+
+
+@pto.jit
+def twice(x, y):
+    y[:] = x[:]
+    y[:] = x[:] * 2
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stored", "words"),
+    [
+        (in_place, "x", "`x` is read and written in place"),
+        (through_bits, "y", "`bitcast` has no gradient: it works on the bits of a number"),
+        (without_end, "y", "how often a while loop runs is not known"),
+        (twice, "y", "`y` is stored by two statements"),
+    ],
+)
+def test_refusals(kernel: Any, stored: str, words: str) -> None:
+    x, y = np.ones((2, 8), np.float32)
+    arrays = (x,) if stored == "x" else (x, y)
+    gradients = {"d_x": x.copy(), f"d_{stored}": y.copy()}
+    with pytest.raises(NoGradient, match=words) as error:
+        pto.adjoint(kernel, wrt=["x"])[1](*arrays, **gradients)
+    assert "test_adjoint.py" in str(error.value)
+
+
+def test_wrong_gradients_are_found_before_anything_is_written() -> None:
+    x, y, g = np.ones((3, 8), np.float32)
+    d = np.full(8, 7, np.float32)
+
+    @pto.jit
+    def square(x, y, n):
+        y[:] = x[:] * x[:] * n
+
+    for problem, wrt, given in (
+        ("d_y is missing", ["x"], {"d_x": d}),
+        ("d_n belongs to no stored array", ["x"], {"d_x": d, "d_y": g, "d_n": g}),
+        (r"d_y must be an array of shape \(8,\)", ["x"], {"d_x": d, "d_y": g[:4]}),
+        ("`n` is no array of floats", ["n"], {"d_n": d, "d_y": g}),
+    ):
+        with pytest.raises(WrongGradient, match=problem):
+            pto.adjoint(square, wrt)[1](x, y, 2, **given)
+    with pytest.raises(WrongGradient, match="`z` is none of its arguments"):
+        pto.adjoint(square, ["z"])
+    assert (d == 7).all()
