@@ -71,11 +71,20 @@ def persistent(in_ptr0, out_ptr0, out_ptr1, out_ptr2, xnumel, XBLOCK: tl.constex
 def helpers(triton: ModuleType) -> Iterator[ModuleType]:
     """torch's helpers, imported while `triton` is pypto: once they were without any, they would stay so."""
     runtime = importlib.import_module("torch._inductor.runtime")
+    before = dict(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("triton_compat", "triton_helpers"):
             patch.delitem(sys.modules, f"{runtime.__name__}.{name}", raising=False)
             patch.delattr(runtime, name, raising=False)
         yield importlib.import_module(f"{runtime.__name__}.triton_helpers")
+    for name in [name for name in sys.modules if name.startswith("torch._inductor") and name not in before]:
+        del sys.modules[name]  # what has met this `triton` is nothing for other tests
+        parent, _, own = name.rpartition(".")
+        if hasattr(sys.modules.get(parent), own):
+            delattr(sys.modules[parent], own)
+    for asked in vars(importlib.import_module("torch.utils._triton")).values():
+        if hasattr(asked, "cache_clear"):
+            asked.cache_clear()  # whether there is a `triton`
 
 
 @pytest.fixture(scope="module")
