@@ -82,6 +82,12 @@ class ReductionLoop:
         """True when how far the loop goes is known at its start, and not before."""
         return any(constant_of(v) is None for v in self.op.operands[:2])
 
+    @property
+    def ends_with_a_step(self) -> bool:
+        """True when the loop is known to end where its last step does."""
+        start, stop = (constant_of(v) for v in self.op.operands[:2])
+        return start is not None and stop is not None and self.extent_from_start == int(stop) - int(start)
+
     def allows_step(self, step: int) -> bool:
         """True when no step reads behind the loop's end what does not add 0."""
         if step == self.step or self.preserves_zero:
@@ -186,16 +192,15 @@ class RetileReduction:
         op = loop.op
         hidden = {}
         self.sizes.update((v, (*v.shape[:d], step, *v.shape[d + 1 :])) for v, d in loop.k_dim.items())
-        self.extents.update(
-            (load, (d, self.clipped_extent(rewriter, b, loop, load, d)))
-            for load, d in loop.loads
-            if self.may_outlive_loop(loop, load, d)
-        )
+        outliving = [(load, d) for load, d in loop.loads if self.may_outlive_loop(loop, load, d)]
+        self.extents.update((load, (d, self.clipped_extent(rewriter, loop, load, d))) for load, d in outliving)
         for v in loop.k_dim:
             if v not in loop.inside and v.op is not None:
                 hidden[v] = rewriter.mapping[v]
                 rewriter.mapping[v] = self.rewrite_op(rewriter, v.op)[0]
         start, stop, _, *inits = rewriter.operands(op)
+        if outliving and not loop.ends_with_a_step:  # the last step reads beyond the loop's end
+            stop = self.loop_end(rewriter, b, loop)
         if 0 < loop.extent_from_start <= step:
             return self.inline_single_step(rewriter, loop, [start, *inits], hidden)
         operands = (start, stop, b.constant(step, start.dtype), *inits)
@@ -230,10 +235,9 @@ class RetileReduction:
         last = b.emit("add", b.emit("sub", stop, start), b.constant(loop.step - 1, start.dtype))
         return b.emit("add", start, b.emit("mul", b.emit("floordiv", last, step), step))
 
-    def clipped_extent(
-        self, rewriter: Rewriter[OpBuilder], b: OpBuilder, loop: ReductionLoop, load: Op, d: int
-    ) -> Value:
-        """The extent that ends where the loop's last step did."""
+    def clipped_extent(self, rewriter: Rewriter[OpBuilder], loop: ReductionLoop, load: Op, d: int) -> Value:
+        """The extent of a load in a dimension, which ends where the loop's last step did."""
+        b = rewriter.builder
         over = {loop.index: self.loop_end(rewriter, b, loop)}
 
         def at_end(v: Value) -> Value:

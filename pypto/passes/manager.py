@@ -84,21 +84,21 @@ def run(ir: Any, passes: Sequence[Pass], *context: Any, attrs: Mapping[str, Attr
     attrs : mapping, optional
         Attributes of the kernel, which say what is enabled; those of `ir` where it is a function.
     """
+    given = ir
     names = ops_of(ir) if any(step.needs for step in passes) else frozenset()
     for step in passes:
         known = ir.attrs if attrs is None else attrs
         if step.run is None or (step.needs and step.needs not in names) or not step.is_enabled(known):
             continue
-        before = ir
-        ir = step.run(ir, *context)
-        if ir is not before:
-            verify_functions(ir)
+        before, ir = ir, step.run(ir, *context)
         observe(step, before, ir)
+    if ir is not given:
+        verify_functions(ir)
     return ir
 
 
 def verify_functions(ir: Any) -> None:
-    """Verify what a pass gives, so that an illegal rewrite is an error and not a wrong number.
+    """Verify what a list of passes gives, so that an illegal rewrite is an error and not a wrong number.
 
     Other IR than Tile IR has a verifier of its own in the room where it is built.
 

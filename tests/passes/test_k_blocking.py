@@ -55,7 +55,9 @@ def test_steps_become_longer_and_loads_end_with_the_loop(becomes):
 
 
 def test_bounds_of_the_launch_are_rounded_up_to_whole_steps(becomes):
-    def end(first, extent):
+    """Loads, and the loop with its new step, end where the last step of the loop did."""
+
+    def end(first):
         return f"""
             %{first}: i32 = constant {{value = 16}}
             %{first + 1}: i32 = sub %m, %n
@@ -64,6 +66,10 @@ def test_bounds_of_the_launch_are_rounded_up_to_whole_steps(becomes):
             %{first + 4}: i32 = floordiv %{first + 3}, %{first}
             %{first + 5}: i32 = mul %{first + 4}, %{first}
             %{first + 6}: i32 = add %n, %{first + 5}
+        """
+
+    def clipped(first, extent):
+        return f"""{end(first)}
             %{first + 7}: i64 = cast %{first + 6} {{dtype = i64}}
             %{first + 8}: i64 = minimum {extent}, %{first + 7} {{propagate_nan = false}}
         """
@@ -71,8 +77,9 @@ def test_bounds_of_the_launch_are_rounded_up_to_whole_steps(becomes):
     becomes(
         retiled(64),
         f"{PRELUDE} {KNOWN} {SUM}" + loop(16, "%n, %m, %st"),
-        f"{PRELUDE} {KNOWN} {SUM} {end(900, '%ca')} {end(910, '%rb')} %920: i32 = constant {{value = 64}}"
-        + loop(64, "%n, %m, %920", columns="%908", rows="%918"),
+        f"{PRELUDE} {KNOWN} {SUM} {clipped(900, '%ca')} {clipped(910, '%rb')} {end(920)}"
+        + "%930: i32 = constant {value = 64}"
+        + loop(64, "%n, %926, %930", columns="%908", rows="%918"),
     )
 
 
