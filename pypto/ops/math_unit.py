@@ -2,8 +2,9 @@
 
 A formula for float32 is right to four units in the last place, as long as the unit's exponential and logarithm are
 right to two. One for float16 works in float32 and is right to one unit in the last place of float16; what it gives for
-small arguments is chosen apart, so that no digits are lost there. Reciprocals and reciprocal roots of the unit are no
-part of them: the chip's documentation promises less than four digits of those.
+small arguments has a formula of its own, so that no digits are lost there. Reciprocals and reciprocal roots of the unit
+are no part of them: of the reciprocal root the documentation promises less than four digits, and of the reciprocal no
+figure was found.
 
 Read `row.ViaFormula` for how a row has such formulas, and `ops/math_term.py` for the terms they are written in.
 """

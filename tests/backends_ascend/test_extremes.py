@@ -97,3 +97,16 @@ def test_no_question_to_the_scalar_unit() -> None:
     assert "Abs(" in made  # bits as words
     assert "anyNumber" not in text(softmax, (16, 1024), (16, 1024))
     assert "anyNumber" in text(across, (16, 16), (16, 16))
+
+
+@pytest.mark.slow
+def test_a_mixed_kernel_has_room_for_large_tiles() -> None:
+    """Blocks of 64 by 512, whose extremes the scalar unit looks at: the decision by vectors would not fit beside them."""
+    import ml_dtypes
+
+    from benchmarks.kernels.attention import forward_kernel
+
+    q, k, v, out = (np.zeros((1, 2048, 64), ml_dtypes.bfloat16) for _ in range(4))
+    blocks = {"GROUP": 1, "CAUSAL": True, "BM": 64, "BN": 512, "PRECISION": "ieee"}
+    made = forward_kernel.compile(q, k, v, out, np.zeros((1, 2048), np.float32), **blocks, target="ascend950")
+    assert made.simulate(q, k, v, out, np.zeros((1, 2048), np.float32), grid=(32, 1), **blocks).seconds > 0

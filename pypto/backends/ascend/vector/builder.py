@@ -91,6 +91,11 @@ class Lowering:
         self.nonnegative: set[Value] = set()  # loop indices that are 0 or more
         self.scopes: list[dict[object, Scalar | Tile]] = [{}]
 
+    @property
+    def is_mixed(self) -> bool:
+        """Whether products on a cube core decide how large the tiles are."""
+        return any(op.name == "dot" for op in self.positions)
+
     # --- names and items ----------------------------------------------------------------------------------------
 
     def name(self, hint: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from pypto.backends.ascend.blockir.ir import Expr, Read, View, Word
+from pypto.backends.ascend.blockir.ir import Expr, Read, Scalar, View, Word
 from pypto.backends.ascend.blockir.softfloat64 import number, zero
 from pypto.backends.ascend.rules.operand import as_dtype
 from pypto.backends.ascend.rules.scalars import Number, ScalarEmitter
@@ -43,6 +43,7 @@ WHOLE_REDUCE: Final[Mapping[str, str]] = MappingProxyType(
     {"sum": "WholeReduceSum", "max": "WholeReduceMax", "min": "WholeReduceMin"}
 )
 _BLOCK_LANES: Final = 8  # 32-bit elements in a block
+_LARGE_TILE: Final = 1 << 14  # elements of a tile beside which a mixed kernel has no room for more of its size
 IDENTITY: Final[Mapping[str, float]] = MappingProxyType({"max": -math.inf, "min": math.inf})
 
 
@@ -140,10 +141,14 @@ def restore_nan(low: Lowering, reduced: Tile, bits: Tile, axes: tuple[int, ...],
     """Write NaN where there was no number at all.
 
     Many results are decided by vector instructions, since a question to the scalar unit would halt both. One result is
-    looked at by the scalar unit, and its row only if it equals the identity.
+    looked at by the scalar unit, and so are those of a large tile in a mixed kernel, whose products decide how large it
+    is, so that there is no room for the decision: the tile is looked through only if a result equals the identity.
     """
-    is_one = math.prod(reduced.shape) == 1
-    is_empty = Expr("==", (low.let("worst", reduced.dtype, Read(reduced.view)), neutral)) if is_one else True
+    is_empty: Scalar = True
+    is_crowded = math.prod(bits.shape) >= _LARGE_TILE and low.is_mixed
+    if math.prod(reduced.shape) == 1 or is_crowded:
+        overall = reduce_axes(low, "max" if neutral > 0 else "min", reduced, tuple(range(len(reduced.shape))))
+        is_empty = Expr("==", (low.let("worst", reduced.dtype, Read(overall.view)), neutral))
     with low.when(is_empty):
         has_number = reduce_axes(low, "max", numbers_present(low, bits, axes), axes)
         has_number_bits = low.new_tile(reduced.shape, int1, "anyNumber")
