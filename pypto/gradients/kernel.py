@@ -70,6 +70,29 @@ class AdjointKernel:
         return self.source
 
     @Boundary()
+    def explain(self, grid: Any, /, *args: Any, **given: Any) -> str:
+        """What a launch with these arguments runs, in sentences: programs, sums, and what is saved.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> @pto.jit
+        ... def scale(x, w, y):
+        ...     y[pto.program_id(0), :] = x[pto.program_id(0), :] * w[:]
+        >>> x = np.ones((4, 8), np.float32)
+        >>> print(pto.adjoint(scale, ["x", "w"]).explain(4, x, x[0], x))
+        scale_adjoint_x_w: blocks of programs, one after the other
+          d_x: stored once
+          d_w: a partial gradient for each block, then their sum
+          what the backward needs is computed again
+        """
+        from pypto.gradients.explain import explained
+
+        forward, _ = self.split(given)
+        _, steps, _ = self.steps(grid, self.kernel._bind(args, forward))
+        return "\n".join(line for step in steps for line in explained(step.derived))
+
+    @Boundary()
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> None:
         """Write the gradients of a launch of the forward kernel."""
         forward, gradients = self.split(given)

@@ -101,7 +101,7 @@ def test_no_question_to_the_scalar_unit() -> None:
 
 @pytest.mark.slow
 def test_a_mixed_kernel_has_room_for_large_tiles() -> None:
-    """Blocks of 64 by 512, whose extremes the scalar unit looks at: the decision by vectors would not fit beside them."""
+    """Blocks of 64 by 512: the decision by vectors would not fit beside them."""
     import ml_dtypes
 
     from benchmarks.kernels.attention import forward_kernel

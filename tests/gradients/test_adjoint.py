@@ -99,6 +99,16 @@ def test_the_source_can_be_pasted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
     assert "sum_weight" in back.source  # the sum over programs stays in a tile
 
 
+def test_explanations() -> None:
+    case = CASES["causal attention"]
+    arrays = [np.zeros(shape, np.float32) for shape in (*case.inputs.values(), *case.outputs.values())]
+    text = pto.adjoint(case.kernel, ["q", "k"]).explain(case.grid, *arrays, **case.others)
+    assert "attention_adjoint_q: blocks of programs, one after the other\n  d_q: stored once" in text
+    assert "saves `m` of the loop in line" in text and "4 float32 a trip" in text
+    assert "attention_adjoint_k: programs along axis 0, 2 of the grid, which go through the other axes" in text
+    assert "d_k: added up by one program, load by load" in text
+
+
 def test_matmul_has_a_kernel_for_each_side() -> None:
     back, *_ = launch(CASES["matmul"])
     assert back.source.count("@pto.jit") == 2

@@ -50,9 +50,13 @@ class Target:
 
 @dataclass(frozen=True)
 class SavedValue:
-    """A carried value of a loop that the derived kernel keeps for each trip: elements, dtype and the loop."""
+    """A carried value of a loop that the derived kernel keeps for each trip.
+
+    `name` is the argument that keeps it, `variable` its name in the forward kernel.
+    """
 
     name: str
+    variable: str
     size: int
     dtype: DType
     loop: Op
@@ -260,7 +264,8 @@ class Derivation:
                 continue
             name = f"saved_{len(self.saved)}"
             dtype = int8 if v.dtype.is_bool else v.dtype
-            self.saved.append(SavedValue(name, math.prod(v.shape), dtype, key[0]))
+            variable = key[0].regions[0].args[1 + key[1]].hint
+            self.saved.append(SavedValue(name, variable, math.prod(v.shape), dtype, key[0]))
             self.slots[key] = name
             tapes[key] = Tape(self.array(name, dtype, 3), row)
         return tapes

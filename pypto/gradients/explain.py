@@ -1,0 +1,46 @@
+"""Sentences about a derived kernel: its programs, how its gradients are summed, and what it saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Final
+
+from pypto.passes.adjoint.derive import DerivedKernel, Target, Workspace
+from pypto.passes.adjoint.ownership import Accumulation
+
+_IN_PLACE: Final = MappingProxyType({
+    Accumulation.STORE: "stored once",
+    Accumulation.ADD: "added up by one program, load by load",
+    Accumulation.ATOMIC: "added up element by element, since addresses may be equal",
+})  # fmt: skip
+
+
+def explained(derived: DerivedKernel) -> Iterator[str]:
+    """The sentences about one kernel."""
+    yield f"{derived.function.name}: {programs(derived.axes)}"
+    for target in derived.targets:
+        yield f"  d_{target.name}: {accumulation(target)}"
+    for saved in derived.saved:
+        kept = f"{saved.size} {saved.dtype!r} a trip".replace("pto.", "")
+        yield f"  {saved.name}: saves `{saved.variable}` of the loop in line {saved.loop.loc.line}, {kept}"
+    others = "what else the backward needs" if derived.saved else "what the backward needs"
+    yield f"  {others} is computed again"
+
+
+def programs(axes: frozenset[int] | None) -> str:
+    """What the programs of a derived kernel are."""
+    if axes is None:
+        return "blocks of programs, one after the other"
+    if len(axes) == 3:
+        return "the programs of the forward kernel"
+    names = ", ".join(map(str, sorted(axes)))
+    return f"programs along axis {names} of the grid, which go through the other axes"
+
+
+def accumulation(target: Target) -> str:
+    """How a gradient is accumulated."""
+    if target.workspace is Workspace.BLOCKS:
+        return "a partial gradient for each block, then their sum"
+    where = " in float32" if target.workspace is Workspace.SHARED else ""
+    return _IN_PLACE[target.ownership.accumulation] + where
