@@ -14,6 +14,7 @@ from pypto.errors import (
     ascend,
     device,
     frontend,
+    gradients,
     graph,
     inductor,
     interp,
@@ -25,7 +26,7 @@ from pypto.errors import (
 from pypto.errors.examples import PRELUDE, Example
 from pypto.options import suggestion
 
-_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, aot, graph, inductor, advice)
+_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, aot, graph, gradients, inductor, advice)
 
 
 class NoSuchCode(PyptoError, LookupError):

@@ -75,6 +75,9 @@ class Units:
         self.texts[name, version] = text
         return version.encode()
 
+    def takes_sync_address(self, kind: str, arch: str) -> bool:
+        return False
+
     def build(self) -> None:
         """Compile all that is known and not compiled yet."""
         self.built = True

@@ -14,7 +14,7 @@ import numpy as np
 
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int8, int32
 
-SIZES = (16, 16, 32, 32, 8, 12, 17, 24, 33, 48, 64)
+SIZES = (16, 16, 32, 32, 8, 12, 17, 24, 33, 48, 64, 1, 4)
 FLOATS = (*(float32,) * 8, float16, float16, bfloat16, bfloat16, float64)
 DEAR = ("pto.exp2(-pto.abs({}))", "pto.tanh({})", "pto.sigmoid({})", "{} / (1.5 + pto.abs({}))", "pto.sin({})",
         "{} * pto.exp2(-pto.abs({}))", "pto.sqrt(pto.abs({}) + 0.25)")  # fmt: skip
@@ -66,7 +66,7 @@ class Program:
         return [self.array(m, rng) for m in self.inputs] + [self.array(m, None) for m in self.outputs]
 
     def array(self, m: Matrix, rng: np.random.Generator | None) -> Any:
-        shape = m.rows * (self.programs if m.own else 1) - m.less[0], m.cols - m.less[1]
+        shape = max(1, m.rows * (self.programs if m.own else 1) - m.less[0]), max(1, m.cols - m.less[1])
         shape = (*((self.stack,) if self.stack else ()), *(shape[::-1] if m.turned else shape))
         if rng is None:
             made = np.zeros(shape, m.dtype.numpy)
@@ -282,11 +282,14 @@ class Maker:
     def product(self, a: Tile, b: str, cols: int) -> None:
         wide = int32 if self.ints else a.dtype if a.dtype.bits > 16 else float32
         before = self.some(lambda t: t.kind == (a.rows, cols, wide)) if self.random.random() < 0.25 else None
-        text = f"pto.dot({a.name}, {b}{f', {before.name}' if before is not None else ''})"
+        scale, more = f"{a.cols**-0.5:.3f}", f", {before.name}" if before is not None else ""
+        text = f"pto.dot({a.name}, {b}{more})"
         if self.ints:
             self.add(f"({text} & 63).to(pto.int8)", a.rows, cols, int8)
             return
-        t = self.add(f"{text} * {a.cols**-0.5:.3f}", a.rows, cols, wide)
+        is_bare = self.random.random() < 0.4  # what follows reads the product itself
+        text = f"pto.dot({a.name} * {scale}, {b}{more})" if is_bare else f"{text} * {scale}"
+        t = self.add(text, a.rows, cols, wide)
         if self.random.random() < 0.5 and wide != a.dtype:
             self.add(f"{t.name}.to(pto.{a.dtype.public})", a.rows, cols, a.dtype)
 

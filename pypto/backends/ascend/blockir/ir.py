@@ -226,7 +226,7 @@ class BlockKernel:
     streams: tuple[str, ...] = ()
     streams_from: int = 0
     one_core: bool = False
-    off_cube: CubeRefusal | None = None
+    off_cube: CubeRefusal | None = field(default=None, compare=False)  # a remark, which the text of a kernel has not
 
     def instructions(self) -> Iterator[Instr]:
         yield from walk(self.body)
