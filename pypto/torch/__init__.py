@@ -1,6 +1,7 @@
 """What only matters beside torch. Nothing here is loaded before torch is.
 
-`torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` shows what came of it.
+`torch.compile(model, backend="pypto-inductor")` needs no import of this module; `kernels` shows what came of it. `op`
+makes a differentiable function of a kernel.
 """
 
 from __future__ import annotations
@@ -8,15 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pypto.torch.autograd import op
     from pypto.torch.inductor.collected import kernels
 
-__all__ = ["kernels"]
+__all__ = ["kernels", "op"]
 
 
 def __getattr__(name: str) -> Any:
     """Loaded when it is asked for: launches in graphs need this package too, and nothing of Inductor."""
-    if name in __all__:
-        from pypto.torch.inductor import collected
+    if name == "kernels":
+        from pypto.torch.inductor.collected import kernels
 
-        return getattr(collected, name)
+        return kernels
+    if name == "op":
+        from pypto.torch.autograd import op
+
+        return op
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,7 @@ import pytest
 import pypto as pto
 from pypto.errors.gradients import NoGradient, WrongGradient
 from tests.gradients.kernels import CASES, Array, Case, layer_norm, matmul
+from tests.sim.device import needs_compiler
 
 STEP = 1e-5
 
@@ -199,3 +200,15 @@ def test_wrong_gradients_are_found_before_anything_is_written() -> None:
     with pytest.raises(WrongGradient, match="`z` is none of its arguments"):
         pto.adjoint(square, ["z"])
     assert (d == 7).all()
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pypto.errors.advice.OffTheCube")
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_on_the_simulated_device(name: str) -> None:
+    _, _, _, wanted = launch(CASES[name])
+    with pto.device("ascend-sim"):
+        _, _, _, found = launch(CASES[name])
+    for n, x in found.items():
+        np.testing.assert_allclose(x, wanted[n], rtol=0, atol=2e-6 * np.abs(wanted[n]).max(), err_msg=n)

@@ -79,7 +79,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": (*BELOW_TOOLS, *TOOLS, "gradients", "graph", "notebook"),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),
     "compat": (*BELOW_TOOLS, *TOOLS, ""),
-    "torch": (*BELOW_TOOLS, *TOOLS, "compat", ""),
+    "torch": (*BELOW_TOOLS, *TOOLS, "gradients", "compat", ""),
     "cli": (*BELOW_TOOLS, *TOOLS, "compat", ""),
     "__main__": ("cli",),
 }
