@@ -37,7 +37,7 @@ from pypto.ops.table import TABLE
 
 _WIDTH: Final = 100  # characters of an expression that stands inside another one
 _PLAIN: Final = frozenset(
-    {"constant", "array_ptr", "array_shape", "array_stride", "program_id", "num_programs", "undef"}
+    {"constant", "array_ptr", "array_shape", "array_stride", "program_id", "num_programs", "broadcast_to"}
 )
 
 
@@ -314,6 +314,8 @@ class _Unparser:
                 return CallText(self.full(op.result))
             number = number_text(op.attrs["value"], op.result.dtype)
             return CallText(number, precedence(number))
+        if op.name == "undef":
+            return CallText(f"pto.full({op.result.shape}, {number_text(0, op.result.dtype)}, {op.result.dtype!r})")
         if op.name in INFIX:
             return self.infix(op)
         if TABLE[op.name].elementwise and len(op.operands) > 1:
