@@ -28,10 +28,13 @@ from pypto.passes.adjoint.derive import (
 )
 from pypto.passes.adjoint.footprint import AffineNumbers, LaunchNumbers
 from pypto.passes.adjoint.memory import is_native
-from pypto.passes.adjoint.ownership import Accumulation, Ownership, loads_of, ownership
+from pypto.passes.adjoint.ownership import Accumulation, Ownership, accesses_of, ownership
+from pypto.passes.adjoint.stores import stores_once
+from pypto.passes.adjoint.trips import TripCounts
 from pypto.passes.memory_effects import accessed_array, accesses_memory
 from pypto.runtime.specialization import observe
 
+_MOST_LAUNCHES: Final = 1024  # whose steps are remembered
 _NARROW: Final = 32  # bits below which sums are kept in float32
 
 
@@ -53,6 +56,7 @@ class Version:
     guard: Mapping[Any, Any]
     captures: tuple[Any, ...]
     steps: dict[Any, tuple[Step, ...]] = field(default_factory=dict)
+    known: dict[Any, tuple[Step, ...]] = field(default_factory=dict)  # by the numbers of a launch
 
     def holds(self, key: tuple[Any, ...], infos: Mapping[str, Any]) -> bool:
         """Whether it is right for a launch."""
@@ -124,8 +128,31 @@ def check_memory(kernel: Any, function: Function) -> None:
         stores[array.hint] = op
 
 
+def check_stores(kernel: Any, function: Function, launch: LaunchNumbers) -> None:
+    """Refuse stores of which it is not known that they write each element once."""
+    numbers, counts = AffineNumbers(function, launch), TripCounts(function, launch)
+    for op, loops in accesses_of(function.body, ("store", "tile_store")):
+        if stores_reals(op) and not stores_once(op, loops, numbers, counts):
+            array = accessed_array(op)
+            name = array.hint if array is not None else "an array"
+            problem = f"an element of `{name}` may be stored by several programs or trips"
+            way = "store each element once, or use `atomic_add`, whose sums have gradients"
+            raise NoGradient(op.loc, kernel=kernel.signature.kernel, problem=problem, way=way)
+
+
 def derive(kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumbers) -> tuple[Step, ...]:
-    """The kernels that a launch needs: those derived before, where the same axes own the same arrays."""
+    """The kernels that a launch needs. What a launch with the same numbers needed is known."""
+    numbers = launch.key
+    if numbers not in version.known:
+        if len(version.known) >= _MOST_LAUNCHES:
+            version.known.clear()
+        check_stores(kernel, version.function, launch)
+        version.known[numbers] = derived_steps(kernel, version, wrt, launch)
+    return version.known[numbers]
+
+
+def derived_steps(kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumbers) -> tuple[Step, ...]:
+    """The kernels for a launch: those derived before, where the same axes own the same arrays."""
     owned = {name: owner(version.function, name, launch) for name in wrt}
     key = tuple(owned.items())
     if key not in version.steps:
@@ -137,7 +164,7 @@ def derive(kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumb
 
 def owner(function: Function, name: str, launch: LaunchNumbers) -> Ownership:
     """How the gradient of an array is accumulated in a launch."""
-    loads = [(op, loops) for op, loops in loads_of(function.body) if is_of(op, name)]
+    loads = [(op, loops) for op, loops in accesses_of(function.body, ("load", "tile_load")) if is_of(op, name)]
     if not loads:
         return Ownership(ALL_AXES, Accumulation.ADD)
     return ownership(loads, launch.shapes[name], AffineNumbers(function, launch))

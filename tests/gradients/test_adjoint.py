@@ -9,6 +9,7 @@ import pytest
 
 import pypto as pto
 from pypto.errors.gradients import NoGradient, WrongGradient
+from tests.conformance.networks import matmul_pointers
 from tests.gradients.kernels import CASES, Array, Case, layer_norm, matmul
 from tests.sim.device import needs_compiler
 
@@ -163,6 +164,11 @@ def twice(x, y):
     y[:] = x[:] * 2
 
 
+@pto.jit
+def same_for_all(x, y):
+    y[:] = x[pto.program_id(0), :]
+
+
 @pytest.mark.parametrize(
     ("kernel", "stored", "words"),
     [
@@ -179,6 +185,28 @@ def test_refusals(kernel: Any, stored: str, words: str) -> None:
     with pytest.raises(NoGradient, match=words) as error:
         pto.adjoint(kernel, wrt=["x"])[1](*arrays, **gradients)
     assert "test_adjoint.py" in str(error.value)
+
+
+def test_elements_that_several_programs_store() -> None:
+    x, y = np.ones((3, 8), np.float32), np.ones(8, np.float32)
+    back = pto.adjoint(same_for_all, ["x"])
+    with pytest.raises(NoGradient, match="`y` may be stored by several programs or trips"):
+        back[3](x, y, d_y=y, d_x=x.copy())
+    d_x = np.full((1, 8), 7, np.float32)
+    back[1](x[:1], y, d_y=y * 3, d_x=d_x)
+    assert (d_x == 3).all()
+
+
+def test_programs_in_a_swizzled_order() -> None:
+    """As Triton's product has them: which program stores which block is no affine function of its number."""
+    rng = np.random.default_rng(2)
+    a, b, g = (rng.normal(size=shape).astype(np.float32) for shape in ((40, 24), (24, 32), (40, 32)))
+    c, da, db = np.zeros_like(g), np.zeros_like(a), np.zeros_like(b)
+    sizes = 40, 32, 24, 24, 1, 32, 1, 32, 1
+    back = pto.adjoint(matmul_pointers, ["a", "b"])
+    back[5 * 4](a, b, c, *sizes, BM=8, BN=8, BK=8, GROUP=2, d_c=g, d_a=da, d_b=db)
+    np.testing.assert_allclose(da, g @ b.T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(db, a.T @ g, rtol=1e-4, atol=1e-4)
 
 
 def test_wrong_gradients_are_found_before_anything_is_written() -> None:

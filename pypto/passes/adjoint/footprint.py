@@ -77,6 +77,12 @@ class LaunchNumbers:
     strides: Mapping[str, Sequence[int]]
     grid: tuple[int, int, int]
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All that decides footprints, as a key."""
+        scalars = tuple((n, x) for n, x in self.scalars.items() if isinstance(x, int))
+        return self.grid, scalars, tuple(self.shapes.items()), tuple(self.strides.items())
+
 
 class AffineNumbers:
     """Evaluates scalars of a function to affine forms, with the numbers of a launch."""
@@ -158,7 +164,7 @@ def combine(name: str, a: Affine, b: Affine) -> Affine | None:
 
 @dataclass(frozen=True)
 class Footprint:
-    """The elements that one load reads: an affine base, and its dimensions with their strides.
+    """The elements that one load or store accesses: an affine base, and its dimensions with their strides.
 
     `loops` are the loops around it, outermost first. `is_native` says that the dimensions are those of the array.
     """
@@ -173,8 +179,8 @@ class Footprint:
 
 
 def footprint(op: Op, loops: tuple[Op, ...], numbers: AffineNumbers) -> Footprint | None:
-    """The footprint of a structured load; None where it is no affine one."""
-    if op.name != "tile_load":
+    """The footprint of a structured load or store; None where it is no affine one."""
+    if op.name not in ("tile_load", "tile_store"):
         return None
     access = Access.of(op)
     base = base_offset(access.base, numbers)

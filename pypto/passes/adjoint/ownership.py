@@ -36,13 +36,15 @@ class Ownership:
     covers: bool = False
 
 
-def loads_of(region: Region, loops: tuple[Op, ...] = ()) -> Iterator[tuple[Op, tuple[Op, ...]]]:
-    """The loads of a region, each with the loops around it, outermost first."""
+def accesses_of(
+    region: Region, names: tuple[str, ...], loops: tuple[Op, ...] = ()
+) -> Iterator[tuple[Op, tuple[Op, ...]]]:
+    """The ops of some names in a region, each with the loops around it, outermost first."""
     for op in region.ops:
-        if op.name in ("load", "tile_load"):
+        if op.name in names:
             yield op, loops
         for inner in op.regions:
-            yield from loads_of(inner, (*loops, op) if op.name in ("for", "while") else loops)
+            yield from accesses_of(inner, names, (*loops, op) if op.name in ("for", "while") else loops)
 
 
 def ownership(loads: Sequence[tuple[Op, tuple[Op, ...]]], shape: Sequence[int], numbers: AffineNumbers) -> Ownership:
