@@ -21,6 +21,7 @@ MODELS = {**LANGUAGE, **VISION}
 def test_inference(name):
     model, inputs, fast = pair(name)
     model.eval()
+    fast.eval()
     with torch.no_grad():
         torch.testing.assert_close(fast(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
 

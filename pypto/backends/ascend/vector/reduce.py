@@ -43,7 +43,6 @@ WHOLE_REDUCE: Final[Mapping[str, str]] = MappingProxyType(
     {"sum": "WholeReduceSum", "max": "WholeReduceMax", "min": "WholeReduceMin"}
 )
 _BLOCK_LANES: Final = 8  # 32-bit elements in a block
-_LARGE_TILE: Final = 1 << 14  # elements of a tile beside which a mixed kernel has no room for more of its size
 IDENTITY: Final[Mapping[str, float]] = MappingProxyType({"max": -math.inf, "min": math.inf})
 
 
@@ -141,12 +140,11 @@ def restore_nan(low: Lowering, reduced: Tile, bits: Tile, axes: tuple[int, ...],
     """Write NaN where there was no number at all.
 
     Many results are decided by vector instructions, since a question to the scalar unit would halt both. One result is
-    looked at by the scalar unit, and so are those of a large tile in a mixed kernel, whose products decide how large it
-    is, so that there is no room for the decision: the tile is looked through only if a result equals the identity.
+    looked at by the scalar unit, and so are those of a mixed kernel, whose products decide how large its tiles are, so
+    that there is no room for the decision: the tile is looked through only if a result equals the identity.
     """
     is_empty: Scalar = True
-    is_crowded = math.prod(bits.shape) >= _LARGE_TILE and low.is_mixed
-    if math.prod(reduced.shape) == 1 or is_crowded:
+    if math.prod(reduced.shape) == 1 or low.is_mixed:
         overall = reduce_axes(low, "max" if neutral > 0 else "min", reduced, tuple(range(len(reduced.shape))))
         is_empty = Expr("==", (low.let("worst", reduced.dtype, Read(overall.view)), neutral))
     with low.when(is_empty):
