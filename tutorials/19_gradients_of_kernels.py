@@ -33,7 +33,7 @@ import pypto as pto
 # %% [markdown]
 # ## Layer norm
 #
-# The kernel of [tutorial 04](04_layer_norm.py), without its statistics. Each program has a row of `x`; all have the
+# The kernel of tutorial 04, without its statistics. Each program has a row of `x`; all have the
 # same weights.
 
 
