@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def autograd_function(f: KernelFunction) -> Any:
     """A function whose forward is a launch of a kernel, and whose backward is one of its adjoint."""
 
-    class Launch(torch.autograd.Function):  # type: ignore[misc]
+    class Launch(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
             values = dict(zip(f.inputs, inputs, strict=True))
@@ -28,7 +28,7 @@ def autograd_function(f: KernelFunction) -> Any:
             return tuple(stored[n] for n in f.kernel.signature.names if n in stored)
 
         @staticmethod
-        @once_differentiable  # type: ignore[untyped-decorator]
+        @once_differentiable
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
             tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
             wrt = [n for n, needed in zip(f.inputs, ctx.needs_input_grad, strict=True) if needed]
