@@ -11,7 +11,7 @@ from tests.conformance.random_matrices import check, difference, shrunk
 from tests.conftest import ALL_LEVELS
 
 QUICK = range(92, 108)  # with some that were wrong once
-FOUND = 95  # that needs a transpose which two products read
+FOUND = 21  # that needs a transpose which two products read
 
 
 @pytest.mark.parametrize("seed", QUICK)
