@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto.arguments import Boundary
 from pypto.errors.gradients import NoGradient, WrongGradient
-from pypto.gradients.launches import launch_step, zero
+from pypto.gradients.launches import launch_step, saved_arrays, zero
 from pypto.gradients.versions import Version, derive, described, launch_numbers, make_version
 from pypto.loc import Caller
 from pypto.passes.adjoint.derive import Workspace
@@ -65,8 +65,8 @@ class AdjointKernel:
     @Boundary()
     def derive(self, grid: Any, /, *args: Any, **given: Any) -> str:
         """The source of what a launch with these arguments runs, which is not run."""
-        forward, _ = self.split(given)
-        self.steps(grid, self.kernel._bind(args, forward))
+        forward, _ = self._split(given)
+        self._steps(grid, self.kernel._bind(args, forward))
         return self.source
 
     @Boundary()
@@ -88,37 +88,38 @@ class AdjointKernel:
         """
         from pypto.gradients.explain import explained
 
-        forward, _ = self.split(given)
-        _, steps, _ = self.steps(grid, self.kernel._bind(args, forward))
+        forward, _ = self._split(given)
+        _, steps, _, _ = self._steps(grid, self.kernel._bind(args, forward))
         return "\n".join(line for step in steps for line in explained(step.derived))
 
     @Boundary()
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> None:
         """Write the gradients of a launch of the forward kernel."""
-        forward, gradients = self.split(given)
+        forward, gradients = self._split(given)
         values = self.kernel._bind(args, forward)
-        version, steps, numbers = self.steps(grid, values)
-        self.check(version, numbers, gradients)
+        version, steps, numbers, infos = self._steps(grid, values)
+        self._check(version, infos, gradients)
+        saved = [saved_arrays(step, version.function, numbers) for step in steps]
         if not math.prod(numbers.grid):
             for n in self.wrt:
                 zero(gradients[f"d_{n}"])
             return
         names = self.kernel.signature.names
         everything = dict(zip(names, values, strict=True)) | gradients
-        for step in steps:
-            launch_step(step, version.function, numbers, everything)
+        for step, arrays in zip(steps, saved, strict=True):
+            launch_step(step, numbers, everything | arrays)
 
-    def split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments of the forward kernel, and gradients."""
         names = self.kernel.signature.names
         gradients = {n: x for n, x in given.items() if n.startswith("d_") and n not in names and n[2:] in names}
         return {n: x for n, x in given.items() if n not in gradients}, gradients
 
-    def steps(self, grid: Any, values: tuple[Any, ...]) -> tuple[Version, Any, LaunchNumbers]:
-        """What a launch runs, derived if need be."""
+    def _steps(self, grid: Any, values: tuple[Any, ...]) -> tuple[Version, Any, LaunchNumbers, Mapping[str, Any]]:
+        """What a launch runs, derived if need be, and what is known of its arguments."""
         infos, specs, key = described(self.kernel, values)
         numbers = launch_numbers(infos, check_grid(grid, self.kernel.signature, values))
-        self.check_arrays(infos)
+        self._check_arrays(infos)
         with self._lock:
             version = next((v for v in self._versions if v.holds(key, infos)), None)
             if version is None:
@@ -126,35 +127,57 @@ class AdjointKernel:
                 self._versions.append(version)
             steps = derive(self.kernel, version, self.wrt, numbers)
             self._last = tuple(step.source for step in steps)
-        return version, steps, numbers
+        return version, steps, numbers, infos
 
     # --- checks ---------------------------------------------------------------------------------------------------
 
-    def check_arrays(self, infos: Mapping[str, Any]) -> None:
+    def _check_arrays(self, infos: Mapping[str, Any]) -> None:
         for name in self.wrt:
             info = infos[name]
             if not hasattr(info, "shape") or not info.dtype.is_float:
                 problem = f"`{name}` is no array of floats"
-                self.fail(problem, "differentiate by arrays of floats; pass a number as an array of one element")
+                self._fail(problem, "differentiate by arrays of floats; pass a number as an array of one element")
 
-    def check(self, version: Version, numbers: LaunchNumbers, gradients: Mapping[str, Any]) -> None:
-        """Every gradient is there, in the shape of its array, and lies as the kernel needs it."""
+    def _check(self, version: Version, infos: Mapping[str, Any], gradients: Mapping[str, Any]) -> None:
+        """Every gradient is there, is like its array, and lies where nothing else is read."""
         wanted = (*version.stored, *self.wrt)
         if missing := [f"d_{n}" for n in wanted if f"d_{n}" not in gradients]:
-            self.fail(f"{', '.join(missing)} is missing", "pass one for each stored array, and each in `wrt`")
+            self._fail(f"{', '.join(missing)} is missing", "pass one for each stored array, and each in `wrt`")
         if unknown := sorted(gradients.keys() - {f"d_{n}" for n in wanted}):
-            self.fail(f"{unknown[0]} belongs to no stored array and to none in `wrt`", "leave it out")
-        for n in wanted:
-            info = array_info(gradients[f"d_{n}"], self.kernel.signature.kernel, f"d_{n}")
-            if info is None or tuple(info.shape) != numbers.shapes[n]:
-                self.fail(f"d_{n} must be an array of shape {numbers.shapes[n]}", f"make it as `np.empty_like({n})`")
-            assert info is not None
-            if n in version.by_pointers and tuple(info.strides) != numbers.strides[n]:
-                problem = f"d_{n} must have the strides of `{n}`, which the kernel reaches through pointers"
-                self.fail(problem, f"make it as `np.empty_like({n})`, or write the kernel with slices")
+            self._fail(f"{unknown[0]} belongs to no stored array and to none in `wrt`", "leave it out")
+        found = {n: self._checked(version, n, infos[n], gradients[f"d_{n}"]) for n in wanted}
+        read = {n: x for n, x in infos.items() if hasattr(x, "shape") and n not in version.stored}
+        others = read | {f"d_{n}": x for n, x in found.items()}
+        for n in self.wrt:
+            for name, info in others.items():
+                if name != f"d_{n}" and overlap(found[n], info):
+                    self._fail(f"d_{n} overlaps `{name}`, which is read", "give it memory of its own")
 
-    def fail(self, problem: str, way: str) -> None:
+    def _checked(self, version: Version, n: str, info: Any, gradient: Any) -> Any:
+        """What is known of the gradient of an array, if that is like the array."""
+        found = array_info(gradient, self.kernel.signature.kernel, f"d_{n}")
+        way = f"make it as `np.empty_like({n})`"
+        if found is None or tuple(found.shape) != tuple(info.shape):
+            self._fail(f"d_{n} must be an array of shape {tuple(info.shape)}", way)
+        assert found is not None
+        if found.dtype != info.dtype:
+            self._fail(f"d_{n} is of {found.dtype}, and `{n}` of {info.dtype}", way)
+        if n in self.wrt and not found.writable:
+            self._fail(f"d_{n} is read-only", way)
+        if n in version.by_pointers and tuple(found.strides) != tuple(info.strides):
+            problem = f"d_{n} must have the strides of `{n}`, which the kernel reaches through pointers"
+            self._fail(problem, f"{way}, or write the kernel with slices")
+        return found
+
+    def _fail(self, problem: str, way: str) -> None:
         raise WrongGradient(kernel=self.kernel.signature.kernel, problem=problem, way=way)
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays may share memory: whether their ranges of addresses do."""
+    first, last = a.reach
+    start, end = b.reach
+    return bool(a.address + first < b.address + end and b.address + start < a.address + last)
 
 
 def adjoint(kernel: Kernel, wrt: Iterable[str]) -> AdjointKernel:
@@ -197,6 +220,9 @@ def adjoint(kernel: Kernel, wrt: Iterable[str]) -> AdjointKernel:
     """
     names = (wrt,) if isinstance(wrt, str) else tuple(dict.fromkeys(wrt))
     with Boundary(Caller.of(sys._getframe(1)).loc):
+        if not hasattr(kernel, "signature"):
+            way = "decorate it: `@pto.jit`"
+            raise WrongGradient(kernel=getattr(kernel, "__name__", kernel), problem="it is no kernel", way=way)
         unknown = [n for n in names if n not in kernel.signature.names]
         if unknown or not names:
             problem = f"`{unknown[0]}` is none of its arguments" if unknown else "`wrt` names no array"

@@ -26,8 +26,8 @@ _MOST_ELEMENTS: Final = 1 << 27  # of partial gradients
 _SUM_BLOCK: Final = 1024
 
 
-def launch_step(step: Step, forward: Function, numbers: LaunchNumbers, given: Mapping[str, Any]) -> None:
-    """Run one derived kernel, and add up its partial gradients."""
+def launch_step(step: Step, numbers: LaunchNumbers, given: Mapping[str, Any]) -> None:
+    """Run one derived kernel, and add up its partial gradients. `given` are its arrays, and what is saved."""
     grid = grid_of(step, numbers)
     names = {arg.hint: arg for arg in step.derived.function.args}
     values = dict(given) | {f"programs_{a}": n for a, n in enumerate(numbers.grid)}
@@ -47,7 +47,6 @@ def launch_step(step: Step, forward: Function, numbers: LaunchNumbers, given: Ma
         partial = np.zeros((rows, *numbers.shapes[target.name]), kind.type.elem.numpy)
         values[f"partial_{target.name}"] = partial
         sums.append(functools.partial(add_rows, partial, gradient))
-    values.update(saved_arrays(step, forward, numbers, math.prod(grid)))
     step.kernel[grid](**{name: values[name] for name in names})
     for add in sums:
         add()
@@ -64,8 +63,15 @@ def grid_of(step: Step, numbers: LaunchNumbers) -> tuple[int, int, int]:
     return max(1, min(_BLOCKS, most, math.prod(numbers.grid))), 1, 1
 
 
-def saved_arrays(step: Step, forward: Function, numbers: LaunchNumbers, rows: int) -> dict[str, Array]:
-    """Memory for what loops carry: one row for each program, in it one for each trip."""
+def saved_arrays(step: Step, forward: Function, numbers: LaunchNumbers) -> dict[str, Array]:
+    """Memory for what loops carry: one row for each program, in it one for each trip.
+
+    Raises
+    ------
+    NoGradient
+        When the bounds of a loop are no numbers of the launch.
+    """
+    rows = math.prod(grid_of(step, numbers))
     counts = TripCounts(forward, numbers)
     arrays: dict[str, Array] = {}
     for saved in step.derived.saved:

@@ -111,9 +111,10 @@ def shape_facts(infos: Mapping[str, Any]) -> tuple[tuple[str, str, int, int], ..
 def check_memory(kernel: Any, function: Function) -> None:
     """Refuse what the sweep would read after it was overwritten, and stores of which only the last one counts."""
     name = kernel.signature.kernel
-    read, stores = read_arrays(function), {}
+    read = read_arrays(function)
+    stores: dict[str, Op] = {}
     for op in function.walk():
-        if op.name not in ("store", "tile_store") or not stores_reals(op):
+        if op.name not in ("store", "tile_store", "atomic_add") or not stores_reals(op):
             continue
         array = accessed_array(op)
         if array is None:
@@ -122,7 +123,7 @@ def check_memory(kernel: Any, function: Function) -> None:
         if array.hint in read:
             way = f"store to another array than `{array.hint}`"
             raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is read and written in place", way=way)
-        if array.hint in stores:
+        if array.hint in stores and not op.name == stores[array.hint].name == "atomic_add":
             way = "store each array once"
             raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is stored by two statements", way=way)
         stores[array.hint] = op

@@ -227,6 +227,51 @@ def test_wrong_gradients_are_found_before_anything_is_written() -> None:
             pto.adjoint(square, wrt)[1](x, y, 2, **given)
     with pytest.raises(WrongGradient, match="`z` is none of its arguments"):
         pto.adjoint(square, ["z"])
+    with pytest.raises(WrongGradient, match="it is no kernel"):
+        pto.adjoint(square.function, ["x"])
+    assert (d == 7).all()
+
+
+@pto.jit
+def copied(x, y):
+    y[:] = x[:]
+
+
+@pto.jit
+def added_in_place(x):
+    pto.atomic_add(x + pto.arange(0, 8), x[0:8])
+
+
+def test_gradients_that_lie_wrong_are_found_before_anything_is_written() -> None:
+    x, y, g, d = np.full((4, 8), 7, np.float32)
+    back = pto.adjoint(copied, ["x"])
+    frozen = d.view()
+    frozen.flags.writeable = False
+    for problem, d_x in (
+        ("d_x overlaps `x`, which is read", x),
+        ("d_x overlaps `d_y`, which is read", g),
+        ("d_x is read-only", frozen),
+        ("d_x is of f64, and `x` of f32", d.astype(np.float64)),
+    ):
+        with pytest.raises(WrongGradient, match=problem):
+            back[1](x, y, d_y=g, d_x=d_x)
+    with pytest.raises(NoGradient, match="`x` is read and written in place"):
+        pto.adjoint(added_in_place, ["x"])[1](x, d_x=d)
+    assert all((a == 7).all() for a in (x, y, g, d))
+
+
+@pto.jit
+def as_often_as_loaded(x, counts, y):
+    total = pto.zeros((8,), pto.float32)
+    for _ in range(counts[0]):
+        total = pto.sin(total + x[:])
+    y[:] = total
+
+
+def test_a_loop_whose_trips_are_data_is_refused_before_anything_is_written() -> None:
+    x, y, g, d = np.full((4, 8), 7, np.float32)
+    with pytest.raises(NoGradient, match="how often this loop runs at most is not known"):
+        pto.adjoint(as_often_as_loaded, ["x"])[1](x, np.array([3], np.int32), y, d_y=g, d_x=d)
     assert (d == 7).all()
 
 

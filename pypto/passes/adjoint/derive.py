@@ -35,7 +35,7 @@ class Workspace(enum.Enum):
     """Where a gradient is accumulated before it is written to its array."""
 
     NONE = "none"  # in the array itself
-    SHARED = "shared"  # in one wider row, since sums of narrow floats are read in float32
+    SHARED = "shared"  # in one wider row, since sums of narrow floats are kept in float32
     BLOCKS = "blocks"  # in one row for each block of programs
 
 

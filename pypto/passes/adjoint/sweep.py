@@ -31,7 +31,7 @@ class Tape:
     """Memory for what one carried value of a loop is at the start of each trip.
 
     `array` is an argument of the derived kernel: one row for each of its programs, in it one for each trip, in it the
-    elements. Truth values are saved_tile as int8.
+    elements. Truth values are kept as int8.
     """
 
     array: Value
