@@ -1,9 +1,11 @@
-"""How matrix products are blocked for registers and caches, by the names of BLIS and Goto."""
+"""How matrix products are blocked for registers and caches, by the names of BLIS and Goto, and prefetch distances."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Final
 
 from pypto.errors.launch import WrongBlocking
 from pypto.loc import Caller
@@ -37,6 +39,12 @@ class Blocking:
         Bytes of a micro-panel from what is multiplied to what is prefetched; a multiple of 64.
     pack_prefetch : int
         Rows of B from what is packed to what is prefetched.
+    skinny_rows : int
+        Rows of A up to which B is read row by row, without packing.
+    panel_cache : int
+        Bytes of packed panels of B that a thread keeps for the programs after this one, at most.
+    stream_prefetch : int
+        Bytes of a stream from memory from what is read to what is prefetched, in all loops; a multiple of 64.
 
     Raises
     ------
@@ -59,10 +67,13 @@ class Blocking:
     k_unroll: int = 0
     panel_prefetch: int = 0
     pack_prefetch: int = 0
+    skinny_rows: int = 0
+    panel_cache: int = 0
+    stream_prefetch: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, unit = getattr(self, field.name), {"panel_prefetch": 64}.get(field.name, 1)
+            value, unit = getattr(self, field.name), _UNITS.get(field.name, 1)
             wanted = "a whole number of 0 or more" if unit == 1 else f"a multiple of {unit}, or 0"
             is_legal = type(value) is int and value >= 0 and value % unit == 0
             if field.name == "k_unroll":
@@ -80,5 +91,6 @@ class Blocking:
         return f"Blocking({', '.join(f'{name}={value}' for name, value in self.overrides)})"
 
 
-_WAY = "leave the field out to let the compiler choose"
-AUTO = Blocking()
+_UNITS: Final = MappingProxyType({"panel_prefetch": 64, "stream_prefetch": 64})
+_WAY: Final = "leave the field out to let the compiler choose"
+AUTO: Final = Blocking()

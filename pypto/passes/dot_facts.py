@@ -17,14 +17,8 @@ from pypto.ops.memory import Access
 from pypto.passes.dimensions import is_movement, is_unit_reshape, source_dim
 from pypto.passes.pattern import constant_of
 from pypto.passes.scalar_evolution import ScalarEvolution
-from pypto.passes.target_facts import TargetFacts
+from pypto.passes.target_facts import AMX_TILE, TargetFacts
 
-_MAX_SKINNY_ROWS: Final = 16
-MIN_COLUMN_ROWS: Final = 16  # rows of A up to which reading it by columns does not pay
-_MAX_AMX_WORDS: Final = 16  # along K of an AMX tile
-_MIN_AMX_WORDS: Final = 4  # from which AMX pays
-_MIN_PACKED_K: Final = 16  # K from which packing into words pays
-MAX_COLUMN_K: Final = 256  # K of a column-major A: of a deeper one, a block exceeds the first-level cache
 Uses = Mapping[Value, Sequence[Op]]
 _ARGUMENT_OPS: Final = frozenset({"array_ptr", "array_shape", "array_stride"})
 
@@ -40,19 +34,19 @@ def packing_factor(op: Op, target: TargetFacts) -> int:
     """Neighbours along K that one 32-bit word packs for a dot-product instruction; 0 where there is none."""
     factor = 4 // packed_bytes(op, target)
     depth = op.operands[0].shape[-1]
-    if factor <= 1 or depth < _MIN_PACKED_K or depth % factor:
+    if factor <= 1 or depth < target.products.packed_k or depth % factor:
         return 0
-    return factor if not target.has_amx or amx_k_words(depth // factor) >= _MIN_AMX_WORDS else 0
+    return factor if not target.has_amx or amx_k_words(depth // factor) >= target.products.amx_k_words else 0
 
 
 def amx_k_words(words: int) -> int:
     """Words along K of an AMX tile: a divisor of all words, so that all tiles are alike."""
-    return next(n for n in range(min(words, _MAX_AMX_WORDS), 0, -1) if words % n == 0)
+    return next(n for n in range(min(words, AMX_TILE.row_words), 0, -1) if words % n == 0)
 
 
 def split_terms(dot: Op, target: TargetFacts) -> int:
     """Terms of bfloat16 that stand for a float32 in a product; 1 where it is not split."""
-    pays = target.has_amx and target.has_bf16_round and dot.results[0].shape[-2] > _MAX_SKINNY_ROWS
+    pays = target.has_amx and target.has_bf16_round and dot.results[0].shape[-2] > target.products.skinny_rows
     parts = dot.attrs.get("parts", 1) if pays else 1
     assert isinstance(parts, int)
     return parts
@@ -63,7 +57,7 @@ def may_be_skinny(dot: Op, target: TargetFacts) -> bool:
     a, b = dot.operands[:2]
     *stack, rows, _ = dot.results[0].shape
     is_unpacked = a.dtype == b.dtype == dot_dtype(a.dtype) and not packing_factor(dot, target)
-    return is_unpacked and not stack and rows <= _MAX_SKINNY_ROWS
+    return is_unpacked and not stack and rows <= target.products.skinny_rows
 
 
 def packed_bytes(dot: Op, target: TargetFacts) -> int:
@@ -133,7 +127,9 @@ def reads_left_by_columns(function: Function, dot: Op, target: TargetFacts) -> b
     if left is None or not left[0].transposed or not is_unpacked_narrow(dot, target):
         return False
     rows, depth = dot.operands[0].shape[-2:]
-    return rows > MIN_COLUMN_ROWS and depth <= MAX_COLUMN_K and (right is None or is_grid_invariant(function, right[0]))
+    limits = target.products
+    fits = rows > limits.column_rows and depth <= limits.column_k
+    return fits and (right is None or is_grid_invariant(function, right[0]))
 
 
 def values_read_by_dot(

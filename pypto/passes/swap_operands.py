@@ -26,17 +26,9 @@ from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
 from pypto.passes.dce import dce
 from pypto.passes.dimensions import is_unit_reshape, matching_dim
-from pypto.passes.dot_facts import (
-    MAX_COLUMN_K,
-    MIN_COLUMN_ROWS,
-    in_place_operand,
-    is_grid_invariant,
-    is_unpacked_narrow,
-)
+from pypto.passes.dot_facts import in_place_operand, is_grid_invariant, is_unpacked_narrow
 from pypto.passes.target_facts import TargetFacts
 
-_MIN_K: Final = 256  # a product so deep pays for turning C
-_MIN_CHAIN_K: Final = 16  # of a chain, whose sum is transposed once
 TRANSPOSE_DIMS: Final = (1, 0)
 
 
@@ -60,7 +52,8 @@ def swappable_chains(function: Function, target: TargetFacts) -> Iterator[Op]:
         if (begins or follows) and is_profitable(function, op, target):
             chains[op] = [*(chains.pop(before) if follows and before is not None else ()), op]
     for chain in chains.values():
-        if sum(op.operands[0].shape[1] for op in chain) >= (_MIN_CHAIN_K if len(chain) > 1 else _MIN_K):
+        least = target.products.swapped_chain_k if len(chain) > 1 else target.products.swapped_k
+        if sum(op.operands[0].shape[1] for op in chain) >= least:
             yield from chain
 
 
@@ -77,7 +70,8 @@ def is_profitable(function: Function, dot: Op, target: TargetFacts) -> bool:
         or not is_unpacked_narrow(dot, target)
     ):
         return False
-    fits = min(a.shape[0], b.shape[1]) > MIN_COLUMN_ROWS and a.shape[1] <= MAX_COLUMN_K
+    limits = target.products
+    fits = min(a.shape[0], b.shape[1]) > limits.column_rows and a.shape[1] <= limits.column_k
     return fits and is_grid_invariant(function, left[0]) and not is_grid_invariant(function, right[0])
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter, rewrite
@@ -28,8 +27,6 @@ from pypto.passes.dce import dce
 from pypto.passes.dot_facts import is_unpacked_narrow, packing_factor
 from pypto.passes.swap_operands import TRANSPOSE_DIMS, transpose, transposed_type
 from pypto.passes.target_facts import TargetFacts
-
-_MIN_ROWS: Final = 32  # rows that fill two registers
 
 Uses = defaultdict[Value, list[Op]]
 
@@ -67,7 +64,7 @@ def is_profitable(dot: Op, region: Region, target: TargetFacts) -> bool:
         return False
     return (
         len(a.shape) == 2
-        and a.shape[0] >= _MIN_ROWS
+        and a.shape[0] >= target.products.transposed_rows
         and a.op not in region.ops
         and a not in region.args
         and is_transpose(b)

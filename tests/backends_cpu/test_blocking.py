@@ -17,6 +17,7 @@ from pypto.backends.cpu.loopir.ir import walk
 from pypto.backends.cpu.pipeline import coarsen
 from pypto.blocking import Blocking
 from pypto.debug.explain import explain
+from pypto.debug.inspection import inspect
 from pypto.errors import Diagnostic
 from pypto.errors.launch import WrongBlocking
 from pypto.ir.core import Op
@@ -89,6 +90,44 @@ def test_rows_alone_make_the_panel_narrower() -> None:
     assert blocking(launch(blocking=Blocking(mr=12)), WIDE).nr == 32
 
 
+def test_rows_up_to_which_b_is_read_in_place() -> None:
+    """More rows than the compiler would choose run in the kernel for few rows, its unrolling and height as set."""
+    given = arrays(m=24, n=70, k=130)
+    sizes = {"BM": 24, "BN": 80, "BK": 26}
+    for chosen, used in ((Blocking(), False), (Blocking(skinny_rows=24, mr=3, k_unroll=2), True)):
+        kernel = pto.jit(blocking=chosen)(product)
+        text = lowered(Launch(kernel, (1, 1), {**given, **sizes}, {}), fixed_target()).text
+        assert ("@stream_f32_24" in text) == used
+        found = np.zeros_like(given["c"])
+        kernel[1, 1](given["a"], given["b"], found, **sizes)
+        np.testing.assert_array_equal(found, given["a"] @ given["b"])
+
+
+def test_bytes_of_panels_that_stay() -> None:
+    caches = []
+    for chosen in (Blocking(), Blocking(panel_cache=16 << 10), Blocking(panel_cache=1)):
+        found = lowered(launch(blocking=chosen), fixed_target()).schedule.items
+        (gemm,) = (item for item in walk(found) if isinstance(item, Gemm))
+        caches.append(gemm.panel_cache.slots if gemm.panel_cache is not None else 0)
+        given = arrays()
+        pto.jit(blocking=chosen)(product)[2, 2](*given.values(), **SIZES)
+        np.testing.assert_array_equal(given["c"], given["a"] @ given["b"])
+    assert caches[0] > caches[1] >= caches[2] == 0
+
+
+def test_distance_of_prefetches_from_streams() -> None:
+    def add(x, y, BLOCK: pto.constexpr):
+        for i in range(0, x.shape[0], BLOCK):
+            y[i : i + BLOCK] = x[i : i + BLOCK] + 1.0
+
+    x = np.zeros(1 << 14, np.float32)
+    texts = [
+        lowered(Launch(pto.jit(blocking=chosen)(add), (1,), {"x": x, "y": x.copy(), "BLOCK": 1024}, {})).text
+        for chosen in (Blocking(), Blocking(stream_prefetch=2048), Blocking(stream_prefetch=512))
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
 def test_what_is_not_set_changes_nothing() -> None:
     assert lowered(launch(blocking=Blocking())).text == lowered(launch()).text
     assert lowered(launch(blocking=Blocking(mr=4))).text != lowered(launch()).text
@@ -157,6 +196,15 @@ def test_explained() -> None:
     given = arrays()
     (found,) = explain(kernel, *given.values(), **SIZES).about("product")
     assert "mr=3 by nr=" in found.text and "kc=" in found.text and "mc=48 by nc=64" in found.text
+    assert "packed panels of 1 steps along K stay" in found.text
+    facts = inspect(kernel, *given.values(), **SIZES).facts
+    assert any(found.text in why for line in facts.values() for why in line.reasons)
+
+
+def test_explained_of_few_rows() -> None:
+    given = arrays(m=4)
+    (found,) = explain(pto.jit(product), *given.values(), BM=4, BN=64, BK=32).about("product")
+    assert "where B lies row by row, it is read so: mr=" in found.text
 
 
 def test_an_override_counts_for_each_product() -> None:

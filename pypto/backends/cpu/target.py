@@ -41,7 +41,6 @@ class CpuTarget(TargetFacts):
     has_scalef: bool
     attributes: str
     contract: str = ""  # flag of arithmetic that may become FMA
-    stream_prefetch: int = 2 << 10  # prefetch distance in bytes, for streams from memory
 
 
 def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:

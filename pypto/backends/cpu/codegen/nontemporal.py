@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.codegen.memory import NONTEMPORAL_ALIGN, and_all, memory_dtype
-from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, evolution_over
+from pypto.backends.cpu.codegen.prefetch import evolution_over
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.index_maps import is_tile
 from pypto.ir.core import Function, Op, Value
@@ -26,6 +26,7 @@ from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.memory_effects import read_arrays, root
 from pypto.passes.pattern import constant_of
+from pypto.passes.target_facts import CACHE
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.nest import NestEmitter
@@ -84,7 +85,7 @@ def nontemporal_alignment(access: Access) -> int:
 
     Short rows must fill whole lines, since a line that is not filled at once costs more than it saves.
     """
-    return NONTEMPORAL_ALIGN if access.shape[-1] * element_bytes(access) >= _MIN_ROW_BYTES else CACHE_LINE
+    return NONTEMPORAL_ALIGN if access.shape[-1] * element_bytes(access) >= _MIN_ROW_BYTES else CACHE.line
 
 
 def why_not_nontemporal(access: Access) -> str:

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.codegen.nan_speculation import is_float_extreme, nan_free_combiner
-from pypto.backends.cpu.codegen.prefetch import L1_BUDGET
 from pypto.backends.cpu.codegen.reductions import combiner_of
 from pypto.backends.cpu.codegen.strip_mining import vector_width_of
 from pypto.backends.cpu.llvm.value import VectorValue
@@ -149,7 +148,7 @@ def find_pipelined_reduction(f: FunctionEmitter) -> PipelinedReduction | None:
     if host is None:
         return None
     needed = backward_slice(function, [s.the_op for s in first.stmts])
-    if not can_run_ahead(function, schedule, needed):
+    if not can_run_ahead(function, schedule, needed, f.target.l1_budget):
         return None
     cloned, scalars = clone_for_next_program(needed)
     if not all(v in cloned for v in reduction_results(first.stmts)):
@@ -158,11 +157,11 @@ def find_pipelined_reduction(f: FunctionEmitter) -> PipelinedReduction | None:
     return PipelinedReduction(f, first, host, Nest([[*host.stmts, *stmts]], host.fused_depth), scalars)
 
 
-def can_run_ahead(function: Function, schedule: Schedule, needed: list[Op]) -> bool:
-    """Whether ops may run for the next program at any time, and their rows fit into the cache beside scratch."""
+def can_run_ahead(function: Function, schedule: Schedule, needed: list[Op], budget: int) -> bool:
+    """Whether ops may run for the next program at any time, and their rows fit into `budget` bytes beside scratch."""
     written = written_arrays(function)
     row_bytes = sum(4 * math.prod(op.results[0].shape) for op in needed if op.name == "tile_load")
-    if schedule.scratch_bytes and schedule.scratch_bytes + 2 * row_bytes > L1_BUDGET:
+    if schedule.scratch_bytes and schedule.scratch_bytes + 2 * row_bytes > budget:
         return False
     if None in written or any(TABLE[op.name].effect not in _HARMLESS for op in function.body.body):
         return False

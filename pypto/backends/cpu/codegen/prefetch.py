@@ -26,15 +26,14 @@ from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.pattern import constant_of
 from pypto.passes.scalar_evolution import ScalarEvolution, Step
+from pypto.passes.target_facts import CACHE
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.codegen.tile_access import AccessEmitter
     from pypto.backends.cpu.target import CpuTarget
 
-CACHE_LINE: Final = 64  # bytes of a cache line
 L1: Final = 3  # locality argument of `llvm.prefetch` for the first-level cache
 L2: Final = 2  # for the second-level cache
-L1_BUDGET: Final = 20 << 10  # bytes that a program may keep and prefetch in a first level of 32 KB or more
 
 
 def prefetch_line(w: Writer, line: str, level: int, writes: bool = False) -> None:
@@ -80,7 +79,7 @@ def target_level(loads: Iterable[Op], scratch_bytes: int, target: CpuTarget, loo
             varying += tile_bytes(op)
         else:
             invariant += tile_bytes(op)
-    fits = varying + scratch_bytes <= L1_BUDGET and 2 * varying + scratch_bytes + invariant <= target.caches[0]
+    fits = varying + scratch_bytes <= target.l1_budget and 2 * varying + scratch_bytes + invariant <= target.caches[0]
     return L1 if fits else L2
 
 
@@ -93,7 +92,7 @@ def claim(loads: dict[Op, list[Nest]], max_bytes: int) -> Op | None:
     """Take a large load, of at most so many bytes, off the list: a product prefetches it in place of a nest."""
     for op in loads:
         access = Access.of(op)
-        is_large = 32 * CACHE_LINE <= tile_bytes(op) <= max_bytes
+        is_large = 32 * CACHE.line <= tile_bytes(op) <= max_bytes
         if is_large and address_step(access) and constant_of(access.strides[-1]) == 1:
             del loads[op]
             return op
@@ -144,7 +143,7 @@ def prefetch_next(
     growth = address_step(access, loop)
     if growth is None or not (is_stream or not alone or any(growth)):
         return
-    if step.text != "1" or at.masked or at.tail or at.width * size < CACHE_LINE:
+    if step.text != "1" or at.masked or at.tail or at.width * size < CACHE.line:
         return
     if is_stream:
         distance = memory.e.const(memory.e.target.stream_prefetch // size, int64)
@@ -152,5 +151,5 @@ def prefetch_next(
         distance = step_value(memory, growth)
     pointer = memory.pointer(base, first, elem)[0]
     pointer = w.raw(f"getelementptr {memory_type(elem)}, ptr {pointer}, i64 {distance.text}")
-    for start in range(0, at.width * size, CACHE_LINE):
+    for start in range(0, at.width * size, CACHE.line):
         prefetch_line(w, w.raw(f"getelementptr i8, ptr {pointer}, i64 {start}"), L1 if is_stream else level)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import Final
 
-from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, L1, L2, prefetch_line
+from pypto.backends.cpu.codegen.prefetch import L1, L2, prefetch_line
 from pypto.backends.cpu.gemm.bf16_split import term_products
+from pypto.backends.cpu.gemm.blocking import FACTS
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.micro_kernel import MicroKernelEmitter, MicroTile, claim_name, side_function
 from pypto.backends.cpu.llvm.dot_products import DOT_PRODUCTS
@@ -23,28 +23,26 @@ from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.llvm.writer import Writer
 from pypto.ir.types import int1, int64
+from pypto.passes.target_facts import AMX_TILE, CACHE
 
-_TILE_ROWS: Final = 16  # most rows of a tile, and most words in a row of it
-_TILES: Final = 2  # tiles of A in a register tile
 # The eight tile registers: 0 to 3 accumulate, 4 and 5 hold A, 6 and 7 hold B.
 _FIRST_A, _FIRST_B, _REGISTERS = 4, 6, 8
-# Long rows of A that lie a multiple of _CACHE_ALIAS_BYTES apart share few sets of the first-level cache and evict each
-# other: they are copied. A copy that is read for _MIN_COPY_COLUMNS columns always pays.
-_CACHE_ALIAS_BYTES: Final = 2048
-_MAX_SHORT_ROW_BYTES: Final = 256
-_MIN_COPY_COLUMNS: Final = 512
 
 
 def tile_heights(rows: int) -> list[int]:
     """Rows of each tile in a column of the register tile."""
-    return [rows] if rows <= _TILE_ROWS else [-(-rows // 2), rows // 2]
+    return [rows] if rows <= AMX_TILE.rows else [-(-rows // 2), rows // 2]
 
 
 def can_read_left_in_place(e: LaneEmitter, pitch: VectorValue, row_bytes: int, columns: int) -> VectorValue:
-    """Whether rows of A are read where they lie, `pitch` bytes apart, in place of a packed copy."""
-    if row_bytes <= _MAX_SHORT_ROW_BYTES or columns >= _MIN_COPY_COLUMNS:
-        return e.const(row_bytes <= _MAX_SHORT_ROW_BYTES, int1)
-    return e.cmp("ne", e.and_(pitch, e.const(_CACHE_ALIAS_BYTES - 1, int64)), e.const(0, int64))
+    """Whether rows of A are read where they lie, `pitch` bytes apart, in place of a packed copy.
+
+    Long rows that share few sets of the first-level cache evict each other: they are copied.
+    """
+    is_short = row_bytes <= FACTS.amx_short_row_bytes
+    if is_short or columns >= FACTS.amx_copied_columns:
+        return e.const(is_short, int1)
+    return e.cmp("ne", e.and_(pitch, e.const(CACHE.alias - 1, int64)), e.const(0, int64))
 
 
 def split_layout(gemm: Gemm) -> tuple[int, int, int]:
@@ -62,7 +60,7 @@ def configure(w: Writer, rows: int, words: int) -> None:
     heights = tile_heights(rows)
     height = {r: heights[min(r // 2, len(heights) - 1)] for r in range(_FIRST_A)}
     height |= {_FIRST_A + r: height[2 * r] for r in range(2)} | dict.fromkeys(range(_FIRST_B, _REGISTERS), words)
-    width = {r: 4 * words if _FIRST_A <= r < _FIRST_B else 4 * _TILE_ROWS for r in range(_REGISTERS)}
+    width = {r: 4 * words if _FIRST_A <= r < _FIRST_B else 4 * AMX_TILE.row_words for r in range(_REGISTERS)}
     table = [1, *[0] * 63]
     for r in range(_REGISTERS):
         table[16 + 2 * r] = width[r]
@@ -119,7 +117,7 @@ class TileEmitter(MicroKernelEmitter):
             b = self.w.raw(f"getelementptr i32, ptr %b, i64 {down}")
             terms, a_term_bytes, b_term_bytes = tile.split
             word_bytes = 4 if terms == 1 else 8  # of a word before it is packed
-            for row, line in itertools.product(prefetched, range(0, word_bytes * _TILE_ROWS, CACHE_LINE)):
+            for row, line in itertools.product(prefetched, range(0, word_bytes * AMX_TILE.row_words, CACHE.line)):
                 start = self.row_pointer(row, k.text, word_bytes)
                 prefetch_line(self.w, self.w.raw(f"getelementptr i8, ptr {start}, i64 {line}"), L2)
             if not tile.has_destination:
@@ -131,7 +129,7 @@ class TileEmitter(MicroKernelEmitter):
     def k_step_tiles(self, tile: MicroTile, a_terms: list[str], b: str, lda: str) -> None:
         """Multiply a term's tiles of B by those of A, for each term of A whose product with it matters."""
         for v in range(tile.vectors):
-            place = self.element_pointer(b, v * _TILE_ROWS, tile)
+            place = self.element_pointer(b, v * AMX_TILE.row_words, tile)
             self.tile_access("loaddt1", _FIRST_B + v, place, str(4 * tile.panel))
         for a, (register, row, column) in itertools.product(a_terms, result_tiles(tile)):
             if not column:
@@ -143,12 +141,12 @@ class TileEmitter(MicroKernelEmitter):
 
     def prefetch_result(self, tile: MicroTile, k: str) -> None:
         """Prefetch the result of the next panel, some rows in each step: all of them in one row of tiles of A."""
-        row = self.w.raw(f"udiv i64 {k}, {tile.amx_k // _TILES}")
+        row = self.w.raw(f"udiv i64 {k}, {tile.amx_k // AMX_TILE.per_side}")
         pitch = str(tile.ldc or "%ldc")
         start = self.w.raw(f"getelementptr i8, ptr %c, i64 {self.w.raw(f'mul i64 {pitch}, {row}')}")
-        for r, v in itertools.product(range(_TILES), range(tile.vectors)):
+        for r, v in itertools.product(range(AMX_TILE.per_side), range(tile.vectors)):
             place = self.row_pointer(start, pitch, r)
-            prefetch_line(self.w, self.element_pointer(place, (tile.vectors + v) * _TILE_ROWS, tile), L1)
+            prefetch_line(self.w, self.element_pointer(place, (tile.vectors + v) * AMX_TILE.row_words, tile), L1)
 
     def row_pointer(self, start: str, pitch: str, rows: int) -> str:
         down = self.w.raw(f"mul i64 {pitch}, {rows}")
@@ -163,5 +161,7 @@ def result_tiles(tile: MicroTile) -> list[tuple[int, int, int]]:
     heights = tile_heights(tile.rows)
     first_rows = [0, *heights][: len(heights)]
     return [
-        (2 * r + v, first_row, v * _TILE_ROWS) for r, first_row in enumerate(first_rows) for v in range(tile.vectors)
+        (2 * r + v, first_row, v * AMX_TILE.row_words)
+        for r, first_row in enumerate(first_rows)
+        for v in range(tile.vectors)
     ]

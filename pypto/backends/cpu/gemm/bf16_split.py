@@ -10,7 +10,7 @@ c = a * b becomes, with two terms each, c = (a1 * b0 + a0 * b1) + a0 * b0
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.llvm.bf16_rounding import bits
 from pypto.backends.cpu.llvm.value import VectorValue
@@ -19,15 +19,14 @@ from pypto.ir.types import float32, uint32
 if TYPE_CHECKING:
     from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 
-_REGISTER_LANES: Final = 16  # of a register
-
 
 def split_bf16(e: LaneEmitter, a: VectorValue, count: int) -> list[VectorValue]:
     """Two registers of float32 as one register of bfloat16 for each term."""
+    lanes = a.width // 2
     terms: list[VectorValue] = []
     for n in range(count):
         a = rounding_residual(e, a, terms[-1]) if n else a
-        terms.append(bits(e, e.part(a, 0, _REGISTER_LANES), e.part(a, _REGISTER_LANES, _REGISTER_LANES)))
+        terms.append(bits(e, e.part(a, 0, lanes), e.part(a, lanes, lanes)))
     return terms
 
 

@@ -16,6 +16,7 @@ from pypto.errors.launch import WrongBlocking
 from pypto.ir.core import Function, Op, Value
 from pypto.passes.dot_facts import (
     dot_dtype,
+    may_be_skinny,
     packed_bytes,
     packing_factor,
     reads_both_in_place,
@@ -51,9 +52,26 @@ class BlockingFacts:
     min_unrolled_fmas: int = 32  # per round, that hide the loop's overhead; more only compile longer
     panel_prefetch: int = 1536
     pack_prefetch: int = 4  # further ahead, line fill buffers would run out
+    local_programs: int = 8  # programs in a row that mostly share packed panels, where scalars decide
+    amx_short_row_bytes: int = 256  # rows of A up to which AMX reads them where they lie, however far apart
+    amx_copied_columns: int = 512  # of C, from which a copy of A always pays with AMX
+    skinny_vectors: int = 2  # registers of columns in an inner step of a product of few rows
+    single_row_vectors: int = 4  # the same with one row of A: longer pieces of a row of B come faster
+    registers_per_sum: int = 5  # per row of C in flight: so many rows hide the latency of multiply-adds
+    skinny_l1_rows: int = 8  # with more rows, a step takes so long that lines prefetched to L1 would be evicted
 
 
 FACTS: Final = BlockingFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class SkinnyBlocking:
+    """The blocking of a product of few rows, which reads B row by row; see `skinny`."""
+
+    mr: int  # rows of C in flight, at most
+    vectors: int  # registers of columns in an inner step
+    k_unroll: int  # rows of B in an inner step
+    prefetches_to_l1: bool  # the next rows of B; else to the second level
 
 
 def choose_blocking(dot: Op, target: TargetFacts, left: Left = "scratch", single_step: bool = False) -> Blocking:
@@ -89,6 +107,20 @@ def choose_blocking(dot: Op, target: TargetFacts, left: Left = "scratch", single
 def blocking_of(dot: Op, target: TargetFacts, left: Left) -> Blocking:
     """The blocking of a product as it is lowered: KC is the depth of its tile."""
     return replace(choose_blocking(dot, target, left), kc=dot.operands[0].shape[-1])
+
+
+def choose_skinny_blocking(dot: Op, target: TargetFacts) -> SkinnyBlocking | None:
+    """The blocking with which a product reads B row by row; None where it has too many rows for that."""
+    if not may_be_skinny(dot, target):
+        return None
+    rows = dot.results[0].shape[-2]
+    user = target.blocking
+    return SkinnyBlocking(
+        mr=user.mr or target.registers // FACTS.registers_per_sum,
+        vectors=FACTS.single_row_vectors if rows == 1 else FACTS.skinny_vectors,
+        k_unroll=user.k_unroll or target.registers // (2 * FACTS.skinny_vectors),
+        prefetches_to_l1=rows <= FACTS.skinny_l1_rows,
+    )
 
 
 def cold_mr(mr: int) -> int:

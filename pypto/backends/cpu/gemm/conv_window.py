@@ -15,7 +15,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pypto.backends.cpu.gemm.ir import ConvWindow, Gemm
 from pypto.backends.cpu.gemm.micro_kernel import claim_name, side_function
@@ -27,12 +27,11 @@ from pypto.ir.types import int64
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand
 from pypto.passes.scalar_evolution import affine_of
+from pypto.passes.target_facts import CACHE
 
 if TYPE_CHECKING:
     from pypto.backends.cpu.gemm.emitted_operands import GemmOperands
     from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
-
-_CACHE_LINE: Final = 64
 
 
 def share_window(gemm: Gemm, storage: BufferAllocation) -> None:
@@ -56,7 +55,7 @@ def window_buffer(gemm: Gemm, first: Gemm, storage: BufferAllocation) -> Buffer:
     assert first.left_block is not None
     shape = k, columns + lanes
     buffer = storage.new(elem, shape, first.left_block.live_start, first.left_block.live_end, in_memory_format=True)
-    if buffer.pitch * item_bytes(elem, True) // _CACHE_LINE % 2 == 0:  # rows of an odd number of lines use all sets
+    if buffer.pitch * item_bytes(elem, True) // CACHE.line % 2 == 0:  # rows of an odd number of lines use all sets
         buffer.sizes[-1] += lanes
     return buffer
 

@@ -11,7 +11,7 @@ from pypto.backends.cpu.codegen.nest import NestEmitter
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.operands import Destination, Matrix, ValidRange
 from pypto.backends.cpu.gemm.packing import PackEmitter, matrix_of
-from pypto.backends.cpu.gemm.skinny import is_skinny
+from pypto.backends.cpu.gemm.skinny import skinny_blocking
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp
@@ -114,7 +114,7 @@ class OperandEmitter:
         matrix = self.matrix(store)
         zero = self.index(0)
         is_last = self.e.const(True, int1)
-        if not may_store or is_skinny(gemm, self.target):
+        if not may_store or skinny_blocking(gemm) is not None:
             self.epilogue_done[gemm] = e.const(False, int1)
             return None
         if gemm.a_column_major:

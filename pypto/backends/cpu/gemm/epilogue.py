@@ -21,7 +21,7 @@ from pypto.backends.cpu.loopir.materialize import Materialization
 from pypto.backends.cpu.techniques import is_enabled
 from pypto.ir.core import Op
 from pypto.ops.memory import Access
-from pypto.passes.dot_facts import MIN_COLUMN_ROWS, InPlaceOperand
+from pypto.passes.dot_facts import InPlaceOperand
 from pypto.passes.memory_effects import may_alias
 from pypto.passes.pattern import constant_range
 
@@ -60,7 +60,7 @@ def can_fuse_epilogue(
     iterates_result = (stmt.domain, stmt.loops, stmt.lanes) == (gemm.c.shape, (0, 1), 1)
     if not iterates_result or result_indices != {(0, 1)}:
         return False
-    if gemm.c.shape[0] <= MIN_COLUMN_ROWS or gemm.c.shape[-1] % gemm.b.panel:
+    if gemm.c.shape[0] <= plan.target.products.skinny_rows or gemm.c.shape[-1] % gemm.b.panel:
         return False
     operands = [operand for operand in (gemm.a, gemm.b_source) if isinstance(operand, InPlaceOperand)]
     if any(may_alias(plan.function, operand.load, stmt.the_op) for operand in operands):

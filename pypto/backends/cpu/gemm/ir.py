@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from pypto.backends.cpu.codegen.memory import memory_dtype
+from pypto.backends.cpu.gemm.blocking import FACTS, SkinnyBlocking
 from pypto.backends.cpu.gemm.epilogue import can_fuse_epilogue
 from pypto.backends.cpu.loopir.index_maps import IndexMap, is_tile
 from pypto.backends.cpu.loopir.ir import Buffer, LibraryOp, Nest, Stmt, Use, item_bytes
@@ -19,8 +19,6 @@ from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand, dot_dtype, through_permutes
 from pypto.passes.memory_effects import may_alias
 from pypto.passes.pattern import constant_of
-
-_LOCAL_PROGRAMS: Final = 8  # programs in a row that mostly have the same keys of a panel cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Gemm(LibraryOp):
     panel_cache: PanelCache | None = None  # where the panels outlast a program
     has_separate_version: bool = False  # whether coarsened programs have a kernel of their own
     previous: Gemm | None = None  # the product before it in an accumulation chain, added up in the same registers
-    allows_skinny: bool = True  # the kernel for few rows may run it
+    skinny: SkinnyBlocking | None = None  # of the kernel for few rows, where that may run it
     accumulating_loop: Op | None = None  # the loop that adds it up: the store or epilogue runs in its last step
     direct_store: InPlaceOperand | None = None  # where C is stored in place of scratch, if the tile exists there
     conv_window: ConvWindow | None = None  # the copy that A is read from
@@ -187,13 +185,18 @@ class Gemm(LibraryOp):
         b = self.blocking
         tiles = f"register tiles of mr={b.mr} by nr={b.nr}, mc={b.mc} by nc={b.nc} in a program, kc={b.kc} along K"
         prefetches = f"panel_prefetch={b.panel_prefetch} bytes, pack_prefetch={b.pack_prefetch} rows"
-        return f"{tiles}; k_unroll={b.k_unroll} at most, {prefetches}"
+        text = f"{tiles}; k_unroll={b.k_unroll} at most, {prefetches}"
+        if self.skinny is not None:
+            text += f"; where B lies row by row, it is read so: mr={self.skinny.mr}, k_unroll={self.skinny.k_unroll}"
+        if self.panel_cache is not None:
+            text += f"; packed panels of {self.panel_cache.slots} steps along K stay for later programs"
+        return text
 
     @property
     def programs_sharing(self) -> int:
         if self.panel_cache is None:
             return 1
-        return _LOCAL_PROGRAMS if self.panel_cache.keys else 0
+        return FACTS.local_programs if self.panel_cache.keys else 0
 
     def __str__(self) -> str:
         words = f" in words of {self.packing_factor}" if self.packing_factor else ""

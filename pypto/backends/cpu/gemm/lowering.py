@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from pypto.backends.cpu.codegen.function import FunctionEmitter
-from pypto.backends.cpu.gemm.blocking import Left, blocking_of
+from pypto.backends.cpu.gemm.blocking import Left, SkinnyBlocking, blocking_of, choose_skinny_blocking
 from pypto.backends.cpu.gemm.conv_window import share_window
 from pypto.backends.cpu.gemm.ir import ConvWindow, Gemm, PanelCache
 from pypto.backends.cpu.gemm.macro_kernel import MacroKernel
@@ -33,7 +33,7 @@ from pypto.passes.dot_facts import (
 )
 from pypto.passes.pattern import constant_of
 
-RECORDS: Sequence[type] = (Gemm, InPlaceOperand, PanelCache, ConvWindow, Blocking)
+RECORDS: Sequence[type] = (Gemm, InPlaceOperand, PanelCache, ConvWindow, Blocking, SkinnyBlocking)
 
 
 def schedule(op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:
@@ -70,7 +70,8 @@ def schedule(op: Op, scheduler: LoopIRBuilder, items: ItemList) -> None:
         cache,
         is_coarsened_too,
     )
-    gemm.allows_skinny = is_enabled(plan.function, "skinny_gemm")
+    if is_enabled(plan.function, "skinny_gemm"):
+        gemm.skinny = choose_skinny_blocking(op, storage.target)
     previous = items.last_item()
     if isinstance(previous, Gemm) and gemm.continues_chain(previous, plan):
         items.items.remove(previous)

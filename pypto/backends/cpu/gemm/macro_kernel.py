@@ -17,9 +17,8 @@ from functools import partial
 
 from pypto.backends.cpu.codegen.memory import scratch_dtype
 from pypto.backends.cpu.codegen.nest import NestEmitter
-from pypto.backends.cpu.codegen.prefetch import L1_BUDGET
 from pypto.backends.cpu.gemm import amx, column_major_a
-from pypto.backends.cpu.gemm.blocking import FACTS, cold_mr
+from pypto.backends.cpu.gemm.blocking import FACTS, SkinnyBlocking, cold_mr
 from pypto.backends.cpu.gemm.emitted_operands import Bases, GemmOperands, OperandEmitter
 from pypto.backends.cpu.gemm.epilogue import emit_epilogue
 from pypto.backends.cpu.gemm.ir import Gemm
@@ -27,7 +26,7 @@ from pypto.backends.cpu.gemm.micro_kernel import MicroKernelEmitter, MicroTile, 
 from pypto.backends.cpu.gemm.operands import Matrix
 from pypto.backends.cpu.gemm.packing import PackEmitter
 from pypto.backends.cpu.gemm.panel_packing import PanelPacker, packed_format
-from pypto.backends.cpu.gemm.skinny import SkinnyGemm, SkinnyGemmEmitter, is_skinny
+from pypto.backends.cpu.gemm.skinny import SkinnyGemm, SkinnyGemmEmitter, skinny_blocking
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue
 from pypto.backends.cpu.loopir.ir import Buffer
@@ -87,7 +86,8 @@ class MacroKernel:
             column_major_a.emit_products(self, chain, chain[-1].destination)
             return
         operands, right = self.operands.emit(gemm, base_of, i, may_store)
-        if right is None or not is_skinny(gemm, self.target):
+        skinny = skinny_blocking(gemm)
+        if right is None or skinny is None:
             self.emit_block_loop(self.panels.with_panels(operands, right))
             return
         reads_b_in_place = self.operands.has_all_rows(right, operands)
@@ -99,16 +99,16 @@ class MacroKernel:
             self.emit_block_loop(self.panels.with_panels(operands, right))
             return []
 
-        self.w.branch(reads_b_in_place.text, [lambda: self.emit_skinny(operands, right), packed])
+        self.w.branch(reads_b_in_place.text, [lambda: self.emit_skinny(operands, right, skinny), packed])
 
-    def emit_skinny(self, operands: GemmOperands, right: Matrix) -> list[VectorValue]:
+    def emit_skinny(self, operands: GemmOperands, right: Matrix, blocking: SkinnyBlocking) -> list[VectorValue]:
         """Call the kernel for few rows, which reads B where it lies."""
         gemm = operands.item
         size = operands.item.word_bytes
         rows = gemm.c.shape[-2]
         lanes = self.target.vector_bytes // size
         a, lda = self.left_block(operands, self.index(0), rows)
-        kernel = SkinnyGemm(rows, lanes, lda, gemm.c.pitch, gemm.c.shape[-1], gemm.panel_dtype)
+        kernel = SkinnyGemm(rows, lanes, lda, gemm.c.pitch, gemm.c.shape[-1], gemm.panel_dtype, blocking)
         self.skinny_kernels.kernel(kernel)
         pointers = ", ".join(f"ptr {self.packing.pointer_at(x)}" for x in (a, right.address, operands.result))
         ldb = self.e.binary("udiv", right.pitch, self.index(size))
@@ -240,7 +240,7 @@ class MacroKernel:
         tile = MicroTile(rows, b.panel // lanes, lanes, b.panel, gemm.panel_dtype, gemm.packing_factor)
         return replace(
             tile,
-            b_exceeds_l1=b.rows * b.panel * gemm.word_bytes > L1_BUDGET,
+            b_exceeds_l1=b.rows * b.panel * gemm.word_bytes > self.target.l1_budget,
             cold=self.cold,
             amx_k=gemm.amx_k,
             max_unroll=gemm.blocking.k_unroll,

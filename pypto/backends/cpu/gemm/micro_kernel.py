@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, L1, L2, prefetch_line
+from pypto.backends.cpu.codegen.prefetch import L1, L2, prefetch_line
 from pypto.backends.cpu.codegen.split_stores import split_store
 from pypto.backends.cpu.gemm.blocking import FACTS
 from pypto.backends.cpu.llvm.dot_products import word_dot_product
@@ -25,6 +25,7 @@ from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
 from pypto.backends.cpu.llvm.writer import Frame, Writer
 from pypto.ir.types import DType, float32, int1, int32
+from pypto.passes.target_facts import CACHE
 
 Slots = dict[tuple[int, int], str]  # stack slots of the accumulators, by row and register of the row
 
@@ -242,7 +243,7 @@ class MicroKernelEmitter:
         row_start = k * tile.panel
         places = [self.element_pointer(product.b, row_start + v * tile.lanes, tile) for v in range(tile.vectors)]
         if tile.b_exceeds_l1:
-            for column in range(0, tile.vectors * tile.lanes, CACHE_LINE // size):
+            for column in range(0, tile.vectors * tile.lanes, CACHE.line // size):
                 ahead = row_start + tile.panel_prefetch // size + column
                 prefetch_line(self.w, self.element_pointer(product.b, ahead, tile), L1)
         b_row = [

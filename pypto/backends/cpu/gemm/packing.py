@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from pypto.backends.cpu.codegen.memory import memory_dtype
-from pypto.backends.cpu.codegen.prefetch import CACHE_LINE, L1, prefetch_line
+from pypto.backends.cpu.codegen.prefetch import L1, prefetch_line
 from pypto.backends.cpu.codegen.register_transpose import transpose_registers
 from pypto.backends.cpu.codegen.tile_access import AccessEmitter
 from pypto.backends.cpu.gemm.bf16_split import split_bf16
@@ -33,6 +33,7 @@ from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import int32, int64, uint8
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand
+from pypto.passes.target_facts import CACHE
 
 _SIGN_BIAS: Final = 128  # turns a signed byte into an unsigned one
 Place = tuple[VectorValue, VectorValue]  # row and column
@@ -197,7 +198,7 @@ class PackEmitter:
         term_stride = self.term_stride(target, form)
         with self.w.loop("0", self.panel_count(target), "1") as p:
             first = self.e.mul(p, self.index(target.panel))
-            for t, c in itertools.product(range(factor), range(0, target.panel, CACHE_LINE // m.dtype.itemsize)):
+            for t, c in itertools.product(range(factor), range(0, target.panel, CACHE.line // m.dtype.itemsize)):
                 prefetch_line(self.w, self.pointer(m, self.plus(row, form.prefetch_rows + t), self.plus(first, c)), L1)
             width = min(target.panel, self.bytes // size)
             start = self.panel_row_address(target, base, p, g, size * factor)

@@ -12,7 +12,6 @@ kernel, and every program runs the steps in the same order. Where programs split
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from pypto.backends.cpu.gemm.ir import PanelCache
 from pypto.backends.cpu.loopir.ir import Buffer
@@ -23,8 +22,6 @@ from pypto.passes.dot_facts import InPlaceOperand, is_grid_invariant
 from pypto.passes.memory_effects import is_pure, may_alias
 from pypto.passes.pattern import constant_range
 from pypto.passes.scalar_evolution import ScalarEvolution
-
-_MAX_CACHE_BYTES: Final = 4 << 20  # of cached panels per thread: its part of a last-level cache
 
 
 def plan_panel_cache(
@@ -47,7 +44,7 @@ def plan_panel_cache(
         return None
     full_depth = isinstance(left, InPlaceOperand) and not has_invariant_k(evolution, left)
     steps = range(1) if loop is None else constant_range(loop.operands[:3])
-    max_steps = _MAX_CACHE_BYTES // step_bytes
+    max_steps = plan.target.panel_cache // step_bytes
     if steps is not None and len(steps) <= max_steps:
         grid_invariant = loop is None and is_grid_invariant(plan.function, source)
         return PanelCache(loop, len(steps), len(steps), grid_invariant, full_depth or grid_invariant, keys)

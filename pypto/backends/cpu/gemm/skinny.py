@@ -16,21 +16,15 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
 
 from pypto.backends.cpu.codegen.prefetch import L1, L2, prefetch_line
+from pypto.backends.cpu.gemm.blocking import SkinnyBlocking
 from pypto.backends.cpu.gemm.ir import Gemm
 from pypto.backends.cpu.gemm.micro_kernel import claim_name, row_tiles, side_function
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix, llvm_type
-from pypto.backends.cpu.target import CpuTarget
 from pypto.ir.types import DType, int64
-from pypto.passes.dot_facts import InPlaceOperand, may_be_skinny
-
-_COLUMN_REGISTERS: Final = 2  # registers of columns per inner step
-_SINGLE_ROW_REGISTERS: Final = 4  # the same with one row of A: longer pieces of a row of B come faster
-_MAX_L1_ROWS: Final = 8  # with more rows of A a step takes so long that lines prefetched to L1 would be evicted
-_REGISTERS_PER_SUM: Final = 5  # registers per row of C in flight: so many rows hide the latency of multiply-adds
+from pypto.passes.dot_facts import InPlaceOperand
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +37,12 @@ class SkinnyGemm:
     ldc: int  # numbers from row to row of C
     columns: int  # of C, with those that do not exist
     dtype: DType
+    blocking: SkinnyBlocking
 
     @property
     def vectors(self) -> int:
         """Registers of columns per inner step."""
-        return _SINGLE_ROW_REGISTERS if self.rows == 1 else _COLUMN_REGISTERS
+        return self.blocking.vectors
 
     @property
     def name(self) -> str:
@@ -55,11 +50,11 @@ class SkinnyGemm:
         return f"stream_{self.dtype}_" + "_".join(map(str, sizes))
 
 
-def is_skinny(gemm: Gemm, target: CpuTarget) -> bool:
-    """Whether a product has few rows, and its right operand lies in memory row by row."""
+def skinny_blocking(gemm: Gemm) -> SkinnyBlocking | None:
+    """The blocking of a product of few rows whose right operand lies in memory row by row; None for others."""
     b = gemm.b_source
-    plain = isinstance(b, InPlaceOperand) and not gemm.b_transposed and b.rows is not None
-    return plain and gemm.allows_skinny and not gemm.has_separate_version and may_be_skinny(gemm.op, target)
+    is_plain = isinstance(b, InPlaceOperand) and not gemm.b_transposed and b.rows is not None
+    return gemm.skinny if is_plain and not gemm.has_separate_version else None
 
 
 class SkinnyGemmEmitter:
@@ -81,7 +76,7 @@ class SkinnyGemmEmitter:
             remainder = self.e.splat(self.e.sub(columns, vectorized), s.lanes)
             mask = self.e.cmp("lt", self.e.iota(s.lanes, int64), remainder)
             has_remainder = self.e.cmp("gt", columns, vectorized).text
-            k_unroll = self.e.target.registers // (2 * _COLUMN_REGISTERS)
+            k_unroll = s.blocking.k_unroll
             unrolled_depth = self.w.raw(f"and i64 %depth, {-k_unroll}")
             for first, last, step in (("0", unrolled_depth, k_unroll), (unrolled_depth, "%depth", 1)):
                 with self.w.loop(first, last, str(step)) as k:
@@ -100,7 +95,7 @@ class SkinnyGemmEmitter:
         """Prefetch the same columns of the next rows of B."""
         after = self.e.add(j, self.e.mul(VectorValue("%pitch", int64, 1, 0), self.e.const(len(b_rows), int64)))
         kind = llvm_type(s.dtype, 1)
-        level = L1 if s.rows <= _MAX_L1_ROWS else L2
+        level = L1 if s.blocking.prefetches_to_l1 else L2
         for start in b_rows:
             for v in range(s.vectors):
                 place = self.w.raw(f"getelementptr {kind}, ptr {start}, i64 {after.text}")
@@ -124,7 +119,7 @@ class SkinnyGemmEmitter:
     ) -> list[VectorValue]:
         """Add the products of some rows of B to all rows of C, in the columns of the registers `at`."""
         b = [[self.load(s, start, j, mask) for j in at] for start in b_rows]
-        for first, count, size in row_ranges(s.rows, self.e.target.registers // _REGISTERS_PER_SUM):
+        for first, count, size in row_ranges(s.rows, s.blocking.mr):
             with self.w.loop(str(first), str(first + count * size), str(size)) as i:
                 self.add_to_rows(s, [self.e.add(i, self.e.const(r, int64)) for r in range(size)], k, b, at)
         return []

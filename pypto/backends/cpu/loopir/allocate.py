@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from pypto.backends.cpu.loopir.index_maps import (
     IndexMap,
@@ -33,10 +32,7 @@ from pypto.ir.types import DType, PtrType
 from pypto.passes.carried import LAYOUTS, carried, initial, yields
 from pypto.passes.dimensions import is_unit_reshape
 from pypto.passes.dot_facts import is_packed
-
-_CACHE_ALIAS_BYTES: Final = 2048  # row pitches of multiples of this alias in the sets of the first-level cache
-_STAGGER_BYTES = 64 * 9  # added to buffers of about a multiple of 4 KB: their starts would alias, too
-_LINE_BYTES: Final = 64  # alignment of buffers, and the padding behind them
+from pypto.passes.target_facts import CACHE
 
 
 @dataclass
@@ -120,7 +116,7 @@ def shared_buffer(storage: BufferAllocation, v: Value) -> Buffer:
         in_memory_format=any(is_packed(plan.uses, x, storage.target) for x in values),
     )
     lanes = storage.lanes_of(v.tile.elem)
-    if holds_product and buffer.pitch * item_bytes(v.tile.elem) % _CACHE_ALIAS_BYTES == 0:
+    if holds_product and buffer.pitch * item_bytes(v.tile.elem) % CACHE.alias == 0:
         buffer.sizes[-1] += lanes
     if any(x.op is not None and x.op.name == "sort_keys" for x in values):  # the network sorts powers of two
         buffer.sizes[-1] = max(lanes, 1 << (v.shape[-1] - 1).bit_length())
@@ -253,9 +249,9 @@ def assign_offsets(buffers: list[Buffer]) -> int:
     placed: list[tuple[int, int, Buffer]] = []
     stored = [b for b in buffers if b.view_of is None and not b.contracted]
     for buffer in sorted(stored, key=lambda b: (-b.size_bytes, b.id)):
-        size = round_up(buffer.size_bytes, _LINE_BYTES) + _LINE_BYTES
-        if size % 4096 < 128:
-            size += _STAGGER_BYTES
+        size = round_up(buffer.size_bytes, CACHE.line) + CACHE.line
+        if size % CACHE.page < 2 * CACHE.line:
+            size += CACHE.stagger
         offset = 0
         for start, stop, other in sorted(placed, key=lambda p: p[0]):
             if other.live_start <= buffer.live_end and buffer.live_start <= other.live_end and offset + size > start:

@@ -43,6 +43,7 @@ class Materialization:
     """
 
     function: Function
+    target: CpuTarget
     uses: dict[Value, list[Op]] = field(default_factory=lambda: defaultdict(list))  # ops with this operand
     position: dict[Op, int] = field(default_factory=dict)
     end_position: dict[Op, int] = field(default_factory=dict)  # that of the last op of its regions
@@ -82,7 +83,7 @@ class Materialization:
 
 def plan_materialization(function: Function, target: CpuTarget) -> Materialization:
     """Decide for every tile of a function, readers before what they read."""
-    plan = Materialization(function)
+    plan = Materialization(function, target)
     ops = number_ops(plan, function.body, ())
     plan.writes = [op for op in ops if writes_memory(op)]
     dots = [op for op in ops if op.name == "dot"]

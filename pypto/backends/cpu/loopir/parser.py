@@ -68,7 +68,7 @@ def with_storage(schedule: Schedule, target: CpuTarget) -> Schedule:
 
 def assume_materialization(function: Function, target: CpuTarget, materialized: Iterable[Value]) -> Materialization:
     """The plan in which exactly these values have buffers, as a text says that they do."""
-    plan = Materialization(function, materialized={*materialized})
+    plan = Materialization(function, target, materialized={*materialized})
     ops = number_ops(plan, function.body, ())
     plan.writes += [op for op in ops if writes_memory(op)]
     plan.packed |= {op for op in ops if op.name == "dot" and packs_transposed(op, target)}
