@@ -33,6 +33,9 @@ _MOST_ENTRIES: Final = 4096
 class Kernel:
     """A kernel. Launch it over a grid of programs as ``kernel[grid](arguments…)``.
 
+    Options that may be tuned can stand among the arguments: ``kernel[grid](x, y, disable=("peeling",))`` runs the
+    variant of `with_options`, which is the quicker way to launch one often.
+
     Parameters
     ----------
     function : function
@@ -165,10 +168,9 @@ class Kernel:
     @Boundary()
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **given: Any) -> Specialization | None:
         """`kernel[grid](…)`, or with `warmup` only what compiles for it."""
-        kernel, given = variant_of(self, given)
         if warmup:
-            return kernel.warmup(*args, grid=grid, **given)
-        kernel.launch(grid, *args, **given)
+            return self.warmup(*args, grid=grid, **given)
+        self.launch(grid, *args, **given)
         return None
 
     def with_options(self, **options: Any) -> Kernel:
@@ -276,13 +278,20 @@ class Kernel:
         for hook in self.pre_run_hooks:
             hook(*args, **given)
         with self.boundary:
-            values = args if len(args) == self._arity and not given else self._bind(args, given)
-            sizes = check_grid(grid, self.signature, values)
-            # No program meets an empty slice in a launch of none.
-            with nullcontext() if all(sizes) else suppress(EmptySlice):
-                MODE.get().run(self, sizes, values)
+            kernel, others = variant_of(self, given) if given else (self, given)
+            if kernel is not self:
+                kernel.launch(grid, *args, **others)
+            else:
+                self._run_in_mode(grid, args, others)
         for hook in self.post_run_hooks:
             hook(*args, **given)
+
+    def _run_in_mode(self, grid: Grid, args: Values, given: dict[str, Any]) -> None:
+        values = args if len(args) == self._arity and not given else self._bind(args, given)
+        sizes = check_grid(grid, self.signature, values)
+        # No program meets an empty slice in a launch of none.
+        with nullcontext() if all(sizes) else suppress(EmptySlice):
+            MODE.get().run(self, sizes, values)
 
     def execute(self, sizes: tuple[int, int, int], values: Values) -> None:
         """Run the kernel on the backend."""

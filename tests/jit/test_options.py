@@ -199,6 +199,23 @@ def test_options_of_one_launch() -> None:
     assert ["| reduce sum" in text for text in texts] == [True, False]
 
 
+def test_options_among_the_arguments_of_a_launch() -> None:
+    """The variant runs, with the hooks of the kernel, also once native code makes the kernel's launches."""
+    x, out, seen = np.ones(300, np.float32), np.zeros(300, np.float32), []
+    kernel = pto.jit(softmax)
+    kernel.add_pre_run_hook(lambda *args, **given: seen.append(given))
+    kernel[1](x, out)
+    for options in ({"disable": ["fusion"]}, {"disable": ("fusion",), "num_threads": 1}, {}):
+        out[:] = 0
+        kernel[1](x, out=out, **options)
+        np.testing.assert_allclose(out, 1 / 300, rtol=1e-6)
+    assert len(kernel.variants) == 2 and len(seen) == 4
+    assert len(kernel.specializations) == 1
+    assert len(kernel.with_options(disable=["fusion"]).specializations) == 1
+    with pytest.raises(OptionError, match="cannot switch off `allocate`"):
+        kernel[1](x, out, disable=("allocate",))
+
+
 def test_a_parameter_of_an_option_s_name_is_a_parameter() -> None:
     x, out = np.ones(30, np.float32), np.zeros(30, np.float32)
     kernel = pto.jit(plus)
