@@ -40,7 +40,7 @@ class CacheLines:
     line: int = 64  # bytes
     alias: int = 2048  # rows that lie a multiple of so many bytes apart share few sets of the first-level cache
     page: int = 4096  # buffers that begin a multiple of so many bytes apart share them, too
-    stagger: int = 9 * 64  # bytes that keep such buffers apart
+    spacing: int = 9 * 64  # bytes that keep such buffers apart
 
 
 @dataclass(frozen=True, slots=True)

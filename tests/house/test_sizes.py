@@ -13,9 +13,9 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_BODY = 6
 NINE_OF_TEN_BODY = 25
-CORE_TOKEN_LINES = 10_250  # with what is named cells, techniques and texts below it would be some 13,000
-CELLS_TOKEN_LINES = 1800
-TECHNIQUES_TOKEN_LINES = 3150
+CORE_TOKEN_LINES = 10_220  # with what is named cells, techniques and texts below it would be some 13,000
+CELLS_TOKEN_LINES = 1830
+TECHNIQUES_TOKEN_LINES = 3170
 
 # What is over a wall, with the reason why it stays whole. A row that is no longer needed fails.
 LONG_FILES: dict[str, str] = {}
@@ -68,6 +68,7 @@ PASSES = (
     "k_blocking",
     "normalize_loops",
     "swap_operands",
+    "target_facts",
     "transpose_attention",
     "unswitch_modulo",
 )

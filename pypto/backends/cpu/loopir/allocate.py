@@ -251,7 +251,7 @@ def assign_offsets(buffers: list[Buffer]) -> int:
     for buffer in sorted(stored, key=lambda b: (-b.size_bytes, b.id)):
         size = round_up(buffer.size_bytes, CACHE.line) + CACHE.line
         if size % CACHE.page < 2 * CACHE.line:
-            size += CACHE.stagger
+            size += CACHE.spacing
         offset = 0
         for start, stop, other in sorted(placed, key=lambda p: p[0]):
             if other.live_start <= buffer.live_end and buffer.live_start <= other.live_end and offset + size > start:
