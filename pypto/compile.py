@@ -28,8 +28,8 @@ from pypto.opening import Devices
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
 from pypto.options import KernelOptions, Settings, suggestion
-from pypto.passes import PREPARE, optimize, prepare
-from pypto.passes.manager import DISABLE, Pass, is_observed
+from pypto.passes import PREPARE, optimize
+from pypto.passes.manager import DISABLE, Pass, is_observed, run_unverified
 from pypto.passes.memory_effects import written_names
 from pypto.passes.waiting import waiting_loops
 from pypto.runtime.launch import Scratch, stopped
@@ -202,7 +202,7 @@ def to_ir(
 def prepared(function: Function, timings: dict[str, float]) -> Function:
     """Tile IR that is ready for an interpreter or backend, verified."""
     with timed(timings, "prepare"):
-        made = prepare(function)
+        made = run_unverified(function, PREPARE)
     return verified(made, timings)
 
 
@@ -219,7 +219,7 @@ def compile_program(
     """A backend's code of a kernel, from the disk cache when it is there: then this IR was verified before."""
     shared = session()
     with timed(timings, "prepare"):
-        function = prepare(built.function)
+        function = run_unverified(built.function, PREPARE)
     tell_of_waiting(built.function)
     function.attrs |= attributes(noalias, options)
     program = Program(built, function, written_names(function), timings, backend)

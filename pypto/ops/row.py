@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -216,10 +217,16 @@ class OpRow:
     example: str = ""
     public: bool = True
 
-    @property
+    @cached_property
     def attributes(self) -> tuple[str, ...]:
         """Names of the attributes that the op has in the IR."""
         return tuple(p.name for p in self.params if not p.is_operand) if self.attrs is None else self.attrs
+
+    @cached_property
+    def operand_counts(self) -> tuple[int, int]:
+        """How many operands the op has at least and at most, where it is not ``variadic``."""
+        operands = [p for p in self.params if p.is_operand]
+        return sum(p.default is not None for p in operands), len(operands)
 
     @property
     def elementwise(self) -> bool:

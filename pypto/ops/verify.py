@@ -109,7 +109,7 @@ class _Verifier:
         names = row.attributes
         if missing := [n for n in names if n not in op.attrs]:
             fail(op, f"the attribute {missing[0]} is missing")
-        if unknown := [n for n in op.attrs if n not in (*names, *row.options)]:
+        if unknown := [n for n in op.attrs if n not in names and n not in row.options]:
             fail(op, f"there is no attribute {unknown[0]}")
         self.attribute_values(op, op.attrs)
         for param in row.params:
@@ -128,11 +128,10 @@ class _Verifier:
     def operand_count(self, op: Op, row: OpRow) -> None:
         if "variadic" in row.traits:
             return
-        operands = [p for p in row.params if p.is_operand]
-        least = sum(p.default is not None for p in operands)
-        if not least <= len(op.operands) <= len(operands):
-            most = f" to {len(operands)}" if least < len(operands) else ""
-            fail(op, f"has {len(op.operands)} operands, but takes {least}{most}")
+        least, most = row.operand_counts
+        if not least <= len(op.operands) <= most:
+            up_to = f" to {most}" if least < most else ""
+            fail(op, f"has {len(op.operands)} operands, but takes {least}{up_to}")
 
     def results(self, op: Op, row: OpRow) -> None:
         given = tuple(v.type for v in op.results)

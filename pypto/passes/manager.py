@@ -71,6 +71,14 @@ def disabled(attrs: Mapping[str, Attr]) -> tuple[str, ...]:
 
 
 def run(ir: Any, passes: Sequence[Pass], *context: Any, attrs: Mapping[str, Attr] | None = None) -> Any:
+    """`run_unverified`, and verify what comes of it."""
+    result = run_unverified(ir, passes, *context, attrs=attrs)
+    if result is not ir:
+        verify_functions(result)
+    return result
+
+
+def run_unverified(ir: Any, passes: Sequence[Pass], *context: Any, attrs: Mapping[str, Attr] | None = None) -> Any:
     """Run passes in order, each on what the one before it gives, and give what the last one does.
 
     Parameters
@@ -84,7 +92,6 @@ def run(ir: Any, passes: Sequence[Pass], *context: Any, attrs: Mapping[str, Attr
     attrs : mapping, optional
         Attributes of the kernel, which say what is enabled; those of `ir` where it is a function.
     """
-    given = ir
     names = ops_of(ir) if any(step.needs for step in passes) else frozenset()
     for step in passes:
         known = ir.attrs if attrs is None else attrs
@@ -92,8 +99,6 @@ def run(ir: Any, passes: Sequence[Pass], *context: Any, attrs: Mapping[str, Attr
             continue
         before, ir = ir, step.run(ir, *context)
         observe(step, before, ir)
-    if ir is not given:
-        verify_functions(ir)
     return ir
 
 
