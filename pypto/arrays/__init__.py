@@ -19,6 +19,7 @@ from pypto.arrays.functions import (
 )
 from pypto.arrays.names import of_name
 from pypto.arrays.operations import erf, erfc, rsqrt, sigmoid
+from pypto.graph.dims import Dim
 from pypto.graph.explain import explain
 from pypto.graph.fuse import fuse
 
@@ -29,6 +30,7 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
+    "Dim",
     "attention",
     "erf",
     "erfc",

@@ -42,6 +42,27 @@ class SharedMemory(Diagnostic, RuntimeError):
     )
 
 
+class WrongDims(Diagnostic, ValueError):
+    code = "E346"
+    template = "{what}: {problem}"
+    example = programs(
+        """
+        from pypto.arrays import Dim
+
+        f = pto.fuse(lambda x: np.exp(x), dims={"x": (Dim("n", 1, 100),)})
+
+        f(np.ones(101, np.float32))
+        """,
+        """
+        from pypto.arrays import Dim
+
+        f = pto.fuse(lambda x: np.exp(x), dims={"x": (Dim("n", 1, 200),)})
+
+        f(np.ones(101, np.float32))
+        """,
+    )
+
+
 class InvalidGraph(Diagnostic, CompilerBug):
     """A Tensor graph that the verifier rejects."""
 

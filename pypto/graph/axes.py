@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from pypto.graph.dims import quotient
+
 Dim = tuple[int, ...]
 Dims = tuple[Dim, ...]
 
@@ -69,13 +71,15 @@ class Axes:
             self._join(*pair)
 
     def _join(self, x: int, y: int) -> None:
-        big, small = (x, y) if self.sizes[x] >= self.sizes[y] else (y, x)
-        if self.sizes[big] == self.sizes[small]:
+        if self.sizes[x] == self.sizes[y]:
             self.same[max(x, y)] = (min(x, y),)
-        elif self.sizes[big] % self.sizes[small] == 0:
-            self.same[big] = (small, *self.new(self.sizes[big] // self.sizes[small]))
-        else:
-            raise Clash("one dimension is cut in two ways")
+            return
+        for big, small in ((x, y), (y, x)):
+            outer = quotient(self.sizes[big], self.sizes[small])
+            if outer is not None:
+                self.same[big] = (small, *self.new(outer))
+                return
+        raise Clash("one dimension is cut in two ways")
 
     def unify_reshaped(self, source: Dims, target: Dims) -> None:
         """The dimensions before and after a reshape, in row-major order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pypto.graph.dims import Asked, hint
 from pypto.graph.node import Node
 
 if TYPE_CHECKING:
@@ -13,14 +14,20 @@ if TYPE_CHECKING:
 
 def plan_text(plan: Plan) -> str:
     """The steps of a plan, its arrays with their places, and the merges that were refused."""
-    total = sum(n.type.nbytes for n in plan.graph.live() if n.op not in ("input", "constant"))
+    total = sum(hint(n.type.nbytes) for n in plan.graph.live() if n.op not in ("input", "constant"))
     lines = [
         f"plan of {plan.graph.name}: {len(plan.steps)} steps, {len(plan.kernels)} kernels, "
         f"arena {plan.arena_bytes:,} bytes of {total:,}",
     ]
+    lines += [f"  where {asked}, asked at {asked.place.loc()}" for asked in guards_of(plan)]
     for number, step in enumerate(plan.steps):
         lines += step_lines(plan, number, step)
     return "\n".join(lines) + "\n"
+
+
+def guards_of(plan: Plan) -> tuple[Asked, ...]:
+    """What the function asked about dimensions by name: the plan is for sizes of which that holds."""
+    return tuple(plan.graph.guards.asked) if plan.graph.guards else ()
 
 
 def step_lines(plan: Plan, number: int, step: Step) -> list[str]:

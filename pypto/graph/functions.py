@@ -10,6 +10,7 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced
 from pypto.graph import methods, movement, products, reductions, ufuncs
+from pypto.graph.dims import is_fixed
 from pypto.graph.node import Graph
 from pypto.graph.places import checked, here
 from pypto.graph.tensor import Tensor
@@ -76,19 +77,19 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     rank = x.ndim + len(axes)
     places = {a % rank for a in axes}
-    sizes = iter(x.shape)
+    sizes = iter(x.node.shape)
     return movement.reshape(x, tuple(1 if d in places else next(sizes) for d in range(rank)))
 
 
 def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Tensor:
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = movement.sizes_of(shape)
     x = movement.reshape(x, (*(1,) * max(0, len(sizes) - x.ndim), *x.shape))
     view: Tensor = checked("`np.broadcast_to`", lambda: x.moved("broadcast_to", shape=sizes))
     return view
 
 
 def full_like(x: Any, value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Tensor:
-    sizes = x.shape if shape is None else ((shape,) if isinstance(shape, int) else tuple(shape))
+    sizes = x.node.shape if shape is None else movement.sizes_of(shape)
     if isinstance(value, Tensor):
         return movement.copy(broadcast_to(cast(value, dtype or x.dtype), sizes))
     type = tensor_type(sizes, dtype or x.dtype)
@@ -132,12 +133,20 @@ def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
         return movement.reshape(roll(x.reshape(-1), shift, 0), x.shape)
     shifts, axes = np.broadcast_arrays(np.atleast_1d(shift), np.atleast_1d(axis))
     for by, at in zip(shifts.tolist(), axes.tolist(), strict=True):
-        size = max(1, x.shape[at])
-        cut = (size - by) % size
-        if cut:
+        cut = rolled(by, x.shape[at])
+        if cut != 0:
             head, tail = ((slice(None),) * (at % x.ndim) + (part,) for part in (slice(cut), slice(cut, None)))
             x = concatenate([x[tail], x[head]], at)
     return x
+
+
+def rolled(by: int, size: int) -> int:
+    """The index that comes first after a roll."""
+    if is_fixed(size):
+        return -by % max(1, size)
+    if by and not -size < by < size:
+        raise methods.untraced("a roll by more than a dimension by name", "roll by less than its size")
+    return size - by if by > 0 else -by
 
 
 def pad(x: Tensor, pad_width: Any, mode: str = "constant", constant_values: float = 0, **more: Any) -> Tensor:

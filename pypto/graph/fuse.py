@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from types import FunctionType, ModuleType
 from typing import Any, overload
 
 import numpy as np
 
-from pypto.errors.graph import NoKernel
+from pypto.errors.graph import NoKernel, WrongDims
+from pypto.graph.dims import Dim, Size, Sizes, is_fixed
 from pypto.graph.groups import partition
 from pypto.graph.layout import Layouts
-from pypto.graph.plan import Plan, make_plan
+from pypto.graph.named import Shapes, named_arrays, renamed
+from pypto.graph.node import Node
+from pypto.graph.plan import NO_SIZES, Plan, make_plan
 from pypto.graph.pytree import children, mapped
-from pypto.graph.trace import Slot, Traced, trace
+from pypto.graph.strides import contiguous
+from pypto.graph.trace import Slot, Traced, trace_by_name
 from pypto.process import get_num_threads
 
 Array = np.ndarray[Any, Any]
+NO_SHAPES: Shapes = {}
 MOST_VERSIONS = 256  # plans of a function that are kept
 
 
@@ -29,6 +34,11 @@ class Version:
 
     plan: Plan
     traced: Traced
+
+    def serves(self, sizes: Sizes) -> bool:
+        """Whether what the function asked about sizes has the same answers."""
+        guards = self.traced.graph.guards
+        return guards is None or guards.hold(sizes)
 
 
 class Fused:
@@ -40,6 +50,8 @@ class Fused:
         On numpy arrays.
     precision : str
         How exact products of float32 are, see `pypto.dot`; empty, as exact as float32.
+    dims : mapping from str to sequence of Dim or None
+        Dimensions by name, of arrays by parameter and path.
 
     Examples
     --------
@@ -53,31 +65,34 @@ class Fused:
     1
     """
 
-    def __init__(self, function: Callable[..., Any], precision: str = "") -> None:
+    def __init__(
+        self, function: Callable[..., Any], precision: str = "", dims: Mapping[str, Sequence[Dim | None]] | None = None
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function: Any = function
         self.precision = precision
-        self._versions: dict[Any, Version] = {}
+        self._named = named_arrays(function, dims) if dims else ()
+        self._dims = tuple(dict.fromkeys(d for row in self._named for d in row.dims if d is not None))
+        self._versions: dict[Any, list[Version]] = {}
         plain = isinstance(function, FunctionType)
         self._cells: tuple[Any, ...] = (function.__closure__ or ()) if plain else ()
         self._names: tuple[str, ...] | None = None if plain else ()  # globals that are compared, from the first call on
         self._lock = threading.Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        arrays, key = self._key(args, kwargs)
-        version = self._versions.get(key)
-        if version is None:
-            version = self._version(key, args, kwargs)
-        outputs = version.plan.run(arrays)
+        shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
+        arrays, key = self._key(args, kwargs, shapes)
+        version = self._version(key, args, kwargs, shapes, sizes)
+        outputs = version.plan.run(arrays, sizes)
         for number, output in version.traced.updates:
             np.copyto(arrays[number], outputs[output])
-        return filled(version.traced.result, outputs)
+        return filled(version.traced.result, outputs, sizes)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """The plan for arguments like these, made if need be; nothing runs."""
-        _, key = self._key(args, kwargs)
-        version = self._versions.get(key)
-        return (self._version(key, args, kwargs) if version is None else version).plan
+        shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
+        _, key = self._key(args, kwargs, shapes)
+        return self._version(key, args, kwargs, shapes, sizes).plan
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -85,34 +100,59 @@ class Fused:
     def __repr__(self) -> str:
         return f"<fused {self.__name__}>"  # type: ignore[attr-defined]
 
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Array], Any]:
+    def _shapes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Shapes, Sizes]:
+        """Shapes with dimensions by name, of arrays by their `id`, and the sizes of the dimensions in this call."""
+        shapes: Shapes = {}
+        sizes: dict[str, int] = {}
+        for row in self._named:
+            array = row.find(args, kwargs)
+            for dim, size in zip(row.dims, array.shape, strict=True):
+                if dim is not None and sizes.setdefault(dim.name, size) != size:
+                    problem = f"`{dim.name}` is {sizes[dim.name]} in one array and {size} in another"
+                    raise WrongDims(what=f"`{row.path}`", problem=problem)
+            shapes[id(array)] = row.shape(array)
+        return shapes, {dim.name: sizes[dim.name] for dim in self._dims}
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> tuple[list[Array], Any]:
         """The arrays among the arguments, each once, and all else that a plan depends on."""
         arrays: dict[int, Array] = {}
         facts: list[Any] = []
         for x in args:
-            collect(x, arrays, facts)
+            collect(x, arrays, facts, shapes)
         if kwargs:
             facts.append(len(args))
-            collect(kwargs, arrays, facts)
+            collect(kwargs, arrays, facts, shapes)
         if self._names is None:
             self._names = tuple(n for n in self.function.__code__.co_names if is_fact(self.function, n))
         if self._names or self._cells:
             facts += surroundings(self.function, self._names, self._cells)
         return list(arrays.values()), tuple(facts)
 
-    def _version(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Version:
+    def _version(
+        self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes
+    ) -> Version:
+        """The plan for some arguments, made if need be."""
+        for version in self._versions.get(key, ()):
+            if version.serves(sizes):
+                return version
         with self._lock:
-            if len(self._versions) >= MOST_VERSIONS:
-                self._versions.clear()
-            if key not in self._versions:
-                self._versions[key] = self._made(args, kwargs)
-            return self._versions[key]
+            found = next((v for v in self._versions.get(key, ()) if v.serves(sizes)), None)
+            if found is None:
+                if len(self._versions) >= MOST_VERSIONS:
+                    self._versions.clear()
+                found = self._made(args, kwargs, shapes, sizes)
+                self._versions[key] = [*self._versions.get(key, ()), found][-MOST_VERSIONS:]
+            return found
 
-    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Version:
-        traced = trace(self.function, *args, **kwargs)
+    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes) -> Version:
+        traced = trace_by_name(self.function, args, kwargs, shapes, self._dims)
+        guards = traced.graph.guards
+        if guards is not None and not guards.hold(sizes):  # the answers for these sizes are others than for the hints
+            hinted = {dim: replace(dim, hint=sizes[dim.name]) for dim in self._dims}
+            shapes = {number: tuple(renamed(n, hinted) for n in shape) for number, shape in shapes.items()}
+            traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()))
         graph = traced.graph
-        strides = (tuple(s // max(1, a.itemsize) for s in a.strides) for a in traced.arrays)
-        layouts = Layouts(dict(zip(graph.inputs, strides, strict=True)))
+        layouts = Layouts({x: strides_in(x, a) for x, a in zip(graph.inputs, traced.arrays, strict=True)})
         parts = partition(graph, layouts, get_num_threads())
         for group in parts.groups:
             if group.problem:
@@ -122,14 +162,22 @@ class Fused:
         return Version(make_plan(graph, parts, fixed, self.precision), traced)
 
 
-def collect(tree: Any, arrays: dict[int, Array], facts: list[Any]) -> None:
+def strides_in(node: Node, array: Array) -> tuple[int, ...]:
+    """Strides of an input, in elements; those with dimensions by name are in C order."""
+    if all(map(is_fixed, node.shape)):
+        return tuple(s // max(1, array.itemsize) for s in array.strides)
+    return contiguous(node.shape)
+
+
+def collect(tree: Any, arrays: dict[int, Array], facts: list[Any], shapes: Shapes) -> None:
     """Arrays by their first place, and facts in order: the form of the tree, types and layouts, constants."""
     if isinstance(tree, np.ndarray):
         if id(tree) in arrays:
             facts.append(list(arrays).index(id(tree)))
         else:
             arrays[id(tree)] = tree
-            facts.append((tree.shape, tree.dtype, tree.strides))
+            shape = shapes.get(id(tree))
+            facts.append((tree.shape, tree.dtype, tree.strides) if shape is None else (shape, tree.dtype))
         return
     found = children(tree)
     if found is None:
@@ -137,7 +185,7 @@ def collect(tree: Any, arrays: dict[int, Array], facts: list[Any]) -> None:
         return
     facts.append((found[0], tuple(name for name, _ in found[1])))
     for _, x in found[1]:
-        collect(x, arrays, facts)
+        collect(x, arrays, facts, shapes)
 
 
 def is_fact(function: FunctionType, name: str) -> bool:
@@ -167,21 +215,33 @@ def cell_is_full(cell: Any) -> bool:
     return True
 
 
-def filled(tree: Any, outputs: list[Array]) -> Any:
+def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
     """A result with its arrays; arrays without dimensions are numbers of numpy, as numpy gives them."""
+    if isinstance(tree, Size):
+        return tree.at(sizes)
     if isinstance(tree, Slot):
         found = outputs[tree.number]
         return found if found.ndim else found[()]
     if is_dataclass(tree) or isinstance(tree, tuple | list | dict):
-        return mapped(tree, lambda _, leaf: filled(leaf, outputs) if isinstance(leaf, Slot) else leaf)
+        return mapped(tree, lambda _, leaf: filled(leaf, outputs, sizes) if isinstance(leaf, Slot | Size) else leaf)
     return tree
 
 
 @overload
-def fuse(function: Callable[..., Any], /) -> Fused: ...
+def fuse(
+    function: Callable[..., Any], /, *, precision: str = "", dims: Mapping[str, Sequence[Dim | None]] | None = None
+) -> Fused: ...
 @overload
-def fuse(*, precision: str = "") -> Callable[[Callable[..., Any]], Fused]: ...
-def fuse(function: Callable[..., Any] | None = None, /, *, precision: str = "") -> Any:
+def fuse(
+    *, precision: str = "", dims: Mapping[str, Sequence[Dim | None]] | None = None
+) -> Callable[[Callable[..., Any]], Fused]: ...
+def fuse(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    precision: str = "",
+    dims: Mapping[str, Sequence[Dim | None]] | None = None,
+) -> Any:
     """Make a function on arrays run as fused kernels.
 
     Parameters
@@ -192,9 +252,19 @@ def fuse(function: Callable[..., Any] | None = None, /, *, precision: str = "") 
     precision : str
         How exact products of float32 are, see `pypto.dot`; empty, as exact as float32.
 
+    dims : mapping from str to sequence of Dim or None, optional
+        Dimensions by name: for an array, by its parameter or a path such as ``"batch.ids"``, a `Dim` for each dimension
+        that differs from call to call, and None for the others. One plan serves all sizes of their ranges, and no
+        kernel is compiled anew. The arrays are in C order.
+
     Returns
     -------
     Fused
+
+    Raises
+    ------
+    WrongDims
+        When an argument does not fit its dimensions by name.
 
     Examples
     --------
@@ -202,6 +272,12 @@ def fuse(function: Callable[..., Any] | None = None, /, *, precision: str = "") 
     >>> f = pto.fuse(lambda x, y: np.sqrt(x * x + y * y))
     >>> f(np.float32([3]), np.float32([4]))
     array([5.], dtype=float32)
+    >>> from pypto.arrays import Dim
+    >>> n = Dim("n", 1, 1000)
+    >>> f = pto.fuse(lambda x: x / x.sum(), dims={"x": (n,)})
+    >>> plans = {f.plan(np.ones(size, np.float32)) for size in (1, 10, 1000)}
+    >>> len(plans), f(np.float32([1, 3]))
+    (1, array([0.25, 0.75], dtype=float32))
     """
-    make = functools.partial(Fused, precision=precision)
+    make = functools.partial(Fused, precision=precision, dims=dims)
     return make if function is None else make(function)

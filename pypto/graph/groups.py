@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pypto.graph.axes import Clash, Dims
+from pypto.graph.dims import hint
 from pypto.graph.index_space import FUSIBLE_MOVEMENT, space_of
 from pypto.graph.kernel_text import kernel_text
 from pypto.graph.layout import Layouts
@@ -93,7 +94,7 @@ class _Partitioner:
                 self.movement(node)
             elif is_assembled(node):
                 self.units[node] = self.order.new(self.sources(node))
-            elif node.op not in ("input", "constant") and not self.joined(node):
+            elif node.op not in ("input", "constant", "extent") and not self.joined(node):
                 self.computation(node)
         unique = dict.fromkeys(self.group[n] for n in self.nodes if n in self.group)
         for group in unique:
@@ -299,7 +300,7 @@ def check_once(program: Program, node: Node) -> None:
     line = program.reads.get((node, 0), program.values.get(node.inputs[0], ()))
     elements = 1
     for a in line:
-        elements *= program.sizes[a]
+        elements *= hint(program.sizes[a])
     if elements > FEW and any(a not in line for a in program.blocks if program.is_shared(a)):
         raise Clash("a reduction would be computed more than once")
 
@@ -309,4 +310,4 @@ def is_assembled(node: Node) -> bool:
     if node.op in ASSEMBLED:
         return True
     empty = node.type.size == 0 or any(x.type.size == 0 for x in node.inputs)
-    return empty and node.op not in (*MOVEMENT, "input", "constant")
+    return empty and node.op not in (*MOVEMENT, "input", "constant", "extent")

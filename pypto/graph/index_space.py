@@ -51,6 +51,11 @@ class IndexSpace:
         return flat(self.values[node])
 
 
+def is_vector(node: Node) -> bool:
+    """Whether an array has one dimension that is not 1."""
+    return sum(1 for size in node.shape if size != 1) == 1
+
+
 def flat(dims: Dims) -> Dim:
     return tuple(axis for dim in dims for axis in dim)
 
@@ -69,7 +74,7 @@ def space_of(nodes: Sequence[Node], outputs: Iterable[Node]) -> IndexSpace:
     try:
         return spaced(nodes, tuple(outputs), True)
     except Clash:
-        vectors = {x for n in nodes for x in n.inputs if sum(1 for size in x.shape if size > 1) == 1}
+        vectors = {x for n in nodes for x in n.inputs if is_vector(x)}
         if not vectors:
             raise
         return spaced(nodes, tuple(outputs), False)
@@ -152,8 +157,7 @@ class _Builder:
             if node.op in REDUCTIONS or node.op in ("dot", "take"):
                 raise Clash("a constant array has to be stored for this op")
             return ((),) * len(x.shape)
-        is_vector = sum(1 for size in x.shape if size > 1) == 1
-        if node.op == "dot" or (node.op == "take" and number == 0) or (is_vector and not self.share_vectors):
+        if node.op == "dot" or (node.op == "take" and number == 0) or (is_vector(x) and not self.share_vectors):
             return self.reads_alone(node, number)
         if x not in self.outside:
             self.outside[x] = self.axes.fresh(x.shape)

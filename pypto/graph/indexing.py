@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
+from pypto.graph.dims import ceil_div, is_fixed, unasked
 from pypto.graph.places import here
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ def one(key: Any, size: int) -> tuple[int, int, int]:
     """First element, count and step along one dimension."""
     if is_array(key):
         return 0, size, 1
+    if isinstance(key, slice) and not all(map(is_fixed, (key.start, key.stop, size))):
+        return spanned(key, size)
+    if not is_fixed(key) or not is_fixed(size):
+        return element(key, size), 1, 1
     if isinstance(key, slice):
         span = range(*key.indices(size))
         return (span.start if span else 0), len(span), (span.step if len(span) > 1 else 1)
@@ -92,10 +97,42 @@ def one(key: Any, size: int) -> tuple[int, int, int]:
     return number % size, 1, 1
 
 
+def spanned(key: slice, size: int) -> tuple[int, int, int]:
+    """`one` where the slice or the dimension is known when a plan runs: what it asks about sizes is noted."""
+    step = 1 if key.step is None else int(key.step)
+    if step < 0:
+        if key.start is not None or key.stop is not None:
+            raise refuse("it goes backwards from or to a bound in a dimension by name", "take the part, then `[::-1]`")
+        return size - 1, ceil_div(size, -step), step
+    start, stop = (bound(x, size, default) for x, default in ((key.start, 0), (key.stop, size)))
+    if stop <= start:
+        return 0, 0, 1
+    return start, ceil_div(stop - start, step), step
+
+
+def bound(value: Any, size: int, default: int) -> int:
+    """A bound of a slice, within the dimension."""
+    if value is None:
+        return default
+    place: int = value if value >= 0 else value + size
+    if place < 0:
+        return 0
+    return place if place <= size else size
+
+
+def element(key: Any, size: int) -> int:
+    """The index of one element."""
+    number = key if not is_fixed(key) else int(key.__index__())
+    place: int = number if number >= 0 else number + size
+    if place < 0 or place >= size:
+        raise WrongShapes(here().loc(), what="this index", problem=f"{number} is out of bounds for size {size}")
+    return place
+
+
 def view(tensor: Tensor, index: Index) -> Tensor:
     """The part of an array that an index shows, without its array."""
     part = tensor.moved("slice", starts=index.starts, shape=index.shape, steps=index.steps)
-    return part if part.shape == index.seen else part.moved("reshape", shape=index.seen)
+    return part if part.node.shape == unasked(index.seen) else part.moved("reshape", shape=index.seen)
 
 
 def read(tensor: Tensor, index: Index) -> Tensor:

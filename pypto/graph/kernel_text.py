@@ -7,11 +7,12 @@ their array that are no single indices of the program; where tiles with differen
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.graph.axes import Clash, Dim
+from pypto.graph.dims import quotient
 from pypto.graph.index_space import scanned
 from pypto.graph.node import Node
 from pypto.graph.op_text import call_text, number_text
@@ -39,7 +40,7 @@ def neutral(op: str, dtype: DType) -> float | int | bool:
     if op == "prod":
         return 1
     low, high = (-float("inf"), float("inf")) if dtype.is_float else dtype.integer_range
-    return low if op == "max" else high
+    return low if op in ("max", "argmax") else high
 
 
 def kernel_text(program: Program, precision: str = "") -> KernelText:
@@ -107,8 +108,7 @@ class GroupWriter(Writer):
         if node.op in ("argmax", "argmin") and len(gone) > 1:
             raise Clash("a position over several axes has no form")
         loop = self.program.loop
-        if loop in gone and self.program.sizes[loop] % self.program.chunk:
-            text = self.masked(text, axes, neutral(node.op, node.inputs[0].type.dtype))
+        text = self.masked(text, axes, gone, neutral(node.op, node.inputs[0].type.dtype))
         kept = tuple(a for a in axes if a not in gone)
         where = tuple(axes.index(a) for a in gone)
         if not where:
@@ -134,8 +134,8 @@ class GroupWriter(Writer):
         assert loop is not None
         kept = tuple(a for a in source.axes if a != loop)
         text = source.name
-        if self.program.sizes[loop] % self.program.chunk:
-            source = self.variable(1, self.masked(text, source.axes, -float("inf")), source.axes)
+        if self.program.has_rest(loop):
+            source = self.variable(1, self.masked(text, source.axes, [loop], -float("inf")), source.axes)
             self.tiles[node.inputs[0]] = source
         shape = tuple(self.program.tile_size(a) for a in kept)
         start = f'pto.full({shape}, float("-inf"), pto.{dtype.public})'
@@ -156,15 +156,16 @@ class GroupWriter(Writer):
             return name
         return f"{name} * {self.aligned(self.scale, axes)}"
 
-    def masked(self, text: str, axes: Dim, value: Any) -> str:
-        """A tile of the loop with what lies behind the end of the axis replaced."""
-        axis = self.program.loop
-        assert axis is not None
-        inside = self.aligned(
-            Tile(f"(k + pto.arange(0, {self.program.chunk}) < {self.program.sizes[axis]})", (axis,)), axes
-        )
+    def masked(self, text: str, axes: Dim, along: Iterable[int], value: Any) -> str:
+        """A tile with what lies behind the end of some of its axes replaced."""
         number = f'float("{value}")' if isinstance(value, float) and abs(value) == float("inf") else repr(value)
-        return f"pto.where({inside}, {text}, {number})"
+        for axis in along:
+            if not self.program.has_rest(axis):
+                continue
+            first = "k + " if axis == self.program.loop else ""
+            inside = f"({first}pto.arange(0, {self.program.tile_size(axis)}) < {self.size_text(axis)})"
+            text = f"pto.where({self.aligned(Tile(inside, (axis,)), axes)}, {text}, {number})"
+        return text
 
     def accumulated(self, node: Node, axes: Dim, combine: Callable[[str], str]) -> Tile:
         """A reduction over the axis of the loop, in a variable that the loop carries."""
@@ -183,8 +184,13 @@ class GroupWriter(Writer):
         rows, columns = ([x for x in line if x != depth] for line in tiled)
         left = self.full(a, (*rows, depth), node.inputs[0].type.dtype)
         right = self.full(b, (depth, *columns), node.inputs[1].type.dtype)
-        if depth == self.program.loop and self.program.sizes[depth] % self.program.chunk:
-            left = left if (node, 0) in self.program.reads else self.masked(left, (*rows, depth), 0)
+        if (node, 0) not in self.program.reads:
+            left = self.masked(left, (*rows, depth), [depth], 0)
+        if (
+            node,
+            1,
+        ) not in self.program.reads:  # behind the end may be infinities, and 0 times one is NaN
+            right = self.masked(right, (depth, *columns), [depth], 0)
         left = left if rows else f"{left}[None, :]"
         right = right if columns else f"{right}[:, None]"
         how = f', input_precision="{self.precision}"' if self.precision and node.inputs[0].type.dtype.bits == 32 else ""
@@ -235,8 +241,8 @@ class GroupWriter(Writer):
             text = f"({at} + pto.arange(0, {size}))" if self.is_tiled(a) else at
             text = self.aligned(Tile(text, (a,)), axes) if self.is_tiled(a) else text
             terms.append(f"{text} * {array.name}.strides[{n}]")
-            if self.is_tiled(a) and self.program.sizes[a] % size:
-                masks.append(f"({text} < {self.program.sizes[a]})")
+            if self.is_tiled(a) and quotient(self.program.sizes[a], size) is None:
+                masks.append(f"({text} < {self.size_text(a)})")
         mask = f", mask={' & '.join(masks)}, other=0" if masks else ""
         text = f"pto.load({array.name} + {' + '.join(terms)}{mask})"
         return self.variable(max(self.stage(index), 1 if loop in axes else 0), text, axes, node)
@@ -259,10 +265,12 @@ class GroupWriter(Writer):
         body = list(before)
         if self.program.loop is not None:
             loop = self.program.loop
-            body.append(f"for k in range(0, {self.program.sizes[loop]}, {self.program.chunk}):")
+            body.append(f"for k in range(0, {self.size_text(loop)}, {self.program.chunk}):")
             body += [f"    {line}" for line in within]
-        body += after
+        body = [*self.extent_lines(), *body, *after]
         given = tuple(self.arguments.values())
         rest = "\n".join([f"({', '.join(x.name for x in given)}):", *(f"    {line}" for line in body)])
-        name = f"{self.program.form}_{hashlib.sha256(rest.encode()).hexdigest()[:8]}"
-        return KernelText(name, f"@pto.jit\ndef {name}{rest}\n", given, self.grid, self.program.form)
+        sized = self.sized()
+        options = f"(do_not_specialize={list(sized)})".replace("'", '"') if sized else ""
+        name = f"{self.program.form}_{hashlib.sha256((options + rest).encode()).hexdigest()[:8]}"
+        return KernelText(name, f"@pto.jit{options}\ndef {name}{rest}\n", given, self.grid, self.program.form, sized)

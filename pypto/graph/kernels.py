@@ -22,8 +22,10 @@ def full_source(text: KernelText) -> str:
 
 
 @lru_cache(maxsize=1024)
-def kernel_of(source: str, name: str) -> Kernel:
+def kernel_of(source: str, name: str, sized: tuple[str, ...] = ()) -> Kernel:
     """The kernel of a text. Nothing of the text is run: its function is made of the compiled code.
+
+    `sized` are the arguments that its decorator names as not to be specialized for.
 
     Examples
     --------
@@ -37,4 +39,4 @@ def kernel_of(source: str, name: str) -> Kernel:
     function = FunctionType(
         code, {"__name__": f"generated.{name}", "pto": pypto.language, "libdevice": libdevice}, name
     )
-    return jit(function)
+    return jit(do_not_specialize=sized)(function) if sized else jit(function)

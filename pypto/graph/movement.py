@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
 from pypto.errors.graph import NotTraced
+from pypto.graph.dims import Size, is_fixed
 from pypto.graph.places import checked, here
 from pypto.graph.tensor import Tensor
+
+
+def sizes_of(given: Any) -> tuple[int, ...]:
+    """A shape that was given as a number or as several."""
+    sizes: tuple[Any, ...] = (given,) if isinstance(given, int | Size | np.integer) else tuple(given)
+    return tuple(n if not is_fixed(n) else operator.index(n) for n in sizes)
 
 
 def reshape(x: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
     if order != "C":
         raise NotTraced(here().loc(), what="reshape", problem=f"order={order!r}", way="transpose first")
-    given = shape[0] if len(shape) == 1 else shape
-    sizes = tuple(int(n) for n in np.atleast_1d(given)) if np.size(given) else ()
+    sizes = sizes_of(shape[0] if len(shape) == 1 else shape)
     if -1 in sizes:
         known = math.prod(n for n in sizes if n != -1)
-        sizes = tuple(x.size // max(1, known) if n == -1 else n for n in sizes)
+        sizes = tuple(x.size // (known or 1) if n == -1 else n for n in sizes)
     made = checked("reshape", lambda: x.moved("reshape", shape=sizes))
     if copy or (made.strides is None and x.size):
         copied = Tensor.fresh(x.graph, made.node)
@@ -44,7 +51,7 @@ def swapaxes(x: Tensor, a: int, b: int) -> Tensor:
 def squeeze(x: Tensor, axis: Any = None) -> Tensor:
     chosen = range(x.ndim) if axis is None else [int(a) % x.ndim for a in np.atleast_1d(axis)]
     gone = [d for d in chosen if axis is not None or x.shape[d] == 1]
-    return reshape(x, tuple(n for d, n in enumerate(x.shape) if d not in gone))
+    return reshape(x, tuple(n for d, n in enumerate(x.node.shape) if d not in gone))
 
 
 def ravel(x: Tensor, order: str = "C") -> Tensor:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pypto.graph.dims import Dim, Guards, unasked
 from pypto.graph.rules import infer
 from pypto.graph.simplify import fold
 from pypto.graph.types import TensorType
@@ -68,6 +69,10 @@ class Graph:
     ----------
     name : str
         Of the function that was traced.
+    dims : tuple of Dim
+        Dimensions by name, in whose terms sizes are.
+    guards : Guards, optional
+        What the function asked about them.
 
     Examples
     --------
@@ -84,6 +89,8 @@ class Graph:
     inputs: list[Node] = field(default_factory=list)
     outputs: list[Node] = field(default_factory=list)
     known: dict[Any, Node] = field(default_factory=dict)
+    dims: tuple[Dim, ...] = ()
+    guards: Guards | None = None
 
     def input(self, name: str, type: TensorType, place: Caller | Loc | None = None) -> Node:
         """A further argument."""
@@ -106,6 +113,9 @@ class Graph:
         TypeError
             With a sentence, when the inputs do not fit the op.
         """
+        if self.guards is not None:
+            attrs = {name: unasked(value) for name, value in attrs.items()}
+            type = None if type is None else TensorType(unasked(type.shape), type.dtype)
         found = infer(op, [x.type for x in inputs], attrs) if type is None else type
         folded = fold(self, op, inputs, attrs, found, place)
         return self._consed(op, inputs, attrs, found, place) if folded is None else folded

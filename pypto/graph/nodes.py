@@ -94,6 +94,7 @@ ROWS: Final = (
         "Arrays one after the other along an axis.",
     ),
     NodeRow("copy", lambda types, attrs: types[0], lambda attrs, x: x.copy(), "The same array in memory of its own."),
+    NodeRow("extent", declared, None, "The value of a size that is known when a plan runs, as an array of one number."),
     NodeRow("call", declared, None, "A Python function on arrays, which runs between kernels."),
 )
 NODES: Final[Mapping[str, NodeRow]] = MappingProxyType({row.name: row for row in ROWS})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pypto.errors.ir import IRTextError
+from pypto.graph.dims import Dim, size_of
 from pypto.graph.node import Graph, Node
 from pypto.graph.types import TensorType
 from pypto.ir.parser import Parser, tokenize
@@ -37,6 +40,11 @@ class _Reader(Parser):
         self.expect("graph")
         self.expect("@")
         made, self.nodes = Graph(self.name()), dict[str, Node]()
+        self.dims: dict[str, Dim] = {}
+        if self.accept("dims"):
+            self.expect("[")
+            self.dims = {dim.name: dim for dim in self.listed("]", self.dim)}
+            made.dims = tuple(self.dims.values())
         self.expect("(")
         for name, type in self.listed(")", self.named_type):
             self.nodes[name] = made.input(name, type)
@@ -56,8 +64,51 @@ class _Reader(Parser):
         if dtype not in DTYPE_BY_NAME:
             self.fail(f"`{dtype}` is no element type")
         self.expect("[")
-        shape = tuple(int(n) for n in self.listed("]", lambda: self.take("int")))
+        shape = tuple(self.listed("]", self.size))
         return name, TensorType(shape, DTYPE_BY_NAME[dtype])
+
+    def dim(self) -> Dim:
+        name = self.take("word")
+        low, high, hint = (int(self.take("int")) for _ in range(3))
+        try:
+            return Dim(name, low, high, hint)
+        except ValueError as error:
+            self.fail(str(error))
+
+    def size(self) -> int:
+        """A number, or a polynomial over the dims."""
+        total = self.term()
+        while self.accept("+"):
+            total = total + self.term()
+        return total
+
+    def term(self) -> int:
+        total = self.factor()
+        while self.accept("*"):
+            total = total * self.factor()
+        return total
+
+    def factor(self) -> int:
+        if self.peek().kind == "int":
+            return int(self.take("int"))
+        name = self.take("word")
+        if name == "floor":
+            self.expect("(")
+            inner = self.size()
+            self.expect(",")
+            by = int(self.take("int"))
+            self.expect(")")
+            return inner // by if by > 0 else self.fail("a size is divided by a positive number")
+        if name not in self.dims:
+            self.fail(f"`{name}` is no dimension of this graph")
+        return size_of(self.dims[name])
+
+    def attr(self) -> Any:
+        token = self.peek()
+        is_size = token.kind == "word" and (token.text == "floor" or token.text in self.dims)
+        if is_size or (token.kind == "int" and self.peek(1).text in ("*", "+")):
+            return self.size()
+        return super().attr()
 
     def node(self, graph: Graph) -> None:
         name, type = self.named_type()

@@ -48,12 +48,13 @@ def product(x: Tensor, y: Tensor) -> Tensor:
             here().loc(), what="`@`", problem=f"both operands are {x.dtype}", way="cast them to float32 or float64"
         )
     make = x.graph.add
-    if x.shape[-1] == 1 and y.shape[-2] == 1:  # an outer product: there is nothing to add up
+    rows, depth, columns = x.node.shape[-2], x.node.shape[-1], y.node.shape[-1]
+    if depth == 1 and y.node.shape[-2] == 1:  # an outer product: there is nothing to add up
         return call(x.graph, np.multiply, (x, y))
-    if y.shape[-1] == 1 and y.ndim == 2 and x.shape[-1] == y.shape[0]:  # by a vector: a sum of each row
+    if columns == 1 and y.ndim == 2 and depth == y.node.shape[0]:  # by a vector: a sum of each row
         row = reshape(y, (y.shape[0],))
         return reduce(call(x.graph, np.multiply, (x, row)), "sum", x.ndim - 1, True)
-    if x.shape[-2] == 1 and x.ndim == y.ndim == 2 and x.shape[-1] == y.shape[0]:
+    if rows == 1 and x.ndim == y.ndim == 2 and depth == y.node.shape[0]:
         column = reshape(x, (x.shape[-1], 1))
         return reduce(call(x.graph, np.multiply, (column, y)), "sum", 0, True)
     node = checked("`@`", lambda: make("dot", x.node, y.node, place=here()))

@@ -8,6 +8,9 @@ flat axis. Then:
 * with products, a tile is a block of rows by a block of columns, and the contracted axis is a loop; where columns are
   inner (a row reduction follows), a program has whole rows; where they are contracted by a second product, that loop is
   over them and the array between the products never exists.
+
+A size that is known when a plan runs is never the extent of a tile: its axis is shared out, looped over, or lies in a
+tile as large as it can be, with what lies behind its end left out of reductions.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pypto.graph.axes import Clash, Dim, Dims
+from pypto.graph.dims import bounds, hint, is_fixed, quotient
 from pypto.graph.index_space import IndexSpace, Use, flat
 from pypto.graph.node import Node
 from pypto.graph.online import Online, late_after, online_of
@@ -28,6 +32,8 @@ ROWS_BLOCK = 1024  # elements that a tile of rows has at least
 MOST_WHOLE = 32_768  # elements of a tile that is no operand of a product
 MOST_COLUMNS = 512  # columns of a product that a program has as a whole
 ROW_BLOCKS = (256, 128, 64, 32, 16)
+UNKNOWN_ROWS = 32  # of a block where rows are not fixed: few rows cost little more than they must, many lose little
+UNKNOWN_PIECE = 64  # of a contracted axis that is not fixed
 COLUMN_BLOCK, DEPTH_BLOCK, CHAIN_BLOCK = 384, 128, 128
 TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
 Strides = Callable[[Node], tuple[int, ...] | None]
@@ -68,13 +74,21 @@ class Program:
 
     def is_shared(self, axis: int) -> bool:
         """Whether programs share an axis out."""
+        if axis in self.blocks and not is_fixed(self.sizes[axis]):
+            return True
         return self.blocks.get(axis, self.sizes[axis]) < self.sizes[axis]
 
     def tile_size(self, axis: int) -> int:
         """Elements of an axis in a tile."""
         if axis == self.loop:
             return self.chunk
-        return self.blocks.get(axis, self.sizes[axis])
+        return self.blocks.get(axis, bounds(self.sizes[axis])[1])
+
+    def has_rest(self, axis: int) -> bool:
+        """Whether tiles reach behind the end of an axis that a program has all of."""
+        if axis == self.loop:
+            return quotient(self.sizes[axis], self.chunk) is None
+        return axis in self.whole and not is_fixed(self.sizes[axis])
 
 
 def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
@@ -182,9 +196,9 @@ class Draft:
         elements = self.product(inner)
         columns = self.columns(inner)
         loop, chunk = None, 0
-        if elements * columns > MOST_WHOLE:
+        if elements * columns > MOST_WHOLE or not all(is_fixed(self.sizes[a]) for a in inner):
             loop, chunk = self.long_loop(inner, columns)
-            elements = elements // self.sizes[loop] * chunk
+            elements = self.product(tuple(a for a in inner if a != loop)) * max(1, chunk)
         if columns > 1:
             blocks = {**dict.fromkeys(self.parallel, 1), self.parallel[-1]: columns}
             return self.made(blocks, tuple(a for a in inner if a != loop), loop, chunk, "columns")
@@ -204,13 +218,14 @@ class Draft:
         wide = [line for line in self.reads.values() if any(a in self.space.reduced for a in line) and last in line]
         if not wide or any(line[-1] != last for line in wide):
             return 1
-        share = -(-self.sizes[last] // max(1, 2 * self.threads // self.product(self.parallel[:-1])))
-        return min(self.sizes[last], max(64, min(share, COLUMNS_BLOCK)))
+        size = hint(self.sizes[last])
+        share = -(-size // max(1, 2 * self.threads // self.product(self.parallel[:-1])))
+        return min(size, max(64, min(share, COLUMNS_BLOCK)))
 
     def product(self, axes: tuple[int, ...]) -> int:
         total = 1
         for a in axes:
-            total *= self.sizes[a]
+            total *= hint(self.sizes[a])
         return total
 
     def spread(self, elements: int, target: int) -> dict[int, int]:
@@ -219,7 +234,7 @@ class Draft:
         least = 2 * self.threads
         blocks = dict.fromkeys(self.parallel, 1)
         for axis in reversed(self.parallel):
-            size = self.sizes[axis]
+            size = hint(self.sizes[axis])
             room = max(1, target // max(1, elements))
             if room == 1:
                 break
@@ -229,18 +244,37 @@ class Draft:
             blocks[axis] = block
             elements *= block
             programs //= max(1, block)
-            if block < size:
+            if block < size or not is_fixed(self.sizes[axis]):
                 break
         return blocks
 
-    def long_loop(self, inner: tuple[int, ...], columns: int) -> tuple[int, int]:
-        """The axis that is too long for a tile, and what is taken of it at a time."""
+    def long_loop(self, inner: tuple[int, ...], columns: int) -> tuple[int | None, int]:
+        """The axis that is too long for a tile or not fixed, and what is taken of it at a time; None where all fit."""
+        unknown = [a for a in inner if not is_fixed(self.sizes[a])]
+        most = 1
+        for a in inner:
+            most *= bounds(self.sizes[a])[1]
+        try:
+            axis = self.looped(inner, unknown)
+            self.check_loop(axis)
+        except Clash:
+            if unknown and most * columns <= MOST_WHOLE:
+                return None, 0
+            raise
+        return axis, min(hint(self.sizes[axis]), max(8, POINTWISE_BLOCK // columns))
+
+    def looped(self, inner: tuple[int, ...], unknown: list[int]) -> int:
+        """The axis of a loop."""
         reduced = [a for a in inner if a in self.space.reduced]
-        if not reduced or (len(inner) > 1 and self.product(inner) // max(self.sizes[a] for a in reduced) > 512):
+        if len(unknown) > 1:
+            raise Clash("a program would have several axes as a whole whose sizes are not fixed")
+        sizes = {a: hint(self.sizes[a]) for a in reduced}
+        if not reduced or (len(inner) > 1 and self.product(inner) // max(sizes.values()) > 512):
             raise Clash("a program would need more than fits its caches")
-        axis = max(reduced, key=self.sizes.__getitem__)
-        self.check_loop(axis)
-        return axis, min(self.sizes[axis], max(8, POINTWISE_BLOCK // columns))
+        axis = unknown[0] if unknown else max(reduced, key=sizes.__getitem__)
+        if axis not in sizes:
+            raise Clash("an axis whose size is not fixed would be in each program as a whole")
+        return axis
 
     def check_loop(self, axis: int) -> None:
         """What depends on a reduction along an axis may not be looped over along it."""
@@ -280,15 +314,22 @@ class Draft:
         inner = tuple(a for a in self.inner() if a != loop)
         if columns is not None and columns in inner and self.sizes[columns] > MOST_COLUMNS:
             raise Clash("a program would have too many columns of a product")
+        if any(not is_fixed(self.sizes[a]) for a in inner):
+            raise Clash("an axis whose size is not fixed would be in each program as a whole")
         blocks = dict.fromkeys(self.parallel, 1)
-        if columns in blocks:
-            blocks[columns] = self.sizes[columns] if chained else min(self.sizes[columns], COLUMN_BLOCK)
-            if blocks[columns] > MOST_COLUMNS:
-                raise Clash("a program would have too many columns of a product")
+        if columns is not None and columns in blocks:
+            blocks[columns] = self.columns_block(columns, chained)
         form = "online" if online else "chain" if chained else "product"
         if rows in blocks:
             self.choose_rows(blocks, rows, inner, loop, chunk)
         return self.made(blocks, inner, loop, chunk, form, online)
+
+    def columns_block(self, columns: int, chained: bool) -> int:
+        """How many columns a program has; with two products it has all."""
+        most = bounds(self.sizes[columns])[1]
+        if chained and (most > MOST_COLUMNS or not is_fixed(self.sizes[columns])):
+            raise Clash("a program would have too many columns of a product")
+        return most if chained else min(most, COLUMN_BLOCK)
 
     def parts(self, dot: Node) -> tuple[int | None, int | None, int]:
         """Rows, columns and contracted axis of a product; other axes must be parallel."""
@@ -310,12 +351,14 @@ class Draft:
         """The axis that products go through in pieces."""
         axis = parts[-1][2]
         piece = CHAIN_BLOCK if len(parts) == 2 else DEPTH_BLOCK
-        if self.sizes[axis] <= 2 * piece:
+        fixed = is_fixed(self.sizes[axis])
+        piece = piece if fixed else UNKNOWN_PIECE
+        if fixed and self.sizes[axis] <= 2 * piece:
             return None, 0, None
         try:
             self.check_loop(axis)
         except Clash:
-            if self.sizes[axis] <= MOST_COLUMNS:
+            if fixed and self.sizes[axis] <= MOST_COLUMNS:
                 return None, 0, None
             lines = {**self.values, **{n.inputs[k]: line for (n, k), line in self.reads.items()}}
             online = online_of(self.space, axis, lines)
@@ -329,9 +372,10 @@ class Draft:
         """As many rows as fit and leave all threads something to do."""
         others = 1
         for axis, block in blocks.items():
-            others *= -(-self.sizes[axis] // block) if axis != rows else 1
-        size = self.sizes[rows]
-        fitting = [block for block in ROW_BLOCKS if self.tile_bytes({**blocks, rows: block}, loop, chunk) <= TILE_BYTES]
+            others *= -(-hint(self.sizes[axis]) // block) if axis != rows else 1
+        size = hint(self.sizes[rows])
+        wanted = [x for x in ROW_BLOCKS if is_fixed(self.sizes[rows]) or x <= UNKNOWN_ROWS]
+        fitting = [block for block in wanted if self.tile_bytes({**blocks, rows: block}, loop, chunk) <= TILE_BYTES]
         if not fitting:
             raise Clash("a program would need more than fits its caches")
         if self.space.nodes and any(a in inner for a in self.space.reduced):
@@ -342,7 +386,8 @@ class Draft:
             return -(-programs // self.threads) * block
 
         least = min(map(busiest, fitting))
-        blocks[rows] = min(size, next(block for block in fitting if busiest(block) <= 1.1 * least))
+        chosen = next(block for block in fitting if busiest(block) <= 1.1 * least)
+        blocks[rows] = min(size, chosen) if is_fixed(self.sizes[rows]) else chosen
 
     def tile_bytes(self, blocks: Mapping[int, int], loop: int | None, chunk: int) -> int:
         """Bytes of the largest tiles that are alive together: those of products, and twice the largest other one."""
@@ -350,7 +395,7 @@ class Draft:
         def size(line: Dim) -> int:
             total = 4
             for a in line:
-                total *= chunk if a == loop else blocks.get(a, self.sizes[a])
+                total *= chunk if a == loop else blocks.get(a, bounds(self.sizes[a])[1])
             return total
 
         products = [size(self.values[n]) for n in self.dots]

@@ -7,6 +7,7 @@ makes a new node for the storage, so that all views see it; the graph itself has
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pypto.errors.graph import NeedsValue, NotTraced, SharedMemory
+from pypto.graph.dims import seen_by, unasked
 from pypto.graph.indexing import index_of, read, write_at
 from pypto.graph.node import Graph, Node
 from pypto.graph.places import here
@@ -66,7 +68,9 @@ class Tensor(NDArrayOperatorsMixin):
 
     def moved(self, op: str, **attrs: Any) -> Tensor:
         """A view by one more movement."""
-        strides = strides_of(op, self.shape, self.strides, attrs)
+        if self.graph.guards is not None:
+            attrs = {name: unasked(value) for name, value in attrs.items()}
+        strides = strides_of(op, self.node.shape, self.strides, attrs)
         steps = (*self.steps, (op, tuple(attrs.items())))
         made = Tensor(self.graph, self.storage, steps, strides)
         source = self.node
@@ -104,7 +108,9 @@ class Tensor(NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.node.shape
+        """Its shape as the traced function sees it: what is asked of a dimension by name is noted."""
+        guards = self.graph.guards
+        return self.node.shape if guards is None else tuple(seen_by(n, guards) for n in self.node.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -112,7 +118,7 @@ class Tensor(NDArrayOperatorsMixin):
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self.node.shape)
 
     @property
     def size(self) -> int:
@@ -121,7 +127,7 @@ class Tensor(NDArrayOperatorsMixin):
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of an array without dimensions")
-        return self.shape[0]
+        return operator.index(self.shape[0])
 
     def __repr__(self) -> str:
         return f"<array of a traced function: {self.type}>"

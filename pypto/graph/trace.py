@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pypto.errors.graph import NotTraced
+from pypto.graph.dims import Dim, Guards, Size
 from pypto.graph.node import Graph, Node
 from pypto.graph.pytree import leaves, mapped
+from pypto.graph.strides import contiguous
 from pypto.graph.tensor import Storage, Tensor
 from pypto.graph.ufuncs import lift, tensor_type
 from pypto.loc import Loc
@@ -60,16 +62,19 @@ class TracedGraph(Graph):
 
     __slots__ = ("arrays", "tensors")
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
+        super().__init__(name, dims=dims, guards=Guards() if dims else None)
         self.arrays: list[Array] = []
         self.tensors: dict[int, Tensor] = {}
 
-    def argument(self, name: str, array: Array, place: Loc | None = None) -> Tensor:
-        """A tensor for an array; the same array has the same one."""
+    def argument(
+        self, name: str, array: Array, place: Loc | None = None, shape: tuple[int, ...] | None = None
+    ) -> Tensor:
+        """A tensor for an array; the same array has the same one. `shape` is that with dimensions by name, if any."""
         if id(array) not in self.tensors:
-            node = self.input(name, tensor_type(tuple(array.shape), array.dtype), place)
-            strides = tuple(s // max(1, array.itemsize) for s in array.strides)
+            node = self.input(name, tensor_type(tuple(array.shape) if shape is None else shape, array.dtype), place)
+            in_memory = tuple(s // max(1, array.itemsize) for s in array.strides)
+            strides = in_memory if shape is None else contiguous(shape)
             self.arrays.append(array)
             self.tensors[id(array)] = Tensor(self, Storage(node), (), strides)
         return self.tensors[id(array)]
@@ -110,10 +115,23 @@ def trace(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Traced:
       return %2
     }
     """
-    graph = TracedGraph(getattr(function, "__name__", "function").strip("<>"))
+    return trace_by_name(function, args, kwargs, {}, ())
+
+
+def trace_by_name(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    shapes: Mapping[int, tuple[int, ...]],
+    dims: tuple[Dim, ...],
+) -> Traced:
+    """`trace` where some arrays, by their `id`, have shapes with dimensions by name."""
+    graph = TracedGraph(getattr(function, "__name__", "function").strip("<>"), dims)
 
     def enter(path: str, leaf: Any) -> Any:
-        return graph.argument(path, leaf) if isinstance(leaf, np.ndarray) and leaf.ndim + 1 else leaf
+        if not isinstance(leaf, np.ndarray):
+            return leaf
+        return graph.argument(path, leaf, shape=shapes.get(id(leaf)))
 
     inner_args, inner_kwargs = mapped((args, kwargs), enter)
     before = {id(t.storage): t.storage.node for t in graph.tensors.values()}
@@ -134,6 +152,8 @@ def leave(graph: Graph, path: str, leaf: Any) -> Any:
         return Slot(output(graph, leaf.node))
     if isinstance(leaf, np.ndarray):
         return Slot(output(graph, lift(graph, leaf).node))
+    if isinstance(leaf, Size):
+        return leaf
     if leaf is None or isinstance(leaf, int | float | str | bool | complex | np.generic | np.dtype | type):
         return leaf
     raise NotTraced(

@@ -14,6 +14,7 @@ import numpy as np
 
 from pypto.errors.graph import NotTraced, WrongShapes
 from pypto.graph import composed
+from pypto.graph.dims import Size
 from pypto.graph.node import Graph, Node
 from pypto.graph.places import checked, here
 from pypto.graph.rules import broadcast
@@ -77,6 +78,9 @@ def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
     """An operand as a tensor: numbers are constants, arrays from outside are further inputs."""
     if isinstance(value, Tensor):
         return value if dtype is None else cast(value, dtype)
+    if isinstance(value, Size):
+        number_type = tensor_type((), np.int64 if dtype is None else dtype)
+        return Tensor.fresh(graph, graph.add("extent", place=here(), type=number_type, value=value))
     if isinstance(value, np.ndarray) and value.ndim:
         from pypto.graph.trace import captured
 
@@ -106,6 +110,8 @@ def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
 
 def weak(value: Any) -> Any:
     """What numpy's promotion takes for an operand: its dtype, or the kind of a Python number."""
+    if isinstance(value, Size):
+        return int
     if type(value) in (int, float, bool):
         return np.dtype(bool) if type(value) is bool else type(value)
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
@@ -138,7 +144,7 @@ def call(graph: Graph, ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None) -
     if node.type.dtype.numpy != result:
         node = graph.add("cast", node, place=here(), dtype=tensor_type((), result).dtype)
     alike = [x for x in operands if x.ndim == len(node.shape) and x.ndim]
-    return Tensor.fresh(graph, node, all(in_c_order(x.shape, x.strides) for x in alike))
+    return Tensor.fresh(graph, node, all(in_c_order(x.node.shape, x.strides) for x in alike))
 
 
 def emit(graph: Graph, name: str, nodes: list[Node]) -> Node:
@@ -176,7 +182,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     if found.dtype.is_bool:
         return truth(x.graph, x)
     node = x.graph.add("cast", x.node, place=here(), dtype=found.dtype)
-    return Tensor.fresh(x.graph, node, in_c_order(x.shape, x.strides))
+    return Tensor.fresh(x.graph, node, in_c_order(x.node.shape, x.strides))
 
 
 def where(condition: Any, a: Any, b: Any) -> Tensor:
@@ -203,10 +209,10 @@ def assign(target: Tensor, value: Any, casting: Any = "unsafe") -> None:
     if len(node.shape) > target.ndim and all(n == 1 for n in node.shape[: len(node.shape) - target.ndim]):
         node = target.graph.add("reshape", node, shape=node.shape[len(node.shape) - target.ndim :])
     try:
-        fits = broadcast(node.shape, target.shape) == target.shape
+        fits = broadcast(node.shape, target.node.shape) == target.node.shape
     except TypeError:
         fits = False
     if not fits:
         problem = f"an array of shape {node.shape} does not broadcast to {target.shape}"
         raise WrongShapes(here().loc(), what="this update in place", problem=problem)
-    target.write(target.graph.add("broadcast_to", node, place=here(), shape=target.shape))
+    target.write(target.graph.add("broadcast_to", node, place=here(), shape=target.node.shape))

@@ -8,7 +8,7 @@ from pypto.graph.nodes import NODES
 from pypto.graph.rules import infer, is_lifted
 from pypto.ops.table import TABLE
 
-DECLARED = ("input", "constant", "call")  # their type is given by who makes them
+DECLARED = ("input", "constant", "extent", "call")  # their type is given by who makes them
 
 
 def verify(graph: Graph) -> None:

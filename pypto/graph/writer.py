@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto.graph.axes import Clash, Dim
+from pypto.graph.dims import ceil_div, is_fixed
 from pypto.graph.node import Node
 from pypto.graph.op_text import number_text
 from pypto.graph.program import Program
@@ -32,6 +33,7 @@ class KernelText:
     arguments: tuple[Argument, ...]
     grid: tuple[int, ...]
     form: str
+    sized: tuple[str, ...] = ()  # arguments with a dimension whose size is known at the launch
 
 
 @dataclass(slots=True)
@@ -55,6 +57,7 @@ class Writer:
     arguments: dict[Any, Argument] = field(default_factory=dict)
     indices: dict[int, tuple[str, str]] = field(default_factory=dict)  # of axes: as an index, and as a slice
     carried: list[str] = field(default_factory=list)
+    extents: dict[int, str] = field(default_factory=dict)  # of axes whose size is known at the launch: a variable
     grid: tuple[int, ...] = ()
     scale: Tile | None = None  # of an online softmax
     count: int = 0
@@ -67,18 +70,18 @@ class Writer:
     def write_indices(self) -> None:
         """Which elements this program has, along every axis."""
         p = self.program
-        counts = {a: -(-p.sizes[a] // block) for a, block in p.blocks.items()}
-        shared = [a for a in self.grid_order() if counts[a] > 1]
+        counts = {a: ceil_div(p.sizes[a], block) for a, block in p.blocks.items()}
+        shared = [a for a in self.grid_order() if counts[a] != 1]
         first, rest = (shared[:2], shared[2:]) if len(shared) > 3 else (shared[:3], [])
         sizes = [counts[a] for a in first]
         names = {a: f"pto.program_id({n})" for n, a in enumerate(first)}
         if rest:
-            total = 1
+            total, divisors = 1, list[str]()
             for a in rest:
-                names[a] = (
-                    f"pto.program_id(2) // {total} % {counts[a]}" if total > 1 else f"pto.program_id(2) % {counts[a]}"
-                )
+                count = self.count_text(a)
+                names[a] = " ".join(["pto.program_id(2)", *(f"// {text}" for text in divisors), "%", count])
                 total *= counts[a]
+                divisors.append(count)
             sizes.append(total)
         self.grid = tuple(sizes) or (1,)
         for n, a in enumerate(shared):
@@ -90,7 +93,36 @@ class Writer:
             if a == p.loop:
                 self.indices[a] = "k", f"k : k + {p.chunk}"
             elif a not in self.indices:
-                self.indices[a] = "0", ":"
+                self.indices[a] = "0", ":" if is_fixed(p.sizes[a]) else f"0 : {p.tile_size(a)}"
+
+    def size_text(self, axis: int) -> str:
+        """The size of an axis: a number, or a variable where it is known at the launch."""
+        size = self.program.sizes[axis]
+        if is_fixed(size):
+            return str(size)
+        return self.extents.setdefault(axis, f"n{len(self.extents)}")
+
+    def count_text(self, axis: int) -> str:
+        """How many blocks of an axis there are."""
+        block = self.program.blocks[axis]
+        size = self.program.sizes[axis]
+        if is_fixed(size):
+            return str(ceil_div(size, block))
+        return f"(({self.size_text(axis)} + {block - 1}) // {block})" if block > 1 else self.size_text(axis)
+
+    def extent_lines(self) -> list[str]:
+        """What the variables of sizes are: each the size of a dimension of some argument."""
+        lines = []
+        for axis, name in self.extents.items():
+            array, line = next((x, line) for (_, line, _), x in self.arguments.items() if axis in line)
+            lines.append(f"{name} = {array.name}.shape[{line.index(axis)}]")
+        return lines
+
+    def sized(self) -> tuple[str, ...]:
+        """Arguments with a dimension whose size is known at the launch."""
+        sizes = self.program.sizes
+        rows = self.arguments.items()
+        return tuple(x.name for (_, line, _), x in rows if not all(is_fixed(sizes[a]) for a in line))
 
     def grid_order(self) -> list[int]:
         """Axes of the grid, the one along which programs run first in front."""

@@ -28,7 +28,7 @@ _TOKEN: Final = re.compile(
     |(?P<int>-?\d+)
     |(?P<type>(?:tile|array|ptr)<[^<>]*(?:<[^<>]*>)?>)
     |(?P<word>[^\W\d]\w*)
-    |(?P<mark>[@{{}}()\[\]=,:])""",
+    |(?P<mark>[@{{}}()\[\]=,:*+])""",
     re.VERBOSE,
 )
 _SPAN: Final = re.compile(rf"({_STRING}):(\d+):(\d+)-(\d+):(\d+)")

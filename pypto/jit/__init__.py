@@ -34,7 +34,8 @@ def jit(
     function : function
         Written in the kernel language.
     do_not_specialize : sequence of str or int
-        Parameters, by name or number, of whose values no version is to make use.
+        Parameters, by name or number, of whose values no version is to make use; of an array, sizes and strides, but
+        for those of 0 and 1.
     **options
         Fields of `pypto.options.KernelOptions`: ``interpret``, ``checked``, ``num_threads``, ``level``, ``fast_math``,
         ``blocking`` and ``disable``.

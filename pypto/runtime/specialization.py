@@ -20,7 +20,8 @@ class FactRecorder:
     """Answers the front end about one launch's arguments and remembers what it asked: that becomes the guard.
 
     A shape entry in `dynamic` stays a run-time value, unless a tile's extent depends on it. Nothing is told of the
-    values of numbers in `opaque`. Numbers in `strong` have a type of their own, whatever they are; None stands for all.
+    values of numbers in `opaque`; sizes of arrays in it stay run-time values, and so do strides that are not 0 or 1.
+    Numbers in `strong` have a type of their own, whatever they are; None stands for all.
     """
 
     kernel: str
@@ -32,7 +33,8 @@ class FactRecorder:
     guard: Guard = field(default_factory=dict)
 
     def shape(self, arg: str, dim: int) -> int | None:
-        promised = self.declared.get(arg) or ("dynamic" if (arg, dim) in self.dynamic else "static")
+        is_dynamic = arg in self.opaque or (arg, dim) in self.dynamic
+        promised = self.declared.get(arg) or ("dynamic" if is_dynamic else "static")
         if promised == "dynamic" and ("shape", arg, dim) not in self.guard:
             return None
         return self.require_shape(arg, dim)
@@ -43,6 +45,8 @@ class FactRecorder:
         return int(self.record("shape", arg, dim))
 
     def stride(self, arg: str, dim: int) -> int | None:
+        if arg in self.opaque and observe(("stride", arg, dim), self.values) is None:
+            return None  # code for any stride serves those of 0 and 1, too
         stride: int | None = self.record("stride", arg, dim)
         return stride
 

@@ -1,0 +1,54 @@
+"""Compiling the kernels of a plan before its first step, side by side.
+
+Where dimensions go by name, they are compiled for the dims' hints rather than for the sizes that came first: an
+array of one row or one column says of its strides what holds of no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.graph.dims import is_fixed, value_of
+from pypto.graph.frame import Frame, seen
+from pypto.jit import Kernel
+from pypto.process import get_num_threads
+from pypto.runtime.mode import MODE, PLAIN
+
+if TYPE_CHECKING:
+    from pypto.graph.plan import Plan
+
+Array = np.ndarray[Any, Any]
+
+
+def compile_ahead(plan: Plan, arrays: Sequence[Array]) -> None:
+    """Compile the kernels of a plan for arrays like some.
+
+    On a device, in the interpreter and under checks, kernels are compiled when they are launched.
+    """
+    kernels = [k.kernel for k in plan.kernels]
+    if not kernels or MODE.get() is not PLAIN or any(any(k.modes) for k in kernels):
+        return
+    if kernels[0].compiler.session().devices.default is not None or (len(kernels) == 1 and not plan.graph.dims):
+        return
+    jobs = list(launches(plan, arrays).items())
+    with ThreadPoolExecutor(min(len(jobs), get_num_threads())) as pool:
+        list(pool.map(lambda job: job[0].compile(*job[1]), jobs))
+
+
+def launches(plan: Plan, arrays: Sequence[Array]) -> dict[Kernel, list[Array]]:
+    """The arguments that each kernel is compiled for."""
+    frame = Frame(plan, len(arrays), plan.hints)
+    for node, array in zip(plan.graph.inputs, arrays, strict=False):
+        is_given = all(map(is_fixed, node.shape))
+        frame.arrays[node] = array if is_given else np.empty(value_of(node.shape, plan.hints), array.dtype)
+    for node, shape, dtype in frame.made:
+        frame.arrays[node] = np.empty(shape, dtype)
+    found: dict[Kernel, list[Array]] = {}
+    for step in plan.steps:
+        if step.kernel is not None and step.kernel.kernel not in found:
+            found[step.kernel.kernel] = [seen(frame, a) for a in step.arguments]
+    return found

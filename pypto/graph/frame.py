@@ -1,0 +1,171 @@
+"""An arena with the launches of a plan on it: what a call of a plan runs.
+
+A plan keeps the frames that are not in use, so that calls of several threads do not meet. Where dimensions go by name,
+a frame is for one set of sizes: it knows all shapes, views and grids as numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pypto.graph.arena import ALIGNMENT
+from pypto.graph.dims import Sizes, value_of
+from pypto.graph.meaning import apply, moved
+from pypto.graph.node import Node
+from pypto.graph.nodes import span
+from pypto.graph.rules import MOVEMENT
+from pypto.graph.types import TensorType
+from pypto.graph.writer import Argument
+
+if TYPE_CHECKING:
+    from pypto.graph.plan import Plan, Step
+
+Array = np.ndarray[Any, Any]
+
+
+def memory_of(node: Node, stored: set[Node]) -> Node:
+    """The array in memory that a node is, or is a view of."""
+    while node.op in MOVEMENT and node not in stored:
+        node = node.inputs[0]
+    return node
+
+
+def aligned_bytes(size: int) -> Array:
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size]
+
+
+class Frame:
+    """An arena, and the launches of a plan on it."""
+
+    def __init__(self, plan: Plan, given: int, sizes: Sizes) -> None:
+        self.plan = plan
+        self.sizes = sizes
+        self.arrays: dict[Node, Array] = dict(plan.fixed)
+        self.arrays.update((n, self.constant(n)) for n in plan.constants)
+        offsets, arena_bytes = plan.places(sizes)
+        memory = aligned_bytes(arena_bytes)
+        for node, at in offsets.items():
+            shape, dtype = value_of(node.shape, sizes), node.type.dtype.numpy
+            part = memory[at : at + math.prod(shape) * dtype.itemsize]
+            self.arrays[node] = part.view(dtype).reshape(shape)
+        self.stored = set(self.arrays) | {n for s in plan.steps for n in s.writes}
+        self.results = [n for s in plan.steps for n in s.writes if n not in offsets]
+        self.changing = {*plan.graph.inputs[:given], *self.results}
+        self.made = [(n, value_of(n.shape, sizes), n.type.dtype.numpy) for n in self.results]
+        self.last: list[Any] = [None] * given
+        self.calls = [self.call_of(step) for step in plan.steps]
+
+    def constant(self, node: Node) -> Array:
+        """An array of one number throughout."""
+        dtype, value = node.type.dtype.numpy, value_of(node.attr("value"), self.sizes)
+        return np.full(value_of(node.shape, self.sizes), value, dtype)
+
+    def attrs(self, node: Node) -> dict[str, Any]:
+        """The attributes of a node, with sizes as numbers."""
+        return {name: value_of(value, self.sizes) for name, value in node.attrs}
+
+    def view(self, node: Node) -> Array:
+        """The array of a node: in memory, or a view of one that is."""
+        found = self.arrays.get(node)
+        return moved(node.op, self.view(node.inputs[0]), self.attrs(node)) if found is None else found
+
+    def call_of(self, step: Step) -> Call:
+        bases = [memory_of(a.node, self.stored) for a in step.arguments]
+        changing = frozenset(n for n in (*bases, *step.reads, *step.writes) if n in self.changing)
+        return Call(step, changing)
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """The outputs for arrays of the given inputs, which are kept until the next call, for steps that read them."""
+        changed = set(self.results)
+        for number, array in enumerate(arrays):
+            if array is not self.last[number]:
+                node = self.plan.graph.inputs[number]
+                self.arrays[node] = array
+                self.last[number] = array
+                changed.add(node)
+        for node, shape, dtype in self.made:
+            self.arrays[node] = np.empty(shape, dtype)
+        for call in self.calls:
+            if call.prepared is not None and call.changing.isdisjoint(changed):
+                call.prepared()
+            else:
+                call.run(self)
+        found = [self.view(node) for node in self.plan.graph.outputs]
+        for node in self.results:
+            del self.arrays[node]
+        return found
+
+
+class Call:
+    """A step on the arrays of a frame.
+
+    What it is launched with is kept; before a launch, only arrays that change from call to call are looked up again. A
+    step that met the same arrays twice is prepared, so that later calls launch it without a look at its arguments.
+    """
+
+    __slots__ = ("arguments", "changing", "grid", "launch", "moving", "prepared", "seen", "step")
+
+    def __init__(self, step: Step, changing: frozenset[Node]) -> None:
+        self.step = step
+        self.changing = changing
+        self.prepared: Callable[[], Any] | None = None
+        self.arguments: list[Array] = []
+        self.moving: list[tuple[int, Argument]] = []
+        self.launch: Callable[..., Any] | None = None
+        self.grid: tuple[int, ...] = ()
+        self.seen = False
+
+    def run(self, frame: Frame) -> None:
+        step = self.step
+        if step.kernel is None:
+            assemble(step.nodes[-1], frame)
+            return
+        if self.launch is None:
+            self.grid = value_of(step.grid, frame.sizes)
+            self.launch = step.kernel.kernel[self.grid]
+            self.arguments = [seen(frame, a) for a in step.arguments]
+            bases = [memory_of(a.node, frame.stored) for a in step.arguments]
+            self.moving = [
+                (n, a) for n, (a, base) in enumerate(zip(step.arguments, bases, strict=True)) if base in self.changing
+            ]
+        for n, a in self.moving:
+            self.arguments[n] = seen(frame, a)
+        self.launch(*self.arguments)
+        if self.changing.isdisjoint(frame.results):
+            self.prepared = step.kernel.kernel.bind(*self.arguments, grid=self.grid)
+
+
+def seen(frame: Frame, argument: Argument) -> Array:
+    """The array of an argument in the shape that its kernel has it."""
+    array = frame.arrays.get(argument.node)
+    if array is None:
+        array = frame.view(argument.node)
+    shape = value_of(argument.shape, frame.sizes) if frame.sizes else argument.shape
+    return array if array.shape == shape else np.reshape(array, shape, copy=False)
+
+
+def assemble(node: Node, frame: Frame) -> None:
+    """Make an array out of others: parts side by side, or one with a part replaced."""
+    target = frame.arrays[node]
+    if node.op == "place":
+        base, value = (frame.view(x) for x in node.inputs)
+        np.copyto(target, base)
+        attrs = frame.attrs(node)
+        spans = zip(attrs["starts"], value.shape, attrs["steps"], strict=True)
+        np.copyto(target[tuple(span(*each) for each in spans)], value)
+        return
+    if node.op != "concat":  # there are no elements to compute with
+        type = TensorType(target.shape, node.type.dtype)
+        np.copyto(target, apply(node.op, [frame.view(x) for x in node.inputs], frame.attrs(node), type))
+        return
+    axis, at = node.attr("axis"), 0
+    for part in map(frame.view, node.inputs):
+        end = at + part.shape[axis]
+        np.copyto(target[(*(slice(None),) * axis, slice(at, end))], part)
+        at = end

@@ -1,0 +1,92 @@
+"""Which arrays of a function's arguments have dimensions by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pypto.errors.graph import WrongDims
+from pypto.graph.dims import Dim, Size, size_of
+from pypto.graph.pytree import children
+
+Shapes = dict[int, tuple[int, ...]]  # of arrays by their `id`
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArray:
+    """An array among the arguments, by its path, and its dimensions.
+
+    Parameters
+    ----------
+    path : str
+        As the user gave it: a parameter, and names or numbers of what is within it.
+    position : int
+        Of the parameter.
+    names : tuple of str
+        The parameter, and the way within it.
+    dims : tuple of Dim or None
+    """
+
+    path: str
+    position: int
+    names: tuple[str, ...]
+    dims: tuple[Dim | None, ...]
+
+    def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """The array in the arguments of a call."""
+        parameter, *way = self.names
+        tree = args[self.position] if self.position < len(args) else kwargs.get(parameter)
+        for name in way:
+            found = children(tree)
+            tree = None if found is None else dict(found[1]).get(name)
+        if not isinstance(tree, np.ndarray):
+            raise self.wrong("its dimensions go by name, but there is no array of numpy")
+        if tree.ndim != len(self.dims):
+            raise self.wrong(f"it has {tree.ndim} dimensions, and names for {len(self.dims)} were given")
+        if not tree.flags.c_contiguous:
+            raise self.wrong("an array with dimensions by name is in C order: pass `np.ascontiguousarray(…)` of it")
+        for dim, size in zip(self.dims, tree.shape, strict=True):
+            if dim is not None and not dim.low <= size <= dim.high:
+                raise self.wrong(f"`{dim.name}` is from {dim.low} to {dim.high}, not {size}")
+        return tree
+
+    def shape(self, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+        """The shape of an array with its dimensions by name."""
+        rows = zip(self.dims, array.shape, strict=True)
+        return tuple(size if dim is None else size_of(dim) for dim, size in rows)
+
+    def wrong(self, problem: str) -> WrongDims:
+        return WrongDims(what=f"`{self.path}`", problem=problem)
+
+
+def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Dim | None]]) -> tuple[NamedArray, ...]:
+    """The arrays that a user gave dimensions.
+
+    Raises
+    ------
+    WrongDims
+        When there is no such parameter, or two dims have one name.
+    """
+    parameters = list(inspect.signature(function).parameters)
+    rows, known = [], dict[str, Dim]()
+    for path, row in dims.items():
+        names = tuple(path.split("."))
+        if names[0] not in parameters:
+            raise WrongDims(what=f"`{path}`", problem=f"there is no parameter `{names[0]}`")
+        for dim in row:
+            if dim is not None and known.setdefault(dim.name, dim) != dim:
+                raise WrongDims(what=f"`{path}`", problem=f"there are two dimensions named `{dim.name}`")
+        rows.append(NamedArray(path, parameters.index(names[0]), names, tuple(row)))
+    return tuple(rows)
+
+
+def renamed(size: Any, dims: Mapping[Dim, Dim]) -> Any:
+    """A dimension of an argument with another dim of the same name, which has another hint."""
+    if not isinstance(size, Size):
+        return size
+    ((atom,),) = (atoms for atoms, _ in size.terms)
+    return size_of(dims[atom]) if isinstance(atom, Dim) else size
