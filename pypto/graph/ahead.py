@@ -8,28 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pypto.graph.dims import is_fixed, value_of
 from pypto.graph.frame import Frame, seen
+from pypto.graph.schedule import Schedule
 from pypto.jit import Kernel
 from pypto.process import get_num_threads
 from pypto.runtime.mode import MODE, PLAIN
 
-if TYPE_CHECKING:
-    from pypto.graph.plan import Plan
-
 Array = np.ndarray[Any, Any]
 
 
-def compile_ahead(plan: Plan, arrays: Sequence[Array]) -> None:
+def compile_ahead(plan: Schedule, arrays: Sequence[Array]) -> None:
     """Compile the kernels of a plan for arrays like some.
 
     On a device, in the interpreter and under checks, kernels are compiled when they are launched.
     """
-    kernels = [k.kernel for k in plan.kernels]
+    kernels = list(dict.fromkeys(s.kernel.kernel for s in plan.steps if s.kernel is not None))
     if not kernels or MODE.get() is not PLAIN or any(any(k.modes) for k in kernels):
         return
     if kernels[0].compiler.session().devices.default is not None or (len(kernels) == 1 and not plan.graph.dims):
@@ -39,7 +37,7 @@ def compile_ahead(plan: Plan, arrays: Sequence[Array]) -> None:
         list(pool.map(lambda job: job[0].compile(*job[1]), jobs))
 
 
-def launches(plan: Plan, arrays: Sequence[Array]) -> dict[Kernel, list[Array]]:
+def launches(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, list[Array]]:
     """The arguments that each kernel is compiled for."""
     frame = Frame(plan, len(arrays), plan.hints)
     for node, array in zip(plan.graph.inputs, arrays, strict=False):

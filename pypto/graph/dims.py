@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
-
-from pypto.loc import Caller
 
 Sizes = Mapping[str, int]  # of dims by name
 
@@ -101,43 +99,11 @@ Atom = Dim | Floor
 Terms = tuple[tuple[tuple[Atom, ...], int], ...]  # monomials, sorted, with their factors
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question that a function asked about a size, and the answer that its plan is for."""
-
-    difference: Any  # of the two sides, a Size
-    relation: str
-    answer: bool
-    place: Caller
-
-    def holds(self, sizes: Sizes) -> bool:
-        return relation(value_of(self.difference, sizes), self.relation) is self.answer
-
-    def __str__(self) -> str:
-        word = self.relation if self.answer else {"==": "!=", "<": ">=", "<=": ">"}[self.relation]
-        return f"{self.difference} {word} 0"
-
-
-@dataclass(slots=True)
-class Guards:
-    """What a function asked about sizes while it was traced."""
-
-    asked: list[Asked] = field(default_factory=list)
+class Asks(Protocol):
+    """Who answers what a function asks about a size."""
 
     def answer(self, difference: Any, word: str) -> bool:
-        """Whether a difference is below 0, or is 0; noted where the range of the dims leaves it open."""
-        known = decided(difference, word)
-        if known is not None:
-            return known
-        answer, plain = relation(hint(difference), word), unasked(difference)
-        if not any(a.difference == plain and a.relation == word for a in self.asked):
-            from pypto.graph.places import here
-
-            self.asked.append(Asked(plain, word, answer, here()))
-        return answer
-
-    def hold(self, sizes: Sizes) -> bool:
-        return all(a.holds(sizes) for a in self.asked)
+        """Whether a difference of sizes is below 0, not above it, or 0."""
 
 
 def relation(value: int, word: str) -> bool:
@@ -158,7 +124,7 @@ class Size:
 
     __slots__ = ("guards", "terms")
 
-    def __init__(self, terms: Terms, guards: Guards | None = None) -> None:
+    def __init__(self, terms: Terms, guards: Asks | None = None) -> None:
         self.terms = terms
         self.guards = guards
 
@@ -310,11 +276,11 @@ def terms_of(value: Any) -> Terms | None:
     return None
 
 
-def guards_of(value: Any) -> Guards | None:
+def guards_of(value: Any) -> Asks | None:
     return value.guards if isinstance(value, Size) else None
 
 
-def made(terms: Iterable[tuple[tuple[Atom, ...], int]], guards: Guards | None = None) -> Any:
+def made(terms: Iterable[tuple[tuple[Atom, ...], int]], guards: Asks | None = None) -> Any:
     """The polynomial of some terms; a number where there are no dims in it."""
     found: dict[tuple[Atom, ...], int] = {}
     for atoms, factor in terms:
@@ -330,7 +296,7 @@ def size_of(dim: Dim) -> int:
     return cast("int", Size((((dim,), 1),)))
 
 
-def seen_by(value: Any, guards: Guards | None) -> Any:
+def seen_by(value: Any, guards: Asks | None) -> Any:
     """A size whose questions are noted."""
     return Size(value.terms, guards) if isinstance(value, Size) and guards is not None else value
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pypto.graph.dims import Asked, hint
+from pypto.graph.dims import hint
+from pypto.graph.guards import Asked
 from pypto.graph.node import Node
 
 if TYPE_CHECKING:
-    from pypto.graph.plan import Plan, Step
+    from pypto.graph.plan import Plan
+    from pypto.graph.schedule import Step
 
 
 def plan_text(plan: Plan) -> str:
@@ -41,7 +43,7 @@ def step_lines(plan: Plan, number: int, step: Step) -> list[str]:
 
 def reason(plan: Plan, node: Node) -> str:
     """Why an array is stored for those that read it."""
-    found = dict.fromkeys(r.reason for r in plan.partition.refused if r.producer is node)
+    found = plan.reasons.get(node)
     return f": {'; '.join(found)}" if found else ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from pypto.graph.meaning import apply, moved
 from pypto.graph.node import Node
 from pypto.graph.nodes import span
 from pypto.graph.rules import MOVEMENT
+from pypto.graph.schedule import Schedule, Step
 from pypto.graph.types import TensorType
 from pypto.graph.writer import Argument
-
-if TYPE_CHECKING:
-    from pypto.graph.plan import Plan, Step
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +41,7 @@ def aligned_bytes(size: int) -> Array:
 class Frame:
     """An arena, and the launches of a plan on it."""
 
-    def __init__(self, plan: Plan, given: int, sizes: Sizes) -> None:
+    def __init__(self, plan: Schedule, given: int, sizes: Sizes) -> None:
         self.plan = plan
         self.sizes = sizes
         self.arrays: dict[Node, Array] = dict(plan.fixed)

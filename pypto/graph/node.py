@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pypto.graph.dims import Dim, Guards, unasked
+from pypto.graph.dims import Dim, unasked
+from pypto.graph.guards import Guards
 from pypto.graph.rules import infer
 from pypto.graph.simplify import fold
 from pypto.graph.types import TensorType

@@ -7,7 +7,6 @@ arena are computed when it first meets new ones, and no kernel is compiled anew.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,97 +16,42 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.ahead import compile_ahead
-from pypto.graph.arena import Lifetime, allocate
-from pypto.graph.dims import Sizes, value_of
+from pypto.graph.dims import Sizes
 from pypto.graph.frame import Frame, memory_of
 from pypto.graph.groups import Group, Partition
 from pypto.graph.kernels import full_source, kernel_of
 from pypto.graph.node import Graph, Node
+from pypto.graph.schedule import PlanKernel, Schedule, Step
 from pypto.graph.steps import steps_of
-from pypto.graph.writer import Argument, KernelText
-from pypto.jit import Kernel
+from pypto.graph.writer import KernelText
 
 Array = np.ndarray[Any, Any]
 NO_SIZES: Final[Sizes] = MappingProxyType({})
 MOST_SIZES = 16  # sets of sizes that a plan keeps arenas for
 
 
-@dataclass(frozen=True, slots=True)
-class PlanKernel:
-    """A kernel of a plan: its text, which can be pasted into a file, and what it is launched as."""
-
-    name: str
-    source: str
-    form: str
-    kernel: Kernel
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A launch, or where `kernel` is None an assembly of the node's array from its inputs'.
-
-    Parameters
-    ----------
-    nodes : tuple of Node
-        What it computes; the last is what a step without a kernel assembles.
-    reads, writes : tuple of Node
-        Arrays in memory.
-    """
-
-    nodes: tuple[Node, ...]
-    reads: tuple[Node, ...]
-    writes: tuple[Node, ...]
-    kernel: PlanKernel | None = None
-    arguments: tuple[Argument, ...] = ()
-    grid: tuple[int, ...] = (1,)
-
-
 @dataclass(eq=False)
-class Plan:
+class Plan(Schedule):
     """Steps in order, and where their arrays are.
 
     Parameters
     ----------
-    graph : Graph
-    partition : Partition
-        The groups, and why there are no fewer.
-    steps : tuple of Step
-    lifetimes : mapping from Node to (int, int)
-        The first and the last step of arrays in the arena.
-    fixed : mapping from Node to ndarray
-        Arrays that do not change: those that the function took from outside.
-    constants : tuple of Node
-        Numbers that have to be arrays.
+    reasons : mapping from Node to tuple of str
+        Why groups were not merged that read these arrays.
     """
 
-    graph: Graph
-    partition: Partition
-    steps: tuple[Step, ...]
-    lifetimes: dict[Node, tuple[int, int]]
-    fixed: dict[Node, Array]
-    constants: tuple[Node, ...] = ()
+    reasons: dict[Node, tuple[str, ...]] = field(default_factory=dict)
     frames: dict[tuple[int, ...], list[Frame]] = field(default_factory=dict)
-    hints: Sizes = field(default_factory=dict)
-    is_compiled: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+    is_compiled: bool = False
 
     def __post_init__(self) -> None:
-        self.hints = {dim.name: dim.hint for dim in self.graph.dims}
         self.offsets, self.arena_bytes = self.places(self.hints)
 
     @property
     def kernels(self) -> tuple[PlanKernel, ...]:
         """The distinct kernels, in the order of their first step."""
         return tuple(dict.fromkeys(s.kernel for s in self.steps if s.kernel is not None))
-
-    def places(self, sizes: Sizes) -> tuple[dict[Node, int], int]:
-        """Where arrays are in the arena, in bytes, and how large it is, for sizes of the dimensions by name."""
-        spans = [
-            Lifetime(math.prod(value_of(n.shape, sizes)) * n.type.dtype.itemsize, *at)
-            for n, at in self.lifetimes.items()
-        ]
-        offsets, size = allocate(spans)
-        return dict(zip(self.lifetimes, offsets, strict=True)), size
 
     def run(self, arrays: Sequence[Array], sizes: Sizes = NO_SIZES) -> list[Array]:
         """The outputs for arrays of the given inputs."""
@@ -147,7 +91,11 @@ def make_plan(graph: Graph, parts: Partition, fixed: dict[Node, Array], precisio
     read = (n for s in steps for n in s.reads)
     constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.op in ("constant", "extent")))
     results = {memory_of(n, stored) for n in graph.outputs}
-    return Plan(graph, parts, steps, lifetimes(steps, results), fixed, constants)
+    reasons: dict[Node, dict[str, None]] = {}
+    for refused in parts.refused:
+        reasons.setdefault(refused.producer, {})[refused.reason] = None
+    told = {n: tuple(why) for n, why in reasons.items()}
+    return Plan(graph, steps, lifetimes(steps, results), fixed, constants, told)
 
 
 def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:

@@ -15,13 +15,13 @@ tile as large as it can be, with what lies behind its end left out of reductions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
-from pypto.graph.axes import Clash, Dim, Dims
+from pypto.graph.axes import Clash, Dim
 from pypto.graph.dims import bounds, hint, is_fixed, quotient
 from pypto.graph.index_space import IndexSpace, Use, flat
+from pypto.graph.neighbours import Strides, chain, every_dims, heads, neighbours
 from pypto.graph.node import Node
 from pypto.graph.online import Online, late_after, online_of
 from pypto.ops.table import REDUCTIONS, SCANS
@@ -36,7 +36,6 @@ UNKNOWN_ROWS = 32  # of a block where rows are not fixed: few rows cost little m
 UNKNOWN_PIECE = 64  # of a contracted axis that is not fixed
 COLUMN_BLOCK, DEPTH_BLOCK, CHAIN_BLOCK = 384, 128, 128
 TILE_BYTES = 1 << 20  # of all accumulators and intermediate tiles of a program
-Strides = Callable[[Node], tuple[int, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,58 +108,6 @@ def program_of(space: IndexSpace, strides: Strides, threads: int) -> Program:
     head = {a: axis for axis in first for a in chain(axis, merged)}
     draft = Draft(space, sizes, values, reads, parallel, head, threads)
     return draft.with_products() if draft.dots else draft.without_products()
-
-
-def chain(axis: int, merged: Mapping[int, int]) -> Dim:
-    """An axis with those that follow it everywhere."""
-    found = [axis]
-    while found[-1] in merged:
-        found.append(merged[found[-1]])
-    return tuple(found)
-
-
-def heads(space: IndexSpace, merged: Mapping[int, int]) -> list[int]:
-    followers = set(merged.values())
-    every = dict.fromkeys(a for dims in every_dims(space) for a in flat(dims))
-    return [a for a in every if a not in followers]
-
-
-def every_dims(space: IndexSpace) -> list[Dims]:
-    """The dimensions of all arrays, each once."""
-    return list(dict.fromkeys((*space.values.values(), *space.reads.values())))
-
-
-def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
-    """Axes that are followed by the same axis in every array: an axis, and its follower."""
-    after: dict[int, set[int | None]] = {}
-    before: dict[int, set[int | None]] = {}
-    arrays: dict[tuple[Dims, tuple[int, ...] | None], None] = dict.fromkeys((d, None) for d in space.values.values())
-    arrays.update(dict.fromkeys((dims, strides(node.inputs[n])) for (node, n), dims in space.reads.items()))
-    for dims, steps in arrays:
-        line = flat(dims)
-        breaks = breaks_of(dims, steps, space)
-        for i, axis in enumerate(line):
-            follower = line[i + 1] if i + 1 < len(line) and axis not in breaks else None
-            after.setdefault(axis, set()).add(follower)
-            leader = line[i - 1] if i and line[i - 1] not in breaks else None
-            before.setdefault(axis, set()).add(leader)
-    found = {}
-    for axis, followers in after.items():
-        (follower, *others) = followers
-        if others or follower is None or before[follower] != {axis}:
-            continue
-        if (axis in space.parallel, axis in space.reduced) == (follower in space.parallel, follower in space.reduced):
-            found[axis] = follower
-    return found
-
-
-def breaks_of(dims: Dims, steps: tuple[int, ...] | None, space: IndexSpace) -> set[int]:
-    """Last axes of dimensions behind which the next dimension does not follow in memory."""
-    if steps is None:
-        return set()
-    present = [(dim, step) for dim, step in zip(dims, steps, strict=True) if dim]
-    pairs = pairwise(present)
-    return {a[-1] for (a, step), (b, inner) in pairs if step != inner * space.axes.size(b)}
 
 
 @dataclass(frozen=True, slots=True)

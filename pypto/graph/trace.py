@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pypto.errors.graph import NotTraced
-from pypto.graph.dims import Dim, Guards, Size
+from pypto.graph.dims import Dim, Size
+from pypto.graph.guards import Guards
 from pypto.graph.node import Graph, Node
 from pypto.graph.pytree import leaves, mapped
 from pypto.graph.strides import contiguous

@@ -33,8 +33,7 @@ class FactRecorder:
     guard: Guard = field(default_factory=dict)
 
     def shape(self, arg: str, dim: int) -> int | None:
-        is_dynamic = arg in self.opaque or (arg, dim) in self.dynamic
-        promised = self.declared.get(arg) or ("dynamic" if is_dynamic else "static")
+        promised = self.declared.get(arg, "dynamic" if arg in self.opaque or (arg, dim) in self.dynamic else "static")
         if promised == "dynamic" and ("shape", arg, dim) not in self.guard:
             return None
         return self.require_shape(arg, dim)
@@ -45,9 +44,9 @@ class FactRecorder:
         return int(self.record("shape", arg, dim))
 
     def stride(self, arg: str, dim: int) -> int | None:
-        if arg in self.opaque and observe(("stride", arg, dim), self.values) is None:
-            return None  # code for any stride serves those of 0 and 1, too
-        stride: int | None = self.record("stride", arg, dim)
+        # Code for any stride serves those of 0 and 1, too, so it needs no guard.
+        is_any = arg in self.opaque and observe(("stride", arg, dim), self.values) is None
+        stride: int | None = None if is_any else self.record("stride", arg, dim)
         return stride
 
     def equals_one(self, arg: str) -> bool:

@@ -1,0 +1,64 @@
+"""Axes that are neighbours in every array of a group, and lie in one piece there: they are one axis of its program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+from pypto.graph.axes import Dim, Dims
+from pypto.graph.index_space import IndexSpace, flat
+from pypto.graph.node import Node
+
+Strides = Callable[[Node], tuple[int, ...] | None]
+
+
+def chain(axis: int, merged: Mapping[int, int]) -> Dim:
+    """An axis with those that follow it everywhere."""
+    found = [axis]
+    while found[-1] in merged:
+        found.append(merged[found[-1]])
+    return tuple(found)
+
+
+def heads(space: IndexSpace, merged: Mapping[int, int]) -> list[int]:
+    followers = set(merged.values())
+    every = dict.fromkeys(a for dims in every_dims(space) for a in flat(dims))
+    return [a for a in every if a not in followers]
+
+
+def every_dims(space: IndexSpace) -> list[Dims]:
+    """The dimensions of all arrays, each once."""
+    return list(dict.fromkeys((*space.values.values(), *space.reads.values())))
+
+
+def neighbours(space: IndexSpace, strides: Strides) -> dict[int, int]:
+    """Axes that are followed by the same axis in every array: an axis, and its follower."""
+    after: dict[int, set[int | None]] = {}
+    before: dict[int, set[int | None]] = {}
+    arrays: dict[tuple[Dims, tuple[int, ...] | None], None] = dict.fromkeys((d, None) for d in space.values.values())
+    arrays.update(dict.fromkeys((dims, strides(node.inputs[n])) for (node, n), dims in space.reads.items()))
+    for dims, steps in arrays:
+        line = flat(dims)
+        breaks = breaks_of(dims, steps, space)
+        for i, axis in enumerate(line):
+            follower = line[i + 1] if i + 1 < len(line) and axis not in breaks else None
+            after.setdefault(axis, set()).add(follower)
+            leader = line[i - 1] if i and line[i - 1] not in breaks else None
+            before.setdefault(axis, set()).add(leader)
+    found = {}
+    for axis, followers in after.items():
+        (follower, *others) = followers
+        if others or follower is None or before[follower] != {axis}:
+            continue
+        if (axis in space.parallel, axis in space.reduced) == (follower in space.parallel, follower in space.reduced):
+            found[axis] = follower
+    return found
+
+
+def breaks_of(dims: Dims, steps: tuple[int, ...] | None, space: IndexSpace) -> set[int]:
+    """Last axes of dimensions behind which the next dimension does not follow in memory."""
+    if steps is None:
+        return set()
+    present = [(dim, step) for dim, step in zip(dims, steps, strict=True) if dim]
+    pairs = pairwise(present)
+    return {a[-1] for (a, step), (b, inner) in pairs if step != inner * space.axes.size(b)}

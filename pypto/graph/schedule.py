@@ -1,0 +1,84 @@
+"""The steps of a plan as data: launches and assemblies, the arrays between them, and where these are in an arena."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pypto.graph.arena import Lifetime, allocate
+from pypto.graph.dims import Sizes, value_of
+from pypto.graph.node import Graph, Node
+from pypto.graph.writer import Argument
+from pypto.jit import Kernel
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKernel:
+    """A kernel of a plan: its text, which can be pasted into a file, and what it is launched as."""
+
+    name: str
+    source: str
+    form: str
+    kernel: Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A launch, or where `kernel` is None an assembly of the node's array from its inputs'.
+
+    Parameters
+    ----------
+    nodes : tuple of Node
+        What it computes; the last is what a step without a kernel assembles.
+    reads, writes : tuple of Node
+        Arrays in memory.
+    """
+
+    nodes: tuple[Node, ...]
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+    kernel: PlanKernel | None = None
+    arguments: tuple[Argument, ...] = ()
+    grid: tuple[int, ...] = (1,)
+
+
+@dataclass(eq=False)
+class Schedule:
+    """Steps in order, and where their arrays are.
+
+    Parameters
+    ----------
+    graph : Graph
+    steps : tuple of Step
+    lifetimes : mapping from Node to (int, int)
+        The first and the last step of arrays in the arena.
+    fixed : mapping from Node to ndarray
+        Arrays that do not change: those that the function took from outside.
+    constants : tuple of Node
+        Numbers that have to be arrays.
+    """
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    lifetimes: dict[Node, tuple[int, int]]
+    fixed: dict[Node, Array]
+    constants: tuple[Node, ...]
+
+    @property
+    def hints(self) -> Sizes:
+        """The hints of dimensions by name."""
+        return {dim.name: dim.hint for dim in self.graph.dims}
+
+    def places(self, sizes: Sizes) -> tuple[dict[Node, int], int]:
+        """Where arrays are in the arena, in bytes, and how large it is, for sizes of the dimensions by name."""
+        spans = [
+            Lifetime(math.prod(value_of(n.shape, sizes)) * n.type.dtype.itemsize, *at)
+            for n, at in self.lifetimes.items()
+        ]
+        offsets, size = allocate(spans)
+        return dict(zip(self.lifetimes, offsets, strict=True)), size
