@@ -77,6 +77,7 @@ class Kernel:
         self.uninitialized: tuple[str, ...] = ()
         self.memory: tuple[Any, ...] = ()
         self.tuned: frozenset[str] = frozenset()  # constants that a tuner tries
+        self.threads_by: Any = None  # a `ThreadCount` that says on how many threads launches run, not the process
         self.told = set[str]()  # what was said of it when it was compiled
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self.known: dict[Any, list[Specialization]] = {}
@@ -303,9 +304,8 @@ class Kernel:
         """A plan, and what its `run` takes for these arguments."""
         plan, addresses, leaves = self._plan(values)
         programs, shared = sizes[0] * sizes[1] * sizes[2], self.compiler.session()
-        threads = 1 if programs == 1 else self.options.num_threads or shared.threads
-        size = plan.slots[4] * threads
-        return plan, (sizes, leaves, addresses, shared.scratch_address(size) if size else 0, threads)
+        threads = 1 if programs == 1 else self.options.num_threads or (self.threads_by or shared).threads
+        return plan, (sizes, leaves, addresses, shared.scratch_address(plan.slots[4] * threads), threads)
 
     def _plan(self, given: Values) -> tuple[Plan, list[int], Values]:
         """How to launch for these arguments, compiled if need be, where their arrays are, and their leaves."""

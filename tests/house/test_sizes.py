@@ -118,7 +118,7 @@ BESIDE_THE_CORE = (
     *("pypto/notebook/", "pypto/markup/", "pypto/graph/", "pypto/arrays/"),
     *("pypto/backends/findings.py", "pypto/backends/cpu/explain/"),
     *("pypto/backends/sites.py", "pypto/backends/cpu/instrument/timing.py"),
-    "pypto/backends/cpu/runtime/launcher/",
+    *("pypto/backends/cpu/runtime/launcher/", "pypto/jit/direct.py"),
     *("pypto/backends/ascend/", "pypto/opening.py", "pypto/devices.py", "pypto/runtime/device", "pypto/tools/"),
     *("pypto/runtime/copies.py", "pypto/runtime/slow.py", "pypto/runtime/tensors.py", "pypto/torch/"),
     "pypto/runtime/versions.py",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
@@ -19,15 +18,10 @@ _MARK: Final = "pypto_kernels"  # on the function of a compiled graph
 class Kernels(list["Generated"]):
     """Kernels of one graph, of its forward and backward pass, in the order in which they were made."""
 
-    def of(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """The function of a compiled graph, which now knows its kernels."""
-
-        @functools.wraps(run)
-        def known(*args: Any) -> Any:
-            return run(*args)
-
-        setattr(known, _MARK, self)
-        return known
+    def of(self, run: Any) -> Any:
+        """The function of a compiled graph; inside of what Dynamo put around it, it now knows its kernels."""
+        setattr(innermost(run), _MARK, self)
+        return run
 
 
 # Where kernels of the graph go that is compiled.
@@ -74,7 +68,7 @@ def backend_of(compiled: Any) -> Any:
 
 def traced(compiled: Any) -> list[FunctionType]:
     """The functions in which Dynamo may have begun."""
-    original = importlib.import_module("torch._dynamo.eval_frame").innermost_fn(getattr(compiled, "forward", compiled))
+    original = innermost(getattr(compiled, "forward", compiled))
     module = getattr(compiled, "_orig_mod", None)
     found = [original, *([module.forward] if module is not None else [])]
     plain = (getattr(function, "__func__", function) for function in found)
@@ -93,8 +87,17 @@ def graphs(function: FunctionType, backend: Any, seen: set[CodeType]) -> Iterato
         for name in entry.code.co_names:
             found = function.__globals__.get(name)
             if name.startswith("__compiled_fn"):
-                inner = getattr(found, "_torchdynamo_orig_callable", found)
-                kept: Any = getattr(inner, _MARK, Kernels())
-                yield kept
+                yield marked(found)
             elif name.startswith("__resume_at") and isinstance(found, FunctionType):
                 yield from graphs(found, backend, seen)
+
+
+def marked(function: Any) -> Kernels:
+    """The kernels that a function of a compiled graph knows."""
+    found: Any = getattr(innermost(function), _MARK, None)
+    return found if isinstance(found, Kernels) else Kernels()
+
+
+def innermost(function: Any) -> Any:
+    """A function without what Dynamo puts around it, which it may take off and put on anew."""
+    return importlib.import_module("torch._dynamo.eval_frame").innermost_fn(function)

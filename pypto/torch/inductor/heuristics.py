@@ -6,18 +6,22 @@ the caches like, since the CPU backend cuts it into vectors itself.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.compat.triton.kernels import JITFunction
+from pypto.jit.direct import Direct, ThreadCount
 from pypto.torch.inductor.strides import strides
 
 _theirs: Any = importlib.import_module("torch._inductor.runtime.triton_heuristics")
 Blocks = dict[str, Any]  # from the name of a constant parameter, as XBLOCK, to its value
 Decorator = Callable[[JITFunction], "Generated"]
 
+_THREADS: Final = "_ZN2at15get_num_threadsEv"  # at::get_num_threads()
 _POINTWISE: Final = 1024  # elements of a program
 _SIDE: Final = 32  # of a square tile
 _ROW: Final = 256  # elements of a step along a reduction
@@ -42,29 +46,41 @@ class Generated:
         self.fn, self.blocks, self.meta = fn, blocks, meta
         self.name, self.source = fn.__name__, ""
         self.kernel = fn.ours
-        self.run = launcher(fn, blocks, meta)
+        self.kernel.threads_by = torch_threads()
+        self.run = Direct(self.kernel, *place(fn, blocks, meta)).run
 
     def named(self, name: str, source: str) -> Generated:
         self.name, self.source = name, source
         return self
 
 
-def launcher(fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> Callable[..., None]:
-    """A function that takes the arguments of a kernel, without blocks, and launches it over its grid."""
+def place(fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> tuple[list[str], Callable[..., Any]]:
+    """The arguments of a launch, and a function of them that gives the grid and the values of all parameters."""
     grid = getattr(_theirs, meta["grid_type"])(inductor_meta=meta)
     grid.generate(blocks)
-    free = [p.name for p in fn.params if p.name not in blocks]
+    given = [p.name for p in fn.params if p.name not in blocks]
     values = [name if name not in blocks else f"blocks[{name!r}]" for name in fn.arg_names]
-    taken = [*free, *meta.get("extra_launcher_args", ())]
+    taken = [*given, *meta.get("extra_launcher_args", ())]
     lines = [
-        f"def run({', '.join(taken)}):",
+        f"def place({', '.join(taken)}):",
         *(f"    {line}" for line in grid.prefix),
-        f"    kernel[{grid.x_grid}, {grid.y_grid}, {grid.z_grid}]({', '.join(values)})",
+        f"    return ({grid.x_grid}, {grid.y_grid}, {grid.z_grid}), ({', '.join(values)},)",
     ]
-    names: dict[str, Any] = {"kernel": fn.ours, "blocks": blocks}
+    names: dict[str, Any] = {"blocks": blocks}
     exec("\n".join(lines), names)
-    run: Callable[..., None] = names["run"]
-    return run
+    return taken, names["place"]
+
+
+@functools.cache
+def torch_threads() -> ThreadCount | None:
+    """Torch's number of threads, which counts for generated kernels; None where native code cannot ask for it."""
+    torch: Any = importlib.import_module("torch")
+    try:
+        count = ctypes.CDLL(str(torch._C.__file__))[_THREADS]
+    except (AttributeError, OSError):
+        return None
+    address = ctypes.cast(count, ctypes.c_void_p).value
+    return ThreadCount(torch.get_num_threads, address) if address and count() == torch.get_num_threads() else None
 
 
 def made(blocks: Callable[[JITFunction], Blocks], inductor_meta: Mapping[str, Any]) -> Decorator:

@@ -1,6 +1,6 @@
-; A launch as Python calls it. `subscript` is `kernel[grid]`, `launch` is the call of what that gives, and `prepared`
-; the call of what `kernel.bind(...)` gives. All three are functions of Python's C API; the tuple that each is bound to
-; begins with the address of the kernel's table, followed by whoever keeps that alive.
+; A launch as Python calls it. `subscript` is `kernel[grid]`, `launch` is the call of what that gives, `prepared` the call
+; of what `kernel.bind(...)` gives, and `direct` the call of a kernel in generated code. All are functions of Python's C
+; API; the tuple that each is bound to begins with the address of a table, followed by whoever keeps that alive.
 ;
 ; A launch that no entry of the table is for goes to Python, with all its arguments: a miss is slow, and never wrong.
 declare ptr @PyTuple_Pack(i64, ...)
@@ -120,6 +120,39 @@ define ptr @prepared(ptr %self, ptr %nothing) {
   %items = getelementptr i8, ptr %values, i64 <tuple.items>
   %count = call i64 @length(ptr %values)
   %result = call ptr @go(ptr %kernel, ptr %grid, ptr %items, i64 %count, ptr null)
+  ret ptr %result
+}
+
+; A launch from generated code: all arguments by position, and the grid is part of what was taught for such arguments.
+define ptr @direct(ptr %self, ptr %args, i64 %count) {
+start:
+  %block = alloca [<slots> x i64], align 16
+  %kernel = call ptr @kernel(ptr %self)
+  %shared = load ptr, ptr %kernel
+  %nothing = call ptr @word(ptr %shared, i64 <s.none>)
+  %arity.p = getelementptr i64, ptr %kernel, i64 <k.arity>
+  %arity = load i64, ptr %arity.p
+  %fits = icmp eq i64 %count, %arity
+  br i1 %fits, label %look, label %python
+look:
+  %elsewhere = call i1 @is_elsewhere(ptr %kernel)
+  br i1 %elsewhere, label %python, label %search
+search:
+  %entry = call ptr @find(ptr %kernel, ptr %args, ptr %block)
+  %none = icmp eq ptr %entry, null
+  br i1 %none, label %python, label %run
+run:
+  %ran = call i32 @run(ptr %kernel, ptr %entry, ptr %block)
+  switch i32 %ran, label %stopped [ i32 0, label %python
+                                    i32 1, label %done ]
+done:
+  call void @Py_IncRef(ptr %nothing)
+  ret ptr %nothing
+stopped:
+  %raised = call ptr @stopped(ptr %kernel, ptr %entry)
+  ret ptr %raised
+python:
+  %result = call ptr @through_python(ptr %kernel, ptr %nothing, ptr %args, i64 %count, ptr null)
   ret ptr %result
 }
 

@@ -17,7 +17,7 @@ declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 
 ; The first entry whose steps all hold, with the argument block filled in; null if there is none.
-define internal ptr @find(ptr %kernel, ptr %values, ptr %block) alwaysinline {
+define internal ptr @find(ptr %kernel, ptr %values, ptr %block) noinline {
 start:
   %views = alloca [<parameters> x %view]
   %shared = load ptr, ptr %kernel
@@ -87,6 +87,7 @@ next:
     i64 <EQUAL>, label %equal
     i64 <GLOBAL>, label %global
     i64 <CELL>, label %cell
+    i64 <PUT_WORD>, label %put.word
     i64 <PUT_ADDRESS>, label %put.address
     i64 <PUT_SIZE>, label %put.size
     i64 <PUT_STRIDE>, label %put.stride
@@ -145,7 +146,7 @@ tensor.read:
   %t.ok = call i1 @tensor(ptr %value, ptr %view, i64 %b, i64 %c, i64 %d)
   br i1 %t.ok, label %pass, label %no
 
-plain:  ; tensor of type %a that is only read, with %b axes, 2 ** (%c >> 32) bytes per element and dtype %c, by record %d
+plain:  ; tensor of type %a with %b axes, 2 ** (%c >> 32) bytes per element and dtype %c, by record %d
   %l.type = ptrtoint ptr %type to i64
   %l.ok1 = icmp eq i64 %l.type, %a
   br i1 %l.ok1, label %plain.read, label %no
@@ -284,6 +285,11 @@ cell.other:
   call void @Py_DecRef(ptr %c.value)
   br label %no
 
+put.word:  ; %b goes to slot %a
+  %pw.slot = getelementptr i64, ptr %block, i64 %a
+  store i64 %b, ptr %pw.slot
+  br label %pass
+
 put.address:  ; goes to slot %a
   %pa.data = load ptr, ptr %view
   %pa.slot = getelementptr ptr, ptr %block, i64 %a
@@ -401,7 +407,8 @@ done:
 }
 
 ; Read a tensor from torch's object. The record has the places of that object's address, keys, dtype, storage, data in
-; the storage, offset and sizes, and the keys that are wanted. False if it is another kind of tensor, or not in memory.
+; the storage, offset and sizes, and the keys that are wanted; then the place of the function that frees the storage, and
+; one which that must not be. False if it is another kind of tensor, or not in memory.
 define internal i1 @plain(ptr %value, ptr %view, i64 %axes, i64 %kind, i64 %record) {
 start:
   %places = inttoptr i64 %record to ptr
@@ -432,6 +439,11 @@ fill:
   %data.n = call i64 @place(ptr %places, i64 5)
   %data.p = getelementptr i8, ptr %storage, i64 %data.n
   %base = load ptr, ptr %data.p
+  %frees.n = call i64 @place(ptr %places, i64 8)
+  %frees.p = getelementptr i8, ptr %storage, i64 %frees.n
+  %frees = load i64, ptr %frees.p
+  %refused = call i64 @place(ptr %places, i64 9)
+  %own = icmp ne i64 %frees, %refused
   %offset.n = call i64 @place(ptr %places, i64 6)
   %offset.p = getelementptr i8, ptr %impl, i64 %offset.n
   %offset = load i64, ptr %offset.p
@@ -442,7 +454,8 @@ fill:
   %strides = getelementptr i64, ptr %axes.p, i64 <behind>
   %read = call i1 @read(ptr %view, ptr %data, ptr %sizes, ptr %strides, i64 %axes, i64 0, i64 %log)
   %there = call i1 @there(ptr %view, ptr %base)
-  %good = and i1 %there, %read
+  %whole = and i1 %there, %read
+  %good = and i1 %whole, %own
   ret i1 %good
 no:
   ret i1 false

@@ -7,6 +7,7 @@ import platform
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MappingProxyType
@@ -17,11 +18,12 @@ import numpy as np
 from pypto.backends.base import PAGE
 from pypto.backends.cpu.backend import POLLED_ABOVE, SERIAL_BELOW, programs_per_ticket
 from pypto.backends.cpu.runtime.engine import Engine
+from pypto.backends.cpu.runtime.launcher.direct import Given, direct_recipe
 from pypto.backends.cpu.runtime.launcher.recipe import SLOTS, STEPS, Recipe, Unfit, recipe
 from pypto.backends.cpu.runtime.launcher.tensors import INSIDE
 from pypto.errors import CompilerBug
 
-PARAMETERS: Final = 32
+PARAMETERS: Final = 96
 _ENTRIES: Final = 256  # versions per kernel
 _GRIDS: Final = 8  # twice the grids that a kernel remembers
 _PLACES: Final = 8  # twice the pieces of scratch memory
@@ -31,14 +33,16 @@ SHARED: Final = ("threads", "none", "int", "float", "bool", "tuple", "function",
     "again", "launch", "ignored", "stopped", "meant", "scratch")  # fmt: skip
 _KERNEL: Final = ("shared", "arity", "names", "defaults", "python", "before", "after", "entries", "table", "grids",
     "turn")  # fmt: skip
-_ENTRY: Final = ("body", "scratch", "cost", "threads", "unbounded", "pool", "least", "group", "program", "steps")
+_ENTRY: Final = ("body", "scratch", "cost", "threads", "asks", "unbounded", "pool", "least", "group", "program",
+    "steps")  # fmt: skip
 # Offsets of fields in objects of Python and numpy.
 _OBJECT: Final = MappingProxyType({"type": 8, "size": 16, "list.items": 24, "tuple.items": tuple.__basicsize__,
     "bytes.content": bytes.__basicsize__ - 1})  # fmt: skip
 _ARRAY: Final = MappingProxyType({"data": 16, "axes": 24, "sizes": 32, "strides": 40, "dtype": 56, "flags": 64})
 _FILES: Final = ("guards", "calls", "grids", "runs")
 _O, _NOARGS, _FASTCALL, _KEYWORDS = 0x8, 0x4, 0x80, 0x2
-_FUNCTIONS: Final = MappingProxyType({"subscript": _O, "launch": _FASTCALL | _KEYWORDS, "prepared": _NOARGS})
+_FUNCTIONS: Final = MappingProxyType({"subscript": _O, "launch": _FASTCALL | _KEYWORDS, "prepared": _NOARGS,
+    "direct": _FASTCALL})  # fmt: skip
 MEANT: Final = (KeyError, AttributeError, TypeError)  # what a grid function raises that takes its argument wrongly
 Stored = Callable[[str, Callable[[], bytes]], bytes]  # gives code by its name, and makes it where it is missing
 
@@ -139,6 +143,10 @@ class Launcher:
         simple = kernel.signature.positional < 0 and 0 < len(kernel.signature.names) <= PARAMETERS
         return Table(self, kernel, python, mode, plain) if simple else None
 
+    def direct(self, kernel: Any, names: Sequence[str], python: Callable[..., Any], mode: Any, plain: Any) -> Any:
+        """The table of a kernel's direct launches, which take the parameters in `names`; None if these are too many."""
+        return DirectTable(self, kernel, python, mode, plain, names) if 0 < len(names) <= PARAMETERS else None
+
     def provide(self, size: int) -> None:
         """Give the launcher scratch memory for one more launch."""
         memory = np.empty(size + PAGE, np.uint8)
@@ -154,11 +162,14 @@ class Launcher:
 class Table:
     """A kernel's table: its parameters, and the compiled versions with their guards."""
 
-    def __init__(self, launcher: Launcher, kernel: Any, python: Callable[..., Any], mode: Any, plain: Any) -> None:
-        names, defaults = kernel.signature.names, kernel.signature.defaults
+    def __init__(
+        self, launcher: Launcher, kernel: Any, python: Callable[..., Any], mode: Any, plain: Any,
+        names: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        names, defaults = names or kernel.signature.names, kernel.signature.defaults
         self.launcher = launcher
+        self.kernel = kernel
         self.signature = kernel.signature
-        self.threads = kernel.options.num_threads
         self.names = (ctypes.c_int64 * (PARAMETERS + 1))(*map(id, names))
         self.defaults = (ctypes.c_int64 * PARAMETERS)(*(id(defaults[n]) if n in defaults else 0 for n in names))
         self.entries = (ctypes.c_int64 * _ENTRIES)()
@@ -188,11 +199,12 @@ class Table:
 
     def teach(self, version: Any, infos: Mapping[str, Any], values: Sequence[Any], overlapping: bool) -> None:
         """Record a version for arguments like these, if native code can guard it."""
+        with suppress(Unfit):
+            self.record(version, recipe(version, infos, values, self.signature, overlapping))
+
+    def record(self, version: Any, steps: Recipe) -> None:
+        """Add an entry, while there is room."""
         count = _KERNEL.index("entries")
-        try:
-            steps = recipe(version, infos, values, self.signature, overlapping)
-        except Unfit:
-            return
         if self.words[count] < _ENTRIES:
             block = self.entry(version.program, steps)
             self.keep += [block, version, steps.keep]
@@ -203,13 +215,29 @@ class Table:
         """The words of a version."""
         cost = ctypes.c_int64.from_buffer(ctypes.c_double(program.artifact.cost)).value
         pool = program.backend.record
+        counter = self.kernel.threads_by
         head = {"body": program.executable.address, "scratch": program.artifact.pages, "cost": cost,
-            "threads": self.threads, "unbounded": not program.artifact.bounded,
+            "threads": self.kernel.options.num_threads, "asks": counter.address if counter else 0,
+            "unbounded": not program.artifact.bounded,
             "pool": ctypes.addressof(pool), "least": programs_per_ticket(program.artifact.cost),
             "group": program.artifact.locality.encoded, "program": id(program)}  # fmt: skip
         self.keep.append(pool)
         words = [*(head[name] for name in _ENTRY[:-1]), *steps.words()]
         return (ctypes.c_int64 * len(words))(*words)
+
+
+class DirectTable(Table):
+    """The table of a kernel's direct launches."""
+
+    @property
+    def launch(self) -> Any:
+        """The function that makes them."""
+        return self.launcher.function("direct", self.address, self)
+
+    def teach_direct(self, version: Any, given: Mapping[str, Given], grid: Sequence[int], overlapping: bool) -> None:
+        """Record a version and a grid for arguments like these, if native code can guard them."""
+        with suppress(Unfit):
+            self.record(version, direct_recipe(version, given, grid, overlapping))
 
 
 def make_launcher(

@@ -87,7 +87,16 @@ choose:
   %common.p = getelementptr i64, ptr %shared, i64 <s.threads>
   %common = load i64, ptr %common.p
   %stated = icmp ne i64 %own, 0
-  %wanted = select i1 %stated, i64 %own, i64 %common
+  %fixed = select i1 %stated, i64 %own, i64 %common
+  %asks = call ptr @word(ptr %entry, i64 <e.asks>)
+  %unasked = icmp eq ptr %asks, null
+  br i1 %unasked, label %limit, label %ask
+ask:  ; the function of another library that says on how many threads it runs
+  %told = call i32 %asks()
+  %told64 = zext i32 %told to i64
+  br label %limit
+limit:
+  %wanted = phi i64 [ %fixed, %choose ], [ %told64, %ask ]
   %pool = call ptr @word(ptr %entry, i64 <e.pool>)
   %most.p = getelementptr i64, ptr %pool, i64 2
   %most = load i64, ptr %most.p

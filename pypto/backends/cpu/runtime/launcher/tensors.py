@@ -37,6 +37,8 @@ class Layout:
     version: int  # in the counter
     storage: int
     data: int  # in the storage
+    frees: int  # in the storage: the address of the function that frees its memory
+    lazy: int  # that function of a lazy copy, which shares its memory with another tensor until one is written
     offset: int
     sizes: int  # the number of axes, then sizes, then strides
     dtype: int  # a number of two bytes
@@ -61,10 +63,15 @@ class Layout:
         """The number of a tensor's dtype."""
         return halves_of(tensor)[self.dtype // 2]
 
-    def can_read(self, tensor: Any) -> bool:
-        """Whether the tensor is what native code reads of it."""
-        told = tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride())
-        return tensor.dim() <= INSIDE and self.read(tensor) == told
+    def is_lazy(self, tensor: Any) -> bool:
+        """Whether the tensor is a lazy copy."""
+        return word(words_of(tensor)[self.storage // 8], self.frees) == self.lazy
+
+    def can_read(self, tensor: Any, written: bool = False) -> bool:
+        """Whether the tensor is what native code reads of it, and may write to."""
+        if tensor.dim() > INSIDE or (written and self.is_lazy(tensor)):
+            return False
+        return self.read(tensor) == (tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()))
 
 
 class UnknownLayoutError(Exception):
@@ -105,7 +112,8 @@ def find_layout(torch: Any) -> Layout:
     version = find_version(torch, 8 * counter)
     data = find_data(torch)
     offset, sizes = find_offset(torch), find_sizes(torch)
-    places = (8 * counter, version, 8 * storage, data, 8 * offset, 8 * sizes, find_dtype(torch))
+    frees, lazy = find_lazy(torch, data)
+    places = (8 * counter, version, 8 * storage, data, frees, lazy, 8 * offset, 8 * sizes, find_dtype(torch))
     return Layout(impl, 8 * keys, *places, *find_functions(torch))
 
 
@@ -119,6 +127,21 @@ def find_data(torch: Any) -> int:
     """The offset, in a storage, of the address of its memory: of a numpy array, whose owner has another address."""
     storages = [torch.from_numpy(np.zeros(9 + n)).untyped_storage() for n in range(_SAMPLES)]
     return 8 * only(range(1, 6), lambda n: all(word(s._cdata, 8 * n) == s.data_ptr() for s in storages))
+
+
+def find_lazy(torch: Any, data: int) -> tuple[int, int]:
+    """The offset, in a storage, of the function that frees its memory, and what that is in lazy copies alone."""
+    plain = [torch.zeros(_SHAPE), torch.from_numpy(np.zeros(9)), torch.zeros(3, dtype=torch.int8)]
+    bases = [torch.zeros(_SHAPE), torch.zeros(9)]
+    copies = [torch._lazy_clone(base) for base in bases]
+    told, copied = ([t.untyped_storage()._cdata for t in tensors] for tensors in (plain, copies))
+
+    def is_function(offset: int) -> bool:
+        functions = {word(storage, offset) for storage in copied}
+        return len(functions) == 1 and not functions & {0, *(word(storage, offset) for storage in told)}
+
+    offset = only((data + 8, data + 16), is_function)
+    return offset, word(copied[0], offset)
 
 
 def find_offset(torch: Any) -> int:
