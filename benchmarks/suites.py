@@ -13,6 +13,7 @@ from benchmarks.arrays import ARRAYS
 from benchmarks.checks import CHECKED
 from benchmarks.elementwise import ROWS as ELEMENTWISE
 from benchmarks.encoder import BATCH, LENGTHS, LONG, encoder_case, encoder_flops, long_batch, real_batch
+from benchmarks.gradients import GRADIENTS
 from benchmarks.runner import Bar, Row, Suite
 from benchmarks.scaling import SCALING
 from benchmarks.stencil import STENCIL
@@ -60,5 +61,6 @@ ALL: Final = (
     SCALING,
     CHECKED,
     ARRAYS,
+    GRADIENTS,
 )
 SUITES: Final = MappingProxyType({suite.name: suite for suite in ALL})

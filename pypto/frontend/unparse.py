@@ -320,7 +320,10 @@ class _Unparser:
             return self.infix(op)
         if TABLE[op.name].elementwise and len(op.operands) > 1:
             return call_text(op, [self.elementwise_operand(op, n) for n in range(len(op.operands))])
-        return call_text(op, [self.operand(v) for v in op.operands])
+        operands = [self.operand(v) for v in op.operands]
+        if op.name == "broadcast_to" and op.operands[0].tile.is_ptr:
+            operands = [CallText(f"{operands[0].text} + 0", SUM)]  # an array is no pointer before something is added
+        return call_text(op, operands)
 
     def infix(self, op: Op) -> CallText:
         symbol, level = INFIX[op.name]

@@ -42,5 +42,7 @@ def accumulation(target: Target) -> str:
     """How a gradient is accumulated."""
     if target.workspace is Workspace.BLOCKS:
         return "a partial gradient for each block, then their sum"
+    if target.ownership.first is not None:
+        return "stored once, then added to by the other loads"
     where = " in float32" if target.workspace is Workspace.SHARED else ""
     return _IN_PLACE[target.ownership.accumulation] + where

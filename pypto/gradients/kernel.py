@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto.arguments import Boundary
 from pypto.errors.gradients import NoGradient, WrongGradient
+from pypto.gradients.launch_cache import LaunchCache, PreparedLaunch, read_write_pairs
 from pypto.gradients.launches import launch_step, saved_arrays, zero
 from pypto.gradients.versions import Version, derive, described, launch_numbers, make_version
 from pypto.loc import Caller
@@ -40,6 +41,7 @@ class AdjointKernel:
         self.wrt = wrt
         self._versions: list[Version] = []
         self._last: tuple[str, ...] = ()
+        self._cache = LaunchCache(tuple(kernel.signature.constant))
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -97,16 +99,32 @@ class AdjointKernel:
         """Write the gradients of a launch of the forward kernel."""
         forward, gradients = self._split(given)
         values = self.kernel._bind(args, forward)
+        key = self._cache.key(grid, values, gradients)
+        prepared = self._cache.find(key)
+        if prepared is None:
+            prepared = self._prepare(grid, values, gradients)
+            self._cache.add(key, prepared)
+        self._run(prepared, values, gradients)
+
+    def _prepare(self, grid: Any, values: tuple[Any, ...], gradients: Mapping[str, Any]) -> PreparedLaunch:
+        """Derive what a launch runs, and check its arguments."""
         version, steps, numbers, infos = self._steps(grid, values)
-        self._check(version, infos, gradients)
-        saved = [saved_arrays(step, version.function, numbers) for step in steps]
+        given = self._check(version, infos, gradients)
+        written = frozenset(f"d_{n}" for n in self.wrt)
+        everything = dict(infos) | {name: given[name] for name in gradients}
+        return PreparedLaunch(version, steps, numbers, read_write_pairs(everything, version.stored, written))
+
+    def _run(self, prepared: PreparedLaunch, values: tuple[Any, ...], gradients: Mapping[str, Any]) -> None:
+        """Run the derived kernels one after the other."""
+        numbers = prepared.numbers
+        saved = [saved_arrays(step, prepared.version.function, numbers) for step in prepared.steps]
         if not math.prod(numbers.grid):
             for n in self.wrt:
                 zero(gradients[f"d_{n}"])
             return
         names = self.kernel.signature.names
-        everything = dict(zip(names, values, strict=True)) | gradients
-        for step, arrays in zip(steps, saved, strict=True):
+        everything = dict(zip(names, values, strict=True)) | dict(gradients)
+        for step, arrays in zip(prepared.steps, saved, strict=True):
             launch_step(step, numbers, everything | arrays)
 
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -138,20 +156,21 @@ class AdjointKernel:
                 problem = f"`{name}` is no array of floats"
                 self._fail(problem, "differentiate by arrays of floats; pass a number as an array of one element")
 
-    def _check(self, version: Version, infos: Mapping[str, Any], gradients: Mapping[str, Any]) -> None:
-        """Every gradient is there, is like its array, and lies where nothing else is read."""
+    def _check(self, version: Version, infos: Mapping[str, Any], gradients: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known of the gradients: each is there, is like its array, and lies where nothing else is read."""
         wanted = (*version.stored, *self.wrt)
         if missing := [f"d_{n}" for n in wanted if f"d_{n}" not in gradients]:
             self._fail(f"{', '.join(missing)} is missing", "pass one for each stored array, and each in `wrt`")
         if unknown := sorted(gradients.keys() - {f"d_{n}" for n in wanted}):
             self._fail(f"{unknown[0]} belongs to no stored array and to none in `wrt`", "leave it out")
-        found = {n: self._checked(version, n, infos[n], gradients[f"d_{n}"]) for n in wanted}
+        given = {f"d_{n}": self._checked(version, n, infos[n], gradients[f"d_{n}"]) for n in wanted}
         read = {n: x for n, x in infos.items() if hasattr(x, "shape") and n not in version.stored}
-        others = read | {f"d_{n}": x for n, x in found.items()}
+        others = read | given
         for n in self.wrt:
             for name, info in others.items():
-                if name != f"d_{n}" and overlap(found[n], info):
+                if name != f"d_{n}" and overlap(given[f"d_{n}"], info):
                     self._fail(f"d_{n} overlaps `{name}`, which is read", "give it memory of its own")
+        return given
 
     def _checked(self, version: Version, n: str, info: Any, gradient: Any) -> Any:
         """What is known of the gradient of an array, if that is like the array."""

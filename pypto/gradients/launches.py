@@ -17,7 +17,6 @@ from pypto.ir.types import ArrayType
 from pypto.jit import jit
 from pypto.passes.adjoint.derive import Workspace
 from pypto.passes.adjoint.footprint import LaunchNumbers
-from pypto.passes.adjoint.ownership import Accumulation
 from pypto.passes.adjoint.trips import TripCounts
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +34,8 @@ def launch_step(step: Step, numbers: LaunchNumbers, given: Mapping[str, Any]) ->
     for target in step.derived.targets:
         gradient = given[f"d_{target.name}"]
         if target.workspace is Workspace.NONE:
-            if target.ownership.accumulation is not Accumulation.STORE or not target.ownership.covers:
+            is_written = f"d_{target.name}" in names  # not if no gradient reaches it
+            if not (target.ownership.covers and is_written):
                 zero(gradient)
             continue
         kind = names.get(f"partial_{target.name}")
@@ -71,6 +71,8 @@ def saved_arrays(step: Step, forward: Function, numbers: LaunchNumbers) -> dict[
     NoGradient
         When the bounds of a loop are no numbers of the launch.
     """
+    if not step.derived.saved:
+        return {}
     rows = math.prod(grid_of(step, numbers))
     counts = TripCounts(forward, numbers)
     arrays: dict[str, Array] = {}

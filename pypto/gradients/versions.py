@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -66,13 +67,13 @@ class Version:
             and all(c.read() is c.value for c in self.captures)
         )
 
-    @property
+    @functools.cached_property
     def stored(self) -> tuple[str, ...]:
         """The arrays of floats that the kernel stores, in the order of its arguments."""
         found = stored_arrays(self.function)
         return tuple(v.hint for v in self.function.args if v.hint in found and stores_reals(found[v.hint]))
 
-    @property
+    @functools.cached_property
     def by_pointers(self) -> frozenset[str]:
         """Arrays with accesses that are no slices: their gradients must lie as they do."""
         return frozenset(

@@ -45,8 +45,10 @@ def mul(op: Op, x: E, y: E, result: E, g: E) -> Gradients:
 
 
 def div(op: Op, x: E, y: E, result: E, g: E) -> Gradients:
-    by_x = g / y
-    return by_x, -by_x * result
+    """By the reciprocal of y, so that there is one division for both."""
+    reciprocal = 1 / y
+    by_x = g * reciprocal
+    return by_x, -by_x * (x * reciprocal)
 
 
 def rem(op: Op, x: E, y: E, result: E, g: E) -> Gradients:

@@ -187,6 +187,15 @@ def cross_entropy_numpy(logits: Array) -> Array:
     return np.log(np.exp(logits - m[:, None]).sum(1)) + m - logits[np.arange(5), LABELS]
 
 
+@pto.jit
+def loss_of_labels(logits, labels, losses):
+    """Cross-entropy that reads a row, and in it one element at a place that is data."""
+    row = pto.program_id(0)
+    t = logits[row, :]
+    m = pto.max(t)
+    losses[row] = pto.log(pto.sum(pto.exp(t - m))) + m - logits[row, labels[row]]
+
+
 ROWS = np.array([2, 0, 2, 2, 5], np.int64)
 CASES = {
     "softmax": Case(
@@ -235,5 +244,8 @@ CASES = {
         {"losses": (5,)},
         cross_entropy_numpy,
         {"labels": LABELS, "BLOCK": 4},
+    ),
+    "loss of labels": Case(
+        loss_of_labels, 5, {"logits": (5, 11)}, {"losses": (5,)}, cross_entropy_numpy, {"labels": LABELS}
     ),
 }

@@ -233,6 +233,29 @@ def test_wrong_gradients_are_found_before_anything_is_written() -> None:
 
 
 @pto.jit
+def through_integers(x, y):
+    y[:] = pto.cast(pto.cast(x[:], pto.int32), pto.float32)
+
+
+def test_a_gradient_that_nothing_reaches_is_zero() -> None:
+    x, y, g, d = np.full((4, 8), 7, np.float32)
+    pto.adjoint(through_integers, ["x"])[1](x, y, d_y=g, d_x=d)
+    assert not d.any()
+
+
+def test_launches_are_answered_from_the_cache_as_long_as_they_are_the_same() -> None:
+    x, y, g, d = np.full((4, 8), 7, np.float32)
+    back = pto.adjoint(copied, ["x"])
+    for size in (8, 8, 4, 8):
+        given = np.arange(size, dtype=np.float32)
+        back[1](x[:size], y[:size], d_y=given, d_x=d[:size])
+        np.testing.assert_array_equal(d[:size], given)
+    with pytest.raises(WrongGradient, match="d_x overlaps `d_y`, which is read"):
+        back[1](x, y, d_y=g, d_x=g)
+    np.testing.assert_array_equal(d, np.arange(8))
+
+
+@pto.jit
 def copied(x, y):
     y[:] = x[:]
 

@@ -113,13 +113,13 @@ class Derivation:
 
     def gradient(self, b: OpBuilder, target: Target, row: Value) -> GradientArray:
         kind = self.kind_of(target.name)
-        how = target.ownership.accumulation
+        how, first = target.ownership.accumulation, target.ownership.first
         if target.workspace is Workspace.NONE:
-            return GradientArray(self.array(f"d_{target.name}", kind.elem, kind.ndim), how)
+            return GradientArray(self.array(f"d_{target.name}", kind.elem, kind.ndim), how, first=first)
         elem = gradient_dtype(kind.elem)
         if target.workspace is Workspace.SHARED:
             row = b.constant(0, int64)
-        return GradientArray(self.array(f"partial_{target.name}", elem, kind.ndim + 1), add_or_atomic(how), row)
+        return GradientArray(self.array(f"partial_{target.name}", elem, kind.ndim + 1), add_or_atomic(how), row, first)
 
     def kind_of(self, name: str) -> ArrayType:
         kind = next(v.type for v in self.forward.args if v.hint == name)

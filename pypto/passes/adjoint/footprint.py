@@ -90,6 +90,7 @@ class AffineNumbers:
     def __init__(self, function: Function, launch: LaunchNumbers) -> None:
         self.launch = launch
         self.arguments = frozenset(function.args)
+        self.unconditional = frozenset(function.body.ops)  # run once by each program
         self.loops = {op.regions[0].args[0]: op for op in function.walk() if op.name == "for"}
         self.known: dict[Value, Affine | None] = {}
 
@@ -166,7 +167,8 @@ def combine(name: str, a: Affine, b: Affine) -> Affine | None:
 class Footprint:
     """The elements that one load or store accesses: an affine base, and its dimensions with their strides.
 
-    `loops` are the loops around it, outermost first. `is_native` says that the dimensions are those of the array.
+    `loops` are the loops around it, outermost first. `is_native` says that the dimensions are those of the array. An
+    index that is data may be any of its dimension. `is_partial` says that not all these elements need be accessed.
     """
 
     op: Op
@@ -175,7 +177,7 @@ class Footprint:
     strides: tuple[int, ...]
     loops: tuple[Op, ...]
     is_native: bool
-    is_masked: bool
+    is_partial: bool
 
 
 def footprint(op: Op, loops: tuple[Op, ...], numbers: AffineNumbers) -> Footprint | None:
@@ -187,17 +189,18 @@ def footprint(op: Op, loops: tuple[Op, ...], numbers: AffineNumbers) -> Footprin
     strides = [numbers.number(v) for v in access.strides]
     offsets = [numbers.of(v) for v in access.offsets]
     extents = [numbers.number(v) for v in access.extents]
-    if base is None or None in strides or None in offsets or access.base.shape:
-        return None
-    dimensions = []
-    for offset, size, extent in zip(offsets, access.shape, extents, strict=True):
-        assert offset is not None
-        dimensions.append(Dimension(offset, size, _UNKNOWN_TRIPS if extent is None else extent))
     array = pointer_base(access.base).op
     kind = array.operands[0].type if array is not None and array.operands else None
     native = access.base.op is array and isinstance(kind, ArrayType) and kind.ndim == len(access.shape)
+    if base is None or None in strides or access.base.shape or (None in offsets and not native):
+        return None
+    dimensions = []
+    for offset, size, extent in zip(offsets, access.shape, extents, strict=True):
+        most = _UNKNOWN_TRIPS if extent is None else extent
+        dimensions.append(Dimension(Affine(0), most, most) if offset is None else Dimension(offset, size, most))
     numbered = tuple(s for s in strides if s is not None)
-    return Footprint(op, base, tuple(dimensions), numbered, loops, native, access.mask is not None)
+    is_partial = access.mask is not None or None in offsets
+    return Footprint(op, base, tuple(dimensions), numbered, loops, native, is_partial)
 
 
 def base_offset(pointer: Value, numbers: AffineNumbers) -> Affine | None:

@@ -11,7 +11,7 @@ matrix.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import ArrayType, TileType, int64
@@ -30,11 +30,13 @@ class GradientArray:
     """The gradient of an array in a derived kernel.
 
     `array` is its argument. With a `row`, the argument is a matrix, one of whose rows has the elements of this block.
+    What the load `first` contributes is stored before anything is added; see `Ownership`.
     """
 
     array: Value
     accumulation: Accumulation
     row: Value | None = None
+    first: Op | None = None
 
 
 @dataclass
@@ -48,6 +50,7 @@ class GradientMemory:
     stored: Mapping[Value, GradientArray]
     loaded: Mapping[Value, GradientArray]
     carried: dict[Op, Value] = field(default_factory=dict)
+    deferred: dict[Value, list[tuple[Op, Value, Primal]]] = field(default_factory=dict)
 
     def incoming(self, op: Op, primal: Primal) -> Value | None:
         """The gradient of what an op stores; None for an array without one."""
@@ -62,11 +65,24 @@ class GradientMemory:
         """Add the gradient of what an op loads to that of its array."""
         array = accessed_array(op)
         gradient = self.loaded.get(array) if array is not None else None
-        if gradient is None:
+        if array is None or gradient is None:
             return
         if op in self.carried:
             self.carried[op] = self.builder.emit("add", self.carried[op], g)
             return
+        waiting = self.deferred.setdefault(gradient.array, [])
+        if gradient.first is op:
+            self.accumulate(op, replace(gradient, accumulation=Accumulation.STORE), g, primal)
+            self.loaded = {**self.loaded, array: replace(gradient, first=None)}
+            for later in waiting:
+                self.accumulate(later[0], gradient, *later[1:])
+        elif gradient.first is not None:
+            waiting.append((op, g, primal))
+        else:
+            self.accumulate(op, gradient, g, primal)
+
+    def accumulate(self, op: Op, gradient: GradientArray, g: Value, primal: Primal) -> None:
+        """Store the gradient of what an op loads, or add it to what is there."""
         elem = gradient.array.type
         assert isinstance(elem, ArrayType)
         if gradient.accumulation is Accumulation.ATOMIC:

@@ -9,6 +9,7 @@ second kernel adds up the partial gradients. Nothing depends on the number of th
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,12 +29,15 @@ class Accumulation(enum.Enum):
 class Ownership:
     """How the gradient of one array is accumulated.
 
-    `axes` own elements; `covers` says that every element of the array is met, so that nothing is to be zeroed.
+    `axes` own elements; `covers` says that every element of the array is met, so that nothing is to be zeroed. The load
+    `first`, where there is one, meets all elements that its program owns: what it contributes is stored, and what the
+    loads after it contribute is added later.
     """
 
     axes: frozenset[int]
     accumulation: Accumulation
     covers: bool = False
+    first: Op | None = None
 
 
 def accesses_of(
@@ -58,9 +62,12 @@ def ownership(loads: Sequence[tuple[Op, tuple[Op, ...]]], shape: Sequence[int], 
     counts.update((op.regions[0].args[0], numbers.trips(op)) for _, loops in loads for op in loops)
     axes = owning_axes(known, counts, grid)
     once = len(known) == 1 and len(axes) == 3 and meets_once(known[0], counts)
-    if not once:
-        return Ownership(axes, Accumulation.ADD)
-    return Ownership(axes, Accumulation.STORE, covers(known[0], shape, counts))
+    if once:
+        return Ownership(axes, Accumulation.STORE, covers(known[0], shape, counts))
+    ordered = reversed(known) if len(axes) == 3 else iter(())
+    unconditional = itertools.takewhile(lambda x: x.op in numbers.unconditional, ordered)
+    first = next((x.op for x in unconditional if meets_once(x, counts) and covers(x, shape, counts)), None)
+    return Ownership(axes, Accumulation.ADD, first is not None, first)
 
 
 def owning_axes(loads: Sequence[Footprint], counts: Mapping[Digit, int], grid: Sequence[int]) -> frozenset[int]:
@@ -117,7 +124,7 @@ def meets_once(x: Footprint, counts: Mapping[Digit, int]) -> bool:
 
 def covers(x: Footprint, shape: Sequence[int], counts: Mapping[Digit, int]) -> bool:
     """Whether a load meets every element of its array."""
-    if not x.is_native or x.is_masked:
+    if not x.is_native or x.is_partial:
         return False
     for dimension, size in zip(x.dimensions, shape, strict=True):
         reach = dimension.reach(counts)

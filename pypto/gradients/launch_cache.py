@@ -1,0 +1,79 @@
+"""A cache of launches of an adjoint: what was derived and checked for arguments of the same kinds, shapes and numbers.
+
+A launch is answered from it where its fingerprint is known, what the kernel captures is what it was, gradients may be
+written, and no gradient overlaps what is read. Else it is checked from the beginning, and the error is raised there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.gradients.versions import Step, Version
+from pypto.passes.adjoint.footprint import LaunchNumbers
+from pypto.runtime.launch import Pairs, disjoint, fingerprint, overlaps
+
+_MAX_ENTRIES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLaunch:
+    """What a launch runs. `pairs` are ranges of distances of arrays, by number, at which they would overlap."""
+
+    version: Version
+    steps: tuple[Step, ...]
+    numbers: LaunchNumbers
+    pairs: Pairs
+
+    def holds(self, addresses: list[int]) -> bool:
+        """Whether a launch with the same fingerprint runs this."""
+        return disjoint(self.pairs, addresses) and all(c.read() is c.value for c in self.version.captures)
+
+
+class LaunchCache:
+    """Prepared launches by fingerprint. `constant` says of each argument whether it is a constant."""
+
+    def __init__(self, constant: tuple[bool, ...]) -> None:
+        self.constant = constant
+        self.entries: dict[Any, PreparedLaunch] = {}
+
+    def key(self, grid: Any, values: Sequence[Any], gradients: Mapping[str, Any]) -> tuple[Any, list[int]] | None:
+        """The fingerprint of a launch, and the addresses of its arrays; None where only a close look tells."""
+        if callable(grid) or not all(map(is_writable, gradients.values())):
+            return None
+        everything = (*values, *gradients.values())
+        try:
+            kinds, addresses, leaves = fingerprint(everything, self.constant + (False,) * len(gradients))
+            numbers = tuple((x, type(x)) for x in leaves if isinstance(x, (int, np.integer)))
+            key = grid, tuple(gradients), kinds, numbers
+            hash(key)
+        except (LookupError, TypeError):
+            return None
+        return key, addresses
+
+    def find(self, key: tuple[Any, list[int]] | None) -> PreparedLaunch | None:
+        """What is known of a launch, if it holds."""
+        entry = self.entries.get(key[0]) if key is not None else None
+        return entry if key is not None and entry is not None and entry.holds(key[1]) else None
+
+    def add(self, key: tuple[Any, list[int]] | None, entry: PreparedLaunch) -> None:
+        if key is None:
+            return
+        if len(self.entries) >= _MAX_ENTRIES:
+            self.entries.clear()
+        self.entries[key[0]] = entry
+
+
+def read_write_pairs(infos: Mapping[str, Any], stored: Sequence[str], written: frozenset[str]) -> Pairs:
+    """Pairs of arrays that may not overlap: a gradient that is written, and what the derived kernels access."""
+    names = [n for n, x in infos.items() if hasattr(x, "reach")]
+    pairs, _ = overlaps(written, infos)
+    return [p for p in pairs if names[p[0]] not in stored and names[p[1]] not in stored]
+
+
+def is_writable(x: Any) -> bool:
+    """Whether an array may be written, as far as it says."""
+    return not isinstance(x, np.ndarray) or x.flags.writeable
