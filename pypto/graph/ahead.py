@@ -18,23 +18,25 @@ from pypto.graph.schedule import Schedule
 from pypto.jit import Kernel
 from pypto.process import get_num_threads
 from pypto.runtime.mode import MODE, PLAIN
+from pypto.runtime.specialization import Specialization
 
 Array = np.ndarray[Any, Any]
 
 
-def compile_ahead(plan: Schedule, arrays: Sequence[Array]) -> None:
-    """Compile the kernels of a plan for arrays like some.
+def compile_ahead(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, Specialization] | None:
+    """The kernels of a plan, compiled for arrays like some; None where that is not done.
 
     On a device, in the interpreter and under checks, kernels are compiled when they are launched.
     """
     kernels = list(dict.fromkeys(s.kernel.kernel for s in plan.steps if s.kernel is not None))
     if not kernels or MODE.get() is not PLAIN or any(any(k.modes) for k in kernels):
-        return
-    if kernels[0].compiler.session().devices.default is not None or (len(kernels) == 1 and not plan.graph.dims):
-        return
+        return None
+    if kernels[0].compiler.session().devices.default is not None:
+        return None
     jobs = list(launches(plan, arrays).items())
     with ThreadPoolExecutor(min(len(jobs), get_num_threads())) as pool:
-        list(pool.map(lambda job: job[0].compile(*job[1]), jobs))
+        versions = list(pool.map(lambda job: job[0].compile(*job[1]), jobs))
+    return dict(zip((kernel for kernel, _ in jobs), versions, strict=True))
 
 
 def launches(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, list[Array]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import gc
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, overload
 
@@ -16,14 +19,29 @@ from pypto.graph.dims import Dim, Size, Sizes, is_fixed
 from pypto.graph.groups import partition
 from pypto.graph.layout import Layouts
 from pypto.graph.named import Shapes, named_arrays, renamed
-from pypto.graph.node import Node
+from pypto.graph.node import Graph, Node
 from pypto.graph.plan import NO_SIZES, Plan, make_plan
 from pypto.graph.pytree import children, mapped
+from pypto.graph.store import key_of_plan, load_plan, store_plan
 from pypto.graph.strides import contiguous
 from pypto.graph.trace import Slot, Traced, trace_by_name
 from pypto.process import get_num_threads
 
 Array = np.ndarray[Any, Any]
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """A graph is many objects that stay: to walk them again and again would take longer than to make them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 NO_SHAPES: Shapes = {}
 MOST_VERSIONS = 256  # plans of a function that are kept
 
@@ -144,6 +162,7 @@ class Fused:
                 self._versions[key] = [*self._versions.get(key, ()), found][-MOST_VERSIONS:]
             return found
 
+    @without_collection()
     def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes, sizes: Sizes) -> Version:
         traced = trace_by_name(self.function, args, kwargs, shapes, self._dims)
         guards = traced.graph.guards
@@ -153,13 +172,24 @@ class Fused:
             traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()))
         graph = traced.graph
         layouts = Layouts({x: strides_in(x, a) for x, a in zip(graph.inputs, traced.arrays, strict=True)})
-        parts = partition(graph, layouts, get_num_threads())
-        for group in parts.groups:
-            if group.problem:
-                node = group.nodes[-1]
-                raise NoKernel(node.loc, op=node.op, type=node.type, problem=group.problem)
         fixed = dict(zip(graph.inputs[traced.given :], traced.arrays[traced.given :], strict=True))
-        return Version(make_plan(graph, parts, fixed, self.precision), traced)
+        return Version(plan_of(graph, layouts, fixed, self.precision), traced)
+
+
+def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision: str) -> Plan:
+    """The plan of a graph: from disk where it is there, else made, and kept when its kernels have been compiled."""
+    key = key_of_plan(graph, layouts, precision)
+    stored = None if key is None else load_plan(key, graph, fixed)
+    if stored is not None:
+        return stored
+    parts = partition(graph, layouts, get_num_threads())
+    for group in parts.groups:
+        if group.problem:
+            node = group.nodes[-1]
+            raise NoKernel(node.loc, op=node.op, type=node.type, problem=group.problem)
+    plan = make_plan(graph, parts, fixed, precision)
+    plan.keep = None if key is None else partial(store_plan, key)
+    return plan
 
 
 def strides_in(node: Node, array: Array) -> tuple[int, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pypto.errors.ir import IRTextError
 from pypto.graph.dims import Dim, size_of
 from pypto.graph.node import Graph, Node
 from pypto.graph.types import TensorType
-from pypto.ir.parser import Parser, tokenize
+from pypto.ir.parser import Parser, Token, tokenize
 from pypto.ir.types import DTYPE_BY_NAME
 from pypto.loc import UNKNOWN
 
@@ -35,12 +36,27 @@ def parse_graph(text: str) -> Graph:
     return graph
 
 
+def parse_size(text: str, dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Sizes over dims, with commas between them.
+
+    Raises
+    ------
+    IRTextError
+        When the text is none.
+    """
+    reader = _Reader([*tokenize(text)[:-2], Token("mark", "]", 1), Token("end", "", 1)])
+    reader.dims = {dim.name: dim for dim in dims}
+    return tuple(reader.listed("]", reader.size))
+
+
 class _Reader(Parser):
+    dims: dict[str, Dim]
+
     def graph(self) -> Graph:
         self.expect("graph")
         self.expect("@")
         made, self.nodes = Graph(self.name()), dict[str, Node]()
-        self.dims: dict[str, Dim] = {}
+        self.dims = {}
         if self.accept("dims"):
             self.expect("[")
             self.dims = {dim.name: dim for dim in self.listed("]", self.dim)}

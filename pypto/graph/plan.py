@@ -8,7 +8,7 @@ arena are computed when it first meets new ones, and no kernel is compiled anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,9 +24,12 @@ from pypto.graph.node import Graph, Node
 from pypto.graph.schedule import PlanKernel, Schedule, Step
 from pypto.graph.steps import steps_of
 from pypto.graph.writer import KernelText
+from pypto.jit import Kernel
+from pypto.runtime.specialization import Specialization
 
 Array = np.ndarray[Any, Any]
 NO_SIZES: Final[Sizes] = MappingProxyType({})
+Versions = Mapping[Kernel, Specialization]
 MOST_SIZES = 16  # sets of sizes that a plan keeps arenas for
 
 
@@ -44,6 +47,7 @@ class Plan(Schedule):
     frames: dict[tuple[int, ...], list[Frame]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_compiled: bool = False
+    keep: Callable[[Plan, Versions], None] | None = None  # called when its kernels have been compiled
 
     def __post_init__(self) -> None:
         self.offsets, self.arena_bytes = self.places(self.hints)
@@ -56,8 +60,7 @@ class Plan(Schedule):
     def run(self, arrays: Sequence[Array], sizes: Sizes = NO_SIZES) -> list[Array]:
         """The outputs for arrays of the given inputs."""
         if not self.is_compiled:
-            compile_ahead(self, arrays)
-            self.is_compiled = True
+            self.compile(arrays)
         frames = self.frames_for(tuple(sizes.values()))
         try:
             frame = frames.pop()
@@ -66,6 +69,16 @@ class Plan(Schedule):
         found = frame.run(arrays)
         frames.append(frame)
         return found
+
+    def compile(self, arrays: Sequence[Array]) -> None:
+        """Compile all kernels before the first run."""
+        with self.lock:
+            if self.is_compiled:
+                return
+            versions = compile_ahead(self, arrays)
+            if versions is not None and self.keep is not None:
+                self.keep(self, versions)
+            self.is_compiled = True
 
     def frames_for(self, key: tuple[int, ...]) -> list[Frame]:
         """The frames for some sizes that are not in use; those of sizes that were met first are given up."""
@@ -88,14 +101,22 @@ def make_plan(graph: Graph, parts: Partition, fixed: dict[Node, Array], precisio
     texts = dict(zip(parts.groups, parts.texts(precision), strict=True))
     stored = {n for g in parts.groups for n in (g.program.space.outputs if g.program else g.nodes)}
     steps = tuple(make_step(g, texts.get(g), stored) for g in steps_of(graph, parts))
+    reasons: dict[Node, dict[str, None]] = {}
+    for refused in (r for r in parts.refused if r.producer in stored):
+        reasons.setdefault(refused.producer, {})[refused.reason] = None
+    told = {n: tuple(why) for n, why in reasons.items()}
+    return planned(graph, steps, fixed, told)
+
+
+def planned(
+    graph: Graph, steps: tuple[Step, ...], fixed: dict[Node, Array], reasons: dict[Node, tuple[str, ...]]
+) -> Plan:
+    """The plan of some steps."""
+    stored = {n for s in steps for n in s.writes}
     read = (n for s in steps for n in s.reads)
     constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.op in ("constant", "extent")))
     results = {memory_of(n, stored) for n in graph.outputs}
-    reasons: dict[Node, dict[str, None]] = {}
-    for refused in parts.refused:
-        reasons.setdefault(refused.producer, {})[refused.reason] = None
-    told = {n: tuple(why) for n, why in reasons.items()}
-    return Plan(graph, steps, lifetimes(steps, results), fixed, constants, told)
+    return Plan(graph, steps, lifetimes(steps, results), fixed, constants, reasons)
 
 
 def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
@@ -103,7 +124,7 @@ def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
         node = group.nodes[-1]
         return Step(tuple(group.nodes), tuple(memory_of(x, stored) for x in node.inputs), (node,))
     source = full_source(text)
-    kernel = PlanKernel(text.name, source, text.form, kernel_of(source, text.name, text.sized))
+    kernel = PlanKernel(text.name, source, text.form, kernel_of(source, text.name, text.sized), text.sized)
     reads = dict.fromkeys(memory_of(a.node, stored) for a in text.arguments if not a.is_output)
     writes = tuple(a.node for a in text.arguments if a.is_output)
     return Step(tuple(group.nodes), tuple(reads), writes, kernel, text.arguments, text.grid)

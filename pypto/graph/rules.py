@@ -70,6 +70,7 @@ def of_dtypes(op: str, dtypes: tuple[DType, ...], attrs: tuple[tuple[str, Any], 
     return result.dtype
 
 
+@lru_cache(maxsize=4096)
 def broadcast(*shapes: Shape) -> Shape:
     """The shape that arrays of some shapes broadcast to, as numpy has it."""
     rank = max(map(len, shapes), default=0)

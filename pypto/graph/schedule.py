@@ -19,12 +19,16 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlanKernel:
-    """A kernel of a plan: its text, which can be pasted into a file, and what it is launched as."""
+    """A kernel of a plan: its text, which can be pasted into a file, and what it is launched as.
+
+    `sized` are its arguments with a dimension by name, for whose sizes it is not specialized.
+    """
 
     name: str
     source: str
     form: str
     kernel: Kernel
+    sized: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

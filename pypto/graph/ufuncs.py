@@ -7,6 +7,7 @@ resolution says, so that a traced function computes in the types that it has in 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from pypto.graph.rules import broadcast
 from pypto.graph.strides import in_c_order
 from pypto.graph.tensor import Tensor
 from pypto.graph.types import TensorType
-from pypto.ir.types import from_numpy
+from pypto.ir.types import DType, from_numpy
 from pypto.ops.table import TABLE
 
 # numpy's name, where the row has another one.
@@ -97,9 +98,15 @@ def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
     return Tensor.fresh(graph, graph.constant(number.astype(wanted).item(), tensor_type((), wanted), here()))
 
 
+@lru_cache(maxsize=64)
+def element_of(dtype: np.dtype[Any]) -> DType | None:
+    """The element type of numpy's dtype."""
+    return from_numpy(dtype)
+
+
 def tensor_type(shape: tuple[int, ...], dtype: Any) -> TensorType:
     """The type of arrays of a numpy dtype."""
-    found = from_numpy(np.dtype(dtype))
+    found = element_of(np.dtype(dtype))
     if found is None:
         raise NotTraced(
             here().loc(), what=f"the dtype {np.dtype(dtype)}", problem="kernels have no such type",

@@ -1,0 +1,150 @@
+"""Plans on disk, in the cache of kernels: a second process traces a function, and finds the rest.
+
+The key is the graph that was traced, how its inputs lie in memory, and all that decides how groups are made and
+compiled. An entry holds the text of the plan's steps and the machine code of its kernels, each with the facts of a
+launch that it was compiled for. What is damaged, or does not fit the graph, is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pypto.errors import PyptoError
+from pypto.graph.layout import Layouts
+from pypto.graph.node import Graph, Node
+from pypto.graph.plan import Plan, Versions
+from pypto.graph.plan_text import read_steps, steps_text
+from pypto.graph.stored_kernel import Facts, stored_version
+from pypto.process import get_num_threads
+from pypto.runtime.mode import MODE, PLAIN
+
+if TYPE_CHECKING:
+    from pypto.runtime.cache import CacheKey
+
+Array = np.ndarray[Any, Any]
+_FORMAT: Final = "1"
+_UNFIT: Final = (PyptoError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+
+
+def key_of_plan(graph: Graph, layouts: Layouts, precision: str) -> CacheKey | None:
+    """What a plan depends on; None where plans are not kept: on a device, in the interpreter, under checks."""
+    from pypto.compile import session
+    from pypto.options import KernelOptions
+    from pypto.runtime.cache import CacheKey
+
+    shared, options = session(), KernelOptions()
+    settings = shared.settings
+    if settings.cache == "off" or settings.interpret or settings.checked:
+        return None
+    if MODE.get() is not PLAIN or shared.devices.default is not None:
+        return None
+    strides = repr([layouts.given[x] for x in graph.inputs])
+    parts = ("graph", fingerprint(graph)), ("strides", strides), ("precision", precision)
+    machine = ("threads", str(get_num_threads())), *shared.backend(options).key_parts()
+    head = ("format", f"plan {_FORMAT}"), ("sources", sources())
+    return CacheKey((*head, *parts, *machine, ("options", repr(options))))
+
+
+def fingerprint(graph: Graph) -> str:
+    """All of a graph, with the lines that stand in its kernels, as a hash."""
+    numbers = {node: n for n, node in enumerate(graph.live())}
+    digest = hashlib.sha256(repr((graph.name, graph.dims, [numbers[n] for n in graph.outputs])).encode())
+    for node in graph.live():
+        operands = [numbers[x] for x in node.inputs]
+        digest.update(repr((node.op, operands, node.attrs, str(node.type), line_of(node))).encode())
+    return digest.hexdigest()
+
+
+def line_of(node: Node) -> tuple[str, int]:
+    """The file and the line that a kernel's text names."""
+    place = node.place
+    if place is None:
+        return "", 0
+    code = getattr(place, "code", None)
+    file = str(getattr(place, "file", "")) if code is None else code.co_filename
+    return os.path.basename(file), place.line  # called for every node
+
+
+@lru_cache(maxsize=1)
+def sources() -> str:
+    """What the package is: names, sizes and times of its files. To read them all would take longer than the rest."""
+    root = Path(__file__).parents[1]
+    rows = sorted((str(Path(e.path).relative_to(root)), e.stat().st_size, e.stat().st_mtime_ns) for e in files(root))
+    return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+
+def files(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """The sources below a folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from () if entry.name == "__pycache__" else files(Path(entry.path))
+            elif entry.name.endswith((".py", ".ll", ".h", ".c")):
+                yield entry
+
+
+# --- storing -------------------------------------------------------------------------------------------------------
+
+
+def store_plan(key: CacheKey, plan: Plan, versions: Versions) -> None:
+    """Keep a plan whose kernels have been compiled."""
+    from pypto.compile import session
+
+    kernels, codes = [], []
+    for kernel in plan.kernels:
+        version = versions[kernel.kernel]
+        codes.append(version.program.artifact.to_bytes())
+        kernels.append({**Facts.of(kernel.name, version).plain(), "bytes": len(codes[-1])})
+    head = json.dumps({"steps": steps_text(plan), "kernels": kernels}).encode()
+    session().cache.put(key, len(head).to_bytes(8, "little") + head + b"".join(codes))
+
+
+def load_plan(key: CacheKey, graph: Graph, fixed: dict[Node, Array]) -> Plan | None:
+    """The plan that was kept for a graph, with its kernels ready to be launched; None where there is none that fits."""
+    from pypto.compile import session
+
+    data = session().cache.get(key)
+    if data is None:
+        return None
+    try:
+        return plan_of(data, graph, fixed)
+    except _UNFIT:  # made by someone else: it is made anew, and replaced
+        return None
+
+
+def plan_of(data: bytes, graph: Graph, fixed: dict[Node, Array]) -> Plan:
+    end = 8 + int.from_bytes(data[:8], "little")
+    head = json.loads(data[8:end])
+    plan = read_steps(head["steps"], graph)
+    plan.fixed.update(fixed)
+    check_shapes(plan)
+    kernels = {kernel.name: kernel.kernel for kernel in plan.kernels}
+    for row in head["kernels"]:
+        code = data[end : end + row["bytes"]]
+        end += row["bytes"]
+        kernel = kernels[row["name"]]
+        group, version = stored_version(kernel, Facts.from_plain(row), code)
+        known = kernel.known.setdefault(group, [])
+        if not any(v.guard == version.guard and v.noalias == version.noalias for v in known):
+            known.append(version)
+    if {row["name"] for row in head["kernels"]} != kernels.keys():
+        raise ValueError("a kernel has no code")
+    plan.is_compiled = True
+    return plan
+
+
+def check_shapes(plan: Plan) -> None:
+    """Refuse arguments that are not the array of their node in another shape."""
+    for step in plan.steps:
+        for a in step.arguments:
+            if math.prod(a.shape) != a.node.type.size:
+                raise ValueError(f"{a.name} is no view of {a.node}")
