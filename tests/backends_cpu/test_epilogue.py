@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 
 import pypto as pto
 from pypto.backends.cpu.gemm.ir import Gemm
+from pypto.backends.cpu.loopir.fusion import fuse_loops
 from pypto.backends.cpu.loopir.ir import walk
-from tests.backends_cpu.lowering import lowered
+from tests.backends_cpu.conftest import Becomes
+from tests.backends_cpu.loop_texts import kernel as kernel_text
+from tests.backends_cpu.lowering import fixed_target, lowered
 from tests.conformance.cases import Launch
 from tests.conformance.fences import Fences
 
@@ -189,6 +193,53 @@ def test_more_rows_than_the_left_side_has(level: str) -> None:
     whole = np.concatenate([a, np.zeros((88, 64), np.float32)])
     pto.jit(level=level)(layer.function)[2, 1](a, b, bias, rest, c, 64, 64)
     np.testing.assert_array_equal(c, np.maximum(whole @ b + bias, 0) + rest)
+
+
+PRODUCT = kernel_text("""
+  %k: i64 = constant {value = 64}
+  %a: tile<32x64xf32> = tile_load %px, %zero, %zero, %k, %one, %k, %k {masked = false, shape = [32, 64]}
+  %b: tile<64x64xf32> = tile_load %py, %zero, %zero, %k, %one, %k, %k {masked = false, shape = [64, 64]}
+  %d: tile<32x64xf32> = dot %a, %b
+  %e: tile<32x64xf32> = neg %d
+  tile_store %pz, %zero, %zero, %k, %one, %k, %k, %VALUE {masked = false, shape = [32, 64]}
+""")
+SCRATCH = """\
+scratch 0 bytes
+  b0: 32x64xf32 @0 live 8 to 14 holds %d
+  b1: 64x64xf32 panels of 16 @0 live 12 to 12
+  b2: 16x64xf32 in memory format @0 live 12 to 12
+"""
+GEMM = (
+    "library Gemm(op = op %d, a = InPlaceOperand(load = op %a, rows = 0, columns = 1, transposed = false), b = b1, "
+    "c = b0, left_block = b2, b_source = InPlaceOperand(load = op %b, rows = 0, columns = 1, transposed = false), "
+    "beta_zero = true{})\n"
+)
+STORED = ", direct_store = InPlaceOperand(load = op tile_store, rows = 0, columns = 1, transposed = false)"
+
+
+@pytest.mark.parametrize(
+    ("value", "attributes", "fused"),
+    [
+        ("e", "noalias = true", f"{STORED}, epilogue = nest"),
+        ("d", "noalias = true", STORED),
+        ("e", 'disable = ["epilogue"], noalias = true', ""),
+        ("d", 'disable = ["direct_store", "epilogue"], noalias = true', ""),
+        ("e", "noalias = false", ""),
+        ("e", "checked = true, noalias = true", ""),
+    ],
+    ids=["epilogue", "direct_store", "no_epilogue", "no_direct_store", "may_alias", "checked"],
+)
+def test_a_store_becomes_part_of_the_product(becomes: Becomes, value: str, attributes: str, fused: str) -> None:
+    """The nest of the store stays, for tiles that are not in bounds as a whole."""
+    text = PRODUCT.replace("%VALUE", f"%{value}").replace("noalias = true", attributes)
+    text = text if value == "e" else text.replace("  %e: tile<32x64xf32> = neg %d\n", "")
+    nest = "nest sharing 2{}\n  - store tile_store [for d0<32 lanes d1<64]\n"
+    becomes(
+        partial(fuse_loops, target=fixed_target()),
+        text,
+        SCRATCH + GEMM.format("") + nest.format(""),
+        SCRATCH + GEMM.format(fused) + nest.format(" unless done by %d" if fused else ""),
+    )
 
 
 @pytest.mark.parametrize(("kernel", "blocks", "does"), [
