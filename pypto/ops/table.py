@@ -31,5 +31,6 @@ def ops_with(*traits: str) -> tuple[str, ...]:
 
 ARG_REDUCTIONS: Final = ops_with("arg_reduction")
 MOVEMENT_OPS: Final = ops_with("movement")
+OVERFLOWING_OPS: Final = ops_with("overflowing")
 REDUCTIONS: Final = ops_with("reduction", "arg_reduction")
 SCANS: Final = ops_with("scan")

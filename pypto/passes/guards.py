@@ -16,14 +16,15 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
+from pypto.ops.table import MOVEMENT_OPS, OVERFLOWING_OPS
 from pypto.passes.affine import Affine, Forms
 from pypto.passes.canonicalize import Simplifier
 from pypto.passes.carried import flow_sources
 from pypto.passes.pattern import constant_of
 
-_ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
-_FOLLOWED: Final = _ARITHMETIC | {"cast", "broadcast_to", "reshape", "permute", "floordiv", "rem", "div", "minimum",
-    "maximum", "where", "slice"}  # fmt: skip
+_FOLLOWED: Final = frozenset({
+    *OVERFLOWING_OPS, *MOVEMENT_OPS, "cast", "floordiv", "rem", "div", "minimum", "maximum", "where", "slice",
+})  # fmt: skip
 
 
 def guard(function: Function) -> Function:
@@ -61,7 +62,7 @@ def behind_addresses(function: Function) -> set[Op]:
         work += sources.get(v, ())
         if v.op is None or v.op.name not in _FOLLOWED:
             continue
-        if v.op.name in _ARITHMETIC and v.dtype.bits < 64:
+        if v.op.name in OVERFLOWING_OPS and v.dtype.bits < 64:
             arithmetic.add(v.op)
         work += v.op.operands
     return arithmetic

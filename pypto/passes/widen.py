@@ -19,10 +19,9 @@ from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import int32, int64
 from pypto.ops.build import OpBuilder
 from pypto.ops.memory import Access
-from pypto.ops.table import MOVEMENT_OPS
+from pypto.ops.table import MOVEMENT_OPS, OVERFLOWING_OPS
 from pypto.passes.carried import flow_sources
 
-_ARITHMETIC: Final = frozenset({"add", "sub", "mul", "neg"})
 _COMPARES: Final = frozenset({"lt", "le", "gt", "ge"})
 _LOGIC: Final = frozenset({"and_", "or_", "not_", "xor"})
 
@@ -48,13 +47,13 @@ class _Widener(Rewriter[OpBuilder]):
 
 def addressing(function: Function) -> set[Op]:
     """The casts and comparisons that addresses and masks depend on."""
-    names = _ARITHMETIC | _COMPARES | _LOGIC | {"cast", *MOVEMENT_OPS}
+    names = _COMPARES | _LOGIC | {"cast", *OVERFLOWING_OPS, *MOVEMENT_OPS}
     return behind([v for op in function.walk() for v in roots(op)], lambda op: op.name in names, flow_sources(function))
 
 
 def exact(function: Function, chosen: set[Op]) -> set[Op]:
     """The int32 arithmetic behind offsets, and behind the chosen casts and comparisons."""
-    names = _ARITHMETIC | {*MOVEMENT_OPS}
+    names = (*OVERFLOWING_OPS, *MOVEMENT_OPS)
     used = (op for op in function.walk() if op.name == "addptr" or op in chosen)
     return behind([v for op in used for v in op.operands], lambda op: op.name in names and op.result.tile.elem == int32)
 
