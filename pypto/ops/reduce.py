@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pypto.ir.types import DType, TileType, Type, float32, int32, uint32
 from pypto.ops import adjoint_tiles, dims
 from pypto.ops.adjoint import OF_INDICES, OF_INTEGERS, AdjointRule
 from pypto.ops.arith import lane_max
-from pypto.ops.row import STRUCTURAL, OpRow, Param, Reduction
+from pypto.ops.row import STRUCTURAL, OpRow, Param, Reduction, Search
 from pypto.ops.rules import BoundArguments, check_axes, normal_axes, reduced_shape, reduction_infer, tile
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def reduction_row(name: str, fn: Any, how: Reduction, doc: str, **more: Any) -> 
     )
 
 
-def arg_row(name: str, best: Any, doc: str) -> OpRow:
+def arg_row(name: str, best: Any, better: Literal["gt", "lt"], doc: str) -> OpRow:
     params = (
         _INPUT,
         _AXIS,
@@ -195,7 +195,7 @@ def arg_row(name: str, best: Any, doc: str) -> OpRow:
         params=params,
         infer=infer_arg,
         reference=arg_reference(best),
-        lane_rule=STRUCTURAL,
+        lane_rule=Search(better),
         bind_arguments=bind_arg,
         attrs=_REDUCED,
         traits=frozenset({"arg_reduction"}),
@@ -267,11 +267,13 @@ ROWS = (
     arg_row(
         "argmax",
         np.fmax.reduce,
+        "gt",
         "Index of the greatest element along an axis; the lowest index of equals.",
     ),
     arg_row(
         "argmin",
         np.fmin.reduce,
+        "lt",
         "Index of the least element along an axis; the lowest index of equals.",
     ),
     scan_row(

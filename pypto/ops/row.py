@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -30,6 +30,13 @@ class Effect(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Structural:
     """The backend lowers the op with code of its own, which it finds by the op's name: control flow, memory, products."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Structural):
+    """An op that gives the index of the best element: `better` compares a better element with another one."""
+
+    better: Literal["gt", "lt"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from pypto.backends.ascend.vector.shape import index_vector, initialise_padding
 from pypto.backends.ascend.vector.values import Broadcast, Tile
 from pypto.ir.core import Op
 from pypto.ir.types import float32, float64, int1, int32
+from pypto.ops.row import Search
+from pypto.ops.table import TABLE
 
 _NO_INDEX: Final = float(1 << 24)  # float32 is exact for all integers below it
 _SELECT_SCALAR: Final = Word("VSEL_TENSOR_SCALAR_MODE")
@@ -32,9 +34,16 @@ def arg_reduction(low: Lowering, op: Op) -> None:
     low.env[op.result] = result.reshaped(op.result.shape, low.grain.layout(op.result.shape))
 
 
+def comparison_of(op: Op) -> str:
+    """The comparison of a better element with another one."""
+    rule = TABLE[op.name].lane_rule
+    assert isinstance(rule, Search)
+    return rule.better
+
+
 def argreduce_vector(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
     """Return the least index whose element equals the extreme, 0 where there is none."""
-    kind = op.name.removeprefix("arg")
+    kind = "max" if comparison_of(op) == "gt" else "min"
     count = tile.layout.count
     no_nan, _ = replace_nan(low, tile, kind)
     extreme = reduce_axes(low, kind, no_nan, (axis,))
@@ -67,7 +76,7 @@ def argreduce_scalar(low: Lowering, op: Op, tile: Tile, axis: int) -> Tile:
     result = low.new_tile(result_shape, int32)
     initialise_padding(low, result)
     dtype = tile.dtype
-    better = "gt" if op.name == "argmax" else "lt"
+    better = comparison_of(op)
     e = ScalarEmitter(low, dtype == float64)
     with low.loop_nest(result_shape) as index:
         at = low.variable("at", int32, 0)

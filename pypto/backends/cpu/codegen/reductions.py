@@ -16,7 +16,7 @@ from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float32, int1, int32
-from pypto.ops.row import Reduction
+from pypto.ops.row import Reduction, Search
 from pypto.ops.table import ARG_REDUCTIONS, TABLE
 
 _NO_INDEX = 2**31 - 1  # index of a lane that has met no number
@@ -36,12 +36,11 @@ def combiner_of(op: Op) -> Combiner:
     """The combiner of a reduction op."""
     source = op.operands[0].dtype
     dtype = float32 if source.is_narrow else source
-    if op.name in ARG_REDUCTIONS:
-        is_max = op.name == "argmax"
-        identity = float("nan") if dtype.is_float else dtype.integer_range[0 if is_max else 1]
-        predicate = "gt" if is_max else "lt"
-        return Combiner((dtype, int32), (identity, _NO_INDEX), lambda e, a, b: better_argument(e, predicate, a, b))
     reduction = TABLE[op.name].lane_rule
+    if isinstance(reduction, Search):
+        better = reduction.better
+        identity = float("nan") if dtype.is_float else dtype.integer_range[0 if better == "gt" else 1]
+        return Combiner((dtype, int32), (identity, _NO_INDEX), lambda e, a, b: better_argument(e, better, a, b))
     assert isinstance(reduction, Reduction)
     combine = reduction.combine
     return Combiner((dtype,), (reduction.identity(dtype),), lambda e, a, b: (combine(e, a[0], b[0]),))
