@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pypto.backends.cpu.llvm.value import VectorValue
-from pypto.backends.cpu.llvm.writer import Frame, Writer
+from pypto.backends.cpu.llvm.writer import Writer
 from pypto.backends.cpu.loopir.ir import Control, Item, Nest
 from pypto.ir.core import Value
 
@@ -71,15 +71,13 @@ class Outliner:
         level = w.depth
         known_before = len(self.env)
         self.record_scalars()
-        caller = (w.frames, w.slots, w.blocks, w.hoist_floor)
-        w.frames, w.slots, w.blocks, w.hoist_floor = [Frame([]) for _ in w.frames], [], "", level
-        emit()
-        self.record_scalars()
-        defined = {line.split(" = ")[0].strip() for line in w.frames[-1].lines if " = " in line}
-        new = () if attributes else list(self.env.items())[known_before:]
-        live_out = {v: x for v, x in new if x.text in defined and x.hoist_depth <= level}
-        call, result = self.finish(live_out, defined, attributes)
-        w.frames, w.slots, w.blocks, w.hoist_floor = caller
+        with w.another_function(len(w.frames), level):
+            emit()
+            self.record_scalars()
+            defined = {line.split(" = ")[0].strip() for line in w.frames[-1].lines if " = " in line}
+            new = () if attributes else list(self.env.items())[known_before:]
+            live_out = {v: x for v, x in new if x.text in defined and x.hoist_depth <= level}
+            call, result = self.finish(live_out, defined, attributes)
         if not live_out:
             w.line(call)
             return

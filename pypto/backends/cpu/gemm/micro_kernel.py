@@ -23,7 +23,7 @@ from pypto.backends.cpu.gemm.blocking import FACTS
 from pypto.backends.cpu.llvm.dot_products import word_dot_product
 from pypto.backends.cpu.llvm.lane_emitter import LaneEmitter
 from pypto.backends.cpu.llvm.value import VectorValue, llvm_type
-from pypto.backends.cpu.llvm.writer import Frame, Writer
+from pypto.backends.cpu.llvm.writer import Writer
 from pypto.ir.types import DType, float32, int1, int32
 from pypto.passes.target_facts import CACHE
 
@@ -309,9 +309,7 @@ def claim_name(w: Writer, name: str) -> bool:
 @contextmanager
 def side_function(w: Writer, header: str) -> Iterator[None]:
     """Write another function beside the one that is being written."""
-    outer = w.frames, w.slots, w.blocks, w.hoist_floor
-    w.frames, w.slots, w.blocks, w.hoist_floor = [Frame([])], [], "", 0
-    yield
-    w.line("ret void")
-    w.finish_function(header, w.frames[0].lines)
-    w.frames, w.slots, w.blocks, w.hoist_floor = outer
+    with w.another_function():
+        yield
+        w.line("ret void")
+        w.finish_function(header, w.frames[0].lines)

@@ -204,6 +204,13 @@ class Writer:
         phis = [self.raw(text) for text in texts]
         return [replace(a, text=phi, hoist_depth=self.depth) for a, phi in zip(results[0], phis, strict=True)]
 
+    @contextmanager
+    def another_function(self, frames: int = 1, hoist_floor: int = 0) -> Iterator[None]:
+        """Write another function meanwhile, with frames and stack slots of its own."""
+        empty = [Frame([]) for _ in range(frames)]
+        with temporarily(self, frames=empty, slots=[], blocks="", hoist_floor=hoist_floor):
+            yield
+
     def finish_function(self, header: str, body: list[str]) -> None:
         """Add a function, with its stack slots."""
         self.functions.append("\n".join([f"define {header} {{", "entry:", *self.slots, *body, "}"]))
