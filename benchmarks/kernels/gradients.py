@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pypto as pto
-from benchmarks.kernels.elementwise import CUBIC, LINEAR
+from benchmarks.kernels.elementwise import BLOCK, CUBIC, LINEAR
 
 
 @pto.jit
@@ -85,7 +85,7 @@ def gelu_backward_kernel(x, d_y, d_x, BLOCK: pto.constexpr):
     d_x[i : i + BLOCK] = d_y[i : i + BLOCK] * slope
 
 
-def gelu_backward(x, d_y, d_x, block=1024):
+def gelu_backward(x, d_y, d_x, block=BLOCK):
     """d_x from the gradient of gelu of x with tanh, shape (n,)."""
     gelu_backward_kernel[(pto.cdiv(x.shape[0], block),)](x, d_y, d_x, BLOCK=block)
 

@@ -196,6 +196,22 @@ def loss_of_labels(logits, labels, losses):
     losses[row] = pto.log(pto.sum(pto.exp(t - m))) + m - logits[row, labels[row]]
 
 
+@pto.jit
+def below_the_maximum(x, y, z):
+    """Results that depend on the maximum of a row: its gradient is not 0."""
+    row = pto.program_id(0)
+    t = x[row, :]
+    m = pto.max(t)
+    y[row, :] = pto.exp(t - m)
+    z[row] = pto.log(pto.sum(pto.exp(t - m))) + 2 * m
+
+
+def below_the_maximum_numpy(x: Array) -> tuple[Array, Array]:
+    m = x.max(1)
+    e = np.exp(x - m[:, None])
+    return e, np.log(e.sum(1)) + 2 * m
+
+
 ROWS = np.array([2, 0, 2, 2, 5], np.int64)
 CASES = {
     "softmax": Case(
@@ -245,6 +261,7 @@ CASES = {
         cross_entropy_numpy,
         {"labels": LABELS, "BLOCK": 4},
     ),
+    "below the maximum": Case(below_the_maximum, 5, {"x": (5, 11)}, {"y": (5, 11), "z": (5,)}, below_the_maximum_numpy),
     "loss of labels": Case(
         loss_of_labels, 5, {"logits": (5, 11)}, {"losses": (5,)}, cross_entropy_numpy, {"labels": LABELS}
     ),

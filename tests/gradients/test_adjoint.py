@@ -107,8 +107,20 @@ def test_explanations() -> None:
     text = pto.adjoint(case.kernel, ["q", "k"]).explain(case.grid, *arrays, **case.others)
     assert "attention_adjoint_q: blocks of programs, one after the other\n  d_q: stored once" in text
     assert "saves `m` of the loop in line" in text and "4 float32 a trip" in text
+    assert "saves `acc`" not in text
     assert "attention_adjoint_k: programs along axis 0, 2 of the grid, which go through the other axes" in text
     assert "d_k: added up by one program, load by load" in text
+
+
+@pytest.mark.parametrize("name", ["softmax", "cross-entropy", "loss of labels", "attention", "causal attention"])
+def test_maxima_that_cancel_are_not_searched(name: str) -> None:
+    back, *_ = launch(CASES[name])
+    assert "argmax" not in back.source
+
+
+def test_maxima_that_results_depend_on_are_searched() -> None:
+    back, *_ = launch(CASES["below the maximum"])
+    assert "argmax" in back.source
 
 
 def test_matmul_has_a_kernel_for_each_side() -> None:

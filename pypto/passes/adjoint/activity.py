@@ -14,14 +14,14 @@ from pypto.passes.carried import LAYOUTS, flows
 from pypto.passes.memory_effects import accessed_array, is_load, is_pure
 
 
-def active_values(function: Function, arrays: Collection[Value]) -> frozenset[Value]:
-    """The float values that depend on elements of some arrays."""
+def active_values(function: Function, arrays: Collection[Value], constants: Collection[Value] = ()) -> frozenset[Value]:
+    """The float values that depend on elements of some arrays, but for those that are constants to the sweep."""
     active: set[Value] = set()
     before = -1
     while before != len(active):
         before = len(active)
         for op in function.walk():
-            active.update(v for v in newly_active(op, arrays, active) if is_real(v))
+            active.update(v for v in newly_active(op, arrays, active) if is_real(v) and v not in constants)
     return frozenset(active)
 
 

@@ -22,6 +22,7 @@ from pypto.ops.build import OpBuilder
 from pypto.passes.adjoint.activity import active_values, is_real
 from pypto.passes.adjoint.memory import GradientArray, GradientMemory
 from pypto.passes.adjoint.ownership import Accumulation, Ownership
+from pypto.passes.adjoint.shift_invariance import shift_invariant_values
 from pypto.passes.adjoint.sweep import ReverseSweep, Tape
 from pypto.passes.canonicalize import canonicalize
 from pypto.passes.cse import cse
@@ -236,7 +237,7 @@ class Derivation:
         arrays = {v.hint: v for v in forward.args}
         loaded = {arrays[t.name]: self.gradient(b, t, row) for t in self.targets}
         stored = {arrays[name]: self.stored_gradient(name) for name in self.stored}
-        active = active_values(forward, loaded)
+        active = active_values(forward, loaded, shift_invariant_values(forward))
         used = frozenset(v for op in forward.walk() for v in op.operands)
         known = {("num_programs", a): v for a, v in enumerate(count)}
         memory = GradientMemory(b, stored, loaded)
