@@ -63,6 +63,26 @@ class WrongDims(Diagnostic, ValueError):
     )
 
 
+class WrongOut(Diagnostic, ValueError):
+    code = "E347"
+    template = "{what}: {problem}"
+    hint = "give a new array for this result, or leave it out"
+    example = programs(
+        """
+        f = pto.fuse(lambda x: x + 1)
+        x = np.zeros(8, np.float32)
+
+        f(x, out=x)
+        """,
+        """
+        f = pto.fuse(lambda x: x + 1)
+        x = np.zeros(8, np.float32)
+
+        f(x, out=np.empty_like(x))
+        """,
+    )
+
+
 class InvalidGraph(Diagnostic, CompilerBug):
     """A Tensor graph that the verifier rejects."""
 

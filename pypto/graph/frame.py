@@ -7,7 +7,7 @@ a frame is for one set of sizes: it knows all shapes, views and grids as numbers
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ class Frame:
         changing = frozenset(n for n in (*bases, *step.reads, *step.writes) if n in self.changing)
         return Call(step, changing)
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
+    def run(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> list[Array]:
         """The outputs for arrays of the given inputs, which are kept until the next call, for steps that read them."""
         changed = set(self.results)
         for number, array in enumerate(arrays):
@@ -88,7 +88,7 @@ class Frame:
                 self.last[number] = array
                 changed.add(node)
         for node, shape, dtype in self.made:
-            self.arrays[node] = np.empty(shape, dtype)
+            self.arrays[node] = memory[node] if node in memory else np.empty(shape, dtype)
         for call in self.calls:
             if call.prepared is not None and call.changing.isdisjoint(changed):
                 call.prepared()

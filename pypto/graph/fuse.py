@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,12 +15,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from pypto.errors.graph import NoKernel, WrongDims
+from pypto.errors.graph import NoKernel
 from pypto.graph.dims import Dim, Size, Sizes, is_fixed
 from pypto.graph.groups import partition
 from pypto.graph.layout import Layouts
-from pypto.graph.named import Shapes, named_arrays, renamed
+from pypto.graph.named import Shapes, donated_arrays, named_arrays, renamed
 from pypto.graph.node import Graph, Node
+from pypto.graph.outputs import run_into
 from pypto.graph.plan import NO_SIZES, Plan, make_plan
 from pypto.graph.pytree import children, mapped
 from pypto.graph.store import key_of_plan, load_plan, store_plan
@@ -70,6 +72,8 @@ class Fused:
         How exact products of float32 are, see `pypto.dot`; empty, as exact as float32.
     dims : mapping from str to sequence of Dim or None
         Dimensions by name, of arrays by parameter and path.
+    donate : sequence of str
+        Arguments that are given away, by parameter and path.
 
     Examples
     --------
@@ -84,24 +88,40 @@ class Fused:
     """
 
     def __init__(
-        self, function: Callable[..., Any], precision: str = "", dims: Mapping[str, Sequence[Dim | None]] | None = None
+        self,
+        function: Callable[..., Any],
+        precision: str = "",
+        dims: Mapping[str, Sequence[Dim | None]] | None = None,
+        donate: Sequence[str] = (),
     ) -> None:
         functools.update_wrapper(self, function)
         self.function: Any = function
         self.precision = precision
         self._named = named_arrays(function, dims) if dims else ()
         self._dims = tuple(dict.fromkeys(d for row in self._named for d in row.dims if d is not None))
+        self._donated = donated_arrays(function, donate) if donate else ()
         self._versions: dict[Any, list[Version]] = {}
         plain = isinstance(function, FunctionType)
         self._cells: tuple[Any, ...] = (function.__closure__ or ()) if plain else ()
         self._names: tuple[str, ...] | None = None if plain else ()  # globals that are compared, from the first call on
         self._lock = threading.Lock()
 
+    @functools.cached_property
+    def _gives_out(self) -> bool:
+        """Whether `out` is no argument of the function itself."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return not any(p.name == "out" or p.kind is p.VAR_KEYWORD for p in parameters)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", None) if kwargs and self._gives_out else None
         shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
         arrays, key = self._key(args, kwargs, shapes)
         version = self._version(key, args, kwargs, shapes, sizes)
-        outputs = version.plan.run(arrays, sizes)
+        if out is None and not self._donated:
+            outputs = version.plan.run(arrays, sizes)
+        else:
+            donated = [(row.path, row.find(args, kwargs)) for row in self._donated]
+            outputs = run_into(version.plan, version.traced, arrays, sizes, out, donated)
         for number, output in version.traced.updates:
             np.copyto(arrays[number], outputs[output])
         return filled(version.traced.result, outputs, sizes)
@@ -127,7 +147,7 @@ class Fused:
             for dim, size in zip(row.dims, array.shape, strict=True):
                 if dim is not None and sizes.setdefault(dim.name, size) != size:
                     problem = f"`{dim.name}` is {sizes[dim.name]} in one array and {size} in another"
-                    raise WrongDims(what=f"`{row.path}`", problem=problem)
+                    raise row.at.wrong(problem)
             shapes[id(array)] = row.shape(array)
         return shapes, {dim.name: sizes[dim.name] for dim in self._dims}
 
@@ -259,11 +279,16 @@ def filled(tree: Any, outputs: list[Array], sizes: Sizes) -> Any:
 
 @overload
 def fuse(
-    function: Callable[..., Any], /, *, precision: str = "", dims: Mapping[str, Sequence[Dim | None]] | None = None
+    function: Callable[..., Any],
+    /,
+    *,
+    precision: str = "",
+    dims: Mapping[str, Sequence[Dim | None]] | None = None,
+    donate: Sequence[str] = (),
 ) -> Fused: ...
 @overload
 def fuse(
-    *, precision: str = "", dims: Mapping[str, Sequence[Dim | None]] | None = None
+    *, precision: str = "", dims: Mapping[str, Sequence[Dim | None]] | None = None, donate: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Fused]: ...
 def fuse(
     function: Callable[..., Any] | None = None,
@@ -271,6 +296,7 @@ def fuse(
     *,
     precision: str = "",
     dims: Mapping[str, Sequence[Dim | None]] | None = None,
+    donate: Sequence[str] = (),
 ) -> Any:
     """Make a function on arrays run as fused kernels.
 
@@ -286,15 +312,21 @@ def fuse(
         Dimensions by name: for an array, by its parameter or a path such as ``"batch.ids"``, a `Dim` for each dimension
         that differs from call to call, and None for the others. One plan serves all sizes of their ranges, and no
         kernel is compiled anew. The arrays are in C order.
+    donate : sequence of str, optional
+        Arguments, by parameter or path, that nobody reads after the call: results may be made in their memory.
 
     Returns
     -------
     Fused
+        A call takes ``out=`` besides, unless the function has an argument of that name: arrays, in the form of the
+        result, that it is written to; None where a new array will do.
 
     Raises
     ------
     WrongDims
         When an argument does not fit its dimensions by name.
+    WrongOut
+        When an array of `out` has another shape or type, or it or an argument given away overlaps another array.
 
     Examples
     --------
@@ -309,5 +341,5 @@ def fuse(
     >>> len(plans), f(np.float32([1, 3]))
     (1, array([0.25, 0.75], dtype=float32))
     """
-    make = functools.partial(Fused, precision=precision, dims=dims)
+    make = functools.partial(Fused, precision=precision, dims=dims, donate=donate)
     return make if function is None else make(function)

@@ -1,4 +1,4 @@
-"""Which arrays of a function's arguments have dimensions by name."""
+"""Arrays of a function's arguments by their paths: those with dimensions by name, and those that are given away."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Shapes = dict[int, tuple[int, ...]]  # of arrays by their `id`
 
 
 @dataclass(frozen=True, slots=True)
-class NamedArray:
-    """An array among the arguments, by its path, and its dimensions.
+class ArrayPath:
+    """An array among the arguments.
 
     Parameters
     ----------
@@ -28,13 +28,25 @@ class NamedArray:
         Of the parameter.
     names : tuple of str
         The parameter, and the way within it.
-    dims : tuple of Dim or None
     """
 
     path: str
     position: int
     names: tuple[str, ...]
-    dims: tuple[Dim | None, ...]
+
+    @staticmethod
+    def of(path: str, parameters: list[str]) -> ArrayPath:
+        """The place that a path names.
+
+        Raises
+        ------
+        WrongDims
+            When there is no such parameter.
+        """
+        names = tuple(path.split("."))
+        if names[0] not in parameters:
+            raise WrongDims(what=f"`{path}`", problem=f"there is no parameter `{names[0]}`")
+        return ArrayPath(path, parameters.index(names[0]), names)
 
     def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         """The array in the arguments of a call."""
@@ -44,14 +56,30 @@ class NamedArray:
             found = children(tree)
             tree = None if found is None else dict(found[1]).get(name)
         if not isinstance(tree, np.ndarray):
-            raise self.wrong("its dimensions go by name, but there is no array of numpy")
+            raise self.wrong("there is no array of numpy")
+        return tree
+
+    def wrong(self, problem: str) -> WrongDims:
+        return WrongDims(what=f"`{self.path}`", problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArray:
+    """An array among the arguments whose dimensions go by name."""
+
+    at: ArrayPath
+    dims: tuple[Dim | None, ...]
+
+    def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """The array in the arguments of a call."""
+        tree = self.at.find(args, kwargs)
         if tree.ndim != len(self.dims):
-            raise self.wrong(f"it has {tree.ndim} dimensions, and names for {len(self.dims)} were given")
+            raise self.at.wrong(f"it has {tree.ndim} dimensions, and names for {len(self.dims)} were given")
         if not tree.flags.c_contiguous:
-            raise self.wrong("an array with dimensions by name is in C order: pass `np.ascontiguousarray(…)` of it")
+            raise self.at.wrong("an array with dimensions by name is in C order: pass `np.ascontiguousarray(…)` of it")
         for dim, size in zip(self.dims, tree.shape, strict=True):
             if dim is not None and not dim.low <= size <= dim.high:
-                raise self.wrong(f"`{dim.name}` is from {dim.low} to {dim.high}, not {size}")
+                raise self.at.wrong(f"`{dim.name}` is from {dim.low} to {dim.high}, not {size}")
         return tree
 
     def shape(self, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
@@ -59,8 +87,11 @@ class NamedArray:
         rows = zip(self.dims, array.shape, strict=True)
         return tuple(size if dim is None else size_of(dim) for dim, size in rows)
 
-    def wrong(self, problem: str) -> WrongDims:
-        return WrongDims(what=f"`{self.path}`", problem=problem)
+
+def donated_arrays(function: Callable[..., Any], paths: Sequence[str]) -> tuple[ArrayPath, ...]:
+    """The arrays that a user gives away."""
+    parameters = list(inspect.signature(function).parameters)
+    return tuple(ArrayPath.of(path, parameters) for path in paths)
 
 
 def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Dim | None]]) -> tuple[NamedArray, ...]:
@@ -74,13 +105,11 @@ def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Dim |
     parameters = list(inspect.signature(function).parameters)
     rows, known = [], dict[str, Dim]()
     for path, row in dims.items():
-        names = tuple(path.split("."))
-        if names[0] not in parameters:
-            raise WrongDims(what=f"`{path}`", problem=f"there is no parameter `{names[0]}`")
+        at = ArrayPath.of(path, parameters)
         for dim in row:
             if dim is not None and known.setdefault(dim.name, dim) != dim:
                 raise WrongDims(what=f"`{path}`", problem=f"there are two dimensions named `{dim.name}`")
-        rows.append(NamedArray(path, parameters.index(names[0]), names, tuple(row)))
+        rows.append(NamedArray(at, tuple(row)))
     return tuple(rows)
 
 

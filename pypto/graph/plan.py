@@ -28,6 +28,7 @@ from pypto.jit import Kernel
 from pypto.runtime.specialization import Specialization
 
 Array = np.ndarray[Any, Any]
+NO_MEMORY: Final[Mapping[Node, Array]] = MappingProxyType({})
 NO_SIZES: Final[Sizes] = MappingProxyType({})
 Versions = Mapping[Kernel, Specialization]
 MOST_SIZES = 16  # sets of sizes that a plan keeps arenas for
@@ -57,8 +58,10 @@ class Plan(Schedule):
         """The distinct kernels, in the order of their first step."""
         return tuple(dict.fromkeys(s.kernel for s in self.steps if s.kernel is not None))
 
-    def run(self, arrays: Sequence[Array], sizes: Sizes = NO_SIZES) -> list[Array]:
-        """The outputs for arrays of the given inputs."""
+    def run(
+        self, arrays: Sequence[Array], sizes: Sizes = NO_SIZES, memory: Mapping[Node, Array] = NO_MEMORY
+    ) -> list[Array]:
+        """The outputs for arrays of the given inputs; `memory` has arrays in C order that results are made in."""
         if not self.is_compiled:
             self.compile(arrays)
         frames = self.frames_for(tuple(sizes.values()))
@@ -66,7 +69,7 @@ class Plan(Schedule):
             frame = frames.pop()
         except IndexError:
             frame = Frame(self, len(arrays), dict(sizes))
-        found = frame.run(arrays)
+        found = frame.run(arrays, memory)
         frames.append(frame)
         return found
 

@@ -1,0 +1,140 @@
+"""Arrays that results are written to: given by the caller as `out`, or arguments that the caller gives away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.graph import WrongOut
+from pypto.graph.dims import Sizes, value_of
+from pypto.graph.frame import memory_of
+from pypto.graph.node import Node
+from pypto.graph.plan import Plan
+from pypto.graph.pytree import leaves
+from pypto.graph.schedule import Schedule, Step
+from pypto.graph.trace import Slot, Traced
+
+Array = np.ndarray[Any, Any]
+Target = tuple[int, Array]  # the number of an output, and where it is written
+_MOST_WORK: Final = 10_000  # of numpy's exact test for overlaps
+
+
+def run_into(
+    plan: Plan, traced: Traced, arrays: list[Array], sizes: Sizes, out: Any, donated: Sequence[tuple[str, Array]]
+) -> list[Array]:
+    """The outputs of a plan, in the arrays that were given for them.
+
+    Raises
+    ------
+    WrongOut
+        Before anything was written.
+    """
+    targets = [] if out is None else targets_of(traced.result, out, plan, sizes)
+    given = {id(array) for _, array in donated}
+    kept = [*(a for a in arrays if id(a) not in given), *plan.fixed.values()]
+    check_apart([("`out`", array) for _, array in targets], [*arrays, *plan.fixed.values()])
+    check_apart([(f"`{path}`, which is given away,", array) for path, array in donated], kept)
+    memory = {}
+    updated = {number for number, _ in traced.updates}
+    numbers = [n for n, a in enumerate(arrays) if id(a) in given and n not in updated and a.flags.writeable]
+    for number, node in donations(plan, numbers).items():
+        memory[node] = arrays[number]
+    for number, array in targets:
+        memory[plan.graph.outputs[number]] = array
+    usable = {node: array for node, array in memory.items() if array.flags.c_contiguous}
+    outputs = plan.run(arrays, sizes, usable)
+    for number, array in targets:
+        if outputs[number] is not array:
+            np.copyto(array, outputs[number])
+            outputs[number] = array
+    return outputs
+
+
+def targets_of(result: Any, out: Any, plan: Schedule, sizes: Sizes) -> list[Target]:
+    """The arrays of `out`, each with the number of its output.
+
+    Raises
+    ------
+    WrongOut
+        When its form is not the result's, or an array has another shape or type, or is read-only.
+    """
+    wanted = {path: leaf for path, leaf in leaves(result) if isinstance(leaf, Slot)}
+    given = {path: leaf for path, leaf in leaves(out) if leaf is not None}
+    found = []
+    for path, array in given.items():
+        name = f"`out{'.' if path else ''}{path}`"
+        if path not in wanted:
+            raise WrongOut(what=name, problem="the result has no array there")
+        if not isinstance(array, np.ndarray):
+            raise WrongOut(what=name, problem=f"it is a {type(array).__name__}, and no array of numpy")
+        node = plan.graph.outputs[wanted[path].number]
+        shape, dtype = value_of(node.shape, sizes), node.type.dtype.numpy
+        if (array.shape, array.dtype) != (shape, dtype):
+            problem = f"it is {array.dtype}{list(array.shape)}, and the result is {dtype}{list(shape)}"
+            raise WrongOut(what=name, problem=problem)
+        if not array.flags.writeable:
+            raise WrongOut(what=name, problem="it is read-only")
+        found.append((wanted[path].number, array))
+    return found
+
+
+def check_apart(written: Sequence[tuple[str, Array]], read: Iterable[Array]) -> None:
+    """Refuse arrays that are written to and overlap each other, or one that is read.
+
+    Raises
+    ------
+    WrongOut
+        Before anything was written.
+    """
+    others = list(read)
+    for number, (name, array) in enumerate(written):
+        if any(overlap(array, other) for other in others):
+            raise WrongOut(what=name, problem="it overlaps an array that the function reads")
+        if any(overlap(array, other) for _, other in written[:number]):
+            raise WrongOut(what=name, problem="it overlaps another array that is written")
+
+
+def overlap(a: Array, b: Array) -> bool:
+    """Whether two arrays have an element in common; where that takes long to find out, they have."""
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, max_work=_MOST_WORK)  # type: ignore[arg-type]  # numpy takes any number
+    except np.exceptions.TooHardError:
+        return True
+
+
+def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
+    """For inputs that the caller gives away the result that is made in their memory.
+
+    That is one of the same type, written when the input has been read for the last time: by an earlier step, or by the
+    same one, where each element is read and written at one place.
+    """
+    stored = {n for s in plan.steps for n in s.writes}
+    held = {memory_of(n, stored) for n in plan.graph.outputs}
+    found: dict[int, Node] = {}
+    for number in donated:
+        node = plan.graph.inputs[number]
+        last = max((n for n, s in enumerate(plan.steps) if node in s.reads), default=-1)
+        rows = ((n, r) for n, s in enumerate(plan.steps) for r in s.writes if r in held and r not in found.values())
+        fitting = (
+            r for n, r in rows
+            if r.type == node.type and (n > last or (n == last and is_in_place(plan.steps[n], node, r)))
+        )  # fmt: skip
+        result = None if node in held else next(fitting, None)
+        if result is not None:
+            found[number] = result
+    return found
+
+
+def is_in_place(step: Step, source: Node, result: Node) -> bool:
+    """Whether a step reads every element of an array where it writes that of the result, and nowhere else."""
+    if step.kernel is None or step.kernel.form != "pointwise":
+        return False
+    views = [a.shape for a in step.arguments if a.node is source and not a.is_output]
+    targets = [a.shape for a in step.arguments if a.node is result and a.is_output]
+    read = [a for a in step.arguments if not a.is_output and memory_of(a.node, {source}) is source]
+    moved = any(n.op in ("permute", "take") for n in step.nodes)
+    return len(read) == len(views) == 1 and views == targets and not moved

@@ -1,0 +1,152 @@
+"""Results in arrays of the caller: `out=`, and arguments that are given away; overlaps are refused first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pypto as pto
+from pypto.arrays import Dim
+from pypto.errors.graph import WrongDims, WrongOut
+from pypto.graph.outputs import overlap
+
+X = np.random.default_rng(1).standard_normal((6, 10)).astype(np.float32)
+
+
+def stats(x: Any) -> dict[str, Any]:
+    return {"mean": x.mean(axis=0), "both": (x + 1, x.T), "count": 3, "whole": x.sum()}
+
+
+def test_results_are_written_to_arrays_that_are_given() -> None:
+    fused, wanted = pto.fuse(stats), stats(X)
+    out = {"mean": np.empty(10, np.float32), "both": (None, np.empty((10, 6), np.float32)), "whole": np.empty((), "f4")}
+    for _ in range(3):
+        found = fused(X, out=out)
+        assert found["mean"] is out["mean"]
+        assert found["both"][1] is out["both"][1]
+        np.testing.assert_allclose(out["mean"], wanted["mean"], rtol=1e-5)
+        np.testing.assert_array_equal(out["both"][1], X.T)
+        np.testing.assert_array_equal(found["both"][0], X + 1)
+        np.testing.assert_allclose(out["whole"], wanted["whole"], rtol=1e-5)
+        assert found["count"] == 3
+
+
+def test_out_may_have_any_memory_order() -> None:
+    fused = pto.fuse(lambda x: np.exp(x) * 2)
+    wanted = np.exp(X) * 2
+    for out in (np.empty((6, 10), np.float32, order="F"), np.empty((12, 20), np.float32)[::2, ::-2]):
+        assert fused(X, out=out) is out
+        np.testing.assert_allclose(out, wanted, rtol=1e-6)
+
+
+def test_out_with_dims() -> None:
+    fused = pto.fuse(lambda x: x * 2, dims={"x": (Dim("n", 1, 50), None)})
+    out = np.empty((6, 10), np.float32)
+    assert fused(X, out=out) is out
+    np.testing.assert_array_equal(out, X * 2)
+    with pytest.raises(WrongOut, match=r"the result is float32\[5, 10\]"):
+        fused(X[:5], out=out)
+
+
+def test_an_argument_named_out_is_the_functions_own() -> None:
+    def add(x: Any, out: Any) -> Any:
+        return np.add(x, 1, out=out)
+
+    out = np.zeros_like(X)
+    found = pto.fuse(add)(X, out=out)
+    np.testing.assert_array_equal(found, X + 1)
+    np.testing.assert_array_equal(out, X + 1)
+
+
+def frozen() -> Any:
+    out = np.empty((6, 10), np.float32)
+    out.flags.writeable = False
+    return out
+
+
+@pytest.mark.parametrize(
+    ("out", "problem"),
+    [
+        (np.empty((6, 11), np.float32), "the result is float32"),
+        (np.empty((6, 10)), "the result is float32"),
+        (frozen(), "read-only"),
+        ([np.empty((6, 10), np.float32)], "no array there"),
+        (3, "no array of numpy"),
+    ],
+)
+def test_what_does_not_fit_is_refused(out: Any, problem: str) -> None:
+    with pytest.raises(WrongOut, match=problem):
+        pto.fuse(lambda x: x + 1)(X, out=out)
+
+
+def test_overlaps_are_refused_before_anything_is_written() -> None:
+    x = np.zeros(100, np.float32)
+    fused = pto.fuse(lambda a: (a + 1, a * 2))
+    a = x[:40]
+    for out, problem in (
+        ((x[30:70], None), "reads"),
+        ((a, None), "reads"),
+        ((x[40:80], x[60:100]), "another array"),
+    ):
+        before = x.copy()
+        with pytest.raises(WrongOut, match=problem):
+            fused(a, out=out)
+        np.testing.assert_array_equal(x, before)
+    wide = np.zeros((40, 2), np.float32)
+    fused(wide[:, 0], out=(wide[:, 1], None))  # columns of one array do not overlap
+    np.testing.assert_array_equal(wide[:, 1], np.ones(40))
+
+
+def test_an_array_from_outside_is_read() -> None:
+    outside = np.ones(8, np.float32)
+    with pytest.raises(WrongOut, match="reads"):
+        pto.fuse(lambda x: x + outside)(np.ones(8, np.float32), out=outside)
+
+
+def test_results_are_made_in_memory_that_is_given_away() -> None:
+    fused = pto.fuse(lambda u, rate: u + rate * u * (1 - u), donate=["u"])
+    u = np.full((64, 64), 0.1, np.float32)
+    wanted, first = u.copy(), u
+    for _ in range(5):
+        wanted = wanted + np.float32(0.5) * wanted * (1 - wanted)
+        u = fused(u, np.float32(0.5))
+        assert u is first
+    np.testing.assert_allclose(u, wanted, rtol=1e-5)
+
+
+def test_memory_is_not_given_away_while_it_is_read() -> None:
+    def step(u: Any) -> Any:
+        new = u.copy()
+        new[1:-1] = (u[2:] + u[:-2]) * np.float32(0.5)
+        return new
+
+    def turned(u: Any) -> Any:
+        return u.T + u
+
+    square = np.random.default_rng(3).standard_normal((20, 20)).astype(np.float32)
+    for function in (step, turned, lambda u: u @ u, lambda u: (u, u + 1), lambda u: u - u.mean(axis=0)):
+        u = square.copy()
+        found, wanted = pto.fuse(function, donate=["u"])(u), function(square)
+        several = isinstance(wanted, tuple)
+        for a, b in zip(found if several else [found], wanted if several else [wanted], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_given_away_overlaps_nothing() -> None:
+    fused = pto.fuse(lambda state, y: {"x": state["x"] + y}, donate=["state.x"])
+    x = np.zeros(100, np.float32)
+    with pytest.raises(WrongOut, match="given away"):
+        fused({"x": x[:60]}, x[40:])
+    np.testing.assert_array_equal(fused({"x": x[:40]}, x[60:] + 1)["x"], np.ones(40))
+    with pytest.raises(WrongDims, match="no array"):
+        fused({"x": 3}, x)
+    with pytest.raises(WrongDims, match="no parameter"):
+        pto.fuse(lambda x: x, donate=["y"])
+
+
+def test_overlap_is_exact_where_that_is_quick() -> None:
+    x = np.zeros((8, 8))
+    assert not overlap(x[::2], x[1::2])
+    assert overlap(x[::2], x[::3])
