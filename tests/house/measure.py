@@ -13,6 +13,7 @@ import token
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -70,9 +71,20 @@ def is_docstring(node: ast.AST) -> TypeGuard[ast.Expr]:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def functions(path: Path) -> Iterator[FunctionSize]:
+@cache
+def syntax(path: Path) -> ast.Module:
+    """The syntax of a file; several tests of a process look at the same files."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def functions(path: Path) -> tuple[FunctionSize, ...]:
     """The functions and methods of a file, without declarations whose body is only a docstring or `...`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    return tuple(function_sizes(path))
+
+
+def function_sizes(path: Path) -> Iterator[FunctionSize]:
+    for node in ast.walk(syntax(path)):
         if not isinstance(node, Definition):
             continue
         body = [statement for statement in node.body if not is_docstring(statement)]
@@ -93,14 +105,17 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path, modules: frozenset[str]) -> Iterator[Import]:
+@cache
+def imports(path: Path, modules: frozenset[str]) -> tuple[Import, ...]:
     """Every module that a file imports, at its top or inside a function, by statement or by `import_module`.
 
     `from package import name` counts as the module `package.name` where `modules` has one.
     """
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        for name in imported_names(node, path, modules):
-            yield Import(name, getattr(node, "lineno", 0))
+    return tuple(
+        Import(name, getattr(node, "lineno", 0))
+        for node in ast.walk(syntax(path))
+        for name in imported_names(node, path, modules)
+    )
 
 
 def imported_names(node: ast.AST, path: Path, modules: frozenset[str]) -> list[str]:

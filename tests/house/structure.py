@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tests.house.measure import python_files, relative
+from tests.house.measure import python_files, relative, syntax
 
 Graph = Mapping[str, set[str]]
 OWN = ("self", "cls")
@@ -41,7 +41,7 @@ def module_name(file: str) -> str:
 
 def trees(*folders: str) -> dict[str, ast.Module]:
     """The syntax of all files, by their path in the repository."""
-    return {relative(path): ast.parse(path.read_text(encoding="utf-8")) for path in python_files(*folders)}
+    return {relative(path): syntax(path) for path in python_files(*folders)}
 
 
 def imports(files: Mapping[str, ast.Module]) -> dict[str, Imports]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from pypto.ops.table import TABLE
-from tests.house.measure import ROOT, python_files, relative
+from tests.house.measure import ROOT, python_files, relative, syntax
 
 MANY = 3  # names of ops in one literal
 
@@ -53,7 +53,7 @@ def names_in(node: ast.AST) -> list[str]:
 
 def lists_of_ops() -> Iterator[tuple[str, str]]:
     for path in python_files("pypto/backends"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(syntax(path)):
             names = names_in(node)
             if len(names) >= MANY:
                 yield relative(path).removeprefix("pypto/backends/"), names[0]

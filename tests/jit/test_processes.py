@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.parametrize("path", ["native"], indirect=True)  # of this process, which launches nothing
 
 COUNTING = """
 import numpy as np

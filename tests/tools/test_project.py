@@ -42,7 +42,9 @@ def run(*command: str | Path, soc: str = "Ascend910B2") -> subprocess.CompletedP
 
 
 @needs_cmake
-@pytest.mark.parametrize("out", [np.float16, bfloat16, np.int32])
+@pytest.mark.parametrize(
+    "out", [np.float16, pytest.param(bfloat16, marks=pytest.mark.slow), pytest.param(np.int32, marks=pytest.mark.slow)]
+)
 def test_a_project_builds_and_passes_its_test(tmp_path: Path, out: type) -> None:
     rng, project = np.random.default_rng(0), tmp_path / "project"
     x, y = rng.normal(size=(2, 700)).astype(np.float32)
