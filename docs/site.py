@@ -27,7 +27,8 @@ BUILD: Final = ROOT / "docs" / "_build"
 PARTS: Final = {
     "Start": ("quickstart", "tutorials/index", "coming-from-numpy", "arrays", "coming-from-triton", "torch",
               "features"),
-    "Guides": ("language", "semantics", "performance", "profiling", "debugging", "checked", "devices", "ascend",
+    "Guides": ("language", "semantics", "library", "operators",
+               "performance", "profiling", "debugging", "checked", "devices", "ascend",
                "torch", "torch-compile", "command-line", "ahead-of-time", "notebooks"),
     "Lists": ("reference/index", "glossary", "errors", "triton-names", "triton-kernels"),
     "Contributing": ("contributing", "compiler", "architecture", "changelog"),

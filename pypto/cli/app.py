@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from pypto.cli import caching, compiling, creating, facts, inspecting, running, tuning
+from pypto.cli import caching, compiling, creating, facts, inspecting, library, running, tuning
 
 Command = Callable[..., Any]
 COMMANDS: Final[tuple[tuple[str, Command], ...]] = (
@@ -33,6 +33,12 @@ CACHE: Final[tuple[tuple[str, Command], ...]] = (
 TUTORIALS: Final[tuple[tuple[str, Command], ...]] = (
     ("list", creating.list_tutorials),
     ("copy", creating.copy_tutorials),
+)
+LIBRARY: Final[tuple[tuple[str, Command], ...]] = (
+    ("list", library.list_operators),
+    ("show", library.show),
+    ("check", library.check),
+    ("bench", library.bench),
 )
 
 
@@ -65,6 +71,9 @@ def make_app() -> typer.Typer:
     app = group("Kernels in Python: run them, compile them, look inside.", COMMANDS)
     app.callback()(options)
     app.add_typer(group("The disk cache: look into it, check it, carry it elsewhere.", CACHE), name="cache")
+    app.add_typer(
+        group("The operators of large models: what there is, whether it is right, how fast it is.", LIBRARY), name="lib"
+    )
     app.add_typer(group("The tutorials that come with pypto.", TUTORIALS), name="tutorials")
     return app
 

@@ -21,12 +21,28 @@ from pypto.errors import (
     ir,
     language,
     launch,
+    library,
     tuning,
 )
 from pypto.errors.examples import PRELUDE, Example
 from pypto.options import suggestion
 
-_ROOMS = (ir, frontend, launch, interp, language, ascend, device, tuning, aot, graph, gradients, inductor, advice)
+_ROOMS = (
+    ir,
+    frontend,
+    launch,
+    interp,
+    language,
+    ascend,
+    device,
+    tuning,
+    aot,
+    graph,
+    gradients,
+    library,
+    inductor,
+    advice,
+)
 
 
 class NoSuchCode(PyptoError, LookupError):

@@ -76,11 +76,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "arrays": (*BELOW_TOOLS, "graph"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "gradients": (*BELOW_TOOLS, "graph"),
+    "library": (*BELOW_TOOLS, *TOOLS, ""),
     "": (*BELOW_TOOLS, *TOOLS, "gradients", "graph", "notebook"),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),
     "compat": (*BELOW_TOOLS, *TOOLS, ""),
     "torch": (*BELOW_TOOLS, *TOOLS, "gradients", "compat", ""),
-    "cli": (*BELOW_TOOLS, *TOOLS, "compat", ""),
+    "cli": (*BELOW_TOOLS, *TOOLS, "compat", "library", ""),
     "__main__": ("cli",),
 }
 

@@ -1,0 +1,94 @@
+"""Writes the page of the library's operators, ``docs/operators.md``, from their rows.
+
+``python -m docs.library`` writes it; a test holds the page to what it would write. Figures come from
+``docs/library.json``, which ``python -m benchmarks library --threads 2 --json docs/library.json`` measures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pypto.library import Operator, rows
+
+HERE: Final = Path(__file__).parent
+PAGE: Final = HERE / "operators.md"
+MEASURED: Final = HERE / "library.json"
+HEAD: Final = """# Operators of large models
+
+Every operator of `pypto.library`: what it computes, how exactly, where it runs, and how fast it is. [The
+library](library.md) shows how they are called and how to add one.
+
+This page is written by `python -m docs.library` from the rows; corrections belong there.
+"""
+
+
+def measured() -> dict[str, Any]:
+    """Times by operator, where there are any."""
+    if not MEASURED.exists():
+        return {}
+    found: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
+    return found
+
+
+def dims(size: Any) -> str:
+    return ", ".join(f"{name} = {number}" for name, number in size.items())
+
+
+def facts(row: Operator) -> Iterator[tuple[str, str]]:
+    """What the table of an operator says."""
+    yield "source", row.source
+    if row.effects:
+        yield "written in place", ", ".join(f"`{name}`" for name in row.effects)
+    for implementation in row.implementations:
+        dtypes = ", ".join(implementation.dtypes) or "all dtypes"
+        yield f"version `{implementation.version}`", f"{', '.join(implementation.platforms)}; {dtypes}"
+    for name, tolerance in row.tolerance.items():
+        yield f"tolerance of `{name}`", str(tolerance)
+    for name, size in row.sizes.items():
+        yield f"size *{name}*", dims(size)
+    if row.edges:
+        yield "edge cases", ", ".join(row.edges)
+
+
+def section(row: Operator) -> Iterator[str]:
+    yield f"\n### {row.name}\n"
+    yield f"{row.doc}.\n"
+    yield f"```text\n{row.text}\n```\n"
+    yield f"{row.formula}\n"
+    yield "| | |\n|---|---|"
+    for name, value in facts(row):
+        yield f"| {name} | {value} |"
+    if row.notes:
+        yield f"\n{row.notes}"
+
+
+def speeds(figures: dict[str, Any]) -> Iterator[str]:
+    """The table of times."""
+    if not figures:
+        return
+    yield "\n## Speed\n"
+    yield f"{figures['machine']}. Times of the fastest call, taken in turns in one process.\n"
+    yield "| operator | size | ours | torch | torch.compile | against the better |\n|---|---|---|---|---|---|"
+    for name, size, *cells in figures["rows"]:
+        yield f"| [{name}](#{name}) | {size} | {' | '.join(cells)} |"
+
+
+def text() -> str:
+    """The page."""
+    lines = [HEAD, *speeds(measured())]
+    for family, members in rows.families().items():
+        lines.append(f"\n## {family.replace('_', ' ').capitalize()}")
+        for row in members:
+            lines += section(row)
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    PAGE.write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""What can be wrong with an operator of the library or a call of one, found before any memory is written."""
+
+from __future__ import annotations
+
+from pypto.errors.base import Diagnostic
+from pypto.errors.examples import Example, programs
+
+
+def calls(wrong: str, right: str) -> Example:
+    """Programs that call an operator."""
+    head = "from pypto import library as lib\n\nx, g = np.ones((2, 8), np.float32), np.ones(8, np.float32)\n"
+    return programs(head + wrong, head + right)
+
+
+def rows(wrong: str, right: str) -> Example:
+    """Signatures of a row of the user's own."""
+    head = "from pypto.library import Signature\n\nsignature = Signature.parse"
+    return programs(f'{head}("{wrong}")', f'{head}("{right}")')
+
+
+class OperandShape(Diagnostic, ValueError):
+    code = "E371"
+    template = "{operator}: `{arg}` has shape {shape}, and the signature asks for [{dims}]{known}"
+    hint = "the signature is {signature}"
+    example = calls("lib.rms_norm(x, g[:4])", "lib.rms_norm(x, g)")
+
+
+class OperandDtype(Diagnostic, TypeError):
+    code = "E372"
+    template = "{operator}: `{arg}` has elements of type {dtype}, and the signature allows {allowed}"
+    hint = "convert it, or choose the dtype of the first array, which fixes those that the signature leaves open"
+    example = calls("lib.rms_norm(x, g.astype(np.float64))", "lib.rms_norm(x, g)")
+
+
+class WrongOperands(Diagnostic, TypeError):
+    code = "E373"
+    template = "{operator}: {problem}"
+    hint = "the signature is {signature}"
+    example = calls("lib.rms_norm(x)", "lib.rms_norm(x, g)")
+
+
+class NoSuchOperator(Diagnostic, LookupError):
+    code = "E374"
+    template = "the library has no operator {name}{suggestion}"
+    hint = "`pypto lib list` shows all of them, and `pypto.library.register` adds one"
+    example = calls('lib.rows["rmsnorm"](x, g)', 'lib.rows["rms_norm"](x, g)')
+
+
+class WrongSignature(Diagnostic, ValueError):
+    code = "E375"
+    template = "the signature `{text}` cannot be read: {problem}"
+    hint = "it is arrays and numbers, an arrow, and arrays, as in `x[t, d] bf16|f32, eps=1e-6 -> y[t, d]`"
+    example = rows("x[t, d] f33 -> y[t]", "x[t, d] f32 -> y[t]")
+
+
+class NoImplementation(Diagnostic, NotImplementedError):
+    code = "E376"
+    template = "{operator} has no implementation {what}"
+    hint = "there are {there}"
+    example = calls('lib.rows["rms_norm"](x, g, version="none")', 'lib.rows["rms_norm"](x, g, version="rows")')
+
+
+class ReferenceDiffers(Diagnostic, AssertionError):
+    code = "E377"
+    template = "{operator} on {platform}, case {case}: {output} differs from the float64 reference\n{difference}"
+    hint = "the version is {version}; `pypto lib show {operator}` shows the tolerance of each output"
+    example = programs(
+        """
+        from dataclasses import replace
+        from pypto.library import Close, rows
+
+        replace(rows["rms_norm"], tolerance={"y": Close(0, 0)}).check()
+        """,
+        """
+        from pypto.library import rows
+
+        rows["rms_norm"].check()
+        """,
+    )

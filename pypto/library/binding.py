@@ -1,0 +1,134 @@
+"""Arguments against a signature: names get sizes, dtypes are compared, and results get memory. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pypto.errors.launch import ReadOnlyArgument
+from pypto.errors.library import OperandDtype, OperandShape, WrongOperands
+from pypto.ir.types import DType
+from pypto.library.signature import ArraySpec, Signature
+from pypto.runtime.arrays import ArrayInfo, array_info
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Checked arguments: values by name, sizes by name, and the dtype of the first array."""
+
+    values: Mapping[str, Any]
+    dims: Mapping[str, int]
+    dtype: DType
+
+
+@dataclass(slots=True)
+class Binder:
+    """One call that is checked against a signature."""
+
+    operator: str
+    signature: Signature
+    effects: tuple[str, ...] = ()
+
+    def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
+        """All arguments by name, with defaults, after every check has passed."""
+        values = self.named(args, given)
+        infos = {spec.name: self.info(spec, values[spec.name]) for spec in self.signature.inputs}
+        first = infos[self.signature.inputs[0].name]
+        if first is None:
+            self.refuse(f"`{self.signature.inputs[0].name}` cannot be None")
+        dims = {name: int(values[name]) for name in self.signature.numbers if isinstance(values[name], int)}
+        present = [(spec, info) for spec in self.signature.inputs if (info := infos[spec.name]) is not None]
+        for spec, info in present:
+            self.bind_names(spec, info, dims)
+        for spec, info in present:
+            self.check(spec, info, dims, first.dtype)
+        return Bound(values, dims, first.dtype)
+
+    def named(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name."""
+        names = self.signature.names
+        if len(args) > len(names):
+            self.refuse(f"{len(args)} arguments were given, and it takes {len(names)}")
+        values: dict[str, Any] = dict(self.signature.numbers)
+        values |= {spec.name: None for spec in self.signature.inputs if spec.is_optional}
+        positional = dict(zip(names, args, strict=False))
+        for name in given:
+            if name not in names:
+                self.refuse(f"it has no argument `{name}`")
+            if name in positional:
+                self.refuse(f"`{name}` was given twice")
+        values |= positional | dict(given)
+        for name in names:
+            if name not in values:
+                self.refuse(f"`{name}` is missing")
+        return values
+
+    def info(self, spec: ArraySpec, value: Any) -> ArrayInfo | None:
+        """The array behind an argument; None for an optional one that is not there."""
+        if value is None and spec.is_optional:
+            return None
+        found = array_info(value, self.operator, spec.name)
+        if found is None:
+            self.refuse(f"`{spec.name}` is a {type(value).__name__}, and it must be an array")
+        return found
+
+    def bind_names(self, spec: ArraySpec, info: ArrayInfo, dims: dict[str, int]) -> None:
+        """Let the first array that has a dimension say how large it is."""
+        if len(info.shape) != len(spec.dims):
+            self.wrong_shape(spec, info, dims)
+        for dim, size in zip(spec.dims, info.shape, strict=True):
+            if dim.is_name:
+                dims.setdefault(dim.text, size)
+
+    def check(self, spec: ArraySpec, info: ArrayInfo, dims: Mapping[str, int], first: DType) -> None:
+        """Compare shape, dtype and writability."""
+        if info.shape != spec.shape(dims):
+            self.wrong_shape(spec, info, dims)
+        allowed = spec.dtypes or (first,)
+        if info.dtype not in allowed:
+            text = " or ".join(map(str, allowed))
+            raise OperandDtype(operator=self.operator, arg=spec.name, dtype=info.dtype, allowed=text)
+        if spec.name in self.effects and not info.writable:
+            raise ReadOnlyArgument(kernel=self.operator, arg=spec.name)
+
+    def wrong_shape(self, spec: ArraySpec, info: ArrayInfo, dims: Mapping[str, int]) -> NoReturn:
+        named = {dim.text: dims[dim.text] for dim in spec.dims if dim.text in dims}
+        known = f", with {', '.join(f'{name} = {size}' for name, size in named.items())}" if named else ""
+        text = ", ".join(dim.text for dim in spec.dims)
+        raise OperandShape(
+            operator=self.operator,
+            arg=spec.name,
+            shape=info.shape,
+            dims=text,
+            known=known,
+            signature=self.signature.text,
+        )
+
+    def refuse(self, problem: str) -> NoReturn:
+        raise WrongOperands(operator=self.operator, problem=problem, signature=self.signature.text)
+
+
+def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
+    """Memory for a result or for what one launch hands to the next, of the same kind as an argument.
+
+    Parameters
+    ----------
+    like : array
+        A numpy array, or a torch tensor, of which it becomes one too.
+    shape : tuple of int
+    dtype : DType
+
+    Examples
+    --------
+    >>> from pypto.ir.types import bfloat16
+    >>> empty(np.zeros(1), (2, 3), bfloat16).dtype.name
+    'bfloat16'
+    """
+    if isinstance(like, np.ndarray) or not hasattr(like, "new_empty"):
+        return np.empty(shape, dtype.numpy)
+    import torch
+
+    return like.new_empty(shape, dtype=getattr(torch, dtype.public))

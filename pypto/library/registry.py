@@ -1,0 +1,62 @@
+"""The rows by name: those that come with the package, loaded when one is asked for, and those of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Final
+
+from pypto.errors.library import NoSuchOperator
+from pypto.library.row import Operator
+from pypto.options import suggestion
+
+# Each has a tuple `ROWS`; the order is that of the documentation.
+MODULES: Final = ("norms", "quant")
+
+
+class Registry(Mapping[str, Operator]):
+    """A mapping from names to rows.
+
+    Examples
+    --------
+    >>> from pypto.library import rows
+    >>> rows["rms_norm"].effects
+    ()
+    """
+
+    def __init__(self, modules: tuple[str, ...] = MODULES) -> None:
+        self._modules = modules
+        self._rows: dict[str, Operator] = {}
+        self._own: dict[str, Operator] = {}
+
+    def __getitem__(self, name: str) -> Operator:
+        rows = self.all()
+        if name not in rows:
+            raise NoSuchOperator(name=repr(name), suggestion=suggestion(name, rows))
+        return rows[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.all()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.all())
+
+    def __len__(self) -> int:
+        return len(self.all())
+
+    def all(self) -> dict[str, Operator]:
+        """All rows by name; one of the user replaces one of the package."""
+        if not self._rows:
+            for module in self._modules:
+                self._rows |= {row.name: row for row in import_module(f"pypto.library.{module}").ROWS}
+        return self._rows | self._own
+
+    def families(self) -> dict[str, tuple[Operator, ...]]:
+        """The rows of the package by module."""
+        return {module: import_module(f"pypto.library.{module}").ROWS for module in self._modules}
+
+    def register(self, row: Operator) -> Operator:
+        """Add a row, whose signature is read now; it takes the place of one with the same name."""
+        assert row.signature is not None
+        self._own[row.name] = row
+        return row

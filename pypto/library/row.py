@@ -1,0 +1,287 @@
+"""A row of the library: what an operator computes, by which kernels, how exactly, and at what cost.
+
+The checked call, the documentation, the tests, the benchmark and the commands of an operator are read from its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.library import NoImplementation
+from pypto.ir.types import DType, bfloat16
+from pypto.library.binding import Binder, Bound, empty
+from pypto.library.signature import Signature
+from pypto.library.tolerance import TOLERANCES, Close, Tolerance
+
+Values = dict[str, Any]
+Rng = np.random.Generator
+CPU: Final = "cpu"
+ASCEND: Final = "ascend"
+SMALL: Final = "small"
+MODEL: Final = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """Kernels that compute an operator.
+
+    Parameters
+    ----------
+    version : str
+        Its name among those of the row; the first that fits is used.
+    run : callable
+        Gets all arguments and results by name, and launches kernels. It writes to results and effects only.
+    platforms : tuple of str
+        ``"cpu"``, ``"ascend"``, or both.
+    dtypes : tuple of str
+        Those of the first array; empty, all that the signature allows.
+    """
+
+    version: str
+    run: Callable[..., None]
+    platforms: tuple[str, ...] = (CPU, ASCEND)
+    dtypes: tuple[str, ...] = ()
+
+    def fits(self, platform: str, dtype: DType) -> bool:
+        """Whether it runs there, on arrays of this dtype."""
+        return platform in self.platforms and (not self.dtypes or str(dtype) in self.dtypes)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A row of the library.
+
+    Parameters
+    ----------
+    name : str
+        Under which `pypto.library` offers it.
+    doc : str
+        One line: what it computes.
+    text : str
+        The signature; see `Signature`.
+    formula : str
+        What it computes, in Markdown, with the steps at which numbers are rounded, and edge cases.
+    source : str
+        Where the formula is from.
+    reference : callable
+        Gets all arguments by name, as numpy arrays, and gives the results in float64, and after them the effects;
+        more than one in a tuple. It writes to none of its arguments.
+    implementations : tuple of Implementation
+    sizes : mapping of str to mapping of str to int
+        Sizes of the names of dimensions: ``small`` for tests, ``model`` for the size in models, and others.
+    sampler : callable, optional
+        From a generator, sizes and a dtype to arguments by name; normal numbers without.
+    edges : mapping of str to callable
+        Named edge cases: from a generator to arguments by name.
+    tolerance : mapping of str to Tolerance
+        By result or effect, where it is not the one of the dtype.
+    flops : callable, optional
+        Operations, from sizes by name (``n.t * n.d``).
+    bytes : callable, optional
+        Bytes that have to be moved; those of all arrays without.
+    effects : tuple of str
+        Arguments that are written in place.
+    peer : callable, optional
+        The same by torch: gets the module and tensors by name.
+    notes : str
+        What the documentation says besides.
+
+    Examples
+    --------
+    >>> from pypto import library as lib
+    >>> row = lib.rows["rms_norm"]
+    >>> values = row.sample(np.random.default_rng(0), "small")
+    >>> row(**values).shape == values["x"].shape
+    True
+    """
+
+    name: str
+    doc: str
+    text: str
+    formula: str
+    source: str
+    reference: Callable[..., Any]
+    implementations: tuple[Implementation, ...]
+    sizes: Mapping[str, Mapping[str, int]]
+    sampler: Callable[[Rng, SimpleNamespace, DType], Values] | None = None
+    edges: Mapping[str, Callable[[Rng], Values]] = field(default_factory=dict)
+    tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
+    flops: Callable[[Any], float] | None = None
+    bytes: Callable[[Any], float] | None = None
+    effects: tuple[str, ...] = ()
+    peer: Callable[[Any, Any], Any] | None = None
+    notes: str = ""
+
+    @cached_property
+    def signature(self) -> Signature:
+        """The signature, read from its text."""
+        return Signature.parse(self.text)
+
+    def __call__(self, *args: Any, version: str = "", **given: Any) -> Any:
+        """Check all arguments, then compute.
+
+        Parameters
+        ----------
+        *args, **given
+            Arguments of the signature: numpy arrays, torch tensors, numbers.
+        version : str
+            An implementation by name; without, the first that fits.
+
+        Returns
+        -------
+        array, tuple of arrays or None
+            The results, of the kind of the first argument; effects are written in place.
+
+        Raises
+        ------
+        WrongOperands, OperandShape, OperandDtype, ReadOnlyArgument
+            Before anything is written.
+        NoImplementation
+            Where no implementation runs on this platform and dtype.
+        """
+        bound = self.bind(args, given)
+        run = self.implementation(platform(), bound.dtype, version).run
+        outputs = self.outputs(bound)
+        if not self.is_empty(bound, outputs):
+            run(**bound.values, **outputs)
+        results = tuple(outputs.values())
+        return results[0] if len(results) == 1 else results or None
+
+    def bind(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Bound:
+        """Checked arguments."""
+        return Binder(self.name, self.signature, self.effects).bind(args, given)
+
+    def implementation(self, platform: str, dtype: DType, version: str = "") -> Implementation:
+        """The first implementation that runs on a platform and dtype, or the one that is named."""
+        for found in self.implementations:
+            if found.fits(platform, dtype) and version in ("", found.version):
+                return found
+        what = f"of version {version!r} for {dtype} on {platform}" if version else f"for {dtype} on {platform}"
+        there = "; ".join(
+            f"{i.version} on {', '.join(i.platforms)}" + (f" for {', '.join(i.dtypes)}" if i.dtypes else "")
+            for i in self.implementations
+        )
+        raise NoImplementation(operator=self.name, what=what, there=there)
+
+    def outputs(self, bound: Bound) -> Values:
+        """Memory for the results."""
+        like = bound.values[self.signature.inputs[0].name]
+        return {
+            s.name: empty(like, s.shape(bound.dims), (s.dtypes or (bound.dtype,))[0]) for s in self.signature.outputs
+        }
+
+    def is_empty(self, bound: Bound, outputs: Values) -> bool:
+        """Whether there is nothing to compute: every result has no elements, or there is none and no first array."""
+        written = [s.shape(bound.dims) for s in self.signature.outputs]
+        shapes = written or [self.signature.inputs[0].shape(bound.dims)]
+        return all(0 in shape for shape in shapes)
+
+    def sample(self, rng: Rng, case: str = SMALL, dtype: str = "") -> Values:
+        """Arguments of a size or an edge case, by name.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        case : str
+            One of `sizes` or `edges`.
+        dtype : str
+            Of the first array; without, the first that the signature allows.
+        """
+        if case in self.edges:
+            return self.edges[case](rng)
+        first = DType(dtype) if dtype else self.signature.main_dtypes[0]
+        return self.values(rng, SimpleNamespace(**self.sizes[case]), first)
+
+    def values(self, rng: Rng, dims: SimpleNamespace, dtype: DType) -> Values:
+        """Arguments of given sizes."""
+        drawn = self.sampler(rng, dims, dtype) if self.sampler else {}
+        first = self.signature.inputs[0]
+        rest = {
+            spec.name: normal(
+                rng, spec.shape(vars(dims)), dtype if spec is first or not spec.dtypes else spec.dtypes[0]
+            )
+            for spec in self.signature.inputs
+            if spec.name not in drawn
+        }
+        return rest | drawn
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """What `check` runs: the small size and the edge cases."""
+        return (SMALL, *self.edges)
+
+    def results(self, values: Values, version: str = "") -> Values:
+        """Compute with copies of the arguments: results and effects by name."""
+        copies = {name: copied(value) for name, value in values.items()}
+        found = self(version=version, **copies)
+        outputs = [spec.name for spec in self.signature.outputs]
+        given = (found,) if len(outputs) == 1 else found or ()
+        return dict(zip(outputs, given, strict=True)) | {name: copies[name] for name in self.effects}
+
+    def expected(self, values: Values) -> Values:
+        """What the reference gives: results and effects by name."""
+        names = [*(spec.name for spec in self.signature.outputs), *self.effects]
+        arguments = (
+            dict(self.signature.numbers) | {s.name: None for s in self.signature.inputs if s.is_optional} | values
+        )
+        found = self.reference(**arguments)
+        return dict(zip(names, found if isinstance(found, tuple) else (found,), strict=True))
+
+    def tolerance_of(self, name: str, dtype: DType) -> Tolerance:
+        """How far a result may be from the reference."""
+        return self.tolerance.get(name) or TOLERANCES.get(str(dtype), Close())
+
+    def check(self, platform: str = CPU, case: str = "", **more: Any) -> Sequence[Any]:
+        """Compare with the reference, on all cases and dtypes; see `pypto.library.checking.check`."""
+        from pypto.library.checking import check
+
+        return check(self, platform, case, **more)
+
+    def moved(self, dims: Any) -> float:
+        """Bytes that have to be moved, for sizes by name."""
+        if self.bytes is not None:
+            return self.bytes(dims)
+        first = self.signature.main_dtypes[0]
+        arrays = (*self.signature.inputs, *self.signature.outputs)
+        return float(sum(int(np.prod(s.shape(vars(dims)))) * (s.dtypes or (first,))[0].itemsize for s in arrays))
+
+
+def platform() -> str:
+    """Where launches of this context run: ``"cpu"`` or ``"ascend"``."""
+    from pypto.compile import session
+    from pypto.runtime.mode import MODE
+
+    found = MODE.get()
+    place = found.device or session().devices.default
+    name = str(getattr(place, "name", place))
+    return ASCEND if name.startswith(ASCEND) and not found.interpret else CPU
+
+
+def normal(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Any:
+    """Normal numbers of a shape and dtype; integers over the range of int8."""
+    if dtype.is_int:
+        return rng.integers(-127, 128, shape).astype(dtype.numpy)
+    return rng.standard_normal(shape, np.float32).astype(dtype.numpy)
+
+
+def copied(value: Any) -> Any:
+    """An array of its own, with the same strides; numbers as they are."""
+    if isinstance(value, np.ndarray):
+        return value.copy(order="K")
+    return value.clone() if hasattr(value, "clone") else value
+
+
+def bf(x: Any) -> Any:
+    """Rounded to bfloat16, in float64: for references."""
+    return np.asarray(x, np.float32).astype(bfloat16.numpy).astype(np.float64)
+
+
+def f64(x: Any) -> Any:
+    """In float64: for references."""
+    return np.asarray(x).astype(np.float64)

@@ -1,0 +1,154 @@
+"""Signatures as text: arrays with named dimensions and dtypes, numbers with defaults, and the arrays of the result."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pypto.errors.library import WrongSignature
+from pypto.ir.types import DTYPE_BY_NAME, DType
+
+Number = int | float | bool
+_ARRAY: Final = re.compile(r"(?P<name>\w+)\[(?P<dims>[^\]]*)\](?P<optional>\?)?\s*(?P<dtypes>[\w|]+)?")
+_NUMBER: Final = re.compile(r"(?P<name>\w+)\s*=\s*(?P<default>[^\s]+)")
+_SPLIT: Final = re.compile(r",(?![^\[]*\])")
+_OPERATIONS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A dimension: a name that arrays bind, a size, or an expression of names that were bound before.
+
+    Examples
+    --------
+    >>> Dim("2*d").size({"d": 64})
+    128
+    """
+
+    text: str
+
+    @property
+    def is_name(self) -> bool:
+        """Whether an array may bind it."""
+        return self.text.isidentifier()
+
+    def size(self, known: Mapping[str, int]) -> int:
+        """The size, from those of the names."""
+        return _size(ast.parse(self.text, mode="eval").body, known)
+
+
+def _size(node: ast.expr, known: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            return known[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](_size(left, known), _size(right, known))
+    raise ValueError(f"`{ast.unparse(node)}` is no dimension: only names, sizes, +, -, * and // are")
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """An array of a signature. Without dtypes it has the dtype of the signature's first array."""
+
+    name: str
+    dims: tuple[Dim, ...]
+    dtypes: tuple[DType, ...] = ()
+    is_optional: bool = False
+
+    def shape(self, known: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape, once all names are bound."""
+        return tuple(dim.size(known) for dim in self.dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What an operator takes and gives, read once from its text.
+
+    Parameters
+    ----------
+    text : str
+        As in ``"x[t, d] bf16|f32, g[d], bias[d]?, eps=1e-6 -> y[t, d], s[t] f32"``. A question mark says that an
+        array may be None. A number may be the name of a dimension, too.
+
+    Examples
+    --------
+    >>> signature = Signature.parse("x[t, d] bf16|f32, g[d], eps=1e-6 -> y[t, d], scale[t] f32")
+    >>> [array.name for array in signature.inputs], dict(signature.numbers), len(signature.outputs)
+    (['x', 'g'], {'eps': 1e-06}, 2)
+    """
+
+    text: str
+    inputs: tuple[ArraySpec, ...]
+    numbers: Mapping[str, Number]
+    outputs: tuple[ArraySpec, ...]
+    names: tuple[str, ...]
+
+    @staticmethod
+    def parse(text: str) -> Signature:
+        """Read a signature.
+
+        Raises
+        ------
+        WrongSignature
+            When the text is none.
+        """
+        before, arrow, after = text.partition("->")
+        if not arrow:
+            raise WrongSignature(text=text, problem="it has no arrow")
+        items = [*_items(text, before)]
+        inputs = tuple(item for item in items if isinstance(item, ArraySpec))
+        numbers = dict(item for item in items if isinstance(item, tuple))
+        outputs = tuple(item for item in _items(text, after) if isinstance(item, ArraySpec))
+        names = tuple(item.name if isinstance(item, ArraySpec) else item[0] for item in items)
+        if not inputs or not inputs[0].dtypes:
+            raise WrongSignature(text=text, problem="its first item is no array with a dtype")
+        return Signature(text, inputs, numbers, outputs, names)
+
+    @property
+    def main_dtypes(self) -> tuple[DType, ...]:
+        """Dtypes of the first array, which those without any share."""
+        return self.inputs[0].dtypes
+
+
+def _items(text: str, part: str) -> Iterator[ArraySpec | tuple[str, Number]]:
+    for item in filter(None, map(str.strip, _SPLIT.split(part))):
+        if array := _ARRAY.fullmatch(item):
+            yield _array(text, array)
+        elif number := _NUMBER.fullmatch(item):
+            yield number["name"], _number(text, number["default"])
+        else:
+            raise WrongSignature(text=text, problem=f"`{item}` is neither an array nor a number")
+
+
+def _number(text: str, default: str) -> Number:
+    try:
+        value = ast.literal_eval(default)
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, (int, float)):
+        raise WrongSignature(text=text, problem=f"`{default}` is no number")
+    return value
+
+
+def _array(text: str, found: re.Match[str]) -> ArraySpec:
+    dims = tuple(Dim(part.strip()) for part in found["dims"].split(",") if part.strip())
+    names = found["dtypes"].split("|") if found["dtypes"] else []
+    for name in names:
+        if name not in DTYPE_BY_NAME:
+            raise WrongSignature(text=text, problem=f"`{name}` is no dtype; there are {', '.join(DTYPE_BY_NAME)}")
+    for dim in dims:
+        try:
+            ast.parse(dim.text, mode="eval")
+        except SyntaxError:
+            raise WrongSignature(text=text, problem=f"`{dim.text}` is no dimension") from None
+    return ArraySpec(found["name"], dims, tuple(DTYPE_BY_NAME[n] for n in names), bool(found["optional"]))

@@ -1,0 +1,117 @@
+"""How long an operator takes: here, beside torch, and by the model of an Ascend chip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from pypto.library.row import ASCEND, MODEL, Operator, Values
+from pypto.runtime.mode import mode
+from pypto.testing.bench import Comparison, compare
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """The launches of one call on a chip, and the time that memory alone needs.
+
+    Attributes
+    ----------
+    launches : tuple of Prediction
+        In the order in which they run.
+    seconds : float
+        Their sum.
+    least : float
+        Seconds to move the bytes that the row says have to be moved, at the bandwidth of the chip's memory.
+    """
+
+    launches: tuple[Any, ...]
+    seconds: float
+    least: float
+
+
+def tensors(torch: Any, values: Values) -> SimpleNamespace:
+    """Arguments as torch tensors, by name, on memory of their own."""
+    return SimpleNamespace(**{name: tensor(torch, value) for name, value in values.items()})
+
+
+def tensor(torch: Any, value: Any) -> Any:
+    """A numpy array as a tensor; numbers and None as they are."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.name == "bfloat16":
+        return torch.from_numpy(value.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(value.copy())
+
+
+def contenders(row: Operator, case: str, dtype: str = "", seed: int = 0) -> dict[str, Callable[[], Any]]:
+    """Functions without arguments, by name: ours, and those of torch where it is installed."""
+    values = row.sample(np.random.default_rng(seed), case, dtype)
+    try:
+        import torch
+    except ImportError:
+        return {"pypto": lambda: row(**values)}
+    given = tensors(torch, values)
+    found: dict[str, Callable[[], Any]] = {"pypto": lambda: row(**vars(given))}
+    if row.peer is not None:
+        peer, theirs = row.peer, tensors(torch, values)
+        found["torch"] = lambda: peer(torch, theirs)
+    return found
+
+
+def race(row: Operator, case: str = MODEL, dtype: str = "", rep: float = 200) -> Comparison:
+    """Time an operator and torch in turns, on the arguments of a size.
+
+    Parameters
+    ----------
+    row : Operator
+    case : str
+        A size of the row.
+    dtype : str
+        Of the first array.
+    rep : float
+        Milliseconds for each.
+    """
+    return compare(contenders(row, case, dtype), rep)
+
+
+@contextmanager
+def predictions(chip: str) -> Iterator[list[Any]]:
+    """Launches are predicted for a chip, and do not run."""
+    from pypto.debug.simulate import predicted_launch
+
+    found: list[Any] = []
+
+    def watch(kernel: Any, sizes: Any, values: Any, _interpret: bool) -> None:
+        found.append(predicted_launch(kernel, sizes, values, chip))
+
+    with mode(watch=watch):
+        yield found
+
+
+def predict(row: Operator, chip: str = "ascend910b2", case: str = MODEL, dtype: str = "") -> Predicted:
+    """Predict an operator's time on a chip that need not be there; nothing is computed.
+
+    Parameters
+    ----------
+    row : Operator
+    chip : str
+        As for `pypto.simulate`.
+    case : str
+        A size of the row.
+    dtype : str
+        Of the first array.
+    """
+    from pypto.backends.ascend.target import ascend_target
+
+    values = row.sample(np.random.default_rng(0), case, dtype)
+    bound = row.bind((), values)
+    run = row.implementation(ASCEND, bound.dtype).run
+    with predictions(chip) as launches:
+        run(**bound.values, **row.outputs(bound))
+    least = row.moved(SimpleNamespace(**bound.dims)) / ascend_target(chip).hbm_bytes_per_second
+    return Predicted(tuple(launches), sum(launch.seconds for launch in launches), least)

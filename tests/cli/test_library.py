@@ -1,0 +1,34 @@
+"""The commands of the library."""
+
+from __future__ import annotations
+
+from pypto.library import rows
+from tests.cli.commands import answer, called
+
+
+def test_list_and_show() -> None:
+    said = answer("lib", "list")["operators"]
+    assert [row["name"] for row in said] == list(rows)
+    assert "mean(x²)" in called("lib", "show", "rms_norm").stdout
+
+
+def test_check_tells_of_every_case() -> None:
+    said = answer("lib", "check", "rms_norm", "--platform", "interpreter")["checked"]
+    assert {one["case"] for one in said} == set(rows["rms_norm"].cases)
+    assert all(one["platform"] == "interpreter" for one in said)
+
+
+def test_bench_predicts_for_a_chip() -> None:
+    (said,) = answer("lib", "bench", "rms_norm", "--case", "small", "--platform", "ascend910b2")["times"]
+    assert 0 < said["memory alone"] < said["predicted"]
+
+
+def test_bench_here() -> None:
+    (said,) = answer("lib", "bench", "rms_norm", "--case", "small", "--rep", "1")["times"]
+    assert said["pypto"] > 0
+
+
+def test_an_unknown_operator_is_a_failure() -> None:
+    found = called("lib", "show", "rmsnorm")
+    assert found.exit_code == 1
+    assert "E374" in found.stderr

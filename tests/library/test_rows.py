@@ -1,0 +1,101 @@
+"""Every row of the library: interpreter, CPU and simulated Ascend device agree with the float64 reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pypto import library as lib
+from pypto.errors.library import ReferenceDiffers
+from pypto.library.row import SMALL
+from pypto.runtime.arrays import array_info
+
+NAMES = tuple(lib.rows)
+CASES = [(name, case) for name in NAMES for case in lib.rows[name].cases]
+
+
+@pytest.mark.parametrize(("name", "case"), CASES)
+@pytest.mark.parametrize("platform", ["interpreter", "cpu"])
+def test_row_agrees_with_its_reference(name: str, case: str, platform: str) -> None:
+    checked = lib.rows[name].check(platform, case)
+    assert {one.version for one in checked} <= {i.version for i in lib.rows[name].implementations}
+    assert checked
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_row_agrees_on_the_simulated_device(name: str) -> None:
+    assert lib.rows[name].check("ascend-sim", SMALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_row_agrees_on_the_simulated_device_in_all_cases(name: str) -> None:
+    assert lib.rows[name].check("ascend-sim")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_row_agrees_for_other_numbers(name: str, seed: int) -> None:
+    assert lib.rows[name].check("cpu", SMALL, seed=seed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_row_is_described(name: str) -> None:
+    row = lib.rows[name]
+    assert row.name == name
+    assert row.doc and row.formula and row.source and not row.doc.endswith(".")
+    assert set(row.sizes) >= {"small", "model"}
+    assert set(row.effects) <= {spec.name for spec in row.signature.inputs}
+    assert set(row.tolerance) <= {spec.name for spec in (*row.signature.outputs, *row.signature.inputs)}
+    assert row.flops is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arguments_other_than_effects_are_not_written(name: str) -> None:
+    row = lib.rows[name]
+    values = row.sample(np.random.default_rng(0))
+    before = {key: value.copy() for key, value in values.items() if isinstance(value, np.ndarray)}
+    row(**values)
+    changed = {key for key, value in before.items() if value.tobytes() != values[key].tobytes()}
+    assert changed <= set(row.effects)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_have_the_dtypes_of_the_signature(name: str) -> None:
+    row = lib.rows[name]
+    values = row.sample(np.random.default_rng(0))
+    found = row.results(values)
+    first = row.signature.main_dtypes[0]
+    for spec in row.signature.outputs:
+        info = array_info(found[spec.name], name, spec.name)
+        assert info is not None
+        assert info.dtype == (spec.dtypes or (first,))[0]
+
+
+def test_a_wrong_reference_is_found() -> None:
+    from dataclasses import replace
+
+    row = replace(lib.rows["rms_norm"], reference=lambda x, g, eps: x.astype(np.float64))
+    with pytest.raises(ReferenceDiffers, match="rms_norm on cpu, case small bf16: y differs") as error:
+        row.check()
+    assert "worst at" in str(error.value)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", NAMES)
+def test_row_on_tensors_gives_tensors(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    from pypto.library.timing import tensors
+
+    row = lib.rows[name]
+    values = row.sample(np.random.default_rng(0))
+    given = vars(tensors(torch, values))
+    found = row(**given)
+    outputs = [spec.name for spec in row.signature.outputs]
+    given_back = (found,) if len(outputs) == 1 else found or ()
+    results = dict(zip(outputs, given_back, strict=True))
+    results |= {name: given[name] for name in row.effects}
+    for key, right in row.expected(values).items():
+        assert isinstance(results[key], torch.Tensor)
+        dtype = array_info(results[key], name, key).dtype  # type: ignore[union-attr]
+        assert row.tolerance_of(key, dtype).problem(results[key], right) == ""
