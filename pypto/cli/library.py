@@ -81,7 +81,7 @@ def check(
 
 def bench(
     names: Annotated[list[str] | None, typer.Argument(metavar="OPERATOR", help="All of them without.")] = None,
-    platform: Annotated[str, typer.Option(help="cpu, or a chip whose time is predicted, as in ascend910b2.")] = "cpu",
+    platform: Annotated[str, typer.Option(help="A chip for which times are predicted, as in ascend910b2.")] = "",
     case: Case = "model",
     dtype: Annotated[str, typer.Option(help="Of the first array.")] = "",
     rep: Annotated[float, typer.Option(help="Milliseconds for each function.")] = 200,
@@ -97,14 +97,18 @@ def bench(
 
     with mistakes():
         chosen = [rows[name] for name in names or list(rows)]
-        if platform == "cpu":
-            lines = [timed(row, case, dtype, rep) for row in chosen]
-        else:
+        if platform:
             lines = [predicted(row, platform, case, dtype) for row in chosen]
+        else:
+            lines = [timed(row, case, dtype, rep) for row in chosen]
         if json:
             say_json({"times": lines})
         else:
-            say_table(f"{case} size on {platform}", tuple(lines[0]), [tuple(map(shown, one.values())) for one in lines])
+            say_table(
+                f"{case} size, {platform or 'here'}",
+                tuple(lines[0]),
+                [tuple(map(shown, one.values())) for one in lines],
+            )
 
 
 def timed(row: Any, case: str, dtype: str, rep: float) -> dict[str, Any]:
@@ -116,12 +120,12 @@ def timed(row: Any, case: str, dtype: str, rep: float) -> dict[str, Any]:
 
 
 def predicted(row: Any, chip: str, case: str, dtype: str) -> dict[str, Any]:
-    """An operator's predicted time, and the least that the memory allows, in milliseconds."""
+    """An operator's predicted time, in milliseconds, and how much of it its limits are busy."""
     from pypto.library.timing import predict
 
     found = predict(row, chip, case, dtype)
     limits = ", ".join(f"{launch.kernel}: {launch.limit}" for launch in found.launches)
-    return {"operator": row.name, "predicted": 1e3 * found.seconds, "memory alone": 1e3 * found.least, "limits": limits}
+    return {"operator": row.name, "predicted": 1e3 * found.seconds, "used": f"{found.used:.0%}", "limits": limits}
 
 
 def shown(value: Any) -> str:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pypto.backends.registry import HOST, plugin_of
 from pypto.devices import device
 from pypto.errors.library import ReferenceDiffers
 from pypto.ir.types import DType
-from pypto.library.row import CPU, Implementation, Operator
 from pypto.process import interpreter
 from pypto.runtime.arrays import array_info
 
+if TYPE_CHECKING:
+    from pypto.library.row import Implementation, Operator
+
 INTERPRETER: Final = "interpreter"
-PLATFORMS: Final = (INTERPRETER, CPU, "ascend-sim")
+PLATFORMS: Final = (INTERPRETER, HOST, "ascend-sim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def on(platform: str) -> AbstractContextManager[Any]:
 
 
 def check(
-    row: Operator, platform: str = CPU, case: str = "", dtype: str = "", version: str = "", seed: int = 0
+    row: Operator, platform: str = HOST, case: str = "", dtype: str = "", version: str = "", seed: int = 0
 ) -> list[Checked]:
     """Compare a row with its reference.
 
@@ -80,10 +83,10 @@ def dtypes_of(row: Operator, case: str) -> tuple[str, ...]:
 
 def fitting(row: Operator, platform: str, dtype: str, version: str) -> Iterator[Implementation]:
     """Implementations that run on a platform and dtype."""
-    family = "ascend" if platform.startswith("ascend") else CPU
+    plugin = plugin_of(HOST if platform == INTERPRETER else platform)
     first = DType(dtype) if dtype else row.signature.main_dtypes[0]
     for found in row.implementations:
-        if found.fits(family, first) and version in ("", found.version):
+        if found.fits(plugin, first) and version in ("", found.version):
             yield found
 
 

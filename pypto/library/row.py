@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.backends.plugin import Plugin
+from pypto.backends.registry import HOST, host, plugin_of
 from pypto.errors.library import NoImplementation
 from pypto.ir.types import DType, bfloat16
 from pypto.library.binding import Binder, Bound, empty
@@ -21,8 +23,7 @@ from pypto.library.tolerance import TOLERANCES, Close, Tolerance
 
 Values = dict[str, Any]
 Rng = np.random.Generator
-CPU: Final = "cpu"
-ASCEND: Final = "ascend"
+PLATFORMS: Final = ("cpu", "ascend")
 SMALL: Final = "small"
 MODEL: Final = "model"
 
@@ -45,12 +46,13 @@ class Implementation:
 
     version: str
     run: Callable[..., None]
-    platforms: tuple[str, ...] = (CPU, ASCEND)
+    platforms: tuple[str, ...] = PLATFORMS
     dtypes: tuple[str, ...] = ()
 
-    def fits(self, platform: str, dtype: DType) -> bool:
-        """Whether it runs there, on arrays of this dtype."""
-        return platform in self.platforms and (not self.dtypes or str(dtype) in self.dtypes)
+    def fits(self, plugin: Plugin, dtype: DType) -> bool:
+        """Whether it runs on a backend, on arrays of this dtype."""
+        here = any(plugin_of(platform) is plugin for platform in self.platforms)
+        return here and (not self.dtypes or str(dtype) in self.dtypes)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class Operator:
             Where no implementation runs on this platform and dtype.
         """
         bound = self.bind(args, given)
-        run = self.implementation(platform(), bound.dtype, version).run
+        run = self.implementation(backend_in_force(), bound.dtype, version).run
         outputs = self.outputs(bound)
         if not self.is_empty(bound, outputs):
             run(**bound.values, **outputs)
@@ -157,12 +159,12 @@ class Operator:
         """Checked arguments."""
         return Binder(self.name, self.signature, self.effects).bind(args, given)
 
-    def implementation(self, platform: str, dtype: DType, version: str = "") -> Implementation:
-        """The first implementation that runs on a platform and dtype, or the one that is named."""
+    def implementation(self, plugin: Plugin, dtype: DType, version: str = "") -> Implementation:
+        """The first implementation that runs on a backend and dtype, or the one that is named."""
         for found in self.implementations:
-            if found.fits(platform, dtype) and version in ("", found.version):
+            if found.fits(plugin, dtype) and version in ("", found.version):
                 return found
-        what = f"of version {version!r} for {dtype} on {platform}" if version else f"for {dtype} on {platform}"
+        what = f"of version {version!r} for {dtype} here" if version else f"for {dtype} here"
         there = "; ".join(
             f"{i.version} on {', '.join(i.platforms)}" + (f" for {', '.join(i.dtypes)}" if i.dtypes else "")
             for i in self.implementations
@@ -237,7 +239,7 @@ class Operator:
         """How far a result may be from the reference."""
         return self.tolerance.get(name) or TOLERANCES.get(str(dtype), Close())
 
-    def check(self, platform: str = CPU, case: str = "", **more: Any) -> Sequence[Any]:
+    def check(self, platform: str = HOST, case: str = "", **more: Any) -> Sequence[Any]:
         """Compare with the reference, on all cases and dtypes; see `pypto.library.checking.check`."""
         from pypto.library.checking import check
 
@@ -252,15 +254,14 @@ class Operator:
         return float(sum(int(np.prod(s.shape(vars(dims)))) * (s.dtypes or (first,))[0].itemsize for s in arrays))
 
 
-def platform() -> str:
-    """Where launches of this context run: ``"cpu"`` or ``"ascend"``."""
+def backend_in_force() -> Plugin:
+    """The backend on which launches of this context run."""
     from pypto.compile import session
     from pypto.runtime.mode import MODE
 
     found = MODE.get()
-    place = found.device or session().devices.default
-    name = str(getattr(place, "name", place))
-    return ASCEND if name.startswith(ASCEND) and not found.interpret else CPU
+    place = None if found.interpret else found.device or session().devices.default
+    return host() if place is None else plugin_of(str(getattr(place, "name", place)))
 
 
 def normal(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Any:

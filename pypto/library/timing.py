@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from pypto.library.row import ASCEND, MODEL, Operator, Values
+from pypto.backends.registry import plugin_for_target
+from pypto.library.row import MODEL, Operator, Values
 from pypto.runtime.mode import mode
 from pypto.testing.bench import Comparison, compare
 
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """The launches of one call on a chip, and the time that memory alone needs.
+    """The launches of one call on a chip.
 
     Attributes
     ----------
@@ -25,13 +26,24 @@ class Predicted:
         In the order in which they run.
     seconds : float
         Their sum.
-    least : float
-        Seconds to move the bytes that the row says have to be moved, at the bandwidth of the chip's memory.
+    used : float
+        The part of that time in which the busiest unit of a launch works, or its memory.
     """
 
     launches: tuple[Any, ...]
-    seconds: float
-    least: float
+
+    @property
+    def seconds(self) -> float:
+        return float(sum(launch.seconds for launch in self.launches))
+
+    @property
+    def used(self) -> float:
+        return sum(float(launch.seconds) * busiest(launch) for launch in self.launches) / self.seconds
+
+
+def busiest(launch: Any) -> float:
+    """The part of a launch's time in which its busiest unit works, or its memory."""
+    return float(max(*launch.utilisation.values(), launch.memory_cycles / launch.cycles))
 
 
 def tensors(torch: Any, values: Values) -> SimpleNamespace:
@@ -106,12 +118,9 @@ def predict(row: Operator, chip: str = "ascend910b2", case: str = MODEL, dtype: 
     dtype : str
         Of the first array.
     """
-    from pypto.backends.ascend.target import ascend_target
-
     values = row.sample(np.random.default_rng(0), case, dtype)
     bound = row.bind((), values)
-    run = row.implementation(ASCEND, bound.dtype).run
+    run = row.implementation(plugin_for_target(chip), bound.dtype).run
     with predictions(chip) as launches:
         run(**bound.values, **row.outputs(bound))
-    least = row.moved(SimpleNamespace(**bound.dims)) / ascend_target(chip).hbm_bytes_per_second
-    return Predicted(tuple(launches), sum(launch.seconds for launch in launches), least)
+    return Predicted(tuple(launches))
