@@ -12,7 +12,7 @@ _SETTINGS = "from pypto.torch.inductor.backend import settings\n\n"
 class ChangedInside(Diagnostic, ImportError):
     code = "E351"
     template = "pypto-inductor does not know the inside of torch {version}: {problem}"
-    hint = 'install torch 2.13, with which it is tested; launches and `backend="inductor"` work with this one'
+    hint = 'install torch 2.12 or 2.13, with which it is tested; launches and `backend="inductor"` work with this one'
     example = Example(
         f"{_CONTRACT}check((Need('torch._inductor.config', 'no_such_name', 'is missing'),))\n",
         f"{_CONTRACT}check((Need('torch._inductor.config', 'cpu_backend', 'is there'),))\n",

@@ -204,6 +204,22 @@ class Mamba(nn.Module):
         return self.out(torch.stack(out, 1) * F.silu(self.gate(x)))
 
 
+class Whisper(nn.Module):
+    """Speech to vectors: two convolutions over time, places as sines, a block of attention."""
+
+    def __init__(self, bands=8, width=32):
+        super().__init__()
+        self.conv1 = nn.Conv1d(bands, width, 3, padding=1)
+        self.conv2 = nn.Conv1d(width, width, 3, 2, 1)
+        self.block, self.norm = Block(width, 4, nn.GELU(), False), nn.LayerNorm(width)
+
+    def forward(self, x):
+        x = F.gelu(self.conv2(F.gelu(self.conv1(x)))).transpose(1, 2)
+        half = x.shape[-1] // 2
+        angle = torch.arange(x.shape[1])[:, None] * 10000.0 ** (-torch.arange(half) / (half - 1))
+        return self.norm(self.block(x + torch.cat((angle.sin(), angle.cos()), -1).to(x.dtype)))
+
+
 def ids(length=12):
     return torch.randint(0, 64, (2, length))
 
@@ -216,5 +232,6 @@ MODELS = {
     "llama": lambda: (Llama(), (ids(),)),
     "experts": lambda: (Llama(mlp=Experts), (ids(),)),
     "latent attention": lambda: (Latent(), (torch.randn(2, 12, 32),)),
+    "whisper": lambda: (Whisper(), (torch.randn(2, 8, 24),)),
     "mamba": lambda: (Mamba(), (torch.randn(2, 6, 16),)),
 }

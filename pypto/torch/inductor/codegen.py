@@ -41,10 +41,16 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
     backend_features = triton.TritonScheduling.backend_features - {common.BackendFeature.TRITON_TEMPLATES}
 
     def create_kernel_choices(self, kernel_features: Any, kernel_args: Any, kernel_kwargs: dict[str, Any]) -> list[Any]:
-        """One kernel. A scan is not split over programs, which would wait for each other as on a GPU."""
-        if kernel_features.contains_op("scan"):
+        """One kernel. A scan is not split over programs, which would wait for each other as on a GPU.
+
+        A sort needs all its elements in one block. Of an unknown number of them there is no such block.
+        """
+        if kernel_features.contains_op("scan") or kernel_features.contains_op("sort"):
             kernel_kwargs["override_cooperative_reduction"] = False
-        Kernel.apply_feature_required_overrides(kernel_features, kernel_kwargs)
+        if kernel_features.contains_op("sort"):
+            kernel_kwargs["override_persistent_reduction"] = True
+        if not Kernel.has_persistent_RBLOCK(kernel_features.reduction_numel):
+            kernel_kwargs["override_persistent_reduction"] = False
         chosen = virtualized.V.choices.triton_kernel_kwargs(Kernel, kernel_features, kernel_args, kernel_kwargs)
         return [Kernel(*kernel_args, **chosen)]
 
