@@ -31,6 +31,7 @@ from pypto.ops.row import (
     REQUIRED,
     Effect,
     OpRow,
+    Search,
     Structural,
     Unsupported,
     ViaFormula,
@@ -236,7 +237,8 @@ def accuracy(row: OpRow) -> str:
 
 
 def backends(row: OpRow) -> str:
-    cpu = {Structural: "loops of its own", Unsupported: "not supported"}.get(type(row.lane_rule), "in vector registers")
+    kinds = {Structural: "loops of its own", Search: "loops of its own", Unsupported: "not supported"}
+    cpu = kinds.get(type(row.lane_rule), "in vector registers")
     ascend = on_ascend(row)
     lines = ["| backend | |", "|---|---|", f"| CPU | {cpu} |", "| interpreter | numpy |", f"| Ascend | {ascend} |"]
     return "\n".join(lines)
