@@ -9,11 +9,47 @@ import numpy as np
 from pypto.library.kernels import norms as kernels
 from pypto.library.row import Implementation, Operator, f64
 
+SIZES: Final = {"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}}
+ADDED: Final = "`total` is rounded; `y` is computed from the sum before it is."
+
 
 def rms_norm(x: Any, g: Any, eps: float) -> Any:
     """The reference."""
     t = f64(x)
     return t / np.sqrt((t * t).mean(axis=1, keepdims=True) + eps) * f64(g)
+
+
+def layer_norm(x: Any, g: Any, b: Any, eps: float) -> Any:
+    """The reference."""
+    t = f64(x) - f64(x).mean(axis=1, keepdims=True)
+    return t / np.sqrt((t * t).mean(axis=1, keepdims=True) + eps) * f64(g) + f64(b)
+
+
+def add_rms_norm(x: Any, residual: Any, g: Any, eps: float) -> Any:
+    """The reference."""
+    total = f64(x) + f64(residual)
+    return rms_norm(total, g, eps), total
+
+
+def add_layer_norm(x: Any, residual: Any, g: Any, b: Any, eps: float) -> Any:
+    """The reference."""
+    total = f64(x) + f64(residual)
+    return layer_norm(total, g, b, eps), total
+
+
+def zeros(rng: np.random.Generator) -> dict[str, Any]:
+    """Rows whose sum of squares is 0."""
+    return {"x": np.zeros((3, 64), np.float32), "g": np.ones(64, np.float32)}
+
+
+def one(rng: np.random.Generator) -> dict[str, Any]:
+    """A row of one element."""
+    return {"x": np.full((1, 1), -3, np.float32), "g": np.full(1, 2, np.float32)}
+
+
+def equal(rng: np.random.Generator) -> dict[str, Any]:
+    """Rows without variance."""
+    return {"x": np.full((3, 50), 4, np.float32), "g": np.ones(50, np.float32), "b": np.ones(50, np.float32)}
 
 
 ROWS: Final = (
@@ -25,12 +61,52 @@ ROWS: Final = (
         source="Zhang and Sennrich, Root Mean Square Layer Normalization, 2019",
         reference=rms_norm,
         implementations=(Implementation("rows", kernels.rms_norm),),
-        sizes={"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}},
-        edges={
-            "zeros": lambda rng: {"x": np.zeros((3, 64), np.float32), "g": np.ones(64, np.float32)},
-            "one row of one": lambda rng: {"x": np.full((1, 1), -3, np.float32), "g": np.full(1, 2, np.float32)},
-        },
+        sizes=SIZES,
+        edges={"zeros": zeros, "one row of one": one},
         flops=lambda n: 4.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.rms_norm(v.x, (v.x.shape[1],), v.g, 1e-6),
+    ),
+    Operator(
+        name="add_rms_norm",
+        doc="Sum with the residual, and its root mean square normalisation",
+        text="x[t, d] bf16|f16|f32, residual[t, d], g[d], eps=1e-6 -> y[t, d], total[t, d]",
+        formula=f"`total = x + residual`, `y = rms_norm(total, g, eps)`. {ADDED}",
+        source="GLM-4.5 and DeepSeek-V3.2, before each layer",
+        reference=add_rms_norm,
+        implementations=(Implementation("rows", kernels.add_rms_norm),),
+        sizes=SIZES,
+        flops=lambda n: 5.0 * n.t * n.d,
+        peer=lambda torch, v: (
+            torch.nn.functional.rms_norm(v.x + v.residual, (v.x.shape[1],), v.g, 1e-6),
+            v.x + v.residual,
+        ),
+    ),
+    Operator(
+        name="layer_norm",
+        doc="Layer normalisation of rows",
+        text="x[t, d] bf16|f16|f32, g[d], b[d], eps=1e-6 -> y[t, d]",
+        formula="`y = (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * g + b`, in float32, rounded once at the end.",
+        source="Ba, Kiros and Hinton, Layer Normalization, 2016",
+        reference=layer_norm,
+        implementations=(Implementation("rows", kernels.layer_norm),),
+        sizes=SIZES,
+        edges={"no variance": equal},
+        flops=lambda n: 7.0 * n.t * n.d,
+        peer=lambda torch, v: torch.nn.functional.layer_norm(v.x, (v.x.shape[1],), v.g, v.b, 1e-6),
+    ),
+    Operator(
+        name="add_layer_norm",
+        doc="Sum with the residual, and its layer normalisation",
+        text="x[t, d] bf16|f16|f32, residual[t, d], g[d], b[d], eps=1e-6 -> y[t, d], total[t, d]",
+        formula=f"`total = x + residual`, `y = layer_norm(total, g, b, eps)`. {ADDED}",
+        source="Transformers with normalisation before each layer",
+        reference=add_layer_norm,
+        implementations=(Implementation("rows", kernels.add_layer_norm),),
+        sizes=SIZES,
+        flops=lambda n: 8.0 * n.t * n.d,
+        peer=lambda torch, v: (
+            torch.nn.functional.layer_norm(v.x + v.residual, (v.x.shape[1],), v.g, v.b, 1e-6),
+            v.x + v.residual,
+        ),
     ),
 )

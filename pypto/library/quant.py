@@ -1,4 +1,4 @@
-"""Rows of quantisation."""
+"""Rows of quantisation, and of products of what was quantised."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.ir.types import DType
+from pypto.library.kernels import products
 from pypto.library.kernels import quant as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.tolerance import SCALES
 
+SIZES: Final = {"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}}
 Q8: Final = (
-    "`m = max|x|` over the row, `scale = m / 127`, `q = round(x * (127 / m))`, halves to even. A row of zeros "
-    "has `q = 0` and `scale = 0`."
+    "`m = max|x|`, `scale = m / 127`, `q = round(x * (127 / m))`, halves to even, where m is the maximum over the {0}. "
+    "Where m is 0, `q = 0` and `scale = 0`."
 )
+STEP: Final = 1e-4  # the least scale of trained quantisation
 
 
 def quantize(t: Any, axis: int) -> tuple[Any, Any]:
@@ -28,6 +32,42 @@ def quantize_per_token(x: Any, smooth: Any) -> tuple[Any, Any]:
     return quantize(f64(x) * (1.0 if smooth is None else f64(smooth)), 1)
 
 
+def quantize_per_channel(w: Any) -> tuple[Any, Any]:
+    """The reference."""
+    return quantize(f64(w), 0)
+
+
+def quantize_static(x: Any, scale: Any, offset: Any) -> Any:
+    """The reference."""
+    return np.clip(np.rint(f64(x) * f64(scale) + f64(offset)), -128, 127)
+
+
+def dequantize(q: Any, scale: Any) -> Any:
+    """The reference."""
+    return f64(q) * f64(scale)[:, None]
+
+
+def w8a8_matmul(a: Any, b: Any, row_scale: Any, column_scale: Any, bias: Any) -> Any:
+    """The reference."""
+    total = f64(a) @ f64(b) + (0 if bias is None else f64(bias))
+    return total * f64(row_scale)[:, None] * f64(column_scale)
+
+
+def fake_quantize(w: Any, scale: Any) -> Any:
+    """The reference."""
+    s = np.maximum(f64(scale), STEP)[:, None]
+    return np.clip(np.rint(f64(w) / s), -128, 127) * s
+
+
+def fake_quantize_backward(w: Any, scale: Any, g: Any) -> tuple[Any, Any]:
+    """The reference."""
+    u, grad = f64(w) / np.maximum(f64(scale), STEP)[:, None], f64(g)
+    r = np.rint(u)
+    inside = (r >= -128) & (r <= 127)
+    total = (grad * (np.clip(r, -128, 127) - u * inside)).sum(axis=1)
+    return grad * inside, np.where(f64(scale) > STEP, total, 0)
+
+
 def zero_row(rng: np.random.Generator) -> dict[str, Any]:
     """A row of zeros, and one whose largest element is at either end."""
     x = rng.standard_normal((3, 50)).astype(np.float32)
@@ -36,27 +76,99 @@ def zero_row(rng: np.random.Generator) -> dict[str, Any]:
     return {"x": x}
 
 
-def by_torch(torch: Any, v: Any) -> Any:
+def smooth(rng: np.random.Generator) -> dict[str, Any]:
+    """With factors of columns."""
+    return {"x": rng.standard_normal((3, 64)).astype(np.float32), "smooth": rng.random(64, np.float32)}
+
+
+def saturating(rng: np.random.Generator) -> dict[str, Any]:
+    """Numbers beyond both ends of int8, and halves."""
+    x = np.array([[-1e6, -128.5, -0.5, 0.5, 1.5, 127.5, 1e6, 3]], np.float32)
+    return {"x": x, "scale": np.ones(8, np.float32), "offset": np.zeros(8, np.float32)}
+
+
+def scales(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
+    """Positive scales such that all of int8 is used."""
+    w = rng.standard_normal((n.t, n.d)).astype(dtype.numpy)
+    return {"w": w, "scale": (0.01 + 0.02 * rng.random(n.t)).astype(np.float32)}
+
+
+def with_bias(rng: np.random.Generator) -> dict[str, Any]:
+    """Odd sizes, largest products, and a bias."""
+    a, b = np.full((3, 70), -127, np.int8), np.full((70, 9), 127, np.int8)
+    ones = np.full(3, 0.5, np.float32), np.full(9, 0.25, np.float32)
+    return {"a": a, "b": b, "row_scale": ones[0], "column_scale": ones[1], "bias": np.arange(9, dtype=np.int32)}
+
+
+def token_by_torch(torch: Any, v: Any) -> Any:
     """The same by torch."""
     t = v.x.float()
     most = t.abs().amax(1, keepdim=True)
     return (t * (127 / most)).round().to(torch.int8), (most / 127).squeeze(1)
 
 
+def channel_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch."""
+    t = v.w.float()
+    most = t.abs().amax(0, keepdim=True)
+    return (t * (127 / most)).round().to(torch.int8), (most / 127).squeeze(0)
+
+
+def product_by_torch(torch: Any, v: Any) -> Any:
+    """The same by torch, whose product of int8 gives int32."""
+    return (torch._int_mm(v.a, v.b).float() * v.row_scale[:, None] * v.column_scale).to(torch.bfloat16)
+
+
 ROWS: Final = (
     Operator(
-        name="quantize_per_token",
-        doc="Symmetric int8 quantisation with one scale per row",
-        text="x[t, d] bf16|f16|f32, smooth[d]? f32 -> q[t, d] i8, scale[t] f32",
-        formula=f"{Q8} With `smooth`, `x * smooth` takes the place of `x`.",
-        source="DeepSeek-V3.2's MLA prolog",
-        reference=quantize_per_token,
-        implementations=(Implementation("rows", kernels.quantize_per_token),),
-        sizes={"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}},
-        edges={"zero row": zero_row},
-        tolerance={"scale": SCALES},
-        flops=lambda n: 4.0 * n.t * n.d,
-        bytes=lambda n: 3.0 * n.t * n.d,
-        peer=by_torch,
+        "quantize_per_token", "Symmetric int8 quantisation with one scale per row",
+        "x[t, d] bf16|f16|f32, smooth[d]? f32 -> q[t, d] i8, scale[t] f32",
+        Q8.format("row") + " With `smooth`, `x * smooth` takes the place of `x`.", "DeepSeek-V3.2's MLA prolog",
+        quantize_per_token, (Implementation("rows", kernels.quantize_per_token),), SIZES,
+        edges={"zero row": zero_row, "smooth": smooth}, tolerance={"scale": SCALES}, flops=lambda n: 4.0 * n.t * n.d,
+        bytes=lambda n: 3.0 * n.t * n.d, peer=token_by_torch,
     ),
-)
+    Operator(
+        "quantize_per_channel", "Symmetric int8 quantisation of weights with one scale per column",
+        "w[k, n] bf16|f16|f32 -> q[k, n] i8, scale[n] f32", Q8.format("column"), "DeepSeek-V3.2's weights",
+        quantize_per_channel, (Implementation("columns", kernels.quantize_per_channel),),
+        {"small": {"k": 48, "n": 70}, "model": {"k": 4096, "n": 4096}}, tolerance={"scale": SCALES},
+        flops=lambda n: 4.0 * n.k * n.n, bytes=lambda n: 3.0 * n.k * n.n, peer=channel_by_torch,
+    ),
+    Operator(
+        "quantize_static", "Int8 quantisation with scales and offsets of columns that are known before",
+        "x[t, d] bf16|f16|f32, scale[d], offset[d] -> q[t, d] i8",
+        "`q = clamp(round(x * scale + offset), -128, 127)`, halves to even.", "GLM-4.5's attention",
+        quantize_static, (Implementation("rows", kernels.quantize_static),), SIZES, edges={"saturating": saturating},
+        flops=lambda n: 4.0 * n.t * n.d,
+    ),
+    Operator(
+        "dequantize", "Int8 rows times their scales", "q[t, d] i8, scale[t] f32 -> y[t, d] f32", "`y = q * scale`",
+        "DeepSeek-V3.2's cache", dequantize, (Implementation("rows", kernels.dequantize),), SIZES,
+        flops=lambda n: 1.0 * n.t * n.d, peer=lambda torch, v: v.q.float() * v.scale[:, None],
+    ),
+    Operator(
+        "w8a8_matmul", "Product of int8 activations and weights, with scales of rows and columns",
+        "a[t, k] i8, b[k, n] i8, row_scale[t] f32, column_scale[n] f32, bias[n]? i32 -> y[t, n] bf16",
+        "`y = (a @ b + bias) * row_scale[:, None] * column_scale`, the sum in int32.", "DeepSeek-V3.2 and GLM-4.5",
+        w8a8_matmul, (Implementation("tiles", products.dequantize_matmul),),
+        {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
+        edges={"bias": with_bias}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=product_by_torch,
+    ),
+    Operator(
+        "fake_quantize", "Rows rounded to what int8 can hold, for training",
+        "w[t, d] bf16|f32, scale[t] f32 -> y[t, d]",
+        f"`s = max(scale, {STEP:g})`, `y = clamp(round(w / s), -128, 127) * s`.", "Quantisation-aware training",
+        fake_quantize, (Implementation("rows", kernels.fake_quantize),), SIZES, sampler=scales,
+        flops=lambda n: 5.0 * n.t * n.d,
+    ),
+    Operator(
+        "fake_quantize_backward", "Gradient of `fake_quantize`, which passes through the rounding",
+        "w[t, d] bf16|f32, scale[t] f32, g[t, d] -> dw[t, d], ds[t] f32",
+        "With `u = w / s`, `r = round(u)`, inside where `-128 <= r <= 127`: `dw = g * inside`, "
+        "`ds = sum(g * (clamp(r) - u * inside))`, 0 where `scale` is not above the least one.",
+        "Quantisation-aware training", fake_quantize_backward,
+        (Implementation("rows", kernels.fake_quantize_backward),), SIZES, sampler=scales,
+        flops=lambda n: 8.0 * n.t * n.d,
+    ),
+)  # fmt: skip

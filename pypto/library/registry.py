@@ -11,7 +11,7 @@ from pypto.library.row import Operator
 from pypto.options import suggestion
 
 # Each has a tuple `ROWS`; the order is that of the documentation.
-MODULES: Final = ("norms", "quant")
+MODULES: Final = ("norms", "activations", "rope", "quant", "hadamard", "paged", "attention", "moe", "losses", "optim")
 
 
 class Registry(Mapping[str, Operator]):

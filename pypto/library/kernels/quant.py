@@ -1,6 +1,6 @@
 # Written for the front end, which reads types from arguments; not for a type checker.
 # mypy: ignore-errors
-"""Quantisation to int8, and products of what was quantised."""
+"""Quantisation to int8."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ import pypto as pto
 
 
 @pto.jit
-def quantize_tile(t):
-    """A float32 row as int8, and the scale that gives it back; zeros have scale 0."""
+def quantize_tile(t, axis: pto.constexpr):
+    """Float32 as int8, and the scales that give it back; zeros have scale 0."""
+    most = pto.max(pto.abs(t), axis=axis)
+    scale = pto.where(most > 0, 127 / most, 0.0)
+    return pto.round(t * pto.expand_dims(scale, axis)).to(pto.int8), most / 127
+
+
+@pto.jit
+def quantize_row(t):
+    """A float32 row as int8, and its scale."""
     most = pto.max(pto.abs(t))
     scale = pto.where(most > 0, 127 / most, 0.0)
     return pto.round(t * scale).to(pto.int8), most / 127
@@ -21,9 +29,80 @@ def quantize_per_token_kernel(x, smooth, q, scale):
     t = x[row, :].to(pto.float32)
     if smooth is not None:
         t = t * smooth[:].to(pto.float32)
-    q[row, :], scale[row] = quantize_tile(t)
+    q[row, :], scale[row] = quantize_row(t)
+
+
+@pto.jit
+def quantize_per_channel_kernel(w, q, scale, BK: pto.constexpr, BN: pto.constexpr):
+    """Columns: their largest elements first, then the numbers."""
+    j = pto.program_id(0) * BN
+    most = pto.zeros((BN,), pto.float32)
+    for k in range(0, w.shape[0], BK):
+        most = pto.maximum(most, pto.max(pto.abs(w[k : k + BK, j : j + BN].to(pto.float32)), axis=0))
+    up = pto.where(most > 0, 127 / most, 0.0)
+    for k in range(0, w.shape[0], BK):
+        t = w[k : k + BK, j : j + BN].to(pto.float32)
+        q[k : k + BK, j : j + BN] = pto.round(t * up[None, :]).to(pto.int8)
+    scale[j : j + BN] = most / 127
+
+
+@pto.jit
+def quantize_static_kernel(x, scale, offset, q):
+    row = pto.program_id(0)
+    t = x[row, :].to(pto.float32) * scale[:].to(pto.float32) + offset[:].to(pto.float32)
+    q[row, :] = pto.clamp(pto.round(t), -128.0, 127.0).to(pto.int8)
+
+
+@pto.jit
+def dequantize_kernel(q, scale, y):
+    row = pto.program_id(0)
+    y[row, :] = (q[row, :].to(pto.float32) * scale[row]).to(y.dtype)
+
+
+@pto.jit
+def fake_quantize_kernel(w, scale, y, LOW: pto.constexpr, HIGH: pto.constexpr):
+    row = pto.program_id(0)
+    s = pto.maximum(scale[row], 1e-4)
+    y[row, :] = (pto.clamp(pto.round(w[row, :].to(pto.float32) / s), LOW, HIGH) * s).to(y.dtype)
+
+
+@pto.jit
+def fake_quantize_backward_kernel(w, scale, g, dw, ds, LOW: pto.constexpr, HIGH: pto.constexpr):
+    row = pto.program_id(0)
+    s, t, grad = pto.maximum(scale[row], 1e-4), w[row, :].to(pto.float32), g[row, :].to(pto.float32)
+    u = t / s
+    r = pto.round(u)
+    inside = (r >= LOW) & (r <= HIGH)
+    dw[row, :] = pto.where(inside, grad, 0.0).to(dw.dtype)
+    total = pto.sum(grad * (pto.clamp(r, LOW, HIGH) - pto.where(inside, u, 0.0)))
+    ds[row] = pto.where(scale[row] > 1e-4, total, 0.0)
 
 
 def quantize_per_token(x, smooth, q, scale):
     """Rows of x as int8 with one scale each."""
     quantize_per_token_kernel[(x.shape[0],)](x, smooth, q, scale)
+
+
+def quantize_per_channel(w, q, scale):
+    """Columns of w as int8 with one scale each."""
+    quantize_per_channel_kernel[(pto.cdiv(w.shape[1], 64),)](w, q, scale, BK=32, BN=64)
+
+
+def quantize_static(x, scale, offset, q):
+    """Rows of x as int8, with scales and offsets of columns that are known before."""
+    quantize_static_kernel[(x.shape[0],)](x, scale, offset, q)
+
+
+def dequantize(q, scale, y):
+    """Rows of int8 times their scales."""
+    dequantize_kernel[(q.shape[0],)](q, scale, y)
+
+
+def fake_quantize(w, scale, y):
+    """Numbers that int8 can hold, one scale per row."""
+    fake_quantize_kernel[(w.shape[0],)](w, scale, y, LOW=-128.0, HIGH=127.0)
+
+
+def fake_quantize_backward(w, scale, g, dw, ds):
+    """The gradient that passes through the rounding."""
+    fake_quantize_backward_kernel[(w.shape[0],)](w, scale, g, dw, ds, LOW=-128.0, HIGH=127.0)

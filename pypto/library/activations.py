@@ -1,0 +1,78 @@
+"""Rows of activations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.library.kernels import activations as kernels
+from pypto.library.row import Implementation, Operator, f64
+
+TEXT: Final = "x[t, d] bf16|f16|f32 -> y[t, d]"
+SIZES: Final = {"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}}
+
+
+def sigmoid(t: Any) -> Any:
+    """1 / (1 + exp(-t)) without overflow."""
+    e = np.exp(-np.abs(t))
+    return np.where(t >= 0, 1 / (1 + e), e / (1 + e))
+
+
+def gelu(x: Any) -> Any:
+    """The reference."""
+    return f64(x) * 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(f64(x) * math.sqrt(0.5)))
+
+
+def gelu_tanh(x: Any) -> Any:
+    """The reference."""
+    t = f64(x)
+    return t * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (t + 0.044715 * t**3)))
+
+
+def silu(x: Any) -> Any:
+    """The reference."""
+    return f64(x) * sigmoid(f64(x))
+
+
+def swiglu(x: Any) -> Any:
+    """The reference."""
+    gate, up = np.split(f64(x), 2, axis=1)
+    return silu(gate) * up
+
+
+def large(rng: np.random.Generator) -> dict[str, Any]:
+    """Numbers for which exponentials overflow."""
+    return {"x": np.array([[-1000, -90, -20, 0, 20, 90, 1000, 0.5]], np.float32)}
+
+
+ROWS: Final = (
+    Operator(
+        "gelu", "Gaussian error linear unit", TEXT, "`y = x/2 * (1 + erf(x / sqrt(2)))`",
+        "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016", gelu, (Implementation("rows", kernels.gelu),), SIZES,
+        edges={"large": large}, flops=lambda n: 10.0 * n.t * n.d,
+        peer=lambda torch, v: torch.nn.functional.gelu(v.x),
+    ),
+    Operator(
+        "gelu_tanh", "Gaussian error linear unit, by its approximation with tanh", TEXT,
+        "`y = x/2 * (1 + tanh(sqrt(2/π) * (x + 0.044715 x³)))`",
+        "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016", gelu_tanh,
+        (Implementation("rows", kernels.gelu_tanh),), SIZES, edges={"large": large}, flops=lambda n: 10.0 * n.t * n.d,
+        peer=lambda torch, v: torch.nn.functional.gelu(v.x, approximate="tanh"),
+    ),
+    Operator(
+        "silu", "Sigmoid linear unit", TEXT, "`y = x / (1 + exp(-x))`",
+        "Elfwing, Uchibe and Doya, Sigmoid-weighted linear units, 2017", silu, (Implementation("rows", kernels.silu),),
+        SIZES, edges={"large": large}, flops=lambda n: 5.0 * n.t * n.d,
+        peer=lambda torch, v: torch.nn.functional.silu(v.x),
+    ),
+    Operator(
+        "swiglu", "Gated linear unit with SiLU: the first half of a row gates the second",
+        "x[t, w] bf16|f16|f32 -> y[t, w//2]",
+        "`y = silu(x[:d]) * x[d:]`", "Shazeer, GLU Variants Improve Transformer, 2020", swiglu,
+        (Implementation("rows", kernels.swiglu),), {"small": {"t": 5, "w": 96}, "model": {"t": 4096, "w": 8192}},
+        flops=lambda n: 3.0 * n.t * n.w,
+        peer=lambda torch, v: torch.nn.functional.silu(v.x.chunk(2, 1)[0]) * v.x.chunk(2, 1)[1],
+    ),
+)  # fmt: skip

@@ -1,0 +1,121 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""Flash attention: softmax in one pass over blocks of keys, lengths of sequences as run-time values."""
+
+from __future__ import annotations
+
+import math
+
+import pypto as pto
+from pypto.ir.types import float32
+from pypto.library.binding import empty
+
+LOG2E = math.log2(math.e)
+
+
+@pto.jit
+def merge_block(s, v, m, total, acc):
+    """Scores in units of log 2 and their values into the running maximum, sum and result."""
+    new = pto.maximum(m, pto.max(s, axis=1))
+    base = pto.where(new > -math.inf, new, 0.0)
+    p = pto.exp2(s - base[:, None])
+    scale = pto.exp2(m - base)
+    acc = pto.dot(p.to(v.dtype), v, acc * scale[:, None])
+    return new, total * scale + pto.sum(p, axis=1), acc
+
+
+@pto.jit
+def normalized(acc, total):
+    """The result over its sum; 0 where no key was seen."""
+    return acc * pto.where(total > 0, 1 / pto.where(total > 0, total, 1.0), 0.0)[:, None]
+
+
+@pto.jit
+def attention_kernel(
+    q, k: pto.dynamic, v: pto.dynamic, out, n, unit, D: pto.constexpr, DV: pto.constexpr,
+    GROUP: pto.constexpr, CAUSAL: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr,
+):  # fmt: skip
+    i, h, b = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
+    keys = k.shape[2]
+    g, offset = h // GROUP, keys - n
+    queries = q[b, h, i : i + BM, :]
+    rows = i + pto.arange(0, BM)
+    m = pto.full((BM,), -math.inf, pto.float32)
+    total = pto.zeros((BM,), pto.float32)
+    acc = pto.zeros((BM, DV), pto.float32)
+    end = min(keys, max(i + BM + offset, 0)) if CAUSAL else keys
+    for j in range(0, end, BN):
+        block = pto.reshape(pto.load(k, (b, g, j, 0), (1, 1, BN, D)), (BN, D))
+        values = pto.reshape(pto.load(v, (b, g, j, 0), (1, 1, BN, DV)), (BN, DV))
+        s = pto.dot(queries, pto.trans(block)) * unit
+        columns = j + pto.arange(0, BN)
+        seen = columns[None, :] < keys
+        if CAUSAL:
+            seen = seen & (columns[None, :] <= rows[:, None] + offset)
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), values, m, total, acc)
+    out[b, h, i : i + BM, :] = normalized(acc, total).to(out.dtype)
+
+
+@pto.jit
+def paged_split_kernel(
+    q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, unit,
+    H: pto.constexpr, D: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr,
+):  # fmt: skip
+    """One part of the pages of a sequence, for the queries that share a head of keys."""
+    split, g, b = pto.program_id(0), pto.program_id(1), pto.program_id(2)
+    length, splits = lengths[b], pto.num_programs(0)
+    pages = pto.cdiv(length, PAGE)
+    each = pto.cdiv(pages, splits)
+    queries = q[b, g * GROUP : g * GROUP + GROUP, :]
+    m = pto.full((GROUP,), -math.inf, pto.float32)
+    total = pto.zeros((GROUP,), pto.float32)
+    acc = pto.zeros((GROUP, DV), pto.float32)
+    for p in range(split * each, min(split * each + each, pages)):
+        page = table[b, p]
+        block = pto.reshape(pto.load(keys, (page, 0, g, 0), (1, PAGE, 1, D)), (PAGE, D))
+        content = pto.reshape(pto.load(values, (page, 0, g, 0), (1, PAGE, 1, DV)), (PAGE, DV))
+        s = pto.dot(queries, pto.trans(block)) * unit
+        seen = (p * PAGE + pto.arange(0, PAGE) < length)[None, :]
+        content = pto.where((p * PAGE + pto.arange(0, PAGE) < length)[:, None], content, pto.zeros_like(content))
+        m, total, acc = merge_block(pto.where(seen, s, -math.inf), content, m, total, acc)
+    part[b, g, split, :, :] = acc
+    sums[b, g, split, 0, :] = m
+    sums[b, g, split, 1, :] = total
+
+
+@pto.jit
+def combine_kernel(part, sums, out, SPLITS: pto.constexpr, GROUP: pto.constexpr, DV: pto.constexpr):
+    """Parts of the softmax of a sequence become one."""
+    g, b = pto.program_id(0), pto.program_id(1)
+    m = pto.full((GROUP,), -math.inf, pto.float32)
+    for split in range(SPLITS):
+        m = pto.maximum(m, sums[b, g, split, 0, :])
+    base = pto.where(m > -math.inf, m, 0.0)
+    total = pto.zeros((GROUP,), pto.float32)
+    acc = pto.zeros((GROUP, DV), pto.float32)
+    for split in range(SPLITS):
+        scale = pto.exp2(sums[b, g, split, 0, :] - base)
+        total = total + sums[b, g, split, 1, :] * scale
+        acc = acc + part[b, g, split, :, :] * scale[:, None]
+    out[b, g * GROUP : g * GROUP + GROUP, :] = normalized(acc, total).to(out.dtype)
+
+
+def attention(q, k, v, scale, causal, out):
+    """out = softmax(q kᵀ scale) v; with causal, queries are the last of the keys."""
+    batch, heads, n, d = q.shape
+    unit = LOG2E * (scale or 1 / math.sqrt(d))
+    sizes = {"D": d, "DV": v.shape[3], "GROUP": heads // k.shape[1], "CAUSAL": bool(causal), "BM": 128, "BN": 128}
+    attention_kernel[(pto.cdiv(n, 128), heads, batch)](q, k, v, out, n, unit, **sizes)
+
+
+def paged_attention(q, keys, values, table, lengths, scale, splits, out):
+    """One query for each sequence, over its pages."""
+    batch, heads, d = q.shape
+    page, groups, dv = keys.shape[1], keys.shape[2], values.shape[3]
+    unit, group = LOG2E * (scale or 1 / math.sqrt(d)), heads // groups
+    part = empty(q, (batch, groups, splits, group, dv), float32)
+    sums = empty(q, (batch, groups, splits, 2, group), float32)
+    sizes = {"H": heads, "D": d, "DV": dv, "GROUP": group, "PAGE": page}
+    paged_split_kernel[(splits, groups, batch)](q, keys, values, table, lengths, part, sums, unit, **sizes)
+    combine_kernel[(groups, batch)](part, sums, out, SPLITS=splits, GROUP=group, DV=dv)

@@ -1,0 +1,48 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+"""Losses over large vocabularies: a row in one or two passes."""
+
+from __future__ import annotations
+
+import math
+
+import pypto as pto
+
+
+@pto.jit
+def cross_entropy_kernel(logits, labels, loss, BLOCK: pto.constexpr):
+    """Largest logit and sum of exponentials in one pass over the row; label -100 is left out."""
+    row, n = pto.program_id(0), logits.shape[1]
+    most = pto.full((), -math.inf, pto.float32)
+    total = pto.zeros((), pto.float32)
+    for j in range(0, n, BLOCK):
+        t = pto.load(logits, (row, j), (1, BLOCK), pad=-math.inf).to(pto.float32)
+        new = pto.maximum(most, pto.max(t))
+        total = total * pto.exp(most - new) + pto.sum(pto.exp(t - new))
+        most = new
+    label = labels[row]
+    at = pto.maximum(label, 0)
+    loss[row] = pto.where(label < 0, 0.0, pto.log(total) + most - logits[row, at].to(pto.float32))
+
+
+@pto.jit
+def kl_divergence_kernel(log_q, p, loss, BLOCK: pto.constexpr):
+    row, n = pto.program_id(0), p.shape[1]
+    total = pto.zeros((), pto.float32)
+    for j in range(0, n, BLOCK):
+        u, v = p[row, j : j + BLOCK].to(pto.float32), log_q[row, j : j + BLOCK].to(pto.float32)
+        safe = pto.where(u > 0, u, 1.0)
+        total += pto.sum(pto.where(u > 0, u * (pto.log(safe) - v), 0.0))
+    loss[row] = total
+
+
+def cross_entropy(logits, labels, loss):
+    """loss = log sum exp of a row, minus its logit at the label."""
+    cross_entropy_kernel[(logits.shape[0],)](
+        logits, labels, loss, BLOCK=min(4096, pto.next_power_of_2(logits.shape[1]))
+    )
+
+
+def kl_divergence(log_q, p, loss):
+    """loss = sum of p (log p - log q) over a row."""
+    kl_divergence_kernel[(p.shape[0],)](log_q, p, loss, BLOCK=min(4096, pto.next_power_of_2(p.shape[1])))
