@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from pypto.debug.interpret import interpret
     from pypto.debug.simulate import simulate
     from pypto.debug.verify import verify
-    from pypto.gradients import AdjointKernel, adjoint
+    from pypto.gradients import AdjointKernel, adjoint, vjp
     from pypto.graph.fuse import fuse
     from pypto.tuning import Config, Space, autotune, heuristics
 else:
     _LATER = dict.fromkeys(("Config", "Space", "autotune", "heuristics"), "tuning") | {"fuse": "graph.fuse"}
-    _LATER |= dict.fromkeys(("AdjointKernel", "adjoint"), "gradients")
+    _LATER |= dict.fromkeys(("AdjointKernel", "adjoint", "vjp"), "gradients")
     _LATER |= {name: f"debug.{name}" for name in ("checked", "interpret", "simulate", "verify")}
 
     def __getattr__(name: str) -> Any:
@@ -64,6 +64,6 @@ if (_conflict := cann_conflict()) is not None:
 __all__ = [  # noqa: PLE0604
     "AdjointKernel", "Blocking", "Config", "Kernel", "Space", "adjoint", "autotune", "checked", "device", "fuse",
     "get_num_threads", "heuristics", "interpret", "interpreter", "jit", "language", "profile", "set_num_threads",
-    "simulate", "to_device", "verify",
+    "simulate", "to_device", "verify", "vjp",
     *_names,
 ]

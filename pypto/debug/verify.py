@@ -195,13 +195,14 @@ def spacing(values: Array, dtype: DType) -> Array:
     return np.asarray(float(facts.eps) * np.exp2(exponent.astype(np.float64)))
 
 
-def verify(kernel: Any, atol: float | None = None, rtol: float | None = None) -> Verifier:
+def verify(kernel: Any, atol: float | None = None, rtol: float | None = None) -> Any:
     """A kernel whose launches are made twice, compiled and interpreted, and compared.
 
     Parameters
     ----------
-    kernel : Kernel
-        Any kernel.
+    kernel : Kernel or AdjointKernel
+        Any kernel. Of an adjoint, a backward pass by hand is compared with the derived one, or else the derived kernels
+        with interpreted ones.
     atol, rtol : float, optional
         Largest difference of two elements is ``atol + rtol * |interpreted|``. Without, what the order of sums and the
         stated error of functions may make: relatively 1e-5 for float32, and as much of the largest element.
@@ -229,4 +230,4 @@ def verify(kernel: Any, atol: float | None = None, rtol: float | None = None) ->
     halve: 1 programs, compiled as interpreted
       y: 4 elements, largest difference 0 (0 ulp)
     """
-    return Verifier(kernel, atol, rtol)
+    return kernel.verifier(atol, rtol) if hasattr(kernel, "verifier") else Verifier(kernel, atol, rtol)

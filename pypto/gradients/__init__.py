@@ -5,5 +5,6 @@ In comes a kernel and its arguments; out come derived kernels and their launches
 """
 
 from pypto.gradients.kernel import AdjointKernel, adjoint
+from pypto.gradients.pullback import vjp
 
-__all__ = ["AdjointKernel", "adjoint"]
+__all__ = ["AdjointKernel", "adjoint", "vjp"]

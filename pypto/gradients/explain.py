@@ -12,7 +12,7 @@ from pypto.passes.adjoint.ownership import Accumulation
 _IN_PLACE: Final = MappingProxyType({
     Accumulation.STORE: "stored once",
     Accumulation.ADD: "added up by one program, load by load",
-    Accumulation.ATOMIC: "added up element by element, since addresses may be equal",
+    Accumulation.ATOMIC: "added up by atomic additions, in no fixed order",
 })  # fmt: skip
 
 

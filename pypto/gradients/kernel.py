@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-import math
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pypto.arguments import Boundary
 from pypto.errors.gradients import NoGradient, WrongGradient
+from pypto.gradients.handwritten import HandwrittenAdjoint, handwritten, is_gradient
 from pypto.gradients.launch_cache import LaunchCache, PreparedLaunch, read_write_pairs
-from pypto.gradients.launches import launch_step, saved_arrays, zero
-from pypto.gradients.versions import Version, derive, described, launch_numbers, make_version
+from pypto.gradients.launches import run_launch
+from pypto.gradients.versions import ATOMIC, ORDERED, Step, Version, derive, described, launch_numbers, make_version
 from pypto.loc import Caller
 from pypto.passes.adjoint.derive import Workspace
 from pypto.passes.adjoint.footprint import LaunchNumbers
@@ -22,6 +23,17 @@ from pypto.runtime.launch import check_grid
 
 if TYPE_CHECKING:
     from pypto.jit import Kernel
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """What a launch runs: derived kernels, or a backward pass by hand; and what is known of its arguments."""
+
+    version: Version
+    steps: tuple[Step, ...]
+    numbers: LaunchNumbers
+    infos: Mapping[str, Any]
+    backward: HandwrittenAdjoint | None
 
 
 class AdjointKernel:
@@ -33,12 +45,21 @@ class AdjointKernel:
         The forward kernel.
     wrt : tuple of str
         The arrays by which it is differentiated.
+    accumulate : str
+        How programs that read the same elements are summed: "ordered" or "atomic".
+    by_hand : str or None
+        The backward pass under `Kernel.adjoint` that the last launch ran.
     """
 
-    def __init__(self, kernel: Kernel, wrt: tuple[str, ...]) -> None:
+    def __init__(
+        self, kernel: Kernel, wrt: tuple[str, ...], accumulate: str = ORDERED, is_always_derived: bool = False
+    ) -> None:
         self.__doc__ = f"The gradients of {kernel.signature.kernel} by {', '.join(wrt)}."
         self.kernel = kernel
         self.wrt = wrt
+        self.accumulate = accumulate
+        self.by_hand: str | None = None
+        self._is_always_derived = is_always_derived
         self._versions: list[Version] = []
         self._last: tuple[str, ...] = ()
         self._cache = LaunchCache(tuple(kernel.signature.constant))
@@ -67,8 +88,7 @@ class AdjointKernel:
     @Boundary()
     def derive(self, grid: Any, /, *args: Any, **given: Any) -> str:
         """The source of what a launch with these arguments runs, which is not run."""
-        forward, _ = self._split(given)
-        self._steps(grid, self.kernel._bind(args, forward))
+        self._plan(grid, self.kernel._bind(args, self.split(given)[0]))
         return self.source
 
     @Boundary()
@@ -90,51 +110,70 @@ class AdjointKernel:
         """
         from pypto.gradients.explain import explained
 
-        forward, _ = self._split(given)
-        _, steps, _, _ = self._steps(grid, self.kernel._bind(args, forward))
-        return "\n".join(line for step in steps for line in explained(step.derived))
+        plan = self._plan(grid, self.kernel._bind(args, self.split(given)[0]))
+        if plan.backward is not None:
+            return f"{plan.backward.name}: a backward pass by hand"
+        return "\n".join(line for step in plan.steps for line in explained(step.derived))
 
     @Boundary()
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> None:
         """Write the gradients of a launch of the forward kernel."""
-        forward, gradients = self._split(given)
+        forward, gradients = self.split(given)
         values = self.kernel._bind(args, forward)
         key = self._cache.key(grid, values, gradients)
         prepared = self._cache.find(key)
         if prepared is None:
             prepared = self._prepare(grid, values, gradients)
             self._cache.add(key, prepared)
-        self._run(prepared, values, gradients)
+        run_launch(prepared, grid, dict(zip(self.kernel.signature.names, values, strict=True)), gradients, self.wrt)
+
+    def derived(self) -> AdjointKernel:
+        """The same gradients by derived kernels, also where there is a backward pass by hand."""
+        return AdjointKernel(self.kernel, self.wrt, self.accumulate, is_always_derived=True)
+
+    def verifier(self, atol: float | None, rtol: float | None) -> Any:
+        """What `pto.verify` gives for it."""
+        from pypto.gradients.verify import AdjointVerifier
+
+        return AdjointVerifier(self, atol, rtol)
+
+    def stored(self, grid: Any, /, *args: Any, **given: Any) -> tuple[str, ...]:
+        """The arrays of floats that the forward kernel stores in a launch, in the order of its parameters."""
+        return self._version(grid, self.kernel._bind(args, given))[0].stored
+
+    def split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arguments by name: those of the forward kernel, and gradients."""
+        names = self.kernel.signature.names
+        gradients = {n: x for n, x in given.items() if is_gradient(n, names)}
+        return {n: x for n, x in given.items() if n not in gradients}, gradients
+
+    # --- versions -------------------------------------------------------------------------------------------------
 
     def _prepare(self, grid: Any, values: tuple[Any, ...], gradients: Mapping[str, Any]) -> PreparedLaunch:
         """Derive what a launch runs, and check its arguments."""
-        version, steps, numbers, infos = self._steps(grid, values)
-        given = self._check(version, infos, gradients)
+        plan = self._plan(grid, values)
+        given = self._check(plan.version, plan.infos, gradients)
         written = frozenset(f"d_{n}" for n in self.wrt)
-        everything = dict(infos) | {name: given[name] for name in gradients}
-        return PreparedLaunch(version, steps, numbers, read_write_pairs(everything, version.stored, written))
+        everything = dict(plan.infos) | {name: given[name] for name in gradients}
+        pairs = read_write_pairs(everything, plan.version.stored, written)
+        return PreparedLaunch(plan.version, plan.steps, plan.numbers, pairs, plan.backward)
 
-    def _run(self, prepared: PreparedLaunch, values: tuple[Any, ...], gradients: Mapping[str, Any]) -> None:
-        """Run the derived kernels one after the other."""
-        numbers = prepared.numbers
-        saved = [saved_arrays(step, prepared.version.function, numbers) for step in prepared.steps]
-        if not math.prod(numbers.grid):
-            for n in self.wrt:
-                zero(gradients[f"d_{n}"])
-            return
-        names = self.kernel.signature.names
-        everything = dict(zip(names, values, strict=True)) | dict(gradients)
-        for step, arrays in zip(prepared.steps, saved, strict=True):
-            launch_step(step, numbers, everything | arrays)
+    def _plan(self, grid: Any, values: tuple[Any, ...]) -> LaunchPlan:
+        """What a launch runs, derived if need be."""
+        version, infos, numbers = self._version(grid, values)
+        wanted = frozenset(f"d_{n}" for n in (*version.stored, *self.wrt))
+        backward = None if self._is_always_derived else handwritten(self.kernel, wanted)
+        with self._lock:
+            self.by_hand = backward.name if backward is not None else None
+            if backward is not None:
+                self._last = (backward.source,)
+                return LaunchPlan(version, (), numbers, infos, backward)
+            steps = derive(self.kernel, version, self.wrt, numbers, self.accumulate)
+            self._last = tuple(step.source for step in steps)
+        return LaunchPlan(version, steps, numbers, infos, None)
 
-    def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The arguments of the forward kernel, and gradients."""
-        names = self.kernel.signature.names
-        gradients = {n: x for n, x in given.items() if n.startswith("d_") and n not in names and n[2:] in names}
-        return {n: x for n, x in given.items() if n not in gradients}, gradients
-
-    def _steps(self, grid: Any, values: tuple[Any, ...]) -> tuple[Version, Any, LaunchNumbers, Mapping[str, Any]]:
-        """What a launch runs, derived if need be, and what is known of its arguments."""
+    def _version(self, grid: Any, values: tuple[Any, ...]) -> tuple[Version, Mapping[str, Any], LaunchNumbers]:
+        """The forward IR for a launch, and what is known of its arguments."""
         infos, specs, key = described(self.kernel, values)
         numbers = launch_numbers(infos, check_grid(grid, self.kernel.signature, values))
         self._check_arrays(infos)
@@ -143,9 +182,7 @@ class AdjointKernel:
             if version is None:
                 version = make_version(self.kernel, infos, specs, key)
                 self._versions.append(version)
-            steps = derive(self.kernel, version, self.wrt, numbers)
-            self._last = tuple(step.source for step in steps)
-        return version, steps, numbers, infos
+        return version, infos, numbers
 
     # --- checks ---------------------------------------------------------------------------------------------------
 
@@ -199,7 +236,7 @@ def overlap(a: Any, b: Any) -> bool:
     return bool(a.address + first < b.address + end and b.address + start < a.address + last)
 
 
-def adjoint(kernel: Kernel, wrt: Iterable[str]) -> AdjointKernel:
+def adjoint(kernel: Kernel, wrt: Iterable[str], accumulate: str = ORDERED) -> AdjointKernel:
     """Derive the backward kernel of a kernel.
 
     It has the forward's grid and arguments, and then by name ``d_NAME``: for each array of floats that the kernel
@@ -212,6 +249,9 @@ def adjoint(kernel: Kernel, wrt: Iterable[str]) -> AdjointKernel:
         A function under `pto.jit` that stores to other arrays than it loads from.
     wrt : iterable of str
         Arrays of floats by which it is differentiated.
+    accumulate : {"ordered", "atomic"}
+        How programs that read the same elements are summed: in an order that no number of threads changes, over partial
+        gradients; or by atomic additions, without memory for these, in an order that differs from run to run.
 
     Returns
     -------
@@ -247,7 +287,11 @@ def adjoint(kernel: Kernel, wrt: Iterable[str]) -> AdjointKernel:
             problem = f"`{unknown[0]}` is none of its arguments" if unknown else "`wrt` names no array"
             way = f"name some of {', '.join(kernel.signature.names)}"
             raise WrongGradient(kernel=kernel.signature.kernel, problem=problem, way=way)
-    return AdjointKernel(kernel, names)
+        if accumulate not in (ORDERED, ATOMIC):
+            problem = f"`accumulate` is {accumulate!r}"
+            way = f"use {ORDERED!r} or {ATOMIC!r}"
+            raise WrongGradient(kernel=kernel.signature.kernel, problem=problem, way=way)
+    return AdjointKernel(kernel, names, accumulate)
 
 
 __all__ = ["AdjointKernel", "NoGradient", "Workspace", "adjoint"]

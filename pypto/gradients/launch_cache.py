@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.gradients.handwritten import HandwrittenAdjoint
 from pypto.gradients.versions import Step, Version
 from pypto.passes.adjoint.footprint import LaunchNumbers
 from pypto.runtime.launch import Pairs, disjoint, fingerprint, overlaps
@@ -27,6 +28,7 @@ class PreparedLaunch:
     steps: tuple[Step, ...]
     numbers: LaunchNumbers
     pairs: Pairs
+    backward: HandwrittenAdjoint | None = None
 
     def holds(self, addresses: list[int]) -> bool:
         """Whether a launch with the same fingerprint runs this."""

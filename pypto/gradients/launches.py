@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from pypto import language as pto
 from pypto.errors.gradients import NoGradient
+from pypto.gradients.launch_cache import PreparedLaunch
 from pypto.gradients.versions import Step
 from pypto.ir.core import Function
 from pypto.ir.types import ArrayType
@@ -23,6 +24,24 @@ Array = np.ndarray[Any, Any]
 _BLOCKS: Final = 64  # blocks of programs; a constant, so that sums do not depend on the machine
 _MOST_ELEMENTS: Final = 1 << 27  # of partial gradients
 _SUM_BLOCK: Final = 1024
+
+
+def run_launch(
+    prepared: PreparedLaunch, grid: Any, arguments: Mapping[str, Any], gradients: Mapping[str, Any], wrt: Sequence[str]
+) -> None:  # fmt: skip
+    """Run the backward pass by hand, or the derived kernels one after the other."""
+    numbers = prepared.numbers
+    if not math.prod(numbers.grid):
+        for n in wrt:
+            zero(gradients[f"d_{n}"])
+        return
+    everything = {**arguments, **gradients}
+    if prepared.backward is not None:
+        prepared.backward.run(grid, everything)
+        return
+    saved = [saved_arrays(step, prepared.version.function, numbers) for step in prepared.steps]
+    for step, arrays in zip(prepared.steps, saved, strict=True):
+        launch_step(step, numbers, everything | arrays)
 
 
 def launch_step(step: Step, numbers: LaunchNumbers, given: Mapping[str, Any]) -> None:

@@ -36,7 +36,12 @@ from pypto.passes.memory_effects import accessed_array, accesses_memory
 from pypto.runtime.specialization import observe
 
 _MOST_LAUNCHES: Final = 1024  # whose steps are remembered
+ORDERED: Final = "ordered"
+ATOMIC: Final = "atomic"
 _NARROW: Final = 32  # bits below which sums are kept in float32
+
+
+_BY_ATOMICS: Final = Ownership(ALL_AXES, Accumulation.ATOMIC)
 
 
 @dataclass(frozen=True)
@@ -142,20 +147,26 @@ def check_stores(kernel: Any, function: Function, launch: LaunchNumbers) -> None
             raise NoGradient(op.loc, kernel=kernel.signature.kernel, problem=problem, way=way)
 
 
-def derive(kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumbers) -> tuple[Step, ...]:
+def derive(
+    kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumbers, accumulate: str = ORDERED
+) -> tuple[Step, ...]:
     """The kernels that a launch needs. What a launch with the same numbers needed is known."""
     numbers = launch.key
     if numbers not in version.known:
         if len(version.known) >= _MOST_LAUNCHES:
             version.known.clear()
         check_stores(kernel, version.function, launch)
-        version.known[numbers] = derived_steps(kernel, version, wrt, launch)
+        version.known[numbers] = derived_steps(kernel, version, wrt, launch, accumulate)
     return version.known[numbers]
 
 
-def derived_steps(kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumbers) -> tuple[Step, ...]:
+def derived_steps(
+    kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumbers, accumulate: str
+) -> tuple[Step, ...]:
     """The kernels for a launch: those derived before, where the same axes own the same arrays."""
     owned = {name: owner(version.function, name, launch) for name in wrt}
+    if accumulate == ATOMIC:
+        owned = {name: how if how.axes == ALL_AXES else _BY_ATOMICS for name, how in owned.items()}
     key = tuple(owned.items())
     if key not in version.steps:
         version.steps[key] = tuple(
@@ -190,11 +201,11 @@ def grouped(function: Function, owned: Mapping[str, Ownership]) -> list[tuple[fr
 
 def workspace(function: Function, name: str, how: Ownership) -> Workspace:
     """Where a gradient is accumulated: not in its array if several blocks add to it, or if its floats are narrow."""
-    if not how.axes or how.accumulation is Accumulation.ATOMIC:
+    if not how.axes:
         return Workspace.BLOCKS
     kind = next(v.type for v in function.args if v.hint == name)
     assert isinstance(kind, ArrayType)
-    is_narrow = how.accumulation is Accumulation.ADD and kind.elem.bits < _NARROW
+    is_narrow = how.accumulation is not Accumulation.STORE and kind.elem.bits < _NARROW
     return Workspace.SHARED if is_narrow else Workspace.NONE
 
 

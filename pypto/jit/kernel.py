@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import cached_property, partial, update_wrapper
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,7 +60,7 @@ class Kernel:
     def __init__(
         self, function: Callable[..., Any], options: KernelOptions, do_not_specialize: Iterable[str | int] = ()
     ) -> None:
-        functools.update_wrapper(self, function)
+        update_wrapper(self, function)
         self.function: Any = function
         self.fn = function
         self.options = options
@@ -82,38 +82,39 @@ class Kernel:
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self.known: dict[Any, list[Specialization]] = {}
         self.lock = threading.RLock()
+        self.backwards: list[Callable[..., None]] = []  # by hand, see `adjoint`
         self.variants: dict[KernelOptions, Kernel] = {}  # with the options of a launch
         self.table: Any = None  # what the native launcher knows of this kernel, once something was launched
         self._subscript: Callable[[Grid], Callable[..., None]] = self._first_subscript
 
-    @functools.cached_property
+    @cached_property
     def compiler(self) -> Any:
         """The module `pypto.compile`, which is loaded when something is compiled."""
         import pypto.compile
 
         return pypto.compile
 
-    @functools.cached_property
+    @cached_property
     def kernel_source(self) -> KernelSource:
         """The function's source, as the front end reads it."""
         from pypto.frontend import KernelSource
 
         return KernelSource.of(self.function)
 
-    @functools.cached_property
+    @cached_property
     def profiled(self) -> Kernel:
         """The kernel whose statements note their times, for `pto.profile`."""
         made = self.kind(self.function, replace(self.options, profile=True), self.opaque)
         made.add_pre_run_hook(only_profiled)
         return made
 
-    @functools.cached_property
+    @cached_property
     def modes(self) -> tuple[bool, bool]:
         """Whether all launches are interpreted, and whether they are checked."""
         wanted = self.options, self.compiler.session().settings
         return any(w.interpret for w in wanted), any(w.checked for w in wanted)
 
-    @functools.cached_property
+    @cached_property
     def checked(self) -> Kernel:
         """The kernel as `pto.checked` runs it."""
         options = replace(self.options, checked=True)
@@ -136,8 +137,7 @@ class Kernel:
         with self.lock:
             if launcher and not self.table:
                 self.table = launcher.table(self, self.through_python, MODE, PLAIN)
-            python = functools.partial(functools.partial, self.through_python)
-            self._subscript = self.table.subscript if self.table else python
+            self._subscript = self.table.subscript if self.table else partial(partial, self.through_python)
             if self.table and type(self) is self.kind:
                 self.__class__ = self.table.straight(self.kind)
 
@@ -249,7 +249,29 @@ class Kernel:
         with self.boundary:
             values = self._bind(args, given)
         launch = self[grid]
-        return self.table.prepared(grid, values) if self.table else functools.partial(launch, *args, **given)
+        return self.table.prepared(grid, values) if self.table else partial(launch, *args, **given)
+
+    def adjoint(self, backward: Callable[..., None]) -> Callable[..., None]:
+        """Register a backward pass by hand, which `pto.adjoint` runs where a launch has the gradients that it names.
+
+        It takes ``grid``, the arguments of the forward launch that it needs, and ``d_NAME`` for each gradient.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> @pto.jit
+        ... def square(x, y):
+        ...     y[:] = x[:] * x[:]
+        >>> @square.adjoint
+        ... def backward(grid, x, d_y, d_x):
+        ...     d_x[:] = 2 * x * d_y
+        >>> x, y, d_y, d_x = np.ones((4, 3), np.float32)
+        >>> print(pto.verify(pto.adjoint(square, ["x"]))[1](x, y, d_y=d_y, d_x=d_x))
+        backward: 1 programs, by hand as derived
+          d_x: 3 elements, largest difference 0 (0 ulp)
+        """
+        self.backwards.append(backward)
+        return backward
 
     @Boundary()
     def inspect(self, *args: Any, **given: Any) -> Any:
