@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "tutorials"
 _SECONDS: Final = 300  # that a cell may take
 # What a tutorial needs beside the package: the name of a module.
-_NEEDS: Final = {"06_sentence_encoder": "safetensors"}
+_NEEDS: Final = {"06_sentence_encoder": "safetensors", "14_a_compiled_transformer": "torch"}
 
 
 def missing(path: Path) -> str:

@@ -93,6 +93,15 @@ def test_a_tutorial_checks_itself_and_shows_what_it_speaks_of(name: str) -> None
         assert words in said
 
 
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_compiled_transformer() -> None:
+    pytest.importorskip("torch")
+    said = output("14_a_compiled_transformer")
+    for words in ("triton_poi_fused_gelu", "libdevice.erf", "lanes d0<1024", "kernels of the backward pass"):
+        assert words in said
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[01]*.py")), ids=lambda path: path.stem)
 def test_a_tutorial_is_a_notebook_with_a_picture_and_exercises(path: Path) -> None:
     cells = jupytext.read(path).cells
