@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from pypto.graph.alike import Check, Programs
 from pypto.graph.axes import Clash, Dims
 from pypto.graph.dims import hint
-from pypto.graph.index_space import FUSIBLE_MOVEMENT, space_of
-from pypto.graph.kernel_text import kernel_text
+from pypto.graph.index_space import FUSIBLE_MOVEMENT
 from pypto.graph.layout import Layouts
 from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import ASSEMBLED
 from pypto.graph.order import Order, Unit
-from pypto.graph.program import Program, program_of
+from pypto.graph.program import Program
 from pypto.graph.rules import MOVEMENT
 from pypto.graph.writer import KernelText
 from pypto.ops.table import REDUCTIONS, TABLE
@@ -59,12 +59,12 @@ class Partition:
 
     graph: Graph
     groups: list[Group]
-    layouts: Layouts
+    programs: Programs
     refused: list[Refused] = field(default_factory=list)
 
     def texts(self, precision: str = "") -> list[KernelText | None]:
         """The kernels' texts; None where a group has none."""
-        return [None if g.program is None else kernel_text(g.program, precision) for g in self.groups]
+        return [None if g.program is None else self.programs.text(g.program, precision) for g in self.groups]
 
 
 def partition(graph: Graph, layouts: Layouts, threads: int) -> Partition:
@@ -76,7 +76,7 @@ class _Partitioner:
     def __init__(self, graph: Graph, layouts: Layouts, threads: int) -> None:
         self.graph = graph
         self.layouts = layouts
-        self.threads = threads
+        self.programs = Programs(layouts, threads)
         self.nodes = graph.live()
         self.consumers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         for node in self.nodes:
@@ -86,7 +86,7 @@ class _Partitioner:
         self.group: dict[Node, Group] = {}
         self.order = Order()
         self.units: dict[Node, Unit] = {}  # of assemblies
-        self.found = Partition(graph, [], layouts)
+        self.found = Partition(graph, [], self.programs)
 
     def run(self) -> Partition:
         for node in self.nodes:
@@ -145,8 +145,7 @@ class _Partitioner:
             if group.problem:
                 raise Clash(group.problem)
             nodes = self.closed([*group.nodes, *path])
-            program = self.program(nodes)
-            check_parallel(program)
+            program = self.program(nodes, check_parallel)
         except Clash as clash:
             self.found.refused.append(Refused(path[0].inputs[0], path[-1], str(clash)))
             return False
@@ -190,8 +189,7 @@ class _Partitioner:
             nodes = self.closed([n for g in groups for n in g.nodes])
             if len(nodes) > MOST_NODES or self.order.is_cyclic(*(g.unit for g in groups)):
                 return
-            program = self.program(nodes)
-            check_parallel(program)
+            program = self.program(nodes, check_parallel)
         except Clash as clash:
             self.found.refused.append(Refused(groups[-1].nodes[-1], node, str(clash)))
             return
@@ -237,8 +235,7 @@ class _Partitioner:
                 raise Clash("a kernel would have too many statements")
             if self.order.is_cyclic(a.unit, b.unit):
                 raise Clash("something between them is computed elsewhere")
-            program = self.program(nodes)
-            check_parallel(program)
+            program = self.program(nodes, check_parallel)
         except Clash as clash:
             self.found.refused.append(Refused(producer, consumer, str(clash)))
             return False
@@ -250,17 +247,18 @@ class _Partitioner:
         members = dict.fromkeys(nodes)
         for node in list(members):
             for x in node.inputs:
+                if x in members:
+                    continue
                 base, path = self.source(x)
-                if base not in members or all(n in members for n in path):
+                if base not in members:
                     continue
                 if not all(n.op in FUSIBLE_MOVEMENT for n in path):
                     raise Clash("a slice of it is read")
                 members.update(dict.fromkeys(path))
         return sorted(members, key=lambda n: n.number)
 
-    def program(self, nodes: list[Node]) -> Program:
-        space = space_of(nodes, self.outputs(nodes))
-        return program_of(space, self.layouts.strides, self.threads)
+    def program(self, nodes: list[Node], check: Check | None = None) -> Program:
+        return self.programs.of(nodes, self.outputs(nodes), check)
 
     def outputs(self, nodes: list[Node]) -> list[Node]:
         """Members that someone else reads, as far back as views of them do."""
