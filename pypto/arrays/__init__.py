@@ -6,6 +6,7 @@ its own. Names of the array API standard that numpy has, are numpy's: `pt.exp` i
 
 from pypto.arrays.functions import (
     attention,
+    conv2d,
     gelu,
     layer_norm,
     log_softmax,
@@ -16,9 +17,11 @@ from pypto.arrays.functions import (
     silu,
     softmax,
     softplus,
+    topk,
 )
 from pypto.arrays.names import of_name
 from pypto.arrays.operations import erf, erfc, rsqrt, sigmoid
+from pypto.graph.calls import cond
 from pypto.graph.dims import Dim
 from pypto.graph.explain import explain
 from pypto.graph.fuse import fuse
@@ -32,6 +35,8 @@ def __getattr__(name: str) -> object:
 __all__ = [
     "Dim",
     "attention",
+    "cond",
+    "conv2d",
     "erf",
     "erfc",
     "explain",
@@ -48,4 +53,5 @@ __all__ = [
     "silu",
     "softmax",
     "softplus",
+    "topk",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.arrays.operations import erf, operation, sigmoid
+from pypto.arrays.operations import argsort, erf, operation, sigmoid, sort
 
 Array = Any
 
@@ -106,6 +106,62 @@ def attention(q: Array, k: Array, v: Array, mask: Array = None, scale: float | N
     if mask is not None:
         scores = np.where(mask, scores, -np.inf)
     return softmax(scores) @ v
+
+
+@operation
+def topk(x: Array, k: int, axis: int = -1) -> tuple[Array, Array]:
+    """The `k` greatest elements along an axis, greatest first, and where they are; NaN counts as least.
+
+    Examples
+    --------
+    >>> topk(np.float32([3, 1, 2]), 2)
+    (array([3., 2.], dtype=float32), array([0, 2]))
+    """
+    at = axis % x.ndim
+    if not 0 <= k <= x.shape[at]:
+        raise ValueError(f"there are no {k} elements along an axis of size {x.shape[at]}")
+    first = (*(slice(None),) * at, slice(k))
+    return sort(x, axis=at, descending=True)[first], argsort(x, axis=at, descending=True)[first]
+
+
+def pair(value: Any) -> tuple[int, int]:
+    """One number for both dimensions of an image, or two."""
+    rows, columns = (value, value) if isinstance(value, int) else value
+    return int(rows), int(columns)
+
+
+@operation
+def conv2d(x: Array, weight: Array, bias: Array = None, stride: Any = 1, padding: Any = 0) -> Array:
+    """The correlation of images with filters, as networks have it: a product of patches with the filters.
+
+    Parameters
+    ----------
+    x : array of shape (images, channels, height, width)
+    weight : array of shape (filters, channels, rows, columns)
+    bias : array of shape (filters,), optional
+    stride, padding : int or (int, int)
+        Of rows and columns.
+
+    Examples
+    --------
+    >>> conv2d(np.ones((1, 1, 3, 3), np.float32), np.ones((1, 1, 2, 2), np.float32)).tolist()
+    [[[[4.0, 4.0], [4.0, 4.0]]]]
+    """
+    (down, right), (top, left) = pair(stride), pair(padding)
+    if top or left:
+        x = np.pad(x, ((0, 0), (0, 0), (top, top), (left, left)))
+    filters, channels, rows, columns = weight.shape
+    images, height, width = x.shape[0], (x.shape[2] - rows) // down + 1, (x.shape[3] - columns) // right + 1
+    if channels != x.shape[1] or height < 1 or width < 1:
+        raise ValueError(f"filters of shape {tuple(weight.shape)} do not fit images of shape {tuple(x.shape)}")
+    parts = [
+        x[:, :, i : i + (height - 1) * down + 1 : down, j : j + (width - 1) * right + 1 : right]
+        for i in range(rows)
+        for j in range(columns)
+    ]
+    patches = np.stack(parts, axis=2).reshape(images, channels * rows * columns, height * width)
+    found = (weight.reshape(filters, channels * rows * columns) @ patches).reshape(images, filters, height, width)
+    return found if bias is None else found + bias[:, None, None]
 
 
 @operation

@@ -20,7 +20,7 @@ OTHERS: Final = (
     "all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var", "cumulative_sum", "matmul",
     "matrix_transpose", "tensordot", "vecdot", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis",
     "permute_dims", "reshape", "roll", "squeeze", "stack", "where", "take", "diff", "full_like", "ones_like",
-    "zeros_like", "empty_like",
+    "zeros_like", "empty_like", "sort", "argsort", "take_along_axis",
 )
 OUTSIDE: Final = (  # make arrays, or say something of types: numpy's own, which are constants of a fused function
     "arange", "asarray", "empty", "eye", "full", "linspace", "ones", "zeros", "astype", "can_cast", "finfo", "iinfo",
@@ -28,8 +28,6 @@ OUTSIDE: Final = (  # make arrays, or say something of types: numpy's own, which
     "float64", "float16", "e", "inf", "nan", "newaxis", "pi",
 )
 REFUSED: Final = {
-    "sort": "sorting has no form as a group of kernels yet; sort in a kernel, by `pto.sort`",
-    "argsort": "sorting has no form as a group of kernels yet; sort in a kernel, by `pto.argsort`",
     "nonzero": "how many elements there are depends on their values",
     "unique_all": "how many elements there are depends on their values",
     "unique_counts": "how many elements there are depends on their values",

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pypto.graph import ordering
 from pypto.graph.fuse import Fused
 from pypto.graph.places import here
 from pypto.graph.tensor import Tensor
@@ -53,6 +54,16 @@ def of_row(name: str) -> Callable[[Any], Any]:
     function.__name__ = name
     function.__doc__ = TABLE[name].doc
     return operation(function)
+
+
+def sort(x: Any, axis: int, descending: bool) -> Tensor:
+    """An array in order along an axis; in a traced function."""
+    return ordering.sort(x, axis, descending=descending)
+
+
+def argsort(x: Any, axis: int, descending: bool) -> Tensor:
+    """Where the elements of a sorted array were; in a traced function."""
+    return ordering.argsort(x, axis, descending=descending)
 
 
 erf = of_row("erf")

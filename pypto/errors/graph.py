@@ -23,7 +23,7 @@ class NotTraced(Diagnostic, TypeError):
     code = "E342"
     template = "{what} cannot be traced: {problem}"
     hint = "{way}"
-    example = traced("return np.sort(x)", "return np.maximum(x, y)")
+    example = traced("return np.unique(x)", "return np.sort(x)")
 
 
 class WrongShapes(Diagnostic, ValueError):

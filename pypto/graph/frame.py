@@ -57,6 +57,7 @@ class Frame:
         self.changing = {*plan.graph.inputs[:given], *self.results}
         self.made = [(n, value_of(n.shape, sizes), n.type.dtype.numpy) for n in self.results]
         self.last: list[Any] = [None] * given
+        self.called: dict[Any, Sequence[Array]] = {}
         self.calls = [self.call_of(step) for step in plan.steps]
 
     def constant(self, node: Node) -> Array:
@@ -97,6 +98,7 @@ class Frame:
         found = [self.view(node) for node in self.plan.graph.outputs]
         for node in self.results:
             del self.arrays[node]
+        self.called.clear()
         return found
 
 
@@ -148,6 +150,16 @@ def seen(frame: Frame, argument: Argument) -> Array:
     return array if array.shape == shape else np.reshape(array, shape, copy=False)
 
 
+def called(node: Node, frame: Frame) -> Array:
+    """A result of a function that runs between kernels; it runs once for all its results."""
+    function = node.attr("function")
+    key = id(function), node.inputs
+    if key not in frame.called:
+        frame.called[key] = function(*map(frame.view, node.inputs))
+    found: Array = frame.called[key][node.attr("result")]
+    return found
+
+
 def assemble(node: Node, frame: Frame) -> None:
     """Make an array out of others: parts side by side, or one with a part replaced."""
     target = frame.arrays[node]
@@ -157,6 +169,9 @@ def assemble(node: Node, frame: Frame) -> None:
         attrs = frame.attrs(node)
         spans = zip(attrs["starts"], value.shape, attrs["steps"], strict=True)
         np.copyto(target[tuple(span(*each) for each in spans)], value)
+        return
+    if node.op == "call":
+        np.copyto(target, called(node, frame))
         return
     if node.op != "concat":  # there are no elements to compute with
         type = TensorType(target.shape, node.type.dtype)

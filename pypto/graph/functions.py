@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.errors.graph import NotTraced
-from pypto.graph import methods, movement, products, reductions, ufuncs
+from pypto.graph import methods, movement, ordering, products, reductions, ufuncs
 from pypto.graph.dims import is_fixed
 from pypto.graph.node import Graph
 from pypto.graph.places import checked, here
@@ -221,7 +221,9 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
         "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,
         "cumulative_sum": cumulative_sum,
-        "flip": flip, "linalg.norm": norm, "split": split, "array_split": split, "copyto": ufuncs.assign,
+        "flip": flip, "sort": ordering.sort, "argsort": ordering.argsort,
+        "take_along_axis": ordering.take_along_axis, "put_along_axis": ordering.put_along_axis,
+        "linalg.norm": norm, "split": split, "array_split": split, "copyto": ufuncs.assign,
         "atleast_1d": lambda x: x if x.ndim else x.reshape((1,)), "shape": lambda x: x.shape, "ndim": lambda x: x.ndim,
         "size": lambda x: x.size,
         "result_type": lambda *args: np.result_type(*map(ufuncs.weak, args)),

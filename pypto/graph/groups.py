@@ -20,7 +20,7 @@ from pypto.graph.dims import hint
 from pypto.graph.index_space import FUSIBLE_MOVEMENT
 from pypto.graph.layout import Layouts
 from pypto.graph.node import Graph, Node
-from pypto.graph.nodes import ASSEMBLED
+from pypto.graph.nodes import ASSEMBLED, SORTS
 from pypto.graph.order import Order, Unit
 from pypto.graph.program import Program
 from pypto.graph.rules import MOVEMENT
@@ -283,7 +283,7 @@ def check_parallel(program: Program) -> None:
         ):
             raise Clash("programs would have to share an axis that each of them needs")
     for node in space.nodes:
-        if node.op in REDUCTIONS:
+        if node.op in REDUCTIONS or node.op in SORTS:
             check_once(program, node)
         if node.op == "dot":
             line = program.values[node]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pypto.graph.axes import Axes, Clash, Dim, Dims
 from pypto.graph.node import Node
+from pypto.graph.nodes import SORTS
 from pypto.ops.table import REDUCTIONS, SCANS, TABLE
 
 Use = tuple[Node, int]  # an operand of a node, by its number
@@ -115,7 +116,7 @@ def reduced_axes(node: Node, values: Mapping[Node, Dims], reads: Mapping[Use, Di
 
 def scanned(node: Node, values: Mapping[Node, Dims]) -> Dim:
     """The axis along which a node is a running result."""
-    return values[node][node.attr("axis")] if node.op in SCANS else ()
+    return values[node][node.attr("axis")] if node.op in SCANS or node.op in SORTS else ()
 
 
 @dataclass(slots=True)
@@ -132,7 +133,7 @@ class _Builder:
         row = TABLE.get(node.op)
         if (row is not None and row.elementwise) or node.op == "copy":
             self.values[node] = self.elementwise(node, operands)
-        elif node.op in SCANS:
+        elif node.op in SCANS or node.op in SORTS:
             self.values[node] = operands[0]
         elif node.op in REDUCTIONS:
             self.values[node] = self.reduction(node, operands[0])
@@ -151,10 +152,12 @@ class _Builder:
 
     def operand(self, node: Node, number: int) -> Dims:
         x = node.inputs[number]
+        if x in self.members and node.op == "take" and number == 0:
+            raise Clash("elements of it are picked by indices")
         if x in self.members:
             return self.values[x]
         if x.op == "constant":
-            if node.op in REDUCTIONS or node.op in ("dot", "take"):
+            if node.op in REDUCTIONS or node.op in SORTS or node.op in ("dot", "take"):
                 raise Clash("a constant array has to be stored for this op")
             return ((),) * len(x.shape)
         if node.op == "dot" or (node.op == "take" and number == 0) or (is_vector(x) and not self.share_vectors):

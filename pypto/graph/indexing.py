@@ -159,7 +159,10 @@ def write_at(tensor: Tensor, index: Index, value: Any) -> None:
         assign(part, value)
         return
     if getattr(index.array, "dtype", None) != np.bool_:
-        raise refuse("it is written by an array of integers", "scatter in a kernel, by `pto.jit`")
+        from pypto.graph.ordering import put
+
+        put(part, index.array, index.axis, value)
+        return
     if getattr(value, "shape", ()) not in ((), tensor.shape):
         raise refuse("what a mask picks is written with an array", "use `np.where(mask, a, b)`")
     mask = lift(tensor.graph, index.array)

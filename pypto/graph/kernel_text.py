@@ -7,6 +7,7 @@ their array that are no single indices of the program; where tiles with differen
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,6 +16,7 @@ from pypto.graph.axes import Clash, Dim
 from pypto.graph.dims import quotient
 from pypto.graph.index_space import scanned
 from pypto.graph.node import Node
+from pypto.graph.nodes import SORTS
 from pypto.graph.op_text import call_text, number_text
 from pypto.graph.program import Program
 from pypto.graph.writer import Argument, KernelText, Tile, Writer
@@ -73,7 +75,7 @@ class GroupWriter(Writer):
             self.tiles[node] = self.take(node)
         elif node.op == "arange":
             self.tiles[node] = self.counted(node)
-        elif node.op in SCANS:
+        elif node.op in SCANS or node.op in SORTS:
             self.tiles[node] = self.scan(node)
         else:
             self.tiles[node] = self.elementwise(node)
@@ -91,7 +93,7 @@ class GroupWriter(Writer):
         (axis,) = self.program.values[node] or (None,)
         start = node.attr("start")
         if axis is None:
-            return Tile(str(start), ())
+            return self.variable(0, f"pto.full((), {start}, pto.int32)", (), node)
         index, _ = self.indices[axis]
         offset = " + ".join(x for x in (index if index != "0" else "", str(start) if start else "") if x)
         if not self.is_tiled(axis):
@@ -123,9 +125,17 @@ class GroupWriter(Writer):
         axes = tuple(a for a in self.program.values[node] if self.is_tiled(a))
         text = self.full(source, axes, node.inputs[0].type.dtype)
         (along,) = [a for a in axes if a in scanned(node, self.program.space.values)] or (None,)
+        if along is None and node.op == "argsort":
+            return self.variable(0, "pto.full((), 0, pto.int32)", (), node)
         if along is None:
             return Tile(text, axes)
-        return self.variable(self.stage(source), f"pto.{node.op}({text}, axis={axes.index(along)})", axes, node)
+        if node.op not in SORTS:
+            return self.variable(self.stage(source), f"pto.{node.op}({text}, axis={axes.index(along)})", axes, node)
+        dtype = node.inputs[0].type.dtype
+        last = float("nan") if dtype.is_float else dtype.integer_range[0 if node.attr("descending") else 1]
+        text = self.masked(text, axes, [along], last)
+        how = ", descending=True" if node.attr("descending") else ""
+        return self.variable(self.stage(source), f"pto.{node.op}({text}, {axes.index(along)}{how})", axes, node)
 
     def running_maximum(self, node: Node) -> None:
         """The maximum so far, and what the sums so far are multiplied by; rows of -inf alone add nothing."""
@@ -158,7 +168,7 @@ class GroupWriter(Writer):
 
     def masked(self, text: str, axes: Dim, along: Iterable[int], value: Any) -> str:
         """A tile with what lies behind the end of some of its axes replaced."""
-        number = f'float("{value}")' if isinstance(value, float) and abs(value) == float("inf") else repr(value)
+        number = f'float("{value}")' if isinstance(value, float) and not math.isfinite(value) else repr(value)
         for axis in along:
             if not self.program.has_rest(axis):
                 continue

@@ -76,7 +76,7 @@ def values_of(graph: Graph, arrays: Sequence[Array]) -> dict[Node, Array]:
     values = dict(zip(graph.inputs, arrays, strict=True))
     for node in graph.live():
         if node.op == "call":
-            values[node] = np.asarray(node.attr("function")(*(values[x] for x in node.inputs)))
+            values[node] = np.asarray(node.attr("function")(*(values[x] for x in node.inputs))[node.attr("result")])
         elif node not in values:
             values[node] = apply(node.op, [values[x] for x in node.inputs], dict(node.attrs), node.type)
     return values

@@ -114,6 +114,15 @@ def take(x: Tensor, indices: Any, axis: Any = None, out: Tensor | None = None, m
     return put(functions.take(x, indices, axis), out)
 
 
+def ordered(name: str) -> Callable[..., Any]:
+    def method(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        from pypto.graph import ordering
+
+        return getattr(ordering, name)(x, *args, **kwargs)
+
+    return method
+
+
 METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         "reshape": reshape, "transpose": transpose, "swapaxes": swapaxes, "squeeze": squeeze, "ravel": ravel,
@@ -124,6 +133,7 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         **{name: argument(name) for name in ("argmax", "argmin")},
         **{name: running(name) for name in ("cumsum", "cumprod")},
         "mean": statistic(reductions.mean), "var": statistic(reductions.var), "std": statistic(reductions.std),
+        "sort": ordered("sort_in_place"), "argsort": ordered("argsort"),
         "item": asks("`.item()`"), "tolist": asks("`.tolist()`"),
     }
 )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.graph.types import TensorType
+from pypto.ir.types import int32
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]
@@ -82,7 +83,54 @@ def declared(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
     raise TypeError("the type of this node is given by who makes it")
 
 
-ASSEMBLED: Final = ("concat", "place", "call")  # made between kernels, of whole arrays
+def infer_order(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    """The type of `sort`; sizes of 0 dimensions have no order."""
+    (source,) = types
+    if not 0 <= attrs["axis"] < len(source.shape):
+        raise TypeError(f"axis {attrs['axis']} is out of range for an array of {len(source.shape)} dimensions")
+    if source.dtype.is_bool:
+        raise TypeError("bools are not sorted")
+    return source
+
+
+def infer_argsort(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    return TensorType(infer_order(types, attrs).shape, int32)
+
+
+def order_of(attrs: Attrs, x: Array) -> Array:
+    """Where the elements of a sorted array were; equal ones keep their order, and NaN is last either way."""
+    key = x
+    if attrs["descending"]:
+        key = -x if x.dtype.kind == "f" else ~x  # reverse the order, and leave NaN last
+    return np.argsort(key, axis=attrs["axis"], kind="stable")
+
+
+def infer_put(types: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    base, index, value = types
+    axis = attrs["axis"]
+    if not 0 <= axis < len(base.shape):
+        raise TypeError(f"axis {axis} is out of range for an array of {len(base.shape)} dimensions")
+    if not index.dtype.is_int:
+        raise TypeError(f"indices are integers, not {index.dtype}")
+    shape = (*base.shape[:axis], *index.shape, *base.shape[axis + 1 :])
+    if base.dtype != value.dtype or value.shape != shape:
+        raise TypeError(f"{value} cannot be put into {base} at {index}")
+    return base
+
+
+def put(attrs: Attrs, base: Array, index: Array, value: Array) -> Array:
+    """An array with elements along an axis replaced, or added to; of equal indices the last one counts."""
+    result = base.copy()
+    at = (*(slice(None),) * attrs["axis"], index)
+    if attrs["add"]:
+        np.add.at(result, at, value)
+    else:
+        result[at] = value
+    return result
+
+
+SORTS: Final = ("sort", "argsort")  # an axis in order: a program has all of it
+ASSEMBLED: Final = ("concat", "place", "put", "call")  # made between kernels, of whole arrays
 ROWS: Final = (
     NodeRow("input", declared, None, "An argument of the function."),
     NodeRow("take", infer_take, take, "Elements along an axis by an array of indices, which are from 0."),
@@ -93,8 +141,16 @@ ROWS: Final = (
         lambda attrs, *arrays: np.concatenate(arrays, axis=attrs["axis"]),
         "Arrays one after the other along an axis.",
     ),
+    NodeRow(
+        "sort",
+        infer_order,
+        lambda attrs, x: np.take_along_axis(x, order_of(attrs, x), attrs["axis"]),
+        "Elements in order along an axis, NaN last.",
+    ),
+    NodeRow("argsort", infer_argsort, order_of, "Where the elements of a sorted array were."),
+    NodeRow("put", infer_put, put, "An array with elements along an axis replaced, or added to, by indices."),
     NodeRow("copy", lambda types, attrs: types[0], lambda attrs, x: x.copy(), "The same array in memory of its own."),
     NodeRow("extent", declared, None, "The value of a size that is known when a plan runs, as an array of one number."),
-    NodeRow("call", declared, None, "A Python function on arrays, which runs between kernels."),
+    NodeRow("call", declared, None, "One result of a function on arrays that runs between kernels."),
 )
 NODES: Final[Mapping[str, NodeRow]] = MappingProxyType({row.name: row for row in ROWS})

@@ -23,6 +23,7 @@ from pypto.graph.dims import bounds, hint, is_fixed, quotient
 from pypto.graph.index_space import IndexSpace, Use, flat
 from pypto.graph.neighbours import Strides, chain, every_dims, heads, neighbours
 from pypto.graph.node import Node
+from pypto.graph.nodes import SORTS
 from pypto.graph.online import Online, late_after, online_of
 from pypto.ops.table import REDUCTIONS, SCANS
 
@@ -230,8 +231,8 @@ class Draft:
             along = any(
                 axis in self.operand(node, n) for n in range(len(node.inputs)) if node.inputs[n].op != "constant"
             )
-            if node.op in SCANS:
-                raise Clash("a running result is not made by pieces")
+            if node.op in SCANS or node.op in SORTS:
+                raise Clash("a running result or an order is not made by pieces")
             reduces = along and axis not in self.values[node] and node.op in (*REDUCTIONS, "dot")
             if reduces and node.op in ("argmax", "argmin", "xor_sum"):
                 raise Clash("a position cannot be found by pieces")

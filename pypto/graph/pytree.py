@@ -9,6 +9,18 @@ from typing import Any
 Leaves = list[Any]
 
 
+class Slot:
+    """The place of an output in a result; a leaf, so it is no dataclass."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"Slot({self.number})"
+
+
 def children(tree: Any) -> tuple[Any, list[tuple[str, Any]]] | None:
     """How a container is made, and what it holds by name; None of a leaf."""
     if isinstance(tree, tuple | list):

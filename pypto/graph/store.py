@@ -47,6 +47,8 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str) -> CacheKey | No
         return None
     if MODE.get() is not PLAIN or shared.devices.default is not None:
         return None
+    if any(node.op == "call" for node in graph.live()):
+        return None  # what it calls is known to this process alone
     strides = repr([layouts.given[x] for x in graph.inputs])
     parts = ("graph", fingerprint(graph)), ("strides", strides), ("precision", precision)
     machine = ("threads", str(get_num_threads())), *shared.backend(options).key_parts()

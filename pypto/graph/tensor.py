@@ -164,7 +164,8 @@ class Tensor(NDArrayOperatorsMixin):
     def __bool__(self) -> bool:  # noqa: PLE0304  # never returns
         self.needs_value(
             "a condition",
-            "choose element by element with `np.where(condition, a, b)`, or decide before the call",
+            "choose element by element with `np.where(condition, a, b)`, have one of two functions run with "
+            "`pypto.arrays.cond(condition, a, b, …)`, or decide before the call",
         )
 
     def __float__(self) -> float:

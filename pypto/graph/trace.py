@@ -11,12 +11,15 @@ import numpy as np
 from pypto.errors.graph import NotTraced
 from pypto.graph.dims import Dim, Size
 from pypto.graph.guards import Guards
+from pypto.graph.launches import watched
 from pypto.graph.node import Graph, Node
-from pypto.graph.pytree import leaves, mapped
+from pypto.graph.pytree import Slot, leaves, mapped
+from pypto.graph.rules import MOVEMENT
 from pypto.graph.strides import contiguous
 from pypto.graph.tensor import Storage, Tensor
 from pypto.graph.ufuncs import lift, tensor_type
 from pypto.loc import Loc
+from pypto.runtime.mode import mode
 
 Array = np.ndarray[Any, Any]
 
@@ -46,27 +49,16 @@ class Traced:
     updates: list[tuple[int, int]] = field(default_factory=list)
 
 
-class Slot:
-    """The place of an output in a result; a leaf, so it is no dataclass."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __repr__(self) -> str:
-        return f"Slot({self.number})"
-
-
 class TracedGraph(Graph):
     """A graph that is being traced: arrays from outside of the function become inputs when they are met."""
 
-    __slots__ = ("arrays", "tensors")
+    __slots__ = ("arrays", "held", "tensors")
 
     def __init__(self, name: str, dims: tuple[Dim, ...] = ()) -> None:
         super().__init__(name, dims=dims, guards=Guards() if dims else None)
         self.arrays: list[Array] = []
         self.tensors: dict[int, Tensor] = {}
+        self.held: dict[Node, Storage] = {}  # of results: whose memory the array of a node is
 
     def argument(
         self, name: str, array: Array, place: Loc | None = None, shape: tuple[int, ...] | None = None
@@ -137,20 +129,21 @@ def trace_by_name(
     inner_args, inner_kwargs = mapped((args, kwargs), enter)
     before = {id(t.storage): t.storage.node for t in graph.tensors.values()}
     given = len(graph.inputs)
-    tree = function(*inner_args, **inner_kwargs)
+    with mode(watch=watched):
+        tree = function(*inner_args, **inner_kwargs)
     result = mapped(tree, lambda path, leaf: leave(graph, path, leaf))
     updates = []
     for number, tensor in enumerate(list(graph.tensors.values())):
         node = tensor.storage.node
         if node is not before.get(id(tensor.storage), graph.inputs[number]):
-            updates.append((number, output(graph, node)))
+            updates.append((number, output(graph, own_node(graph, tensor))))
     return Traced(graph, graph.arrays, given, result, updates)
 
 
 def leave(graph: Graph, path: str, leaf: Any) -> Any:
     """A leaf of the result: the slot of an array, or a constant as it is."""
     if isinstance(leaf, Tensor):
-        return Slot(output(graph, leaf.node))
+        return Slot(output(graph, own_node(graph, leaf)))
     if isinstance(leaf, np.ndarray):
         return Slot(output(graph, lift(graph, leaf).node))
     if isinstance(leaf, Size):
@@ -161,6 +154,21 @@ def leave(graph: Graph, path: str, leaf: Any) -> Any:
         None, what=f"the result {path or ''}".strip(), problem=f"it is a {type(leaf).__name__}",
         way="return arrays, numbers, and dicts, lists, tuples or dataclasses of them",
     )  # fmt: skip
+
+
+def own_node(graph: Graph, tensor: Tensor) -> Node:
+    """The node of a result: an array of its own wherever numpy would have made one, though its numbers are there."""
+    assert isinstance(graph, TracedGraph)
+    node = base = tensor.node
+    while base.op in MOVEMENT:
+        base = base.inputs[0]
+    if base.op == "input":
+        held = next((t.storage for t, x in zip(graph.tensors.values(), graph.inputs, strict=True) if x is base), None)
+    else:
+        held = graph.held.setdefault(base, tensor.storage)
+    if held is tensor.storage and base.op not in ("constant", "extent"):
+        return node
+    return graph.append("copy", (node,), {}, node.type, node.place)
 
 
 def output(graph: Graph, node: Node) -> int:

@@ -90,6 +90,7 @@ def test_names_of_the_standard_are_traced(name: str) -> None:
         "matmul": (x, x.T), "moveaxis": (x, 0, 1), "permute_dims": (x, (1, 0)), "reshape": (x, (10, 6)),
         "roll": (x, 2), "stack": ([x, x],), "where": (x > 1, x, x), "take": (x, np.array([1, 2])), "clip": (x, 1, 2),
         "tensordot": (x, x.T, 1), "bitwise_invert": (integers,), "flip": (x,), "cumulative_sum": (x[0],),
+        "take_along_axis": (x, np.argsort(x, axis=1), 1),
     }  # fmt: skip
     if name in special:
         args = special[name]

@@ -147,6 +147,36 @@ def test_results_are_arrays_of_their_own() -> None:
     np.testing.assert_array_equal(first, kept)
 
 
+def test_what_numpy_copies_is_an_array_of_its_own() -> None:
+    def copies(x: Any) -> Any:
+        y = x + 1
+        return x.copy(), y, y.copy(), y, np.ones_like(x), x
+
+    fused = pto.fuse(copies)
+    (x,) = arrays((6, 10))
+    for _ in range(2):
+        found, wanted = fused(x), copies(x)
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+        shared = [[np.shares_memory(a, b) for b in (x, *found)] for a in found]
+        assert shared == [[np.shares_memory(a, b) for b in (x, *wanted)] for a in wanted]
+        found[4][:] = 9
+
+
+def test_arguments_may_be_exchanged() -> None:
+    def exchanged(x: Any, y: Any) -> Any:
+        before = x.copy()
+        x[:] = y
+        y[:] = before
+        return before
+
+    x, y = arrays((5,), (5,))
+    given = x.copy(), y.copy()
+    before = pto.fuse(exchanged)(x, y)
+    for a, b in ((x, given[1]), (y, given[0]), (before, given[0])):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_arrays_may_change_from_call_to_call_or_stay() -> None:
     x, w, b = arrays((40, 64), (64, 64), (64,))
     fused = pto.fuse(mlp)
