@@ -32,6 +32,9 @@ def normed(x):
     return torch.nn.functional.layer_norm(x.relu(), (x.shape[-1],)) * 2
 
 
+NORMED = "return torch.nn.functional.layer_norm(x.relu(), (x.shape[-1],)) * 2"
+
+
 @pytest.mark.slow
 def test_forward_and_backward():
     import pypto.torch
@@ -48,6 +51,9 @@ def test_forward_and_backward():
     assert forward.name.startswith("triton_per_fused")
     assert "layer_norm_backward" in backward.name
     assert f"def {forward.name}(" in forward.source
+    for kernel in (forward, backward):
+        assert [line.text for line in kernel.lines] == [NORMED]
+        assert Path(kernel.lines[0].file) == Path(__file__)
 
 
 @pytest.mark.slow

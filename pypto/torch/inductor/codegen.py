@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, Final
+
+from pypto.torch.inductor.origins import model_lines
 
 triton: Any = importlib.import_module("torch._inductor.codegen.triton")
 wrapper: Any = importlib.import_module("torch._inductor.codegen.wrapper")
 common: Any = importlib.import_module("torch._inductor.codegen.common")
 virtualized: Any = importlib.import_module("torch._inductor.virtualized")
+utils: Any = importlib.import_module("torch._inductor.utils")
+torch: Any = importlib.import_module("torch")
 
+_LINES: Final = "pypto_model_lines"  # of a writer: from the name of a kernel to lines of the model
 _IMPORTS = """
 import triton
 import triton.language as tl
@@ -54,9 +59,23 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
         chosen = virtualized.V.choices.triton_kernel_kwargs(Kernel, kernel_features, kernel_args, kernel_kwargs)
         return [Kernel(*kernel_args, **chosen)]
 
+    def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
+        """Define a kernel, or find one of the same text; the writer learns which lines of the model it computes."""
+        name: str = super().define_kernel(src_code, node_schedule, kernel)
+        lines = model_lines(utils.aggregate_origins(node_schedule), torch)
+        known = vars(virtualized.V.graph.wrapper_code).setdefault(_LINES, {})
+        known[name] = sorted({*known.get(name, ()), *lines})
+        return name
+
 
 class Calls:
-    """Writes calls of kernels: their blocks and grids are theirs to know, and a CPU has no streams."""
+    """Writes kernels and their calls: blocks and grids are theirs to know, and a CPU has no streams."""
+
+    def _define_kernel_helper(self: Any, kernel_name: str, *given: Any, **named: Any) -> None:
+        super()._define_kernel_helper(kernel_name, *given, **named)  # type: ignore[misc]
+        lines = [tuple(line) for line in getattr(self, _LINES, {}).get(kernel_name, ())]
+        if lines:
+            self.header.writeline(f"{kernel_name}.told({lines!r})")
 
     def _generate_kernel_call_helper(self: Any, kernel_name: str, call_args: Any, **given: Any) -> None:
         arguments = ", ".join(self.prepare_triton_kernel_call(call_args))

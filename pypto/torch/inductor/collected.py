@@ -39,8 +39,8 @@ def kernels(compiled: Any) -> list[Generated]:
     Returns
     -------
     list of Generated
-        Each has a `name`, its `source`, and as `kernel` a kernel with `inspect`, `explain` and `specializations`.
-        Kernels of a backward pass are there once it has run.
+        Each has a `name`, its `source`, the `lines` of the model that it computes, and as `kernel` a kernel with
+        `inspect`, `explain` and `specializations`. Kernels of a backward pass are there once it has run.
 
     Examples
     --------

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from pypto.compat.triton.kernels import JITFunction
 from pypto.jit.direct import Direct, ThreadCount
+from pypto.torch.inductor.origins import Line
 from pypto.torch.inductor.strides import strides
 
 _theirs: Any = importlib.import_module("torch._inductor.runtime.triton_heuristics")
@@ -31,7 +32,7 @@ _SHORT: Final = 512  # elements of short rows in one program
 
 
 class Generated:
-    """A kernel that Inductor wrote.
+    """A kernel that Inductor wrote: its `name` and `source`, as `kernel` a kernel, and the `lines` of the model in it.
 
     Parameters
     ----------
@@ -45,9 +46,14 @@ class Generated:
     def __init__(self, fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> None:
         self.fn, self.blocks, self.meta = fn, blocks, meta
         self.name, self.source = fn.__name__, ""
+        self.lines: list[Line] = []
         self.kernel = fn.ours
         self.kernel.threads_by = torch_threads()
         self.run = Direct(self.kernel, *place(fn, blocks, meta)).run
+
+    def told(self, lines: Iterable[tuple[str, int, str]]) -> None:
+        """Learn which lines of the model the kernel computes."""
+        self.lines = [Line(*line) for line in lines]
 
     def named(self, name: str, source: str) -> Generated:
         self.name, self.source = name, source
