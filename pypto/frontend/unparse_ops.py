@@ -104,6 +104,7 @@ def of_program(op: Op) -> str:
 
 _CALLS: Final[Mapping[str, Callable[..., str]]] = MappingProxyType({
     "cast": lambda op, x: f"pto.cast({x.text}, {op.attrs['dtype']!r})",
+    "bitcast": lambda op, x: f"pto.bitcast({x.text}, {op.attrs['dtype']!r})",
     "array_ptr": lambda op, x: x.text,
     "array_shape": lambda op, x: f"{x.text}.shape[{op.attrs['dim']}]",
     "array_stride": lambda op, x: f"{x.text}.strides[{op.attrs['dim']}]",
@@ -115,6 +116,7 @@ _CALLS: Final[Mapping[str, Callable[..., str]]] = MappingProxyType({
     "permute": lambda op, x: f"pto.permute({x.text}, {op.attrs['dims']})",
     "slice": lambda op, x: f"{atom(x, ATOM)}[{slice_text(op)}]",
     "gather": lambda op, x, index: f"pto.gather({x.text}, {index.text}, axis={op.attrs['axis']})",
+    "sort_keys": lambda op, x: f"ordering.sort_keys({x.text})",
     "dot": dot,
     "maximum": extremum,
     "minimum": extremum,
@@ -145,5 +147,5 @@ def named(op: Op, words: Sequence[str]) -> CallText:
     plain = row.elementwise and not op.attrs
     if not plain:
         raise InvalidIR(op.loc, op=op.name, problem="the kernel language has no words for it")
-    home = "pto" if row.public else "pto.language.libdevice"
+    home = "pto" if row.public else "libdevice"
     return CallText(f"{home}.{op.name}({', '.join(words)})")

@@ -15,6 +15,7 @@ from pypto.gradients.handwritten import HandwrittenAdjoint, handwritten, is_grad
 from pypto.gradients.launch_cache import LaunchCache, PreparedLaunch, read_write_pairs
 from pypto.gradients.launches import run_launch
 from pypto.gradients.versions import ATOMIC, ORDERED, Step, Version, derive, described, launch_numbers, make_version
+from pypto.graph.kernels import imports
 from pypto.loc import Caller
 from pypto.passes.adjoint.derive import Workspace
 from pypto.passes.adjoint.footprint import LaunchNumbers
@@ -83,7 +84,7 @@ class AdjointKernel:
         if not self._last:
             way = "launch it first, or ask `derive(grid, arguments…)`"
             raise WrongGradient(kernel=self.kernel.signature.kernel, problem="nothing was derived yet", way=way)
-        return "import pypto as pto\n" + "".join(f"\n\n{text}" for text in self._last)
+        return imports("".join(self._last)) + "".join(f"\n\n{text}" for text in self._last)
 
     @Boundary()
     def derive(self, grid: Any, /, *args: Any, **given: Any) -> str:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import linecache
 from functools import lru_cache
 from hashlib import sha256
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MappingProxyType
+from typing import Final
 
 import pypto.language
 from pypto.graph.writer import KernelText
 from pypto.jit import Kernel, jit
-from pypto.language import libdevice
+from pypto.language import libdevice, ordering
+
+_MODULES: Final = MappingProxyType({"libdevice": libdevice, "ordering": ordering})  # of the language, by their names
 
 
 def full_source(text: KernelText) -> str:
     """The text as a file: pasted into one, it is the same kernel."""
-    head = "import pypto as pto\n"
-    if "libdevice." in text.source:
-        head += "from pypto.language import libdevice\n"
-    return f"{head}\n\n{text.source}"
+    return f"{imports(text.source)}\n\n{text.source}"
+
+
+def imports(source: str) -> str:
+    """The imports that the text of kernels needs."""
+    used = [name for name in _MODULES if f"{name}." in source]
+    return "import pypto as pto\n" + (f"from pypto.language import {', '.join(used)}\n" if used else "")
 
 
 @lru_cache(maxsize=1024)
@@ -36,7 +42,5 @@ def kernel_of(source: str, name: str, sized: tuple[str, ...] = ()) -> Kernel:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     module = compile(source, file, "exec", dont_inherit=True)
     code = next(x for x in module.co_consts if isinstance(x, CodeType) and x.co_name == name)
-    function = FunctionType(
-        code, {"__name__": f"generated.{name}", "pto": pypto.language, "libdevice": libdevice}, name
-    )
+    function = FunctionType(code, {"__name__": f"generated.{name}", "pto": pypto.language, **_MODULES}, name)
     return jit(do_not_specialize=sized)(function) if sized else jit(function)

@@ -18,7 +18,7 @@ __all__ = ["argsort", "bitonic_merge", "sort", "topk"]
 
 _COLUMNS = 16  # that a selection ends with
 _MANY = 256  # keys, of which a few are selected before anything is sorted
-_sort_keys = OpFunction(TABLE["sort_keys"])
+sort_keys = OpFunction(TABLE["sort_keys"])
 
 
 def sort(x: Tile, dim: Any = None, descending: bool = False) -> Tile:
@@ -102,14 +102,14 @@ def _first(keys: Tile, count: int) -> Tile:
     """The least keys of the last dimension in order. A few of many come out of blocks, of which two and two meet."""
     last, size, width = len(keys.shape) - 1, keys.shape[-1], next_power_of_2(count if count > 16 else 16)
     if size <= 4 * width:
-        return part(_sort_keys(keys), last, 0, count)
+        return part(sort_keys(keys), last, 0, count)
     if count <= 8 and size >= _MANY:
-        return part(_sort_keys(_some(keys, 8 if count > 4 else 4)), last, 0, count)
+        return part(sort_keys(_some(keys, 8 if count > 4 else 4)), last, 0, count)
     shape = (*keys.shape[:-1], cdiv(size, width) * width)
     if shape != keys.shape:
         index, greatest = positions(shape, last), keys.dtype.integer_range[1]
         keys = ops.where(index < size, ops.gather(keys, ops.minimum(index, size - 1), last), greatest)
-    blocks = _sort_keys(ops.reshape(keys, (*shape[:-1], shape[-1] // width, width)))
+    blocks = sort_keys(ops.reshape(keys, (*shape[:-1], shape[-1] // width, width)))
     return ops.reshape(part(_narrowed(blocks, None), last + 1, 0, count), (*shape[:-1], count))
 
 
@@ -181,7 +181,7 @@ def _narrowed(blocks: Tile, tail: Any) -> Tile:
 
 def _met(a: Tile, b: Tile) -> Tile:
     """The least keys of two blocks in order: of those that lie opposite to each other when one is turned round."""
-    return _sort_keys(ops.minimum(a, flip(b)))
+    return sort_keys(ops.minimum(a, flip(b)))
 
 
 def _keys(x: Tile, descending: bool) -> Tile:
@@ -231,9 +231,9 @@ def _order(x: Tile, descending: bool, count: int) -> Tile:
         return _first((keys << 32) | index, count) & 0xFFFFFFFF
     # By the lower halves of the keys, then, as equal ones keep their order, by the upper halves.
     keys = _wide_keys(x, descending)
-    first = _sort_keys(((keys ^ 0x80000000) << 32) | index) & 0xFFFFFFFF
+    first = sort_keys(((keys ^ 0x80000000) << 32) | index) & 0xFFFFFFFF
     upper = ops.gather(keys, first, -1) & -0x100000000
-    second = part(_sort_keys(upper | index), last, 0, count) & 0xFFFFFFFF
+    second = part(sort_keys(upper | index), last, 0, count) & 0xFFFFFFFF
     return ops.gather(first, second, -1)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import pypto as pto
+from pypto.language import libdevice
 
 Array = np.ndarray[Any, Any]
 
@@ -212,6 +213,20 @@ def below_the_maximum_numpy(x: Array) -> tuple[Array, Array]:
     return e, np.log(e.sum(1)) + 2 * m
 
 
+@pto.jit
+def largest(x, y, z):
+    """The largest elements of a row, and the row in order, by their indices."""
+    row = pto.program_id(0)
+    t = x[row, :]
+    values, _ = pto.topk(t, 3, return_indices=True)
+    y[row, :] = libdevice.sinh(values)
+    z[row, :] = pto.gather(t, pto.argsort(t), 0) * pto.cumsum(t, 0)
+
+
+def largest_numpy(x: Array) -> tuple[Array, Array]:
+    return np.sinh(np.sort(x)[:, :-4:-1]), np.sort(x) * np.cumsum(x, 1)
+
+
 ROWS = np.array([2, 0, 2, 2, 5], np.int64)
 CASES = {
     "softmax": Case(
@@ -262,6 +277,7 @@ CASES = {
         {"labels": LABELS, "BLOCK": 4},
     ),
     "below the maximum": Case(below_the_maximum, 5, {"x": (5, 11)}, {"y": (5, 11), "z": (5,)}, below_the_maximum_numpy),
+    "largest": Case(largest, 5, {"x": (5, 11)}, {"y": (5, 3), "z": (5, 11)}, largest_numpy),
     "loss of labels": Case(
         loss_of_labels, 5, {"logits": (5, 11)}, {"losses": (5,)}, cross_entropy_numpy, {"labels": LABELS}
     ),

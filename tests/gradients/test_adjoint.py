@@ -159,7 +159,7 @@ def in_place(x):
 
 @pto.jit
 def through_bits(x, y):
-    y[:] = pto.cast(pto.bitcast(x[:], pto.int32), pto.float32)
+    y[:] = pto.cast(pto.bitcast(x[:], pto.int32) + 1, pto.float32)
 
 
 @pto.jit
@@ -185,7 +185,7 @@ def same_for_all(x, y):
     ("kernel", "stored", "words"),
     [
         (in_place, "x", "`x` is read and written in place"),
-        (through_bits, "y", "`bitcast` has no gradient: it works on the bits of a number"),
+        (through_bits, "y", "`cast` has no gradient: it works on the bits of a number"),
         (without_end, "y", "how often a while loop runs is not known"),
         (twice, "y", "`y` is stored by two statements"),
     ],

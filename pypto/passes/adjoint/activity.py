@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator
 
 from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import TileType
+from pypto.ops.adjoint import OF_BITS
+from pypto.ops.table import TABLE
 from pypto.passes.carried import LAYOUTS, flows
 from pypto.passes.memory_effects import accessed_array, is_load, is_pure
 
@@ -33,6 +35,29 @@ def newly_active(op: Op, arrays: Collection[Value], active: set[Value]) -> Itera
         yield from (v for v, source in flows(op) if source in active)
     elif is_pure(op) and not active.isdisjoint(op.operands):
         yield from op.results
+
+
+def bit_patterns(function: Function, active: Collection[Value]) -> frozenset[Value]:
+    """The integers that are made of the bits of active values, as the keys of a sort are."""
+    patterns: set[Value] = set()
+    before = -1
+    while before != len(patterns):
+        before = len(patterns)
+        for op in function.walk():
+            if op.name in LAYOUTS:
+                patterns.update(v for v, source in flows(op) if source in patterns)
+            elif is_pure(op) and any(reads_bits(op, v, active) or v in patterns for v in op.operands):
+                patterns.update(v for v in op.results if is_number(v) and not is_real(v))
+    return frozenset(patterns)
+
+
+def reads_bits(op: Op, v: Value, active: Collection[Value]) -> bool:
+    return TABLE[op.name].adjoint is OF_BITS and v in active
+
+
+def is_number(v: Value) -> bool:
+    """Whether a value is a tile or scalar of numbers, so neither of truth values nor of pointers."""
+    return isinstance(v.type, TileType) and not v.type.is_ptr and not v.dtype.is_bool
 
 
 def is_real(v: Value) -> bool:

@@ -19,7 +19,7 @@ from pypto.ir.core import Attr, Function, Op, Region, Value
 from pypto.ir.types import ArrayType, DType, TileType, int8, int32, int64
 from pypto.ops.adjoint import gradient_dtype
 from pypto.ops.build import OpBuilder
-from pypto.passes.adjoint.activity import active_values, is_real
+from pypto.passes.adjoint.activity import active_values, bit_patterns, is_real
 from pypto.passes.adjoint.memory import GradientArray, GradientMemory
 from pypto.passes.adjoint.ownership import Accumulation, Ownership
 from pypto.passes.adjoint.shift_invariance import shift_invariant_values
@@ -238,10 +238,11 @@ class Derivation:
         loaded = {arrays[t.name]: self.gradient(b, t, row) for t in self.targets}
         stored = {arrays[name]: self.stored_gradient(name) for name in self.stored}
         active = active_values(forward, loaded, shift_invariant_values(forward))
+        bits = bit_patterns(forward, active)
         used = frozenset(v for op in forward.walk() for v in op.operands)
         known = {("num_programs", a): v for a, v in enumerate(count)}
         memory = GradientMemory(b, stored, loaded)
-        return ReverseSweep(forward.name, b, active, used, memory, known, self.tapes(row))
+        return ReverseSweep(forward.name, b, active, used, memory, known, bits, self.tapes(row))
 
     def program(self, sweep: ReverseSweep, places: Sequence[Value]) -> None:
         """One program of the forward kernel, forwards and in reverse."""

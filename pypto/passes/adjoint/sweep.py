@@ -20,6 +20,7 @@ from pypto.ir.types import int8, int64
 from pypto.ops.adjoint import OF_BITS, NoAdjoint, apply_adjoint, gradient_dtype
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
+from pypto.passes.adjoint.activity import is_real
 from pypto.passes.adjoint.memory import GradientMemory
 
 Values = dict[Value, Value]
@@ -56,7 +57,7 @@ class ReverseSweep:
     """Sweeps a function whose `active` values have gradients; `used` are the values that some op takes.
 
     `places` are what `program_id` and `num_programs` are in the derived kernel. `tapes` keep what loops carry, by loop
-    and number of the carried value; what has no tape is not needed.
+    and number of the carried value; what has no tape is not needed. `bits` are integers made of bits of active values.
     """
 
     kernel: str
@@ -65,6 +66,7 @@ class ReverseSweep:
     used: Collection[Value]
     memory: GradientMemory
     places: dict[tuple[str, int], Value]
+    bits: Collection[Value] = ()
     tapes: Mapping[tuple[Op, int], Tape] = field(default_factory=dict)
 
     # --- forward --------------------------------------------------------------------------------------------------
@@ -90,10 +92,18 @@ class ReverseSweep:
         elif op.name.startswith("atomic_"):
             self.copy_atomic(op)
         else:
-            if TABLE[op.name].adjoint is OF_BITS and any(v in self.active for v in op.operands):
+            if self.is_real_of_bits(op):
                 self.refuse_op(op, OF_BITS)
             operands = tuple(primal[v] for v in op.operands)
             self.keep(op, self.builder.create(op.name, operands, dict(op.attrs), types(op.results)), primal)
+
+    def is_real_of_bits(self, op: Op) -> bool:
+        """Whether an op makes a real number of the bits of active values. An index made of them is constant nearby."""
+        if len(op.results) != 1 or not is_real(op.result):
+            return False
+        if TABLE[op.name].adjoint is OF_BITS and any(v in self.active for v in op.operands):
+            return True
+        return op.name in ("cast", "bitcast") and op.operands[0] in self.bits
 
     def copy_atomic(self, op: Op) -> None:
         if op.name != "atomic_add":
