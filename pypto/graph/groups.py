@@ -165,6 +165,8 @@ class _Partitioner:
                     self.found.refused.append(Refused(base, node, "a slice of it is read"))
         if node.op == "dot":
             self.merge_span(node)
+        elif node.op == "sum" and self.source(node.inputs[0])[0].op == "exp":
+            self.merge_softmax(node)
 
     def merge_span(self, node: Node) -> None:
         """Merge a product with all that makes its first operand, back to another product.
@@ -194,6 +196,16 @@ class _Partitioner:
             self.found.refused.append(Refused(groups[-1].nodes[-1], node, str(clash)))
             return
         self.become(Group(nodes, self.order.merge(*(g.unit for g in groups)), program))
+
+    def merge_softmax(self, node: Node) -> None:
+        """Merge a sum of exponentials with what makes them, back to a maximum: along a long axis they are one loop."""
+        groups = [self.group[node]]
+        read = (self.source(x)[0] for n in groups[0].nodes for x in n.inputs)
+        for group in dict.fromkeys(self.group[x] for x in read if x in self.group):
+            if group not in groups and any(n.op == "max" for n in group.nodes):
+                groups.append(group)
+        if len(groups) == 2:
+            self.merge(groups[1], groups[0], groups[1].nodes[-1], node)
 
     def read_beside(self, groups: list[Group], node: Node) -> list[Group]:
         """Groups without a product that read what some groups make, before a node: the sums of a softmax."""
@@ -276,7 +288,8 @@ class _Partitioner:
 def check_parallel(program: Program) -> None:
     """No parallel axis may be lost but to a reduction, and no product may be computed twice."""
     space = program.space
-    chained = program.form in ("chain", "online")  # has whole columns, and all else is parallel by its making
+    has_product = any(n.op == "dot" for n in space.nodes)
+    chained = program.form in ("chain", "online") and has_product  # all but whole columns is parallel by its making
     for node in space.outputs:
         if not chained and any(
             axis not in space.parallel and axis not in space.reduced for axis in space.axes_of(node)

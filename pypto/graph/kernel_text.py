@@ -63,6 +63,8 @@ class GroupWriter(Writer):
         if online is not None and node is online.maximum:
             self.running_maximum(node)
         elif online is not None and node in online.guards:
+            if online.is_read_late:
+                self.final[node] = self.guard(node)
             self.tiles[node] = self.tiles[online.maximum]
         elif node.op in ("reshape", "permute", "broadcast_to", "copy"):
             tile = self.operand(node, 0)
@@ -158,6 +160,21 @@ class GroupWriter(Writer):
         self.stages["scale"] = 1
         self.tiles[node] = Tile("base", kept)
         self.scale = Tile("scale", kept)
+        self.stages["most"] = 2
+        self.final[node] = Tile("most", kept)
+
+    def guard(self, node: Node) -> Tile:
+        """What makes a maximum NaN behind the loop, and its other shapes."""
+        if node.op == "ne":
+            return self.elementwise(node)
+        if node.op == "reduce_or":
+            self.tiles[node.inputs[0]] = self.final[node.inputs[0]]
+            return self.reduction(node)
+        operands = [self.final.get(x) or self.operand(node, n) for n, x in enumerate(node.inputs)]
+        if node.op != "where":
+            return operands[0]
+        axes = operands[2].axes
+        return self.variable(2, call_text(node, [self.aligned(t, axes) for t in operands]), axes, node)
 
     def scaled(self, node: Node, name: str, axes: Dim) -> str:
         """A sum so far, as it is with the maximum so far."""
@@ -258,7 +275,7 @@ class GroupWriter(Writer):
         return self.variable(max(self.stage(index), 1 if loop in axes else 0), text, axes, node)
 
     def store(self, node: Node) -> None:
-        tile = self.tiles[node]
+        tile = self.final.get(node) or self.tiles[node]
         line = self.program.values[node]
         array = self.argument(node, line, True)
         axes = tuple(a for a in line if self.is_tiled(a))

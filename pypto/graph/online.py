@@ -32,12 +32,19 @@ class Online:
         ``s - m``
     sums : tuple of Node
         The sums and products of ``exp(s - m)`` along the axis.
+    is_read_late : bool
+        Whether something behind the loop needs the maximum itself, as the logarithm of a sum of exponentials does.
     """
 
     maximum: Node
     guards: tuple[Node, ...]
     difference: Node
     sums: tuple[Node, ...]
+    is_read_late: bool = False
+
+    def is_late(self, reader: Node | None, x: Node) -> bool:
+        """Whether a reader of the maximum needs it as it is behind the loop."""
+        return x in (self.maximum, *self.guards) and reader is not self.difference and reader not in self.guards
 
 
 def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online:
@@ -55,7 +62,7 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
             if x in members:
                 readers[x].append(n)
     found = [n for n in space.nodes if n.op == "max" and axis in lines.get(n.inputs[0], ()) and axis not in lines[n]]
-    if len(found) != 1 or found[0] in space.outputs:
+    if len(found) != 1:
         raise Clash("a long axis would be gone through twice")
     maximum = found[0]
     guards, difference = guarded(maximum, readers)
@@ -63,10 +70,13 @@ def online_of(space: IndexSpace, axis: int, lines: Mapping[Node, Dim]) -> Online
     if len(exponentials) != 1 or exponentials[0].op != "exp" or difference.inputs[0] is not maximum.inputs[0]:
         raise Clash("a long axis would be gone through twice")
     sums = readers[exponentials[0]]
-    stored = {maximum, *guards, difference, exponentials[0]}.intersection(space.outputs)
+    stored = {difference, exponentials[0]}.intersection(space.outputs)
     if stored or not sums or not all(is_sum(n, exponentials[0], axis, lines) for n in sums):
         raise Clash("a long axis would be gone through twice")
-    return Online(maximum, guards, difference, tuple(sums))
+    chain = (maximum, *guards)
+    inner = (difference, *guards)
+    is_read_late = any(x in space.outputs or any(r not in inner for r in readers[x]) for x in chain)
+    return Online(maximum, guards, difference, tuple(sums), is_read_late)
 
 
 def guarded(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[Node, ...], Node]:
@@ -74,18 +84,24 @@ def guarded(maximum: Node, readers: Mapping[Node, list[Node]]) -> tuple[tuple[No
     guards: list[Node] = []
     current = maximum
     while True:
-        read = readers[current]
-        if len(read) != 1:
+        reader = next((r for r in readers[current] if leads_on(r, current, maximum)), None)
+        if reader is None:
             raise Clash("a long axis would be gone through twice")
-        (reader,) = read
-        if reader.op == "sub" and reader.inputs[1] is current:
+        if reader.op == "sub":
             return tuple(guards), reader
-        if reader.op == "where" and reader.inputs[2] is current and is_nan_test(reader, maximum):
+        if reader.op == "where":
             guards += [reader.inputs[0].inputs[0], reader.inputs[0]]
-        elif reader.op not in ("reshape", "broadcast_to"):
-            raise Clash("a long axis would be gone through twice")
         guards.append(reader)
         current = reader
+
+
+def leads_on(reader: Node, current: Node, maximum: Node) -> bool:
+    """Whether a reader is the difference, or another form of the maximum."""
+    if reader.op == "sub":
+        return reader.inputs[1] is current and reader.inputs[0] is maximum.inputs[0]
+    if reader.op == "where":
+        return reader.inputs[2] is current and is_nan_test(reader, maximum)
+    return reader.op in ("reshape", "broadcast_to")
 
 
 def is_nan_test(choice: Node, maximum: Node) -> bool:
@@ -111,9 +127,9 @@ def late_after(space: IndexSpace, axis: int, online: Online, lines: Mapping[Node
     """Check that nothing else along the axis waits for the end of the loop."""
     late = set(online.sums)
     for node in space.nodes:
-        if node in online.sums:
+        if node in online.sums or node in online.guards:
             continue
-        if any(x in late for x in node.inputs):
+        if any(x in late or online.is_late(node, x) for x in node.inputs):
             if axis in lines[node]:
                 raise Clash("a long axis would be gone through twice")
             late.add(node)

@@ -143,20 +143,20 @@ class Draft:
         inner = self.inner()
         elements = self.product(inner)
         columns = self.columns(inner)
-        loop, chunk = None, 0
+        loop, chunk, online = None, 0, None
         if elements * columns > MOST_WHOLE or not all(is_fixed(self.sizes[a]) for a in inner):
-            loop, chunk = self.long_loop(inner, columns)
+            loop, chunk, online = self.long_loop(inner, columns)
             elements = self.product(tuple(a for a in inner if a != loop)) * max(1, chunk)
         if columns > 1:
             blocks = {**dict.fromkeys(self.parallel, 1), self.parallel[-1]: columns}
-            return self.made(blocks, tuple(a for a in inner if a != loop), loop, chunk, "columns")
+            return self.made(blocks, tuple(a for a in inner if a != loop), loop, chunk, "columns", online)
         target = ROWS_BLOCK if inner else POINTWISE_BLOCK
         if any(n.op == "take" for n in self.space.nodes):
             target = 1  # an index of one number reads a slice, an index of many needs pointers
         blocks = self.spread(elements, target)
         whole = tuple(a for a in inner if a != loop)
-        form = "rows" if self.space.reduced else "pointwise"
-        return self.made(blocks, whole, loop, chunk, form)
+        form = "online" if online else "rows" if self.space.reduced else "pointwise"
+        return self.made(blocks, whole, loop, chunk, form, online)
 
     def columns(self, inner: tuple[int, ...]) -> int:
         """Elements of the last parallel axis in a tile, where arrays lie along it and are reduced over slower axes."""
@@ -196,7 +196,7 @@ class Draft:
                 break
         return blocks
 
-    def long_loop(self, inner: tuple[int, ...], columns: int) -> tuple[int | None, int]:
+    def long_loop(self, inner: tuple[int, ...], columns: int) -> tuple[int | None, int, Online | None]:
         """The axis that is too long for a tile or not fixed, and what is taken of it at a time; None where all fit."""
         unknown = [a for a in inner if not is_fixed(self.sizes[a])]
         most = 1
@@ -204,12 +204,23 @@ class Draft:
             most *= bounds(self.sizes[a])[1]
         try:
             axis = self.looped(inner, unknown)
-            self.check_loop(axis)
+            online = self.online_along(axis)
         except Clash:
             if unknown and most * columns <= MOST_WHOLE:
-                return None, 0
+                return None, 0, None
             raise
-        return axis, min(hint(self.sizes[axis]), max(8, POINTWISE_BLOCK // columns))
+        return axis, min(hint(self.sizes[axis]), max(8, POINTWISE_BLOCK // columns)), online
+
+    def online_along(self, axis: int) -> Online | None:
+        """Nothing where one loop along an axis will do as it is, else the softmax that is made in it."""
+        try:
+            self.check_loop(axis)
+        except Clash:
+            lines = {**self.values, **{n.inputs[k]: line for (n, k), line in self.reads.items()}}
+            online = online_of(self.space, axis, lines)
+            late_after(self.space, axis, online, lines)
+            return online
+        return None
 
     def looped(self, inner: tuple[int, ...], unknown: list[int]) -> int:
         """The axis of a loop."""
@@ -308,10 +319,7 @@ class Draft:
         except Clash:
             if fixed and self.sizes[axis] <= MOST_COLUMNS:
                 return None, 0, None
-            lines = {**self.values, **{n.inputs[k]: line for (n, k), line in self.reads.items()}}
-            online = online_of(self.space, axis, lines)
-            late_after(self.space, axis, online, lines)
-            return axis, piece, online
+            return axis, piece, self.online_along(axis)
         return axis, piece, None
 
     def choose_rows(

@@ -60,6 +60,7 @@ class Writer:
     extents: dict[int, str] = field(default_factory=dict)  # of axes whose size is known at the launch: a variable
     grid: tuple[int, ...] = ()
     scale: Tile | None = None  # of an online softmax
+    final: dict[Node, Tile] = field(default_factory=dict)  # forms of its maximum behind the loop
     count: int = 0
 
     def __post_init__(self) -> None:
@@ -182,6 +183,9 @@ class Writer:
         x = node.inputs[number]
         if x.op == "constant":
             return Tile(number_text(x.attr("value"), x.type.dtype), ())
+        online = self.program.online
+        if online is not None and online.is_late(node, x):
+            return self.final[x]
         return self.load(node, number) if (node, number) in self.program.reads else self.tiles[x]
 
     def aligned(self, tile: Tile, axes: Dim) -> str:

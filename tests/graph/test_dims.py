@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pypto.errors.graph import NotTraced, WrongDims, WrongShapes
 from pypto.graph import parse_graph, text, verify
 from pypto.graph.dims import Size, bounds, ceil_div, hint, quotient, seen_by, size_of
 from pypto.graph.guards import Guards
+from pypto.graph.plan import MOST_SIZES
 
 N, M = Dim("n", 1, 300, 20), Dim("m", 1, 40, 7)
 
@@ -186,3 +188,18 @@ def test_questions_that_the_range_answers_are_no_guards() -> None:
     assert hint(size_of(N) * 2 + 1) == 41
     with pytest.raises(TypeError, match="not known before the plan runs"):
         int(size_of(N))
+
+
+def test_threads_share_a_plan_of_many_sizes() -> None:
+    function = FUNCTIONS["attention"]
+    fused = pto.fuse(function, dims={"x": (M, N, None)})
+    rng = np.random.default_rng(4)
+    w = rng.standard_normal((8, 8), np.float32)
+    inputs = [rng.standard_normal((m, n, 8), np.float32) for n, m in [(3 + k, 1 + k % 4) for k in range(24)]]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(2):
+            for found, x in zip(pool.map(lambda x: fused(x, w), inputs), inputs, strict=True):
+                near(found, function(x, w))
+    plan = fused.plan(inputs[0], w)
+    assert len(plan.frames) <= MOST_SIZES
+    assert [len(kernel.kernel.specializations) for kernel in plan.kernels] == [1] * len(plan.kernels)

@@ -266,6 +266,33 @@ def test_deep_chains_of_operations_are_several_kernels() -> None:
     assert 2 <= len(fused.plan(x).steps) <= 5
 
 
+def cross_entropy(x: Any, labels: Any) -> Any:
+    most = x.max(axis=-1, keepdims=True)
+    total = np.log(np.exp(x - most).sum(axis=-1, keepdims=True)) + most
+    hit = np.arange(x.shape[-1]) == labels[:, None]
+    return total[:, 0] - np.where(hit, x, 0).sum(axis=-1), most[:, 0]
+
+
+@pytest.mark.parametrize("words", [40_000, 40_961])
+def test_cross_entropy_over_many_words_is_one_loop(words: int) -> None:
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((6, words)).astype(np.float32) * 5
+    x[0] += np.linspace(0, 90, words, dtype=np.float32)
+    x[1, 30_000] = np.nan
+    x[2, :35_000] = -np.inf
+    x[3, 7] = np.inf
+    labels = np.array([5, 1, words - 1, 0, 9, words - 3], np.int32)
+    fused = pto.fuse(cross_entropy)
+    with np.errstate(all="ignore"):
+        wanted = cross_entropy(x, labels)
+        found = fused(x, labels)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5)
+    plan = fused.plan(x, labels)
+    assert [k.form for k in plan.kernels] == ["online"]
+    assert plan.arena_bytes == 0
+
+
 LONG: dict[str, Any] = {
     "a sum of all": lambda x: x.sum(),
     "a mean of squares": lambda x: (x * x).mean(),
