@@ -103,6 +103,18 @@ def test_single_numbers_stay_where_they_are() -> None:
     np.testing.assert_allclose(c, np.maximum(a @ b + bias, 0), rtol=1e-5, atol=1e-5)
 
 
+def test_both_stages_of_a_step_in_one_loop() -> None:
+    """Scores leave L0C in eight columns, and the product with the weights of the step before comes between them."""
+    n, d = 1100, 16
+    q, k, v = (RNG.standard_normal((n, d)).astype(np.float16) for _ in range(3))
+    out = np.full((n, d), 7, np.float32)
+    run(plain_attention, (-(-n // 108),), lower_kernel, kind="mix", q=q, k=k, v=v, out=out, scale=0.25, BM=108, BN=512)
+    scores = q.astype(np.float64) @ k.astype(np.float64).T / 4
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    wanted = weights / weights.sum(axis=1, keepdims=True) @ v.astype(np.float64)
+    np.testing.assert_allclose(out, wanted, rtol=2e-3, atol=2e-3)
+
+
 def test_columns_of_results_stay_where_they_are() -> None:
     """The scalar unit would take them one by one, and no flag between cores orders what that reads."""
     a, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((57, 24), (24, 3)))

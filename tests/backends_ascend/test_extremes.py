@@ -44,6 +44,19 @@ def across(x, y):
     y[:, :] = t - pto.max(t, axis=1)[None, :]
 
 
+@pto.jit
+def running(x, first, y):
+    """The greatest so far of each row, in blocks: `first` may be NaN, -inf is not."""
+    most = pto.full((16,), -float("inf"), pto.float32)
+    other = first[:]
+    for j in range(0, x.shape[1], 64):
+        e = pto.max(x[:, j : j + 64], axis=1)
+        most = pto.maximum(most, e)
+        other = pto.maximum(other, pto.max(x[:, j : j + 64] * 2, axis=1))
+    y[0, :] = most
+    y[1, :] = other
+
+
 def rows(width: int, dtype: Any) -> np.ndarray[Any, Any]:
     x = np.random.default_rng(width).standard_normal((16, width)).astype(dtype)
     x[0] = np.nan
@@ -110,3 +123,22 @@ def test_a_mixed_kernel_has_room_for_large_tiles() -> None:
     blocks = {"GROUP": 1, "CAUSAL": True, "BM": 64, "BN": 512, "PRECISION": "ieee"}
     made = forward_kernel.compile(q, k, v, out, np.zeros((1, 2048), np.float32), **blocks, target="ascend950")
     assert made.simulate(q, k, v, out, np.zeros((1, 2048), np.float32), grid=(32, 1), **blocks).seconds > 0
+
+
+@needs_compiler
+def test_a_running_maximum_gives_way_where_a_block_is_nan_alone() -> None:
+    x = np.concatenate([rows(64, np.float32), rows(64, np.float32)[::-1]], axis=1)
+    first = np.where(np.arange(16) < 8, np.nan, np.float32(-1)).astype(np.float32)
+    found, wanted = np.full((2, 2, 16), 7, np.float32)
+    with pto.device("ascend-sim"):
+        running[1](x, first, found)
+    running[1](x, first, wanted)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_running_maximum_is_one_instruction_where_it_is_never_nan() -> None:
+    x, first, y = np.zeros((16, 128), np.float32), np.zeros(16, np.float32), np.zeros((2, 16), np.float32)
+    _, text = lower_to_text(function_of(running, (x, first, y)), ascend_target("ascend910b2"))
+    assert text.count("Max(most") == 1
+    assert text.count("Max(other") == 0
+    assert "anyNumber" in text

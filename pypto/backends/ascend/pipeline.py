@@ -65,8 +65,8 @@ class Choices:
 
 # Of mixed kernels: what costs least comes first.
 MIXED_CHOICES: Final = (
-    *(Choices(parts, stages) for parts in (1, 2, 4) for stages in ("all", "loads")),
-    *(Choices(parts, "") for parts in (1, 2, 4, 8, 16)),
+    *(Choices(parts, stages) for parts in (1, 2, 3, 4) for stages in ("all", "loads")),
+    *(Choices(parts, "") for parts in (1, 2, 3, 4, 8, 16)),
 )
 
 

@@ -1,16 +1,18 @@
 """Stage interleaving: the two pipeline stages of a cube core's step run in one loop.
 
 The first stage computes scores column by column, and they leave L0C more slowly than they are made. The second stage's
-panels along K are interleaved with those columns, so that its copies and products fill the time. But then the first
-column waits until the last step's result has left L0C. So it pays with `MIN_COLUMNS` columns or more only. It is legal
-because the stages work on different steps, and the waits between cores keep their order.
+panels along K are interleaved with those columns, so that its copies and products fill the time. Its result leaves L0C
+while the last `LAST_COLUMNS` are computed, so that nothing waits for that in the next step. It pays with `MIN_COLUMNS`
+columns or more. It is legal because the stages work on different steps, and the waits between cores keep their order.
 
-    for once in range(i32(i < n)):          for once in range(i32(i < n)):
-        for column in range(8):                 for column in range(8):
+    for once in range(i32(i < n)):          for column in range(8):
+        for column in range(8):                 for once in range(i32(i < n)):
             <scores of step i>          ->          <scores of step i>
-    for once in range(i32(i > 0)):                  for panel in range(column * k / 8, (column + 1) * k / 8):
-        for panel in range(k):                          <product of step i - 1>
-            <product of step i - 1>
+    for once in range(i32(i > 0)):              for panel in range(column * k / 6, (column + 1) * k / 6):
+        for panel in range(k):                      <product of step i - 1>
+            <product of step i - 1>             for once in range(i32(i > 0)):
+        <its result leaves L0C>                     for at in range(i32(column == 5)):
+                                                        <its result leaves L0C>
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pypto.backends.ascend.blockir.ir import Expr, If, Instr, Item, Let, Loop, S
 from pypto.ir.types import int32
 
 MIN_COLUMNS: Final = 8  # with fewer, each stage keeps its own loop
+LAST_COLUMNS: Final = 2  # that are computed while the second stage's result leaves L0C
 
 
 def interleave_stages(items: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -59,23 +62,26 @@ def fuse_stages(first: Item, between: tuple[Item, ...], second: Item) -> tuple[I
     has_second = second.stop.args[0] if isinstance(second.stop, Expr) else True
     number = Let("panels", int32, Expr("i32", (Expr("?:", (has_second, panels.stop, 0)),)), second.line)
     column = fold("//", columns.name, columns.step)
+    with_panels = column_count - LAST_COLUMNS
     bounds = (
-        panels_per_column(number.name, column, column_count),
-        panels_per_column(number.name, fold("+", column, 1), column_count),
+        panels_per_column(number.name, column, with_panels),
+        panels_per_column(number.name, fold("+", column, 1), with_panels),
     )
     inner = replace(panels, start=bounds[0], stop=bounds[1])
-    body = (replace(first, body=columns.body), inner)
+    scores = replace(first, body=columns.body)
+    last = Expr("==", (columns.name, fold("*", with_panels - 1, columns.step)))
+    at_last = replace(second, name=f"{second.name}_at", stop=Expr("i32", (last,)), body=after)
+    result = replace(second, body=(at_last,))
     return (
         *first.body[:-1],
         *between,
         *definitions,
         If(has_second, tuple(waits), (), second.line),
         number,
-        replace(columns, body=body),
-        replace(second, body=after),
+        replace(columns, body=(scores, inner, result)),
     )
 
 
 def panels_per_column(panel_count: str, columns: Scalar, column_count: int) -> Scalar:
-    """Return the number of panels that come with so many columns."""
-    return Expr("i32", (fold("//", fold("*", columns, panel_count), column_count),))
+    """Return the number of panels that come with so many columns: all of them with `column_count` and more."""
+    return Expr("i32", (fold("min", panel_count, fold("//", fold("*", columns, panel_count), column_count)),))

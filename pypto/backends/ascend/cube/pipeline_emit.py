@@ -191,7 +191,11 @@ class PipelinedLoop:
             return
         low = self.low
         part = self.low.number(self.chunk.start)
-        iteration = iteration if self.chunk_count == 1 else fold("//", part, self.chunk.size)
+        if (
+            self.chunk_count > 1
+        ):  # buffers alternate from chunk to chunk: an even number of them begins with the same one
+            before = fold("*", iteration, self.chunk_count) if self.chunk_count % FETCH_STAGES else 0
+            iteration = fold("+", before, fold("//", part, self.chunk.size))
         following = fold("%", fold("+", part, self.chunk.size), self.chunk.rows)
         next_part = 0 if self.chunk_count == 1 else low.let("next_part", int64, following)
         exists = has_next if self.chunk_count == 1 else Expr("||", (compared("!=", next_part, 0), has_next))

@@ -1,8 +1,8 @@
 """Program swizzling: renumbers programs so that cores that run at the same time share rows and columns in L2.
 
-Programs go through bands of `BAND_WIDTH` rows, down the rows first. 24 cores then work on 4 by 6 blocks and read 10
-rows and columns of blocks; along one axis they would read 25. It is legal because the programs of a grid are
-independent.
+Programs go through bands of `BAND_WIDTH` rows, down the rows first. 24 cores then work on 8 by 3 blocks, which are
+nearly a square of the result where blocks are 128 by 256; along one axis they would read 25 rows and columns of blocks.
+It is legal because the programs of a grid are independent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pypto.backends.ascend.tile.cube_regions import CubeRegions
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.ir.types import int32
 
-BAND_WIDTH: Final = 4  # rows of blocks in a band: 24 cores are 4 by 6 blocks
+BAND_WIDTH: Final = 8  # rows of blocks in a band: 24 cores are 8 by 3 blocks
 
 
 def is_swizzled(regions: CubeRegions) -> bool:

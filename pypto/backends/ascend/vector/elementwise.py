@@ -19,6 +19,7 @@ from pypto.backends.ascend.vector.broadcast_operands import broadcast_operand_op
 from pypto.backends.ascend.vector.builder import Lowering
 from pypto.backends.ascend.vector.masks import compare_nonzero
 from pypto.backends.ascend.vector.naming import name_hint
+from pypto.backends.ascend.vector.nan_facts import without_nan
 from pypto.backends.ascend.vector.narrow_int64 import narrow_cast
 from pypto.backends.ascend.vector.shape import initialise_padding, repeated_number
 from pypto.backends.ascend.vector.values import AnyTile, Deferred, Splat, Tile
@@ -149,7 +150,7 @@ def compute(low: Lowering, op: Op, operands: Sequence[AnyTile], shape: tuple[int
     layout = low.grain.layout(shape)
     try:
         exact = not is_enabled(low.function, "unit_functions")
-        (result,) = elementwise(op, lanes, TileSink(low, layout.count), exact)
+        (result,) = elementwise(without_nan(low, op), lanes, TileSink(low, layout.count), exact)
     except NotOnAscend as error:
         if not shape:
             raise

@@ -32,9 +32,10 @@ from pypto.backends.ascend.vector.folding import (
     fold_to_repeat,
 )
 from pypto.backends.ascend.vector.masks import select_ones
+from pypto.backends.ascend.vector.nan_facts import sees_no_nan
 from pypto.backends.ascend.vector.shape import fill, initialise_padding, last_dim
 from pypto.backends.ascend.vector.values import Tile
-from pypto.ir.core import Op, Value
+from pypto.ir.core import Op
 from pypto.ir.types import DType, bfloat16, float16, float32, float64, int1, int16, int32
 from pypto.ops.row import Reduction
 from pypto.ops.table import TABLE
@@ -58,7 +59,7 @@ def reduction(low: Lowering, op: Op) -> None:
         return
     tile = low.materialize(operand)
     if op.name in WHOLE_REDUCE and (tile.dtype in (float32, float16, bfloat16)):
-        reduced = reduce_vectors(low, op.name, in_float32(low, tile), axes, only_subtracted(low, op))
+        reduced = reduce_vectors(low, op.name, in_float32(low, tile), axes, sees_no_nan(low, op))
         reduced = narrow(low, reduced, result.dtype)
     elif op.name in FOLDS and tile.dtype in (int32, int16, float32) and last_dim(tile.shape) not in axes:
         reduced = reduce_vectors(low, op.name, tile, axes)
@@ -100,30 +101,6 @@ def reduce_vectors(low: Lowering, kind: str, tile: Tile, axes: tuple[int, ...], 
     if not any_without:
         restore_nan(low, reduced, bits, axes, IDENTITY[kind])
     return reduced
-
-
-def only_subtracted(low: Lowering, op: Op) -> bool:
-    """Whether an extreme is only subtracted from the elements that it is the extreme of, as in softmax.
-
-    If those are all NaN, so are the differences, whatever the extreme is.
-    """
-    source = op.operands[0]
-    kept = tuple(1 if d in op.attrs["axes"] else n for d, n in enumerate(source.shape))
-
-    def lies_along(v: Value) -> bool:
-        return v.shape == kept or (not v.shape and math.prod(kept) == 1)
-
-    def is_difference(v: Value, user: Op) -> bool:
-        if user.name == "sub":
-            return user.operands == (source, v)
-        moves = user.name in ("reshape", "broadcast_to") and (lies_along(user.result) or lies_along(v))
-        return moves and user.result.shape in (kept, source.shape, ()) and used_so(user.result)
-
-    def used_so(v: Value) -> bool:
-        users = low.users.get(v, [])
-        return bool(users) and all(is_difference(v, user) for user in users)
-
-    return used_so(op.result)
 
 
 def replace_nan(low: Lowering, tile: Tile, kind: str) -> tuple[Tile, Tile]:
