@@ -29,7 +29,7 @@ PARTS: Final = {
               "features"),
     "Guides": ("language", "semantics", "library", "operators",
                "performance", "profiling", "debugging", "checked", "devices", "ascend",
-               "torch", "torch-compile", "command-line", "ahead-of-time", "notebooks"),
+               "timing", "torch", "torch-compile", "command-line", "ahead-of-time", "notebooks"),
     "Lists": ("reference/index", "glossary", "errors", "triton-names", "triton-kernels"),
     "Contributing": ("contributing", "compiler", "architecture", "changelog"),
 }  # fmt: skip

@@ -257,10 +257,9 @@ class Backend(ABC):
         function: Function,
         number: SlotNumber,
         sizes: tuple[int, int, int],
-        footprint: int,
         element: ElementNumber | None = None,
     ) -> Any:
-        """How long a launch of an optimised function takes, by a timing model; `footprint` is in bytes of its arrays.
+        """How long a launch of an optimised function takes, by a timing model.
 
         Raises
         ------

@@ -64,9 +64,8 @@ def compile_for(kernel: Any, chip: str, args: tuple[Any, ...], given: dict[str, 
 def predicted_launch(kernel: Any, sizes: tuple[int, int, int], values: tuple[Any, ...], chip: str) -> Any:
     """How long a launch takes on a chip."""
     infos, _ = describe(kernel.signature, values)
-    arrays = {(i.address, i.reach): i.reach[1] - i.reach[0] for i in infos.values() if isinstance(i, ArrayInfo)}
     backend, function = session().devices.chip(chip).backend, function_of(kernel, values)
-    return backend.predict(function, slot_number(infos), sizes, sum(arrays.values()), element_number(infos))
+    return backend.predict(function, slot_number(infos), sizes, element_number(infos))
 
 
 def function_of(kernel: Any, values: tuple[Any, ...]) -> Function:

@@ -187,9 +187,9 @@ def test_other_programs_stay_single(name: str) -> None:
 
 
 def test_rows_are_predicted_near_the_speed_of_memory() -> None:
-    """Of 8192 rows of 1024 float32, read and written once, memory takes 42 µs: before, it was 131."""
+    """Of 8192 rows of 1024 float32, read once, HBM takes 23 µs, and what is written stays in L2: one by one, 131."""
     x, y, mean = (np.empty(shape, np.float32) for shape in ((8192, 1024), (8192, 1024), (8192,)))
     weight = np.empty(1024, np.float32)
     found = pto.simulate(layer_norm)[8192](x, weight, weight.copy(), y, mean, 1e-5)
-    assert found.limit == "memory"
+    assert found.memory_cycles > 0.4 * found.cycles
     assert found.seconds < 60e-6

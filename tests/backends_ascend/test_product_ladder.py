@@ -15,10 +15,9 @@ from tests.sim.device import launched, needs_compiler
 @pytest.mark.parametrize("version", [pytest.param(v, marks=[pytest.mark.slow] * (v.rounds > 1), id=v.name)
                                      for v in LADDER])  # fmt: skip
 def test_the_published_ladder(version: Version) -> None:
-    """The error is the stated one: at most 9 % where L1 is used well, and up to 34 % where copies are waited for."""
-    found = 1e6 * predicted(version).seconds
-    assert found / version.published - 1 == pytest.approx(version.error, abs=0.002)
-    assert abs(version.error) <= (0.09 if version.steps == (8, 4) else 0.34)
+    """Within 5 % where L1 is used well, and 28 % where copies are waited for; docs/timing.md has each error."""
+    most = 0.05 if version.steps == (8, 4) else 0.28
+    assert abs(1e6 * predicted(version).seconds / version.published - 1) <= most
 
 
 @needs_compiler

@@ -68,7 +68,7 @@ def test_attention_on_ascend() -> None:
 
 def test_reading_the_timeline() -> None:
     said = output("10_reading_the_timeline")
-    assert said.count("memory") >= 4
+    assert said.count("memory") >= 2
     assert "DataCopyPad" in said
 
 

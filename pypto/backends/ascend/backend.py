@@ -252,12 +252,11 @@ class AscendBackend(Backend):
         function: Function,
         number: SlotNumber,
         sizes: tuple[int, int, int],
-        footprint: int,
         element: ElementNumber | None = None,
     ) -> Prediction:
         from pypto.backends.ascend.explain.prediction import predict_launch
 
-        return predict_launch(function, self.target, number, sizes, footprint, element)
+        return predict_launch(function, self.target, number, sizes, element)
 
 
 def named(kernels: tuple[Loaded, ...], words: str) -> list[Loaded]:

@@ -19,17 +19,16 @@ def predict_launch(
     target: AscendTarget,
     number: SlotNumber,
     sizes: tuple[int, int, int],
-    footprint: int,
     element: ElementNumber | None = None,
 ) -> Prediction:
-    """How long a launch takes whose arrays have `footprint` bytes in all."""
+    """How long a launch takes."""
     block, _ = lower_to_text(optimized, target)
     args = {param.name: slot.arg for param, slot in zip(block.params, block.slots, strict=False) if param.is_array}
 
     def read(array: str, index: int) -> int | None:
         return element(args[array], index) if element is not None and array in args else None
 
-    return predict(block, target, parameter_values(block, number), sizes, footprint=footprint, read=read)
+    return predict(block, target, parameter_values(block, number), sizes, read=read)
 
 
 def predict_core(block: BlockKernel, target: AscendTarget, number: SlotNumber) -> Prediction:

@@ -7,7 +7,7 @@ instruction may begin while the one before it is on its way, and after a barrier
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from pypto.backends.ascend.blockir.ir import (
     Item,
     Let,
     Loop,
+    Param,
     Read,
     Record,
     Scalar,
@@ -31,9 +32,21 @@ from pypto.backends.ascend.blockir.ir import (
     Word,
     walk,
 )
-from pypto.backends.ascend.timing.costs import GM_SCALAR, ISSUE, SCALAR_ACCESS, Cost, cost_of, is_event
+from pypto.backends.ascend.timing.accesses import ReadNumber, usual_way
+from pypto.backends.ascend.timing.costs import (
+    GM_SCALAR,
+    ISSUE,
+    SCALAR_ACCESS,
+    Cost,
+    Source,
+    cost_of,
+    extra_bytes,
+    is_event,
+    shape_of,
+)
+from pypto.backends.ascend.timing.rates import RATES_OF, MemoryRates
+from pypto.backends.ascend.timing.rows import memory_view
 
-ReadNumber = Callable[[str, int], int | None]  # the integer at an index of an array parameter, by its name
 DEPTH: Final = 32
 STEP: Final = 2.0  # cycles of the scalar unit for an operation on numbers
 BRANCH: Final = 6.0
@@ -95,7 +108,9 @@ class CoreTime:
     kind: str
     values: dict[str, int | None]
     flags: Flags
+    rates: MemoryRates = RATES_OF[2201]
     streams: frozenset[str] = frozenset()  # arrays whose copies pass L2 by
+    hits: Mapping[int, float] = field(default_factory=dict)  # parts of copies that L2 has, by the instruction's id
     read: ReadNumber | None = None  # numbers in arrays, as far as they are known
     free: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
     arrived: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
@@ -104,7 +119,9 @@ class CoreTime:
     busy: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PIPES, 0.0))
     lines: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     bytes: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    copies: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
+    ways: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # bytes from and to GM, by L2's part
+    costs: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # the same, with what they cost
+    ends: dict[str, int] = field(default_factory=dict)  # where the last copy of an array has ended
     slices: list[Slice] = field(default_factory=list)
     assumed: set[int] = field(default_factory=set)
     trace: list[Any] = field(default_factory=list)
@@ -215,7 +232,8 @@ class CoreTime:
 
     def snapshot(self) -> dict[str, Any]:
         return {"free": dict(self.free), "arrived": dict(self.arrived), "busy": dict(self.busy),
-                "lines": dict(self.lines), "bytes": dict(self.bytes), "copies": dict(self.copies)}  # fmt: skip
+                "lines": dict(self.lines), "bytes": dict(self.bytes), "ways": dict(self.ways),
+                "costs": dict(self.costs)}  # fmt: skip
 
     def change(self, before: dict[str, Any]) -> dict[str, dict[Any, float]]:
         """What one round added to every clock and counter."""
@@ -261,7 +279,11 @@ class CoreTime:
             self.scalar(ISSUE)
         else:
             numbers = tuple(self.argument(x, instr.line) for x in instr.args)
-            self.work(instr, pipe_of(instr), cost_of(instr, numbers))
+            source = self.source(instr)
+            cost = cost_of(instr, numbers, self.rates, source)
+            self.work(instr, pipe_of(instr), cost)
+            if cost.bytes:
+                self.moved(instr, numbers, cost.bytes, source)
 
     def argument(self, value: Argument, line: int) -> Any:
         if isinstance(value, View):
@@ -282,18 +304,32 @@ class CoreTime:
         self.queues[pipe].append(end)
         self.busy[pipe] += cost.busy
         self.lines[instr.line] += cost.busy
-        if cost.bytes:
-            self.moved(instr, cost.bytes)
         if len(self.slices) < _MOST_SLICES:
             self.slices.append(Slice(pipe, instr.name, instr.line, start, start + max(cost.busy, cost.latency)))
 
-    def moved(self, instr: Instr, size: int) -> None:
-        """Count what a copy moves, by its way; of those from and to GM, how large each is."""
-        to, source = views(instr)[:2]
-        self.bytes[f"{source.space} to {to.space}"] += size
-        if "GM" in (to.space, source.space):
-            way = "written" if to.space == "GM" else "streamed" if source.of.name in self.streams else "read"
-            self.copies[size, way] += size
+    def source(self, instr: Instr) -> Source:
+        """Where a copy finds its bytes: what goes through the workspace is in L2."""
+        view = memory_view(instr)
+        if view is None or not isinstance(view.of, Param):
+            return Source()
+        usual = 0.0 if view.of.place is None else 1.0
+        return Source(self.hits.get(id(instr), usual), view.of.name in self.streams and view is views(instr)[1])
+
+    def moved(self, instr: Instr, numbers: tuple[Any, ...], size: int, source: Source) -> None:
+        """Count what a copy moves, by its way; of those from and to GM, what L2 has to do with it."""
+        to, origin = views(instr)[:2]
+        self.bytes[f"{origin.space} to {to.space}"] += size
+        view = memory_view(instr)
+        if view is None or not isinstance(view.of, Param):
+            return
+        way = "written" if view is to else "streamed" if source.bypasses else "read"
+        way = way if view.of.place is None else f"kept {way}"
+        start = numbers[instr.args.index(view)][1] * view.elem.itemsize
+        jump = 0.0 if self.ends.get(view.of.name) == start else self.rates.jump
+        self.ends[view.of.name] = start + size
+        rows = shape_of(instr, numbers)[0] if view is origin else 0
+        self.ways[way] += size
+        self.costs[way] += size + jump + rows * extra_bytes(instr, numbers, self.rates, source)
 
     def hand_over(self, pipe: str) -> None:
         """The scalar unit issues, and waits where the queue is full."""
@@ -335,11 +371,6 @@ class CoreTime:
         while not self.flags.set_at[other, number]:
             yield
         self.free[pipe] = max(self.free[pipe], self.flags.set_at[other, number].popleft())
-
-
-def usual_way(condition: Scalar) -> int:
-    """Which way data usually take: numbers in memory hardly ever equal a given one."""
-    return int(not (isinstance(condition, Expr) and condition.op == "=="))
 
 
 def repeats(history: list[Any], period: int) -> bool:

@@ -1,8 +1,7 @@
 """Cycles and bytes of one instruction, from its row, its arguments and the chip.
 
-Fitted are `DMA_HEAD`, so that one vector core adds as published (6.9 ms for 8192 x 8192 half in tiles of 8 KB), and
-`SCALAR_ACCESS`, to the published scalar addition, and `ROW_ISSUE`, to the published copies of 64 x 64 and 64 x 256 half
-to fractals. The others are documented figures, but for the way out of L0C, which is measured: attention of pto-isa on
+Copies from and to GM have constants of their own (`rates`). `SCALAR_ACCESS` is fitted to the published scalar addition.
+The others are documented figures, but for the way out of L0C, which is measured: attention of pto-isa on
 one core of 910B1, 128 queries in heads of 128, takes 43.80 µs for 4096 keys and 74.54 µs for 8192, so 3556 cycles for
 256 keys. Meanwhile scores leave L0C as float32, 131072 bytes, and half of a product of 128 x 128, since that is taken
 away for 512 keys at most: 163840 bytes, 46.07 a cycle if the unit never rests. The slowest rate that allows this is 46;
@@ -21,18 +20,17 @@ from typing import Any, Final
 from pypto.backends.ascend.block.bank_conflicts import read_conflicts_with_write, reads_conflict
 from pypto.backends.ascend.blockir.effects import pipe_of, row_of, views
 from pypto.backends.ascend.blockir.ir import Buffer, Instr, Record, View, Word
+from pypto.backends.ascend.timing.rates import LINE, MemoryRates
+from pypto.backends.ascend.timing.rows import BLOCK, memory_view, rows_of
 
 REPEAT: Final = 256  # bytes that a vector unit takes at a time
-DMA_HEAD: Final = 206.0  # cycles until the first bytes of a copy from or to GM are there
-ROW_ISSUE: Final = 1.3  # cycles for each further row of a copy
-DMA_LEAST: Final = 20.6  # cycles that the unit is taken for a copy from or to GM, however small
 LOCAL_HEAD: Final = 50.0  # of a copy between memories of a core
 SCALAR_ACCESS: Final = 8.0  # cycles of the scalar unit for an element of UB
 GM_SCALAR: Final = 400.0  # and of GM
 ISSUE: Final = 8.0  # cycles for the scalar unit to hand an instruction to another
-# Bytes in a cycle of one core, between two memories.
+# Bytes in a cycle of one core, between two memories; what comes from GM, `rates` says.
 RATES: Final = MappingProxyType({
-    ("GM", "UB"): 32.0, ("GM", "L1"): 110.0, ("UB", "GM"): 86.0, ("L0C", "GM"): 46.0, ("L0C", "L1"): 76.0,
+    ("UB", "GM"): 86.0, ("L0C", "L1"): 76.0,
     ("L1", "L0A"): 256.0, ("L1", "L0B"): 128.0, ("L1", "BT"): 19.0, ("UB", "UB"): 256.0, ("UB", "L1"): 60.0,
     ("L1", "GM"): 60.0, ("L1", "UB"): 60.0,
 })  # fmt: skip
@@ -48,7 +46,15 @@ class Cost:
     bytes: int = 0
 
 
-def cost_of(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a copy from GM finds its bytes: the part that L2 has, and whether it passes L2 by."""
+
+    hit: float = 0.0
+    bypasses: bool = False
+
+
+def cost_of(instr: Instr, numbers: tuple[Any, ...], rates: MemoryRates, source: Source | None = None) -> Cost:
     """Of an instruction whose arguments are known: for a view its stage and offset, for a record its fields."""
     pipe = pipe_of(instr)
     if pipe == "V":
@@ -57,7 +63,7 @@ def cost_of(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
         return mmad(instr, numbers)
     if pipe == "S":
         return Cost(SCALAR_ACCESS, SCALAR_ACCESS)
-    return copy(instr, numbers)
+    return copy(instr, numbers, rates, source or Source())
 
 
 def vector(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
@@ -106,24 +112,36 @@ def in_the_way(instr: Instr, numbers: tuple[Any, ...]) -> bool:
     return any(a != b and read_conflicts_with_write(a, b) for a in sources for b in to)
 
 
-def copy(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
+def copy(instr: Instr, numbers: tuple[Any, ...], rates: MemoryRates, found: Source) -> Cost:
     """Of data, from one memory to another."""
     if instr.name == "InitConstValue":
         return Cost(LOCAL_HEAD, LOCAL_HEAD)
     to, source = (view.space for view in views(instr)[:2])
     blocks, run = shape_of(instr, numbers)
     total = blocks * run
-    rate = RATES.get((source, to), 60.0)
-    is_gm = "GM" in (to, source)
     if instr.name == "Fixpipe":  # takes sums of 32 bits, whatever they become
         size = max(view.elem.itemsize for view in views(instr)[:2])
-        busy = total * size / views(instr)[0].elem.itemsize / rate
+        busy = total * size / views(instr)[0].elem.itemsize / (rates.from_l0c if to == "GM" else RATES[source, to])
+    elif source == "GM":
+        fetched = total + blocks * extra_bytes(instr, numbers, rates, found)
+        busy = fetched * ((1 - found.hit) / rates.from_hbm + found.hit / rates.from_l2) + rates.row * (blocks - 1)
     else:
-        busy = total / rate + ROW_ISSUE * (blocks - 1)
-    if not is_gm:
+        busy = total / RATES.get((source, to), 60.0) + rates.row * (blocks - 1)
+    if "GM" not in (to, source):
         return Cost(busy + LOCAL_HEAD, busy + LOCAL_HEAD, int(total))
-    busy = max(DMA_LEAST, busy)
-    return Cost(busy, busy + DMA_HEAD, int(total))
+    busy = max(rates.least, busy)
+    return Cost(busy, busy + rates.latency, int(total))
+
+
+def extra_bytes(instr: Instr, numbers: tuple[Any, ...], rates: MemoryRates, found: Source) -> float:
+    """Bytes that are fetched for each row beyond its own."""
+    view = memory_view(instr)
+    if view is None:
+        return 0.0
+    rows, run, pitch = rows_of(instr, numbers)
+    start = numbers[instr.args.index(view)][1] * view.elem.itemsize
+    is_unaligned = start % BLOCK or (rows > 1 and pitch % BLOCK)
+    return (rates.sector if is_unaligned else 0) + (rates.short_run if found.bypasses and run < LINE else 0.0)
 
 
 def shape_of(instr: Instr, numbers: tuple[Any, ...]) -> tuple[float, float]:

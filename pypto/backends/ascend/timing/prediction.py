@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import linecache
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from pypto.backends.ascend.blockir.instructions import PIPES
-from pypto.backends.ascend.blockir.ir import BlockKernel
+from pypto.backends.ascend.blockir.ir import BlockKernel, Item
 from pypto.backends.ascend.target import AscendTarget
-from pypto.backends.ascend.timing.core import CoreTime, Flags, ReadNumber, Slice
+from pypto.backends.ascend.timing.accesses import Access, ReadNumber, Tracer
+from pypto.backends.ascend.timing.core import CoreTime, Flags, Slice
+from pypto.backends.ascend.timing.l2 import L2Use, l2_use
+from pypto.backends.ascend.timing.rates import RATES_OF, MemoryRates
 from pypto.backends.ascend.timing.steady_state import skip_together
 from pypto.markup import Shown
 
 LAUNCH: Final = 5400.0  # cycles until the cores begin: 3 µs
-_HALF: Final = 1400  # bytes of a copy at which memory gives half of what it can: fitted to copies of 128 B to 128 KB
 _MOST_TURNS: Final = 1_000_000
 
 
@@ -96,8 +101,7 @@ class Prediction(Shown):
 
 
 def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], grid: tuple[int, int, int],
-            blocks: int | None = None, footprint: float = math.inf,
-            read: ReadNumber | None = None) -> Prediction:  # fmt: skip
+            blocks: int | None = None, read: ReadNumber | None = None) -> Prediction:  # fmt: skip
     """How long a kernel with addresses and events takes.
 
     Parameters
@@ -112,8 +116,6 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
         Programs along each axis.
     blocks : int, optional
         Blocks of the launch; as many as there are cores or programs without.
-    footprint : float
-        Bytes of all arrays: what is moved beyond them is taken to come from L2.
     read : function, optional
         The integer at an index of an array parameter, by its name; without it, and where it gives None, a number that
         is loaded is not known.
@@ -125,38 +127,85 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
     names: dict[str, int | None] = {**numbers, **dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True))}
     chosen = dict.fromkeys((0, blocks // 2, blocks - 1))
     streams = frozenset(kernel.streams if programs >= kernel.streams_from else ())
-    measured = [
-        block_time(kernel, {**names, "block": block, "blocks": blocks}, streams, read) for block in chosen if block >= 0
-    ]
+    use = followed(kernel, target, names, blocks, streams, read)
+    given = CoreFacts(RATES_OF[target.arch], streams, use.hits, read)
+    places = ({**names, "block": block, "blocks": blocks} for block in chosen if block >= 0)
+    measured = [block_time(kernel, place, given) for place in places]
     longest = max(measured, key=lambda cores: max((c.end for c in cores), default=0.0))
-    moved = all_bytes(kernel, target, measured, blocks)
-    return assembled(kernel, target, longest, blocks, moved, footprint)
+    return assembled(kernel, target, longest, blocks, Traffic.of(kernel, target, measured, blocks), use)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreFacts:
+    """What all cores of a launch share."""
+
+    rates: MemoryRates = RATES_OF[2201]
+    streams: frozenset[str] = frozenset()
+    hits: Mapping[int, float] = field(default_factory=dict)
+    read: ReadNumber | None = None
+
+
+def followed(
+    kernel: BlockKernel,
+    target: AscendTarget,
+    names: dict[str, int | None],
+    blocks: int,
+    streams: frozenset[str],
+    read: ReadNumber | None,
+) -> L2Use:
+    """What L2 does in a launch: all cores' accesses, in order."""
+    accesses, ends = list[Access](), list[npt.NDArray[np.float64]]()
+    for kind, body in bodies_of(kernel):
+        per_block = target.ratio if kernel.kind == "mix" and kind == "vector" else 1
+        lanes = np.arange(blocks * per_block)
+        values = {name: None if n is None else np.full(len(lanes), n, np.int64) for name, n in names.items()}
+        own = {"block": lanes // per_block, "sub_block": lanes % per_block, "blocks": 0 * lanes + blocks}
+        tracer = Tracer(len(lanes), {**values, **own}, read)
+        tracer.items(body)
+        accesses += tracer.found
+        ends += [tracer.clock.astype(np.float64)] * len(tracer.found)
+    return l2_use(accesses, ends, streams, target.l2_bytes, RATES_OF[target.arch])
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that all blocks move: between memories, from and to GM by L2's part, and what these cost memory."""
+
+    bytes: dict[str, float]
+    ways: dict[str, float]
+    costs: dict[str, float]
+
+    @staticmethod
+    def of(kernel: BlockKernel, target: AscendTarget, measured: list[list[CoreTime]], blocks: int) -> Traffic:
+        return Traffic(*(all_bytes(kernel, target, measured, blocks, name) for name in ("bytes", "ways", "costs")))
 
 
 def all_bytes(
-    kernel: BlockKernel, target: AscendTarget, measured: list[list[CoreTime]], blocks: int
+    kernel: BlockKernel, target: AscendTarget, measured: list[list[CoreTime]], blocks: int, name: str
 ) -> dict[str, float]:
-    """What all blocks move, from those that were looked at: the first, one in the middle and the last."""
+    """A count of all blocks, from those that were looked at: the first, one in the middle and the last."""
     pairs, moved = target.ratio if kernel.kind == "mix" else 1, dict[str, float]()
     for core in (core for cores in measured for core in cores):
-        for kind, size in core.bytes.items():
+        for kind, size in getattr(core, name).items():
             share = size * blocks / len(measured) * (pairs if core.kind == "vector" else 1)
             moved[kind] = moved.get(kind, 0.0) + share
     return moved
 
 
-def block_time(
-    kernel: BlockKernel,
-    names: dict[str, int | None],
-    streams: frozenset[str] = frozenset(),
-    read: ReadNumber | None = None,
-) -> list[CoreTime]:
-    """The cores of a block, which give way to each other where they wait."""
-    flags = Flags()
-    bodies = [("vector", kernel.body)] if kernel.kind == "vector" else [("cube", kernel.cube_body or kernel.body)]
+def bodies_of(kernel: BlockKernel) -> list[tuple[str, tuple[Item, ...]]]:
+    """What each kind of core of a block runs."""
     if kernel.kind == "mix":
-        bodies = [("cube", kernel.cube_body), ("vector", kernel.body)]
-    cores = [CoreTime(kind, {**names, "sub_block": 0}, flags, streams, read) for kind, _ in bodies]
+        return [("cube", kernel.cube_body), ("vector", kernel.body)]
+    return [(kernel.kind, kernel.body if kernel.kind == "vector" else kernel.cube_body or kernel.body)]
+
+
+def block_time(kernel: BlockKernel, names: dict[str, int | None], given: CoreFacts) -> list[CoreTime]:
+    """The cores of a block, which give way to each other where they wait."""
+    flags, bodies = Flags(), bodies_of(kernel)
+    cores = [
+        CoreTime(kind, {**names, "sub_block": 0}, flags, given.rates, given.streams, given.hits, given.read)
+        for kind, _ in bodies
+    ]
     running = [core.items(body) for core, (_, body) in zip(cores, bodies, strict=True)]
     for _ in range(_MOST_TURNS):
         left = [job for job in running if next(job, "done") != "done"]
@@ -169,24 +218,14 @@ def block_time(
 
 
 def assembled(
-    kernel: BlockKernel,
-    target: AscendTarget,
-    cores: list[CoreTime],
-    blocks: int,
-    moved: dict[str, float],
-    footprint: float,
+    kernel: BlockKernel, target: AscendTarget, cores: list[CoreTime], blocks: int, traffic: Traffic, use: L2Use
 ) -> Prediction:
     longest = max(cores, key=lambda core: core.end)
-    cycles = longest.end
+    cycles, moved = longest.end, traffic.bytes
     read = sum(size for way, size in moved.items() if way.startswith("GM to "))
     written = sum(size for way, size in moved.items() if way.endswith(" to GM"))
-    again = max(0.0, read + written - footprint)
-    kept = min(written, target.l2_bytes) if any(way == "streamed" for core in cores for _, way in core.copies) else 0.0
-    from_hbm = max(0.0, read + written - again - kept)
-    memory = memory_cycles(target, cores, from_hbm, 1 - kept / written if kept else 1.0)
-    rates = target.l2_bytes_per_second, target.l2_written_per_second
-    held = again / max(1.0, read + written)
-    memory += max(held * size / rate for size, rate in zip((read, written), rates, strict=True)) * target.mhz * 1e6
+    from_hbm = through_hbm(traffic.ways, use)
+    memory = memory_seconds(target, traffic, use) * target.mhz * 1e6
     total = max(cycles, memory) + LAUNCH
     used = {pipe: max(core.busy[pipe] for core in cores) / total for pipe in PIPES}
     limit = "memory" if memory > cycles else max(used, key=lambda pipe: used[pipe])
@@ -197,18 +236,21 @@ def assembled(
     assumed = tuple(sorted({line for core in cores for line in core.assumed if line}))
     slices = tuple((core.kind, s) for core in cores for s in core.slices)
     through = {"GM read": read, "GM written": written} if read + written else {}
-    levels = {"HBM": from_hbm, "L2": again + kept, **dict(sorted(moved.items()))}
+    levels = {"HBM": from_hbm, "L2": max(0.0, read + written - from_hbm), **dict(sorted(moved.items()))}
     return Prediction(kernel.name, target.name, blocks, total, target.seconds(total), memory, used, limit, through,
         levels, lines, assumed, kernel.file, slices)  # fmt: skip
 
 
-def memory_cycles(target: AscendTarget, cores: list[CoreTime], total: float, stored: float) -> float:
-    """Cycles that HBM takes for so many bytes, to which that part of the stores comes: large copies are faster."""
-    copies: dict[int, float] = {}
-    for core in cores:
-        for (each, way), size in core.copies.items():
-            copies[each] = copies.get(each, 0.0) + size * (stored if way == "written" else 1.0)
-    everything = sum(copies.values())
-    rates = {each: target.hbm_bytes_per_second * each / (each + _HALF) for each in copies}
-    seconds = sum(total * size / everything / rates[each] for each, size in copies.items() if everything)
-    return seconds * target.mhz * 1e6
+def through_hbm(ways: dict[str, float], use: L2Use) -> float:
+    """Bytes that HBM brings or takes, or what they cost."""
+    through_l2 = ways.get("read", 0.0) * (1 - use.read_hits) + ways.get("written", 0.0) * use.evicted
+    return through_l2 + ways.get("streamed", 0.0)
+
+
+def memory_seconds(target: AscendTarget, traffic: Traffic, use: L2Use) -> float:
+    """Seconds that HBM and L2 take: reads one after the other, beside them writes, and reads that wait for others."""
+    hit = traffic.ways.get("read", 0.0) * use.read_hits + traffic.ways.get("kept read", 0.0)
+    written = traffic.ways.get("written", 0.0) + traffic.ways.get("kept written", 0.0)
+    reads = through_hbm(traffic.costs, use) / target.hbm_bytes_per_second + hit / target.l2_bytes_per_second
+    to_arrays = sum(traffic.ways.get(way, 0.0) for way in ("read", "streamed", "written"))
+    return max(reads, written / target.l2_written_per_second, use.same_place * to_arrays)
