@@ -43,8 +43,8 @@ def add(x, y, out, BLOCK: pto.constexpr):
 # ## Small blocks
 #
 # Three million elements, a part of 65,536 for each of the 48 vector cores, in blocks of 256: each copy is 1 KB. Each
-# takes some 200 cycles until its first bytes are there, and each needs the scalar unit. (Programs that take so little in
-# all are done several at once by the compiler; what a loop does step by step is done step by step.)
+# takes some 200 cycles until its first bytes are there, and each needs the scalar unit. (Programs that take so little
+# in all are done several at once by the compiler; what a loop does step by step is done step by step.)
 
 # %%
 x, y, out = (np.empty(48 * PART, np.float32) for _ in range(3))
