@@ -30,7 +30,7 @@ from pypto.passes.adjoint.derive import (
 from pypto.passes.adjoint.footprint import AffineNumbers, LaunchNumbers
 from pypto.passes.adjoint.memory import is_native
 from pypto.passes.adjoint.ownership import Accumulation, Ownership, accesses_of, ownership
-from pypto.passes.adjoint.stores import stores_once
+from pypto.passes.adjoint.stores import are_disjoint, stores_once
 from pypto.passes.adjoint.trips import TripCounts
 from pypto.passes.memory_effects import accessed_array, accesses_memory
 from pypto.runtime.specialization import observe
@@ -129,22 +129,30 @@ def check_memory(kernel: Any, function: Function) -> None:
         if array.hint in read:
             way = f"store to another array than `{array.hint}`"
             raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is read and written in place", way=way)
-        if array.hint in stores and not op.name == stores[array.hint].name == "atomic_add":
-            way = "store each array once"
-            raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is stored by two statements", way=way)
+        if array.hint in stores and (op.name == "atomic_add") != (stores[array.hint].name == "atomic_add"):
+            way = "store to an array, or add to it"
+            raise NoGradient(op.loc, kernel=name, problem=f"`{array.hint}` is stored and added to", way=way)
         stores[array.hint] = op
 
 
 def check_stores(kernel: Any, function: Function, launch: LaunchNumbers) -> None:
     """Refuse stores of which it is not known that they write each element once."""
     numbers, counts = AffineNumbers(function, launch), TripCounts(function, launch)
+    name = kernel.signature.kernel
+    way = "store each element once, or use `atomic_add`, whose sums have gradients"
+    before: dict[Value, list[tuple[Op, tuple[Op, ...]]]] = {}
     for op, loops in accesses_of(function.body, ("store", "tile_store")):
-        if stores_reals(op) and not stores_once(op, loops, numbers, counts):
-            array = accessed_array(op)
-            name = array.hint if array is not None else "an array"
-            problem = f"an element of `{name}` may be stored by several programs or trips"
-            way = "store each element once, or use `atomic_add`, whose sums have gradients"
-            raise NoGradient(op.loc, kernel=kernel.signature.kernel, problem=problem, way=way)
+        array = accessed_array(op)
+        if array is None or not stores_reals(op):
+            continue
+        if not stores_once(op, loops, numbers, counts):
+            problem = f"an element of `{array.hint}` may be stored by several programs or trips"
+            raise NoGradient(op.loc, kernel=name, problem=problem, way=way)
+        others = before.setdefault(array, [])
+        if not all(are_disjoint((op, loops), other, numbers) for other in others):
+            problem = f"an element of `{array.hint}` may be stored by two statements"
+            raise NoGradient(op.loc, kernel=name, problem=problem, way=way)
+        others.append((op, loops))
 
 
 def derive(

@@ -227,6 +227,88 @@ def largest_numpy(x: Array) -> tuple[Array, Array]:
     return np.sinh(np.sort(x)[:, :-4:-1]), np.sort(x) * np.cumsum(x, 1)
 
 
+@pto.jit
+def swiglu(gate, up, y, BLOCK: pto.constexpr):
+    i = pto.program_id(0) * BLOCK
+    g = gate[i : i + BLOCK]
+    y[i : i + BLOCK] = g * pto.sigmoid(g) * up[i : i + BLOCK]
+
+
+@pto.jit
+def rotary(x, cos, sin, y, HALF: pto.constexpr):
+    """Both halves of a row, stored by two statements."""
+    row = pto.program_id(0)
+    a, b = x[row, 0:HALF], x[row, HALF : 2 * HALF]
+    c, s = cos[row, :], sin[row, :]
+    y[row, 0:HALF] = a * c - b * s
+    y[row, HALF : 2 * HALF] = b * c + a * s
+
+
+def rotary_numpy(x: Array, cos: Array, sin: Array) -> Array:
+    a, b = x[:, :6], x[:, 6:]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], 1)
+
+
+@pto.jit
+def rms_norm_of_pointers(x, weight, y, n, eps, BLOCK: pto.constexpr):
+    row, columns = pto.program_id(0), pto.arange(0, BLOCK)
+    inside = columns < n
+    t = pto.load(x + row * n + columns, mask=inside, other=0.0)
+    w = pto.load(weight + columns, mask=inside)
+    pto.store(y + row * n + columns, t * pto.rsqrt(pto.sum(t * t, 0) / n + eps) * w, mask=inside)
+
+
+@pto.jit
+def divergence(p_logits, q_logits, losses):
+    """The Kullback-Leibler divergence of two softmax distributions, row by row."""
+    row = pto.program_id(0)
+    a, b = p_logits[row, :], q_logits[row, :]
+    a, b = a - pto.max(a), b - pto.max(b)
+    log_p, log_q = a - pto.log(pto.sum(pto.exp(a))), b - pto.log(pto.sum(pto.exp(b)))
+    losses[row] = pto.sum(pto.exp(log_p) * (log_p - log_q))
+
+
+def divergence_numpy(p_logits: Array, q_logits: Array) -> Array:
+    log_p, log_q = (np.log(softmax(x)) for x in (p_logits, q_logits))
+    return (np.exp(log_p) * (log_p - log_q)).sum(1)
+
+
+@pto.jit
+def group_norm(x, weight, bias, y, eps, GROUP: pto.constexpr):
+    """Images as (n, channels, pixels); the statistics are those of a group of channels."""
+    image, c = pto.program_id(0), pto.program_id(1) * GROUP
+    t = x[image, c : c + GROUP, :]
+    n = GROUP * x.shape[2]
+    centred = t - pto.sum(t) / n
+    scale = pto.rsqrt(pto.sum(centred * centred) / n + eps)
+    y[image, c : c + GROUP, :] = centred * scale * weight[c : c + GROUP][:, None] + bias[c : c + GROUP][:, None]
+
+
+def group_norm_numpy(x: Array, weight: Array, bias: Array) -> Array:
+    t = x.reshape(3, 2, 2, 5)
+    centred = t - t.mean((2, 3), keepdims=True)
+    t = centred / np.sqrt((centred**2).mean((2, 3), keepdims=True) + 1e-5)
+    return t.reshape(x.shape) * weight[:, None] + bias[:, None]
+
+
+@pto.jit
+def convolution(x, w, y, KERNEL: pto.constexpr):
+    """A row of pixels of all output channels; x is padded: (channels, height, width); w: (out, channels · k · k)."""
+    row, width = pto.program_id(0), y.shape[2]
+    out = pto.zeros((y.shape[0], width), pto.float32)
+    for i in range(KERNEL):
+        for j in range(KERNEL):
+            for c in range(x.shape[0]):
+                line = x[c, row + i, j : j + width]
+                out += w[:, c * KERNEL * KERNEL + i * KERNEL + j][:, None] * line[None, :]
+    y[:, row, :] = out
+
+
+def convolution_numpy(x: Array, w: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
+    return np.einsum("cijab,ocab->oij", windows, w.reshape(4, 2, 3, 3))
+
+
 ROWS = np.array([2, 0, 2, 2, 5], np.int64)
 CASES = {
     "softmax": Case(
@@ -278,6 +360,37 @@ CASES = {
     ),
     "below the maximum": Case(below_the_maximum, 5, {"x": (5, 11)}, {"y": (5, 11), "z": (5,)}, below_the_maximum_numpy),
     "largest": Case(largest, 5, {"x": (5, 11)}, {"y": (5, 3), "z": (5, 11)}, largest_numpy),
+    "swiglu": Case(
+        swiglu,
+        3,
+        {"gate": (20,), "up": (20,)},
+        {"y": (20,)},
+        lambda gate, up: gate / (1 + np.exp(-gate)) * up,
+        {"BLOCK": 8},
+    ),
+    "rotary": Case(rotary, 5, {"x": (5, 12), "cos": (5, 6), "sin": (5, 6)}, {"y": (5, 12)}, rotary_numpy, {"HALF": 6}),
+    "rms norm": Case(
+        rms_norm_of_pointers,
+        5,
+        {"x": (5, 11), "weight": (11,)},
+        {"y": (5, 11)},
+        lambda x, weight: x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5) * weight,
+        {"n": 11, "eps": 1e-5, "BLOCK": 16},
+    ),
+    "divergence": Case(
+        divergence, 5, dict.fromkeys(("p_logits", "q_logits"), (5, 11)), {"losses": (5,)}, divergence_numpy
+    ),
+    "group norm": Case(
+        group_norm,
+        (3, 2),
+        {"x": (3, 4, 5), "weight": (4,), "bias": (4,)},
+        {"y": (3, 4, 5)},
+        group_norm_numpy,
+        {"eps": 1e-5, "GROUP": 2},
+    ),
+    "convolution": Case(
+        convolution, 5, {"x": (2, 7, 9), "w": (4, 18)}, {"y": (4, 5, 7)}, convolution_numpy, {"KERNEL": 3}
+    ),
     "loss of labels": Case(
         loss_of_labels, 5, {"logits": (5, 11)}, {"losses": (5,)}, cross_entropy_numpy, {"labels": LABELS}
     ),

@@ -187,7 +187,7 @@ def same_for_all(x, y):
         (in_place, "x", "`x` is read and written in place"),
         (through_bits, "y", "`cast` has no gradient: it works on the bits of a number"),
         (without_end, "y", "how often a while loop runs is not known"),
-        (twice, "y", "`y` is stored by two statements"),
+        (twice, "y", "an element of `y` may be stored by two statements"),
     ],
 )
 def test_refusals(kernel: Any, stored: str, words: str) -> None:

@@ -12,7 +12,7 @@ is met twice.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pypto.ir.core import Function, Op, Value
@@ -66,6 +66,14 @@ class Dimension:
                 return False
             reach += coefficient * (counts[digit] - 1)
         return True
+
+    def is_separate(self, other: Dimension, counts: Mapping[Digit, int]) -> bool:
+        """Whether no index is met by both: they lie beside each other, and move by at least what both take."""
+        low, high = sorted((self, other), key=lambda x: x.index.constant)
+        if low.index.coefficients != high.index.coefficients or low.index.constant + low.size > high.index.constant:
+            return False
+        union = high.index.constant + high.size - low.index.constant
+        return replace(low, size=union).is_injective(counts)
 
 
 @dataclass(frozen=True)

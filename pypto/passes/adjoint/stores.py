@@ -20,6 +20,7 @@ from pypto.passes.adjoint.ownership import meets_once, owning_axes
 from pypto.passes.adjoint.trips import TripCounts
 
 Array = np.ndarray[Any, Any]
+Store = tuple[Op, tuple[Op, ...]]  # with the loops around it
 _MOST_TILES: Final = 1 << 22  # whose origins are compared
 
 
@@ -36,6 +37,16 @@ def stores_once(op: Op, loops: tuple[Op, ...], numbers: AffineNumbers, counts: T
         ):
             return True
     return has_disjoint_tiles(Access.of(op), loops, counts)
+
+
+def are_disjoint(a: Store, b: Store, numbers: AffineNumbers) -> bool:
+    """Whether two stores write different elements, in all programs and trips: apart along a dimension of the array."""
+    first, second = footprint(*a, numbers), footprint(*b, numbers)
+    if first is None or second is None or not (first.is_native and second.is_native):
+        return False
+    digits: dict[Digit, int] = dict(enumerate(numbers.launch.grid))
+    digits.update((loop.regions[0].args[0], numbers.trips(loop)) for loop in (*a[1], *b[1]))
+    return any(x.is_separate(y, digits) for x, y in zip(first.dimensions, second.dimensions, strict=True))
 
 
 def has_disjoint_tiles(access: Access, loops: Sequence[Op], counts: TripCounts) -> bool:
