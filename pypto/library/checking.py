@@ -111,5 +111,6 @@ def check_case(row: Operator, platform: str, version: str, case: str, dtype: str
 
 def largest(actual: Any, expected: Any) -> float:
     """The largest absolute difference of finite elements."""
-    difference = np.abs(np.asarray(actual).astype(np.float64) - np.asarray(expected, np.float64))
-    return float(np.max(difference[np.isfinite(difference)], initial=0.0))
+    found, right = np.asarray(actual).astype(np.float64), np.asarray(expected, np.float64)
+    finite = np.isfinite(found) & np.isfinite(right)
+    return float(np.max(np.abs(found[finite] - right[finite]), initial=0.0))

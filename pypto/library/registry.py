@@ -11,7 +11,10 @@ from pypto.library.row import Operator
 from pypto.options import suggestion
 
 # Each has a tuple `ROWS`; the order is that of the documentation.
-MODULES: Final = ("norms", "activations", "rope", "quant", "hadamard", "paged", "attention", "moe", "losses", "optim")
+MODULES: Final = (
+    "norms", "activations", "rope", "quant", "hadamard", "paged", "attention", "mla", "indexer", "sparse", "moe",
+    "losses", "optim",
+)  # fmt: skip
 
 
 class Registry(Mapping[str, Operator]):

@@ -78,7 +78,8 @@ class Operator:
     sizes : mapping of str to mapping of str to int
         Sizes of the names of dimensions: ``small`` for tests, ``model`` for the size in models, and others.
     sampler : callable, optional
-        From a generator, sizes and a dtype to arguments by name; normal numbers without.
+        From a generator, sizes and a dtype to arguments by name; normal numbers without. An optional array of which
+        the sizes say nothing is left out.
     edges : mapping of str to callable
         Named edge cases: from a generator to arguments by name.
     tolerance : mapping of str to Tolerance
@@ -209,7 +210,7 @@ class Operator:
                 rng, spec.shape(vars(dims)), dtype if spec is first or not spec.dtypes else spec.dtypes[0]
             )
             for spec in self.signature.inputs
-            if spec.name not in drawn
+            if spec.name not in drawn and spec.names <= vars(dims).keys()
         }
         return rest | drawn
 
@@ -250,7 +251,8 @@ class Operator:
         if self.bytes is not None:
             return self.bytes(dims)
         first = self.signature.main_dtypes[0]
-        arrays = (*self.signature.inputs, *self.signature.outputs)
+        every = (*self.signature.inputs, *self.signature.outputs)
+        arrays = [spec for spec in every if spec.names <= vars(dims).keys()]
         return float(sum(int(np.prod(s.shape(vars(dims)))) * (s.dtypes or (first,))[0].itemsize for s in arrays))
 
 

@@ -65,6 +65,12 @@ class ArraySpec:
     dtypes: tuple[DType, ...] = ()
     is_optional: bool = False
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of dimensions that its shape depends on."""
+        nodes = (node for dim in self.dims for node in ast.walk(ast.parse(dim.text, mode="eval")))
+        return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+
     def shape(self, known: Mapping[str, int]) -> tuple[int, ...]:
         """The shape, once all names are bound."""
         return tuple(dim.size(known) for dim in self.dims)
