@@ -87,7 +87,7 @@ def indexer_prolog(**v: Any) -> tuple[Any, ...]:
 
 def numbers(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     """Scores with many ties."""
-    return {"scores": np.round(rng.standard_normal((n.t, n.n)), 3).astype(np.float32), "k": min(2048, n.n // 4)}
+    return {"scores": np.round(rng.standard_normal((n.t, n.n)), 3).astype(np.float32), "k": n.k}
 
 
 def short_rows(rng: np.random.Generator) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def cached(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     lengths[-1] = n.p * n.page
     return {
         "q_scale": scale(n.b, n.s, n.h), "k_scale": scale(n.pages, n.page), "table": table, "lengths": lengths,
-        "weights": rng.standard_normal((n.b, n.s, n.h)).astype(np.float16), "k": min(2048, n.p * n.page // 2),
+        "weights": rng.standard_normal((n.b, n.s, n.h)).astype(np.float16), "k": n.k,
     }  # fmt: skip
 
 
@@ -143,7 +143,7 @@ ROWS: Final = (
         source="DeepSeek-V3.2's lightning indexer",
         reference=topk,
         implementations=(Implementation("histograms", kernels.topk),),
-        sizes={"small": {"t": 3, "n": 9000}, "model": {"t": 8, "n": 131072}},
+        sizes={"small": {"t": 3, "n": 9000, "k": 2048}, "model": {"t": 8, "n": 131072, "k": 2048}},
         sampler=numbers,
         edges={"short rows": short_rows, "equal scores": equal_scores},
         tolerance={"indices": EXACT, "values": EXACT},
@@ -163,8 +163,8 @@ ROWS: Final = (
         reference=lightning_indexer,
         implementations=(Implementation("pages", kernels.lightning_indexer),),
         sizes={
-            "small": {"b": 2, "s": 2, "h": 8, "d": 32, "pages": 20, "page": 16, "p": 8},
-            "model": {"b": 1, "s": 2, "h": 64, "d": 128, "pages": 1024, "page": 128, "p": 1024},
+            "small": {"b": 2, "s": 2, "h": 8, "d": 32, "pages": 20, "page": 16, "p": 8, "k": 40},
+            "model": {"b": 1, "s": 2, "h": 64, "d": 128, "pages": 1024, "page": 128, "p": 1024, "k": 2048},
         },
         sampler=cached,
         tolerance={"indices": SameSets(0.002)},

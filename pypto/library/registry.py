@@ -13,7 +13,7 @@ from pypto.options import suggestion
 # Each has a tuple `ROWS`; the order is that of the documentation.
 MODULES: Final = (
     "norms", "activations", "rope", "quant", "hadamard", "paged", "attention", "mla", "indexer", "sparse", "moe",
-    "losses", "optim",
+    "residual", "linear_attention", "losses", "optim", "image",
 )  # fmt: skip
 
 

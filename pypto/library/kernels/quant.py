@@ -33,7 +33,7 @@ def quantize_per_token_kernel(x, smooth, q, scale):
 
 
 @pto.jit
-def quantize_per_channel_kernel(w, q, scale, BK: pto.constexpr, BN: pto.constexpr):
+def quantize_per_channel_kernel(w: pto.dynamic, q, scale, BK: pto.constexpr, BN: pto.constexpr):
     """Columns: their largest elements first, then the numbers."""
     j = pto.program_id(0) * BN
     most = pto.zeros((BN,), pto.float32)

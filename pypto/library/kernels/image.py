@@ -1,0 +1,74 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+"""Operators on images: colours, and convolution with what follows it."""
+
+from __future__ import annotations
+
+import pypto as pto
+
+BLOCK = 4096
+TONES = ((0.393, 0.769, 0.189), (0.349, 0.686, 0.168), (0.272, 0.534, 0.131))
+
+
+@pto.jit
+def sepia_kernel(x, y, BLOCK: pto.constexpr):
+    n, i = pto.program_id(0), pto.program_id(1) * BLOCK
+    r, g, b = x[n, 0, i : i + BLOCK], x[n, 1, i : i + BLOCK], x[n, 2, i : i + BLOCK]
+    for c in pto.static_range(3):
+        total = r.to(pto.float32) * TONES[c][0] + g.to(pto.float32) * TONES[c][1] + b.to(pto.float32) * TONES[c][2]
+        y[n, c, i : i + BLOCK] = pto.clamp(total, 0.0, 1.0).to(y.dtype)
+
+
+@pto.jit
+def sepia_backward_kernel(x, dy, dx, BLOCK: pto.constexpr):
+    """What was clamped passes no gradient."""
+    n, i = pto.program_id(0), pto.program_id(1) * BLOCK
+    r, g, b = x[n, 0, i : i + BLOCK], x[n, 1, i : i + BLOCK], x[n, 2, i : i + BLOCK]
+    dr = pto.zeros((BLOCK,), pto.float32)
+    dg = pto.zeros((BLOCK,), pto.float32)
+    db = pto.zeros((BLOCK,), pto.float32)
+    for c in pto.static_range(3):
+        total = r.to(pto.float32) * TONES[c][0] + g.to(pto.float32) * TONES[c][1] + b.to(pto.float32) * TONES[c][2]
+        up = pto.where((total >= 0) & (total <= 1), dy[n, c, i : i + BLOCK].to(pto.float32), 0.0)
+        dr += up * TONES[c][0]
+        dg += up * TONES[c][1]
+        db += up * TONES[c][2]
+    dx[n, 0, i : i + BLOCK] = dr.to(dx.dtype)
+    dx[n, 1, i : i + BLOCK] = dg.to(dx.dtype)
+    dx[n, 2, i : i + BLOCK] = db.to(dx.dtype)
+
+
+@pto.jit
+def conv_bn_relu_kernel(x, weight, gain, bias, out, BW: pto.constexpr):
+    """3 x 3 with padding 1: nine products of channels, the affine map of the normalisation, and relu."""
+    n, h, left = pto.program_id(0), pto.program_id(1), pto.program_id(2) * BW
+    acc = pto.zeros((out.shape[1], BW), pto.float32)
+    for i in pto.static_range(3):
+        for j in pto.static_range(3):
+            window = pto.load(x, (n, 0, h + i - 1, left + j - 1), (1, x.shape[1], 1, BW))
+            acc = pto.dot(weight[i, j, :, :], pto.reshape(window, (x.shape[1], BW)), acc)
+    scaled = acc * gain[:].to(pto.float32)[:, None] + bias[:].to(pto.float32)[:, None]
+    out[n, :, h, left : left + BW] = pto.maximum(scaled, 0.0).to(out.dtype)
+
+
+def planes(x):
+    """An image as rows of pixels for every colour."""
+    return x.reshape(x.shape[0], x.shape[1], -1)
+
+
+def sepia(x, y):
+    """Tones of brown, between 0 and 1."""
+    grid = (x.shape[0], pto.cdiv(x.shape[2] * x.shape[3], BLOCK))
+    sepia_kernel[grid](planes(x), planes(y), BLOCK=BLOCK)
+
+
+def sepia_backward(x, dy, dx):
+    """The gradient of sepia."""
+    grid = (x.shape[0], pto.cdiv(x.shape[2] * x.shape[3], BLOCK))
+    sepia_backward_kernel[grid](planes(x), planes(dy), planes(dx), BLOCK=BLOCK)
+
+
+def conv_bn_relu(x, weight, gain, bias, y):
+    """relu(conv(x) * gain + bias)."""
+    block = 64
+    conv_bn_relu_kernel[(x.shape[0], x.shape[2], pto.cdiv(x.shape[3], block))](x, weight, gain, bias, y, BW=block)

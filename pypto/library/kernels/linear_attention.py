@@ -1,0 +1,79 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""The gated delta rule: a state per head that forgets and corrects itself, token after token."""
+
+from __future__ import annotations
+
+import math
+
+import pypto as pto
+
+
+@pto.jit
+def normalized(x):
+    """A vector of length 1."""
+    return x * pto.rsqrt(pto.sum(x * x) + 1e-6)
+
+
+@pto.jit
+def gated_delta_kernel(q, k, v, gate, beta, state, out, n, unit, GROUP: pto.constexpr):
+    h, b = pto.program_id(0), pto.program_id(1)
+    g = h // GROUP
+    s = pto.trans(state[b, h, :, :])
+    for t in range(0, n):
+        key = normalized(k[b, g, t, :])
+        query = normalized(q[b, g, t, :]) * unit
+        s = s * pto.exp(gate[b, h, t])
+        change = (v[b, h, t, :] - pto.sum(key[:, None] * s, axis=0)) * beta[b, h, t]
+        s = s + key[:, None] * change[None, :]
+        out[b, h, t, :] = pto.sum(query[:, None] * s, axis=0)
+    state[b, h, :, :] = pto.trans(s)
+
+
+@pto.jit
+def chunk_kernel(q, k, v, gate, beta, state, out, n, unit, GROUP: pto.constexpr, CHUNK: pto.constexpr):
+    """Chunks of tokens: corrections within a chunk by forward substitution, the rest by products."""
+    h, b = pto.program_id(0), pto.program_id(1)
+    g = h // GROUP
+    s = pto.trans(state[b, h, :, :])
+    rows = pto.arange(0, CHUNK)
+    below = rows[:, None] > rows[None, :]
+    for t in range(0, n, CHUNK):
+        inside = t + rows < n
+        key, query, value = k[b, g, t : t + CHUNK, :], q[b, g, t : t + CHUNK, :], v[b, h, t : t + CHUNK, :]
+        key = key * pto.rsqrt(pto.sum(key * key, axis=1) + 1e-6)[:, None]
+        query = query * (pto.rsqrt(pto.sum(query * query, axis=1) + 1e-6) * unit)[:, None]
+        total = pto.cumsum(gate[b, h, t : t + CHUNK], axis=0)
+        strength = beta[b, h, t : t + CHUNK]
+        decay = pto.exp(pto.where(rows[:, None] >= rows[None, :], total[:, None] - total[None, :], -math.inf))
+        a = pto.where(below, -pto.dot(key * strength[:, None], pto.trans(key)) * decay, 0.0)
+        inverse = a
+        for i in range(1, CHUNK):
+            this = pto.sum(pto.where((rows == i)[:, None], inverse, 0.0), axis=0)
+            more = this + pto.sum(this[:, None] * inverse, axis=0)
+            inverse = pto.where((rows == i)[:, None], more[None, :], inverse)
+        inverse = inverse + pto.where(rows[:, None] == rows[None, :], 1.0, 0.0)
+        u = pto.dot(inverse, value * strength[:, None])
+        w = pto.dot(inverse, key * (strength * pto.exp(total))[:, None])
+        fresh = u - pto.dot(w, s)
+        scores = pto.dot(query, pto.trans(key)) * decay
+        out[b, h, t : t + CHUNK, :] = pto.dot(query * pto.exp(total)[:, None], s) + pto.dot(scores, fresh)
+        last = pto.sum(gate[b, h, t : t + CHUNK])
+        left = pto.where(inside, pto.exp(last - total), 0.0)
+        s = s * pto.exp(last) + pto.dot(pto.trans(key * left[:, None]), fresh)
+    state[b, h, :, :] = pto.trans(s)
+
+
+def gated_delta_rule(q, k, v, gate, beta, state, out):
+    """Token after token."""
+    batch, groups, n, d = q.shape
+    heads = v.shape[1]
+    gated_delta_kernel[(heads, batch)](q, k, v, gate, beta, state, out, n, 1 / math.sqrt(d), GROUP=heads // groups)
+
+
+def gated_delta_rule_chunked(q, k, v, gate, beta, state, out):
+    """Chunk after chunk."""
+    batch, groups, n, d = q.shape
+    sizes = {"GROUP": v.shape[1] // groups, "CHUNK": 64}
+    chunk_kernel[(v.shape[1], batch)](q, k, v, gate, beta, state, out, n, 1 / math.sqrt(d), **sizes)
