@@ -1,4 +1,4 @@
-"""The suite `arrays`: programs of numpy, unchanged, under `pto.fuse` and in numpy."""
+"""The suite `arrays`: programs of numpy, unchanged, under `pto.fuse`, in numpy, and numba and jax."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 import pypto as pto
 from benchmarks.numpy_programs import PROGRAMS, Program
-from benchmarks.runner import Bar, Case, Row, Suite
+from benchmarks.program_peers import jax_program, numba_program
+from benchmarks.runner import Bar, Case, Impl, Missing, Row, Suite
 from pypto.graph.pytree import leaves
 
 
@@ -23,7 +24,12 @@ def program_case(program: Program, large: bool) -> Case:
     given = program.arguments(large)
     fused = pto.fuse(program.function)
     numpy = partial(program.function, *given)
-    return Case(lambda: first(fused(*given)), {"numpy": lambda: first(numpy())}, lambda: first(numpy()))
+    peers: dict[str, Impl | Missing] = {
+        "numpy": lambda: first(numpy()),
+        "numba": numba_program(program.function, given, first),
+        "jax": jax_program(program.function, given, first),
+    }
+    return Case(lambda: first(fused(*given)), peers, lambda: first(numpy()))
 
 
 def moved(program: Program) -> float:
