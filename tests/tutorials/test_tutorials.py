@@ -81,8 +81,8 @@ TOLD: Final = MappingProxyType({
                          "variance: f32"),
     "15_from_numpy_to_fused_kernels": ("largest difference from numpy", "kernels: product, chain, product, chain",
                                        "a condition needs the value of an array", "pto.dot("),
-    "19_gradients_of_kernels": ("d_weight: a partial gradient for each block", "saves `acc` of the loop", "derived",
-                                "sum_bias", "step 600"),
+    "19_gradients_of_kernels": ("d_weight: a partial gradient for each block", "saves `m` of the loop", "derived",
+                                "sum_bias", "of the held-back ones are right"),
 })  # fmt: skip
 
 
