@@ -14,6 +14,7 @@ from benchmarks.checks import CHECKED
 from benchmarks.elementwise import ROWS as ELEMENTWISE
 from benchmarks.encoder import BATCH, LENGTHS, LONG, encoder_case, encoder_flops, long_batch, real_batch
 from benchmarks.gradients import GRADIENTS
+from benchmarks.library import LIBRARY
 from benchmarks.runner import Bar, Row, Suite
 from benchmarks.scaling import SCALING
 from benchmarks.stencil import STENCIL
@@ -60,6 +61,7 @@ ALL: Final = (
     COMPILE,
     SCALING,
     CHECKED,
+    LIBRARY,
     ARRAYS,
     GRADIENTS,
 )

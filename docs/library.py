@@ -1,7 +1,7 @@
 """Writes the page of the library's operators, ``docs/operators.md``, from their rows.
 
 ``python -m docs.library`` writes it; a test holds the page to what it would write. Figures come from
-``docs/library.json``, which ``python -m benchmarks library --threads 2 --json docs/library.json`` measures.
+``docs/library.json``, which ``python -m benchmarks library --threads 1 --json docs/library.json`` measures.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.charts import machine_text
 from pypto.library import Operator, rows
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE / "operators.md"
 MEASURED: Final = HERE / "library.json"
+NAMES: Final = ("ours", "torch", "torch.compile")
 HEAD: Final = """# Operators of large models
 
 Every operator of `pypto.library`: what it computes, how exactly, where it runs, and how fast it is. [The
@@ -65,15 +67,21 @@ def section(row: Operator) -> Iterator[str]:
         yield f"\n{row.notes}"
 
 
-def speeds(figures: dict[str, Any]) -> Iterator[str]:
+def speeds(run: dict[str, Any]) -> Iterator[str]:
     """The table of times."""
-    if not figures:
+    if not run:
         return
     yield "\n## Speed\n"
-    yield f"{figures['machine']}. Times of the fastest call, taken in turns in one process.\n"
-    yield "| operator | size | ours | torch | torch.compile | against the better |\n|---|---|---|---|---|---|"
-    for name, size, *cells in figures["rows"]:
-        yield f"| [{name}](#{name}) | {size} | {' | '.join(cells)} |"
+    yield f"On {machine_text(run)}."
+    yield "Times of the fastest call, taken in turns in one process, after each result was compared with the reference;"
+    yield "the last column compares with the better of both.\n"
+    yield "| operator | size | pypto | torch | torch.compile | times as fast |\n|---|---|---|---|---|---|"
+    for row in run["rows"]:
+        found = row["implementations"]
+        cells = [f"{1e3 * found[n]['minimum_s']:.3g} ms" if n in found else "·" for n in NAMES]
+        best = min(found[name]["minimum_s"] for name in NAMES[1:] if name in found)
+        ratio = best / found[NAMES[0]]["minimum_s"]
+        yield f"| {row['name']} | {row['shape']} | {' | '.join(cells)} | {ratio:.2f} |"
 
 
 def text() -> str:

@@ -43,8 +43,8 @@ ROWS: Final = (
         source="DeepSeek-V3.2's indexer",
         reference=hadamard,
         implementations=(
-            Implementation("fast", kernels.fast, platforms=("cpu",)),
             Implementation("dense", kernels.dense),
+            Implementation("fast", kernels.fast, platforms=("cpu",)),
         ),
         sizes={"small": {"t": 5, "d": 32}, "model": {"t": 8192, "d": 128}},
         edges={

@@ -102,7 +102,7 @@ def with_bias(rng: np.random.Generator) -> dict[str, Any]:
 
 def token_by_torch(torch: Any, v: Any) -> Any:
     """The same by torch."""
-    t = v.x.float()
+    t = v.x.float() * v.smooth
     most = t.abs().amax(1, keepdim=True)
     return (t * (127 / most)).round().to(torch.int8), (most / 127).squeeze(1)
 

@@ -81,6 +81,8 @@ TOLD: Final = MappingProxyType({
                          "variance: f32"),
     "15_from_numpy_to_fused_kernels": ("largest difference from numpy", "kernels: product, chain, product, chain",
                                        "a condition needs the value of an array", "pto.dot("),
+    "17_a_quantised_operator": ("1 compiled version", "unroll (8, 4)", "of the result's norm", "limited by",
+                                "cpu zeros"),
     "19_gradients_of_kernels": ("d_weight: a partial gradient for each block", "saves `m` of the loop", "derived",
                                 "sum_bias", "of the held-back ones are right"),
 })  # fmt: skip
