@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.library.attention import softmax
 from pypto.library.kernels import residual as kernels
 from pypto.library.row import Implementation, Operator, f64
+from pypto.library.softmax_attention import softmax
 
 
 def block_attention(v: Any, w: Any, gain: Any, scale: float) -> Any:

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.ir.types import DType, bfloat16
-from pypto.library.attention import softmax
 from pypto.library.kernels import sparse as kernels
 from pypto.library.row import Implementation, Operator, bf, f64
+from pypto.library.softmax_attention import softmax
 
 SMALL: Final = {"t": 4, "h": 8, "c": 64, "r": 16, "pages": 20, "page": 16, "b": 2, "p": 6, "k": 70, "groups": 4}
 MODEL: Final = {"t": 8, "h": 128, "c": 512, "r": 64, "pages": 2048, "page": 128, "b": 4, "p": 512, "k": 2048,

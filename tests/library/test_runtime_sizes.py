@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from pypto import library as lib
 from pypto.jit import Kernel
-from pypto.library.registry import MODULES
+from pypto.library import kernels
 from pypto.runtime.arrays import array_info
 
 # Names of dimensions that are run-time values, where they are others than the number of tokens.
@@ -29,9 +30,10 @@ EVEN_TOKENS = ("sparse_attention", "sparse_attention_quant")  # of two sequences
 
 def versions() -> int:
     """Versions of all kernels of the library that this process has compiled."""
-    modules = [import_module(f"pypto.library.kernels.{name}") for name in (*MODULES, "products")]
-    kernels = {id(x): x for module in modules for x in vars(module).values() if isinstance(x, Kernel)}
-    return sum(len(kernel.specializations) for kernel in kernels.values())
+    folder = Path(kernels.__file__).parent
+    modules = [import_module(f"pypto.library.kernels.{path.stem}") for path in sorted(folder.glob("[a-z]*.py"))]
+    found = {id(x): x for module in modules for x in vars(module).values() if isinstance(x, Kernel)}
+    return sum(len(kernel.specializations) for kernel in found.values())
 
 
 def sizes(name: str, more: int) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,9 @@ def test_a_row_of_the_user_is_called_by_its_name() -> None:
     assert "twice" in registry
     assert "twice" not in lib.rows
     assert row.check()
+
+
+def test_no_operator_is_hidden_by_a_module_of_its_name() -> None:
+    assert lib.attention is lib.rows["attention"]
+    assert not {*lib.rows} & {path.stem for path in Path(lib.__file__).parent.glob("*.py")}
+    assert {*lib.rows} <= {*dir(lib)}

@@ -33,11 +33,10 @@ def normalized(acc, total):
 
 @pto.jit
 def attention_kernel(
-    q, k: pto.dynamic, v: pto.dynamic, out, n, unit, D: pto.constexpr, DV: pto.constexpr,
+    q, k, v, out, n, keys, unit, DV: pto.constexpr,
     GROUP: pto.constexpr, CAUSAL: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr,
 ):  # fmt: skip
     i, h, b = pto.program_id(0) * BM, pto.program_id(1), pto.program_id(2)
-    keys = k.shape[2]
     g, offset = h // GROUP, keys - n
     queries = q[b, h, i : i + BM, :]
     rows = i + pto.arange(0, BM)
@@ -46,9 +45,8 @@ def attention_kernel(
     acc = pto.zeros((BM, DV), pto.float32)
     end = min(keys, max(i + BM + offset, 0)) if CAUSAL else keys
     for j in range(0, end, BN):
-        block = pto.reshape(pto.load(k, (b, g, j, 0), (1, 1, BN, D)), (BN, D))
-        values = pto.reshape(pto.load(v, (b, g, j, 0), (1, 1, BN, DV)), (BN, DV))
-        s = pto.dot(queries, pto.trans(block)) * unit
+        values = v[b, g, j : j + BN, :]
+        s = pto.dot(queries, pto.trans(k[b, g, j : j + BN, :])) * unit
         columns = j + pto.arange(0, BN)
         seen = columns[None, :] < keys
         if CAUSAL:
@@ -105,8 +103,8 @@ def attention(q, k, v, scale, causal, out):
     """out = softmax(q kᵀ scale) v; with causal, queries are the last of the keys."""
     batch, heads, n, d = q.shape
     unit = LOG2E * (scale or 1 / math.sqrt(d))
-    sizes = {"D": d, "DV": v.shape[3], "GROUP": heads // k.shape[1], "CAUSAL": bool(causal), "BM": 128, "BN": 128}
-    attention_kernel[(pto.cdiv(n, 128), heads, batch)](q, k, v, out, n, unit, **sizes)
+    sizes = {"DV": v.shape[3], "GROUP": heads // k.shape[1], "CAUSAL": bool(causal), "BM": 128, "BN": 128}
+    attention_kernel[(pto.cdiv(n, 128), heads, batch)](q, k, v, out, n, k.shape[2], unit, **sizes)
 
 
 def paged_attention(q, keys, values, table, lengths, scale, splits, out):
