@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,8 +9,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from pypto.cli.aot import KINDS, compile_aot
-from pypto.cli.grids import Grid, grid_of
 from pypto.cli.output import Json, mistakes, say_json, say_table
+from pypto.cli.projects import project
 from pypto.cli.running import Arguments, Kernel, MadeArguments
 from pypto.cli.specs import UsageError, arguments, bare, kernel_of, launch_of
 
@@ -39,7 +38,16 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
     level: Annotated[
         list[str] | None, typer.Option(help="Of an object or library: a feature level, as in x86-64-v3; all if none.")
     ] = None,
-    grid: Annotated[str, typer.Option(help="Of the launch that a project tests, as in 8,4.")] = "1",
+    grid: Annotated[
+        str, typer.Option(help="Of a project: of its launch, as in 8,4, or of each, as in 'cdiv(x.shape[0], BLOCK)'.")
+    ] = "1",
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a project with a grid of formulas: an output's shape, as in 'out=x.shape[0], 8'."),
+    ] = None,
+    prototype: Annotated[
+        Path | None, typer.Option(help="Of a project: msopgen's JSON, which names the operator and its dtypes.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compile a kernel for the types of its arguments, and show a level of it or how long each stage took.
@@ -51,14 +59,18 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
         pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit after:fusion
 
         pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --emit shared -o libsoftmax.so
+
+        pypto compile kernels.py:softmax x=f32[64,128] y=f32[64,128] --target ascend910b2 --emit project --grid 64
     """
     with mistakes():
         if emit == "project" and chip:
-            project(target, args or [], chip, grid_of(grid), output, also or [], json)
+            project(target, args or [], chip, grid, output, also or [], shape or [], prototype, json)
         elif emit in KINDS and not chip:
             compile_aot(target, args or [], emit, output, also or [], level or [], json)
         elif also or level:
             raise UsageError(f"--also and --level are for --emit {' and '.join(KINDS)}, not {emit}")
+        elif shape or prototype:
+            raise UsageError(f"--shape and --prototype are for --emit project with a --target, not {emit}")
         else:
             show_level(target, args or [], emit, chip, output, json)
 
@@ -112,25 +124,6 @@ def target_hint(emit: str, chip: str) -> str:
         return ""
     is_known = emit == "project" or emit in session().devices.chip(EXAMPLE_CHIP).backend.levels
     return f"; it needs --target {EXAMPLE_CHIP} or another chip" if is_known else ""
-
-
-def project(
-    target: str, args: list[str], chip: str, grid: Grid, output: Path | None, also: list[str], json: bool
-) -> None:
-    """Write a folder with all that CANN needs to build versions of the kernel and to try them."""
-    from pypto.tools.project import write_project
-
-    kernel = kernel_of(target)
-    folder = output or Path(f"{kernel.signature.kernel}_{chip}")
-    if folder.exists():
-        raise UsageError(f"{folder} is there already; choose another folder with -o, or remove it")
-    every = [arguments([*args, *shlex.split(more)], kernel.arg_names) for more in ("", *also)]
-    launches = [(grid(given) if callable(grid) else grid, given) for given in every]
-    files = write_project(folder, kernel, launches[0][0], chip, every[0], launches[1:])
-    if json:
-        say_json({"folder": str(folder), "files": files})
-    else:
-        print(f"{folder}: {', '.join(files)}\nNext: cmake -S {folder} -B {folder}/build, in an environment of CANN")
 
 
 def show_timings(target: str, version: str, timings: dict[str, float], json: bool) -> None:

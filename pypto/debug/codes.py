@@ -22,6 +22,7 @@ from pypto.errors import (
     language,
     launch,
     library,
+    project,
     tuning,
 )
 from pypto.errors.examples import PRELUDE, Example
@@ -40,6 +41,7 @@ _ROOMS = (
     graph,
     gradients,
     library,
+    project,
     inductor,
     advice,
 )

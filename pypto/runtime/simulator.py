@@ -1,7 +1,8 @@
 """The simulated Ascend device: a toolkit in CANN's own layout, built from the C++ sources that come with the package.
 
 What finds a real toolkit by its folder finds this one the same way: `bin/bisheng` and `bin/ccec` compile, and
-`lib64/libascendcl.so` loads, launches and checks.
+`lib64/libascendcl.so` loads, launches and checks. `lib64/libnnopbase.so` runs operators of projects, which
+`lib64/cmake` builds.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from pypto.runtime.cache_store import Unusable, check
 
 _COMPILERS: Final = ("g++", "clang++")
 _FLAGS: Final = ("-std=c++17", "-O2", "-fPIC")
-_DRIVERS: Final = (("bisheng", "bisheng.py"), ("ccec", "bisheng.py"), ("ld.lld", "linker.sh"))
+_DRIVERS: Final = (("bin/bisheng", "bisheng.py"), ("bin/ccec", "bisheng.py"), ("bin/ld.lld", "linker.sh"),
+                   ("tools/opbuild/op_build", "op_build.py"))  # fmt: skip
 _ARCHITECTURES: Final = ("2201", "3510")
 _KERNELS: Final = ("-std=c++17", "-Og", "-fPIC", "-fwrapv")  # as kernels are compiled, which such a header must match
 _TIMEOUT: Final = 600
@@ -110,22 +112,33 @@ def build(folder: Path, into: Path, compiler: str) -> None:
     """Headers, library and drivers, from the sources in a folder."""
     for part in ("include", "driver"):
         shutil.copytree(folder / part, into / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for part in ("lib64", "bin", "objects"):
-        (into / part).mkdir()
+    for part in ("lib64", "bin", "objects", "tools/opbuild"):
+        (into / part).mkdir(parents=True)
+    shutil.copytree(folder / "cmake", into / "lib64" / "cmake")
     (into / "version.info").write_text(f"Version=sim-{source_hash(folder)}\n", encoding="utf-8")
     (into / "driver" / "compiler").write_text(compiler, encoding="utf-8")
     include = f"-I{into / 'include'}"
-    units = {str(path): str(into / "objects" / f"{path.stem}.o") for path in sorted((folder / "src").glob("*.cpp"))}
-    jobs = [[compiler, *_FLAGS, include, "-c", unit, "-o", made] for unit, made in units.items()]
+    libraries = {"ascendcl": "src", "nnopbase": "src/op"}
+    units = {name: sorted((folder / place).glob("*.cpp")) for name, place in libraries.items()}
+    made = {name: [str(into / "objects" / f"{path.stem}.o") for path in paths] for name, paths in units.items()}
+    jobs = [
+        [compiler, *_FLAGS, include, "-c", str(path), "-o", str(into / "objects" / f"{path.stem}.o")]
+        for paths in units.values()
+        for path in paths
+    ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(run, [*jobs, *precompilations(into / "include", compiler)]))
-    run([compiler, "-shared", *units.values(), "-ldl", "-o", str(into / "lib64" / "libascendcl.so")])
+    place = into / "lib64"
+    run([compiler, "-shared", *made["ascendcl"], "-ldl", "-o", str(place / "libascendcl.so")])
+    links = (f"-L{place}", "-lascendcl", "-ldl", "-Wl,-rpath,$ORIGIN", "-Wl,-soname,libnnopbase.so")
+    run([compiler, "-shared", *made["nnopbase"], *links, "-o", str(place / "libnnopbase.so")])
     shutil.rmtree(into / "objects")
     for name, script in _DRIVERS:
-        file = into / "bin" / name
+        file = into / name
         # The driver finds its headers from its own place, and the toolkit is renamed once it is whole.
         start = f'"{sys.executable}" -I -S' if script.endswith(".py") else "/bin/sh"
-        file.write_text(f'#!/bin/sh\nexec {start} "$(dirname "$0")/../driver/{script}" "$@"\n', encoding="utf-8")
+        up = "/".join([".."] * name.count("/"))
+        file.write_text(f'#!/bin/sh\nexec {start} "$(dirname "$0")/{up}/driver/{script}" "$@"\n', encoding="utf-8")
         os.chmod(file, 0o755)
 
 

@@ -1,9 +1,13 @@
-"""Operator projects: versions of a kernel as Ascend C, with launchers, tests with data, and a torch extension."""
+"""Operator projects: an operator of CANN, and beside it launchers, tests with data, and a torch extension.
+
+The operator is what CANN's tools expect: definition, inference and tiling function in `op_host`, versions under tiling
+keys in `op_kernel`, and the scripts that build a package of them. `launch` runs the same versions without the operator.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from types import MappingProxyType
@@ -14,45 +18,86 @@ import numpy as np
 from pypto.arguments import describe
 from pypto.compile import session
 from pypto.devices import device
-from pypto.ir.types import DType
+from pypto.errors.project import NoOperator, WrongPrototype
 from pypto.jit import Kernel
 from pypto.runtime.acl import MAGIC
-from pypto.tools.project_fields import TEMPLATES, Field, c_type, free_names, value_of
+from pypto.tools.project_fields import TEMPLATES, Field, free_names, value_of
+from pypto.tools.project_kernel import direct_text, function_text, kernel_facts
+from pypto.tools.project_operator import (
+    Operator,
+    OperatorVersion,
+    check_version,
+    host_facts,
+    read_names,
+    type_of,
+)
+from pypto.tools.project_tests import operator_test_texts, test_texts
 from pypto.tools.project_torch import TorchVersion, torch_texts
+from pypto.tools.prototype import Prototype
 
 _PER_VERSION: Final = (
-    ("kernel.h.txt", "host/$name.h"), ("kernel.cpp.txt", "host/$name.cpp"), ("test.cpp.txt", "test/test_$name.cpp"),
+    ("kernel.h.txt", "launch/host/$name.h"), ("kernel.cpp.txt", "launch/host/$name.cpp"),
+    ("test.cpp.txt", "launch/test_$name.cpp"),
 )  # fmt: skip
 _PER_PROJECT: Final = (
-    ("cmake.txt", "CMakeLists.txt"), ("readme.txt", "README.md"), ("torch.cpp.txt", "torch/$name.cpp"),
-    ("setup.txt", "torch/setup.py"),
+    ("cmake.txt", "CMakeLists.txt"), ("presets.txt", "CMakePresets.json"), ("build.txt", "build.sh"),
+    ("op_host.cpp.txt", "op_host/$operator.cpp"), ("host_cmake.txt", "op_host/CMakeLists.txt"),
+    ("op_kernel.cpp.txt", "op_kernel/$operator.cpp"), ("tiling.h.txt", "op_kernel/${operator}_tiling.h"),
+    ("kernel_cmake.txt", "op_kernel/CMakeLists.txt"), ("launch_cmake.txt", "launch/CMakeLists.txt"),
+    ("support.h.txt", "test/support.h"), ("test_cmake.txt", "test/CMakeLists.txt"), ("readme.txt", "README.md"),
+    ("torch.cpp.txt", "torch/$name.cpp"), ("setup.txt", "torch/setup.py"),
 )  # fmt: skip
 _CORES: Final = MappingProxyType({"vector": "ACL_DEV_ATTR_VECTOR_CORE_NUM"})  # other kernels count cube cores
-_TOLERANCES: Final = MappingProxyType({"f32": 1e-4, "f16": 5e-3, "bf16": 4e-2})
+Names = tuple[str, ...]
+_FAMILIES: Final = MappingProxyType({"ascend910_": "ascend910_93", "ascend910c": "ascend910_93",
+                                     "ascend910b": "ascend910b", "ascend950": "ascend950"})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Interface:
+    """How an operator is called where its arguments alone do not say it.
+
+    Attributes
+    ----------
+    grid : str
+        The grid as a formula of the arguments, as in ``cdiv(x.shape[0], BLOCK)``. Without one, each version takes
+        exactly the shapes that it was compiled for.
+    shapes : dict
+        Formulas of the shapes of outputs, by name, as in ``x.shape[0], x.shape[1]``.
+    prototype : Prototype or None
+        The operator's type, and the order of its arrays and numbers.
+    """
+
+    grid: str = ""
+    shapes: Mapping[str, str] = field(default_factory=dict)
+    prototype: Prototype | None = None
 
 
 @dataclass(frozen=True)
 class Version:
-    """A compiled version: Ascend C, facts for templates, arguments of its test, and the results that are expected."""
+    """A compiled version, facts for templates, and the results that its test expects."""
 
-    torch: TorchVersion
-    text: str
+    operator: OperatorVersion
     facts: Mapping[str, str]
     expected: Mapping[str, Any]
-    arguments: Mapping[str, Any]
+
+    @property
+    def torch(self) -> TorchVersion:
+        return self.operator.torch
 
     @property
     def name(self) -> str:
         return self.torch.name
 
 
-def write_project(
+def write_project(  # the launch, and what surrounds it
     folder: Path,
     kernel: Kernel,
     grid: tuple[int, ...],
     chip: str,
     arguments: Mapping[str, Any],
     further: Sequence[tuple[tuple[int, ...], Mapping[str, Any]]] = (),
+    interface: Interface | None = None,
 ) -> list[str]:
     """Write a project for a kernel.
 
@@ -70,6 +115,8 @@ def write_project(
         Of the kernel, by name. Arrays are the test's inputs.
     further : sequence of pairs
         Grid and arguments of each further version: other dtypes, other shapes.
+    interface : Interface, optional
+        A grid of formulas, shapes of outputs, and a prototype.
 
     Returns
     -------
@@ -82,21 +129,72 @@ def write_project(
         When the folder is there already.
     OptionError
         When versions differ in their parameters.
+    NoOperator
+        When CANN has no operators that are called so.
+    WrongPrototype
+        When the prototype has other arrays or numbers than the kernel.
     Diagnostic
         When the kernel cannot be compiled for the chip.
     """
+    interface = interface or Interface()
     launches = [(grid, arguments), *further]
-    versions = [version_of(kernel, chip, number, *launch) for number, launch in enumerate(launches)]
+    versions = [version_of(kernel, chip, n, *launch, interface.grid) for n, launch in enumerate(launches)]
+    operator = operator_of(kernel, chip, versions, interface)
     first = versions[0]
     texts = {**first.facts, **torch_texts([version.torch for version in versions])}
-    texts |= {"versions": " ".join(v.name for v in versions), "arguments": "\n\n".join(map(described, versions))}
+    texts |= {**host_facts(operator, kernel.signature.kernel), "arguments": "\n\n".join(map(described, versions))}
+    texts["versions"] = " ".join(v.name for v in versions)
+    texts |= {f"kernel_{name}": text for name, text in kernel_facts(operator).items()}
     folder.mkdir(parents=True)
-    files = [name for version in versions for name in write_version(folder, version)]
+    files = [name for version in versions for name in write_version(folder, operator, version)]
     files += filled(folder, _PER_PROJECT, texts)
+    (folder / "build.sh").chmod(0o755)
     return sorted(files)
 
 
-def version_of(kernel: Kernel, chip: str, number: int, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> Version:
+def operator_of(kernel: Kernel, chip: str, versions: Sequence[Version], interface: Interface) -> Operator:
+    """The operator of all versions: arrays that are only written are outputs, the others inputs."""
+    name = kernel.signature.kernel
+    for version in versions:
+        check_version(version.operator, name)
+    taken = versions[0].torch.taken
+    arrays = [f.slot.arg for f in taken if f.slot.kind == "ptr"]
+    numbers = tuple(f.slot.arg for f in taken if f.slot.kind == "scalar")
+    written = frozenset().union(*(v.torch.written for v in versions))
+    read = frozenset().union(*(v.operator.read for v in versions))
+    outputs = tuple(name for name in arrays if name in written)
+    inputs = tuple(name for name in arrays if name in read or name not in written)
+    if not outputs:
+        raise NoOperator(kernel=name, problem="it writes no array", way="store a result to an argument")
+    kind = interface.prototype.type if interface.prototype else versions[0].facts["type"]
+    if interface.prototype:
+        inputs, outputs, numbers = in_order(interface.prototype, inputs, outputs, numbers, name)
+    unit = next(unit for start, unit in _FAMILIES.items() if chip.startswith(start))
+    each = tuple(version.operator for version in versions)
+    defaults = interface.prototype.attributes if interface.prototype else {}
+    return Operator(kind, unit, inputs, outputs, numbers, each, interface.shapes, defaults)
+
+
+def in_order(prototype: Prototype, inputs: Names, outputs: Names, numbers: Names, kernel: str) -> tuple[Names, ...]:
+    """Names of the kernel's arguments in the order of a prototype.
+
+    Raises
+    ------
+    WrongPrototype
+        When the prototype has other names.
+    """
+    sides = (("inputs", prototype.inputs, inputs), ("outputs", prototype.outputs, outputs),
+             ("attributes", prototype.attributes, numbers))  # fmt: skip
+    for what, said, found in sides:
+        if set(said) != set(found):
+            problem = f"its {what} are {', '.join(said) or 'none'}, and those of {kernel} {', '.join(found) or 'none'}"
+            raise WrongPrototype(path=prototype.type, problem=problem)
+    return tuple(tuple(said) for _, said, _ in sides)
+
+
+def version_of(  # the launch, and where it stands
+    kernel: Kernel, chip: str, number: int, grid: tuple[int, ...], arguments: Mapping[str, Any], formula: str
+) -> Version:
     """Compile a version for a chip, and compute on the CPU what its test expects."""
     with session().devices.chip(chip) as place:
         made = kernel.compile(**arguments)
@@ -107,11 +205,13 @@ def version_of(kernel: Kernel, chip: str, number: int, grid: tuple[int, ...], ar
     code, symbol = backend.code(artifact), backend.symbol(artifact.name)
     name = f"{symbol}_{number}" if number else symbol
     facts = {"name": name, "symbol": symbol, "chip": chip, "flag": backend.target.flag, "grid": numbers(grid)}
+    facts["type"] = type_of(symbol, lambda word: backend.symbol(word) != word)
     facts |= {"one_core": str(code.one_core).lower(), "workspace": str(code.workspace)}
     facts |= {"kind": f"for cores of kind {code.kind}", "magic": hex(MAGIC[code.kind])}
     facts["attribute"] = _CORES.get(code.kind, "ACL_DEV_ATTR_CUBE_CORE_NUM")
     torch = TorchVersion(name, fields, infos, made.guard, made.program.written)
-    return Version(torch, code.text, facts, computed(kernel, grid, arguments), arguments)
+    operator = OperatorVersion(torch, code, read_names(made.program.function), grid, formula, arguments)
+    return Version(operator, facts, computed(kernel, grid, arguments))
 
 
 def computed(kernel: Kernel, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,16 +227,21 @@ def numbers(grid: tuple[int, ...]) -> str:
     return ", ".join(map(str, (*grid, 1, 1)[:3]))
 
 
-def write_version(folder: Path, version: Version) -> list[str]:
-    """Write a version's text, launcher, test and data."""
-    files = [write(folder, f"kernel/{version.name}.asc", version.text.encode())]
-    for field in (f for f in version.torch.fields if f.slot.kind == "ptr"):
-        place = f"test/data/{version.name}/{field.name}"
-        files.append(write(folder, f"{place}.bin", field.value.tobytes()))
-        if field.slot.arg in version.torch.written:
-            files.append(write(folder, f"{place}.expected.bin", version.expected[field.slot.arg].tobytes()))
-    texts = {**version.facts, **host_texts(version.torch.fields), **test_texts(version.torch)}
-    return files + filled(folder, _PER_VERSION, texts)
+def write_version(folder: Path, operator: Operator, version: Version) -> list[str]:
+    """Write a version's text, launcher, tests and data."""
+    name = version.name
+    files = [write(folder, f"op_kernel/{name}.h", function_text(version.operator).encode())]
+    direct = direct_text(version.operator, version.facts["symbol"])
+    files.append(write(folder, f"launch/kernel/{name}.asc", direct.encode()))
+    for f in (f for f in version.torch.fields if f.slot.kind == "ptr"):
+        place = f"test/data/{name}/{f.name}"
+        files.append(write(folder, f"{place}.bin", f.value.tobytes()))
+        if f.slot.arg in version.torch.written:
+            files.append(write(folder, f"{place}.expected.bin", version.expected[f.slot.arg].tobytes()))
+    texts = {**version.facts, "type": operator.type, "operator": operator.name}
+    files += filled(folder, _PER_VERSION, {**texts, **host_texts(version.torch.fields), **test_texts(version.torch)})
+    calls = operator_test_texts(operator, version.operator)
+    return files + filled(folder, (("aclnn.cpp.txt", "test/aclnn_$name.cpp"),), {**texts, **calls})
 
 
 def filled(folder: Path, files: tuple[tuple[str, str], ...], texts: Mapping[str, str]) -> list[str]:
@@ -165,33 +270,10 @@ def host_texts(fields: Sequence[Field]) -> dict[str, str]:
     }
 
 
-def test_texts(version: TorchVersion) -> dict[str, str]:
-    """Texts of the test: arrays that it uploads, the launch, and what it compares."""
-    pointers = [f for f in version.fields if f.slot.kind == "ptr"]
-    return {
-        "uploads": "\n".join(f'        void* {f.name} = upload(read(folder + "{f.name}.bin"));' for f in pointers),
-        "frees": "\n".join(f'        check(aclrtFree({f.name}), "aclrtFree");' for f in pointers),
-        "compares": "\n".join(
-            comparison(f, version.infos[f.slot.arg].dtype) for f in pointers if f.slot.arg in version.written
-        ),
-        "call": ", ".join(f.literal for f in version.fields),
-    }
-
-
-def comparison(field: Field, dtype: DType) -> str:
-    """The comparison of one array with what is expected."""
-    name, tolerance = field.name, _TOLERANCES.get(dtype.mnemonic, 0.0)
-    return (
-        f'        const Bytes wanted_{name} = read(folder + "{name}.expected.bin");\n'
-        f'        wrong += differences<{c_type(dtype)}>("{name}", download({name}, wanted_{name}.size()), '
-        f"wanted_{name}, {tolerance!r});"
-    )
-
-
 def described(version: Version) -> str:
     """A version's arguments for the page of the project."""
     rows = (
         f"- `{name}`: {x.dtype} {x.shape}" if isinstance(x, np.ndarray) else f"- `{name}` = {x!r}"
-        for name, x in version.arguments.items()
+        for name, x in version.operator.arguments.items()
     )
     return "\n".join([f"`{version.name}`, grid {version.facts['grid']}:", "", *rows])

@@ -54,7 +54,7 @@ def test_a_project_builds_and_passes_its_test(tmp_path: Path, out: type) -> None
     assert {p.relative_to(project).as_posix() for p in project.rglob("*") if p.is_file()} == set(files)
     assert not zeros.any(), "the arguments are as they were"
     build = project / "build"
-    for command in (["cmake", "-S", project, "-B", build], ["cmake", "--build", build]):
+    for command in (["cmake", "-S", project / "launch", "-B", build], ["cmake", "--build", build]):
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
     test = [build / "test_blend", project / "test" / "data" / "blend", build / "blend.bin"]
@@ -114,11 +114,15 @@ def test_names_that_mean_something_in_cxx(tmp_path: Path) -> None:
     project = tmp_path / "made"
     write_project(project, pto.jit(space["test"]), (2,), "ascend910b2", arguments)
     build = project / "build"
-    for command in (["cmake", "-S", project, "-B", build], ["cmake", "--build", build]):
+    for command in (["cmake", "-S", project / "launch", "-B", build], ["cmake", "--build", build]):
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
     done = run(build / "test_test", project / "test" / "data" / "test", build / "test.bin")
     assert (done.returncode, done.stdout) == (0, "out: 0 of 64 elements are wrong\n")
+    check = ("g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Werror", "-D__NPU_ARCH__=2201", "-DTILING_KEY_VAR=1")
+    for source in ("op_host", "op_kernel"):
+        done = run(*check, f"-I{toolkit() / 'include'}", project / source / "test.cpp")
+        assert done.returncode == 0, done.stderr
 
 
 def test_names_stay_apart() -> None:
@@ -137,7 +141,11 @@ def test_versions_for_dtypes_and_shapes(tmp_path: Path) -> None:
     result = called("compile", f"{kernels(tmp_path)}:add", *words, *more, "--emit", "project", "-o", project)
     assert result.exit_code == 0, result.output
     build = project / "build"
-    for command in (["cmake", "-S", project, "-B", build], ["cmake", "--build", build], ["ctest", "--test-dir", build]):
+    for command in (
+        ["cmake", "-S", project / "launch", "-B", build],
+        ["cmake", "--build", build],
+        ["ctest", "--test-dir", build],
+    ):
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
     assert "100% tests passed, 0 tests failed out of 3" in done.stdout
@@ -190,9 +198,9 @@ def test_the_torch_extension_compiles_and_has_a_meta_kernel(tmp_path: Path) -> N
     stub = tmp_path / "torch_npu" / "csrc" / "core" / "npu" / "NPUStream.h"
     stub.parent.mkdir(parents=True)
     stub.write_text(STREAM, encoding="utf-8")
-    folders = (project / "host", toolkit() / "include", tmp_path)
+    folders = (project / "launch" / "host", toolkit() / "include", tmp_path)
     system = [f"-isystem{path}" for path in (*include_paths(), sysconfig.get_paths()["include"])]
-    sources = [project / "torch" / "row_sums.cpp", *sorted((project / "host").glob("*.cpp"))]
+    sources = [project / "torch" / "row_sums.cpp", *sorted((project / "launch" / "host").glob("*.cpp"))]
     links = [f"-L{path}" for path in (*library_paths(), toolkit() / "lib64")]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     done = run("g++", "-std=c++20", "-O0", "-shared", "-fPIC", abi, "-Wall", "-Wextra", "-Werror",
@@ -209,8 +217,8 @@ def test_a_project_from_the_command_line(tmp_path: Path) -> None:
     command = ("compile", f"{kernels(tmp_path)}:add", *words, "--emit", "project", "-o", tmp_path / "made")
     result = called(*command)
     assert result.exit_code == 0, result.output
-    assert "kernel/add.asc" in result.output
-    assert "GlobalTensor<float>" in (tmp_path / "made" / "kernel" / "add.asc").read_text(encoding="utf-8")
+    assert "launch/kernel/add.asc" in result.output
+    assert "GlobalTensor<float>" in (tmp_path / "made" / "op_kernel" / "add.h").read_text(encoding="utf-8")
     assert "is there already" in called(*command).output
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.blockir.reserved import symbol
+from pypto.backends.ascend.emit.text import wrapped
 from pypto.backends.ascend.pipeline import PASSES, lower_to_text
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.toolchain.toolchain import Toolchain, user_place, whole_line
@@ -81,6 +82,11 @@ class Code:
     binary: bytes
     takes_sync_address: bool = False
     off_cube: tuple[int, str] | None = None  # the line of a product that is not on the cube, and why
+
+    @staticmethod
+    def wrapped(text: str, opens: str) -> list[str]:
+        """A statement in lines, as the text of kernels has them."""
+        return wrapped(text, opens=opens)
 
     def to_bytes(self) -> bytes:
         text = self.text.encode()

@@ -133,3 +133,7 @@ def measured(target: AscendTarget, acl: Any) -> AscendTarget:
     cube, vector, l2 = (acl.attribute(number) for number in (CUBE_CORES, VECTOR_CORES, L2_BYTES))
     return replace(target, cube_cores=cube or target.cube_cores, vector_cores=vector or target.vector_cores,
         l2_bytes=l2 or target.l2_bytes)  # fmt: skip
+
+
+if __name__ == "__main__":  # the folder of the simulated toolkit, for builds that look for one in ASCEND_HOME_PATH
+    print(simulated_toolkit(Settings.from_env()))

@@ -7,6 +7,7 @@
 #include "ascsim/moves.h"
 #include "ascsim/queue.h"
 #include "ascsim/sync.h"
+#include "ascsim/tiling.h"
 #include "ascsim/vector.h"
 
 #define __aicore__

@@ -1,0 +1,122 @@
+# The functions by which projects of operators are built, for the simulated toolkit: names and parameters are those of
+# CANN's own package `ASC`.
+if(NOT DEFINED ENV{ASCEND_HOME_PATH})
+  message(FATAL_ERROR "ASCEND_HOME_PATH is not set")
+endif()
+set(ASCEND_CANN_PACKAGE_PATH $ENV{ASCEND_HOME_PATH})
+set(ASCEND_AUTOGEN_PATH ${CMAKE_BINARY_DIR}/autogen)
+if(NOT DEFINED vendor_name)
+  set(vendor_name customize)
+endif()
+if(NOT DEFINED ASCEND_COMPUTE_UNIT)
+  set(ASCEND_COMPUTE_UNIT ascend910b)
+endif()
+foreach(unit ${ASCEND_COMPUTE_UNIT})
+  if(NOT unit MATCHES "^(ascend910b|ascend910_93|ascend950)$")
+    message(FATAL_ERROR "the simulated toolkit has no chips of the unit ${unit}")
+  endif()
+endforeach()
+set(ASCSIM_PACKAGE ${CMAKE_BINARY_DIR}/package/vendors/${vendor_name})
+set(ASCSIM_PARTS ${ASCSIM_PACKAGE}/op_impl/ai_core/tbe)
+file(MAKE_DIRECTORY ${ASCEND_AUTOGEN_PATH})
+add_custom_target(binary)
+
+# The package of all that is built. `package` makes a file of it that unpacks itself.
+function(npu_op_package name)
+  cmake_parse_arguments(PACKAGE "" "TYPE" "CONFIG" ${ARGN})
+  if(NOT PACKAGE_TYPE STREQUAL "RUN")
+    message(FATAL_ERROR "the simulated toolkit makes packages of the type RUN, not ${PACKAGE_TYPE}")
+  endif()
+  add_custom_target(package
+    COMMAND sh ${ASCEND_CANN_PACKAGE_PATH}/driver/op_package.sh ${CMAKE_BINARY_DIR}/package ${CMAKE_BINARY_DIR}/custom_opp_${CMAKE_HOST_SYSTEM_PROCESSOR}.run
+    DEPENDS binary)
+endfunction()
+
+# The interface of operators, from their definitions.
+function(npu_op_code_gen)
+  cmake_parse_arguments(GEN "" "OUT_DIR;PACKAGE" "SRC;COMPILE_OPTIONS;OPTIONS" ${ARGN})
+  set(sources)
+  foreach(source ${GEN_SRC})
+    get_filename_component(path ${source} ABSOLUTE)
+    list(APPEND sources ${path})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+  endforeach()
+  execute_process(
+    COMMAND ${CMAKE_CXX_COMPILER} -std=c++17 -shared -fPIC ${GEN_COMPILE_OPTIONS} -I${ASCEND_CANN_PACKAGE_PATH}/include ${sources} -L${ASCEND_CANN_PACKAGE_PATH}/lib64 -lnnopbase -o ${GEN_OUT_DIR}/libascend_all_ops.so
+    RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "the definitions of operators cannot be compiled")
+  endif()
+  execute_process(COMMAND ${ASCEND_CANN_PACKAGE_PATH}/tools/opbuild/op_build ${GEN_OUT_DIR}/libascend_all_ops.so ${GEN_OUT_DIR} RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "op_build refuses the definitions of operators")
+  endif()
+  set_property(GLOBAL PROPERTY ASCSIM_AUTOGEN ${GEN_OUT_DIR})
+endfunction()
+
+# A library of the package: ACLNN is the interface, TILING the planning functions, GRAPH what the graph engine reads.
+function(npu_op_library name type)
+  cmake_parse_arguments(LIBRARY "" "" "CONFIG" ${ARGN})
+  if(type STREQUAL "GRAPH")
+    list(FILTER LIBRARY_UNPARSED_ARGUMENTS EXCLUDE REGEX "op_proto")
+  endif()
+  add_library(${name} SHARED ${LIBRARY_UNPARSED_ARGUMENTS})
+  target_compile_features(${name} PRIVATE cxx_std_17)
+  target_include_directories(${name} PRIVATE ${ASCEND_CANN_PACKAGE_PATH}/include)
+  target_link_directories(${name} PRIVATE ${ASCEND_CANN_PACKAGE_PATH}/lib64)
+  target_link_libraries(${name} PRIVATE nnopbase ascendcl)
+  if(type STREQUAL "ACLNN")
+    set(place ${ASCSIM_PACKAGE}/op_api/lib)
+    get_property(generated GLOBAL PROPERTY ASCSIM_AUTOGEN)
+    file(GLOB headers ${generated}/aclnn_*.h)
+    file(COPY ${headers} DESTINATION ${ASCSIM_PACKAGE}/op_api/include)
+  elseif(type STREQUAL "TILING")
+    set(place ${ASCSIM_PARTS}/op_tiling)
+    set_target_properties(${name} PROPERTIES OUTPUT_NAME optiling)
+  else()
+    set(place ${ASCSIM_PACKAGE}/op_proto/lib)
+  endif()
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${place})
+  add_dependencies(binary ${name})
+endfunction()
+
+# The source of an operator's kernel.
+function(npu_op_kernel_sources target)
+  cmake_parse_arguments(SOURCE "" "OP_TYPE;KERNEL_DIR;KERNEL_FILE" "COMPUTE_UNIT" ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY ASCSIM_KERNELS_${target} "${SOURCE_OP_TYPE}|${SOURCE_KERNEL_DIR}/${SOURCE_KERNEL_FILE}")
+endfunction()
+
+# All kernels, for each unit and each tiling key.
+function(npu_op_kernel_library target)
+  cmake_parse_arguments(KERNEL "" "SRC_BASE;TILING_LIBRARY" "" ${ARGN})
+  get_property(kernels GLOBAL PROPERTY ASCSIM_KERNELS_${target})
+  find_program(ASCSIM_PYTHON python3 REQUIRED)
+  set(made)
+  foreach(kernel ${kernels})
+    string(REPLACE "|" ";" parts ${kernel})
+    list(GET parts 0 type)
+    list(GET parts 1 path)
+    get_filename_component(source ${KERNEL_SRC_BASE}/${path} ABSOLUTE)
+    get_filename_component(function ${source} NAME_WE)
+    get_filename_component(folder ${source} DIRECTORY)
+    file(GLOB headers ${folder}/*.h)
+    foreach(unit ${ASCEND_COMPUTE_UNIT})
+      set(stamp ${CMAKE_BINARY_DIR}/${type}.${unit}.stamp)
+      add_custom_command(
+        OUTPUT ${stamp}
+        COMMAND ${ASCSIM_PYTHON} ${ASCEND_CANN_PACKAGE_PATH}/driver/op_kernel.py ${source} ${type} ${function} ${unit} ${ASCSIM_PARTS}/kernel/${unit}/${type}
+        COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+        DEPENDS ${source} ${headers}
+        VERBATIM)
+      list(APPEND made ${stamp})
+    endforeach()
+  endforeach()
+  add_custom_target(${target} DEPENDS ${made})
+  add_dependencies(binary ${target})
+endfunction()
+
+# What the package has: all that was built is there already.
+function(npu_op_package_add name)
+  cmake_parse_arguments(ADD "" "PACKAGE_PATH" "TYPE;LIBRARY;FILES" ${ARGN})
+  add_dependencies(package ${ADD_LIBRARY})
+endfunction()
