@@ -7,6 +7,8 @@ inside of an array (``% M``), elements below M are a structured load, whose `oth
 A mask is split at its `and`s. Bounds of one index become the extent of its dimension; conditions that are uniform close
 an extent; other conditions remain a mask.
 
+Legality: an access reads or writes the same elements as before. A part of a pointer that is not affine stays a tile.
+
     %m = lt %i, %n;  %x = load (addptr %p, %i), %m      ->      %x = tile_load %p[0] up to %n, strides [1]
 """
 
@@ -51,6 +53,7 @@ class _Raiser(Rewriter[OpBuilder]):
 
 
 def _rule(rewriter: _Raiser, op: Op) -> Sequence[Value] | None:
+    """Access analysis of one load or store through a tile of pointers."""
     if op.name not in ("load", "store") or not op.operands[0].shape:
         return None
     b, forms = rewriter.builder, rewriter.forms
@@ -82,14 +85,14 @@ def is_zero(v: Value) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A part of a mask: `tile` holds; with a known `form`, that is ``form < 0``."""
+    """A conjunct of a mask: `tile` holds; with a known `form`, that is ``form < 0``."""
 
     tile: Value
     form: Affine | None = None
 
 
 def conditions(forms: Forms, mask: Value) -> list[Condition]:
-    """The parts that a mask is the conjunction of."""
+    """The conjuncts of a mask."""
     work = [mask]
     result = list[Condition]()
     while work:
@@ -102,7 +105,7 @@ def conditions(forms: Forms, mask: Value) -> list[Condition]:
 
 
 def parts(forms: Forms, mask: Value) -> list[Condition]:
-    """The conditions of a mask that is no conjunction."""
+    """The conditions of one comparison, or of another mask that is no conjunction."""
     op = mask.op
     if op is None or not mask.shape:
         return [Condition(mask)]
@@ -119,7 +122,7 @@ def parts(forms: Forms, mask: Value) -> list[Condition]:
 
 
 def moved(forms: Forms, condition: Condition, op: Op) -> Condition | None:
-    """A condition behind a broadcast, reshape or permute."""
+    """A condition through a broadcast, reshape or permute."""
     form = forms.moved(condition.form, op) if condition.form is not None else None
     if condition.form is not None and form is None:
         return None
@@ -155,7 +158,7 @@ class Bounds:
             self.keep(condition.tile)
 
     def keep(self, tile: Value) -> None:
-        """Add a condition that stays a mask."""
+        """Add a condition that remains a mask."""
         b = self.forms.b
         if tile.tile.size == 1:
             self.guards.append(b.emit("reshape", tile, shape=()) if tile.shape else tile)
@@ -173,13 +176,13 @@ class Bounds:
             self.lower[d] = b.emit("maximum", self.lower[d], limit, propagate_nan=False) if d in self.lower else limit
 
     def below(self, limits: Sequence[Value | None]) -> Bounds:
-        """The bounds, and these limits too."""
+        """The bounds with further upper limits of the index."""
         known = {d: n for d, n in enumerate(limits) if n is not None}
         tighter = {d: lesser(self.forms.b, n, self.upper[d]) if d in self.upper else n for d, n in known.items()}
         return replace(self, upper=self.upper | tighter)
 
     def beyond(self, limits: Sequence[Value | None]) -> Bounds:
-        """The bounds where the tile reaches beyond one of the limits; otherwise nothing is in bounds."""
+        """The bounds, closed unless the tile reaches beyond one of the limits."""
         b = self.forms.b
         sizes = [b.emit("lt", n, self.forms.number(self.shape[d])) for d, n in enumerate(limits) if n is not None]
         return replace(self, guards=[*self.guards, reduce(lambda x, y: b.emit("or_", x, y), sizes)])
@@ -207,7 +210,7 @@ class Bounds:
         return (first if guard is None else b.emit("where", guard, first, self.forms.number(0)), *more)
 
     def base(self, form: Affine) -> Value:
-        """The pointer, or the pointers along gathered dimensions, of index -offset."""
+        """The pointer of the element with index -offset; a tile of pointers along gathered dimensions."""
         b = self.forms.b
         start = form.start
         gathered = form.gathered
@@ -226,7 +229,7 @@ class Bounds:
         return b.emit("addptr", b.broadcast(pointer, sizes), index)
 
     def line(self, d: int, sizes: tuple[int, ...]) -> Value:
-        """The index along a dimension, as a tile."""
+        """The index along a dimension, as a tile that broadcasts to the access."""
         b = self.forms.b
         line = b.cast(b.emit("arange", start=0, end=sizes[d]), int64)
         shape = tuple(n if k == d else 1 for k, n in enumerate(sizes))

@@ -3,6 +3,10 @@
 Pointers, offsets and masks of Triton-style kernels are such forms; access analysis makes structured accesses of them.
 An index that is kept inside of an array (``i % M``, ``minimum(i, M - 1)``, ``where(i < M, i, 0)``) has a second form: i
 itself, below the limit M. ``i // M`` and ``i % M`` are a row and its columns, as long as i stays in the row.
+
+    %r = arange {end = 8, start = 0}          start 0, strides [1]
+    %o = add (mul %r, %c4), %n                start n, strides [4]
+    %q = addptr %p, %o                        pointer p, start n, strides [4]
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ FormRule = Callable[["Forms", Op], Affine | None]  # None where the form is not 
 
 @dataclass
 class Forms:
-    """Affine forms of values. The scalars that they need are emitted at the builder's position."""
+    """Affine analysis of values. The scalars of the forms are emitted at the builder's position."""
 
     b: OpBuilder
     limited: bool = False  # whether forms with limits are wanted
@@ -64,7 +68,7 @@ class Forms:
     numbers: ChainMap[int, Value] = field(default_factory=ChainMap)
 
     def inside(self) -> Forms:
-        """The forms for an inner region."""
+        """The analysis for a nested region, which sees all forms of the outer one."""
         return replace(self, known=self.known.new_child(), numbers=self.numbers.new_child())
 
     def number(self, n: int) -> Value:
@@ -98,7 +102,7 @@ class Forms:
         return (rule(self, v.op) if rule is not None and v.op is not None else None) or self.leaf(v)
 
     def leaf(self, v: Value) -> Affine:
-        """The form of a value without a rule: a scalar, or a residual."""
+        """The form of a value without a rule: a scalar is the start, a tile the residual."""
         shape = v.shape
         zeros = (self.number(0),) * len(shape)
         if isinstance(v.tile.elem, PtrType):
@@ -152,18 +156,18 @@ class Forms:
         return self.within(a, stop)
 
     def moved(self, a: Affine, op: Op) -> Affine | None:
-        """The form behind a broadcast, reshape or permute; None where a reshape changes the order of dimensions."""
+        """The form of a broadcast, reshape or permute; None where a reshape splits or merges dimensions."""
         return _MOVES[op.name](self, a, op)
 
     def spread(self, a: Affine, op: Op) -> Affine:
-        """The form behind a broadcast."""
+        """The form of a broadcast: stride 0 along new and repeated dimensions."""
         shape = op.result.shape
         zero = self.number(0)
         strides = tuple(s if n > 1 else zero for s, n in zip(a.strides, a.shape, strict=True)) or (zero,) * len(shape)
         return replace(a, shape=shape, strides=strides)
 
     def reshaped(self, a: Affine, op: Op) -> Affine | None:
-        """The form behind a reshape."""
+        """The form of a reshape that adds or drops dimensions of size 1."""
         shape = op.result.shape
         old, new = ([d for d, n in enumerate(sizes) if n > 1] for sizes in (a.shape, shape))
         if [a.shape[d] for d in old] != [shape[d] for d in new]:
@@ -178,7 +182,7 @@ class Forms:
         return loose(moved, lambda v: self.b.emit("reshape", v, shape=permuted_dims(v.shape, 1)))
 
     def permuted(self, a: Affine, op: Op) -> Affine:
-        """The form behind a permute."""
+        """The form of a permute."""
         dims = op.attrs["dims"]
         strides, limits = (tuple(values[d] for d in dims) if values else () for values in (a.strides, a.limits))
         permuted = replace(a, shape=op.result.shape, strides=strides, limits=limits)
@@ -186,25 +190,29 @@ class Forms:
 
 
 def loose(a: Affine, change: Callable[[Value], Value]) -> Affine:
-    """The form with changed residual and pointer."""
+    """The form with its residual and pointer mapped by a function."""
     residual, pointer = (change(v) if v is not None and v.shape else v for v in (a.residual, a.pointer))
     return replace(a, residual=residual, pointer=pointer)
 
 
 def _sum(forms: Forms, op: Op) -> Affine:
+    """Affine form of ``x + y``."""
     return forms.sum(*map(forms.of, op.operands))
 
 
 def _difference(forms: Forms, op: Op) -> Affine:
+    """Affine form of ``x - y``."""
     a, b = map(forms.of, op.operands)
     return forms.sum(a, forms.product(b, forms.number(-1)))
 
 
 def _negative(forms: Forms, op: Op) -> Affine:
+    """Affine form of ``-x``."""
     return forms.product(forms.of(op.operands[0]), forms.number(-1))
 
 
 def _product(forms: Forms, op: Op) -> Affine | None:
+    """Affine form of ``x * y``, where one of both is uniform."""
     for factor, other in (op.operands, op.operands[::-1]):
         a, b = forms.of(factor), forms.of(other)
         if a.uniform:
@@ -213,10 +221,12 @@ def _product(forms: Forms, op: Op) -> Affine | None:
 
 
 def _moved(forms: Forms, op: Op) -> Affine | None:
+    """Affine form of a movement op."""
     return forms.moved(forms.of(op.operands[0]), op)
 
 
 def _arange(forms: Forms, op: Op) -> Affine:
+    """Affine form of ``arange``: stride 1."""
     return Affine(op.result.shape, forms.number(op.attrs["start"]), (forms.number(1),))
 
 
@@ -231,18 +241,19 @@ def _cast(forms: Forms, op: Op) -> Affine | None:
 
 
 def _constant(forms: Forms, op: Op) -> Affine:
+    """Affine form of a constant: strides 0."""
     return Affine(op.result.shape, forms.number(op.attrs["value"]), (forms.number(0),) * len(op.result.shape))
 
 
 def _remainder(forms: Forms, op: Op) -> Affine | None:
-    """x % m moves with x inside of a block of m."""
+    """Limited form of ``x % m``: within a block of m elements it moves with x."""
     x, m = map(forms.of, op.operands)
     a = forms.block(x, m, op.result.dtype.integer_range[1])
     return a and replace(a, start=forms.b.emit("rem", a.start, m.start))
 
 
 def _quotient(forms: Forms, op: Op) -> Affine | None:
-    """x // m is constant inside of a block of m."""
+    """Limited form of ``x // m``: within a block of m elements it is constant."""
     x, m = map(forms.of, op.operands)
     a = forms.block(x, m, op.result.dtype.integer_range[1])
     zeros = (forms.number(0),) * len(x.shape)
@@ -250,7 +261,7 @@ def _quotient(forms: Forms, op: Op) -> Affine | None:
 
 
 def _clamped(forms: Forms, op: Op) -> Affine | None:
-    """The lesser of x and y is x up to y, and the greater is x from y on."""
+    """Limited form of a clamp: ``minimum(x, y)`` is x up to y, ``maximum(x, y)`` is x from y on."""
     for x, y in (op.operands, op.operands[::-1]):
         a, bound = forms.of(x), forms.of(y)
         if bound.uniform:
@@ -259,7 +270,7 @@ def _clamped(forms: Forms, op: Op) -> Affine | None:
 
 
 def _chosen(forms: Forms, op: Op) -> Affine | None:
-    """where(x < y, x, z) is x below y."""
+    """Limited form of a select: ``where(x < y, x, z)`` is x below y."""
     test, x, _ = op.operands
     if test.op is None or test.op.name not in ("lt", "le", "gt", "ge") or test.op.operands[0] is not x:
         return None
@@ -268,7 +279,7 @@ def _chosen(forms: Forms, op: Op) -> Affine | None:
 
 
 def _compared(forms: Forms, a: Affine, name: str, bound: Affine) -> Affine | None:
-    """The form below a bound, or from one on; then it must fit into 31 bits."""
+    """The form with an upper limit, or with a lower one; then the index must fit into 31 bits."""
     edge = bound.start if name in ("lt", "ge") else forms.b.emit("add", bound.start, forms.number(1))
     return forms.within(a, edge) if name in ("lt", "le") else forms.within(a, forms.number(2**31), edge)
 

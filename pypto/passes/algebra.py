@@ -1,7 +1,12 @@
-"""The algebraic rules of `canonicalize`. A rule never makes more work, and is exact.
+"""Algebraic simplification: the rewrite rules of `canonicalize` for arithmetic, comparisons and bits.
 
-Integers wrap, floats keep every bit. A constant operand of a commutative op stands on the right before the rules are
-tried.
+Index arithmetic repeats itself, as in ``(i + B) - i``; the rules make constants of it. Legality: a rule is exact.
+Integers wrap, floats keep every bit. It never makes more work. A constant operand of a commutative op stands on the
+right before the rules are tried.
+
+    Rule((X + Y) - X, Y, INTS)
+
+    %e = add %n, %c;  %s = sub %e, %n;  %t = mul %m, %s      ->      %e = add %n, %c;  %t = mul %m, %c
 """
 
 from __future__ import annotations

@@ -1,8 +1,19 @@
-"""Canonicalization: every op is rebuilt through exact rules, so that operands are canonical before their users.
+"""Canonicalization: every op is rebuilt through exact rewrite rules, operands before their users.
 
-For one op, in this order: constant folding, a constant operand to the right, the rules of `algebra`, the rules of
-`shapes`. The ops that a rule builds go through the rules too. Control flow with a known condition or trip count is
-inlined, and results that are known are dropped.
+Later passes then match one form of each expression, and constants reach the sizes of tiles. For one op, in this order:
+constant folding, a constant operand to the right, the rules of `algebra`, the rules of `shapes`. The ops that a rule
+builds go through the rules too. Control flow with a known condition or trip count is inlined, and its results that are
+known are dropped.
+
+Legality: a rule gives the same bits for all operands. Integers wrap around, and floats keep NaN, infinities and the
+sign of zero. No rule adds work.
+
+    %c = constant {value = 64}                 %c = constant {value = 64}
+    %e = add %c, %n                   ->       %e = add %n, %c
+    %s = sub %e, %n                            %t = mul %m, %c
+    %t = mul %m, %s
+
+`%e` is dead now; `dce` removes it.
 """
 
 from __future__ import annotations
@@ -45,6 +56,7 @@ class Simplifier(OpBuilder):
         return value
 
     def simplified(self, op: Op) -> Value | None:
+        """The value that folding or a rule gives for an op; None where none applies."""
         row = TABLE[op.name]
         number = folded(op)
         if number is not None:
@@ -79,6 +91,7 @@ def folded(op: Op) -> Number | None:
 
 
 def _rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:
+    """Canonicalize control flow; `Simplifier.emit` does the same for all other ops."""
     if op.name in BRANCH_RULES:
         return BRANCH_RULES[op.name](rewriter, op)
     if not is_pure(op) or len(op.results) != 1:
@@ -123,7 +136,7 @@ def simplify_loop(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | No
 
 
 def _settle(rewriter: Rewriter[OpBuilder], op: Op, known: list[Value | None]) -> Sequence[Value] | None:
-    """Copy control flow without the results that are known."""
+    """Copy control flow without the results whose values are known."""
     if not any(known):
         return None
     results = narrow(rewriter, op, [v is None for v in known])

@@ -1,5 +1,12 @@
-"""Values that control flow ties together: initial values, region arguments, yields and results of `if`,
-`for`, `while`.
+"""Loop-carried values and branch results: the initial values, arguments, yields and results that belong together.
+
+SSA form with regions ties these four by their position. Passes that drop or retype a carried value do it here, so that
+all four change together.
+
+    %r = for %lo, %hi, %step, %x { (%i, %a)        initial %x, carried %a, yields %e, result %r
+      %e = add %a, %i
+      yield %e
+    }
 """
 
 from __future__ import annotations
@@ -48,7 +55,7 @@ def yields(op: Op) -> list[tuple[Value, ...]]:
 
 
 def flows(op: Op) -> Iterator[tuple[Value, Value]]:
-    """Pairs of values, of which the first may be the second."""
+    """Data flow through control flow: pairs of values, of which the first may be the second."""
     for ends in (initial(op), *yields(op)):  # what a loop begins with is its result if it never runs
         yield from zip(op.results, ends, strict=False)
         for region in op.regions:

@@ -1,7 +1,7 @@
 """Common subexpression elimination: a pure op with the operands and attributes of an earlier one is not computed again.
 
-The earlier op must dominate: what a region has computed is forgotten at its end. Loads are not pure, since a store may
-lie between them.
+Legality: the earlier op dominates the later one: what a region has computed is forgotten at its end. Loads are not
+pure, since a store may lie between them.
 
     %a = add %x, %y;  %b = add %x, %y;  %c = mul %a, %b      ->      %a = add %x, %y;  %c = mul %a, %a
 """
@@ -26,6 +26,8 @@ def cse(function: Function) -> Function:
 
 @dataclass
 class _Cse(Rewriter[OpBuilder]):
+    """Value numbering: results by op name, operands and attributes, scoped by region."""
+
     known: dict[Hashable, tuple[Value, ...]] = field(default_factory=dict)
 
     def fill(self, new: Region, old: Region) -> None:
@@ -36,6 +38,7 @@ class _Cse(Rewriter[OpBuilder]):
 
 
 def _rule(rewriter: _Cse, op: Op) -> Sequence[Value] | None:
+    """Replace one pure op by an earlier equal one."""
     row = TABLE[op.name]
     if row.effect is not Effect.PURE or op.regions or "terminator" in row.traits:
         return None

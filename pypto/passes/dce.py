@@ -1,7 +1,17 @@
 """Dead code elimination: ops, and single results of control flow, that reach no effect are removed.
 
-Demand runs backwards from the ops with an effect. The k-th result of control flow demands its k-th yields and, in a
-loop, its initial value; so a carried value that only feeds itself is never demanded.
+The rules of other passes leave unused ops behind; without them lowering emits no code for nothing. Demand runs
+backwards from the ops with an effect. The k-th result of control flow demands its k-th yields and, in a loop, its
+initial value; so a carried value that only feeds itself is never demanded.
+
+Legality: a removed op writes nothing, and no op that remains reads its results. Loads may go.
+
+    %r, %s = for %lo, %hi, %n, %n, %m { (%i, %a, %d)         %r = for %lo, %hi, %n, %n { (%i, %a)
+      %e = add %a, %i                                          %e = add %a, %i
+      %g = mul %d, %d                                ->        yield %e
+      yield %e, %g                                           }
+    }                                                        print_ %r
+    print_ %r
 """
 
 from __future__ import annotations
@@ -35,7 +45,7 @@ def dce(function: Function) -> Function:
 
 @dataclass
 class _Demand:
-    """The backward analysis: demanded values and ops."""
+    """The backward liveness analysis: live values and needed ops."""
 
     needed: set[Op] = field(default_factory=set)
     live: set[Value] = field(default_factory=set)
@@ -57,9 +67,11 @@ class _Demand:
                 self.record_owner(op, op.results, 0)
 
     def record_owner(self, op: Op, values: Sequence[Value], start: int) -> None:
+        """Record the slots of the region arguments or results of control flow."""
         self.owner.update((v, (op, start + n)) for n, v in enumerate(values))
 
     def run(self) -> None:
+        """Propagate demand from the effects to a fixed point."""
         for op in self.roots:
             self.need(op)
         while self.work:
@@ -70,12 +82,13 @@ class _Demand:
                 self.need(v.op)
 
     def demand(self, values: Sequence[Value]) -> None:
+        """Mark values as live."""
         new = [v for v in values if v not in self.live]
         self.live.update(new)
         self.work.extend(new)
 
     def need(self, op: Op) -> None:
-        """An op is needed, and with it the control flow around it and what that depends on."""
+        """Mark an op as needed, with the control flow around it and the operands of both."""
         inside: Op | None = op
         while inside is not None and inside not in self.needed:
             self.needed.add(inside)
@@ -85,7 +98,7 @@ class _Demand:
             inside = self.parent[inside]
 
     def need_slot(self, op: Op, slot: int) -> None:
-        """A result of control flow is needed; slot -1 is the index of a loop."""
+        """Mark a result of control flow as live, with its yields and initial value; slot -1 is the index of a loop."""
         self.need(op)
         if slot < 0:
             return

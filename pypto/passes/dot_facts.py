@@ -1,8 +1,12 @@
-"""Facts about the operands of a `dot`: in which type they are multiplied on a target, and whether they are read in
-place.
+"""Operand analysis of `dot`: the dtype in which a target multiplies, and which operands are read in place.
 
-`packing_factor`, `packed_bytes` and `split_terms` give the form in which numbers are multiplied. `in_place_operand`
-finds the load behind an operand, through permutes and unit reshapes; the product can then read the array itself.
+Passes and the lowering of products ask here, so that they decide alike. `packing_factor`, `packed_bytes` and
+`split_terms` give the form in which numbers are multiplied. `in_place_operand` finds the load behind an operand,
+through permutes and unit reshapes; the product then needs no packed copy of it.
+
+    %x = tile_load %p[0, %k], strides [%s, 1]      in place: rows are dimension 0, columns 1
+    %t = permute %x [1, 0]                         in place, transposed
+    %c = dot %x, %t
 """
 
 from __future__ import annotations

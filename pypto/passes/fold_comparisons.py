@@ -3,6 +3,8 @@
 A mask such as ``j + arange(0, 256) < n`` holds for all elements where loop bounds and sizes are constants. Then it
 becomes a constant, and what it guards needs no mask.
 
+Legality: interval arithmetic over all values that the operands can have gives one outcome.
+
     %o = add %j, %r      0 … 4095                  %m = constant {value = true}
     %m = lt %o, %4096                      ->
 """
@@ -28,7 +30,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[Range, Range], tuple[bool, bool]]]] =
 
 
 def fold_comparisons(function: Function) -> Function:
-    """The function without comparisons that always come out the same, and without what follows from them."""
+    """The function with decided comparisons as constants, and with what follows from them folded."""
     ranges = Ranges(function)
     compared = (op for op in function.walk() if op.name in _COMPARISONS)
     outcomes = {op: holds for op in compared if (holds := outcome(op, ranges)) is not None}
@@ -42,7 +44,7 @@ def fold_comparisons(function: Function) -> Function:
 
 
 def outcome(op: Op, ranges: Ranges) -> bool | None:
-    """Whether a comparison always or never holds; None where the ranges do not decide it."""
+    """The constant result of a comparison; None where the ranges do not decide it."""
     a, b = map(ranges.range_of, op.operands)
     if a is None or b is None:
         return None

@@ -1,8 +1,16 @@
-"""Guards of checked kernels: assertions become conditions of one element, and 32-bit index arithmetic is checked.
+"""Guards of checked kernels: assertions are reduced to one element, and int32 index arithmetic gets overflow checks.
 
 Sums and products of offsets are computed in 64 bits (see `widen`). An int32 that reaches an address by another way,
-such as ``pid * n // 2`` or the index of a loop, may have overflowed before: then the address is wrong. For a tile with
-an affine form, the range of its elements is tested.
+such as ``pid * n // 2`` or the index of a loop, may have overflowed before. Then the address is wrong, and a checked
+kernel reports it. For a tile with an affine form, only the ends of its range are tested.
+
+Legality: an assertion is added and none is removed; values and addresses stay the same.
+
+    %1 = mul %n, %m : i32               %1 = mul %n, %m : i32
+    %2 = floordiv %1, %m                %6 = mul cast(%n), cast(%m) : i64
+    %q = addptr %p, %2          ->      assert_ eq(%6, cast(%1)) {wraps = "int32"}
+                                        %2 = floordiv %1, %m
+                                        %q = addptr %p, %2
 """
 
 from __future__ import annotations
@@ -35,7 +43,7 @@ def guard(function: Function) -> Function:
 
 @dataclass
 class _Guarder(Rewriter[OpBuilder]):
-    """Rewrites the ops; each region has affine forms of its own."""
+    """Adds the assertions; each region has affine forms of its own."""
 
     forms: Forms = field(kw_only=True)
     behind: set[Op] = field(kw_only=True)
@@ -49,7 +57,7 @@ class _Guarder(Rewriter[OpBuilder]):
 
 
 def behind_addresses(function: Function) -> set[Op]:
-    """Arithmetic of signed integers below 64 bits that addresses depend on."""
+    """Backward slice from addresses: signed integer arithmetic below 64 bits."""
     sources = flow_sources(function)
     work = [v for op in function.walk() for v in offsets(op)]
     arithmetic = set[Op]()
@@ -76,6 +84,7 @@ def offsets(op: Op) -> Sequence[Value]:
 
 
 def _rule(rewriter: _Guarder, op: Op) -> Sequence[Value] | None:
+    """Guard one op."""
     b = rewriter.builder
     if op.name == "assert_" and op.operands[0].shape:
         b.op("assert_", everywhere(b, rewriter.operands(op)[0]), **op.attrs)
@@ -90,14 +99,14 @@ def _rule(rewriter: _Guarder, op: Op) -> Sequence[Value] | None:
 
 
 def everywhere(b: OpBuilder, condition: Value) -> Value:
-    """Whether a condition holds in every element."""
+    """Whether a condition holds in every element, as a scalar."""
     axes = tuple(range(len(condition.shape)))
     least = b.emit("min", b.cast(condition, int32), axes=axes, keep_dims=False)
     return b.emit("ne", least, b.constant(0, int32))
 
 
 def fits_dtype(rewriter: _Guarder, v: Value) -> Value:
-    """Whether a sum or product does not overflow: its elements are those that 64 bits give."""
+    """Whether a sum or product does not overflow: it equals the result in 64 bits."""
     b = rewriter.builder
     op = v.op
     assert op is not None
@@ -110,7 +119,7 @@ def fits_dtype(rewriter: _Guarder, v: Value) -> Value:
 
 
 def within(b: OpBuilder, form: Affine, limits: tuple[int, int]) -> Value:
-    """Whether an affine form lies between two limits."""
+    """Whether the range of an affine form lies between two limits."""
     zero: Any = b.constant(0, int64)
     low = high = form.start
     for size, stride in zip(form.shape, form.strides, strict=True):

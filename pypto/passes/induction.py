@@ -1,7 +1,9 @@
-"""Induction variables: a loop that moves a tile by a uniform amount (`pointers += K`) carries the distance alone.
+"""Induction variable simplification: a loop that moves a tile by a uniform amount carries the scalar distance alone.
 
-The tile is its initial value plus one number for all elements. It is then computed from that number, where access
-analysis sees what it consists of. Legal where every step from the argument to the yielded tile adds a uniform amount.
+Triton-style loops advance a whole tile of pointers, ``pointers += K``. The tile is its initial value plus one number
+for all elements. It is computed from that number, so that access analysis sees the affine form of its initial value.
+
+Legality: every step from the argument to the yielded tile adds or subtracts a uniform amount.
 
     for %i iter(%p = %p0) {                             for %i iter(%d = 0) {
       load %p; yield addptr %p, splat(%k) }      ->       load (addptr %p0, splat(%d)); yield add %d, %k }
@@ -31,13 +33,14 @@ def induction(function: Function) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """How an iteration moves a carried tile."""
+    """The step of a carried tile: the ops that add uniform amounts."""
 
     steps: tuple[Op, ...]  # in order of execution
     elem: DType  # of the distance
 
 
 def _rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
+    """Simplify the induction variables of one loop."""
     if op.name not in ("for", "while"):
         return None
     last = op.regions[-1]
@@ -46,7 +49,7 @@ def _rule(rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value] | None:
 
 
 def motion(arg: Value, after: Value) -> Motion | None:
-    """The motion from the argument to the yielded value; None where not every element moves alike."""
+    """The motion of a carried tile; None where its elements move by different amounts."""
     elem = arg.tile.elem
     if not arg.tile.shape or not (isinstance(elem, PtrType) or elem.kind == "int"):
         return None
@@ -67,7 +70,7 @@ def is_uniform(v: Value) -> bool:
 
 
 def move(rewriter: Rewriter[OpBuilder], op: Op, motions: Sequence[Motion | None]) -> list[Value]:
-    """Copy a loop that carries distances in place of tiles with a motion."""
+    """Copy a loop that carries scalar distances in place of tiles with a motion."""
     b = rewriter.builder
     start = [rewriter.value(v) for v in initial(op)]
 
@@ -82,12 +85,12 @@ def move(rewriter: Rewriter[OpBuilder], op: Op, motions: Sequence[Motion | None]
 
 
 def moved(b: OpBuilder, tile: Value, distance: Value) -> Value:
-    """The tile at a distance."""
+    """The tile at a distance from its initial value."""
     return b.emit("addptr" if tile.tile.is_ptr else "add", tile, b.broadcast(distance, tile.shape))
 
 
 def distance(rewriter: Rewriter[OpBuilder], motion: Motion, before: Value) -> Value:
-    """The distance after an iteration."""
+    """The distance at the end of an iteration."""
     b = rewriter.builder
     total = before
     for op in motion.steps:

@@ -35,13 +35,13 @@ from pypto.passes.scalar_evolution import ScalarEvolution, affine_of, constant_s
 
 
 def retile_reductions(function: Function, choose_kc: ChooseKC) -> Function:
-    """The function, its sums of products with the steps that a target chooses."""
+    """The function with each reduction loop blocked by the KC that a target chooses."""
     return rewrite(function, RetileReduction(function, choose_kc), OpBuilder)
 
 
 @dataclass
 class ReductionLoop:
-    """A loop that does nothing but add up products; `k_dim` is the dimension in which each tile runs with the index."""
+    """A loop that only accumulates products; `k_dim` is the dimension along K of each tile in it."""
 
     op: Op
     step: int
@@ -54,16 +54,17 @@ class ReductionLoop:
 
     @property
     def index(self) -> Value:
+        """The induction variable."""
         return self.op.regions[0].args[0]
 
     @property
     def loads(self) -> list[tuple[Op, int]]:
-        """Loads that run with the index, and the dimension in which they do."""
+        """The loads whose offset is the induction variable, with the dimension along K."""
         return [(v.op, d) for v, d in self.k_dim.items() if v.op is not None and v.op.name == "tile_load"]
 
     @property
     def preserves_zero(self) -> bool:
-        """True when what lies beyond the loads' extents adds nothing."""
+        """Whether elements out of bounds of the loads add 0 to the sum."""
         return all(
             v.op is not None and ("zero_preserving" in TABLE[v.op.name].traits or constant_of(v) == 0)
             for v in self.k_dim
@@ -71,7 +72,7 @@ class ReductionLoop:
 
     @property
     def extent_from_start(self) -> int:
-        """How far the loop goes from its start; 0 where that is not known."""
+        """The trip count times the step; 0 where that is not known."""
         start, stop = (constant_of(v) for v in self.op.operands[:2])
         if start is None or stop is None:
             return 0
@@ -79,30 +80,30 @@ class ReductionLoop:
 
     @property
     def has_runtime_bounds(self) -> bool:
-        """True when how far the loop goes is known at its start, and not before."""
+        """Whether the trip count is known at run time alone."""
         return any(constant_of(v) is None for v in self.op.operands[:2])
 
     @property
     def ends_with_a_step(self) -> bool:
-        """True when the loop is known to end where its last step does."""
+        """Whether the step is known to divide the range of the loop."""
         start, stop = (constant_of(v) for v in self.op.operands[:2])
         return start is not None and stop is not None and self.extent_from_start == int(stop) - int(start)
 
     def allows_step(self, step: int) -> bool:
-        """True when no step reads behind the loop's end what does not add 0."""
+        """Whether a step reads nothing beyond the end of the loop, or only elements that add 0."""
         if step == self.step or self.preserves_zero:
             return True
         return self.extent_from_start > 0 and self.extent_from_start % step == 0
 
     def extent(self, load: Op, d: int) -> int | None:
-        """How far a load's elements exist from the loop's start, where that is known."""
+        """The number of elements of a load from the loop's start, where that is known."""
         access = Access.of(load)
         first = self.initial_offset(access.offsets[d])
         extent = constant_of(access.extents[d])
         return None if first is None or extent is None else max(0, int(extent) - first)
 
     def initial_offset(self, v: Value) -> int | None:
-        """The value of an offset as the loop starts."""
+        """The value of an offset in the first iteration."""
         form = affine_of(v)
         start = constant_of(self.op.operands[0])
         factor = dict(form.terms).get(self.index, 0)
@@ -113,7 +114,7 @@ class ReductionLoop:
     # --- recognising --------------------------------------------------------------------------------------------
 
     def trace(self, v: Value, d: int) -> bool:
-        """True when a tile can be made with any size in dimension `d`, and moves by one element as the index does."""
+        """Whether a tile can have any size in dimension `d`, and moves by one element with the induction variable."""
         if v in self.k_dim or v.op is None or v.shape[d] != self.step:
             return self.k_dim.get(v) == d
         self.k_dim[v] = d
@@ -132,7 +133,7 @@ class ReductionLoop:
         return is_followed and bool(sources) and all(self.trace(*source) for source in sources)
 
     def load_follows_index(self, access: Access, d: int) -> bool:
-        """True when the load's address grows by one element of the dimension with the index, and by nothing else."""
+        """Whether only the offset of one dimension moves with the induction variable, element by element."""
         fixed = (access.base, *access.strides, *access.extents, *(v for i, v in enumerate(access.offsets) if i != d))
         plain = access.mask is None and access.other is None and (not access.base.shape or access.base.shape[d] == 1)
         return (
@@ -146,7 +147,7 @@ ChooseKC = Callable[[Function, ReductionLoop], int]
 
 
 def find_reduction_loop(op: Op) -> ReductionLoop | None:
-    """The sum of products that a loop is."""
+    """Match a loop that only accumulates products."""
     step = constant_of(op.operands[2]) if op.name == "for" else None
     if step is None or step < 2 or len(op.operands) == 3:
         return None
@@ -173,7 +174,7 @@ def find_reduction_loop(op: Op) -> ReductionLoop | None:
 
 @dataclass
 class RetileReduction:
-    """The rule: loops get a new step, and the tiles in them a new size."""
+    """The rewrite: loops get the step KC, and the tiles in them that size."""
 
     function: Function
     choose_kc: ChooseKC
@@ -188,6 +189,7 @@ class RetileReduction:
         return self.rewrite_op(rewriter, op) if op.results and op.results[0] in self.sizes else None
 
     def rewrite_loop(self, rewriter: Rewriter[OpBuilder], loop: ReductionLoop, step: int) -> Sequence[Value]:
+        """The loop with a new step."""
         b = rewriter.builder
         op = loop.op
         hidden = {}
@@ -213,7 +215,7 @@ class RetileReduction:
     def inline_single_step(
         self, rewriter: Rewriter[OpBuilder], loop: ReductionLoop, args: Sequence[Value], hidden: Mapping[Value, Value]
     ) -> Sequence[Value]:
-        """The body alone, of a loop that runs once."""
+        """The body of a loop whose trip count is 1."""
         region = loop.op.regions[0]
         rewriter.mapping.update(zip(region.args, args, strict=True))
         for op in region.body:
@@ -222,12 +224,12 @@ class RetileReduction:
         return rewriter.operands(region.terminator)
 
     def may_outlive_loop(self, loop: ReductionLoop, load: Op, d: int) -> bool:
-        """True unless the load's elements are known to end no later than the loop."""
+        """Whether a load may have elements beyond the end of the loop."""
         extent = loop.extent(load, d)
         return extent is None or extent > loop.extent_from_start
 
     def loop_end(self, rewriter: Rewriter[OpBuilder], b: OpBuilder, loop: ReductionLoop) -> Value:
-        """Where the loop's last step ends."""
+        """The end of the last step of the original loop."""
         start, stop = rewriter.operands(loop.op)[:2]
         if not loop.has_runtime_bounds:
             return b.emit("add", start, b.constant(loop.extent_from_start, start.dtype))
@@ -236,7 +238,7 @@ class RetileReduction:
         return b.emit("add", start, b.emit("mul", b.emit("floordiv", last, step), step))
 
     def clipped_extent(self, rewriter: Rewriter[OpBuilder], loop: ReductionLoop, load: Op, d: int) -> Value:
-        """The extent of a load in a dimension, which ends where the loop's last step did."""
+        """The extent of a load, clipped to the end of the original loop."""
         b = rewriter.builder
         over = {loop.index: self.loop_end(rewriter, b, loop)}
 
@@ -253,6 +255,7 @@ class RetileReduction:
         return b.emit("minimum", rewriter.value(access.extents[d]), last, propagate_nan=False)
 
     def rewrite_op(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
+        """An op with the new size along K."""
         old = op.results[0]
         shape = self.sizes[op.results[0]]
         operands = list(rewriter.operands(op))

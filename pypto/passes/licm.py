@@ -6,6 +6,9 @@ on its own that would compute more. A load moves out of a loop that surely runs 
 Tiles that cost nothing (see `FREE`) stay where they are used, since a tile that outlives the loop nest of its users
 must be kept in memory. A user that moves out takes a copy of them along.
 
+Legality: a pure op gives the same in every iteration and touches no memory. A load may fault, so its loop must have a
+trip count of 1 or more.
+
     for %i { %t = exp %x; %y = add %a, %t }      ->      %t = exp %x;  for %i { %y = add %a, %t }
 """
 
@@ -42,6 +45,8 @@ class _Frame:
 
 @dataclass
 class _Hoister(Rewriter[OpBuilder]):
+    """Places each op in the outermost region that defines its operands."""
+
     noalias: bool = False
     frames: list[_Frame] = field(default_factory=list)
     level: dict[Value, int] = field(default_factory=dict)  # of the region that defines a value
@@ -64,6 +69,7 @@ class _Hoister(Rewriter[OpBuilder]):
         self.frames.pop()
 
     def frame(self, region: Region) -> _Frame:
+        """The frame of a region; for the body of a loop with the arrays that the loop stores to."""
         loop = self.parent if self.parent is not None and self.parent.name in ("for", "while") else None
         if loop is None:
             return _Frame(region, None)
@@ -76,7 +82,7 @@ class _Hoister(Rewriter[OpBuilder]):
         return None if array is None else self.value(array)
 
     def runs(self, loop: Op) -> bool:
-        """Whether the loop is known to run at least once."""
+        """Whether the trip count of a loop is known to be 1 or more."""
         return loop.name == "for" and bool(constant_range(map(self.value, loop.operands[:3])))
 
     def target(self, op: Op, operands: Sequence[Value]) -> int:
@@ -91,7 +97,7 @@ class _Hoister(Rewriter[OpBuilder]):
         return here
 
     def may_load(self, pointer: Value, inside: Sequence[_Frame]) -> bool:
-        """Whether a load may move out of a loop."""
+        """Whether a load may move out of loops: all of them run, and none stores to its array."""
         array = root(pointer)
         return all(
             f.runs and (not f.stored or (self.noalias and array is not None and not f.stored & {array, None}))
@@ -99,6 +105,7 @@ class _Hoister(Rewriter[OpBuilder]):
         )
 
     def note(self, values: Sequence[Value], level: int, reach: int) -> None:
+        """Record where values are defined, and the outermost region that could define them."""
         self.level.update(dict.fromkeys(values, level))
         self.reach.update(dict.fromkeys(values, reach))
 
@@ -111,7 +118,7 @@ class _Hoister(Rewriter[OpBuilder]):
         return new
 
     def visible(self, v: Value, level: int) -> Value:
-        """The value itself, or a copy of a free tile in an outer region."""
+        """The value itself, or its rematerialisation in an outer region."""
         if self.level[v] <= level:
             return v
         if (v, level) not in self.copies:
@@ -121,6 +128,7 @@ class _Hoister(Rewriter[OpBuilder]):
 
 
 def _rule(rewriter: _Hoister, op: Op) -> Sequence[Value] | None:
+    """Loop-invariant code motion of one op."""
     if op.regions or has_side_effects(op) or "terminator" in TABLE[op.name].traits:
         return None
     operands = rewriter.operands(op)

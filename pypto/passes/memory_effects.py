@@ -1,11 +1,15 @@
 """Memory effects and alias analysis: which arrays a kernel reads and writes, and whether two accesses may overlap.
 
-An access is an op that reads or writes memory; its first operand is the pointer. The root of a pointer is the array
-argument that it points into. `root` follows address arithmetic alone and gives one array, or None where it is not
-known; `pointer_roots` follows loops and branches too, and gives all arrays that a pointer may come from.
+Passes that move or fuse accesses ask here whether their order matters. An access is an op that reads or writes memory;
+its first operand is the pointer. The root of a pointer is the array argument that it points into. `root` follows
+address arithmetic alone and gives one array, or None where it is not known; `pointer_roots` follows loops and branches
+too, and gives all arrays that a pointer may come from.
 
 Two accesses with different roots do not overlap where the function has the fact ``noalias``: the launch has seen that
 no array that the kernel writes shares memory with another argument. Without that fact all arrays may overlap.
+
+    %q = addptr (array_ptr %y), %n                    root y
+    %r = if %b { yield %p } { yield %q }              root not known; pointer_roots {x, y}
 """
 
 from __future__ import annotations

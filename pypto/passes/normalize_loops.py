@@ -34,7 +34,7 @@ from pypto.passes.scalar_evolution import ScalarEvolution, Step, expanded, step_
 
 
 def normalize_pointer_loops(function: Function) -> Function:
-    """The function, its loops of products counted along what their loads walk along, where nothing else varies."""
+    """The function with its pointer loops normalized: their induction variable is the offset of the loads along K."""
     loops = [op for op in function.walk() if op.name == "for" and any(x.name == "dot" for x in op.regions[0].ops)]
     uses = Counter(v for op in function.walk() for v in op.operands) if loops else Counter()
     pointer_loops = {op: PointerLoop(op) for op in loops}
@@ -72,10 +72,11 @@ class PointerLoop:
         return sizes.pop() if len(sizes) == 1 else 0
 
     def step_of(self, v: Value) -> Step | None:
+        """The step of a value over the loop."""
         return self.evolution.step(v, self.op)
 
     def is_normalizable(self, uses: Mapping[Value, int]) -> bool:
-        """Whether the loop would count otherwise, and what varies is only where loads read."""
+        """Whether the induction variable would change, and only the addresses of loads vary with it."""
         by = constant_of(self.op.operands[2])
         if by is None or by <= 0:
             return False
@@ -86,7 +87,7 @@ class PointerLoop:
         return bool(self.stride) and (by != self.stride or any(map(self.step_of, bases))) and self.is_closed(uses)
 
     def is_closed(self, uses: Mapping[Value, int]) -> bool:
-        """True when nothing but the loads that move, and what leads to them, reads what varies."""
+        """Whether values that vary reach nothing but the moving loads."""
         results = zip(carried(self.op, self.region), self.op.results, self.region.terminator.operands, strict=True)
         if any(uses[result] if self.step_of(arg) else self.step_of(after) for arg, result, after in results):
             return False
@@ -96,13 +97,14 @@ class PointerLoop:
         return not any(self.step_of(v) for op in others for v in values_read(op))
 
     def moving_dim(self, access: Access) -> int | None:
-        """The dimension in which a load moves by its size in each turn, seen from where the loop begins."""
+        """The dimension in which a load advances by its size in each iteration."""
         is_plain = access.mask is None and access.other is None and not access.base.shape
         if not is_plain or any(self.step_of(v) != {} for v in access.strides):
             return None
         return next((d for d in range(len(access.shape)) if self.is_moving_dim(access, d)), None)
 
     def is_moving_dim(self, access: Access, d: int) -> bool:
+        """Whether base, offset and extent together advance by the size of a dimension."""
         size = access.shape[d]
         pairs = list(zip(access.offsets, access.extents, strict=True))
         first, end = pairs.pop(d)
@@ -119,7 +121,7 @@ class PointerLoop:
 
 
 def values_read(op: Op) -> Iterator[Value]:
-    """What an op reads, in its regions, too."""
+    """The values that an op and the ops in its regions read."""
     yield from op.operands
     for region in op.regions:
         for inner in region.ops:
@@ -128,14 +130,14 @@ def values_read(op: Op) -> Iterator[Value]:
 
 @dataclass
 class NormalizedLoop:
-    """A loop as it is made anew: `initial_values` is what varies, as the loop begins."""
+    """The rewrite of one loop; `initial_values` maps values that vary in the loop to their values at its entry."""
 
     rewriter: Rewriter[Simplifier]
     loop: PointerLoop
     initial_values: dict[Value, Value] = field(default_factory=dict)
 
     def emit(self) -> list[Value]:
-        """What the loop gives; what it only carried stands for itself, as nothing reads it."""
+        """The results of the normalized loop. A dropped result stands for itself, as nothing reads it."""
         b, op = self.rewriter.builder, self.loop.op
         start, stop, by, *inits = self.rewriter.operands(op)
         self.initial_values.update(zip(self.loop.region.args, (start, *inits), strict=True))
@@ -151,11 +153,12 @@ class NormalizedLoop:
         return [result if self.loop.step_of(arg) else next(results) for arg, result in old]
 
     def still_carried(self, values: Sequence[Value]) -> list[Value]:
-        """What is carried on."""
+        """The values that the normalized loop still carries."""
         args = carried(self.loop.op, self.loop.region)
         return [v for v, arg in zip(values, args, strict=True) if not self.loop.step_of(arg)]
 
     def bounds(self, start: Value, stop: Value, by: Value) -> tuple[Value, Value, Value]:
+        """Start, stop and step of the normalized loop."""
         b = self.rewriter.builder
         step = constant_of(by)
         last = b.emit("sub", b.cast(stop, int64), b.cast(start, int64))
@@ -164,19 +167,20 @@ class NormalizedLoop:
         return b.constant(0, int64), b.emit("mul", b.emit("floordiv", length, b.cast(by, int64)), size), size
 
     def initial_value(self, v: Value) -> Value:
+        """The value at the entry of the loop."""
         if v in self.initial_values or v.op is None or v not in self.loop.inside:
             return self.initial_values.get(v) or self.rewriter.value(v)
         op = make_op(v.op.name, tuple(map(self.initial_value, v.op.operands)), v.op.attrs, (v.type,), (), v.op.loc)
         return self.initial_values.setdefault(v, self.rewriter.builder.place(op))
 
     def initial_access(self, access: Access) -> Access:
-        """What a load reads first."""
+        """The access of a load in the first iteration."""
         parts = access.offsets, access.strides, access.extents
         offsets, strides, extents = (tuple(map(self.initial_value, part)) for part in parts)
         return replace(access, base=self.initial_value(access.base), offsets=offsets, strides=strides, extents=extents)
 
     def emit_body(self, args: Sequence[Value], begins: Mapping[Op, Access]) -> Region:
-        """The body, with the loads where they move to, and without what led there."""
+        """The body with rewritten loads, and without the pointer increments."""
         rewriter = self.rewriter
         old = self.loop.region
         b = rewriter.builder
@@ -195,7 +199,7 @@ class NormalizedLoop:
         return new
 
     def emit_load(self, op: Op, access: Access, index: Value) -> Value:
-        """A load so far from where it began."""
+        """A load at its initial offset plus the induction variable."""
         b = self.rewriter.builder
         d = self.loop.moving_dims[op]
         with b.at(op.loc):

@@ -1,4 +1,4 @@
-"""The passes between prepared IR and a backend, in order."""
+"""The pass list for optimization: from prepared IR to what a backend lowers, with the reason for each place."""
 
 from __future__ import annotations
 

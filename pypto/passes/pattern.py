@@ -1,4 +1,10 @@
-"""Rewrite rules as data: both sides of a rule are terms of the algebra itself, as in `Rule(X + 0, X, INTS)`."""
+"""Pattern matching for rewrite rules: both sides of a rule are terms, as in `Rule(X + 0, X, INTS)`.
+
+Rules as data can be read, listed and tested one by one. `match` compares a term with the ops behind a value and binds
+its variables; `build` emits the other term with these values.
+
+    Rule((X + Y) - X, Y, INTS)        %s = sub (add %a, %b), %a      ->      %b
+"""
 
 from __future__ import annotations
 
@@ -35,11 +41,14 @@ class Variable(Pattern):
     kinds: frozenset[str] | None = None
 
     def fits(self, v: Value) -> bool:
+        """Whether the variable may stand for a value."""
         return (not self.constant or constant_of(v) is not None) and (self.kinds is None or kind(v) in self.kinds)
 
 
 @dataclass(frozen=True, slots=True)
 class Apply(Pattern):
+    """A term: an op of the table, applied to terms."""
+
     op: str
     args: tuple[Term, ...]
 
@@ -71,6 +80,7 @@ class Rule:
 
 
 def kind(v: Value) -> str:
+    """The kind of a value's elements, as rules name it: ``ptr``, or that of the dtype."""
     return "ptr" if isinstance(v.tile.elem, PtrType) else v.tile.elem.kind
 
 
@@ -89,6 +99,7 @@ def constant_range(bounds: Iterable[Value]) -> range | None:
 
 
 def match_all(terms: Iterable[Term], values: Iterable[Value], env: Env) -> bool:
+    """Whether every value has the form of its term."""
     return all(match(t, v, env) for t, v in zip(terms, values, strict=True))
 
 

@@ -1,6 +1,6 @@
 """Accumulation: a sum with a product, `acc + dot(a, b)`, becomes the product with an accumulator, `dot(a, b, acc)`.
 
-The macro-kernel adds to the accumulator in registers. Legal where nothing else reads the product, and the sum is in the
+The macro-kernel adds to the accumulator in registers. Legality: nothing else reads the product, and the sum is in the
 same region and type.
 
     %d = dot %a, %b;  %s = add %acc, %d      ->      %s = dot %a, %b, %acc

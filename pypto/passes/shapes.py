@@ -1,4 +1,12 @@
-"""Rules of `canonicalize` that look at shapes and dtypes. Each function is one op's; its docstring is the algebra."""
+"""Shape simplification: the rewrite rules of `canonicalize` for movement ops, casts and reductions.
+
+Each function is the rule of one op, and its docstring is the algebra. Legality: the result has the same elements in
+the same places, and no op is added.
+
+    %1 = broadcast_to %n {shape = [1, 4]}             %3 = broadcast_to %n {shape = [4, 3]}
+    %2 = broadcast_to %1 {shape = [3, 4]}      ->
+    %3 = permute %2 {dims = [1, 0]}
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts about a machine that passes on Tile IR ask for."""
+"""Target description: the facts about a machine that passes on Tile IR ask for, as frozen records."""
 
 from __future__ import annotations
 

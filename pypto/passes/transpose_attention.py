@@ -44,7 +44,7 @@ def transpose_attention(function: Function, target: TargetFacts) -> Function:
 
 
 def score_products(loop: Op, uses: Uses, target: TargetFacts) -> Iterator[ScoreProduct]:
-    """The scores of a loop: a product with something that all steps share."""
+    """The score products of a loop: one operand is invariant in the loop."""
     region = loop.regions[0]
     for op in region.body:
         if op.name == "dot" and len(op.operands) == 2 and is_profitable(op, region, target):
@@ -58,7 +58,7 @@ def score_products(loop: Op, uses: Uses, target: TargetFacts) -> Iterator[ScoreP
 
 
 def is_profitable(dot: Op, region: Region, target: TargetFacts) -> bool:
-    """True for enough rows, the same in all steps, by columns that lie as rows."""
+    """Whether there are enough query rows, invariant in the loop, and the keys are a transposed row-major tile."""
     a, b = dot.operands
     if not is_unpacked_narrow(dot, target) and (packing_factor(dot, target) != 2 or target.has_amx):
         return False
@@ -72,14 +72,16 @@ def is_profitable(dot: Op, region: Region, target: TargetFacts) -> bool:
 
 
 def is_transpose(v: Value) -> bool:
+    """Whether a value is the transpose of a matrix."""
     return v.op is not None and v.op.name == "permute" and v.op.attrs["dims"] == TRANSPOSE_DIMS
 
 
 @dataclass(eq=False)
 class ScoreProduct:
-    """A product in a loop, with all that is computed from it element by element, or multiplied.
+    """A product in a loop, with everything that is computed from it element by element, or multiplied.
 
-    `members` are these; `row_reductions` the reductions of its rows, `side_inputs` what else members are computed from.
+    `members` are these values, `row_reductions` the reductions of its rows. `side_inputs` are the members' other
+    operands.
     """
 
     loop: Op
@@ -96,7 +98,7 @@ class ScoreProduct:
         return all(self.can_read_transposed(op, v, uses) for op in uses[v])
 
     def can_read_transposed(self, op: Op, v: Value, uses: Uses) -> bool:
-        """Whether `TransposeScores` can write an op with this operand turned.
+        """Whether `TransposeScores` can write an op with this operand transposed.
 
         The dimension relation in `dimensions` says where each dimension comes from, not that an op can be written with
         its dimensions swapped; so the ops that can are named here.
@@ -126,7 +128,7 @@ class ScoreProduct:
 
 @dataclass
 class TransposeScores:
-    """The rule: members are computed transposed; other readers get them transposed back."""
+    """The rewrite: members are computed transposed, and transposed back for all other readers."""
 
     loops: dict[Op, ScoreProduct]
     transposed: dict[Value, Value] = field(default_factory=dict)
@@ -156,7 +158,7 @@ class TransposeScores:
         return (transpose(rewriter, new),)
 
     def rewrite_loop(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
-        """A loop that carries transposed members; what its iterations share is transposed before it."""
+        """The loop that carries transposed members; its invariant operand is transposed once, before it."""
         old = op.regions[0]
         dot = self.loops[op].dot
         first = rewriter.operands(op)[:3]
@@ -175,10 +177,11 @@ class TransposeScores:
         return [transpose(rewriter, v) if a in self.members else v for a, v in zip(args, results, strict=True)]
 
     def carried_value(self, rewriter: Rewriter[OpBuilder], arg: Value, v: Value) -> Value:
+        """A carried value, transposed where it is a member."""
         return self.transposed_value(rewriter, v) if arg in self.members else rewriter.value(v)
 
     def rewrite_reduction(self, rewriter: Rewriter[OpBuilder], op: Op) -> Sequence[Value]:
-        """The same over the columns; dimensions of size 1 that are kept change their place."""
+        """The reduction of columns in place of rows; with `keep_dims` the unit dimension moves."""
         kind = op.result.tile
         keeps = op.attrs["keep_dims"]
         kind = kind.with_shape(kind.shape[::-1]) if keeps else kind
@@ -188,7 +191,7 @@ class TransposeScores:
         return (swap_unit_dims(rewriter, new) if keeps else new,)
 
     def transposed_value(self, rewriter: Rewriter[OpBuilder], v: Value) -> Value:
-        """A value transposed."""
+        """The transpose of a value, computed transposed where that is free."""
         if v in self.transposed or not v.shape:
             return self.transposed.get(v) or rewriter.value(v)
         op = v.op

@@ -38,7 +38,7 @@ Place = tuple[Value, int]  # a tile and a dimension of it
 
 
 def unswitch_modulo(function: Function) -> Function:
-    """The function with its body twice, where gathers are in the way of products."""
+    """The function with two versions of its body, where gathers keep products from reading in place."""
     wraps = {op: dims for op in function.walk() if (dims := wrapped_dims(op))}
     flow = StoredExtents(function) if wraps else None
     if flow is None or not any(user.name == "dot" for op in wraps for user, _ in flow.users[op.result]):
@@ -61,7 +61,7 @@ def unswitch_modulo(function: Function) -> Function:
 
 
 def hot_version(function: Function) -> Function:
-    """The function with the body that programs run as a rule, where it has two."""
+    """The function with the hot version of its body alone, where it has two."""
     if not function.programs.has_cold_version:
         return function
     (choice,) = (op for op in function.body.ops if op.name == "if")
@@ -70,7 +70,7 @@ def hot_version(function: Function) -> Function:
 
 
 def wrapped_dims(op: Op) -> tuple[int, ...]:
-    """The dimensions in which a load wraps around: below their extents, it is the load without its gather."""
+    """The dimensions in which the index of a load wraps around: elements beyond the extent come from a gather."""
     if op.name != "tile_load":
         return ()
     access = Access.of(op)
@@ -86,15 +86,15 @@ def wrapped_dims(op: Op) -> tuple[int, ...]:
 
 
 def is_extent_or_zero(y: Value, x: Value) -> bool:
-    """True for an extent that is either another one or nothing."""
+    """Whether an extent is another one, or 0 under a condition."""
     return y.op is not None and y.op.name == "where" and y.op.operands[1] is x and constant_of(y.op.operands[2]) == 0
 
 
 def ends_before_wrap(stored: Value, extent: Value) -> bool:
-    """Whether stores that take a dimension up to `stored` take nothing that has wrapped around, in any program.
+    """Whether stores that end at `stored` drop all elements that have wrapped around, in any program.
 
-    They take what lies below the size m of what is wrapped, `stored = m - x`, and the first index x is not negative.
-    So there is no multiple of m between x and what they take.
+    They end at `stored = m - x`, with m the size and x the first index of the block, which is not negative. So no
+    multiple of m lies between x and the last element that is stored.
     """
     wrapped = wrapped_index(extent)
     if wrapped is None:
@@ -105,7 +105,7 @@ def ends_before_wrap(stored: Value, extent: Value) -> bool:
 
 
 def wrapped_index(extent: Value) -> tuple[Value, Value] | None:
-    """The first index x and the size m, where an extent is what lies between x and the next multiple of m."""
+    """The first index x and the size m, where an extent is the distance from x to the next multiple of m."""
     op = extent.op
     if op is not None and op.name == "where" and constant_of(op.operands[2]) == 0:
         op = op.operands[1].op
@@ -121,14 +121,14 @@ def wrapped_index(extent: Value) -> tuple[Value, Value] | None:
 
 
 def is_next_quotient(v: Value, x: Value, m: Value) -> bool:
-    """Whether a number is x // m + 1."""
+    """Whether a number is ``x // m + 1``."""
     quotient = v.op.operands[0].op if v.op is not None and v.op.name == "add" else None
     is_quotient = quotient is not None and quotient.name == "floordiv" and quotient.operands == (x, m)
     return is_quotient and v.op is not None and constant_of(v.op.operands[1]) == 1
 
 
 def is_no_bound_of(least: Value, m: Value) -> bool:
-    """Whether the constant in a minimum is no less than a number can be."""
+    """Whether the constant of a minimum is at least the greatest value of `m`."""
     bounds = [n for v in least.op.operands if (n := constant_of(v)) is not None] if least.op is not None else []
     source = m.op.operands[0] if m.op is not None and m.op.name == "cast" else m
     most = constant_of(m) if constant_of(m) is not None else source.dtype.integer_range[1]
@@ -136,7 +136,7 @@ def is_no_bound_of(least: Value, m: Value) -> bool:
 
 
 def drop_gathers(wraps: dict[Op, tuple[int, ...]]) -> Rule:
-    """Loads without their gathers."""
+    """The rule of the hot version: loads without their gathers."""
 
     def rule(rewriter: Rewriter[Simplifier], op: Op) -> Sequence[Value] | None:
         if op not in wraps:
@@ -150,6 +150,7 @@ def drop_gathers(wraps: dict[Op, tuple[int, ...]]) -> Rule:
 
 
 def clone_body(b: Simplifier, function: Function, body: Region, rule: Rule) -> Region:
+    """A copy of the body, rewritten by a rule."""
     region = Region()
     rewriter = Rewriter(b, rule)
     rewriter.mapping.update(zip(function.args, body.args, strict=True))
@@ -160,7 +161,7 @@ def clone_body(b: Simplifier, function: Function, body: Region, rule: Rule) -> R
 
 
 class StoredExtents:
-    """Who reads a value, as which operand, and what the last op of a region ends."""
+    """Forward analysis from loads to stores: the readers of each value, and the regions that terminators end."""
 
     def __init__(self, function: Function) -> None:
         self.users: dict[Value, list[tuple[Op, int]]] = defaultdict(list)
@@ -171,7 +172,7 @@ class StoredExtents:
             self.enclosing_region.update((region.terminator, (op, region)) for region in op.regions)
 
     def stored_extents(self, v: Value, d: int) -> list[Value] | None:
-        """The extents up to which stores take what comes of a dimension of a tile; None where others read it, too."""
+        """The extents of the stores that a dimension of a tile reaches; None where it reaches anything else."""
         work = [(v, d)]
         seen = set[Place]()
         extents = list[Value]()
@@ -191,7 +192,7 @@ class StoredExtents:
         return extents
 
     def propagate(self, op: Op, n: int, place: Place) -> Sequence[Place] | None:
-        """Where an op takes a dimension of its operand, and nothing of it elsewhere; None where that is not known."""
+        """The dimensions of an op's results that a dimension of its operand becomes; None where that is not known."""
         v, d = place
         if op.name == "dot" and len(op.result.shape) == 2:
             return result_dims(op, v, d)
@@ -210,13 +211,13 @@ class StoredExtents:
 
 @dataclass
 class EntryConditions:
-    """What a program can tell as it begins: `hoisted` are scalars of the function as they are made there."""
+    """The conditions that a program tests at its entry; `hoisted` maps scalars to their copies there."""
 
     b: Simplifier
     hoisted: dict[Value, Value]
 
     def gather_is_dead(self, load: Op, d: int, flow: StoredExtents) -> Value | None:
-        """Whether a load's tile ends inside of its extent in a dimension, or stores take no more than that."""
+        """Whether a tile ends within its extent in a dimension, or stores drop the elements beyond it."""
         access = Access.of(load)
         ends = flow.stored_extents(load.result, d)
         if ends and all(ends_before_wrap(v, access.extents[d]) for v in ends):
@@ -232,7 +233,7 @@ class EntryConditions:
         return self.b.emit("or_", inside, reduce(lambda x, y: self.b.emit("and_", x, y), short))
 
     def hoist(self, v: Value) -> Value | None:
-        """A scalar that depends on arguments and the program's place alone."""
+        """A copy of a scalar that depends on arguments and program ids alone; None for others."""
         if v in self.hoisted:
             return self.hoisted[v]
         if v.op is None or v.shape or v.op.regions or not is_pure(v.op):

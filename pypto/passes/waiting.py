@@ -1,13 +1,14 @@
-"""Busy waiting: `while` loops that do nothing until memory holds something that another program stores.
+"""Busy-waiting detection: `while` loops that do nothing until memory holds what another program stores.
 
-Programs of a launch are no threads that all make progress: each thread runs its programs one after the other, in the
-order of the grid. A program that waits for one behind it on the same thread waits for ever.
+A launch does not run all of its programs at once: each thread runs its programs one after the other, in the order of
+the grid. A program that waits for a later one on the same thread never ends. So the compiler warns of
+such a loop. The analysis changes nothing.
 
-    while load(flag) == 0:                 found: nothing in the loop changes its condition
+    while load(flag) == 0:                 busy waiting: nothing in the loop changes its condition
         pass
-    while atomic_cas(lock, 0, 1) == 1:     a lock: found only if nothing outside of the loop stores to `lock`, which
-        pass                               would give it back; a program that holds a lock runs on and does so
-    while (load(flag) == 0) & (i < n):     not found: the loop ends by itself
+    while atomic_cas(lock, 0, 1) == 1:     a lock: busy waiting only if no store outside of the loop frees `lock`;
+        pass                               a program that holds a lock runs on and frees it
+    while (load(flag) == 0) & (i < n):     no busy waiting: the loop ends by itself
         i += 1
 """
 
@@ -27,7 +28,7 @@ Roots = dict[Value, frozenset[str]]
 
 
 def waiting_loops(function: Function) -> Iterator[Op]:
-    """The loops of a kernel in which a program waits for another one."""
+    """The busy-waiting loops of a kernel."""
     loops = [op for op in function.walk() if op.name == "while"]
     if not loops:
         return
@@ -39,7 +40,7 @@ def waiting_loops(function: Function) -> Iterator[Op]:
 
 
 def polled_by(loop: Op) -> list[Op]:
-    """The reads of memory that alone decide how long a loop runs; none if it does anything else."""
+    """The reads of memory that alone decide the trip count of a loop; none if the loop has another effect or exit."""
     inside = list(ops_of(loop))
     if any(not is_pure(op) and not reads(op) for op in inside):
         return []
@@ -64,7 +65,7 @@ def polled_by(loop: Op) -> list[Op]:
 
 
 def rests_on_memory(value: Value, within: set[Value]) -> bool:
-    """Whether the next value of what a loop carries is what memory holds, and no step of a count."""
+    """Whether the next value of a carried value is read from memory, and does not count iterations."""
     if value.op is None:
         return False
     return reads(value.op) or all((v in within and rests_on_memory(v, within)) or is_fixed(v, within)
@@ -72,17 +73,19 @@ def rests_on_memory(value: Value, within: set[Value]) -> bool:
 
 
 def is_fixed(value: Value, within: set[Value]) -> bool:
+    """Whether a value is computed before the loop."""
     return value.op is not None and value not in within
 
 
 def reads(op: Op) -> bool:
-    """Whether an op asks memory, and stores at most that a lock is taken."""
+    """Whether an op polls memory: a load, an atomic op that adds 0, or one that acquires a lock."""
     if is_load(op) or op.name in _ACQUIRES:
         return True
     return op.name in _READS and is_zero(op.operands[1])
 
 
 def is_zero(value: Value) -> bool:
+    """Whether all elements are the constant 0."""
     op = value.op
     while op is not None and op.name in ("cast", "broadcast_to", "reshape", "splat"):
         op = op.operands[0].op
@@ -90,7 +93,7 @@ def is_zero(value: Value) -> bool:
 
 
 def is_lock(function: Function, loop: Op, polled: list[Op], roots: Roots) -> bool:
-    """Whether a loop takes a lock that its program gives back outside of it."""
+    """Whether a loop acquires a lock that the kernel releases outside of the loop."""
     if not all(op.name in _ACQUIRES for op in polled):
         return False
     inside = set(map(id, ops_of(loop)))
@@ -101,12 +104,13 @@ def is_lock(function: Function, loop: Op, polled: list[Op], roots: Roots) -> boo
 
 
 def ops_of(op: Op) -> Iterator[Op]:
-    """All ops in the regions of an op, but for the ends of regions."""
+    """All ops in the regions of an op, without their terminators."""
     for region in op.regions:
         yield from ops_in(region)
 
 
 def ops_in(region: Region) -> Iterator[Op]:
+    """All ops in a region, at every depth, without terminators."""
     for op in region.body:
         yield op
         yield from ops_of(op)

@@ -3,6 +3,9 @@
 Kernels count in int32 (`program_id` is one), and arrays may have more than 2**31 elements. Where an int32 expression
 becomes an address or is compared in a mask, its sums and products are computed from the widened operands.
 
+Legality: the result is the same where int32 does not overflow, and the exact one where it does. Other uses of the
+int32 value read it as before.
+
     %o = mul %pid, %n : i32                    %w = cast %pid : i64   %v = cast %n : i64
     %p = addptr %base, cast(%o)        ->      %p = addptr %base, mul(%w, %v)
 """
@@ -34,7 +37,7 @@ def widen(function: Function) -> Function:
 
 @dataclass
 class _Widener(Rewriter[OpBuilder]):
-    """Rewrites the ops."""
+    """Emits the wide arithmetic beside the narrow."""
 
     chosen: set[Op] = field(default_factory=set)  # casts and comparisons
     exact: set[Op] = field(default_factory=set)  # arithmetic in int32 that is done in 64 bits too
@@ -52,7 +55,7 @@ def addressing(function: Function) -> set[Op]:
 
 
 def exact(function: Function, chosen: set[Op]) -> set[Op]:
-    """The int32 arithmetic behind offsets, and behind the chosen casts and comparisons."""
+    """The int32 arithmetic that offsets and the chosen casts and comparisons depend on."""
     names = (*OVERFLOWING_OPS, *MOVEMENT_OPS)
     used = (op for op in function.walk() if op.name == "addptr" or op in chosen)
     return behind([v for op in used for v in op.operands], lambda op: op.name in names and op.result.tile.elem == int32)
@@ -61,7 +64,7 @@ def exact(function: Function, chosen: set[Op]) -> set[Op]:
 def behind(
     work: list[Value], is_meant: Callable[[Op], bool], sources: Mapping[Value, list[Value]] = MappingProxyType({})
 ) -> set[Op]:
-    """The ops that values depend on, through those for which `is_meant` holds, up to comparisons."""
+    """Backward slice: the ops for which `is_meant` holds that values depend on, up to comparisons."""
     ops = set[Op]()
     unvisited = dict(sources)
     while work:
@@ -85,6 +88,7 @@ def roots(op: Op) -> Iterator[Value]:
 
 
 def _rule(rewriter: _Widener, op: Op) -> Sequence[Value] | None:
+    """Widening of one op."""
     b = rewriter.builder
     operands = rewriter.operands(op)
     if op.name == "addptr":

@@ -58,6 +58,8 @@ VAGUE_IN = ("pypto/backends/", "pypto/passes/")
 ASCEND = "pypto/backends/ascend/"
 PUBLIC = {("pypto/backends/plugin.py", "found")}  # `pypto doctor --json` has this key
 STILL_IN_ASCEND = {"again", "found", "held", "kept", "made", "odd", "own", "rest", "taken", "whole", "wide"}
+PASSES = sorted((ROOT / "pypto" / "passes").glob("*.py"))
+NO_IR = {"__init__", "manager", "optimizing", "target_facts"}
 FOLDERS = sorted(path.parent for path in (ROOT / "pypto" / "backends").rglob("__init__.py"))
 
 
@@ -100,6 +102,26 @@ def test_names_are_seen(tmp_path: Path) -> None:
     file = tmp_path / "stagger.py"
     file.write_text("class A:\n    def f(self, restep):\n        self.woven = askew = restep\n")
     assert names(file).keys() >= {"stagger", "A", "f", "restep", "woven", "askew"}
+
+
+def is_pass(node: ast.AST) -> bool:
+    """Whether a function takes Tile IR and gives Tile IR."""
+    if not isinstance(node, ast.FunctionDef) or node.name.startswith("_") or node.returns is None:
+        return False
+    first = next(iter(node.args.args), None)
+    takes_ir = first is not None and first.annotation is not None and ast.unparse(first.annotation) == "Function"
+    return takes_ir and ast.unparse(node.returns) in ("Function", "list[Function]")
+
+
+@pytest.mark.parametrize("path", [path for path in PASSES if path.stem not in NO_IR], ids=relative)
+def test_a_module_of_passes_shows_ir_and_a_pass_says_when_it_is_legal(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = ast.get_docstring(tree)
+    assert text is not None
+    assert re.search(r"\n\n    \S", text), "an example in IR is missing"
+    if any(map(is_pass, tree.body)):
+        assert "Legality: " in text, "it does not say when the pass is legal"
+        assert "->" in text, "the IR before and after the pass is missing"
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=relative)
