@@ -27,7 +27,7 @@ BUILD: Final = ROOT / "docs" / "_build"
 PARTS: Final = {
     "Start": ("quickstart", "tutorials/index", "coming-from-numpy", "arrays", "coming-from-triton", "torch",
               "features"),
-    "Guides": ("language", "semantics", "library", "operators",
+    "Guides": ("language", "semantics", "library", "operators", "quantisation",
                "performance", "profiling", "debugging", "checked", "devices", "ascend",
                "timing", "torch", "torch-compile", "command-line", "ahead-of-time", "notebooks"),
     "Lists": ("reference/index", "glossary", "errors", "triton-names", "triton-kernels"),

@@ -23,6 +23,7 @@ from pypto.errors import (
     launch,
     library,
     project,
+    quant,
     tuning,
 )
 from pypto.errors.examples import PRELUDE, Example
@@ -42,6 +43,7 @@ _ROOMS = (
     gradients,
     library,
     project,
+    quant,
     inductor,
     advice,
 )

@@ -78,10 +78,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "gradients": (*BELOW_TOOLS, "graph"),
     "library": (*BELOW_TOOLS, *TOOLS, ""),
     "": (*BELOW_TOOLS, *TOOLS, "gradients", "graph", "notebook"),
+    "quant": (*BELOW_TOOLS, *TOOLS, "library", ""),
     "notebook": (*BELOW_TOOLS, *TOOLS, ""),
     "compat": (*BELOW_TOOLS, *TOOLS, ""),
     "torch": (*BELOW_TOOLS, *TOOLS, "gradients", "compat", ""),
-    "cli": (*BELOW_TOOLS, *TOOLS, "compat", "library", ""),
+    "cli": (*BELOW_TOOLS, *TOOLS, "compat", "library", "quant", ""),
     "__main__": ("cli",),
 }
 
@@ -133,7 +134,7 @@ def test_library_stays_in_its_room(library: str, home: str) -> None:
 def test_third_party_imports_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    optional = (line for extra in ("torch", "jax", "viz", "notebook") for line in extras[extra])
+    optional = (line for extra in ("torch", "jax", "viz", "notebook", "quant") for line in extras[extra])
     lines = [*project["dependencies"], *optional]
     declared = {line.split(">")[0].split("=")[0].split("~")[0] for line in lines}
     used = {found.module.split(".")[0] for path in FILES for found in imports(path, MODULES)}

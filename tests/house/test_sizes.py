@@ -115,7 +115,7 @@ BESIDE_THE_CORE = (
     *(f"pypto/errors/{name}.py" for name in WORDS),
     *("pypto/language/", "pypto/runtime/cache", "pypto/_platform.py", "pypto/compat/", "pypto/ir/asked.py"),
     *("pypto/cli/", "pypto/__main__.py", "pypto/tuning/", "pypto/testing/", "pypto/profiler/", "pypto/debug/"),
-    *("pypto/notebook/", "pypto/markup/", "pypto/graph/", "pypto/arrays/", "pypto/library/"),
+    *("pypto/notebook/", "pypto/markup/", "pypto/graph/", "pypto/arrays/", "pypto/library/", "pypto/quant/"),
     *("pypto/backends/findings.py", "pypto/backends/cpu/explain/"),
     *("pypto/backends/sites.py", "pypto/backends/cpu/instrument/timing.py"),
     *("pypto/backends/cpu/runtime/launcher/", "pypto/jit/direct.py"),

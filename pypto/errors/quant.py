@@ -1,0 +1,93 @@
+"""What can be wrong with a scheme, the data of a calibration, or a file of a quantised model."""
+
+from __future__ import annotations
+
+from pypto.errors.base import Diagnostic, PyptoWarning
+from pypto.errors.examples import Example, programs
+
+
+def calls(wrong: str, right: str) -> Example:
+    """Programs that quantise one layer."""
+    head = "from pypto import quant\n\nw = np.ones((2, 8), np.float32)\n"
+    return programs(head + wrong, head + right)
+
+
+class WrongScheme(Diagnostic, ValueError):
+    code = "E381"
+    template = "{what}"
+    hint = "{way}"
+    example = calls("quant.int4(group=0)", "quant.int4(group=128)")
+
+
+class NotFinite(Diagnostic, ValueError):
+    code = "E382"
+    template = "layer {layer}: {what} has NaN or infinity{place}"
+    hint = "look for the operation before this layer that gives it; quantisation would hide it"
+    example = calls("quant.quantize(w * np.nan)", "quant.quantize(w)")
+
+
+class NoSuchAlgorithm(Diagnostic, LookupError):
+    code = "E383"
+    template = "there is no quantisation algorithm {name}{suggestion}"
+    hint = "there are {known}, and `@quant.algorithm` adds one"
+    example = calls('quant.Config(algorithm="qptq")', 'quant.Config(algorithm="gptq")')
+
+
+class WrongOption(Diagnostic, TypeError):
+    code = "E384"
+    template = "algorithm {name} has no option {option}{suggestion}"
+    hint = "its options are {known}"
+    example = calls("quant.gptq(dump=0.1)", "quant.gptq(damp=0.1)")
+
+
+class WrongResult(Diagnostic, ValueError):
+    code = "E385"
+    template = "layer {layer}: {what}"
+    hint = "an algorithm returns codes within the scheme's range, and scales that are positive and finite"
+    example = calls(
+        """
+        @quant.algorithm("zeros", data=False)
+        def zeros(layer, statistics, scheme):
+            n, k = layer.weight.shape
+            return quant.QuantizedWeight(np.zeros((n, k), np.int8), np.zeros((n, 1), np.float32), scheme)
+
+        quant.quantize(w, algorithm=zeros)
+        """.replace("\n        ", "\n"),
+        """
+        @quant.algorithm("zeros", data=False)
+        def zeros(layer, statistics, scheme):
+            n, k = layer.weight.shape
+            return quant.QuantizedWeight(np.zeros((n, k), np.int8), np.ones((n, 1), np.float32), scheme)
+
+        quant.quantize(w, algorithm=zeros)
+        """.replace("\n        ", "\n"),
+    )
+
+
+class WrongCalibration(Diagnostic, ValueError):
+    code = "E386"
+    template = "{what}"
+    hint = "{way}"
+    example = calls(
+        "quant.quantize(w, algorithm=quant.awq())", "quant.quantize(w, np.ones((32, 8)), algorithm=quant.awq())"
+    )
+
+
+class FewSamples(Diagnostic, PyptoWarning):
+    code = "E706"
+    template = "layer {layer}: {rows} rows of inputs for {columns} columns are few; its statistics are uncertain"
+    hint = "calibrate with at least four rows for each column, {needed} here"
+    example = calls(
+        "quant.quantize(w, np.eye(8), algorithm=quant.gptq())",
+        "quant.quantize(w, np.tile(np.eye(8), (4, 1)), algorithm=quant.gptq())",
+    )
+
+
+class RoundedToNearest(Diagnostic, PyptoWarning):
+    code = "E707"
+    template = "layer {layer}: the matrix of its inputs cannot be factored, even with damping {damp:g}"
+    hint = "the layer was rounded to nearest; calibrate with more data, or pass a larger `damp`"
+    example = calls(
+        "quant.quantize(w, np.full((32, 8), 3.0), algorithm=quant.gptq(damp=0))",
+        "quant.quantize(w, np.full((32, 8), 3.0), algorithm=quant.gptq(damp=0.01))",
+    )

@@ -1,0 +1,35 @@
+"""Quantisation: from a trained model to int8 and int4 weights and int8 activations.
+
+`Config` says what is quantised, and by which algorithm; `calibrate` runs a model block by block, and `quantize` does
+one weight. ``@quant.algorithm`` adds an algorithm.
+"""
+
+from __future__ import annotations
+
+from pypto.quant.algorithm import Algorithm, algorithm, algorithms
+from pypto.quant.blocks import Block, Calibration, calibrate
+from pypto.quant.config import Config
+from pypto.quant.layer import QuantizedLayer
+from pypto.quant.layer import quantize_weight as quantize
+from pypto.quant.metrics import cosine, rank_correlation, relative_error, sqnr
+from pypto.quant.observers import Statistics
+from pypto.quant.schemes import Scheme, int4, int8
+from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
+from pypto.quant.weight import quantize as codes
+
+__all__ = [
+    "Algorithm", "Block", "Calibration", "Config", "Layer", "QuantizedLayer", "QuantizedWeight", "Scheme", "Statistics",
+    "algorithm", "algorithms", "calibrate", "codes", "cosine", "grid", "int4", "int8", "quantize", "ranges",
+    "rank_correlation", "relative_error", "sqnr",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Algorithm:
+    """An algorithm of the registry by its name."""
+    if name.startswith("_") or name not in algorithms:
+        raise AttributeError(f"module 'pypto.quant' has no attribute {name!r}")
+    return algorithms[name]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *algorithms])

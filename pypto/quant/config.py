@@ -1,0 +1,58 @@
+"""What of a model is quantised, and how: schemes of weights and inputs, an algorithm, layers that stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from pypto.quant.algorithm import Algorithm, find
+from pypto.quant.schemes import TENSOR, TOKEN, Scheme, int8, refuse
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What of a model is quantised, and how.
+
+    Parameters
+    ----------
+    weights : Scheme
+        Of the layers' weights, per tensor, channel or group.
+    inputs : Scheme, optional
+        Of the layers' inputs: eight bits, symmetric per token, or per tensor with scales from the calibration. Without,
+        inputs stay as they are.
+    algorithm : Algorithm or str
+        One of the registry, as in ``quant.gptq(damp=0.01)`` or ``"gptq"``.
+    skip : sequence of str
+        Names of layers that stay as they are; ``*`` stands for any text.
+
+    Raises
+    ------
+    WrongScheme, NoSuchAlgorithm
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> quant.Config(quant.int4(group=128), algorithm=quant.gptq(damp=0.01), skip=["lm_head"]).skips("lm_head")
+    True
+    """
+
+    weights: Scheme = field(default_factory=int8)
+    inputs: Scheme | None = None
+    algorithm: Algorithm | str = "minmax"
+    skip: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.weights.per == TOKEN:
+            refuse("a scheme of weights per token", "weights are per tensor, channel or group")
+        given = self.inputs
+        if given is not None and (given.bits != 8 or given.per not in (TOKEN, TENSOR)):
+            refuse(f"the scheme `{given.name}` of inputs", "inputs have 8 bits, per token or per tensor")
+        if given is not None and given.per == TOKEN and not given.symmetric:
+            refuse("an asymmetric scheme of inputs per token", "use symmetric=True, or per='tensor'")
+        object.__setattr__(self, "algorithm", find(self.algorithm))
+        object.__setattr__(self, "skip", tuple(self.skip))
+
+    def skips(self, layer: str) -> bool:
+        """Whether a layer stays as it is."""
+        return any(fnmatchcase(layer, pattern) for pattern in self.skip)

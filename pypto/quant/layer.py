@@ -1,0 +1,144 @@
+"""A quantised layer: its weight, the scheme of its inputs, and what it computes, in numpy."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from pypto.errors.quant import FewSamples, WrongCalibration
+from pypto.quant.algorithm import Algorithm, find
+from pypto.quant.config import Config
+from pypto.quant.observers import Statistics
+from pypto.quant.schemes import TOKEN, Scheme
+from pypto.quant.weight import Array, Layer, QuantizedWeight, dequantize, quantize
+
+ROWS_PER_COLUMN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedLayer:
+    """A linear layer with quantised weights, and quantised inputs where there is a scheme for them.
+
+    Parameters
+    ----------
+    name : str
+    weight : QuantizedWeight
+    bias : ndarray of shape (outputs,), float32, optional
+    inputs : Scheme, optional
+        Without, inputs stay as they are.
+    input_scale : ndarray of shape (1,), float32, optional
+        The scale of a static scheme of inputs.
+    input_zero : ndarray of shape (1,), int8, optional
+        The zero point of an asymmetric one.
+    """
+
+    name: str
+    weight: QuantizedWeight
+    bias: Array | None = None
+    inputs: Scheme | None = None
+    input_scale: Array | None = None
+    input_zero: Array | None = None
+
+    def __call__(self, x: Array) -> Array:
+        """The layer as it will be deployed, in numpy float32: x of shape (…, inputs) to (…, outputs)."""
+        weight = self.weight
+        rows = np.asarray(x, np.float32).reshape(-1, weight.codes.shape[1])
+        if weight.transform is not None:
+            rows = rows * weight.transform
+        if weight.order is not None:
+            rows = rows[:, weight.order]
+        y = self.rounded(rows) @ dequantize(weight.codes, weight.scales, weight.zeros, weight.scheme).T
+        if self.bias is not None:
+            y += self.bias
+        return y.reshape(*np.shape(x)[:-1], y.shape[1])
+
+    def rounded(self, rows: Array) -> Array:
+        """Inputs as their codes give them back."""
+        if self.inputs is None:
+            return rows
+        if self.inputs.per == TOKEN:
+            most = np.abs(rows).max(axis=1, keepdims=True, initial=0)
+            up = np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)
+            return np.rint(rows * up) * (most / 127)
+        assert self.input_scale is not None
+        scale = self.input_scale.reshape(1, 1)
+        zero = None if self.input_zero is None else self.input_zero.reshape(1, 1)
+        return dequantize(quantize(rows, scale, zero, self.inputs), scale, zero, self.inputs)
+
+
+def quantize_layer(layer: Layer, statistics: Statistics, config: Config) -> QuantizedLayer:
+    """Quantise one layer from the statistics of its inputs.
+
+    Raises
+    ------
+    WrongCalibration
+        If the algorithm, or a static scheme of inputs, needs data and there is none.
+    NotFinite, WrongResult
+
+    Warns
+    -----
+    FewSamples
+        If the algorithm reads the Gram matrix, and there are less than four rows for each column.
+    """
+    algorithm = find(config.algorithm)
+    is_static = config.inputs is not None and config.inputs.per != TOKEN
+    if (algorithm.data or is_static) and not statistics.rows:
+        reader = f"algorithm {algorithm.name}" if algorithm.data else "a static scale of inputs"
+        what = f"layer {layer.name}: {reader} needs inputs, and there are none"
+        raise WrongCalibration(what=what, way="run the model on calibration data")
+    needed = ROWS_PER_COLUMN * statistics.columns
+    if algorithm.gram and statistics.rows < needed:
+        warnings.warn(
+            FewSamples(layer=layer.name, rows=statistics.rows, columns=statistics.columns, needed=needed), stacklevel=2
+        )
+    weight = algorithm.run(layer, statistics, config.weights)
+    if not is_static:
+        return QuantizedLayer(layer.name, weight, layer.bias, config.inputs)
+    assert config.inputs is not None
+    if weight.transform is not None:
+        statistics = statistics.scaled(weight.transform)
+    return QuantizedLayer(layer.name, weight, layer.bias, config.inputs, *statistics.static_grid(config.inputs))
+
+
+def quantize_weight(
+    weight: Array,
+    inputs: Array | None = None,
+    scheme: Scheme | None = None,
+    algorithm: Algorithm | str = "minmax",
+    name: str = "weight",
+) -> QuantizedWeight:
+    """Quantise one weight.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (outputs, inputs)
+    inputs : ndarray of shape (…, inputs), optional
+        Calibration data; algorithms that read none do without.
+    scheme : Scheme
+        Eight bits per channel without.
+    algorithm : Algorithm or str
+    name : str
+        The layer's, for errors.
+
+    Returns
+    -------
+    QuantizedWeight
+
+    Raises
+    ------
+    WrongCalibration, NotFinite, NoSuchAlgorithm
+
+    Examples
+    --------
+    >>> w = np.array([[1.0, -0.5], [0.0, 0.0]], np.float32)
+    >>> q = quantize_weight(w)
+    >>> q.codes.tolist(), q.scales.tolist()
+    ([[127, -64], [0, 0]], [[0.007874015718698502], [1.0]])
+    """
+    config = Config(scheme or Scheme(), algorithm=algorithm)
+    statistics = Statistics(name, np.shape(weight)[1], find(algorithm).gram)
+    if inputs is not None:
+        statistics.add(inputs)
+    return quantize_layer(Layer(name, np.asarray(weight)), statistics, config).weight

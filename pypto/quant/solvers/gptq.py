@@ -1,0 +1,115 @@
+"""GPTQ (Frantar et al., 2023): columns are rounded one by one, and the columns after it make up for each error."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.quant import RoundedToNearest
+from pypto.quant.algorithm import Algorithm
+from pypto.quant.observers import Statistics
+from pypto.quant.schemes import GROUP, Scheme
+from pypto.quant.solvers.minmax import minmax
+from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
+
+Array = Any
+BLOCK: Final = 128
+TRIES: Final = 4
+
+
+def gptq(
+    layer: Layer, statistics: Statistics, scheme: Scheme, damp: float = 0.01, act_order: bool = False
+) -> QuantizedWeight:
+    """Minimise the error of the outputs, column by column.
+
+    With H the Gram matrix of the inputs and U the upper Cholesky factor of its inverse, the error of column j divided
+    by ``U[j, j]`` is taken off the later columns in proportion to ``U[j, j + 1:]``. `damp` times the mean of the
+    diagonal is added to it. Where H cannot be factored, ten times as much is added, three times; after that the layer
+    is rounded to nearest, with a warning. Inputs that were always 0 are rounded to nearest.
+
+    With `act_order`, the columns of the largest inputs come first.
+    """
+    gram = statistics.gram
+    order = np.argsort(-gram.diagonal(), kind="stable").astype(np.int32) if act_order else None
+    if order is not None:
+        gram = gram[np.ix_(order, order)]
+    factor = inverse_factor(gram, damp)
+    if factor is None:
+        warnings.warn(RoundedToNearest(layer=layer.name, damp=damp * 10 ** (TRIES - 1)), stacklevel=2)
+        return minmax(layer, statistics, scheme)
+    weight = layer.weight.astype(np.float64)
+    result = Columns(weight if order is None else weight[:, order], factor, scheme).run()
+    return result if order is None else replace(result, order=order)
+
+
+def inverse_factor(gram: Array, damp: float) -> Array | None:
+    """The upper Cholesky factor of the inverse of the damped matrix; None where there is none."""
+    matrix = gram.copy()
+    diagonal = matrix.diagonal().copy()
+    dead = diagonal == 0
+    diagonal[dead] = diagonal[~dead].mean() if not dead.all() else 1
+    for step in range(TRIES):
+        np.fill_diagonal(matrix, diagonal + damp * 10**step * diagonal.mean())
+        try:
+            # With rows and columns reversed, the factor of H is lower; its inverse is the upper factor of H's inverse.
+            lower = np.linalg.cholesky(matrix[::-1, ::-1])
+        except np.linalg.LinAlgError:
+            continue
+        factor = np.linalg.inv(lower)[::-1, ::-1]
+        if np.isfinite(factor).all() and (lower.diagonal() > 1e-7 * lower.diagonal().max()).all():
+            return factor
+    return None
+
+
+@dataclass(slots=True)
+class Columns:
+    """Codes of a weight, found column by column; `weight` is changed on the way."""
+
+    weight: Array
+    factor: Array
+    scheme: Scheme
+
+    def run(self) -> QuantizedWeight:
+        """All columns, in blocks: the columns behind a block are updated once for all of it."""
+        outputs, inputs = self.weight.shape
+        scheme = self.scheme
+        scales, zeros = grid(*ranges(self.weight, scheme), scheme)
+        codes = np.empty((outputs, inputs), np.int8)
+        block = scheme.group or BLOCK
+        for start in range(0, inputs, block):
+            stop = min(start + block, inputs)
+            group = start // block if scheme.per == GROUP else 0
+            if scheme.per == GROUP:
+                self.refit(scales, zeros, group, slice(start, stop))
+            errors = self.block(codes, start, stop, scales[:, group], None if zeros is None else zeros[:, group])
+            self.weight[:, stop:] -= errors @ self.factor[start:stop, stop:]
+        return QuantizedWeight(codes, scales, scheme, zeros)
+
+    def refit(self, scales: Array, zeros: Array | None, group: int, columns: slice) -> None:
+        """Scales of a group, from its weights as they are when its turn comes."""
+        part = self.weight[:, columns]
+        found, offsets = grid(part.min(axis=1, initial=0), part.max(axis=1, initial=0), self.scheme)
+        scales[:, group] = found
+        if zeros is not None:
+            zeros[:, group] = offsets
+
+    def block(self, codes: Array, start: int, stop: int, scales: Array, zeros: Array | None) -> Array:
+        """Round the columns of a block; gives their errors, (outputs, columns)."""
+        scheme = self.scheme
+        offset = 0.0 if zeros is None else zeros.astype(np.float64)
+        step = scales.astype(np.float64)
+        errors = np.empty((len(self.weight), stop - start))
+        for j in range(start, stop):
+            column = self.weight[:, j]
+            code = np.clip(np.rint(column / step) + offset, scheme.low, scheme.high)
+            codes[:, j] = code
+            error = (column - (code - offset) * step) / self.factor[j, j]
+            self.weight[:, j + 1 : stop] -= np.multiply.outer(error, self.factor[j, j + 1 : stop])
+            errors[:, j - start] = error
+        return errors
+
+
+ALGORITHM = Algorithm("gptq", gptq)

@@ -1,0 +1,32 @@
+"""Factors of inputs: a layer computes the same with ``x / s`` and ``weight * s``, but is quantised otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pypto.quant.observers import Statistics
+from pypto.quant.schemes import Scheme
+from pypto.quant.weight import Layer, QuantizedWeight
+
+Array = Any
+Rounding = Callable[[Layer, Statistics, Scheme], QuantizedWeight]
+
+
+def scaled(layer: Layer, statistics: Statistics, scheme: Scheme, factors: Array, rounding: Rounding) -> QuantizedWeight:
+    """Quantise ``weight * factors``; the inputs are multiplied by the reciprocals.
+
+    The product is formed with the float32 reciprocals that the deployed layer uses.
+    """
+    transform = (1 / factors).astype(np.float32)
+    weight = layer.weight.astype(np.float64) / transform
+    return replace(rounding(Layer(layer.name, weight, layer.bias), statistics, scheme), transform=transform)
+
+
+def output_error(layer: Layer, weight: QuantizedWeight, gram: Array) -> float:
+    """The squared error of the layer's outputs over all calibration data: ``tr(D G Dᵀ)``."""
+    difference = layer.weight.astype(np.float64) - weight.dequantize()
+    return float(np.einsum("nk,nk->", difference @ gram, difference))

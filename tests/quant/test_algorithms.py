@@ -1,0 +1,148 @@
+"""What each algorithm minimises, on made and on real layers, and data that no algorithm likes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pypto import quant
+from pypto.errors.quant import FewSamples, RoundedToNearest
+from tests.quant import encoder
+
+W4 = quant.int4(group=16)
+
+
+def correlated(rows: int = 512, columns: int = 48, seed: int = 0) -> tuple[Any, Any]:
+    """A weight, and inputs whose columns depend on one another and are of different sizes."""
+    rng = np.random.default_rng(seed)
+    mix = rng.standard_normal((columns, columns)) * np.exp(rng.standard_normal(columns))
+    x = rng.standard_normal((rows, columns)) @ mix
+    return rng.standard_normal((32, columns)).astype(np.float32), x.astype(np.float32)
+
+
+def error(w: Any, x: Any, q: quant.QuantizedWeight) -> float:
+    """Of the layer's outputs."""
+    t = x.astype(np.float64)
+    return quant.relative_error(t @ w.T, t @ q.dequantize().T)
+
+
+@pytest.mark.parametrize("scheme", [W4, quant.int4(), quant.int4(group=20, symmetric=False), quant.int8("tensor")])
+def test_errors_are_ordered(scheme: quant.Scheme) -> None:
+    w, x = correlated()
+    errors = [error(w, x, quant.quantize(w, x, scheme, name)) for name in ("gptq", "awq", "minmax")]
+    assert errors[0] < errors[2]
+    assert errors[1] <= errors[2]
+    ordered = error(w, x, quant.quantize(w, x, scheme, quant.gptq(act_order=True)))
+    assert ordered < errors[2]
+
+
+def test_gptq_is_the_textbook_algorithm() -> None:
+    """Column by column with the inverse taken anew each time, as optimal brain quantisation has it."""
+    w, x = correlated(columns=12)
+    scheme = quant.int4()
+    found = quant.quantize(w, x, scheme, "gptq")
+    h = x.astype(np.float64).T @ x.astype(np.float64)
+    h += 0.01 * h.diagonal().mean() * np.eye(12)
+    t = w.astype(np.float64)
+    scales, _ = quant.grid(*quant.ranges(t, scheme), scheme)
+    expected = np.empty_like(w, np.int8)
+    for j in range(12):
+        expected[:, j] = quant.codes(t[:, j : j + 1], scales, None, scheme)[:, 0]
+        inverse = np.linalg.inv(h[j:, j:])
+        lost = t[:, j] - expected[:, j] * scales[:, 0].astype(np.float64)
+        t[:, j:] -= np.outer(lost / inverse[0, 0], inverse[0])
+    np.testing.assert_array_equal(found.codes, expected)
+
+
+def test_inputs_that_are_always_zero_are_rounded_to_nearest() -> None:
+    w, x = correlated()
+    x[:, [3, 17]] = 0
+    found = quant.quantize(w, x, quant.int8(), "gptq")
+    nearest = quant.quantize(w)
+    np.testing.assert_array_equal(found.codes[:, [3, 17]], nearest.codes[:, [3, 17]])
+    assert error(w, x, found) < error(w, x, nearest)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in ("gptq", "awq", "smoothquant"):
+            zeros = quant.quantize(w, np.zeros((200, 48)), quant.int8(), name)
+            assert np.isfinite(zeros.dequantize()).all()
+
+
+def test_a_matrix_of_low_rank_is_damped_and_then_rounded() -> None:
+    w = correlated()[0]
+    x = np.ones((200, 48), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert error(w, x, quant.quantize(w, x, W4, "gptq")) < error(w, x, quant.quantize(w, x, W4))
+    with pytest.warns(RoundedToNearest, match="layer weight: .* even with damping 0"):
+        found = quant.quantize(w, x, W4, quant.gptq(damp=0))
+    np.testing.assert_array_equal(found.codes, quant.quantize(w, x, W4).codes)
+
+
+def test_few_rows_are_warned_of() -> None:
+    w, x = correlated(191)
+    with pytest.warns(FewSamples, match="layer weight: 191 rows of inputs for 48 columns"):
+        quant.quantize(w, x, W4, "gptq")
+
+
+def test_factors_move_outliers_from_inputs_to_weights() -> None:
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((16, 32)).astype(np.float32)
+    x = rng.standard_normal((300, 32)).astype(np.float32)
+    x[:, 5] *= 100
+    config = {name: quant.Config(inputs=quant.int8("token"), algorithm=name) for name in ("minmax", "smoothquant")}
+    exact = x @ w.T
+    errors = {}
+    for name, given in config.items():
+        block = quant.Block("0", [quant.Layer("a", w)], lambda values, linear: {"y": linear("a", values["x"])})
+        with quant.calibrate([block], given) as run:
+            run({"x": x})
+            layer = run.convert()["a"]
+        errors[name] = quant.relative_error(exact, layer(x))
+    assert errors["smoothquant"] < 0.5 * errors["minmax"]
+    assert layer.weight.transform[5] == layer.weight.transform.min()
+
+
+def test_percentiles_clip_outliers() -> None:
+    w = np.random.default_rng(0).standard_normal((4, 4000)).astype(np.float32)
+    w[:, 7] = 1000
+    clipped = quant.quantize(w, algorithm=quant.percentile(percent=99.9)).dequantize()
+    inside = np.arange(4000) != 7
+    assert quant.sqnr(w[:, inside], clipped[:, inside]) > 35
+    assert quant.sqnr(w[:, inside], quant.quantize(w).dequantize()[:, inside]) < 10
+
+
+@pytest.mark.parametrize("k", [1, 15, 17, 33])
+@pytest.mark.parametrize("name", ["minmax", "percentile", "awq", "gptq", "smoothquant"])
+def test_columns_that_are_no_multiple_of_the_group(name: str, k: int) -> None:
+    w, x = correlated(400, k)
+    q = quant.quantize(w, x, W4, name)
+    assert q.scales.shape == (32, -(-k // 16))
+    assert error(w, x, q) < 0.3
+
+
+@pytest.mark.parametrize("parts", [("output",), pytest.param(("qkv", "up", "down"), marks=pytest.mark.slow)])
+def test_real_layers_of_four_bits(parts: tuple[str, ...]) -> None:
+    """On the layers of the sentence encoder and their real inputs: GPTQ below AWQ below rounding to nearest."""
+    weights, batch = encoder.real()
+    block = encoder.blocks(weights)[0]
+    inputs: dict[str, Any] = {}
+
+    def keep(layer: quant.Layer) -> Any:
+        def run(x: Any) -> Any:
+            inputs[layer.name] = x
+            return x @ layer.weight.T + layer.bias
+
+        return run
+
+    block.run(encoder.embedded(weights, batch), {layer.name: keep(layer) for layer in block.layers})
+    for layer in (one for one in block.layers if one.name.split(".")[1] in parts):
+        x = inputs[layer.name]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewSamples)
+            found = [quant.quantize(layer.weight, x, quant.int4(group=128), n) for n in ("gptq", "awq", "minmax")]
+        errors = [error(layer.weight, x, q) for q in found]
+        assert errors[0] < errors[1] < errors[2], layer.name
