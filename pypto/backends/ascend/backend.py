@@ -42,7 +42,7 @@ class Handle(Protocol):
 
 
 class Runner(Protocol):
-    """A device of the runtime. Its `epoch` grows with each reset, after which nothing of before is valid."""
+    """A device of the runtime. Its `epoch` grows with each reset, which invalidates everything loaded before."""
 
     epoch: int
 
@@ -57,7 +57,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class Code:
-    """The content of an artifact: Ascend C for readers and for faults, the binary, and what a launch must know.
+    """The content of an artifact: Ascend C for readers and fault reports, the binary, and facts for a launch.
 
     Attributes
     ----------
@@ -197,13 +197,13 @@ class AscendBackend(Backend):
         return symbol(name)
 
     def cores(self, code: Code) -> int:
-        """Count the blocks that run at once: all cores of the device that the kernel can use."""
+        """The greatest number of blocks that run at once: the device's cores of the kernel's kind."""
         if code.one_core:
             return 1
         return self.target.vector_cores if code.kind == "vector" else self.target.cube_cores
 
     def fault(self, device: str, words: str, kernels: tuple[Loaded, ...]) -> DeviceFault:
-        """Make a diagnostic of a kernel's fault, at the user's line where the device names one."""
+        """Make a diagnostic of a device fault, at the user's line if the device reports one."""
         said = named(kernels, words) or list(kernels)
         names = ", ".join(dict.fromkeys(k.name for k in said)) or "a kernel"
         place = place_of(said[0], words) if len({id(k) for k in said}) == 1 else None
@@ -211,7 +211,7 @@ class AscendBackend(Backend):
         return DeviceFault(place, kernel=names, device=device, words=plain)
 
     def remark(self, words: str, kernels: tuple[Loaded, ...]) -> UnalignedCopies | None:
-        """Make a warning of a simulated device's remark: the kernel, the line, and two counts of lines of memory."""
+        """Make a warning of a simulator remark: its kernel and line, and the touched and needed lines of memory."""
         touched, needed = words.split()[-2:]
         for kernel in named(kernels, words):
             return UnalignedCopies(place_of(kernel, words), kernel=kernel.name, touched=touched, needed=needed)
@@ -266,10 +266,12 @@ class AscendBackend(Backend):
 
 
 def named(kernels: tuple[Loaded, ...], words: str) -> list[Loaded]:
+    """The kernels that a device's message begins with."""
     return [k for k in kernels if words.startswith(f"{symbol(k.name)},")]
 
 
 def place_of(kernel: Loaded, words: str) -> Loc:
+    """The user's line for a line of Ascend C in a device's message; without one, the kernel's first line."""
     code = kernel.code
     line = _LINE.search(words)
     found = user_place(code.text, int(line[1]), kernel.name, code.file) if line else None
@@ -277,7 +279,7 @@ def place_of(kernel: Loaded, words: str) -> Loc:
 
 
 def packed(abi: tuple[Slot, ...], words: Any, workspace: int | None, sync: int | None = None) -> bytes:
-    """Pack the arguments as the device takes them: each at a multiple of its size, at least of 4."""
+    """Pack the arguments in the device's layout: each aligned to its size, at least to 4 bytes."""
     data = bytearray() if sync is None else bytearray(struct.pack("<Q", sync))
     for slot, word in zip(abi, words[FIXED_SLOTS:], strict=True):
         size = max(1, slot.dtype.bits // 8) if slot.kind == "scalar" else 8

@@ -53,9 +53,9 @@ MAX_TRIES: Final = 3  # sizes that fit, until one is taken whose loads and store
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What is tried of a form: rows in so many `parts`; `stages` says which buffers alternate: all, loads or none.
+    """The choices of one attempt: rows split into `parts`, and double-buffered `stages`: all, loads or none.
 
-    Where memory is `tight`, results overwrite operands even if that makes units wait for one another.
+    If memory `is_tight`, results reuse the buffers of operands even where that makes units wait for each other.
     """
 
     parts: int = 1
@@ -71,7 +71,7 @@ MIXED_CHOICES: Final = (
 
 
 def unstack_products(function: Function) -> Function:
-    """The kernel with loops over its stacks of products."""
+    """Split batched products into loops over matrices, since the cube core multiplies matrices."""
     found = dimension_classes(function)
     stacks = [op.result for op in function.walk() if op.name == "dot" and len(op.result.shape) == 3]
     cuts = {found.root((v, 0)): 1 for v in stacks if v.shape[0] != 1}
@@ -151,23 +151,23 @@ PASSES: Final = (
 
 
 def lower_to_text(function: Function, target: AscendTarget) -> tuple[BlockKernel, str]:
-    """Block IR with addresses and events, and Ascend C, of an optimised kernel."""
+    """Lower an optimised kernel to Block IR with addresses and events, and to Ascend C."""
     kernel: BlockKernel = run(lower_kernel(function, target), SYNC, target, attrs=function.attrs)
     return kernel, emit(kernel, target)
 
 
 def lower_kernel(function: Function, target: AscendTarget) -> BlockKernel:
-    """Block IR with addresses.
+    """Lower a kernel to Block IR with addresses, in its best form.
 
-    It is for cube cores where a kernel is made of products alone, for both kinds of cores where it has products among
-    other work, and else for vector cores.
+    A kernel of products alone runs on cube cores, one with products among other work on both kinds of cores, and any
+    other on vector cores.
     """
     kernel, _ = choose_form(function, target)
     return kernel
 
 
 def choose_form(function: Function, target: AscendTarget) -> tuple[BlockKernel, tuple[str, ...]]:
-    """The kernel, and for each better form why it is not that one."""
+    """Lower a kernel in the first form that is possible, with the reason why each better form is not."""
     reasons: list[str] = []
     function = run(function, TILE)
     has_dots = any(op.name == "dot" for op in function.walk()) and not needs_one_core(function)
@@ -181,7 +181,7 @@ def choose_form(function: Function, target: AscendTarget) -> tuple[BlockKernel, 
 
 
 def refusal_of(function: Function, reasons: list[str]) -> CubeRefusal | None:
-    """Why the products of a kernel for vector cores are not on the cube; None where it has none."""
+    """The reason why a vector kernel's products are not on the cube core; None without products."""
     product = next((op for op in function.walk() if op.name == "dot"), None)
     if product is None:
         return None
@@ -190,14 +190,14 @@ def refusal_of(function: Function, reasons: list[str]) -> CubeRefusal | None:
 
 
 def split(function: Function) -> Iterator[Function]:
-    """The kernel, then with smaller and smaller tiles."""
+    """Tile splitting: the kernel, then with smaller and smaller tiles."""
     for smaller in split_candidates(function):
         observe(SPLIT, function, smaller)
         yield smaller
 
 
 def block_passes(ir: Any, passes: tuple[Pass, ...], function: Function, target: AscendTarget, how: Choices) -> Any:
-    """Run passes over Block IR, or a lowering to it, of a kernel."""
+    """Run passes that lower to Block IR, or rewrite it."""
     return run(ir, passes, target, how, attrs=function.attrs)
 
 
@@ -205,7 +205,7 @@ def block_passes(ir: Any, passes: tuple[Pass, ...], function: Function, target: 
 
 
 def cube_form(function: Function, target: AscendTarget) -> BlockKernel:
-    """With the largest blocks whose sums fit in L0C."""
+    """Lower to a cube kernel, with the largest blocks whose accumulators fit in L0C."""
     first: TooLarge | None = None
     for smaller in islice(split(run(function, UNSTACK)), MAX_SIZES):
         try:
@@ -220,7 +220,7 @@ def cube_form(function: Function, target: AscendTarget) -> BlockKernel:
 
 
 def mixed_form(function: Function, target: AscendTarget) -> BlockKernel:
-    """With blocks as large as the cores' memories allow, and rows of vector cores in as few parts."""
+    """Lower to a mixed kernel, with the largest blocks that fit, and rows of the vector cores in the fewest parts."""
     first: NoRoomOnAscend | TooLarge | None = None
     for smaller in islice(split(run(function, UNSTACK)), MAX_SIZES):
         try:
@@ -232,7 +232,7 @@ def mixed_form(function: Function, target: AscendTarget) -> BlockKernel:
 
 
 def split_rows(function: Function, target: AscendTarget) -> BlockKernel:
-    """With two buffers in turns where there is room, at least for loads, if need be with rows in more parts."""
+    """Lower a mixed kernel with double buffering of all buffers or of loads; rows are split further until it fits."""
     first: NoRoomOnAscend | None = None
     plain: BlockKernel | None = None
     for how in MIXED_CHOICES:
@@ -257,7 +257,7 @@ def split_rows(function: Function, target: AscendTarget) -> BlockKernel:
 
 
 def vector_form(function: Function, target: AscendTarget) -> BlockKernel:
-    """For vector cores alone, several programs at once where they are small."""
+    """Lower to a vector kernel, with coarsened programs where these are small."""
     coarse: Function = run(function, COARSENING)
     if coarse is not function:
         with suppress(NoForm, NoRoomOnAscend, NotOnAscend):
@@ -266,12 +266,12 @@ def vector_form(function: Function, target: AscendTarget) -> BlockKernel:
 
 
 def fit_to_ub(function: Function, target: AscendTarget) -> BlockKernel:
-    """Block IR with addresses, of the largest parts that fit; with a second buffer for copies, if at all possible.
+    """Lower to Block IR with addresses, for the largest tiles that fit UB, double-buffered if possible.
 
     Raises
     ------
     NoRoomOnAscend
-        When the tiles are too large and cannot be taken apart.
+        When the tiles are too large and cannot be split.
     """
     problem: NoRoomOnAscend | None = None
     found: list[BlockKernel] = []
@@ -294,7 +294,7 @@ def fit_to_ub(function: Function, target: AscendTarget) -> BlockKernel:
 
 
 def fit_tightly(kernel: BlockKernel, function: Function, target: AscendTarget) -> list[BlockKernel]:
-    """The kernel with addresses whose results overwrite operands, with a second buffer and without: those that fit."""
+    """The versions that fit, with results in the buffers of operands, with double buffering and without it."""
     found: list[BlockKernel] = []
     for stages in ("all", ""):
         how = Choices(stages=stages, is_tight=True)

@@ -18,10 +18,10 @@ PLAIN: Final = "ND"  # row after row: of arrays in GM, and of all that is not ma
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory of a core: bytes a program may use, the alignment of addresses in it, and how matrices may lie there.
+    """A memory of a core: its usable bytes, the alignment of addresses, and the layouts that matrices may have.
 
-    A layout is `PLAIN`, or two letters for a matrix of fractals (`cube.layout`): the first one is the order of
-    fractals, the second one that of the elements of a fractal, Z along rows and N along columns.
+    A layout is `PLAIN`, or two letters for a matrix of fractals (`cube.layout`): the first is the order of fractals,
+    the second the order of elements in a fractal, Z row-major and N column-major.
     """
 
     bytes: int
@@ -34,10 +34,10 @@ class AscendTarget:
     """Facts about a chip.
 
     `memories` are those of one core; the vector cores have UB, the cube cores the others. A chip that `loads_panels`
-    brings all of an operand from L1 to L0 at once, transposed or not (LoadData2DParamsV2); it lacks some of the older
-    loads, and nothing fills L0A or L0B there. The cube unit begins a product before the one before it has ended: what
-    adds to a result of less than `ordered_product_fractals` fractals needs a barrier. Bandwidths are in bytes for each
-    cycle of one core (`per_core`) or in bytes per second of the whole chip.
+    copies a complete operand from L1 to L0 in one instruction, transposed or not (LoadData2DParamsV2). It lacks some of
+    the older loads, and its fill instruction cannot write L0A or L0B. The cube unit overlaps consecutive products: an
+    accumulation into fewer than `ordered_product_fractals` fractals needs a barrier. Bandwidths are in bytes per second
+    of the chip.
     """
 
     name: str
@@ -58,11 +58,11 @@ class AscendTarget:
 
     @property
     def ratio(self) -> int:
-        """Vector cores to a cube core."""
+        """Vector cores per cube core."""
         return self.vector_cores // self.cube_cores
 
     def layout(self, space: str) -> str:
-        """How matrices lie in a memory that has one layout only."""
+        """The layout of matrices in a memory that has only one."""
         (only,) = self.memories[space].layouts
         return only
 
@@ -97,13 +97,13 @@ _950: Final = replace(
 
 
 def _type(base: AscendTarget, name: str, cores: int, mhz: int, l2_mb: int, hbm: float = 0.0) -> AscendTarget:
-    """A type of a family: `cores` are cube cores, beside each of which are two vector cores."""
+    """A chip of a family: `cores` cube cores, with two vector cores each."""
     return replace(base, name=name, cube_cores=cores, vector_cores=2 * cores, mhz=mhz, l2_bytes=l2_mb << 20,
         hbm_bytes_per_second=hbm or base.hbm_bytes_per_second)  # fmt: skip
 
 
 def _types_950(names: str, cores: int, mhz: int, l2_mb: int, rate: int) -> tuple[AscendTarget, ...]:
-    """Types of the 950 family. `rate` is what CANN's platform files call ddr_rate: bytes a cycle for each core."""
+    """Chips of the 950 family. `rate` is ddr_rate of CANN's platform files: bytes per cycle for each core."""
     return tuple(_type(_950, f"ascend950{n}", cores, mhz, l2_mb, rate * cores * mhz * 1e6) for n in names.split())
 
 

@@ -1,8 +1,8 @@
-"""Sums of names times constants: what offsets and stages are, and what they are known to be.
+"""Affine expressions of Block IR: sums of names times constants, for offsets and stages, and bounds of them.
 
 `passes.scalar_evolution` has such forms of Tile IR, whose atoms are SSA values, equal where they are one object. Atoms
-of Block IR are names and expressions, equal where they read alike, so the terms stand in an order of their own; and a
-number that is no sum is an atom here, as a stage ``i % 2`` is.
+of Block IR are names and expressions, equal where their text is equal, so the terms are sorted. A number that is no
+sum is an atom, such as a stage ``i % 2``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WIDENS = ("int64", "int32", "i64", "i32", "uint32", "u32", "uint64", "u64")
 
 @dataclass(frozen=True, slots=True)
 class AffineExpr:
-    """`constant` and so many times each atom, none of them zero times, in an order of their own."""
+    """``constant + Σ n · atom``, with terms in a fixed order and no coefficient of 0."""
 
     constant: int = 0
     terms: tuple[tuple[Atom, int], ...] = ()
@@ -34,7 +34,7 @@ class AffineExpr:
         return AffineExpr().plus(self, n)
 
     def of(self, atom: Atom) -> int:
-        """How many times an atom is in it."""
+        """The coefficient of an atom."""
         return dict(self.terms).get(atom, 0)
 
     def names(self) -> frozenset[str]:
@@ -42,7 +42,7 @@ class AffineExpr:
 
 
 def affine_of(value: Scalar) -> AffineExpr | None:
-    """A number as a sum, None where it depends on memory or is no integer."""
+    """The affine expression of a number; None where it depends on memory or is no integer."""
     if isinstance(value, int):
         return AffineExpr(int(value))
     if isinstance(value, str):
@@ -65,7 +65,7 @@ def affine_of(value: Scalar) -> AffineExpr | None:
 
 
 def upper_bound(value: Scalar) -> int | None:
-    """The greatest value that a number can have, None where that is not known."""
+    """The upper bound of a number; None where it is not known."""
     if isinstance(value, int):
         return int(value)
     if not isinstance(value, Expr):
@@ -87,19 +87,19 @@ def upper_bound(value: Scalar) -> int | None:
 
 
 def _scaled(value: Expr, bounds: list[int]) -> int | None:
-    """The greatest product or quotient of numbers that are not negative."""
+    """The upper bound of a product or quotient of numbers that are not negative."""
     if not all(is_natural(x) for x in value.args):
         return None
     return bounds[0] * bounds[1] if value.op == "*" else bounds[0] // max(1, lower_bound(value.args[1]))
 
 
 def lower_bound(value: Scalar) -> int:
-    """A bound from below of a number that is not negative."""
+    """A lower bound of a number that is not negative."""
     return int(value) if isinstance(value, int) else 0
 
 
 def is_natural(value: Scalar) -> bool:
-    """Whether a number is surely not negative."""
+    """Whether a number is known to be 0 or more."""
     if isinstance(value, int):
         return value >= 0
     if not isinstance(value, Expr):

@@ -1,4 +1,4 @@
-"""What Block IR's items read, write and mean: questions that planning, synchronising, verifying and printing ask."""
+"""Effects of Block IR: what an item reads, writes and computes, as allocation, synchronisation and verifier ask."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def row_of(instr: Instr) -> Instruction:
 
 
 def views(instr: Instr) -> tuple[View, ...]:
+    """The views among the arguments."""
     return tuple(x for x in instr.args if isinstance(x, View))
 
 
@@ -57,7 +58,7 @@ def pipe_of(instr: Instr) -> str:
 
 
 def form_of(instr: Instr) -> tuple[str, ...]:
-    """How an instruction is called: the words of the form that its arguments fit."""
+    """The form of a call: the kinds of its arguments, of the forms in the instruction's row."""
     for form in row_of(instr).forms:
         kinds = tuple(form.split())
         if len(kinds) == len(instr.args) and all(map(_fits, kinds, instr.args)):
@@ -67,6 +68,7 @@ def form_of(instr: Instr) -> tuple[str, ...]:
 
 
 def _fits(kind: str, value: Argument) -> bool:
+    """Whether an argument is of a kind."""
     if kind in RECORDS:
         return isinstance(value, Record) and len(value.fields) == len(RECORDS[kind].fields)
     if kind == "v":
@@ -77,6 +79,7 @@ def _fits(kind: str, value: Argument) -> bool:
 
 
 def writes(instr: Instr) -> tuple[View, ...]:
+    """The views that an instruction's unit writes."""
     return views(instr)[: row_of(instr).writes]
 
 
@@ -105,7 +108,7 @@ def reads(instr: Instr) -> tuple[View, ...]:
 
 
 def scalars(item: Item) -> Iterator[Scalar]:
-    """The numbers that the scalar unit computes for an item itself, less those of the items inside of it."""
+    """The numbers that the scalar unit computes for an item, without those of nested items."""
     match item:
         case Instr():
             for argument in item.args:
@@ -119,6 +122,7 @@ def scalars(item: Item) -> Iterator[Scalar]:
 
 
 def of_argument(argument: Argument) -> Iterator[Scalar]:
+    """The numbers in an argument."""
     if isinstance(argument, View):
         yield from (argument.stage, argument.offset)
     elif isinstance(argument, Record):
@@ -159,7 +163,7 @@ def items_of(items: tuple[Item, ...]) -> Iterator[Item]:
 
 
 def condition_of(loop: Loop) -> Expr | None:
-    """The condition that a loop is there for, if any: it runs once or not at all."""
+    """The condition of a loop that stands for an `if`: it runs once or not at all."""
     stop = loop.stop
     if (loop.start, loop.step) != (0, 1) or not isinstance(stop, Expr) or stop.op != "i32":
         return None
@@ -167,11 +171,12 @@ def condition_of(loop: Loop) -> Expr | None:
 
 
 def assigned(items: tuple[Item, ...]) -> frozenset[str]:
-    """Names that get another value somewhere."""
+    """Names that are assigned after their definition."""
     return frozenset(name for item in items_of(items) for name in _changed(item))
 
 
 def _changed(item: Item) -> Iterator[str]:
+    """Names that an item assigns."""
     if isinstance(item, Assign):
         yield item.name
     elif isinstance(item, Instr) and item.name == "GatherMask":  # its last argument becomes the number of what it took
@@ -179,7 +184,7 @@ def _changed(item: Item) -> Iterator[str]:
 
 
 def live_names(items: tuple[Item, ...]) -> frozenset[str]:
-    """Names whose values matter: those that something other than an unused name's own definition reads."""
+    """Liveness of names: those that an instruction, or the definition of a live name, reads."""
     live: set[str] = set()
     found: dict[str, set[str]] = {}
     for item in items_of(items):
@@ -203,7 +208,7 @@ def buffers_in(items: tuple[Item, ...]) -> frozenset[str]:
 
 
 def all_views(item: Item) -> Iterator[View]:
-    """The views of an item itself, those that the scalar unit reads among them."""
+    """The views of an item, with those that the scalar unit reads."""
     if isinstance(item, Instr):
         yield from views(item)
     for value in scalars(item):

@@ -1,4 +1,4 @@
-"""The table of instructions that Block IR may use: which unit runs them, what they read and write, and their limits."""
+"""Instruction table of Block IR: for each instruction its unit, the operands it reads and writes, and its limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVENTS: Final = frozenset(  # for other pairs there are barriers
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a structure of parameters: its C++ type, and what it is where nobody sets it."""
+    """A field of a parameter structure: its C++ type and its default."""
 
     name: str
     ctype: str
@@ -33,10 +33,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """A structure of parameters.
+    """A parameter structure.
 
-    `variable` is set for those that are set field by field, since the API's headers list the fields in another order
-    than its documentation does: what a person would call one. `spelled` are those whose type is written at a call,
+    A `variable` structure is set field by field, because the API's headers list its fields in another order than its
+    documentation does; `variable` is its name in the text. `spelled` structures have their type written at the call,
     where overloads would be ambiguous. `limits` are the greatest values of the fields, in their order, where their
     types hold more than chips take.
     """
@@ -84,7 +84,7 @@ class Instruction:
 def record(
     name: str, fields: str, variable: str = "", spelled: bool = False, limits: tuple[int, ...] = ()
 ) -> RecordType:
-    """From ``name:type`` or ``name:type=default`` for each field."""
+    """A structure from ``name:type`` or ``name:type=default`` for each field."""
     made = []
     for text in fields.split():
         field, _, rest = text.partition(":")

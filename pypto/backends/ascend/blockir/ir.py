@@ -25,10 +25,10 @@ from pypto.ir.types import DType, int64
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """A number that the scalar unit computes.
+    """An expression that the scalar unit computes.
 
     `op` is one of C++'s binary operators (``//`` divides integers, towards zero), ``min``, ``max``, ``not``, ``?:``,
-    the name of a dtype, which converts, or that of a function of `doubles`.
+    the name of a dtype for a conversion, or a function of `softfloat64`.
     """
 
     op: str
@@ -37,7 +37,7 @@ class Expr:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One element of a buffer or array, read by the scalar unit."""
+    """A scalar load of one element of a buffer or array."""
 
     view: View
 
@@ -49,11 +49,11 @@ Scalar = int | float | bool | str | Expr | Read
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory of a core: `elements` of a dtype, `stages` times one after the other.
+    """A buffer in a memory of a core: `stages` copies of `elements` of a dtype.
 
-    `layout` is one of those that a chip's record has for the `space`. `address` is in bytes, and None as long as
-    nothing has planned it. What is filled `ahead`, for the next round while this one goes on, takes no turns with
-    another one.
+    `layout` is one of those that a chip's record has for the `space`. `address` is in bytes, and None before
+    allocation. A buffer with `ahead` is prefetched: it is filled for the next iteration during this one. It has its
+    stages from the start, so that `double_buffering` adds none.
     """
 
     name: str
@@ -80,7 +80,8 @@ class Buffer:
 class Param:
     """A parameter of the kernel: an array in GM, or a number.
 
-    With a `place`, it is no parameter of its own but an array in the workspace, so many bytes into the block's part.
+    With a `place`, it is no parameter of its own but an array in the workspace, at this offset in bytes from the start
+    of the block's part.
     """
 
     name: str
@@ -91,7 +92,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A place in a buffer or in an array: from element `offset`, in one stage; as another dtype where that is set.
+    """A reference to a buffer or an array: from element `offset` of one stage, as another dtype where that is set.
 
     The offset counts elements of that other dtype.
     """
@@ -116,14 +117,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A name of the API without its enumeration: ``CAST_RINT``, ``LT``, ``MTE2_V``, ``PIPE_V``; or of a dtype."""
+    """An enumerator of the API without its enumeration, such as ``CAST_RINT``, ``MTE2_V`` or ``PIPE_V``; or a dtype."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A structure of parameters, field by field as `instructions.RECORDS` has them."""
+    """A parameter structure, with its fields in the order of `instructions.RECORDS`."""
 
     fields: tuple[Scalar | Word, ...]
 
@@ -142,7 +143,7 @@ class Instr:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """A number of a dtype that gets a name; `Assign` may change it."""
+    """The definition of a named number; `Assign` may change it."""
 
     name: str
     dtype: DType
@@ -152,7 +153,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Another value for a `Let`'s name."""
+    """An assignment to a `Let`'s name."""
 
     name: str
     value: Scalar
@@ -161,7 +162,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`body` for every value of `name` from `start` to below `stop` (above it, where the step is negative)."""
+    """A counted loop: `body` for each `name` from `start` to `stop`, which is excluded."""
 
     name: str
     start: Scalar
@@ -174,7 +175,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """`test`, then `body` if `condition` holds, again and again."""
+    """A `while` loop: runs `test`, ends if `condition` is false, else runs `body` and repeats."""
 
     test: tuple[Item, ...]
     condition: Scalar
@@ -184,6 +185,8 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class If:
+    """A branch: `body` if the condition holds, else `orelse`."""
+
     condition: Scalar
     body: tuple[Item, ...]
     orelse: tuple[Item, ...] = ()
@@ -205,12 +208,11 @@ class CubeRefusal:
 class BlockKernel:
     """A kernel on one core. `kind` is ``vector``, ``cube`` or ``mix``, where `body` is the vector cores' part.
 
-    `slots` says where a launch gets the first parameters from, one for one. After them come the three sizes of the
-    grid as int32, and, if `workspace` is not 0, an array in GM of so many bytes for each block of the launch.
-    `file` is the user's, which the lines of instructions count in. With `noalias`, written arrays overlap no other.
-    Copies from the arrays that `streams` names pass L2 by where the grid has at least `streams_from` programs.
-    With `one_core`, one core alone does all programs, one after the other. `off_cube` says why products are not on the
-    cube core.
+    `slots` are the arguments of the launch that fill the first parameters, in order. Then come the three sizes of the
+    grid as int32 and, if `workspace` is not 0, an array in GM with that many bytes for each block of the launch. `file`
+    is the user's source, whose lines the instructions name. With `noalias`, written arrays overlap no other. Copies
+    from the arrays in `streams` bypass L2 if the grid has at least `streams_from` programs. With `one_core`, one core
+    runs all programs in sequence. `off_cube` is the reason why products run on vector cores.
     """
 
     name: str
@@ -234,7 +236,7 @@ class BlockKernel:
 
 
 def parts(item: Item) -> tuple[tuple[Item, ...], ...]:
-    """The sequences of items inside of an item."""
+    """The nested sequences of items of an item."""
     match item:
         case Loop():
             return (item.body,)
@@ -246,7 +248,7 @@ def parts(item: Item) -> tuple[tuple[Item, ...], ...]:
 
 
 def walk(items: tuple[Item, ...]) -> Iterator[Instr]:
-    """Every instruction, in program order."""
+    """All instructions, in program order."""
     for item in items:
         if isinstance(item, Instr):
             yield item
@@ -255,7 +257,7 @@ def walk(items: tuple[Item, ...]) -> Iterator[Instr]:
 
 
 def fold(op: str, *args: Scalar) -> Scalar:
-    """An expression, computed where all is known and without what changes nothing.
+    """Constant folding of an expression, without neutral operands.
 
     Examples
     --------
@@ -274,7 +276,7 @@ def fold(op: str, *args: Scalar) -> Scalar:
 
 
 def evaluate(value: Scalar, names: dict[str, int]) -> int:
-    """The number that an expression stands for."""
+    """The value of an expression whose names are known."""
     if isinstance(value, str):
         return names[value]
     if isinstance(value, Read):

@@ -1,4 +1,4 @@
-"""Where operands of instructions may lie, and how: what a chip keeps in a memory, and what its loads make of it."""
+"""Layout rules of the verifier: which layouts a memory of a chip holds, and which an instruction takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STRIP = 16  # rows
 
 
 def unkept(buffer: Buffer, target: AscendTarget) -> Iterator[str]:
-    """A buffer lies as its memory keeps matrices."""
+    """The layout of a buffer is one of its memory's."""
     kept = target.memories[buffer.space].layouts
     if buffer.layout not in kept:
         has = f"{buffer.space} of {target.name} has {' or '.join(kept)}"
@@ -20,7 +20,7 @@ def unkept(buffer: Buffer, target: AscendTarget) -> Iterator[str]:
 
 
 def misplaced(instr: Instr, kinds: tuple[str, ...]) -> Iterator[str]:
-    """Operands lie where the instruction takes them, and as it does."""
+    """The memories and layouts of operands are ones that the instruction takes."""
     row, found = row_of(instr), " ".join(f"{view.space}.{view.layout}" for view in views(instr))
     ways = row.places[row.forms.index(" ".join(kinds))].split(" | ") if row.places else [""]
     if ways == [""] and any(view.layout != PLAIN for view in views(instr)):
@@ -30,7 +30,7 @@ def misplaced(instr: Instr, kinds: tuple[str, ...]) -> Iterator[str]:
 
 
 def of_other_chips(instr: Instr, kinds: tuple[str, ...], target: AscendTarget) -> Iterator[str]:
-    """What only chips with loads of another kind have."""
+    """Instructions and fields that the chip has."""
     record = next((x for x in instr.args if isinstance(x, Record)), None)
     if record is None:
         return

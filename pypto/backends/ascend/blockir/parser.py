@@ -1,4 +1,4 @@
-"""Block IR from its text, which `listing` writes."""
+"""Parser of Block IR: a kernel from the text that `printer` writes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ListingError(PyptoError, ValueError):
 
 
 def meant(name: str) -> str:
-    """The name that `listing.spelled` wrote."""
+    """The name that `printer.spelled` wrote."""
     return name.removesuffix("_") if keyword.iskeyword(name.rstrip("_")) else name
 
 
@@ -238,7 +238,7 @@ def parse(text: str) -> BlockKernel:
 
 
 def _lines(text: str) -> dict[int, int]:
-    """The numbers in comments behind the text."""
+    """The user's lines, from the comments at the ends of lines."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     notes = ((t.start[0], t.string.lstrip("# ")) for t in tokens if t.type == tokenize.COMMENT)
     return {at: int(note) for at, note in notes if note.isdigit()}

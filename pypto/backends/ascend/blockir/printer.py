@@ -1,8 +1,8 @@
-"""The text of Block IR, in Python's syntax, one item a line: written for people, and read back for tests.
+"""Printer of Block IR: its text in Python's syntax, one item a line, which `parser` reads.
 
-What stands in `blockir` is an example. Further forms: ``a.uint16[4]`` is a view as another dtype, ``GetValue(a[4])`` a
-number in memory, ``with test:`` at the begin of a loop is what its condition needs, ``with cube:`` and ``with vector:``
-are the parts of a mixed kernel.
+`blockir.ir` has an example. Further forms: ``a.uint16[4]`` is a view as another dtype, ``GetValue(a[4])`` a number in
+memory. ``with test:`` at the begin of a loop holds the items that compute its condition. ``with cube:`` and
+``with vector:`` are the parts of a mixed kernel.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def listing(kernel: BlockKernel) -> str:
 
 
 def _facts(kernel: BlockKernel) -> Iterator[str]:
-    """What a launch must know, where it is not what it is by itself."""
+    """The attributes of a kernel that differ from their defaults."""
     facts = []
     if kernel.name != spelled(symbol(kernel.name)):
         facts.append(f"name={kernel.name!r}")
@@ -130,7 +130,7 @@ def _item(item: Item, depth: int) -> Iterator[str]:
 
 
 def spelled(name: str) -> str:
-    """A name as Python takes it: one of Python's own words gets a line behind it."""
+    """A name as Python takes it: keywords get an underscore at the end."""
     return f"{name}_" if keyword.iskeyword(name.rstrip("_")) else name
 
 

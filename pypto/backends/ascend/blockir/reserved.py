@@ -1,4 +1,4 @@
-"""Words that mean something in a kernel's text already, so that no name of the user's may be one of them."""
+"""Reserved words of a kernel's text: keywords of C++ and names of the API, which no name of the user's may be."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LIBRARY: Final = frozenset(_LIBRARY.split()) | {f"{name}{end}" for name in _MATH
 
 
 def identifier(name: str) -> str:
-    """A name that C++ and the API have no other meaning for."""
+    """An identifier that is no reserved word."""
     clean = mangled("".join("_" if c.isascii() and not c.isalnum() else c for c in name))
     is_internal = clean.startswith("__") or (clean[:1] == "_" and clean[1:2].isupper())
     clean = f"v{clean}" if not clean or clean[0].isdigit() or is_internal else clean
@@ -62,6 +62,6 @@ def identifier(name: str) -> str:
 
 
 def symbol(name: str) -> str:
-    """The name of a kernel in its text and binary: C's functions and the headers' names are taken."""
+    """The name of a kernel in its text and binary; names of C functions and of the headers are changed."""
     clean = identifier(mangled(name))
     return f"{clean}_" if clean in LIBRARY else clean

@@ -1,4 +1,4 @@
-"""Block IR with other buffers in it: what planning changes."""
+"""Rewrites of Block IR: views with other buffers, and the removal of dead numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pypto.backends.ascend.blockir.ir import (
 
 
 def with_buffers(kernel: BlockKernel, buffers: Mapping[str, Buffer]) -> BlockKernel:
-    """The kernel with buffers of the same names in place of its own, in every view."""
+    """The kernel with its buffers replaced by others of the same names, in every view."""
     return replace(
         kernel,
         buffers=tuple(buffers.get(b.name, b) for b in kernel.buffers),
@@ -41,18 +41,19 @@ def _moved(view: View, buffers: Mapping[str, Buffer]) -> View:
 
 
 def without_dead(kernel: BlockKernel) -> BlockKernel:
-    """The kernel without numbers that nothing reads."""
+    """Dead code elimination of numbers: the kernel without those that nothing reads."""
     live = live_names(kernel.body + kernel.cube_body)
     return replace(kernel, body=_living(kernel.body, live), cube_body=_living(kernel.cube_body, live))
 
 
 def _living(items: tuple[Item, ...], live: frozenset[str]) -> tuple[Item, ...]:
+    """The items without definitions of dead names."""
     needed = (x for x in items if not (isinstance(x, Let | Assign) and x.name not in live))
     return tuple(inside(x, lambda within: _living(within, live)) for x in needed)
 
 
 def inside(item: Item, change: Callable[[tuple[Item, ...]], tuple[Item, ...]]) -> Item:
-    """An item, with every sequence of items right inside of it changed."""
+    """An item with each of its nested sequences of items mapped."""
     match item:
         case Loop():
             return replace(item, body=change(item.body))
@@ -64,7 +65,7 @@ def inside(item: Item, change: Callable[[tuple[Item, ...]], tuple[Item, ...]]) -
 
 
 def mapped(items: tuple[Item, ...], change: Callable[[View], View]) -> tuple[Item, ...]:
-    """Items with every view changed."""
+    """Items with every view mapped."""
     return tuple(_item(item, change) for item in items)
 
 

@@ -1,4 +1,4 @@
-"""float64 for the scalar unit, which has integers of 64 bits: `doubles.h` says what a kernel's text says of it."""
+"""Software float64 for the scalar unit, which computes on 64-bit integers alone: the functions of `doubles.h`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORD: Final = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A function or a type of the header: its text, the C++ types that it takes and gives, and which parts it needs."""
+    """A function or type of the header: its text, the C++ types that it takes and gives, and the parts it needs."""
 
     text: str
     takes: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Part:
 
 @functools.cache
 def parts() -> Mapping[str, Part]:
-    """What the header has, by name, in its order; a part needs only what stands before it."""
+    """The parts of the header by name, in order; a part needs only earlier ones."""
     text = Path(__file__).with_name("softfloat64.h").read_text(encoding="utf-8")
     found: dict[str, Part] = {}
     for piece in text.split("\n\n")[1:]:
@@ -61,7 +61,7 @@ def code(value: float) -> int:
 
 
 def stored(dtype: DType) -> DType:
-    """What memory and numbers of a dtype are on the chip: float64 is known by its bits."""
+    """The dtype of a number in memory and registers of the chip: an integer for float64."""
     return uint64 if dtype == float64 else dtype
 
 

@@ -1,12 +1,12 @@
-"""Accesses of global memory by all cores of a launch, in the order in which each core makes them.
+"""Trace of global memory: the accesses of all cores of a launch, in the order in which each core makes them.
 
-The kernel is followed for all cores at once: a number is an array with an element for each core, and a branch has a
-mask. Iterations of a loop that differ in their addresses alone, by a constant stride, become a dimension of an access:
+The kernel is interpreted for all cores at once: a number is an array with an element for each core, and a branch has a
+mask. Iterations of a loop whose addresses differ by a constant stride become a dimension of one access:
 
     for k in range(0, K, 64):                     one access, with a dimension of K // 64
         DataCopy(a1, a[i * K + k], ...)   ->      that advances by 64 elements
 
-A core's clock here is the bytes that it has moved.
+The clock of a core is the number of bytes that it has moved.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ MOST_ITEMS: Final = 30_000  # items that are followed; what comes behind them fi
 
 
 def usual_way(condition: Scalar | Word) -> int:
-    """Which way data usually take: numbers in memory hardly ever equal a given one."""
+    """The usual outcome of a condition on data: an equality is false, anything else true."""
     return int(not (isinstance(condition, Expr) and condition.op == "=="))
 
 
 def truncated(a: Lanes, b: Lanes) -> Lanes:
-    """Quotients, rounded towards zero."""
+    """Integer quotients, rounded towards zero."""
     safe = np.where(b == 0, 1, b)
     quotients: Lanes = np.sign(a) * np.sign(safe) * (np.abs(a) // np.abs(safe))
     return quotients
@@ -67,7 +67,7 @@ _BINARY: Final[dict[str, Callable[[Lanes, Lanes], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A loop around an access: how often, by how many bytes it advances, and by how much the core's clock."""
+    """A loop around an access: its trip count, and the stride in bytes and in the core's clock."""
 
     count: int
     step: Lanes
@@ -76,7 +76,7 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Rows of an array that an instruction moves, in all iterations of the loops that `dims` stand for."""
+    """An access: the rows of an array that an instruction moves, in all iterations of the loops in `dims`."""
 
     instr: Instr
     array: str
@@ -92,7 +92,7 @@ class Access:
 
 @dataclass
 class Tracer:
-    """Follows a kernel's part for one kind of core, on `lanes` cores."""
+    """Interpreter of the part of a kernel for one kind of core, on `lanes` cores."""
 
     lanes: int
     values: dict[str, Lanes | None]
@@ -110,7 +110,7 @@ class Tracer:
         return np.full(self.lanes, number, np.int64)
 
     def value(self, value: Scalar | Word) -> Lanes | None:
-        """A number on every core, None where it depends on data that are not known."""
+        """A number on every core, or None where it depends on unknown data."""
         if isinstance(value, str):
             return self.values.get(value)
         if isinstance(value, Expr):
@@ -140,7 +140,7 @@ class Tracer:
         return found
 
     def loaded(self, view: View) -> Lanes | None:
-        """Numbers in an array of GM."""
+        """Numbers loaded from an array in GM."""
         places = self.value(view.offset)
         if self.read is None or places is None or view.space != "GM":
             return None
@@ -148,6 +148,7 @@ class Tracer:
         return None if None in numbers else np.array(numbers, np.int64)
 
     def number(self, value: Scalar | Word | None, usual: int = 0) -> Lanes:
+        """A number, assumed to be `usual` where it depends on unknown data."""
         found = None if value is None else self.value(value)
         return self.same(usual) if found is None else found
 
@@ -222,7 +223,7 @@ class Tracer:
             self.found += segment.accesses()
 
     def skip(self, segment: Segment, iteration: Callable[[int], list[Access]], trips: int) -> int:
-        """Leave out iterations if the last one is on a line with the first two; the number of the next one."""
+        """Skip to the end of a loop whose last iteration continues the stride of the first two. Gives the next one."""
         clock, values = self.clock, dict(self.values)
         self.clock = clock + (trips - 3) * segment.time
         if segment.goes_on(iteration(trips - 1), trips - 1):
@@ -234,7 +235,7 @@ class Tracer:
 
 @dataclass
 class Segment:
-    """Iterations of a loop on a line: the accesses of the first one, and how each advances."""
+    """Iterations with one stride: the accesses of the first one, and the stride of each."""
 
     first: list[Access]
     count: int = 1
@@ -242,7 +243,7 @@ class Segment:
     time: Lanes = field(default_factory=lambda: np.zeros(1, np.int64))
 
     def goes_on(self, made: list[Access], n: int) -> bool:
-        """Whether accesses are those of iteration `n`."""
+        """Whether accesses are those of iteration `n` by the strides."""
         if len(made) != len(self.first) or not all(map(alike, self.first, made)):
             return False
         return all(
@@ -251,7 +252,7 @@ class Segment:
         )
 
     def accesses(self) -> list[Access]:
-        """The accesses, with a dimension for the iterations."""
+        """The accesses with a dimension for the iterations."""
         if self.count == 1:
             return self.first
         return [
@@ -261,7 +262,7 @@ class Segment:
 
 
 def append(segments: list[Segment], made: list[Access]) -> None:
-    """Append the accesses of an iteration, to the last segment where they go on."""
+    """Append the accesses of an iteration: to the last segment where they continue its strides, else as a new one."""
     if not made:
         return
     last = segments[-1] if segments else None
@@ -275,7 +276,7 @@ def append(segments: list[Segment], made: list[Access]) -> None:
 
 
 def alike(a: Access, b: Access) -> bool:
-    """Whether two accesses differ in their first byte and their time alone."""
+    """Whether two accesses differ only in their first byte and their time."""
     if a.instr is not b.instr or len(a.dims) != len(b.dims) or not np.array_equal(a.mask, b.mask):
         return False
     pairs = [(a.rows, b.rows), (a.run, b.run), (a.pitch, b.pitch)]

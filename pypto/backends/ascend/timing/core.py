@@ -1,7 +1,8 @@
-"""One core in time: the scalar unit hands instructions to queues, which work side by side and wait for events.
+"""Simulation of one core: the scalar unit issues instructions to the queues of the units, which run in parallel.
 
-A queue is in order and holds 32 instructions. An event is set when what stands before it in its queue is done. A vector
-instruction may begin while the one before it is on its way, and after a barrier when that has arrived.
+A queue is in order and holds 32 instructions. A set event carries the time at which the earlier instructions of its
+queue end. A vector instruction begins while the one before it is still in the pipeline. After a barrier it begins when
+that has ended.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def computing(item: Item) -> Iterator[float]:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A stretch of a unit's time."""
+    """An interval in which a unit is busy."""
 
     pipe: str
     name: str
@@ -79,13 +80,13 @@ class Slice:
 
 @dataclass
 class Flags:
-    """Flags between the cores of a block: when each was set."""
+    """Flags between the cores of a block, with the times at which each was set."""
 
     set_at: dict[tuple[str, int], deque[float]] = field(default_factory=lambda: defaultdict(deque))
     known: dict[int, bool] = field(default_factory=dict)
 
     def has(self, item: Loop) -> bool:
-        """Whether there are flags inside of a loop."""
+        """Whether a loop sets or waits for flags."""
         if id(item) not in self.known:
             self.known[id(item)] = any(x.name.startswith("CrossCore") for x in walk(item.body))
         return self.known[id(item)]
@@ -93,7 +94,7 @@ class Flags:
 
 @dataclass
 class Rounds:
-    """A loop at the end of a round: what each round added, and the numbers after it; `jump` rounds are left out."""
+    """A loop at the end of a round: the change in each round, and the numbers after it. `jump` rounds are skipped."""
 
     left: int
     history: list[Any]
@@ -103,7 +104,7 @@ class Rounds:
 
 @dataclass
 class CoreTime:
-    """The clocks of a core. `kind` is ``cube`` or ``vector``; `run` is a generator that gives way where it waits."""
+    """The clocks of a core. `kind` is ``cube`` or ``vector``. `run` is a generator that yields while it waits."""
 
     kind: str
     values: dict[str, int | None]
@@ -137,7 +138,7 @@ class CoreTime:
         self.busy["S"] += cycles
 
     def number(self, value: Scalar, line: int, usual: int = 0) -> int:
-        """A number; what depends on data is taken for `usual`, and remembered."""
+        """A number; one that depends on data is assumed to be `usual`, and its line is recorded."""
         if isinstance(value, float):  # an operand of an instruction, whose time does not depend on it
             return 0
         found = self.evaluate(value, line)
@@ -147,7 +148,7 @@ class CoreTime:
         return found
 
     def evaluate(self, value: Scalar, line: int) -> int | None:
-        """A number as far as it is known; a choice that depends on data is taken for the usual one."""
+        """A number, or None where it depends on data; a condition that depends on data takes its usual value."""
         found = value_of(value, self.values, self.element)
         if found is None and isinstance(value, Expr) and value.op in ("?:", "min", "max"):
             self.assumed.add(line)
@@ -189,7 +190,7 @@ class CoreTime:
     # --- loops -----------------------------------------------------------------------------------------------------
 
     def endless(self, item: While) -> Iterator[None]:
-        """What goes on as data says is taken for one round."""
+        """A `while` loop; one whose condition depends on data is assumed to run once."""
         for _ in range(_MOST_ROUNDS):
             yield from self.items(item.test)
             self.scalar(BRANCH)
@@ -236,12 +237,12 @@ class CoreTime:
                 "costs": dict(self.costs)}  # fmt: skip
 
     def change(self, before: dict[str, Any]) -> dict[str, dict[Any, float]]:
-        """What one round added to every clock and counter."""
+        """The change of every clock and counter in one round."""
         return {name: {k: round(v - before[name].get(k, 0.0), 3) for k, v in getattr(self, name).items()}
                 for name in before}  # fmt: skip
 
     def skip(self, history: list[Any], left: int) -> int:
-        """Where rounds repeat themselves, take the rest for more of the same, but for the last two periods."""
+        """Extrapolate a loop in its steady state, but for the last two periods. Gives the count of skipped rounds."""
         for period in (1, 2, 4):
             if left < 3 * period or self.flags.set_at or not repeats(history, period):
                 continue
@@ -252,7 +253,7 @@ class CoreTime:
         return 0
 
     def forward(self, last: list[Any], times: int) -> float:
-        """All clocks and counters after some rounds so many times more; by how much the scalar unit's went on."""
+        """Advance all clocks and counters by repetitions of the last rounds. Gives the time of the scalar unit."""
         for name in last[-1][0]:
             clock = getattr(self, name)
             for key in clock:
@@ -293,6 +294,7 @@ class CoreTime:
         return value.text if isinstance(value, Word) else None if isinstance(value, Read) else self.number(value, line)
 
     def work(self, instr: Instr, pipe: str, cost: Cost) -> None:
+        """Run an instruction on its unit."""
         if pipe == "S":
             self.scalar(cost.busy)
             return
@@ -308,7 +310,7 @@ class CoreTime:
             self.slices.append(Slice(pipe, instr.name, instr.line, start, start + max(cost.busy, cost.latency)))
 
     def source(self, instr: Instr) -> Source:
-        """Where a copy finds its bytes: what goes through the workspace is in L2."""
+        """The source of a copy: L2 for arrays in the workspace, else as the L2 model says."""
         view = memory_view(instr)
         if view is None or not isinstance(view.of, Param):
             return Source()
@@ -316,7 +318,7 @@ class CoreTime:
         return Source(self.hits.get(id(instr), usual), view.of.name in self.streams and view is views(instr)[1])
 
     def moved(self, instr: Instr, numbers: tuple[Any, ...], size: int, source: Source) -> None:
-        """Count what a copy moves, by its way; of those from and to GM, what L2 has to do with it."""
+        """Count the bytes of a copy by source and destination; of copies from and to GM, the L2 traffic too."""
         to, origin = views(instr)[:2]
         self.bytes[f"{origin.space} to {to.space}"] += size
         view = memory_view(instr)
@@ -332,13 +334,14 @@ class CoreTime:
         self.costs[way] += size + jump + rows * extra_bytes(instr, numbers, self.rates, source)
 
     def hand_over(self, pipe: str) -> None:
-        """The scalar unit issues, and waits where the queue is full."""
+        """Issue an instruction to a queue; the scalar unit waits while the queue is full."""
         queue = self.queues[pipe]
         if len(queue) == DEPTH:
             self.free["S"] = max(self.free["S"], queue[0])
         self.scalar(ISSUE)
 
     def event(self, instr: Instr) -> None:
+        """Set an event, or wait for it."""
         of, to = is_event(instr.args[0])
         number = instr.args[1]
         key = f"{of}_{to}", self.number(number, instr.line) if isinstance(number, int | str | Expr) else 0
@@ -349,6 +352,7 @@ class CoreTime:
             self.free[to] = max(self.free[to], self.events.pop(key, 0.0))
 
     def barrier(self, instr: Instr) -> None:
+        """Wait until a unit, or all of them, have ended."""
         word = instr.args[0]
         pipe = word.text.removeprefix("PIPE_") if isinstance(word, Word) else "ALL"
         self.scalar(STEP)
@@ -358,7 +362,7 @@ class CoreTime:
             self.free[pipe] = max(self.free[pipe], self.arrived[pipe])
 
     def cross(self, instr: Instr) -> Iterator[None]:
-        """A flag to or from the other kind of core."""
+        """Set a flag for the cores of the other kind, or wait for one of theirs."""
         numbers = [x for x in instr.args if not isinstance(x, View | Record | Word)]
         number = self.number(numbers[-1], instr.line)
         words = [x.text.removeprefix("PIPE_") for x in instr.args if isinstance(x, Word)]
@@ -374,7 +378,7 @@ class CoreTime:
 
 
 def repeats(history: list[Any], period: int) -> bool:
-    """Whether the last rounds have been alike, so many of them at a time."""
+    """Whether the last rounds are periodic with this period."""
     if len(history) < _SAME * period:
         return False
     last = history[-period:]
@@ -382,10 +386,10 @@ def repeats(history: list[Any], period: int) -> bool:
 
 
 def length(rounds: list[Any]) -> float:
-    """How long some rounds take, by the scalar unit's clock."""
+    """Cycles of the scalar unit for some rounds."""
     return float(sum(change["free"]["S"] for change, _ in rounds))
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two rounds went the same way and took as long."""
+    """Whether two rounds took the same branches and the same time."""
     return bool(a[1] == b[1] and a[0] == b[0])

@@ -39,7 +39,7 @@ MMAD_HEAD: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cycles that a unit is taken for, and until the result is there; bytes that a copy moves."""
+    """Cycles that an instruction occupies its unit, cycles of latency, and the bytes that a copy moves."""
 
     busy: float
     latency: float
@@ -48,14 +48,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a copy from GM finds its bytes: the part that L2 has, and whether it passes L2 by."""
+    """The source of a copy from GM: the fraction of its bytes that hit L2, and whether it bypasses L2."""
 
     hit: float = 0.0
     bypasses: bool = False
 
 
 def cost_of(instr: Instr, numbers: tuple[Any, ...], rates: MemoryRates, source: Source | None = None) -> Cost:
-    """Of an instruction whose arguments are known: for a view its stage and offset, for a record its fields."""
+    """The cost of an instruction with known arguments: for a view its stage and offset, for a record its fields."""
     pipe = pipe_of(instr)
     if pipe == "V":
         return vector(instr, numbers)
@@ -67,6 +67,7 @@ def cost_of(instr: Instr, numbers: tuple[Any, ...], rates: MemoryRates, source: 
 
 
 def vector(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
+    """The cost of a vector instruction, by its repeats and bank conflicts."""
     row = row_of(instr)
     repeats = repeats_of(instr, numbers)
     slow = instr.name in ("Sort32", "MrgSort")  # two pairs a cycle, however the banks lie
@@ -75,7 +76,7 @@ def vector(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
 
 
 def repeats_of(instr: Instr, numbers: tuple[Any, ...]) -> float:
-    """How many times 256 bytes an instruction works on: as it says, or by its count."""
+    """The number of repeats of 256 bytes of a vector instruction: from its arguments, or from its count of elements."""
     found = [n for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)]
     if instr.name in ("Sort32", "MrgSort", "GatherMask"):
         return counted(instr, numbers)
@@ -92,7 +93,7 @@ def repeats_of(instr: Instr, numbers: tuple[Any, ...]) -> float:
 
 
 def counted(instr: Instr, numbers: tuple[Any, ...]) -> float:
-    """Repeats of an instruction that says them itself; of one that merges lists, 128 pairs each."""
+    """The repeats of sorting and gathering instructions, from their arguments; a merge takes 128 pairs a repeat."""
     if instr.name == "Sort32":
         return float(numbers[-1])
     how = next(n for n, x in zip(numbers, instr.args, strict=True) if isinstance(x, Record))
@@ -100,7 +101,7 @@ def counted(instr: Instr, numbers: tuple[Any, ...]) -> float:
 
 
 def in_the_way(instr: Instr, numbers: tuple[Any, ...]) -> bool:
-    """Whether operands meet in a bank of UB."""
+    """Whether operands have a bank conflict in UB."""
     row, places = row_of(instr), []
     for view, where in zip(instr.args, numbers, strict=True):
         if isinstance(view, View) and isinstance(view.of, Buffer) and view.of.address is not None:
@@ -113,7 +114,7 @@ def in_the_way(instr: Instr, numbers: tuple[Any, ...]) -> bool:
 
 
 def copy(instr: Instr, numbers: tuple[Any, ...], rates: MemoryRates, found: Source) -> Cost:
-    """Of data, from one memory to another."""
+    """The cost of a copy from one memory to another."""
     if instr.name == "InitConstValue":
         return Cost(LOCAL_HEAD, LOCAL_HEAD)
     to, source = (view.space for view in views(instr)[:2])
@@ -134,7 +135,7 @@ def copy(instr: Instr, numbers: tuple[Any, ...], rates: MemoryRates, found: Sour
 
 
 def extra_bytes(instr: Instr, numbers: tuple[Any, ...], rates: MemoryRates, found: Source) -> float:
-    """Bytes that are fetched for each row beyond its own."""
+    """Bytes that are fetched for each row in addition to its own."""
     view = memory_view(instr)
     if view is None:
         return 0.0
@@ -145,7 +146,7 @@ def extra_bytes(instr: Instr, numbers: tuple[Any, ...], rates: MemoryRates, foun
 
 
 def shape_of(instr: Instr, numbers: tuple[Any, ...]) -> tuple[float, float]:
-    """How many runs of how many bytes a copy has."""
+    """The number of rows of a copy, and the bytes of each."""
     view = views(instr)[0] if instr.name == "Fixpipe" else views(instr)[1]
     size = view.elem.itemsize
     position = next((n for n, x in enumerate(instr.args) if isinstance(x, Record)), None)
@@ -166,13 +167,14 @@ def shape_of(instr: Instr, numbers: tuple[Any, ...]) -> tuple[float, float]:
 
 
 def loaded(fields: list[Any], size: int) -> float:
-    """Bytes of a load into L0: of an image, of fractals down and across, or of a strip of them."""
+    """Bytes of a load into L0: a window of an image, a rectangle of fractals, or a strip of them."""
     if len(fields) == 7:
         return float(fields[3] * fields[4] * size)
     return float(fields[2] * fields[3] if len(fields) == 8 else max(1, fields[1])) * 512
 
 
 def mmad(instr: Instr, numbers: tuple[Any, ...]) -> Cost:
+    """The cost of a matrix product."""
     fields = numbers[-1]
     m, n, k = (float(x or 0) for x in fields[:3])
     a = views(instr)[1].elem

@@ -1,7 +1,7 @@
-"""L2 in a launch: which accesses it serves, and which cores read one place at the same time.
+"""L2 model: the hit rates of a launch, and the contention of cores that read one place at the same time.
 
-Bytes of each array are sampled. All cores' accesses of the samples are put in order by the cores' clocks, and go
-through a cache of L2's size whose least recently used bytes leave first. Reads that pass L2 by leave nothing there.
+The model samples bytes of each array. It sorts the accesses of these samples by the clocks of the cores and runs them
+through an LRU cache of the size of L2. Reads that bypass L2 allocate no line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class L2Use:
 
 @dataclass
 class Events:
-    """Accesses of samples: which sample, when, by which access, of how many bytes each."""
+    """Accesses of samples: the sample, the time, the access, and the bytes that the sample stands for."""
 
     sample: Numbers
     time: Floats
@@ -59,7 +59,7 @@ class Events:
 def l2_use(
     accesses: list[Access], ends: list[Floats], streams: frozenset[str], capacity: int, rates: MemoryRates
 ) -> L2Use:
-    """Follow samples through L2; `ends` has for each access the clock at which its kind of core has ended."""
+    """Simulate L2 on the samples. `ends` has for each access the last clock of its kind of core."""
     events, footprint = sampled(accesses, ends)
     if not len(events.sample):
         return L2Use()
@@ -84,9 +84,9 @@ def l2_use(
 
 
 def evicted_part(fill: float) -> float:
-    """The part of bytes that others replace before they are touched again, where `fill` caches' worth goes round.
+    """The fraction of bytes that is evicted before its next use, for a working set of `fill` times the cache.
 
-    Every byte that is replaced replaces another one at random: m = 1 - exp(-m * fill).
+    Replacement is random: m = 1 - exp(-m * fill), solved by fixed-point iteration.
     """
     if fill <= 1:
         return 0.0
@@ -97,7 +97,7 @@ def evicted_part(fill: float) -> float:
 
 
 def sampled(accesses: list[Access], ends: list[Floats]) -> tuple[Events, dict[str, float]]:
-    """The accesses of random bytes of each array, and the bytes that each array has."""
+    """Sample random bytes of each array: their accesses, and the footprint of each array."""
     arrays = defaultdict[str, list[int]](list)
     for n, access in enumerate(accesses):
         arrays[access.array].append(n)
@@ -126,7 +126,7 @@ def sampled(accesses: list[Access], ends: list[Floats]) -> tuple[Events, dict[st
 
 
 def extent(accesses: list[Access]) -> tuple[int, int]:
-    """The first byte that is touched, and the one behind the last."""
+    """The first byte that is accessed, and the end of the last."""
     starts, ends = [], []
     for access in accesses:
         low, high = access.base, access.base + (access.rows - 1) * access.pitch + access.run
@@ -141,7 +141,7 @@ def extent(accesses: list[Access]) -> tuple[int, int]:
 
 
 def touches(access: Access, places: Numbers) -> tuple[Numbers, Floats]:
-    """Which of some places an access touches, and when: once for each core, and for each time that it comes back."""
+    """The sampled places that an access touches, and when: for each core, and for each iteration that repeats them."""
     cores = access.mask.nonzero()[0]
     left = places[:, None] - access.base[cores][None, :]
     time = np.broadcast_to(access.start[cores].astype(np.float64), left.shape)
@@ -172,7 +172,7 @@ def touches(access: Access, places: Numbers) -> tuple[Numbers, Floats]:
 
 
 def hit_by_order(events: Events, bypasses: npt.NDArray[np.bool_], capacity: int) -> npt.NDArray[np.bool_]:
-    """Whether L2 has each sample when it is accessed, in the order of the clocks."""
+    """LRU simulation: whether each access hits L2, in the order of the clocks."""
     cache, held = OrderedDict[int, float](), 0.0
     is_hit = np.zeros(len(events.sample), bool)
     order = np.argsort(events.time, kind="stable")
@@ -193,7 +193,7 @@ def waits(
     accesses: list[Access], events: Events, reads: npt.NDArray[np.bool_], passed: npt.NDArray[np.bool_],
     rates: MemoryRates,
 ) -> float:  # fmt: skip
-    """Seconds for reads of places that several cores read within a window of their clocks, by bytes moved."""
+    """Contention: seconds of waiting for each byte moved, where several cores read a place within a time window."""
     lanes = np.array([len(a.mask) for a in accesses])[events.access]
     moved = max(1.0, events.bytes.sum() / lanes.max(initial=1))
     order = np.lexsort((events.time, events.sample))

@@ -1,4 +1,4 @@
-"""What the model says: cycles, what limits them, bytes, and a timeline."""
+"""Prediction of a launch: its cycles, the unit that limits it, the bytes moved, and a timeline."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def predict(kernel: BlockKernel, target: AscendTarget, numbers: dict[str, int], 
 
 @dataclass(frozen=True, slots=True)
 class CoreFacts:
-    """What all cores of a launch share."""
+    """Parameters that all cores of a launch share."""
 
     rates: MemoryRates = RATES_OF[2201]
     streams: frozenset[str] = frozenset()
@@ -153,7 +153,7 @@ def followed(
     streams: frozenset[str],
     read: ReadNumber | None,
 ) -> L2Use:
-    """What L2 does in a launch: all cores' accesses, in order."""
+    """Simulate L2 for the accesses of all cores."""
     accesses, ends = list[Access](), list[npt.NDArray[np.float64]]()
     for kind, body in bodies_of(kernel):
         per_block = target.ratio if kernel.kind == "mix" and kind == "vector" else 1
@@ -169,7 +169,7 @@ def followed(
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes that all blocks move: between memories, from and to GM by L2's part, and what these cost memory."""
+    """Bytes that all blocks move: between memories, from and to GM by L2's part, and the cost of these."""
 
     bytes: dict[str, float]
     ways: dict[str, float]
@@ -183,7 +183,7 @@ class Traffic:
 def all_bytes(
     kernel: BlockKernel, target: AscendTarget, measured: list[list[CoreTime]], blocks: int, name: str
 ) -> dict[str, float]:
-    """A count of all blocks, from those that were looked at: the first, one in the middle and the last."""
+    """A count for all blocks, extrapolated from the simulated ones: the first, the middle and the last."""
     pairs, moved = target.ratio if kernel.kind == "mix" else 1, dict[str, float]()
     for core in (core for cores in measured for core in cores):
         for kind, size in getattr(core, name).items():
@@ -193,14 +193,14 @@ def all_bytes(
 
 
 def bodies_of(kernel: BlockKernel) -> list[tuple[str, tuple[Item, ...]]]:
-    """What each kind of core of a block runs."""
+    """The code of each kind of core of a block."""
     if kernel.kind == "mix":
         return [("cube", kernel.cube_body), ("vector", kernel.body)]
     return [(kernel.kind, kernel.body if kernel.kind == "vector" else kernel.cube_body or kernel.body)]
 
 
 def block_time(kernel: BlockKernel, names: dict[str, int | None], given: CoreFacts) -> list[CoreTime]:
-    """The cores of a block, which give way to each other where they wait."""
+    """Simulate the cores of a block as coroutines, which yield where they wait for each other."""
     flags, bodies = Flags(), bodies_of(kernel)
     cores = [
         CoreTime(kind, {**names, "sub_block": 0}, flags, given.rates, given.streams, given.hits, given.read)
@@ -220,6 +220,7 @@ def block_time(kernel: BlockKernel, names: dict[str, int | None], given: CoreFac
 def assembled(
     kernel: BlockKernel, target: AscendTarget, cores: list[CoreTime], blocks: int, traffic: Traffic, use: L2Use
 ) -> Prediction:
+    """The prediction from the simulation of the slowest block, the traffic and the L2 model."""
     longest = max(cores, key=lambda core: core.end)
     cycles, moved = longest.end, traffic.bytes
     read = sum(size for way, size in moved.items() if way.startswith("GM to "))
@@ -242,13 +243,13 @@ def assembled(
 
 
 def through_hbm(ways: dict[str, float], use: L2Use) -> float:
-    """Bytes that HBM brings or takes, or what they cost."""
+    """Bytes between HBM and L2, or their cost."""
     through_l2 = ways.get("read", 0.0) * (1 - use.read_hits) + ways.get("written", 0.0) * use.evicted
     return through_l2 + ways.get("streamed", 0.0)
 
 
 def memory_seconds(target: AscendTarget, traffic: Traffic, use: L2Use) -> float:
-    """Seconds that HBM and L2 take: reads one after the other, beside them writes, and reads that wait for others."""
+    """Seconds of memory traffic: the longest of all reads, all writes, and the contention at one place."""
     hit = traffic.ways.get("read", 0.0) * use.read_hits + traffic.ways.get("kept read", 0.0)
     written = traffic.ways.get("written", 0.0) + traffic.ways.get("kept written", 0.0)
     reads = through_hbm(traffic.costs, use) / target.hbm_bytes_per_second + hit / target.l2_bytes_per_second

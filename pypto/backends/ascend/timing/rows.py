@@ -1,4 +1,4 @@
-"""Rows that a copy has in global memory: how many, how long, and how far apart."""
+"""Shape of a copy in global memory: its rows, their length and their pitch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ BLOCK: int = 32  # bytes that addresses of a core's memories count in
 
 
 def memory_view(instr: Instr) -> View | None:
-    """The view in GM of a copy; None of what is no copy from or to GM."""
+    """The view of a copy that is in GM; None for other instructions."""
     if not instr.name.startswith(("DataCopy", "Fixpipe")):
         return None
     return next((view for view in views(instr)[:2] if view.space == "GM"), None)
 
 
 def rows_of(instr: Instr, numbers: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-    """Rows, bytes of each, and bytes from one to the next in GM, of a copy whose arguments are known.
+    """The number of rows, the bytes of each, and the pitch in GM, of a copy with known arguments.
 
     The numbers may be arrays, with an element for each core.
     """

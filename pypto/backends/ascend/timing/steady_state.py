@@ -1,4 +1,11 @@
-"""Cores of one block whose loops have come to repeat themselves, each at the other's pace: most rounds are left out."""
+"""Steady-state extrapolation: in a loop that all cores of a block run, rounds are skipped once they repeat.
+
+The cores of a mixed kernel wait for each other in every round. After some rounds the schedule is periodic. Simulating
+one period then gives all others, which keeps a prediction of a long loop fast.
+
+Legality: the last periods took the same time in every unit, all cores have the same period, and the end of the loop is
+simulated round by round, since it may have less work.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +20,7 @@ NEAR: Final = 0.1  # cycles between two periods that are taken for the same: clo
 
 
 def skip_together(cores: list[CoreTime], flags: Flags) -> None:
-    """Take the rest of a loop that all cores are at the end of a round of for more of the same, but for its end."""
+    """Extrapolate the loop that all cores are in, if it has reached its steady state on each of them."""
     rounds = [core.rounds for core in cores if core.rounds is not None]
     if len(rounds) < len(cores):
         return
@@ -25,12 +32,13 @@ def skip_together(cores: list[CoreTime], flags: Flags) -> None:
 
 
 def same_pace(rounds: list[Rounds], period: int) -> bool:
+    """Whether a period takes all cores the same time."""
     spans = [length(x.history[-period:]) for x in rounds]
     return max(spans) - min(spans) < NEAR
 
 
 def leave_out(cores: list[CoreTime], flags: Flags, period: int, times: int) -> None:
-    """All clocks, numbers and flags as they are so many periods later."""
+    """Advance all clocks, numbers and flags by some periods."""
     ahead = 0.0
     for core in cores:
         here = core.rounds
