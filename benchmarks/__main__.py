@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks import charts, compare
 from benchmarks.growth import run_growth
+from benchmarks.levels import PEERS as LEVELS
+from benchmarks.levels import environment, note
 from benchmarks.limits import compile_loops, measure
 from benchmarks.loops import beside
 from benchmarks.peak import peaks
@@ -44,6 +46,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         suite.add_argument("--peers", metavar="NAMES", help=f"only these of {PEERS}, beside numpy")
         suite.add_argument("--rounds", type=int, default=Pace().rounds, help="rounds over all implementations of a row")
         suite.add_argument("--threads", type=int, metavar="N", help="all rows on N threads")
+        suite.add_argument("--level", default="", choices=sorted(LEVELS), help="hold ours and the peers to a CPU level")
         memory = "measure the peak memory of ours and torch, too; core does"
         suite.add_argument("--memory", action=argparse.BooleanOptionalAction, help=memory)
         suite.add_argument("--strict", action="store_true", help="fail when a bar is not reached, too")
@@ -118,6 +121,8 @@ def show(report: Report, console: Console) -> None:
     """The tables, then what is wrong, then what is below its bar."""
     if report.load > BUSY:
         console.print(f"[yellow]the machine was busy (load {report.load:.1f}): compare ratios, not times[/]")
+    if line := note():
+        console.print(f"[yellow]{line}[/]", highlight=False)
     for table in tables(report):
         console.print(table)
     for line in report.complaints:
@@ -153,7 +158,7 @@ def main(argv: list[str]) -> int:
         return compare_files(options, console)
     if options.peers is not None:
         os.environ[VARIABLE] = f"numpy,matplotlib,{options.peers}"
-    become_steady()
+    become_steady(environment(options.level))
     suite, pace = SUITES[options.suite], Pace(rounds=options.rounds)
     rows = chosen_rows(suite, options.only, options.threads)
     memory = suite.memory if options.memory is None else options.memory

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.levels import forced_level
 from benchmarks.limits_ir import (
     CHAINS,
     PRODUCTS,
@@ -27,6 +28,7 @@ from benchmarks.limits_ir import (
     tiles_module,
 )
 from pypto._platform import may_use_tiles
+from pypto.backends.cpu.target import detect_target
 
 # Bytes of one array, over all threads: L1 and L2 are a core's own, the rest is shared.
 OWN: Final = MappingProxyType({"L1": 12 << 10, "L2": 256 << 10})
@@ -70,29 +72,17 @@ class Limits:
         return self.rates[name][threads]
 
 
-def vector_width(features: frozenset[str]) -> int:
-    """Floats in the widest vector register of a machine with these features of LLVM's.
-
-    Examples
-    --------
-    >>> vector_width(frozenset({"avx", "avx2"})), vector_width(frozenset({"neon"}))
-    (8, 4)
-    """
-    if "avx512f" in features:
-        return 16
-    return 8 if "avx" in features else 4
-
-
 def compile_loops() -> Machine:
-    """Compile the loops of `limits_ir` for this host."""
+    """Compile the loops of `limits_ir` for this host, or for the level that it is held to."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
-    target = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features.flatten(), opt=2)
-    on = frozenset(name for name, there in features.items() if there)
-    width, jit = vector_width(on), llvm.create_lljit_compiler(target)
+    held = detect_target(forced_level())
+    target = llvm.Target.from_default_triple().create_target_machine(cpu=held.cpu, features=held.features, opt=2)
+    host = llvm.get_host_cpu_features() if held.level == "host" else {}
+    on = frozenset(name for name, there in host.items() if there)
+    width, jit = held.vector_bytes // 4, llvm.create_lljit_compiler(target)
     tiles = tuple(TILES) if on >= TILE_FEATURES and may_use_tiles() else ()
     library = llvm.JITLibraryBuilder().add_ir(module(width, on) + tiles_module(tiles))
     names = (*products(on), *STREAMS, *(f"{name}_tiles" for name in tiles))

@@ -29,8 +29,8 @@ class Product:
 
 
 PRODUCTS: Final[Mapping[str, Product]] = MappingProxyType({
-    "fma": Product("float", 4, "float", 4, "llvm.fma.v{totals}f32"),
-    "fma64": Product("double", 2, "double", 2, "llvm.fma.v{totals}f64"),
+    "fma": Product("float", 4, "float", 4, "llvm.fmuladd.v{totals}f32"),
+    "fma64": Product("double", 2, "double", 2, "llvm.fmuladd.v{totals}f64"),
     "bf16": Product("float", 4, "bfloat", 8, "llvm.x86.avx512bf16.dpbf16ps.{bits}", frozenset({"avx512bf16"})),
     "int8": Product("i32", 4, "i8", 16, "llvm.x86.avx512.vpdpbusd.{bits}", frozenset({"avx512vnni"})),
 })  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.bars import LEAST, Verdict, fraction, of_growths, of_probes, of_row
 from benchmarks.growth import Grown
+from benchmarks.levels import forced_level, note
 from benchmarks.limits import Limits
 from benchmarks.peers import cores, versions
 from benchmarks.runner import OURS, Probed, Result, Suite
@@ -96,7 +97,8 @@ def to_json(report: Report) -> str:
         {
             "suite": report.suite.name,
             "machine": {"cpu": _cpu(), "cores": cores(), "python": platform.python_version(),
-                        "load": report.load, "steady_memory": is_steady(), "versions": versions()},
+                        "load": report.load, "level": forced_level() or "host", "level_note": note(),
+                        "steady_memory": is_steady(), "versions": versions()},
             "limits": {name: {str(n): rate for n, rate in by.items()} for name, by in report.limits.rates.items()},
             "rows": [_row_json(result, report) for result in report.results],
             "probes": [_probe_json(probed) for probed in report.probes],

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -24,12 +25,17 @@ def is_steady() -> bool:
     return os.environ.get(VARIABLE) == TUNABLES
 
 
-def become_steady() -> None:
-    """Start this command over with these settings; returns if it was, or if the C library is not glibc."""
-    if is_steady() or platform.libc_ver()[0] != "glibc":
+def become_steady(more: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Start this command over with these settings and more; returns if it was.
+
+    Where the C library is not glibc, memory cannot be kept mapped, and the command starts over for the others alone.
+    """
+    steady = {} if is_steady() or platform.libc_ver()[0] != "glibc" else STEADY
+    settings = {**steady, **more}
+    if all(os.environ.get(name) == value for name, value in settings.items()):
         return
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **STEADY})
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **settings})
 
 
 def plain_environment(**changes: str) -> dict[str, str]:

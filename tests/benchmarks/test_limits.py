@@ -18,7 +18,6 @@ from benchmarks.limits import (
     fastest,
     per_round,
     product_rate,
-    vector_width,
 )
 from benchmarks.limits_ir import CHAINS, PRODUCTS, STREAMS, module, products, tile_operations
 from benchmarks.loops import beside
@@ -73,13 +72,6 @@ def test_fastest_runs_calls_together() -> None:
     done: list[int] = []
     assert fastest([lambda: done.append(1), lambda: done.append(2)]) >= 0
     assert done.count(1) == done.count(2) > 1
-
-
-@pytest.mark.parametrize(
-    ("features", "width"), [({"avx", "avx512f"}, 16), ({"avx2", "avx"}, 8), ({"neon"}, 4), (set(), 4)]
-)
-def test_width(features: set[str], width: int) -> None:
-    assert vector_width(frozenset(features)) == width
 
 
 EVERYTHING = frozenset({"avx512bf16", "avx512vnni"})
