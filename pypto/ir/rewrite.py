@@ -63,9 +63,9 @@ class Rewriter(Generic[B]):
 
     def copy(self, op: Op) -> Op:
         """The same op on the new operands."""
-        regions = tuple([self.region(r) for r in op.regions])
+        operands = self.operands(op)  # before the regions, whose ops may map the same values to their own
         types = tuple([self.types.get(r, r.type) for r in op.results])
-        new = make_op(op.name, self.operands(op), op.attrs, types, regions, op.loc)
+        new = make_op(op.name, operands, op.attrs, types, tuple([self.region(r) for r in op.regions]), op.loc)
         self.builder.region.ops.append(new)
         return new
 

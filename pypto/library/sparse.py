@@ -127,7 +127,7 @@ ROWS: Final = (
         + " Each scale is that of `c / groups` neighbouring columns.",
         source="DeepSeek-V3.2's sparse attention",
         reference=sparse_attention_quant,
-        implementations=(Implementation("flash", kernels.sparse_attention_quant, platforms=("cpu",)),),
+        implementations=(Implementation("flash", kernels.sparse_attention_quant),),
         sizes={"small": SMALL, "model": MODEL},
         sampler=chosen_with_scales,
         flops=flops,

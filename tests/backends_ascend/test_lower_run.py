@@ -37,6 +37,9 @@ CASES: dict[str, Callable[[], Case]] = {
         kernels.add_large, 4, {"x": normal(3 * 301)[::3], "y": normal(301)[::-1], "out": zeros(301), "BLOCK": 100}, 0),
     "rows and columns that are repeated": lambda: (
         kernels.rows_and_columns, 4, {"x": normal(100, 77), "w": normal(77), "out": zeros(100, 77), "BM": 32}, 1e-5),
+    "scales of groups": lambda: (
+        kernels.scaled_groups, 3, {"x": normal(40, 64), "scales": normal(40, 4), "out": zeros(40, 64), "BM": 16,
+                                   "GROUPS": 4}, 0),
     "bfloat16": lambda: (
         kernels.rows_and_columns, 4, {"x": normal(50, 41, dtype=pto.bfloat16.numpy), "w": normal(41),
                                       "out": zeros(50, 41), "BM": 16}, 1e-5),

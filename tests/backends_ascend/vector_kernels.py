@@ -150,3 +150,12 @@ def read_back(x, out):
     i = pto.program_id(0) * 4
     for k in range(3):
         pto.store(out + i + k + 1, pto.load(out + i + k) + pto.load(x + i + k))
+
+
+@pto.jit
+def scaled_groups(x, scales, out, BM: pto.constexpr, GROUPS: pto.constexpr):
+    """Columns in groups, each with its scale: rows of scales that are narrower than a block."""
+    i = pto.program_id(0) * BM
+    columns: pto.constexpr = x.shape[1]
+    t = pto.reshape(x[i : i + BM, :], (BM, GROUPS, columns // GROUPS)) * scales[i : i + BM, :][:, :, None]
+    out[i : i + BM, :] = pto.reshape(t, (BM, columns))

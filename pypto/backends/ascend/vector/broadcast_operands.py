@@ -62,6 +62,8 @@ def broadcast_operand_op(low: Lowering, op: Op, operands: Sequence[AnyTile], sha
 
 def is_row_or_column(operand: Broadcast) -> bool:
     """Whether an operand is a column along rows, or one row for all rows."""
+    if not operand.source.layout.is_dense:  # blocks of a column in several padded rows are no neighbours
+        return False
     small, large = operand.source.shape, operand.shape
     repeated = [n != m for n, m in zip(small, large, strict=True) if m != 1]
     return (repeated[-1:] == [True] and not any(repeated[:-1])) or (all(repeated[:-1]) and repeated[-1:] == [False])
