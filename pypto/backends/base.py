@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
@@ -137,12 +136,16 @@ class Artifact:
 
     def to_bytes(self) -> bytes:
         """A JSON header and the code, to be read back by `from_bytes`."""
+        import json
+
         header = json.dumps({**plain(self), "code": ""}, sort_keys=True, default=plain).encode()
         return len(header).to_bytes(8, "little") + header + self.code
 
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
         """An artifact from what `to_bytes` gives."""
+        import json
+
         end = 8 + int.from_bytes(data[:8], "little")
         header = json.loads(data[8:end])
         records = {

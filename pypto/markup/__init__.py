@@ -6,7 +6,6 @@ Whatever shows itself in a notebook is made here, in the one style of `pypto.mar
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -33,6 +32,13 @@ class Shown:
         return {"text/plain": str(self).rstrip("\n"), "text/html": self._repr_html_()}
 
 
+def escaped(value: str) -> str:
+    """Text with the characters that HTML takes for its own written otherwise; few processes show anything."""
+    from html import escape
+
+    return escape(value)
+
+
 def text(value: object) -> Markup:
     """A value as text of a page: escaped, unless it is markup.
 
@@ -41,12 +47,12 @@ def text(value: object) -> Markup:
     >>> text("a < b"), text(Markup("<b>a</b>"))
     ('a &lt; b', '<b>a</b>')
     """
-    return value if isinstance(value, Markup) else Markup(html.escape(str(value)))
+    return value if isinstance(value, Markup) else Markup(escaped(str(value)))
 
 
 def join(parts: Iterable[object], between: str = "") -> Markup:
     """Parts one after the other; text is escaped."""
-    return Markup(html.escape(between).join(map(text, parts)))
+    return Markup(escaped(between).join(map(text, parts)))
 
 
 def tag(name: str, *parts: object, **attributes: object) -> Markup:
@@ -65,7 +71,7 @@ def attribute(name: str, value: object) -> str:
     """An attribute with a space before it; an empty value leaves it out."""
     if name in _FLAGS:
         return f" {name}" if value else ""
-    return f' {name}="{html.escape(str(value))}"' if value != "" else ""
+    return f' {name}="{escaped(str(value))}"' if value != "" else ""
 
 
 def card(title: object, *parts: object, note: object = "") -> Markup:

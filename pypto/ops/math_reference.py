@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -56,6 +55,8 @@ def fma(x: float, y: float, z: float) -> float:
     rounded = x * y + z
     if not all(map(math.isfinite, (x, y, z))):
         return z if math.isfinite(x) and math.isfinite(y) else rounded
+    from fractions import Fraction
+
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     try:
         return float(exact) if exact else rounded
