@@ -74,24 +74,28 @@ class QuantizedWeight:
 
     def check(self, layer: Layer) -> QuantizedWeight:
         """Refuse what no kernel could compute with."""
-        outputs, inputs = layer.weight.shape
+        return self.check_shape(layer.name, layer.weight.shape)
+
+    def check_shape(self, layer: str, shape: tuple[int, ...]) -> QuantizedWeight:
+        """The same for a layer's name, and the shape of its weight."""
+        outputs, inputs = shape
         groups = self.scheme.groups(inputs)
         shapes = {
             "codes": (outputs, inputs), "scales": (outputs, groups), "zeros": (outputs, groups), "order": (inputs,),
             "transform": (inputs,),
         }  # fmt: skip
-        for name, shape in shapes.items():
+        for name, expected in shapes.items():
             value = getattr(self, name)
-            if value is not None and np.shape(value) != shape:
-                raise WrongResult(layer=layer.name, what=f"`{name}` has shape {np.shape(value)}, expected {shape}")
+            if value is not None and np.shape(value) != expected:
+                raise WrongResult(layer=layer, what=f"`{name}` has shape {np.shape(value)}, expected {expected}")
         low, high = self.codes.min(initial=0), self.codes.max(initial=0)
         if self.codes.dtype != np.int8 or low < self.scheme.low or high > self.scheme.high:
             what = f"codes are {self.codes.dtype} from {low} to {high}, expected int8"
-            raise WrongResult(layer=layer.name, what=f"{what} from {self.scheme.low} to {self.scheme.high}")
+            raise WrongResult(layer=layer, what=f"{what} from {self.scheme.low} to {self.scheme.high}")
         for name in ("scales", "transform"):
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value).all() and (value > 0).all()):
-                raise WrongResult(layer=layer.name, what=f"`{name}` has numbers that are not positive and finite")
+                raise WrongResult(layer=layer, what=f"`{name}` has numbers that are not positive and finite")
         return self
 
 

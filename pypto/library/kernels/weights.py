@@ -1,0 +1,97 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""Products with weights of four and eight bits, which become float32 in registers, and of int8 with a float32 bias."""
+
+from __future__ import annotations
+
+import pypto as pto
+from pypto.library.kernels.products import blocks_for, grid
+
+COLUMNS = 128
+
+
+@pto.jit
+def int4_matmul_kernel(x, packed, scale, zero, bias, y, HALF: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr):
+    """Row r of a group's bytes has its input r in the low nibbles, and its input HALF + r in the high ones."""
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for g in range(scale.shape[0]):
+        k = 2 * g * HALF
+        codes = packed[g * HALF : (g + 1) * HALF, j : j + BN]
+        s = scale[g, j : j + BN]
+        z = 8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32)
+        low = ((codes & 15).to(pto.float32) - z) * s
+        high = ((codes >> 4).to(pto.float32) - z) * s
+        acc = pto.dot(x[i : i + BM, k : k + HALF].to(pto.float32), low, acc)
+        acc = pto.dot(x[i : i + BM, k + HALF : k + 2 * HALF].to(pto.float32), high, acc)
+    if bias is not None:
+        acc = acc + bias[j : j + BN][None, :]
+    y[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def int8_weights_matmul_kernel(
+    x, codes, scale, zero, bias, y, GROUP: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr
+):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for g in range(scale.shape[0]):
+        k = g * GROUP
+        t = codes[k : k + GROUP, j : j + BN].to(pto.float32)
+        if zero is not None:
+            t = t - zero[g, j : j + BN].to(pto.float32)
+        acc = pto.dot(x[i : i + BM, k : k + GROUP].to(pto.float32), t * scale[g, j : j + BN], acc)
+    if bias is not None:
+        acc = acc + bias[j : j + BN][None, :]
+    y[i : i + BM, j : j + BN] = acc
+
+
+@pto.jit
+def w8a8_linear_kernel(
+    a, b, row_scale, column_scale, offset, bias, y, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
+):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.int32)
+    for k in range(0, a.shape[1], BK):
+        acc = pto.dot(a[i : i + BM, k : k + BK], b[k : k + BK, j : j + BN], acc)
+    if offset is not None:
+        acc = acc + offset[j : j + BN][None, :]
+    t = acc.to(pto.float32) * row_scale[i : i + BM][:, None] * column_scale[j : j + BN][None, :]
+    if bias is not None:
+        t = t + bias[j : j + BN][None, :]
+    y[i : i + BM, j : j + BN] = t
+
+
+def rows_for(t):
+    """Rows of a program: a version for one row, one for few, one for many."""
+    return next(rows for rows in (1, 16, 128) if t <= rows or rows == 128)
+
+
+def columns_for(n):
+    """Columns of a program."""
+    return min(COLUMNS, pto.next_power_of_2(n))
+
+
+def w4a16_matmul(x, packed, scale, zero, bias, y):
+    """y = x @ ((codes - zero) * scale) + bias, with two codes in a byte."""
+    bm, bn = rows_for(x.shape[0]), columns_for(packed.shape[1])
+    half = packed.shape[0] // scale.shape[0]
+    where = grid(x.shape[0], packed.shape[1], (bm, bn))
+    int4_matmul_kernel[where](x, packed, scale, zero, bias, y, HALF=half, BM=bm, BN=bn)
+
+
+def w8a16_matmul(x, codes, scale, zero, bias, y):
+    """y = x @ ((codes - zero) * scale) + bias."""
+    bm, bn = rows_for(x.shape[0]), columns_for(codes.shape[1])
+    group = codes.shape[0] // scale.shape[0]
+    where = grid(x.shape[0], codes.shape[1], (bm, bn))
+    int8_weights_matmul_kernel[where](x, codes, scale, zero, bias, y, GROUP=group, BM=bm, BN=bn)
+
+
+def w8a8_linear(a, b, row_scale, column_scale, offset, bias, y):
+    """y = (a @ b + offset) * row_scale * column_scale + bias, summed in int32."""
+    bm, bn, bk = blocks = blocks_for(*b.shape)
+    sizes = {"BM": bm, "BN": bn, "BK": bk}
+    where = grid(a.shape[0], b.shape[1], blocks)
+    w8a8_linear_kernel[where](a, b, row_scale, column_scale, offset, bias, y, **sizes)

@@ -1,0 +1,119 @@
+"""Rows of products with quantised weights: codes of four and eight bits become float32 in registers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.ir.types import DType
+from pypto.library.kernels import weights as kernels
+from pypto.library.row import Implementation, Operator, f64
+from pypto.library.tolerance import Close
+
+SUMS: Final = Close(1e-4, 2e-3)  # sums of some hundred products, in float32
+CPU: Final = ("cpu",)
+
+
+def dequantized(codes: Any, scale: Any, zero: Any) -> Any:
+    """Numbers of codes, whose rows are cut into as many groups as there are rows of scales."""
+    size = len(codes) // len(scale)
+    t = f64(codes) - (0 if zero is None else np.repeat(f64(zero), size, axis=0))
+    return t * np.repeat(f64(scale), size, axis=0)
+
+
+def unpacked(packed: Any, groups: int) -> Any:
+    """Codes from -8 to 7: of each group the low nibbles, then the high ones."""
+    parts = packed.reshape(groups, 1, -1, packed.shape[1])
+    return np.concatenate([parts & 15, parts >> 4], axis=1).reshape(-1, packed.shape[1]).astype(np.int8) - 8
+
+
+def product(x: Any, weight: Any, bias: Any) -> Any:
+    """x @ weight + bias, with as many rows of the weight as x has columns."""
+    return f64(x) @ weight[: x.shape[1]] + (0 if bias is None else f64(bias))
+
+
+def w4a16_matmul(x: Any, packed: Any, scale: Any, zero: Any, bias: Any) -> Any:
+    """The reference."""
+    return product(x, dequantized(unpacked(packed, len(scale)), scale, zero), bias)
+
+
+def w8a16_matmul(x: Any, codes: Any, scale: Any, zero: Any, bias: Any) -> Any:
+    """The reference."""
+    return product(x, dequantized(codes, scale, zero), bias)
+
+
+def w8a8_linear(a: Any, b: Any, row_scale: Any, column_scale: Any, offset: Any, bias: Any) -> Any:
+    """The reference."""
+    total = (f64(a) @ f64(b) + (0 if offset is None else f64(offset))) * f64(row_scale)[:, None] * f64(column_scale)
+    return total + (0 if bias is None else f64(bias))
+
+
+def bytes_of_codes(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> dict[str, Any]:
+    """All nibbles, and small scales."""
+    packed = rng.integers(0, 256, (n.h, n.n), np.uint8)
+    return {"packed": packed, "scale": rng.random((n.g, n.n), np.float32) / 8}
+
+
+def with_zeros(rng: np.random.Generator) -> dict[str, Any]:
+    """Zero points, a bias, one row, and a last group that is not full."""
+    return {
+        "x": rng.standard_normal((1, 41)).astype(np.float32),
+        "packed": rng.integers(0, 256, (24, 33), np.uint8),
+        "scale": rng.random((3, 33), np.float32),
+        "zero": rng.integers(-8, 8, (3, 33)).astype(np.int8),
+        "bias": rng.standard_normal(33).astype(np.float32),
+    }
+
+
+def bytes_with_zeros(rng: np.random.Generator) -> dict[str, Any]:
+    """The same of eight bits."""
+    found = with_zeros(rng)
+    del found["packed"]
+    return found | {"codes": rng.integers(-128, 128, (48, 33)).astype(np.int8)}
+
+
+def corrected(rng: np.random.Generator) -> dict[str, Any]:
+    """Largest products, with what a zero point of the rows adds, and a bias."""
+    a, b = np.full((3, 70), -127, np.int8), np.full((70, 9), 127, np.int8)
+    return {
+        "a": a, "b": b, "row_scale": np.full(3, 0.5, np.float32), "column_scale": np.full(9, 0.25, np.float32),
+        "offset": 5 * b.sum(axis=0, dtype=np.int32), "bias": np.arange(9, dtype=np.float32),
+    }  # fmt: skip
+
+
+FORMULA: Final = "`y = x @ w + bias` with `w = (codes - zero) * scale`, scales and zero points of groups of rows. {0}"
+ROWS: Final = (
+    Operator(
+        "w4a16_matmul", "Product with weights of four bits, unpacked in registers",
+        "x[t, k] bf16|f32, packed[h, n] u8, scale[g, n] f32, zero[g, n]? i8, bias[n]? f32 -> y[t, n] f32",
+        FORMULA.format(
+            "A group has `h // g` rows of bytes: the low nibbles are its first half, the high ones its second; a "
+            "nibble is `code + 8`. Codes of rows from k on do not count."
+        ),
+        "Frantar et al., MARLIN, 2024", w4a16_matmul, (Implementation("groups", kernels.w4a16_matmul, CPU),),
+        {"small": {"t": 5, "k": 200, "h": 128, "n": 70, "g": 2},
+         "model": {"t": 1, "k": 4096, "h": 2048, "n": 4096, "g": 32}},
+        sampler=bytes_of_codes, edges={"zeros": with_zeros}, tolerance={"y": SUMS},
+        flops=lambda n: 2.0 * n.t * n.k * n.n,
+    ),
+    Operator(
+        "w8a16_matmul", "Product with weights of eight bits, converted in registers",
+        "x[t, k] bf16|f32, codes[h, n] i8, scale[g, n] f32, zero[g, n]? i8, bias[n]? f32 -> y[t, n] f32",
+        FORMULA.format("A group has `h // g` rows. Codes of rows from k on do not count."),
+        "Frantar et al., MARLIN, 2024", w8a16_matmul, (Implementation("groups", kernels.w8a16_matmul, CPU),),
+        {"small": {"t": 5, "k": 96, "h": 96, "n": 70, "g": 2},
+         "model": {"t": 1, "k": 4096, "h": 4096, "n": 4096, "g": 1}},
+        edges={"zeros": bytes_with_zeros}, tolerance={"y": Close(1e-4, 2e-2)}, flops=lambda n: 2.0 * n.t * n.k * n.n,
+    ),
+    Operator(
+        "w8a8_linear", "Linear layer of int8 inputs and weights, with scales of rows and columns and a float32 bias",
+        "a[t, k] i8, b[k, n] i8, row_scale[t] f32, column_scale[n] f32, offset[n]? i32, bias[n]? f32 -> y[t, n] f32",
+        "`y = (a @ b + offset) * row_scale[:, None] * column_scale + bias`, the sum in int32. Inputs with the zero "
+        "point z have `offset = -z * b.sum(0)`.",
+        "Xiao et al., SmoothQuant, 2023", w8a8_linear, (Implementation("tiles", kernels.w8a8_linear),),
+        {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
+        edges={"corrected": corrected}, tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n,
+    ),
+)  # fmt: skip

@@ -1,0 +1,115 @@
+"""What quantisation cost, and what it saved, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pypto.quant.blocks import Block, Values, float_layer
+from pypto.quant.layer import QuantizedLayer
+from pypto.quant.metrics import sqnr
+from pypto.quant.weight import Array, Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A quantised layer: its name and scheme, SQNR of weight and outputs in decibels, bytes before and after."""
+
+    layer: str
+    scheme: str
+    weight_sqnr: float
+    output_sqnr: float
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Lines of all quantised layers; ``print(report)`` shows a table.
+
+    Attributes
+    ----------
+    lines : tuple of Line
+    """
+
+    lines: tuple[Line, ...]
+
+    def json(self) -> dict[str, Any]:
+        """The lines as plain values, and the sums of the bytes."""
+        before = sum(line.bytes_before for line in self.lines)
+        after = sum(line.bytes_after for line in self.lines)
+        return {"layers": [asdict(line) for line in self.lines], "bytes_before": before, "bytes_after": after}
+
+    def __str__(self) -> str:
+        width = max([len(line.layer) for line in self.lines] + [5])
+        scheme = max([len(line.scheme) for line in self.lines] + [6])
+        head = f"{'layer':{width}}  {'scheme':{scheme}}  weight dB  output dB       bytes"
+        rows = [
+            f"{line.layer:{width}}  {line.scheme:{scheme}}  {line.weight_sqnr:9.1f}  {line.output_sqnr:9.1f}  "
+            f"{line.bytes_before / max(line.bytes_after, 1):4.1f}x less"
+            for line in self.lines
+        ]
+        return "\n".join([head, *rows])
+
+
+def report(blocks: Sequence[Block], layers: Mapping[str, QuantizedLayer], inputs: Values) -> Report:
+    """Compare quantised layers with the layers that they stand for.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        The model.
+    layers : mapping of str to QuantizedLayer
+    inputs : mapping of str to ndarray
+        Inputs of the first block. Each layer is compared on the inputs that it has in the float model.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> from pypto import quant
+    >>> layer = quant.Layer("up", np.eye(2, dtype=np.float32))
+    >>> block = quant.Block("0", [layer], lambda values, linear: {"x": linear("up", values["x"])})
+    >>> layers = {"up": quant.QuantizedLayer("up", quant.quantize(layer.weight))}
+    >>> report([block], layers, {"x": np.ones((1, 2), np.float32)}).json()["bytes_after"]
+    12
+    """
+    lines: list[Line] = []
+    values = inputs
+    for block in blocks:
+        seen: dict[str, list[tuple[Array, Array]]] = {}
+        functions = {one.name: compared(one, layers[one.name], seen) for one in block.layers if one.name in layers}
+        values = block.run(values, functions)
+        lines += [line(one, layers[one.name], seen.get(one.name, [])) for one in block.layers if one.name in layers]
+    return Report(tuple(lines))
+
+
+def compared(layer: Layer, quantized: QuantizedLayer, seen: dict[str, list[tuple[Array, Array]]]) -> Any:
+    """The layer as it is, which notes its results and those of the quantised one."""
+    run = float_layer(layer)
+
+    def both(x: Array) -> Array:
+        y = run(x)
+        seen.setdefault(layer.name, []).append((y.copy(), quantized(x)))
+        return y
+
+    return both
+
+
+def line(layer: Layer, quantized: QuantizedLayer, seen: Sequence[tuple[Array, Array]]) -> Line:
+    """A line of the report."""
+    exact = np.concatenate([y.ravel() for y, _ in seen]) if seen else np.zeros(0)
+    found = np.concatenate([q.ravel() for _, q in seen]) if seen else np.zeros(0)
+    return Line(
+        layer.name,
+        quantized.weight.scheme.name + (f"; inputs {quantized.inputs.name}" if quantized.inputs else ""),
+        sqnr(layer.weight, quantized.weight.dequantize()),
+        sqnr(exact, found),
+        int(layer.weight.nbytes),
+        quantized.weight.bytes,
+    )

@@ -1,0 +1,108 @@
+"""Deployed layers compute what their quantised layers say in numpy; the real encoder stays close to float32."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pypto import quant
+from pypto.errors.quant import FewSamples, WrongScheme
+from tests.quant import encoder
+
+W8A8 = {
+    "token": quant.Config(inputs=quant.int8("token")),
+    "static": quant.Config(quant.int8("tensor"), quant.int8("tensor")),
+    "zero point": quant.Config(inputs=quant.int8("tensor", symmetric=False)),
+    "factors": quant.Config(inputs=quant.int8("token"), algorithm="smoothquant"),
+    "static factors": quant.Config(inputs=quant.int8("tensor"), algorithm="smoothquant"),
+}
+FLOATS = {
+    "int8": quant.Config(),
+    "int8 zeros": quant.Config(quant.int8(symmetric=False)),
+    "int4": quant.Config(quant.int4()),
+    "int4 groups": quant.Config(quant.int4(group=32)),
+    "int4 zeros": quant.Config(quant.int4(group=20, symmetric=False)),
+    "int4 order": quant.Config(quant.int4(group=32), algorithm=quant.gptq(act_order=True)),
+    "int4 factors": quant.Config(quant.int4(group=64), algorithm="awq"),
+}
+
+
+def layer_and_inputs(config: quant.Config, k: int, n: int = 37) -> tuple[quant.QuantizedLayer, Any]:
+    rng = np.random.default_rng(k)
+    one = quant.Layer("a", rng.standard_normal((n, k)).astype(np.float32), rng.standard_normal(n).astype(np.float32))
+    x = (rng.standard_normal((4 * k + 50, k)) * np.exp(rng.standard_normal(k)) + 0.5).astype(np.float32)
+    block = quant.Block("0", [one], lambda values, linear: {"x": linear("a", values["x"])})
+    with quant.calibrate([block], config) as run:
+        run({"x": x})
+        return run.convert()["a"], x
+
+
+@pytest.mark.parametrize("k", [1, 64, 131])
+@pytest.mark.parametrize("name", [*W8A8, *FLOATS])
+def test_kernels_agree_with_numpy(name: str, k: int) -> None:
+    layer, x = layer_and_inputs((W8A8 | FLOATS)[name], k)
+    deployed = quant.deploy({"a": layer})["a"]
+    for rows in (1, 7):
+        expected = layer(x[:rows])
+        # A code of an input may be the other one of two that are equally near, in float32.
+        atol = np.abs(expected).max() * (0.02 if name in W8A8 else 1e-5)
+        np.testing.assert_allclose(deployed(x[:rows]), expected, rtol=0, atol=atol)
+    assert deployed(x[:6].reshape(2, 3, k)).shape == (2, 3, 37)
+    assert deployed(x[:0]).shape == (0, 37)
+    assert deployed.kind == ("W8A8" if name in W8A8 else "W4A16" if "4" in name else "W8A16")
+
+
+def test_four_bits_take_half_the_bytes() -> None:
+    layers = [layer_and_inputs(quant.Config(scheme), 128, 64)[0] for scheme in (quant.int8(), quant.int4())]
+    assert [quant.deploy({"a": layer})["a"].bytes - 4 * 64 for layer in layers] == [128 * 64, 64 * 64]
+    assert [layer.weight.bytes - 4 * 64 for layer in layers] == [128 * 64, 64 * 64]
+
+
+@pytest.mark.parametrize("scheme", [quant.int4(), quant.int8(symmetric=False)])
+def test_int8_inputs_need_symmetric_int8_weights(scheme: quant.Scheme) -> None:
+    layer = layer_and_inputs(quant.Config(scheme, quant.int8("token")), 16)[0]
+    with pytest.raises(WrongScheme, match=r"layer a: weights .* with int8 inputs are not offered"):
+        quant.deploy({"a": layer})
+
+
+def test_odd_groups_have_no_kernel() -> None:
+    with pytest.raises(WrongScheme, match="groups of 7 are not offered"):
+        quant.deploy({"a": layer_and_inputs(quant.Config(quant.int4(group=7)), 16)[0]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("skip", "least", "mean"), [((), 0.998, 0.999), (("*.down",), 0.999, 0.9995)])
+def test_the_encoder_in_int8_is_close_to_float32(skip: tuple[str, ...], least: float, mean: float) -> None:
+    """All layers in int8, and without the layers whose inputs have the largest outliers."""
+    weights, batch = encoder.real()
+    config = quant.Config(inputs=quant.int8("token"), algorithm=quant.smoothquant(alpha=0.7), skip=skip)
+    with quant.calibrate(encoder.blocks(weights), config) as run:
+        run(encoder.embedded(weights, batch))
+        layers = quant.deploy(run.convert())
+    exact = encoder.embed(weights, batch)
+    found = encoder.embed(weights, batch, layers)
+    cosines = quant.cosine(exact, found)
+    pairs = np.triu_indices(len(exact), 1)
+    correlation = quant.rank_correlation((exact @ exact.T)[pairs], (found @ found.T)[pairs])
+    assert least <= cosines.min() < 1
+    assert mean <= cosines.mean() < 1
+    assert 0.995 <= correlation < 1
+
+
+@pytest.mark.slow
+def test_the_encoder_in_four_bits() -> None:
+    """The whole model, each block calibrated on quantised ones: GPTQ is closer to float32 than rounding."""
+    weights, batch = encoder.real()
+    exact = encoder.embed(weights, batch)
+    lost = {}
+    for algorithm in ("gptq", "minmax"):
+        config = quant.Config(quant.int4(group=128), algorithm=algorithm)
+        with quant.calibrate(encoder.blocks(weights), config) as run, warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewSamples)
+            run(encoder.embedded(weights, batch))
+            layers = run.convert()
+        lost[algorithm] = 1 - quant.cosine(exact, encoder.embed(weights, batch, quant.deploy(layers))).mean()
+    assert 0 < lost["gptq"] < lost["minmax"]
