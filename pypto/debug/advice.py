@@ -33,7 +33,7 @@ def advise(
     `silent` is the name of a backend that drops what kernels print, empty for others. Triton's kernels are read as
     Triton reads them, without a word.
     """
-    source, about = kernel.kernel_source, (kernel.told, kernel.function.__globals__)
+    source, about = kernel.kernel_source, (kernel.reported, kernel.function.__globals__)
     if silent and any(op.name == "print_" for op in built.function.walk()):
         tell(PrintsNothing(built.function.loc, kernel=source.name, device=silent), *about)
     for remark in versions[-1].program.advice if versions else ():
@@ -89,7 +89,7 @@ def count_versions(kernel: Any, versions: Sequence[Specialization], specs: Mappi
     way = "; ".join(dict.fromkeys(ways[kind] for kind, _ in names))
     loc = source.loc(source.node)
     found = ManyVersions(loc, count=MANY, kernel=source.name, what=f"the {what}", way=way)
-    tell(found, kernel.told, kernel.function.__globals__)
+    tell(found, kernel.reported, kernel.function.__globals__)
 
 
 def alike(

@@ -40,15 +40,15 @@ def is_number(x: Any) -> bool:
 
 def leaves(values: Iterable[Any]) -> list[Any]:
     """What values are computed from by pure ops: arguments, and whatever else no op makes of others."""
-    found: dict[Any, None] = {}
+    sources: dict[Any, None] = {}
     waiting = list(values)
     while waiting:
         value = waiting.pop()
-        if value in found:
+        if value in sources:
             continue
         op = value.op if isinstance(value, Value) else None
         if op is not None and op.operands and not op.regions and TABLE[op.name].effect is Effect.PURE:
             waiting += reversed(op.operands)
         elif op is None or op.name != "constant":
-            found[value] = None
-    return list(found)
+            sources[value] = None
+    return list(sources)

@@ -73,8 +73,8 @@ def access(scope: Scope, node: ast.Subscript, array: Value) -> Access:
     entries = fill(scope, node, array, [(item, index_entry(scope, item, array)) for item in index_nodes(node)])
     spans = [extent(scope, item, array, d, e) for d, (item, e) in enumerate(x for x in entries if x[1] is not None)]
     sizes = [size for _, size in spans]
-    rest, stored = iter(sizes), tuple(n or 1 for n in sizes) or (1,)
-    shape = [1 if e is None else next(rest) for _, e in entries]
+    remaining_sizes, stored = iter(sizes), tuple(n or 1 for n in sizes) or (1,)
+    shape = [1 if e is None else next(remaining_sizes) for _, e in entries]
     is_element = bool(sizes) and not any(sizes)
     return Access(array, tuple(x for x, _ in spans), stored, tuple(n for n in shape if n), is_element)
 

@@ -56,11 +56,11 @@ def assign(scope: Scope, target: ast.expr, value: Any) -> None:
 
 def set_field(scope: Scope, target: ast.Attribute, value: Any) -> None:
     """`self.name = …` while an aggregate is made: the variable becomes one with that field."""
-    made, fields = scope.eval(target.value), getattr(scope.eval(target.value), "_fields", ())
+    aggregate, fields = scope.eval(target.value), getattr(scope.eval(target.value), "_fields", ())
     if not isinstance(target.value, ast.Name) or target.attr not in fields:
         raise errors.AssignTarget(scope.loc(target), what=f"`{ast.unparse(target)}`", way=f"its fields are {fields}")
-    items = zip(fields, made, strict=True)
-    assign(scope, target.value, remade(made, [value if name == target.attr else x for name, x in items]))
+    items = zip(fields, aggregate, strict=True)
+    assign(scope, target.value, remade(aggregate, [value if name == target.attr else x for name, x in items]))
 
 
 def unpack(scope: Scope, target: ast.Tuple | ast.List, items: tuple[Any, ...]) -> None:

@@ -50,8 +50,8 @@ def bind(scope: Scope, node: ast.AST, to: Signature, args: list[Any], kwargs: Ar
         bound[key] = value
     missing = [f"`{p.name}`" for p in to.params if bound.setdefault(p.name, p.default) is REQUIRED]
     if missing:
-        told = f"its argument{'s' if missing[1:] else ''} {', '.join(missing)}"
-        raise errors.MissingArgument(scope.loc(node), function=to.name, missing=told, signature=to)
+        missing_text = f"its argument{'s' if missing[1:] else ''} {', '.join(missing)}"
+        raise errors.MissingArgument(scope.loc(node), function=to.name, missing=missing_text, signature=to)
     for p in to.params:
         if p.kind == "constexpr":
             constant(bound[p.name], f"`{p.name}` of {to.name}", scope.loc(node))
@@ -65,9 +65,9 @@ def keyword(node: ast.AST, name: str) -> ast.AST:
 
 def argument_node(node: ast.Call, name: str, params: tuple[Param, ...], count: int) -> ast.expr:
     """Where an argument stands in the call, or the call itself."""
-    found = keyword(node, name)
-    if isinstance(found, ast.keyword):
-        return found.value
+    argument = keyword(node, name)
+    if isinstance(argument, ast.keyword):
+        return argument.value
     # A method's receiver comes before the arguments that are written.
     index = [p.name for p in params].index(name) - (count - len(node.args))
     starred = any(isinstance(a, ast.Starred) for a in node.args)

@@ -18,8 +18,8 @@ from pypto.frontend.scope import RETURN, VALUE, Binding, Poison, Scope, captured
 from pypto.frontend.source import KernelSource
 from pypto.frontend.tuples import is_named
 from pypto.frontend.values import ELSEWHERE, Inlined, Method, array_type, describe, is_array, is_index, load_first
-from pypto.ir.asked import Answer
 from pypto.ir.core import Value
+from pypto.ir.type_queries import Answer
 from pypto.ir.types import DType, int1
 from pypto.loc import Loc
 from pypto.ops.public import Intrinsic, OpFunction, Refused, constexpr, constexpr_type
@@ -118,10 +118,10 @@ def call_host(scope: Scope, node: ast.Call, function: Any, args: list[Any], kwar
 
 def call_op(scope: Scope, node: ast.Call, row: OpRow, args: list[Any], kwargs: Arguments) -> Any:
     first = args[0] if args else kwargs.get("pointer", kwargs.get("array"))
-    own = getattr(type(first), row.name, None) if row.name in ("load", "store") and isinstance(first, tuple) else None
-    if own is not None:
-        return call(scope, node, own, args, kwargs)
-    if row.name in ("load", "store") and is_array(first) and is_native(row.name, args, kwargs):
+    is_access = row.name in ("load", "store")
+    if is_access and isinstance(first, tuple) and hasattr(type(first), row.name):
+        return call(scope, node, getattr(type(first), row.name), args, kwargs)
+    if is_access and is_array(first) and is_native(row.name, args, kwargs):
         return (native_load if row.name == "load" else native_store)(scope, node, args, kwargs)
     signature = Signature(row.name, row.params)
     bound = checked_arguments(scope, node, signature, gathered(row, args), kwargs)

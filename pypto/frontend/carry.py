@@ -95,13 +95,13 @@ def read_outside(function: ast.AST, loop: Loop) -> set[str]:
 
 def candidates(scope: Scope, node: Loop, hints: Hints) -> dict[str, Variable]:
     """Variables of before the loop that its body assigns. A hint is the type of a constant in an earlier build."""
-    found = {}
+    variables = {}
     for name in assigned(node):
         binding = scope.vars.get(name)
         if binding and not isinstance(binding.value, Poison):
             types = [head_type(x, hints.get((name, n))) for n, x in enumerate(leaves(binding.value))]
-            found[name] = Variable(binding, types)
-    return found
+            variables[name] = Variable(binding, types)
+    return variables
 
 
 def head_type(x: Any, hint: TileType | None) -> TileType | None:
@@ -121,11 +121,11 @@ class Carried:
     def settle(self) -> Path:
         """Build the body until what it carries stays as it is."""
         session, failure, unrolled = self.scope.session, None, self.scope.session.unrolled
-        made = session.builder.made
+        op_count = session.builder.op_count
         hints: Hints = session.hints.setdefault((self.node, self.scope.call_site, unrolled), {})
         self.variables.update(candidates(self.scope, self.node, hints))
         while True:
-            before, session.unrolled, session.builder.made = self.state(), unrolled, made
+            before, session.unrolled, session.builder.op_count = self.state(), unrolled, op_count
             try:
                 body = self.build()
             except TooManyOps:

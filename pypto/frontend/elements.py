@@ -32,12 +32,12 @@ def on_scalars(scope: Scope, node: ast.Call, function: Any, tiles: list[Value]) 
 
 def needed(ops: list[Op], values: set[Value]) -> list[Op]:
     """The ops that do something, or that these values come from: a function may compute what it asks the type of."""
-    kept: list[Op] = []
+    needed_ops: list[Op] = []
     for op in reversed(ops):
         if op.regions or TABLE[op.name].effect is not Effect.PURE or values & {*op.results}:
-            kept.append(op)
+            needed_ops.append(op)
             values |= {v for x in (op, *(x for r in op.regions for x in walk(r))) for v in x.operands}
-    return kept[::-1]
+    return needed_ops[::-1]
 
 
 def combination(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> str | None:
@@ -101,7 +101,7 @@ class Replay:
 
     def load(self, op: Op, active: Value | None) -> Value:
         """A load for the active elements."""
-        pointer, *rest = map(self.tile, op.operands)
-        masks = [x for x in (active, *rest[:1]) if x is not None]
+        pointer, *optional = map(self.tile, op.operands)
+        masks = [x for x in (active, *optional[:1]) if x is not None]
         on = [self.b.emit("and_", *masks)] if len(masks) > 1 else masks
-        return self.b.emit("load", pointer, *on, *rest[1:], **op.attrs)
+        return self.b.emit("load", pointer, *on, *optional[1:], **op.attrs)

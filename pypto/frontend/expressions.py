@@ -29,8 +29,8 @@ from pypto.frontend.values import (
     load_first,
     source_of,
 )
-from pypto.ir.asked import YES
 from pypto.ir.core import Value
+from pypto.ir.type_queries import YES
 from pypto.ir.types import DType
 from pypto.ops.public import constexpr_type
 from pypto.ops.table import TABLE
@@ -99,15 +99,15 @@ def member(scope: Scope, node: ast.Attribute, base: Any) -> Any:
     kind: Any = base if isinstance(base, type) else type(base)
     if kind is not base and node.attr in kind._fields:
         return Binding(getattr(base, node.attr), scope.loc(node)).read(scope.loc(node))
-    found = inspect.getattr_static(kind, node.attr, None)
-    if isinstance(found, property):
-        return call(scope, ast.copy_location(ast.Call(node, [], []), node), found.fget, [base], {})
-    if found is None:
+    member = inspect.getattr_static(kind, node.attr, None)
+    if isinstance(member, property):
+        return call(scope, ast.copy_location(ast.Call(node, [], []), node), member.fget, [base], {})
+    if member is None:
         raise no_attribute(scope, node, base, [*kind._fields, *vars(kind)])
-    function = getattr(found, "__func__", found)
-    if isinstance(found, classmethod):
+    function = getattr(member, "__func__", member)
+    if isinstance(member, classmethod):
         return Method(kind, node.attr, function)
-    if kind is not base and (inspect.isfunction(found) or {"kernel_source", "host_function"} & {*dir(type(found))}):
+    if kind is not base and (inspect.isfunction(member) or {"kernel_source", "host_function"} & {*dir(type(member))}):
         return Method(base, node.attr, function)
     return captured(node.attr, function, scope.loc(node))
 
@@ -125,8 +125,8 @@ def module_attribute(scope: Scope, node: ast.Attribute, module: ModuleType) -> A
     """pypto's own names do not change, also under `triton`; those of other modules are recorded like globals."""
     if not hasattr(module, node.attr):
         raise no_attribute(scope, node, module, dir(module), ast.unparse(node.value))
-    value, variables, home = getattr(module, node.attr), vars(module), module.__name__.split(".")[0]
-    if home in ("pypto", "triton") or isinstance(value, ModuleType) or node.attr not in variables:
+    value, variables, package = getattr(module, node.attr), vars(module), module.__name__.split(".")[0]
+    if package in ("pypto", "triton") or isinstance(value, ModuleType) or node.attr not in variables:
         return captured(node.attr, value, scope.loc(node))
     return scope.session.capture(variables, node.attr, scope.loc(node))
 

@@ -27,11 +27,11 @@ class Label:
 
 def block(scope: Scope, steps: list[Step]) -> None:
     """Run steps in order. After one that may leave the block, what remains is built under a guard."""
-    with temporarily(scope, rest=deque(steps)):
-        while scope.rest:
+    with temporarily(scope, remaining_steps=deque(steps)):
+        while scope.remaining_steps:
             skipped = scope.vars.get(SKIP)
             if skipped is None:
-                scope.rest.popleft()()
+                scope.remaining_steps.popleft()()
             elif skipped.value is True:
                 break
             else:
@@ -56,8 +56,8 @@ def branch(scope: Scope, condition: Value, then: Step, orelse: Step, select: boo
             build()
     leaves = [arm.ends_with(SKIP) for arm in arms]
     if leaves[0] != leaves[1]:
-        live, steps = arms[leaves[0]], list(scope.rest)
-        scope.rest.clear()
+        live, steps = arms[leaves[0]], list(scope.remaining_steps)
+        scope.remaining_steps.clear()
         with scope.inside(live.region, live.vars):
             block(scope, steps)
     with scope.builder.at(loc):

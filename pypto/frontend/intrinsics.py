@@ -188,25 +188,25 @@ def attribute(asks: bool, scope: Scope, node: ast.Call, args: list[Any], kwargs:
         function, wanted = "hasattr" if asks else "getattr", "a name, or an attribute of one"
         raise WrongArgument(scope.loc(node), function=function, name="x", wanted=wanted, given=describe(x), way="")
     try:
-        found = scope.eval(ast.copy_location(ast.Attribute(node.args[0], name, ast.Load()), node))
+        value = scope.eval(ast.copy_location(ast.Attribute(node.args[0], name, ast.Load()), node))
     except NoAttribute:
         ours = isinstance(x, ModuleType) and x.__name__.split(".")[0] in ("pypto", "triton")
         if not (ours or isinstance(x, Value | DType)) or not (asks or args[2:]):
             raise
         return False if asks else args[2]
-    return asks or found
+    return asks or value
 
 
 def replace_fields(scope: Scope, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`pto.aggregate_replace`: a named tuple with other items."""
-    made: Any = args[0] if len(args) == 1 else args
+    instance: Any = args[0] if len(args) == 1 else args
     function = "aggregate_replace"
-    if not is_named(type(made)):
+    if not is_named(type(instance)):
         loc, given, wanted = scope.loc(node), describe(tuple(args)), "one instance of an aggregate, and fields by name"
         raise WrongArgument(loc, function=function, name="instance", wanted=wanted, given=given, way="")
-    fields = tuple(Param(name, "any", None) for name in made._fields)
-    bind(scope, node, Signature(type(made).__name__, fields), [], kwargs)
-    return made._replace(**kwargs)
+    fields = tuple(Param(name, "any", None) for name in instance._fields)
+    bind(scope, node, Signature(type(instance).__name__, fields), [], kwargs)
+    return instance._replace(**kwargs)
 
 
 # fmt: off

@@ -48,7 +48,7 @@ def unroll(scope: Scope, node: ast.For, items: Any) -> None:
         block(scope, scope.steps(node.body))
         arrive(scope, EXITS.index(BREAK))
 
-    made = scope.session.builder.made
+    op_count = scope.session.builder.op_count
     steps: list[Step] = [partial(iteration, item) for item in items_of(scope, node.iter, items)]
     try:
         block(scope, steps)
@@ -57,7 +57,7 @@ def unroll(scope: Scope, node: ast.For, items: Any) -> None:
         raise TooManyOps(error.loc, loops, **error.fields) from None
     if not scope.source.library:
         text = f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
-        ops = scope.session.builder.made - made
+        ops = scope.session.builder.op_count - op_count
         scope.session.loops.append(Unrolled(scope.loc(node.iter), text, len(steps), ops))
     arrive(scope, EXITS.index(RETURN))
 
@@ -82,8 +82,8 @@ def run_range(scope: Scope, node: ast.For, loop: Range) -> None:
         start, end, stride = low, high, step
         if copies > 1 and isinstance(loop.step, int):
             stride = scope.at(node.iter).constant(copies * loop.step, dtype)
-            whole = b.emit("mul", b.emit("floordiv", b.emit("sub", high, low), stride), stride)
-            end = b.emit("add", low, whole)
+            span = b.emit("mul", b.emit("floordiv", b.emit("sub", high, low), stride), stride)
+            end = b.emit("add", low, span)
             low = b.emit("maximum", low, end, propagate_nan=False)
         run_loop(scope, node, (start, end, stride), copies)
 

@@ -46,12 +46,12 @@ class Path:
 
     def brings(self, name: str, other: Binding | None) -> Any:
         """The value of a variable at the end of the path; `other` is what the other path has."""
-        own = self.vars.get(name)
+        binding = self.vars.get(name)
         if name in ABSENT:
-            return own.value if own else ABSENT[name]
+            return binding.value if binding else ABSENT[name]
         if self.ends_with(RETURN):
             return UNDEF
-        value = own.value if own else unassigned(name, other)
+        value = binding.value if binding else unassigned(name, other)
         return UNDEF if isinstance(value, Poison) and self.ends_with(SKIP) else value
 
 
@@ -116,15 +116,15 @@ class Merge:
         if eager or not (ops or self.results):
             b.region.ops += ops
             for result, x, y in zip(self.results, *self.yields, strict=True):
-                own(b.op("where", self.condition, x, y), result)
+                set_results(b.op("where", self.condition, x, y), result)
             return
         for region, values in zip(regions, self.yields, strict=True):
             with b.inside(region):
                 b.op("yield", *values)
-        own(b.create("if", (self.condition,), {}, (), regions), *self.results)
+        set_results(b.create("if", (self.condition,), {}, (), regions), *self.results)
 
 
-def own(op: Op, *results: Value) -> None:
+def set_results(op: Op, *results: Value) -> None:
     """Let results that are in use already be those of the op."""
     op.results = results
     for v in results:

@@ -201,12 +201,12 @@ def short_circuit(scope: Scope, node: ast.BoolOp, values: list[ast.expr]) -> Any
     truth = as_truth(scope, first, values[0], where, way)
     if len(values) == 1:
         return truth if has_values(first) else first
-    rest = partial(short_circuit, scope, node, values[1:])
+    remaining = partial(short_circuit, scope, node, values[1:])
     if not isinstance(truth, Value):
-        return rest() if truth == is_and else first
+        return remaining() if truth == is_and else first
 
     def decided() -> Any:
-        x = rest()
+        x = remaining()
         return scope.at(node).value(x if isinstance(x, Value) else bool(x), int1)
 
     return choose(scope, node, truth, decided if is_and else lambda: True, (lambda: False) if is_and else decided)

@@ -71,11 +71,11 @@ class LimitedBuilder(OpBuilder):
 
     def __init__(self, region: Region, loc: Loc, most: int, numbers: WeakNumbers) -> None:
         super().__init__(region, loc)
-        self.most, self.made, self.numbers = most, 0, numbers
+        self.most, self.op_count, self.numbers = most, 0, numbers
 
     def create(self, *args: Any, **given: Any) -> Op:
-        self.made += 1
-        if self.made > self.most:
+        self.op_count += 1
+        if self.op_count > self.most:
             raise TooManyOps(self.loc, limit=f"{self.most:,}")
         return super().create(*args, **given)
 
@@ -121,8 +121,8 @@ class Scope:
 
     Control flow keeps its state in `vars` as well: `.continue`, `.break` and `.return` tell whether the rest of the
     block, of the loop and of the function is skipped (absent: it is not; True: it is; a run-time value: it depends).
-    Each of them is set where the next one is. `.value` is what is returned. `rest` holds the steps that remain of the
-    current block.
+    Each of them is set where the next one is. `.value` is what is returned. `remaining_steps` are those of
+    the current block.
     """
 
     session: Session
@@ -131,7 +131,7 @@ class Scope:
     parent: Scope | None = None
     depth: int = 0
     vars: dict[str, Binding] = field(default_factory=dict)
-    rest: deque[Step] = field(default_factory=deque)
+    remaining_steps: deque[Step] = field(default_factory=deque)
 
     @property
     def builder(self) -> LimitedBuilder:

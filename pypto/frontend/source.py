@@ -96,11 +96,11 @@ def is_another(node: FunctionNode, code: CodeType) -> bool:
     if isinstance(bare, ast.FunctionDef):
         bare.decorator_list = []
     try:
-        made = compile(ast.Module([bare], []), code.co_filename, "exec", dont_inherit=True)
+        module = compile(ast.Module([bare], []), code.co_filename, "exec", dont_inherit=True)
     except RecursionError:  # of a tree, Python takes fewer levels than of a text
         return False
-    found = next((c for c in made.co_consts if isinstance(c, CodeType) and c.co_name == code.co_name), code)
-    return not contents(found) <= contents(code)
+    compiled = next((c for c in module.co_consts if isinstance(c, CodeType) and c.co_name == code.co_name), code)
+    return not contents(compiled) <= contents(code)
 
 
 def contents(code: CodeType) -> set[tuple[type, str]]:
@@ -125,9 +125,9 @@ def parse(code: CodeType, file: str, lines: tuple[str, ...]) -> FunctionNode | N
         with suppress(SyntaxError):
             tree = parse_file(text)
             for nodes in (tree.body, ast.walk(tree)):  # at the top level most are found at once
-                found = [n for n in nodes if isinstance(n, FunctionNode) and is_of(n, code)]
-                if found:
-                    return found[-1]  # of lambdas in lambdas the innermost: outer nodes come first
+                matches = [n for n in nodes if isinstance(n, FunctionNode) and is_of(n, code)]
+                if matches:
+                    return matches[-1]  # of lambdas in lambdas the innermost: outer nodes come first
     return None
 
 

@@ -69,7 +69,7 @@ class _Unparser:
     function: Function
     names: dict[Value, str] = field(default_factory=dict)
     inlined: dict[Value, CallText] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=lambda: {"pto"})
+    used_names: set[str] = field(default_factory=lambda: {"pto"})
     uses: Counter[Value] = field(default_factory=Counter)
     lines: list[str] = field(default_factory=list)
     indent: int = 1
@@ -101,10 +101,10 @@ class _Unparser:
 
     def fresh(self, stem: str) -> str:
         name, n = stem, 0
-        while name in self.taken:
+        while name in self.used_names:
             n += 1
             name = f"{stem}_{n}"
-        self.taken.add(name)
+        self.used_names.add(name)
         return name
 
     def operand(self, v: Value) -> CallText:

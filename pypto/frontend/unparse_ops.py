@@ -147,5 +147,5 @@ def named(op: Op, words: Sequence[str]) -> CallText:
     plain = row.elementwise and not op.attrs
     if not plain:
         raise InvalidIR(op.loc, op=op.name, problem="the kernel language has no words for it")
-    home = "pto" if row.public else "libdevice"
-    return CallText(f"{home}.{op.name}({', '.join(words)})")
+    module = "pto" if row.public else "libdevice"
+    return CallText(f"{module}.{op.name}({', '.join(words)})")

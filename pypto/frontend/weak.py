@@ -22,14 +22,14 @@ from pypto.ops.table import TABLE
 class WeakNumbers:
     """The numbers of one build that may be weak.
 
-    `exact` has the float64 of each argument that may be one, and `wanted` those that the kernel reads. `made` says how
-    the others were made: by which row, of what.
+    `exact` has the float64 of each argument that may be one, and `wanted` those that the kernel reads. `origins` has
+    the row and the arguments from which each other one was computed.
     """
 
     facts: Facts
     exact: dict[Value, Value] = field(default_factory=dict)
     wanted: set[Value] = field(default_factory=set)
-    made: dict[Value, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    origins: dict[Value, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     def argument(self, v: Value) -> None:
         """Note an argument of the kernel."""
@@ -40,17 +40,17 @@ class WeakNumbers:
         """Note what an operator made, where that was of weak numbers alone."""
         operands = [x for x in arguments.values() if isinstance(x, Value)]
         if isinstance(result, Value) and result.type == scalar(float32) and all(map(self.may_be, operands)):
-            self.made[result] = row, arguments
+            self.origins[result] = row, arguments
 
     def may_be(self, v: Value) -> bool:
-        return v in self.exact or v in self.made
+        return v in self.exact or v in self.origins
 
     def is_weak(self, v: Any) -> bool:
         """Whether a number comes from Python alone; a fact that the compiled version depends on."""
         if not isinstance(v, Value) or not self.may_be(v):
             return False
-        if v in self.made:
-            return all(self.is_weak(x) for x in self.made[v][1].values() if isinstance(x, Value))
+        if v in self.origins:
+            return all(self.is_weak(x) for x in self.origins[v][1].values() if isinstance(x, Value))
         return self.facts.is_weak(v.hint)
 
     def precise(self, b: OpBuilder, v: Value) -> Value:
@@ -58,11 +58,11 @@ class WeakNumbers:
         if v in self.exact:
             self.wanted.add(v)
             return self.exact[v]
-        row, arguments = self.made[v]
-        again = {name: self.precise(b, x) if isinstance(x, Value) else x for name, x in arguments.items()}
+        row, arguments = self.origins[v]
+        precise_arguments = {name: self.precise(b, x) if isinstance(x, Value) else x for name, x in arguments.items()}
         bind = TABLE[row].bind_arguments
         assert bind is not None
-        prepared = bind(b, **again)
+        prepared = bind(b, **precise_arguments)
         return prepared if isinstance(prepared, Value) else b.emit(row, *prepared[0], **prepared[1])
 
     def strong(self, operands: Sequence[Operand]) -> list[Operand]:

@@ -22,8 +22,8 @@ def explained(derived: DerivedKernel) -> Iterator[str]:
     for target in derived.targets:
         yield f"  d_{target.name}: {accumulation(target)}"
     for saved in derived.saved:
-        kept = f"{saved.size} {saved.dtype!r} a trip".replace("pto.", "")
-        yield f"  {saved.name}: saves `{saved.variable}` of the loop in line {saved.loop.loc.line}, {kept}"
+        saved_text = f"{saved.size} {saved.dtype!r} a trip".replace("pto.", "")
+        yield f"  {saved.name}: saves `{saved.variable}` of the loop in line {saved.loop.loc.line}, {saved_text}"
     others = "what else the backward needs" if derived.saved else "what the backward needs"
     yield f"  {others} is computed again"
 

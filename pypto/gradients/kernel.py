@@ -212,19 +212,19 @@ class AdjointKernel:
 
     def _checked(self, version: Version, n: str, info: Any, gradient: Any) -> Any:
         """What is known of the gradient of an array, if that is like the array."""
-        found = array_info(gradient, self.kernel.signature.kernel, f"d_{n}")
+        gradient_info = array_info(gradient, self.kernel.signature.kernel, f"d_{n}")
         way = f"make it as `np.empty_like({n})`"
-        if found is None or tuple(found.shape) != tuple(info.shape):
+        if gradient_info is None or tuple(gradient_info.shape) != tuple(info.shape):
             self._fail(f"d_{n} must be an array of shape {tuple(info.shape)}", way)
-        assert found is not None
-        if found.dtype != info.dtype:
-            self._fail(f"d_{n} is of {found.dtype}, and `{n}` of {info.dtype}", way)
-        if n in self.wrt and not found.writable:
+        assert gradient_info is not None
+        if gradient_info.dtype != info.dtype:
+            self._fail(f"d_{n} is of {gradient_info.dtype}, and `{n}` of {info.dtype}", way)
+        if n in self.wrt and not gradient_info.writable:
             self._fail(f"d_{n} is read-only", way)
-        if n in version.by_pointers and tuple(found.strides) != tuple(info.strides):
+        if n in version.by_pointers and tuple(gradient_info.strides) != tuple(info.strides):
             problem = f"d_{n} must have the strides of `{n}`, which the kernel reaches through pointers"
             self._fail(problem, f"{way}, or write the kernel with slices")
-        return found
+        return gradient_info
 
     def _fail(self, problem: str, way: str) -> None:
         raise WrongGradient(kernel=self.kernel.signature.kernel, problem=problem, way=way)

@@ -75,8 +75,8 @@ class Version:
     @functools.cached_property
     def stored(self) -> tuple[str, ...]:
         """The arrays of floats that the kernel stores, in the order of its arguments."""
-        found = stored_arrays(self.function)
-        return tuple(v.hint for v in self.function.args if v.hint in found and stores_reals(found[v.hint]))
+        stored = stored_arrays(self.function)
+        return tuple(v.hint for v in self.function.args if v.hint in stored and stores_reals(stored[v.hint]))
 
     @functools.cached_property
     def by_pointers(self) -> frozenset[str]:
@@ -197,12 +197,12 @@ def grouped(function: Function, owned: Mapping[str, Ownership]) -> list[tuple[fr
     for name, how in owned.items():
         groups.setdefault(how.axes, []).append(Target(name, how, workspace(function, name, how)))
     shared = groups.pop(frozenset(), [])
-    whole = groups.pop(ALL_AXES, [])
+    complete = groups.pop(ALL_AXES, [])
     result: list[tuple[frozenset[int] | None, list[Target]]] = []
     if shared:
-        result.append((None, [*whole, *shared]))
-    elif whole:
-        result.append((ALL_AXES, whole))
+        result.append((None, [*complete, *shared]))
+    elif complete:
+        result.append((ALL_AXES, complete))
     result += [(axes, groups[axes]) for axes in sorted(groups, key=sorted)]
     return result
 
@@ -220,12 +220,12 @@ def workspace(function: Function, name: str, how: Ownership) -> Workspace:
 def make_step(kernel: Any, version: Version, targets: Sequence[Target], axes: frozenset[int] | None) -> Step:
     """Derive one kernel, print it, and read it as any other."""
     name = f"{version.function.name}_adjoint_{'_'.join(t.name for t in targets)}"
-    found = Derivation(version.function, targets, version.stored, axes, name).derive()
-    if axes is not None and len(axes) == 3 and found.saved:  # what is kept for each program is to stay small
-        found = Derivation(version.function, targets, version.stored, None, name).derive()
+    derivation = Derivation(version.function, targets, version.stored, axes, name).derive()
+    if axes is not None and len(axes) == 3 and derivation.saved:  # what is kept for each program is to stay small
+        derivation = Derivation(version.function, targets, version.stored, None, name).derive()
     names = ", ".join(f"`{t.name}`" for t in targets)
-    text = unparse(found.function, f"Gradients of {version.function.name} by {names}.")
-    return Step(found, "@pto.jit\n" + text, kernel_from(text, name, kernel, found.function.args))
+    text = unparse(derivation.function, f"Gradients of {version.function.name} by {names}.")
+    return Step(derivation, "@pto.jit\n" + text, kernel_from(text, name, kernel, derivation.function.args))
 
 
 def kernel_from(text: str, name: str, forward: Any, args: Sequence[Value]) -> Any:

@@ -73,13 +73,13 @@ def tokenize(text: str) -> list[Token]:
     tokens = []
     position, line = 0, 1
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
+        token = _TOKEN.match(text, position)
+        if token is None:
             raise IRTextError(line=line, problem=f"{text[position]!r} has no meaning here")
-        if found.lastgroup != "skip":
-            tokens.append(Token(found.lastgroup or "", found.group(), line))
-        line += found.group().count("\n")
-        position = found.end()
+        if token.lastgroup != "skip":
+            tokens.append(Token(token.lastgroup or "", token.group(), line))
+        line += token.group().count("\n")
+        position = token.end()
     return [*tokens, Token("end", "the end of the text", line), Token("end", "", line)]
 
 
@@ -101,8 +101,8 @@ class Parser:
         return self.peek().text == text and self.peek().kind in ("mark", "word")
 
     def accept(self, text: str) -> bool:
-        self.position += (found := self.at(text))
-        return found
+        self.position += (has_text := self.at(text))
+        return has_text
 
     def expect(self, text: str) -> None:
         if not self.accept(text):
@@ -132,11 +132,11 @@ class Parser:
 
     def programs(self) -> ProgramMap:
         """The fields of a program map that are not as usual."""
-        found: dict[str, Any] = self.attrs()
-        unknown = found.keys() - {field.name for field in fields(ProgramMap)}
+        attributes: dict[str, Any] = self.attrs()
+        unknown = attributes.keys() - {field.name for field in fields(ProgramMap)}
         if unknown:
             self.fail(f"a program map has no `{min(unknown)}`")
-        return ProgramMap(**found)
+        return ProgramMap(**attributes)
 
     def parenthesised(self) -> list[Value]:
         self.expect("(")
@@ -236,26 +236,26 @@ class Parser:
         return replace(loc, label=label) if label else loc
 
     def span(self) -> Loc:
-        found = _SPAN.fullmatch(self.take("span"))
-        assert found is not None
-        line, col, end_line, end_col = map(int, found.groups()[1:])
+        match = _SPAN.fullmatch(self.take("span"))
+        assert match is not None
+        line, col, end_line, end_col = map(int, match.groups()[1:])
         function = self.name() if self.accept("in") else ""
         call_site = self.span() if self.accept("at") else None
-        return Loc(json.loads(found[1]), line, col, end_line, end_col, function, call_site)
+        return Loc(json.loads(match[1]), line, col, end_line, end_col, function, call_site)
 
 
 def parse_type(text: str) -> Type:
     """A type from its text; `ValueError` when there is no such type."""
-    if found := re.fullmatch(r"array<(const )?(\w+), (\d+)>", text):
-        return ArrayType(_dtype(found[2]), int(found[3]), found[1] is not None)
-    if found := re.fullmatch(r"tile<((?:\d+x)+)(.+)>", text):
-        return TileType(tuple(map(int, found[1].split("x")[:-1])), _elem(found[2]))
+    if match := re.fullmatch(r"array<(const )?(\w+), (\d+)>", text):
+        return ArrayType(_dtype(match[2]), int(match[3]), match[1] is not None)
+    if match := re.fullmatch(r"tile<((?:\d+x)+)(.+)>", text):
+        return TileType(tuple(map(int, match[1].split("x")[:-1])), _elem(match[2]))
     return scalar(_elem(text))
 
 
 def _elem(text: str) -> Elem:
-    found = re.fullmatch(r"ptr<(const )?(\w+)>", text)
-    return PtrType(_dtype(found[2]), found[1] is not None) if found else _dtype(text)
+    match = re.fullmatch(r"ptr<(const )?(\w+)>", text)
+    return PtrType(_dtype(match[2]), match[1] is not None) if match else _dtype(text)
 
 
 def _dtype(text: str) -> DType:

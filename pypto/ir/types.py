@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from pypto.ir.asked import NO, OURS, Asked, answer
+from pypto.ir.type_queries import NO, OURS, TypeQueries, answer
 
 
 @dataclass(frozen=True, eq=False)
-class DType(Asked):
+class DType(TypeQueries):
     """An element type. By name alone it is the one that pypto, numpy or Triton call so.
 
     `mnemonic` is its name in the IR. Triton's name is `name`, and the lists of the class hold such names.
@@ -42,11 +42,11 @@ class DType(Asked):
 
     def __post_init__(self) -> None:
         if not self.kind:
-            found = named(self.mnemonic)
-            if found is None:
+            dtype = named(self.mnemonic)
+            if dtype is None:
                 known = ", ".join(d.public for d in ALL_DTYPES)
                 raise ValueError(f"{self.mnemonic!r} is no element type; there are {known}")
-            self.__dict__.update(vars(found))
+            self.__dict__.update(vars(dtype))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, DType) and self.mnemonic == other.mnemonic)
@@ -154,7 +154,7 @@ def named(name: str) -> DType | None:
 
 
 @dataclass(frozen=True)
-class PtrType(Asked):
+class PtrType(TypeQueries):
     """Address of an element. It is an element type: a tile may hold pointers."""
 
     pointee: DType
@@ -193,7 +193,7 @@ Elem = DType | PtrType
 
 
 @dataclass(frozen=True)
-class TileType(Asked):
+class TileType(TypeQueries):
     """A tile: any number of dimensions, any sizes. `shape == ()` is a scalar.
 
     Examples

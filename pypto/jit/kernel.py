@@ -78,7 +78,7 @@ class Kernel:
         self.memory: tuple[Any, ...] = ()
         self.tuned: frozenset[str] = frozenset()  # constants that a tuner tries
         self.threads_by: Any = None  # a `ThreadCount` that says on how many threads launches run, not the process
-        self.told = set[str]()  # what was said of it when it was compiled
+        self.reported = set[str]()  # what was said of it when it was compiled
         self._entries: dict[Any, tuple[Pairs, dict[bool, Plan]]] = {}
         self.known: dict[Any, list[Specialization]] = {}
         self.lock = threading.RLock()
@@ -104,9 +104,9 @@ class Kernel:
     @cached_property
     def profiled(self) -> Kernel:
         """The kernel whose statements note their times, for `pto.profile`."""
-        made = self.kind(self.function, replace(self.options, profile=True), self.opaque)
-        made.add_pre_run_hook(only_profiled)
-        return made
+        profiled = self.kind(self.function, replace(self.options, profile=True), self.opaque)
+        profiled.add_pre_run_hook(only_profiled)
+        return profiled
 
     @cached_property
     def modes(self) -> tuple[bool, bool]:
@@ -331,30 +331,30 @@ class Kernel:
 
     def _plan(self, given: Values) -> tuple[Plan, list[int], Values]:
         """How to launch for these arguments, compiled if need be, where their arrays are, and their leaves."""
-        key, found = None, None
+        key, entry = None, None
         try:
             key, addresses, values = fingerprint(given, self.signature.constant)
-            found = self._entries.get(key)
+            entry = self._entries.get(key)
         except (LookupError, TypeError, RuntimeError):  # no key, no hash, or a tensor without memory
             pass
-        if found is not None:
-            pairs, plans = found
+        if entry is not None:
+            pairs, plans = entry
             plan = plans.get(disjoint(pairs, addresses))
             if plan is not None and plan.fits(values):
                 return plan, addresses, values
         infos, specs = describe(self.signature, given)
-        made = version_for(self, infos, specs)
-        plan, (pairs, addresses) = Plan.of(made, infos), overlaps(made.program.written, infos)
-        prints = made.program.artifact.prints
-        if made.program.backend.reports and (self.options.checked or prints):
+        version = version_for(self, infos, specs)
+        plan, (pairs, addresses) = Plan.of(version, infos), overlaps(version.program.written, infos)
+        prints = version.program.artifact.prints
+        if version.program.backend.reports and (self.options.checked or prints):
             from pypto.debug.watching import watch_of
 
-            plan.watch = watch_of(made.program, infos, self.options.checked, self.compiler.session().owners)
+            plan.watch = watch_of(version.program, infos, self.options.checked, self.compiler.session().owners)
         if key is not None and len(self._entries) < _MOST_ENTRIES:
-            apart = disjoint(pairs, addresses)
-            self._entries.setdefault(key, (pairs, {}))[1][apart] = plan
-            if self.table and made.program.backend.has_native_launches and not prints:
-                self.table.teach(made, infos, given, not apart)
+            is_disjoint = disjoint(pairs, addresses)
+            self._entries.setdefault(key, (pairs, {}))[1][is_disjoint] = plan
+            if self.table and version.program.backend.has_native_launches and not prints:
+                self.table.teach(version, infos, given, not is_disjoint)
         return plan, addresses, flatten(given, self.signature.constant)[1]
 
     # --- compiling ----------------------------------------------------------------------------------------------

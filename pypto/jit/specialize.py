@@ -45,11 +45,11 @@ def compile_version(
     with logged(kernel, backend):
         program = kernel.compiler.compile_program(built, noalias, kernel.options, timings, backend)
     types = tuple((name, shown(spec)) for name, spec in specs.items())
-    made = Specialization(types, facts.guard, noalias, why(known, infos, noalias), timings, built.captures, program)
-    advise(kernel, built, "" if backend.reports else backend.name, (*kernel.specializations, made), specs)
+    version = Specialization(types, facts.guard, noalias, why(known, infos, noalias), timings, built.captures, program)
+    advise(kernel, built, "" if backend.reports else backend.name, (*kernel.specializations, version), specs)
     if "specialize" in kernel.compiler.session().settings.log:
-        print(f"pypto: {kernel.signature.kernel} compiled for {made}", file=sys.stderr)
-    return made
+        print(f"pypto: {kernel.signature.kernel} compiled for {version}", file=sys.stderr)
+    return version
 
 
 def logged(kernel: Kernel, backend: Any) -> AbstractContextManager[None]:

@@ -113,7 +113,7 @@ BESIDE_THE_CORE = (
     *(f"pypto/ops/{name}.py" for name in ROWS),
     "pypto/passes/algebra.py",
     *(f"pypto/errors/{name}.py" for name in WORDS),
-    *("pypto/language/", "pypto/runtime/cache", "pypto/_platform.py", "pypto/compat/", "pypto/ir/asked.py"),
+    *("pypto/language/", "pypto/runtime/cache", "pypto/_platform.py", "pypto/compat/", "pypto/ir/type_queries.py"),
     *("pypto/cli/", "pypto/__main__.py", "pypto/tuning/", "pypto/testing/", "pypto/profiler/", "pypto/debug/"),
     *("pypto/notebook/", "pypto/markup/", "pypto/graph/", "pypto/arrays/", "pypto/library/", "pypto/quant/"),
     *("pypto/backends/findings.py", "pypto/backends/cpu/explain/"),

@@ -134,11 +134,11 @@ def find_lazy(torch: Any, data: int) -> tuple[int, int]:
     plain = [torch.zeros(_SHAPE), torch.from_numpy(np.zeros(9)), torch.zeros(3, dtype=torch.int8)]
     bases = [torch.zeros(_SHAPE), torch.zeros(9)]
     copies = [torch._lazy_clone(base) for base in bases]
-    told, copied = ([t.untyped_storage()._cdata for t in tensors] for tensors in (plain, copies))
+    storages, copied = ([t.untyped_storage()._cdata for t in tensors] for tensors in (plain, copies))
 
     def is_function(offset: int) -> bool:
         functions = {word(storage, offset) for storage in copied}
-        return len(functions) == 1 and not functions & {0, *(word(storage, offset) for storage in told)}
+        return len(functions) == 1 and not functions & {0, *(word(storage, offset) for storage in storages)}
 
     offset = only((data + 8, data + 16), is_function)
     return offset, word(copied[0], offset)
@@ -154,7 +154,7 @@ def find_sizes(torch: Any) -> int:
     """The word with the number of axes; sizes and strides follow."""
     x = torch.zeros(_SHAPE)
     tensors = [(words_of(t), (t.dim(), *t.shape, *t.stride())) for t in (x, x.permute(4, 1, 3, 0, 2), x[:, ::2])]
-    return only(_WORDS, lambda n: all(words[n : n + len(told)] == told for words, told in tensors))
+    return only(_WORDS, lambda n: all(words[n : n + len(sizes)] == sizes for words, sizes in tensors))
 
 
 def find_dtype(torch: Any) -> int:

@@ -1,4 +1,4 @@
-"""What Triton's types can be asked, types of Tile IR can be asked too: `is_fp16()`, `element_ty` and the like."""
+"""Type queries as in Triton: types of Tile IR answer `is_fp16()`, `element_ty` and the like."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Answer(int):
 
 def answer(ours: bool, triton: bool | None = None) -> bool:
     """An `Answer`, which mypy takes for a bool, as no class can be one."""
-    made = Answer(ours)
-    made.called = ours if triton is None else triton
-    return cast("bool", made)
+    result = Answer(ours)
+    result.called = ours if triton is None else triton
+    return cast("bool", result)
 
 
 YES: Final = answer(True)
@@ -35,8 +35,8 @@ NO: Final = answer(False)
 OURS: Final = answer(True, False)
 
 
-class Asked:
-    """A type that tells what Triton's types tell too, such as `is_fp16()` and `element_ty`."""
+class TypeQueries:
+    """A type with the queries of Triton's types, such as `is_fp16()` and `element_ty`."""
 
     if not TYPE_CHECKING:  # a misspelt name is still found by mypy
 
