@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pypto.arguments import Boundary
 from pypto.errors.gradients import NoGradient, WrongGradient
@@ -48,17 +48,25 @@ class AdjointKernel:
         The arrays by which it is differentiated.
     accumulate : str
         How programs that read the same elements are summed: "ordered" or "atomic".
+    max_trips : int or None
+        The bound of `while` loops.
     by_hand : str or None
         The backward pass under `Kernel.adjoint` that the last launch ran.
     """
 
     def __init__(
-        self, kernel: Kernel, wrt: tuple[str, ...], accumulate: str = ORDERED, is_always_derived: bool = False
+        self,
+        kernel: Kernel,
+        wrt: tuple[str, ...],
+        accumulate: str,
+        max_trips: int | None,
+        is_always_derived: bool = False,
     ) -> None:
         self.__doc__ = f"The gradients of {kernel.signature.kernel} by {', '.join(wrt)}."
         self.kernel = kernel
         self.wrt = wrt
         self.accumulate = accumulate
+        self.max_trips = max_trips
         self.by_hand: str | None = None
         self._is_always_derived = is_always_derived
         self._versions: list[Version] = []
@@ -130,7 +138,7 @@ class AdjointKernel:
 
     def derived(self) -> AdjointKernel:
         """The same gradients by derived kernels, also where there is a backward pass by hand."""
-        return AdjointKernel(self.kernel, self.wrt, self.accumulate, is_always_derived=True)
+        return AdjointKernel(self.kernel, self.wrt, self.accumulate, self.max_trips, is_always_derived=True)
 
     def verifier(self, atol: float | None, rtol: float | None) -> Any:
         """What `pto.verify` gives for it."""
@@ -181,7 +189,7 @@ class AdjointKernel:
         with self._lock:
             version = next((v for v in self._versions if v.holds(key, infos)), None)
             if version is None:
-                version = make_version(self.kernel, infos, specs, key)
+                version = make_version(self.kernel, infos, specs, key, self.max_trips)
                 self._versions.append(version)
         return version, infos, numbers
 
@@ -237,7 +245,9 @@ def overlap(a: Any, b: Any) -> bool:
     return bool(a.address + first < b.address + end and b.address + start < a.address + last)
 
 
-def adjoint(kernel: Kernel, wrt: Iterable[str], accumulate: str = ORDERED) -> AdjointKernel:
+def adjoint(
+    kernel: Kernel, wrt: Iterable[str], accumulate: str = ORDERED, max_trips: int | None = None
+) -> AdjointKernel:
     """Derive the backward kernel of a kernel.
 
     It has the forward's grid and arguments, and then by name ``d_NAME``: for each array of floats that the kernel
@@ -253,6 +263,8 @@ def adjoint(kernel: Kernel, wrt: Iterable[str], accumulate: str = ORDERED) -> Ad
     accumulate : {"ordered", "atomic"}
         How programs that read the same elements are summed: in an order that no number of threads changes, over partial
         gradients; or by atomic additions, without memory for these, in an order that differs from run to run.
+    max_trips : int, optional
+        How often a `while` loop runs at most: so many trips of what it carries are kept. Without, it is refused.
 
     Returns
     -------
@@ -262,9 +274,9 @@ def adjoint(kernel: Kernel, wrt: Iterable[str], accumulate: str = ORDERED) -> Ad
     Raises
     ------
     NoGradient
-        In the first launch, with the line: in-place kernels, while loops, paths through bits of numbers.
+        In the first launch, with the line: in-place kernels, unbounded loops, paths through bits of numbers.
     WrongGradient
-        When a name in `wrt` is no argument.
+        When a name in `wrt` is no argument; after a launch, when a loop ran more often than `max_trips`.
 
     Examples
     --------
@@ -280,19 +292,27 @@ def adjoint(kernel: Kernel, wrt: Iterable[str], accumulate: str = ORDERED) -> Ad
     """
     names = (wrt,) if isinstance(wrt, str) else tuple(dict.fromkeys(wrt))
     with Boundary(Caller.of(sys._getframe(1)).loc):
-        if not hasattr(kernel, "signature"):
-            way = "decorate it: `@pto.jit`"
-            raise WrongGradient(kernel=getattr(kernel, "__name__", kernel), problem="it is no kernel", way=way)
-        unknown = [n for n in names if n not in kernel.signature.names]
-        if unknown or not names:
-            problem = f"`{unknown[0]}` is none of its arguments" if unknown else "`wrt` names no array"
-            way = f"name some of {', '.join(kernel.signature.names)}"
-            raise WrongGradient(kernel=kernel.signature.kernel, problem=problem, way=way)
-        if accumulate not in (ORDERED, ATOMIC):
-            problem = f"`accumulate` is {accumulate!r}"
-            way = f"use {ORDERED!r} or {ATOMIC!r}"
-            raise WrongGradient(kernel=kernel.signature.kernel, problem=problem, way=way)
-    return AdjointKernel(kernel, names, accumulate)
+        check_request(kernel, names, accumulate, max_trips)
+    return AdjointKernel(kernel, names, accumulate, max_trips)
+
+
+def check_request(kernel: Any, names: tuple[str, ...], accumulate: str, max_trips: int | None) -> None:
+    """Refuse what `adjoint` cannot make an adjoint of."""
+
+    def fail(problem: str, way: str) -> NoReturn:
+        name = kernel.signature.kernel if hasattr(kernel, "signature") else getattr(kernel, "__name__", kernel)
+        raise WrongGradient(kernel=name, problem=problem, way=way)
+
+    if not hasattr(kernel, "signature"):
+        fail("it is no kernel", "decorate it: `@pto.jit`")
+    unknown = [n for n in names if n not in kernel.signature.names]
+    if unknown or not names:
+        problem = f"`{unknown[0]}` is none of its arguments" if unknown else "`wrt` names no array"
+        fail(problem, f"name some of {', '.join(kernel.signature.names)}")
+    if accumulate not in (ORDERED, ATOMIC):
+        fail(f"`accumulate` is {accumulate!r}", f"use {ORDERED!r} or {ATOMIC!r}")
+    if max_trips is not None and (not isinstance(max_trips, int) or max_trips < 1):
+        fail(f"`max_trips` is {max_trips!r}", "pass a positive integer")
 
 
 __all__ = ["AdjointKernel", "NoGradient", "Workspace", "adjoint"]

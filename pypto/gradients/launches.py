@@ -10,12 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from pypto import language as pto
-from pypto.errors.gradients import NoGradient
+from pypto.errors.gradients import NoGradient, WrongGradient
 from pypto.gradients.launch_cache import PreparedLaunch
 from pypto.gradients.versions import Step
 from pypto.ir.core import Function
 from pypto.ir.types import ArrayType
 from pypto.jit import jit
+from pypto.passes.adjoint.bounded_while import UNFINISHED
 from pypto.passes.adjoint.derive import Workspace
 from pypto.passes.adjoint.footprint import LaunchNumbers
 from pypto.passes.adjoint.trips import TripCounts
@@ -66,7 +67,11 @@ def launch_step(step: Step, numbers: LaunchNumbers, given: Mapping[str, Any]) ->
         partial = np.zeros((rows, *numbers.shapes[target.name]), kind.type.elem.numpy)
         values[f"partial_{target.name}"] = partial
         sums.append(functools.partial(add_rows, partial, gradient))
+    unfinished = values[UNFINISHED] = np.zeros(1, np.int32)
     step.kernel[grid](**{name: values[name] for name in names})
+    if unfinished[0]:
+        problem = "a while loop ran more often than `max_trips`, and the gradients are not right"
+        raise WrongGradient(kernel=step.derived.function.name, problem=problem, way="pass a larger `max_trips`")
     for add in sums:
         add()
 

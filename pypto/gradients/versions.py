@@ -16,6 +16,7 @@ from pypto.ir.core import Function, Op, Value
 from pypto.ir.types import ArrayType
 from pypto.ops.memory import Access
 from pypto.passes import optimize, prepare
+from pypto.passes.adjoint.bounded_while import bound_while_loops
 from pypto.passes.adjoint.derive import (
     ALL_AXES,
     Derivation,
@@ -92,12 +93,16 @@ def is_slice(op: Op) -> bool:
     return op.name in ("tile_load", "tile_store") and is_native(Access.of(op))
 
 
-def make_version(kernel: Any, infos: Mapping[str, Any], specs: Mapping[str, Any], key: tuple[Any, ...]) -> Version:
-    """Forward IR of a kernel, without in-place accesses."""
+def make_version(
+    kernel: Any, infos: Mapping[str, Any], specs: Mapping[str, Any], key: tuple[Any, ...], max_trips: int | None
+) -> Version:
+    """Forward IR of a kernel, without in-place accesses, and with a bound for `while` loops if there is one."""
     built, facts = kernel.build(infos, specs, frozenset(), {})
     function = prepare(built.function)
     function.attrs["noalias"] = True
     function = optimize(function)
+    if max_trips is not None:
+        function = optimize(bound_while_loops(function, max_trips))
     function.attrs["facts"] = shape_facts(infos)
     version = Version(function, key, dict(facts.guard), built.captures)
     check_memory(kernel, function)

@@ -21,7 +21,9 @@ from pypto.ops.adjoint import OF_BITS, NoAdjoint, apply_adjoint, gradient_dtype
 from pypto.ops.build import OpBuilder
 from pypto.ops.table import TABLE
 from pypto.passes.adjoint.activity import is_real
+from pypto.passes.adjoint.bounded_while import UNFINISHED
 from pypto.passes.adjoint.memory import GradientMemory
+from pypto.passes.memory_effects import accessed_array
 
 Values = dict[Value, Value]
 _LEFT_OUT: Final = frozenset({"assert_", "print_", "breakpoint_", "store", "tile_store"})
@@ -78,7 +80,7 @@ class ReverseSweep:
                 self.copy(op, primal)
 
     def copy(self, op: Op, primal: Values) -> None:
-        if op.name in _LEFT_OUT:
+        if op.name in _LEFT_OUT and not reports_unfinished(op):
             return
         if op.name in ("program_id", "num_programs"):
             primal[op.result] = self.places[op.name, int(op.attrs["axis"])]
@@ -88,7 +90,7 @@ class ReverseSweep:
             regions = tuple(self.copied_region(region, primal) for region in op.regions)
             self.keep(op, self.builder.create("if", (primal[op.operands[0]],), {}, types(op.results), regions), primal)
         elif op.name == "while":
-            self.refuse(op, "how often a while loop runs is not known", "write a for loop with a bound")
+            self.refuse(op, "how often a while loop runs is not known", "pass `max_trips`, or write a for loop")
         elif op.name.startswith("atomic_"):
             self.copy_atomic(op)
         else:
@@ -360,6 +362,12 @@ def types(values: Sequence[Value]) -> tuple[Any, ...]:
 def inner_ops(op: Op) -> list[Op]:
     """The ops in the regions of an op."""
     return [x for region in op.regions for x in walk(region)]
+
+
+def reports_unfinished(op: Op) -> bool:
+    """Whether an op says that a bounded loop has not ended."""
+    array = accessed_array(op) if op.name == "store" else None
+    return array is not None and array.hint == UNFINISHED
 
 
 def stores_gradient(op: Op) -> bool:
