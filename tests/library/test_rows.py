@@ -23,7 +23,7 @@ def test_row_agrees_with_its_reference(name: str, case: str, platform: str) -> N
     assert checked
 
 
-@pytest.mark.parametrize("name", ON_ASCEND)
+@pytest.mark.parametrize("name", ["rms_norm", "quantize_per_token", "attention", "sparse_attention_quant"])
 def test_row_agrees_on_the_simulated_device(name: str) -> None:
     row = lib.rows[name]
     assert row.check("ascend-sim", SMALL, dtype=str(row.signature.main_dtypes[0]))
