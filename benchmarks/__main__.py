@@ -1,4 +1,4 @@
-"""``python -m benchmarks SUITE``: measure a suite against its peers in one run; also ``compare`` and ``charts``."""
+"""``python -m benchmarks SUITE``: a suite and its peers in one run; also ``blocking``, ``compare`` and ``charts``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks import charts, compare
+from benchmarks import blocking, charts, compare
 from benchmarks.growth import run_growth
 from benchmarks.levels import PEERS as LEVELS
 from benchmarks.levels import environment, note
@@ -36,7 +36,7 @@ PEERS: Final = "torch,torch.compile,numba,jax,onnxruntime"
 
 def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    names = "|".join((*sorted(SUITES), "charts", "compare"))
+    names = "|".join((*sorted(SUITES), "blocking", "charts", "compare"))
     commands = parser.add_subparsers(dest="suite", required=True, metavar=names)
     for name in sorted(SUITES):
         suite = commands.add_parser(name, help=f"measure the suite {name}")
@@ -50,6 +50,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         memory = "measure the peak memory of ours and torch, too; core does"
         suite.add_argument("--memory", action=argparse.BooleanOptionalAction, help=memory)
         suite.add_argument("--strict", action="store_true", help="fail when a bar is not reached, too")
+    blocking.add_options(commands.add_parser("blocking", help="search for a faster blocking of matrix products"))
     drawn = commands.add_parser("charts", help="draw the charts of the site from a run's JSON")
     drawn.add_argument("run", type=Path)
     drawn.add_argument("folder", type=Path)
@@ -156,6 +157,9 @@ def main(argv: list[str]) -> int:
         return 0
     if options.suite == "compare":
         return compare_files(options, console)
+    if options.suite == "blocking":
+        become_steady(environment(options.level))
+        return blocking.run(options, console)
     if options.peers is not None:
         os.environ[VARIABLE] = f"numpy,matplotlib,{options.peers}"
     become_steady(environment(options.level))

@@ -29,7 +29,7 @@ def test_ops_lists_the_table() -> None:
 
 def test_doctor_tells_of_everything_that_it_looks_for() -> None:
     found = {f["what"]: f for f in answer("doctor")["findings"]}
-    assert found.keys() >= {"python", "cpu", "threads", "disk cache", "C++ compiler", "CANN", "llvmlite"}
+    assert found.keys() >= {"python", "cpu", "blocking", "threads", "disk cache", "C++ compiler", "CANN", "llvmlite"}
     assert all(f["found"] or f["way"] for f in found.values())
     for name in ("numpy", "llvmlite"):
         assert found[name]["found"].startswith(metadata.version(name))

@@ -59,6 +59,8 @@ class CpuPlugin(HostPlugin):
         width = f"vectors of {8 * target.vector_bytes} bits"
         yield Diagnosis("cpu", f"{target.cpu}, level {target.level}: {width}; {', '.join(has)}")
         yield Diagnosis("caches", ", ".join(f"{size >> 10:,} KiB" for size in target.caches))
+        search = "in a checkout, `python -m benchmarks blocking` searches for one that is faster on this machine"
+        yield Diagnosis("blocking", f"of matrix products, computed for {target.registers_and_caches}", search)
 
 
 PLUGIN: Final = CpuPlugin()

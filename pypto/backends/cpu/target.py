@@ -42,6 +42,13 @@ class CpuTarget(TargetFacts):
     attributes: str
     contract: str = ""  # flag of arithmetic that may become FMA
 
+    @property
+    def registers_and_caches(self) -> str:
+        """What the blocking of matrix products is computed from, as text."""
+        first, second = (size >> 10 for size in self.caches[:2])
+        vectors = f"{self.registers} registers of {8 * self.vector_bytes} bits"
+        return f"{vectors}, caches of {first:,} and {second:,} KiB"
+
 
 def host_target(level: str | None = None, fast_math: bool = False) -> CpuTarget:
     """The host, or the host held to a feature level (for tests and for binaries that move).
