@@ -145,8 +145,8 @@ class Expression:
 
     def spread(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Expression:
         """A reduced expression in the shape that it had before the reduction along some axes."""
-        kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
-        return self.reshape(kept).broadcast_to(shape)
+        reduced_shape = tuple(1 if d in axes else n for d, n in enumerate(shape))
+        return self.reshape(reduced_shape).broadcast_to(shape)
 
     def cast(self, dtype: DType) -> Expression:
         return self if dtype == self.dtype else Expression(self.builder, self.builder.cast(self.value, dtype))
@@ -160,5 +160,5 @@ def apply_adjoint(
     `values` are the operands, the result and the gradient of the result. Narrow floats are widened first, so that a
     rule computes in the dtype of the gradient.
     """
-    wide = [Expression(builder, v) for v in values]
-    return rule(op, *(x.cast(gradient_dtype(x.dtype)) for x in wide))
+    expressions = [Expression(builder, v) for v in values]
+    return rule(op, *(x.cast(gradient_dtype(x.dtype)) for x in expressions))

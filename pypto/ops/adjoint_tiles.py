@@ -73,11 +73,11 @@ def gather(op: Op, x: E, index: E, result: E, g: E) -> Gradients:
     column = (*shape[: axis + 1], 1, *shape[axis + 1 :])
     terms = g.reshape(column).broadcast_to(paired)
     wanted = index.cast(int32).reshape(column).broadcast_to(paired)
-    found = terms.where(wanted.equals(positions(g.builder, paired, axis + 1))).sum((axis,))
+    gradient = terms.where(wanted.equals(positions(g.builder, paired, axis + 1))).sum((axis,))
     for d, size in enumerate(x.shape):
-        if found.shape[d] != size:  # indices may cover a part of the other dimensions
-            found = unsliced(found, d, size, 0, 1)
-    return found, None
+        if gradient.shape[d] != size:  # indices may cover a part of the other dimensions
+            gradient = unsliced(gradient, d, size, 0, 1)
+    return gradient, None
 
 
 # --- reductions -------------------------------------------------------------------------------------------------------
@@ -121,20 +121,20 @@ def extremum(name: str) -> Any:
 
     def rule(op: Op, x: E, result: E, g: E) -> Gradients:
         axes: Any = op.attrs["axes"]
-        kept = tuple(d for d in range(len(x.shape)) if d not in axes)
-        order = (*kept, *axes)
+        free_dims = tuple(d for d in range(len(x.shape)) if d not in axes)
+        order = (*free_dims, *axes)
         rows = x.permute(order) if order != tuple(range(len(order))) else x
         moved = rows.shape
         count = x.value.tile.size
-        for d in kept:
+        for d in free_dims:
             count //= x.shape[d]
-        flat = rows.reshape((*moved[: len(kept)], count))
-        axis = len(kept)
+        flat = rows.reshape((*moved[: len(free_dims)], count))
+        axis = len(free_dims)
         best = flat.op(name, axes=(axis,), keep_dims=True).broadcast_to(flat.shape)
-        spread = g.reshape((*moved[: len(kept)], 1)).broadcast_to(flat.shape)
-        found = spread.where(positions(x.builder, flat.shape, axis).equals(best)).reshape(moved)
+        spread = g.reshape((*moved[: len(free_dims)], 1)).broadcast_to(flat.shape)
+        gradient = spread.where(positions(x.builder, flat.shape, axis).equals(best)).reshape(moved)
         back = tuple(order.index(d) for d in range(len(order)))
-        return (found.permute(back) if rows is not x else found,)
+        return (gradient.permute(back) if rows is not x else gradient,)
 
     return rule
 

@@ -193,13 +193,13 @@ def bind_floor(symbol: str) -> Any:
 def bind_shr(b: OpBuilder, x: Any, y: Any) -> BoundArguments | Value:
     """The left operand's sign decides, also where both are promoted to an unsigned type, which the result then has."""
     values, attrs = promoted(arithmetic=True)(b, x=x, y=y)
-    wide = values[0].dtype
-    if getattr(x, "dtype", wide).kind != "int" or wide.kind != "uint":
+    dtype = values[0].dtype
+    if getattr(x, "dtype", dtype).kind != "int" or dtype.kind != "uint":
         return values, attrs
     # An amount that becomes negative is out of range, as it was before.
-    signed = next(d for d in DTYPES if d.kind == "int" and d.bits == wide.bits)
+    signed = next(d for d in DTYPES if d.kind == "int" and d.bits == dtype.bits)
     shifted = b.emit("shr", *(b.cast(v, signed) for v in values))
-    return b.cast(shifted, wide)
+    return b.cast(shifted, dtype)
 
 
 def infer_where(types: Sequence[Type], attrs: Mapping[str, Attr]) -> tuple[Type, ...]:

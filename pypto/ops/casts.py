@@ -62,10 +62,10 @@ def convert(a: Array, dtype: DType) -> Array:
             return np.asarray(a != 0)
         if dtype.is_int and a.dtype.kind not in "iub":
             low, high = dtype.integer_range
-            wide = np.trunc(np.nan_to_num(a.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
-            inside = np.where((wide >= float(low)) & (wide < float(high) + 1.0), wide, 0.0).astype(dtype.numpy)
-            over = np.where(wide >= float(high) + 1.0, dtype.numpy.type(high), inside)
-            return np.where(wide < float(low), dtype.numpy.type(low), over)
+            real = np.trunc(np.nan_to_num(a.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
+            inside = np.where((real >= float(low)) & (real < float(high) + 1.0), real, 0.0).astype(dtype.numpy)
+            over = np.where(real >= float(high) + 1.0, dtype.numpy.type(high), inside)
+            return np.where(real < float(low), dtype.numpy.type(low), over)
         if dtype.is_narrow and a.dtype == np.float64:
             a = once_rounded(a)
         return a.astype(dtype.numpy)
@@ -76,9 +76,9 @@ def once_rounded(a: Array) -> Array:
     narrow = a.astype(np.float32)
     bits = narrow.view(np.int32)
     away = np.abs(narrow.astype(np.float64)) > np.abs(a)
-    odd = bits + np.where(away, -1, 1).astype(np.int32)
+    neighbour = bits + np.where(away, -1, 1).astype(np.int32)
     lost = (narrow != a) & (bits & 1 == 0) & np.isfinite(a)
-    return np.asarray(np.where(lost, odd, bits).astype(np.int32).view(np.float32))
+    return np.asarray(np.where(lost, neighbour, bits).astype(np.int32).view(np.float32))
 
 
 def infer_bitcast(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
@@ -177,11 +177,11 @@ def toward_zero(b: OpBuilder, v: Value, dtype: DType) -> Value:
     zero, inf = (b.constant(x, v.dtype, v.shape) for x in (0.0, float("inf")))
     size = b.emit("abs", v)
     limited = b.emit("where", b.emit("lt", size, inf), saturated(b, size, dtype), size)
-    near = b.emit("cast", limited, dtype=dtype)
+    rounded = b.emit("cast", limited, dtype=dtype)
     unsigned = next(d for d in _UNSIGNED if d.bits == dtype.bits)
-    code = b.emit("bitcast", near, dtype=unsigned)
+    code = b.emit("bitcast", rounded, dtype=unsigned)
     below = b.emit("bitcast", b.emit("sub", code, b.constant(1, unsigned, v.shape)), dtype=dtype)
-    cut = b.emit("where", b.emit("gt", b.emit("cast", near, dtype=v.dtype), size), below, near)
+    cut = b.emit("where", b.emit("gt", b.emit("cast", rounded, dtype=v.dtype), size), below, rounded)
     # What is neither positive nor negative (zeros and NaN) needs no cutting and has its own sign.
     plain = b.emit("where", b.emit("gt", v, zero), cut, b.emit("cast", v, dtype=dtype))
     return b.emit("where", b.emit("lt", v, zero), b.emit("neg", cut), plain)

@@ -132,9 +132,9 @@ def matching_runs(a: tuple[int, ...], b: tuple[int, ...]) -> Iterator[tuple[list
 
 def reduction(op: Op) -> DimRelation:
     source, axes = op.operands[0], op.attrs["axes"]
-    kept = [d for d in range(rank(source)) if d not in axes]
-    targets = kept if op.attrs["keep_dims"] else range(len(kept))
-    pairs = (((source, s), (op.result, d)) for d, s in zip(targets, kept, strict=True))
+    free_dims = [d for d in range(rank(source)) if d not in axes]
+    targets = free_dims if op.attrs["keep_dims"] else range(len(free_dims))
+    pairs = (((source, s), (op.result, d)) for d, s in zip(targets, free_dims, strict=True))
     return DimRelation(tuple(pairs), reduced=tuple((source, axis) for axis in axes))
 
 
@@ -155,12 +155,12 @@ def dot(op: Op) -> DimRelation:
 def slice_(op: Op) -> DimRelation:
     """Dimensions that are taken whole are parallel."""
     source, result = op.operands[0], op.result
-    whole = [
+    full_dims = [
         d for d, step in enumerate(op.attrs["steps"]) if source.tile.shape[d] == result.tile.shape[d] and step == 1
     ]
-    cut = [d for d in range(rank(source)) if d not in whole]
+    cut = [d for d in range(rank(source)) if d not in full_dims]
     return DimRelation(
-        tuple(((source, d), (result, d)) for d in whole), mixed=tuple((v, d) for d in cut for v in (source, result))
+        tuple(((source, d), (result, d)) for d in full_dims), mixed=tuple((v, d) for d in cut for v in (source, result))
     )
 
 

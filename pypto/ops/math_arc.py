@@ -82,15 +82,15 @@ def atan(x: Term) -> Term:
 def atan2(y: Term, x: Term) -> Term:
     height, width = abs(y), abs(x)
     # Infinite sides count for 1, and what lies beside them for 0.
-    high, wide = height.same(math.inf), width.same(math.inf)
-    height, width = where(high, 1.0, where(wide, 0.0, height)), where(wide, 1.0, where(high, 0.0, width))
+    inf_h, inf_w = height.same(math.inf), width.same(math.inf)
+    height, width = where(inf_h, 1.0, where(inf_w, 0.0, height)), where(inf_w, 1.0, where(inf_h, 0.0, width))
     shrink, _ = scaling(where(height > width, height, width))
     # Heights of least angles are lifted, so that no part of a quotient is subnormal.
     least = (height < width * 2.0**-900) & (x > 0.0)
     height = height * shrink if y.short else where(least, height * 2.0**200, height) * shrink
     width = where(height.same(0.0) & width.same(0.0), 1.0, width * shrink)
-    turn = angle(height, width)
-    size = choose(is_negative(x), constant(x, PI) - turn, turn).value
+    radians = angle(height, width)
+    size = choose(is_negative(x), constant(x, PI) - radians, radians).value
     size = size if y.short else where(least, size * 2.0**-200, size)
     return where(x.is_nan() | y.is_nan(), math.nan, copysign(size, y))
 

@@ -17,7 +17,7 @@ from pypto.ops.math_log import log
 from pypto.ops.math_pair import Pair, product
 from pypto.ops.math_rows import Array, function, widened
 from pypto.ops.math_term import Term, clamp, polynomial, where
-from pypto.ops.math_trig import quadrant, turned
+from pypto.ops.math_trig import quadrant, sine_of
 from pypto.ops.row import OpRow, ViaScalarUnit
 from pypto.ops.rules import same_kind, tile
 
@@ -206,7 +206,7 @@ def far(x: Term, order: int) -> tuple[Term, Term]:
     """J and Y for x ≥ 8, times √(πx); near their zeros float32 needs all digits of the sines."""
     x = replace(x, short=False)
     k, r = quadrant(x)
-    s, c = turned(k, r), turned(k + 1, r)
+    s, c = sine_of(k, r), sine_of(k + 1, r)
     inverse = 1.0 / x
     z = inverse * inverse
     p, q = polynomial(z, (_P0, _P1)[order]), polynomial(z, (_Q0, _Q1)[order]) * inverse
@@ -214,7 +214,7 @@ def far(x: Term, order: int) -> tuple[Term, Term]:
     return (p * plus - q * minus, p * minus + q * plus) if order == 0 else (p * minus + q * plus, q * minus - p * plus)
 
 
-def near(x: Term, order: int, coefficients: Sequence[float]) -> Term:
+def series(x: Term, order: int, coefficients: Sequence[float]) -> Term:
     """A polynomial in x², times x for order 1."""
     value = polynomial(x * x * (1 / 32) - 1.0, coefficients)
     return value * x if order else value
@@ -226,7 +226,7 @@ def first_kind(order: int) -> Callable[[Term], Term]:
         small, large = clamp(size, 0.0, 8.0), where(size < 8.0, 8.0, size)
         value = where(
             size < 8.0,
-            near(small, order, (_J0, _J1)[order]),
+            series(small, order, (_J0, _J1)[order]),
             far(large, order)[0] / (large.sqrt() * math.sqrt(math.pi)),
         )
         value = where(size.same(math.inf), 0.0, value)
@@ -238,8 +238,8 @@ def first_kind(order: int) -> Callable[[Term], Term]:
 def second_kind(order: int) -> Callable[[Term], Term]:
     def rule(x: Term) -> Term:
         small, large = clamp(x, 0.0, 8.0), where(x < 8.0, 8.0, x)
-        inside = log(small) * near(small, order, (_J0, _J1)[order])
-        inside = (inside - 1.0 / small if order else inside) * (2 / math.pi) + near(small, order, (_R0, _R1)[order])
+        inside = log(small) * series(small, order, (_J0, _J1)[order])
+        inside = (inside - 1.0 / small if order else inside) * (2 / math.pi) + series(small, order, (_R0, _R1)[order])
         value = where(x < 8.0, inside, far(large, order)[1] / (large.sqrt() * math.sqrt(math.pi)))
         value = where(x.same(0.0), -math.inf, where(x.same(math.inf), 0.0, value))
         return where(x >= 0.0, value, math.nan)

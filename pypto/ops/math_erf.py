@@ -42,17 +42,17 @@ def erf(x: Term) -> Term:
 
 def large_erfc_short(x: Term) -> Term:
     exponent = polynomial(x, LARGE_SHORT)
-    n, rest = exponent.split_integer()
-    return exp2_reduced(rest).scaled(n)
+    n, fraction = exponent.split_integer()
+    return exp2_reduced(fraction).scaled(n)
 
 
 def large_erfc(x: Term) -> Term:
-    """exp(-x² - rest), with what rounding takes from the exponent."""
-    rest, square = polynomial((x - 3.75) * (1 / 2.25), LARGE), product(x, x)
+    """exp(-x² - correction), with what rounding takes from the exponent."""
+    correction, square = polynomial((x - 3.75) * (1 / 2.25), LARGE), product(x, x)
     assert square.lo is not None
-    total = square.hi + rest
+    total = square.hi + correction
     value = exp(-total)
-    return value - value * (rest - (total - square.hi) + square.lo)
+    return value - value * (correction - (total - square.hi) + square.lo)
 
 
 def scaled(x: Pair) -> Pair:
@@ -83,8 +83,8 @@ def erfc_of(x: Pair) -> Term:
     return result_near(size, near_erfc(x).value, where(sign, 2.0 - result, result))
 
 
-def result_near(size: Pair, near: Term, far: Term) -> Term:
-    return far if size.hi.short else where(size.hi < 0.5, near, far)
+def result_near(size: Pair, below_half: Term, far: Term) -> Term:
+    return far if size.hi.short else where(size.hi < 0.5, below_half, far)
 
 
 def erfc(x: Term) -> Term:

@@ -49,10 +49,10 @@ def erf(x: Term) -> Term:
 
 def erf_f16(x: Term) -> Term:
     """1 - 2 / (exp(x P(x²)) + 1), and 2/√π x near 0."""
-    is_small, near = abs(x) < 2.0**-8, unit.wide(x)
-    size = unit.wide(unit.lesser(unit.greater(x, -4.0), 4.0))
+    is_small, single = abs(x) < 2.0**-8, unit.to_single(x)
+    size = unit.to_single(unit.lesser(unit.greater(x, -4.0), 4.0))
     far = -2.0 / (unit.exp(size * polynomial(size * size, _ERF_F16)) + 1.0) + 1.0
-    return where(is_small, near * (2.0 / math.sqrt(math.pi)), far)
+    return where(is_small, single * (2.0 / math.sqrt(math.pi)), far)
 
 
 def erfc(x: Term) -> Term:
@@ -84,7 +84,7 @@ def gelu(x: Term) -> Term:
 def gelu_f16(x: Term) -> Term:
     """As `gelu`, with the exponential of a polynomial for erfc."""
     size = unit.lesser(abs(x), 16.0)
-    a = unit.wide(size)
+    a = unit.to_single(size)
     scale, k, m, n, last = _GELU_F16
     y = (a + k) * a
     total = unit.plus_multiple((y + m) * y, a, n) + last

@@ -66,10 +66,10 @@ def reduce_exp(x: Term) -> tuple[Term, Term]:
     return n, muladd(n, -low, muladd(n, -high, x))
 
 
-def one_more(first: Term, rest: Term) -> Term:
-    """1 + first + rest with one rounding in effect, for a first from -1 to 1 and a small rest."""
+def one_more(first: Term, tail: Term) -> Term:
+    """1 + first + tail with one rounding in effect, for a first from -1 to 1 and a small tail."""
     total = first + 1.0
-    return total + (first - (total - 1.0) + rest)
+    return total + (first - (total - 1.0) + tail)
 
 
 def exp_reduced(r: Term) -> Term:
@@ -119,8 +119,8 @@ def exp2_reduced(x: Term) -> Term:
 
 def exp2(x: Term) -> Term:
     low, high = (-150.0, 200.0) if x.dtype == float32 else (-1076.0, 1200.0)
-    n, rest = within(x, low, high).split_integer()
-    return where(x < low, 0.0, exp2_reduced(rest).scaled(n))
+    n, fraction = within(x, low, high).split_integer()
+    return where(x < low, 0.0, exp2_reduced(fraction).scaled(n))
 
 
 def exp_parts(x: Pair) -> tuple[Term, Pair]:
@@ -131,8 +131,8 @@ def exp_parts(x: Pair) -> tuple[Term, Pair]:
     r = renormal(r.hi, maybe(r.lo, x.lo))
     if x.hi.short:
         return n, Pair(muladd(r.hi * r.hi, polynomial(r.hi, _EXP_SHORT, 0.35), r.hi))
-    rest = r.hi * r.hi * r.hi * polynomial(r.hi, _EXP_REST)
-    return n, r + (r * r).scaled(0.5) + rest
+    tail = r.hi * r.hi * r.hi * polynomial(r.hi, _EXP_REST)
+    return n, r + (r * r).scaled(0.5) + tail
 
 
 def bounded(x: Pair) -> Pair:
@@ -182,11 +182,11 @@ def sigmoid_short(x: Term) -> Term:
     high = q + 1.0
     low, power = q - (high - 1.0), x.number(1.0).scaled(n)
     d = high * power + 1.0
-    rest = high * power - (d - 1.0) + low * power
+    tail = high * power - (d - 1.0) + low * power
     negative, inverse = x < 0.0, 1.0 / d
     over, more = where(negative, high, 1.0), where(negative, low, 0.0)
     y = over * inverse
-    y = muladd(muladd(-y, d, over) + (more - y * rest), inverse, y)
+    y = muladd(muladd(-y, d, over) + (more - y * tail), inverse, y)
     return where(negative, y.scaled(n), y)
 
 
@@ -206,7 +206,7 @@ def unit_exp2(x: Term) -> Term:
 
 def unit_exp2_narrow(x: Term) -> Term:
     """exp(x log 2): where a result of 16 bits is finite, the product is right to 2⁻¹⁷."""
-    return unit.exp(unit.wide(x) * LOG2[0])
+    return unit.exp(unit.to_single(x) * LOG2[0])
 
 
 def unit_sigmoid(x: Term) -> Term:
@@ -217,7 +217,7 @@ def unit_sigmoid(x: Term) -> Term:
 
 def unit_sigmoid_f16(x: Term) -> Term:
     """1 / (1 + exp(-x)), which is subnormal in float32 only where it is 0 in float16."""
-    return 1.0 / (unit.exp(unit.wide(-x)) + 1.0)
+    return 1.0 / (unit.exp(unit.to_single(-x)) + 1.0)
 
 
 ROWS = (

@@ -12,14 +12,14 @@ def minimum(a: Term, most: int) -> Term:
     return where(a < most, a, most)
 
 
-def round_to_odd(wide: Term) -> Term:
+def round_to_odd(x: Term) -> Term:
     """A float64 as float32 with its last bit set if inexact, so that rounding it once more equals rounding once."""
-    narrow = wide.to(float32)
+    narrow = x.to(float32)
     back, bits = narrow.to(float64), narrow.bits()
     even = (bits & 1).same(0)
-    toward = where(abs(back) > abs(wide), bits.number(-1), 1)
-    inexact = back.differs(wide) & even
-    return where(inexact & wide.same(wide), bits + toward, bits).bits(float32)
+    toward = where(abs(back) > abs(x), bits.number(-1), 1)
+    inexact = back.differs(x) & even
+    return where(inexact & x.same(x), bits + toward, bits).bits(float32)
 
 
 def bfloat_bits(a: Term) -> Term:

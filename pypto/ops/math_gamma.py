@@ -12,7 +12,7 @@ from pypto.ops.math_log import log_of
 from pypto.ops.math_pair import Pair, choose, constant, product, refined, two_sum
 from pypto.ops.math_rows import function, widened
 from pypto.ops.math_term import Term, clamp, polynomial, rarely, where
-from pypto.ops.math_trig import half_turns, turned
+from pypto.ops.math_trig import half_turns, sine_of
 from pypto.ops.row import ViaScalarUnit
 
 _HALF_LOG_2PI = 0.9189385332046728, -3.8782941580672414e-17
@@ -107,7 +107,7 @@ def log_gamma(size: Term, first: Term) -> Pair:
 def factor(x: Term, size: Term, first: Term) -> tuple[Term, Pair]:
     """Whether Γ(x) is found through Γ(-x) Γ(x) = -π / (x sin πx), and what to divide by after exp(±log Γ)."""
     mirrored = x < -(2.0**-60)
-    sine = Pair(turned(*half_turns(size))) * constant(x, _BY_PI) * -where(first, 1.0, clamp(size, 0.0, 2.0**60))
+    sine = Pair(sine_of(*half_turns(size))) * constant(x, _BY_PI) * -where(first, 1.0, clamp(size, 0.0, 2.0**60))
     return mirrored, choose(mirrored, sine, Pair(where(first, x, 1.0)))
 
 

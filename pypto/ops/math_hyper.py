@@ -27,11 +27,11 @@ def tanh_short(x: Term) -> Term:
     """A polynomial near 0, else 1 - 2 / (exp(2 |x|) + 1)."""
     size = abs(x)
     z = size * size
-    near = muladd(z * size, polynomial(z, _TANH), size)
+    small = muladd(z * size, polynomial(z, _TANH), size)
     twice = size + size
     n, r = reduce_exp(where(twice > 20.0, 20.0, twice))
     far = 1.0 - 2.0 / (exp_reduced(r).scaled(n) + 1.0)
-    return copysign(where(size < 0.625, near, far), x)
+    return copysign(where(size < 0.625, small, far), x)
 
 
 def tanh(x: Term) -> Term:
@@ -44,9 +44,9 @@ def tanh(x: Term) -> Term:
 def unit_tanh(x: Term) -> Term:
     """On a vector unit: a polynomial near 0, else 1 - 2 / (exp(2 |x|) + 1)."""
     size, z = abs(x), x * x
-    near = x * (z * polynomial(z, _TANH) + 1.0)
+    small = x * (z * polynomial(z, _TANH) + 1.0)
     far = copysign(1.0 - 2.0 / (unit.exp(size + size) + 1.0), x)
-    return where(size < 0.625, near, far)
+    return where(size < 0.625, small, far)
 
 
 def unit_tanh_narrow(x: Term) -> Term:
@@ -83,9 +83,9 @@ def asinh(x: Term) -> Term:
     """log(1 + t) with t = |x| + x² / (1 + √(1 + x²)); far out log |x| + log 2."""
     size = abs(x)
     far = size > 2.0**30
-    near = where(far, 1.0, size)
-    square = product(near, near)
-    u = one_plus(square / ((square + 1.0).sqrt() + 1.0) + near)
+    bounded = where(far, 1.0, size)
+    square = product(bounded, bounded)
+    u = one_plus(square / ((square + 1.0).sqrt() + 1.0) + bounded)
     result = log_of(choose(far, Pair(size), u)) + far_out(far, x)
     return copysign(finite(size, result), x)
 

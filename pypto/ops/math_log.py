@@ -79,9 +79,9 @@ def special(x: Term, result: Term) -> Term:
 
 def log(x: Term) -> Term:
     k, f = split(x)
-    half, rest = log_parts(f)
+    half, tail = log_parts(f)
     high, low = LN2[x.dtype.mnemonic]
-    return special(x, k * high - (half - (rest + k * low) - f))
+    return special(x, k * high - (half - (tail + k * low) - f))
 
 
 def log1p(x: Term) -> Term:
@@ -89,9 +89,9 @@ def log1p(x: Term) -> Term:
     u = two_sum(x, 1.0)
     assert u.lo is not None
     k, f = split(u.hi)
-    half, rest = log_parts(f)
+    half, tail = log_parts(f)
     high, low = LN2[x.dtype.mnemonic]
-    result = k * high - (half - (rest + (k * low + u.lo / u.hi)) - f)
+    result = k * high - (half - (tail + (k * low + u.lo / u.hi)) - f)
     return where(x.same(0.0), x, special(u.hi, result))
 
 
@@ -100,10 +100,10 @@ def log_to(base: int) -> Callable[[Term], Term]:
 
     def log_base(x: Term) -> Term:
         k, f = split(x)
-        half, rest = log_parts(f)
+        half, residual = log_parts(f)
         # The upper part of f - half has few bits: its product with the upper part of the factor is exact.
         upper = ((f - half).bits() & -(1 << 32 if x.is_double else 1 << 12)).bits(x.dtype)
-        lower = f - upper - half + rest
+        lower = f - upper - half + residual
         high, low, high2, low2 = _BASES[base, x.dtype.mnemonic]
         sum_ = two_sum(k * high2, upper * high)
         assert sum_.lo is not None
@@ -138,7 +138,7 @@ def unit_log2(x: Term) -> Term:
 
 def unit_log_narrow(factor: float) -> Callable[[Term], Term]:
     """A logarithm as a multiple of the natural one."""
-    return lambda x: unit.log(unit.wide(x)) * factor
+    return lambda x: unit.log(unit.to_single(x)) * factor
 
 
 def unit_log1p(x: Term) -> Term:

@@ -49,8 +49,8 @@ class Pair:
             return Pair(q)
         p = product(q, other.hi)
         assert p.lo is not None
-        rest = total(self.hi - p.hi - p.lo, self.lo)
-        return renormal(q, (rest - q * other.lo if other.lo else rest) / other.hi)
+        remainder = total(self.hi - p.hi - p.lo, self.lo)
+        return renormal(q, (remainder - q * other.lo if other.lo else remainder) / other.hi)
 
     def sqrt(self) -> Pair:
         root = self.hi.sqrt()
@@ -58,8 +58,8 @@ class Pair:
             return Pair(root)
         p = product(root, root)
         assert p.lo is not None
-        rest = total(self.hi - p.hi - p.lo, self.lo) * 0.5
-        return renormal(root, where(root > 0.0, rest / root, 0.0))
+        remainder = total(self.hi - p.hi - p.lo, self.lo) * 0.5
+        return renormal(root, where(root > 0.0, remainder / root, 0.0))
 
     def scaled(self, factor: Operand) -> Pair:
         """Times a power of two."""
@@ -68,8 +68,8 @@ class Pair:
 
 def maybe(*terms: Term | None) -> Term | None:
     """Sum of those that are there."""
-    there = [t for t in terms if t is not None]
-    return total(*there) if there else None
+    present = [t for t in terms if t is not None]
+    return total(*present) if present else None
 
 
 def total(first: Term, *terms: Term | None) -> Term:

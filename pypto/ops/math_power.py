@@ -34,19 +34,19 @@ def power(x: Term, y: Term) -> Term:
     exponent = choose(abs(edge) < 1000.0, log * y, Pair(edge))
     result = where(size.same(1.0), 1.0, exp_of(exponent))
     half, integral = y * 0.5, y.round().same(y)
-    odd = integral & half.round().differs(half)
-    result = where(odd & is_negative(x), -result, result)
+    is_odd = integral & half.round().differs(half)
+    result = where(is_odd & is_negative(x), -result, result)
     result = where((x < 0.0) & (x > -math.inf) & ~integral | x.is_nan(), math.nan, result)
     return where(y.same(0.0), 1.0, result)
 
 
 def unit_power_narrow(x: Term, y: Term) -> Term:
     """On a vector unit: exp(y log |x|); where a result of 16 bits is finite, the product is right to 2⁻¹⁵."""
-    x, y = unit.wide(x), unit.wide(y)
+    x, y = unit.to_single(x), unit.to_single(y)
     size, half, integral = abs(x), y * 0.5, y.round().same(y)
     result = where(size.same(1.0), 1.0, unit.exp(unit.log(size) * y))
-    odd = integral & half.round().differs(half)
-    result = where(odd, copysign(result, x), result)
+    is_odd = integral & half.round().differs(half)
+    result = where(is_odd, copysign(result, x), result)
     result = where((x < 0.0) & (x > -math.inf) & ~integral, math.nan, result)
     return where(y.same(0.0), 1.0, result)
 
@@ -126,8 +126,8 @@ def reciprocal_root(x: Term) -> Term:
         y * where(large, x.number(2.0**100), 2.0**-100)
     )
     assert square.lo is not None
-    rest = 1.0 - square.hi - square.lo
-    return where(abs(rest) < 1.0, y + y * rest * 0.5, y)
+    residual = 1.0 - square.hi - square.lo
+    return where(abs(residual) < 1.0, y + y * residual * 0.5, y)
 
 
 ROWS = (

@@ -31,20 +31,20 @@ def half_turns(shift: int) -> Callable[[Array], Array]:
     """sin(π x + shift π/2), exact at multiples of ½."""
 
     def apply(x: Array) -> Array:
-        turn = np.fmod(x, 2)
-        n = np.rint(2 * turn)
-        rest = (turn - n / 2) * pi(x)
+        reduced = np.fmod(x, 2)
+        n = np.rint(2 * reduced)
+        angle = (reduced - n / 2) * pi(x)
         value = np.choose(
-            np.nan_to_num(n + shift).astype(int) % 4, [np.sin(rest), np.cos(rest), -np.sin(rest), -np.cos(rest)]
+            np.nan_to_num(n + shift).astype(int) % 4, [np.sin(angle), np.cos(angle), -np.sin(angle), -np.cos(angle)]
         )
-        return np.where(value == 0, 0 * (np.abs(x) if shift else x), value + 0 * turn)
+        return np.where(value == 0, 0 * (np.abs(x) if shift else x), value + 0 * reduced)
 
     return apply
 
 
 def round_away(x: Array) -> Array:
-    whole = np.trunc(x)
-    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole)
+    truncated = np.trunc(x)
+    return np.where(np.abs(x - truncated) >= 0.5, truncated + np.copysign(1.0, x), truncated)
 
 
 def exponent(x: Array) -> Array:
@@ -129,9 +129,9 @@ def erfinv_near(x: Array) -> Array:
 
 def from_root(x: Array, c: Array) -> Array:
     """The inverse of erf at x = 1 - c, for the sign of x and c from 0 to 1."""
-    near = np.abs(x) < 0.5
-    far = erfc_root(np.minimum(np.where(near | ~(c > 0), 0.5, c), 0.5))  # a NaN would take a hundred times as long
-    y = np.where(near, erfinv_near(np.clip(x, -0.5, 0.5)), np.copysign(far, x))
+    is_small = np.abs(x) < 0.5
+    far = erfc_root(np.minimum(np.where(is_small | ~(c > 0), 0.5, c), 0.5))  # a NaN would take a hundred times as long
+    y = np.where(is_small, erfinv_near(np.clip(x, -0.5, 0.5)), np.copysign(far, x))
     return np.where(c > 0, y, np.where(c == 0, np.copysign(np.inf, x), np.nan))
 
 
@@ -160,9 +160,9 @@ def log_gamma_near(z: Array) -> Array:
     total = z * (1 - (z.dtype.type(0.5772156649015329) - z.dtype.type(4.942915152430645e-18)))
     n, last = np.arange(2, 200).astype(z.dtype), z.dtype.type(200)
     for k in range(2, 42):
-        rest = last / (k - 1) + 0.5 + k / last / 12 - k * (k + 1) * (k + 2) / last**3 / 720
-        rest = rest + k * (k + 1) * (k + 2) * (k + 3) * (k + 4) / last**5 / 30240
-        total = total + ((n**-k).sum() + rest * last**-k) * (-z) ** k / k
+        remainder = last / (k - 1) + 0.5 + k / last / 12 - k * (k + 1) * (k + 2) / last**3 / 720
+        remainder = remainder + k * (k + 1) * (k + 2) * (k + 3) * (k + 4) / last**5 / 30240
+        total = total + ((n**-k).sum() + remainder * last**-k) * (-z) ** k / k
     return np.asarray(total)
 
 

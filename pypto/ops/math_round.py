@@ -39,8 +39,8 @@ def rounding(name: str, reference: Callable[[Array], Any], mode: str, doc: str, 
 
 
 def round_away(x: Term) -> Term:
-    whole = x.round("trunc")
-    return where(abs(x - whole) >= 0.5, whole + copysign(x.number(1.0), x), whole)
+    truncated = x.round("trunc")
+    return where(abs(x - truncated) >= 0.5, truncated + copysign(x.number(1.0), x), truncated)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------

@@ -17,21 +17,21 @@ def fmod(x: Term, y: Term) -> Term:
     float32 is computed in float64, where the steps reach over all its exponents.
     """
     a, b = abs(x.to(float64)), abs(y.to(float64))
-    rest, reach = a, 2097 if x.dtype == float64 else 277
+    remainder, reach = a, 2097 if x.dtype == float64 else 277
     for power in range(reach // _DIGITS * _DIGITS, -1, -_DIGITS):
         third = power // 3  # 2.0**power may lie outside the range
         step = b * 2.0**third * 2.0**third * 2.0 ** (power - 2 * third)
-        rest = where(rest >= step, less_steps(rest, step), rest)
+        remainder = where(remainder >= step, less_steps(remainder, step), remainder)
     usable = (a < math.inf) & (b > 0.0)
-    return copysign(where(usable, rest, math.nan).to(x.dtype), x)
+    return copysign(where(usable, remainder, math.nan).to(x.dtype), x)
 
 
-def less_steps(rest: Term, step: Term) -> Term:
-    """`rest` minus a whole number of steps. The quotient may be one off, which shows in the remainder."""
-    quotient = (rest / step).round("trunc")
-    rest = rest.new(rest.e.fma((-quotient).lanes, step.lanes, rest.lanes))
-    rest = where(rest < 0.0, rest + step, rest)
-    return where(rest >= step, rest - step, rest)
+def less_steps(remainder: Term, step: Term) -> Term:
+    """`remainder` minus an integer number of steps. The quotient may be one off, which shows in the remainder."""
+    quotient = (remainder / step).round("trunc")
+    remainder = remainder.new(remainder.e.fma((-quotient).lanes, step.lanes, remainder.lanes))
+    remainder = where(remainder < 0.0, remainder + step, remainder)
+    return where(remainder >= step, remainder - step, remainder)
 
 
 def fma(a: Term, b: Term, c: Term) -> Term:
@@ -45,14 +45,14 @@ def fma(a: Term, b: Term, c: Term) -> Term:
     (x, scale), (y, other) = smaller(x, x * y), smaller(y, y)
     scale = scale * other
     z = divided(z, scale)
-    product, error = x * y, product_error(x, y)
+    product, rounding_error = x * y, product_error(x, y)
     plain = (product + z) * scale
     high, low = two_sum(z, product)
-    small, rest = two_sum(low, error)
+    small, error = two_sum(low, rounding_error)
     bits = small.bits()
-    odd = where((rest.bits() ^ bits) > -1, bits, bits - 1) | 1
+    odd_value = where((error.bits() ^ bits) > -1, bits, bits - 1) | 1
     is_odd = (bits & 1).differs(0)
-    total = (high + where(rest.same(0.0) | is_odd, small, odd.bits(float64))) * scale
+    total = (high + where(error.same(0.0) | is_odd, small, odd_value.bits(float64))) * scale
     result = where(abs(total) < math.inf, total, plain)
     result = where(abs(z).same(math.inf), z, result)  # the product may overflow, but is finite
     return where(usual, result, unscaled).to(a.dtype)
@@ -102,9 +102,9 @@ def scaled_twice(a: Term, n: Term) -> Term:
     Adding 1.5 times the weight of the first fraction bit puts an integral `n` into the lowest bits.
     """
     mantissa, bias = a.dtype.format
-    whole = (n + 1.5 * 2.0**mantissa).bits() - ((bias + mantissa << mantissa) | (1 << mantissa - 1))
-    half = whole >> 1
-    for part in (half, whole - half):
+    exponent = (n + 1.5 * 2.0**mantissa).bits() - ((bias + mantissa << mantissa) | (1 << mantissa - 1))
+    half = exponent >> 1
+    for part in (half, exponent - half):
         a = a * (part + bias << mantissa).bits(a.dtype)
     return a
 
@@ -113,11 +113,11 @@ def round_by_adding(a: Term, mode: str) -> Term:
     """Rounding where the machine has no instruction for it: through 2**23 (2**52), which pushes the fraction out."""
     big = 2.0**52 if a.dtype == float64 else 2.0**23
     size = abs(a)
-    near = size + big - big
+    rounded = size + big - big
     zero = a.number(0.0)
     if mode == "trunc":
-        near = near - where(near > size, 1.0, zero)
-    result = copysign(near, a)
+        rounded = rounded - where(rounded > size, 1.0, zero)
+    result = copysign(rounded, a)
     if mode == "floor":
         result = result - where(result > a, 1.0, zero)
     elif mode == "ceil":

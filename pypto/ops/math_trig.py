@@ -65,10 +65,10 @@ def far_table() -> tuple[float, ...]:
     """2**(32 j - 32) · 2/π modulo 4 in four parts, for j from 0 to 31."""
     entries = []
     for j in range(32):
-        rest = (_DIGITS << 32 * j >> 32) % (1 << 1282) >> 980
+        digits = (_DIGITS << 32 * j >> 32) % (1 << 1282) >> 980
         for _ in range(4):
-            entries.append(float(rest) * 2.0**-300)
-            rest -= int(float(rest))
+            entries.append(float(digits) * 2.0**-300)
+            digits -= int(float(digits))
     return tuple(entries)
 
 
@@ -76,15 +76,15 @@ def short_table() -> tuple[float, ...]:
     """2**(16 j - 3) · 2/π modulo 4 in two parts of 29 bits and the rest, for j from 0 to 6."""
     entries = []
     for j in range(7):
-        rest = (_DIGITS << 16 * j >> 3) % (1 << 1282)
+        digits = (_DIGITS << 16 * j >> 3) % (1 << 1282)
         for unit in (1253, 1224):
-            entries.append(float(rest >> unit) * 2.0 ** (unit - 1280))
-            rest %= 1 << unit
-        entries.append(float(rest >> 1000) * 2.0**-280)
+            entries.append(float(digits >> unit) * 2.0 ** (unit - 1280))
+            digits %= 1 << unit
+        entries.append(float(digits >> 1000) * 2.0**-280)
     return tuple(entries)
 
 
-def near(x: Term) -> tuple[Term, Pair]:
+def cody_waite(x: Term) -> tuple[Term, Pair]:
     """n and r with x = n π/2 + r, for x below 2**20 (Cody and Waite)."""
     n = (x * _TWO_BY_PI).round()
     if x.short:
@@ -106,16 +106,16 @@ def far(x: Term) -> tuple[Term, Pair]:
         return far_short(x)
     bits = x.bits()
     j = ((bits >> 52) - (1023 + _NEAR)) >> 5
-    whole = (bits - ((j - 1) * 32 << 52)).bits(x.dtype)
-    first, second, third = (product(whole, entry(j, i)) for i in range(3))
+    mantissa = (bits - ((j - 1) * 32 << 52)).bits(x.dtype)
+    first, second, third = (product(mantissa, entry(j, i)) for i in range(3))
     assert first.lo and second.lo and third.lo
     s = two_sum(modulo4(first.hi), modulo4(first.lo))
     t = two_sum(modulo4(s.hi), modulo4(second.hi))
     n = t.hi.round()
-    turn = Pair(t.hi - n)
-    for part in (second.lo, third.hi, s.lo, t.lo, third.lo, whole * entry(j, 3)):
-        turn = turn if part is None else turn + part
-    return n, turn * constant(x, HALF_PI)
+    quarters = Pair(t.hi - n)
+    for part in (second.lo, third.hi, s.lo, t.lo, third.lo, mantissa * entry(j, 3)):
+        quarters = quarters if part is None else quarters + part
+    return n, quarters * constant(x, HALF_PI)
 
 
 def far_short(x: Term) -> tuple[Term, Pair]:
@@ -125,9 +125,9 @@ def far_short(x: Term) -> tuple[Term, Pair]:
     """
     bits = x.bits()
     j = ((bits >> 52) - (1023 + _NEAR)) >> 4
-    whole = (bits - ((j * 16 - 3) << 52)).bits(x.dtype)
+    mantissa = (bits - ((j * 16 - 3) << 52)).bits(x.dtype)
     first, second, third = (
-        whole * x.new(x.e.lookup("two_by_pi_short", short_table, (j * 3 + i).lanes)) for i in range(3)
+        mantissa * x.new(x.e.lookup("two_by_pi_short", short_table, (j * 3 + i).lanes)) for i in range(3)
     )
     first, second = modulo4(first), modulo4(second)
     n = (first + second).round()
@@ -147,14 +147,14 @@ def quadrant(x: Term) -> tuple[Term, Pair]:
     if x.is_paired:
         k, high, low = quadrant_single(x.single)
         return k, Pair(high.to(float64) + low.to(float64))
-    n, r = near(x)
+    n, r = cody_waite(x)
     distant = (x >= 2.0**_NEAR) & (x < math.inf)
     usual = [n, r.hi] if r.lo is None else [n, r.hi, r.lo]
 
     def rare() -> list[Term]:
         m, s = far(where(distant, x, 2.0**_NEAR))
-        found = [m, s.value] if r.lo is None or s.lo is None else [m, s.hi, s.lo]
-        return [where(distant, a, b) for a, b in zip(found, usual, strict=True)]
+        exact = [m, s.value] if r.lo is None or s.lo is None else [m, s.hi, s.lo]
+        return [where(distant, a, b) for a, b in zip(exact, usual, strict=True)]
 
     n, *parts = rarely(distant, usual, rare)
     return integer(n), Pair(*parts)
@@ -180,7 +180,7 @@ def cosine(r: Pair) -> Pair:
     return Pair(head, (1.0 - head - half) + (tail if r.lo is None else tail - r.hi * r.lo))
 
 
-def turned(k: Term, r: Pair) -> Term:
+def sine_of(k: Term, r: Pair) -> Term:
     """sin(k π/2 + r)."""
     value = where((k & 1).differs(0), cosine(r).value, sine(r).value)
     if value.is_paired:
@@ -189,21 +189,21 @@ def turned(k: Term, r: Pair) -> Term:
 
 
 def sin(x: Term) -> Term:
-    return signed(turned(*quadrant(abs(x))), x)
+    return signed(sine_of(*quadrant(abs(x))), x)
 
 
 def cos(x: Term) -> Term:
     k, r = quadrant(abs(x))
-    return turned(k + 1, r)
+    return sine_of(k + 1, r)
 
 
 def quadrant_single(x: Term) -> tuple[Term, Term, Term]:
     """`quadrant` of float32 lanes, r in two parts; what is large goes through float64."""
     n = (x * _TWO_BY_PI).round()
-    first, second, third, rest = _PARTS_SINGLE
+    first, second, third, last = _PARTS_SINGLE
     above, step = muladd(n, -second, muladd(n, -first, x)), n * third
     k, r = (n + 1.5 * 2.0**23).bits(), above - step
-    low = muladd(n, -rest, above - r - step)
+    low = muladd(n, -last, above - r - step)
     distant = (x > _NEAR_SINGLE) & (x < math.inf)
 
     def rare() -> list[Term]:
@@ -234,19 +234,19 @@ def far_single(x: Term) -> tuple[Term, Term, Term]:
     carry = where(low < second, low.number(1), 0)
     high = first + upper_half(m, words[1]) + carry  # quarters of a turn, in units of 2**-30
     k = (high + (1 << 29)) >> 30
-    rest = (high - (k << 30)).to(int32)
+    fraction = (high - (k << 30)).to(int32)
     parts = (
-        ((rest >> 16) << 16, 2.0**-30),
-        (rest & 0xFFFF, 2.0**-30),
+        ((fraction >> 16) << 16, 2.0**-30),
+        (fraction & 0xFFFF, 2.0**-30),
         ((low >> 16).to(int32), 2.0**-46),
         ((low & 0xFFFF).to(int32), 2.0**-62),
     )
-    turn = x.number(0.0).to(float64)
+    quarters = x.number(0.0).to(float64)
     for part, unit in parts:
-        turn = turn + (part.to(float32) * unit).to(float64)
-    r = turn * x.new(x.e.const(HALF_PI[0], float64))
-    near = r.to(float32)
-    return k.to(int32), near, (r - near.to(float64)).to(float32)
+        quarters = quarters + (part.to(float32) * unit).to(float64)
+    r = quarters * x.new(x.e.const(HALF_PI[0], float64))
+    single = r.to(float32)
+    return k.to(int32), single, (r - single.to(float64)).to(float32)
 
 
 def digits_from(places: Term) -> list[Term]:
@@ -291,11 +291,11 @@ def cos_single(x: Term) -> Term:
 def tan(x: Term) -> Term:
     """sin / cos, or -cos / sin in every second quadrant."""
     k, r = quadrant(abs(x))
-    odd = (k & 1).differs(0)
+    is_odd = (k & 1).differs(0)
     s, c = sine(r).normal, cosine(r).normal
-    quotient = (choose(odd, c, s) / choose(odd, s, c)).value
+    quotient = (choose(is_odd, c, s) / choose(is_odd, s, c)).value
     if x.is_paired:
-        return signed(where(odd, -quotient, quotient), x)
+        return signed(where(is_odd, -quotient, quotient), x)
     return signed((quotient.bits() ^ k << 63).bits(x.dtype), x)
 
 
@@ -310,14 +310,14 @@ def sinpi(x: Term) -> Term:
     """Small numbers are lifted, so that the parts of their product with π are not subnormal."""
     small = abs(x) < 2.0**-900
     lifted = x if x.short else where(small, x * 2.0**200, x)
-    value = signed(turned(*half_turns(abs(lifted))), x)
+    value = signed(sine_of(*half_turns(abs(lifted))), x)
     value = value if x.short else where(small, value * 2.0**-200, value)
     return where(value.same(0.0), x * 0.0, value)
 
 
 def cospi(x: Term) -> Term:
     k, r = half_turns(abs(x))
-    return turned(k + 1, r) + 0.0
+    return sine_of(k + 1, r) + 0.0
 
 
 ROWS = (

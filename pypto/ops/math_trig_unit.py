@@ -19,9 +19,9 @@ _SIN_TURN_F16: Final = (3.1415897067524763, -5.167367712335221, 2.54360354759735
 
 def half_turn_f16(x: Term, start: float) -> Term:
     """sin(x + start π) of a float16, given in float32, on a vector unit: what x / π is off a whole number, and that number's parity."""
-    whole = x * _TURNS_F16[0]
-    k = whole.round()
-    f = whole - k
+    half_turns = x * _TURNS_F16[0]
+    k = half_turns.round()
+    f = half_turns - k
     if start:
         f = f + start
         k, f = k + f.round(), f - f.round()
@@ -39,4 +39,4 @@ def sin_f16(x: Term) -> Term:
 
 def cos_f16(x: Term) -> Term:
     """The sine a quarter of a turn further on."""
-    return half_turn_f16(unit.wide(x), 0.5)
+    return half_turn_f16(unit.to_single(x), 0.5)

@@ -66,7 +66,7 @@ def of_terms(fn: Callable[..., Term]) -> LaneRule:
     return rule
 
 
-def wide(x: Term) -> Term:
+def to_single(x: Term) -> Term:
     """A term in float32."""
     return x if x.dtype == float32 else x.to(float32)
 
@@ -77,13 +77,13 @@ def plus_multiple(total: Term, x: Term, factor: float) -> Term:
     return x.new(unit.plus_multiple(total.lanes, x.lanes, factor))
 
 
-def beyond(x: Term, far: Callable[[Term], Term], near: Term, start: Term | None = None, limit: float = _SMALL) -> Term:
-    """What `far` gives for x, or for `start`, in float32, where |x| has at least a limit; `near`, also for NaN, elsewhere.
+def beyond(x: Term, far: Callable[[Term], Term], usual: Term, start: Term | None = None, limit: float = _SMALL) -> Term:
+    """What `far` gives for x, or for `start`, in float32, where |x| has at least a limit; `usual`, also for NaN, elsewhere.
 
     The comparison stands beside the conversion, since the unit need not wait between instructions that are independent.
     """
     size = abs(x)
-    single = wide(x if start is None else start)
+    single = to_single(x if start is None else start)
     is_far = size >= limit
     result = far(single)
-    return where(is_far, result if result.dtype == x.dtype else result.to(x.dtype), near)
+    return where(is_far, result if result.dtype == x.dtype else result.to(x.dtype), usual)

@@ -38,8 +38,8 @@ def infer_dot(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ..
         or a.shape[-1] != b.shape[-2]
         or a.shape[:-2] != b.shape[:-2]
     ):
-        turned = len(a.shape) == len(b.shape) == 2 and a.shape[1] == b.shape[1]
-        way = "; transpose the second one with `.T`" if turned else ""
+        is_transposed = len(a.shape) == len(b.shape) == 2 and a.shape[1] == b.shape[1]
+        way = "; transpose the second one with `.T`" if is_transposed else ""
         raise TypeError(f"takes (M, K) and (K, N), or stacks of them, not {a.shape} and {b.shape}{way}")
     if a.elem != b.elem or a.dtype.kind not in ("int", "uint", "float"):
         raise TypeError(f"takes two operands of one number type, not {a.dtype} and {b.dtype}; cast one of them")
@@ -72,11 +72,11 @@ def bind_dot(
     y = b.emit("reshape", y, shape=(*y.shape, 1)) if len(y.shape) == 1 else y
     if len(x.shape) > 3 and x.shape[:-2] == y.shape[:-2]:
         x, y = (b.emit("reshape", v, shape=(math.prod(v.shape[:-2]), *v.shape[-2:])) for v in (x, y))
-    wide = dot_result(x.dtype)
-    final = (out_dtype if x.dtype.is_float else None) or (acc.dtype if isinstance(acc, Value) else wide)
-    more = [] if acc is None else [fitted(b, b.value(acc), wide, (*x.shape[:-1], y.shape[-1]))]
-    asked = PRECISIONS[input_precision or ("tf32" if allow_tf32 else "ieee")] if x.dtype == float32 else 1
-    product = b.cast(b.emit("dot", x, y, *more, **({"parts": asked} if asked > 1 else {})), final)
+    result_dtype = dot_result(x.dtype)
+    final = (out_dtype if x.dtype.is_float else None) or (acc.dtype if isinstance(acc, Value) else result_dtype)
+    more = [] if acc is None else [fitted(b, b.value(acc), result_dtype, (*x.shape[:-1], y.shape[-1]))]
+    terms = PRECISIONS[input_precision or ("tf32" if allow_tf32 else "ieee")] if x.dtype == float32 else 1
+    product = b.cast(b.emit("dot", x, y, *more, **({"parts": terms} if terms > 1 else {})), final)
     return product if product.shape == shape else b.emit("reshape", product, shape=shape)
 
 

@@ -118,10 +118,10 @@ class Access:
     def of(op: Op) -> Access:
         shape: Any = op.attrs["shape"]
         n = len(shape)
-        rest = list(op.operands[1 + 3 * n :])
-        value = rest.pop(0) if op.name == "tile_store" else None
-        mask = rest.pop(0) if op.attrs["masked"] else None
-        other = rest.pop(0) if rest else None
+        optional = list(op.operands[1 + 3 * n :])
+        value = optional.pop(0) if op.name == "tile_store" else None
+        mask = optional.pop(0) if op.attrs["masked"] else None
+        other = optional.pop(0) if optional else None
         parts = op.operands[1 : 1 + n], op.operands[1 + n : 1 + 2 * n], op.operands[1 + 2 * n : 1 + 3 * n]
         return Access(shape, op.operands[0], *parts, value, mask, other)
 
@@ -156,22 +156,22 @@ def infer_access(types: Sequence[Type], attrs: Mapping[str, Any]) -> TileType:
 
 def infer_tile_load(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     result = infer_access(types, attrs)
-    rest = list(types[1 + 3 * len(result.shape) :])
+    optional = list(types[1 + 3 * len(result.shape) :])
     if attrs["masked"]:
-        check_mask(rest.pop(0), result.shape)
-    if rest and rest != [result]:
-        raise TypeError(f"`other` must be {result}, not {rest[0]}")
+        check_mask(optional.pop(0), result.shape)
+    if optional and optional != [result]:
+        raise TypeError(f"`other` must be {result}, not {optional[0]}")
     return (result,)
 
 
 def infer_tile_store(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     target = infer_access(types, attrs)
     check_writable(types[0])
-    rest = list(types[1 + 3 * len(target.shape) :])
-    if not rest or rest[0] != target:
-        raise TypeError(f"the value must be {target}, not {rest[0] if rest else 'missing'}")
+    optional = list(types[1 + 3 * len(target.shape) :])
+    if not optional or optional[0] != target:
+        raise TypeError(f"the value must be {target}, not {optional[0] if optional else 'missing'}")
     if attrs["masked"]:
-        check_mask(rest[1], target.shape)
+        check_mask(optional[1], target.shape)
     return ()
 
 

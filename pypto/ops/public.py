@@ -34,10 +34,10 @@ class KernelName:
 
 
 class OpFunction(KernelName):
-    """The name of an op in the module `home`; signature and docstring are those of its row."""
+    """The name of an op in a module; signature and docstring are those of its row."""
 
-    def __init__(self, row: OpRow, home: str = "pto") -> None:
-        super().__init__(row.name, docstring(row, home))
+    def __init__(self, row: OpRow, module: str = "pto") -> None:
+        super().__init__(row.name, docstring(row, module))
         self.row = row
         self.__signature__ = inspect.Signature([parameter(p) for p in row.params])
 
@@ -129,11 +129,11 @@ const: Final = Promise("const", "Annotation: the kernel does not write through t
 static: Final = Promise("static", "Annotation: the argument's shape is always compiled in.")
 
 
-def docstring(row: OpRow, home: str) -> str:
+def docstring(row: OpRow, module: str) -> str:
     """numpydoc text of a row."""
     lines = [row.doc, "", "Parameters", "----------"] if row.params else [row.doc]
     for p in row.params:
         kind = "tile or number" if p.is_operand else p.kind
         lines.append(f"{p.name} : {kind}" + ("" if p.default is REQUIRED else f", default {p.default!r}"))
         lines += [f"    {p.doc}"] if p.doc else []
-    return "\n".join([*lines, "", "Examples", "--------", f"    {home}.{row.example}"] if row.example else lines)
+    return "\n".join([*lines, "", "Examples", "--------", f"    {module}.{row.example}"] if row.example else lines)

@@ -51,7 +51,7 @@ def infer_bits(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, .
     return reduction_infer(types, attrs)
 
 
-def wide(a: Array) -> Array:
+def to_double(a: Array) -> Array:
     """Floats in float64, so that the meaning has no rounding of its own."""
     return a if a.dtype.kind in "iub" else a.astype(np.float64)
 
@@ -59,7 +59,7 @@ def wide(a: Array) -> Array:
 def reduce_reference(fn: Any) -> Any:
     def reference(op: Op, a: Array) -> Any:
         with np.errstate(all="ignore"):
-            return fn(wide(a), axis=op.attrs["axes"], keepdims=op.attrs["keep_dims"])
+            return fn(to_double(a), axis=op.attrs["axes"], keepdims=op.attrs["keep_dims"])
 
     return reference
 
@@ -98,7 +98,7 @@ def arg_reference(best: Any) -> Any:
 
     def reference(op: Op, a: Array) -> Array:
         (axis,) = op.attrs["axes"]
-        values = wide(a)
+        values = to_double(a)
         first = values == best(values, axis=axis, keepdims=True)
         return np.asarray(np.argmax(first, axis=axis, keepdims=op.attrs["keep_dims"]))
 
@@ -126,7 +126,7 @@ def scan_reference(fn: Any) -> Any:
 
     def reference(op: Op, a: Array) -> Array:
         axis = op.attrs["axis"]
-        values = np.flip(wide(a), axis) if op.attrs["reverse"] else wide(a)
+        values = np.flip(to_double(a), axis) if op.attrs["reverse"] else to_double(a)
         with np.errstate(all="ignore"):
             result = fn(values, axis=axis, dtype=values.dtype)
         return np.asarray(np.flip(result, axis) if op.attrs["reverse"] else result)

@@ -26,8 +26,8 @@ _SHAPE = Param("shape", "shape", doc="sizes of the result; integers known at com
 def infer_arange(types: Sequence[Type], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     if attrs["end"] <= attrs["start"]:
         raise TypeError(f"the range {attrs['start']} to {attrs['end']} is empty")
-    wide = max(abs(attrs["start"]), abs(attrs["end"])) >= 2**31
-    return (TileType((attrs["end"] - attrs["start"],), int64 if wide else int32),)
+    needs_int64 = max(abs(attrs["start"]), abs(attrs["end"])) >= 2**31
+    return (TileType((attrs["end"] - attrs["start"],), int64 if needs_int64 else int32),)
 
 
 def bind_arange(b: OpBuilder, start: int, end: int | None) -> BoundArguments:

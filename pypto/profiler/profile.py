@@ -170,10 +170,10 @@ class Profile(Shown):
         if MODE.get().device:
             raise RuntimeError("on a device, only whole launches are timed")
         plan, launch = kernel.profiled.ready(sizes, values)
-        if not plan.found.program.artifact.sites:
+        if not plan.version.program.artifact.sites:
             raise RuntimeError("the backend of these arrays times whole launches alone")
         _, _, _, scratch, threads = launch
-        artifact = plan.found.program.artifact
+        artifact = plan.version.program.artifact
         with self.locked():
             events = max(0, min(self.room // threads, _EVENTS_PER_LAUNCH))
         programs = min(events, -(-sizes[0] * sizes[1] * sizes[2]))
@@ -194,7 +194,7 @@ class Profile(Shown):
             launch[4],
             start,
             wall,
-            plan.found.program.artifact.sites,
+            plan.version.program.artifact.sites,
             events,
             threading.get_native_id(),
             os.getpid(),

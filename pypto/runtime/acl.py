@@ -346,9 +346,9 @@ class Binary:
 
     def function(self, name: str, owner: Any = None) -> Function:
         """Find a kernel by its name."""
-        found = ctypes.c_void_p()
-        self.device.call("aclrtBinaryGetFunction", self.handle, name.encode(), ctypes.byref(found))
-        return Function(self, found, name, owner)
+        handle = ctypes.c_void_p()
+        self.device.call("aclrtBinaryGetFunction", self.handle, name.encode(), ctypes.byref(handle))
+        return Function(self, handle, name, owner)
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,8 +97,8 @@ def small_way(name: str) -> str:
     """What to pass in place of an array of this type."""
     if name not in _PACKED:
         return _TYPES
-    whole = "np.float32" if "float" in name else "np.uint8" if name.startswith("u") else "np.int8"
-    return f"pass `.astype({whole})` of it, or pack several into a uint8 and take them apart in the kernel"
+    dtype = "np.float32" if "float" in name else "np.uint8" if name.startswith("u") else "np.int8"
+    return f"pass `.astype({dtype})` of it, or pack several into a uint8 and take them apart in the kernel"
 
 
 def torch_info(value: Any, refuse: Refuse) -> ArrayInfo:
@@ -168,10 +168,10 @@ def array_type(info: ArrayInfo, stated: Elem | None, kernel: str, arg: str) -> A
 
 def scalar_dtype(value: Any, kernel: str, arg: str, stated: Elem | None = None) -> DType | None:
     """The type of a number argument, or None for what is no number: the stated one, or the one that it has itself."""
-    own = own_dtype(value, kernel, arg)
-    if own is None or not isinstance(stated, DType) or stated.kind == "bits":
-        return own
-    if own.is_float and not stated.is_float:
+    inferred = own_dtype(value, kernel, arg)
+    if inferred is None or not isinstance(stated, DType) or stated.kind == "bits":
+        return inferred
+    if inferred.is_float and not stated.is_float:
         raise UnsupportedArgument(kernel=kernel, arg=arg, got=f"{value!r}, annotated {stated}", way="pass an integer")
     return stated
 

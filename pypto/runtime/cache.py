@@ -119,7 +119,7 @@ class Cache:
         self._keeps = self._readable = mode != "off"
         self._writable = mode == "rw"
         self._memory: dict[str, bytes] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def get(self, key: CacheKey) -> bytes | None:
         """The payload stored for the key, or None."""
@@ -151,8 +151,8 @@ class Cache:
         payload = self.get(key)
         if payload is not None:
             return payload
-        with ExitStack() as held:
-            self._wait_for(key, held)
+        with ExitStack() as locks:
+            self._wait_for(key, locks)
             payload = self._find(key)  # whoever held the lock before may have stored it
             if payload is None:
                 payload = make()
@@ -176,12 +176,12 @@ class Cache:
             self._tell(f"the disk cache in {self._store} was damaged; what is missing is made anew. Check that disk.")
         return payload
 
-    def _wait_for(self, key: CacheKey, held: ExitStack) -> None:
-        """Take the key's lock into `held`, or say why this process goes on without it."""
+    def _wait_for(self, key: CacheKey, locks: ExitStack) -> None:
+        """Take the key's lock into `locks`, or say why this process goes on without it."""
         if not self._writable:
             return
         try:
-            held.enter_context(self._store.lock(key.digest))
+            locks.enter_context(self._store.lock(key.digest))
         except Busy as error:
             self._tell(f"{error}; this process makes the entry itself. End that process if it hangs.")
         except Unusable as error:
@@ -198,6 +198,6 @@ class Cache:
         )
 
     def _tell(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._warned:
+            self._warned.add(text)
             warnings.warn(text, CacheWarning, stacklevel=4)

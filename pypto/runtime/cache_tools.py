@@ -44,8 +44,8 @@ class Entry:
     def name(self) -> str:
         """The kernel's name, or what else is kept under this key."""
         parts = self.parts or {}
-        found = _KERNEL.search(str(parts.get("ir", "")))
-        return found[1] if found else str(parts.get("part", "" if parts else "damaged"))
+        match = _KERNEL.search(str(parts.get("ir", "")))
+        return match[1] if match else str(parts.get("part", "" if parts else "damaged"))
 
 
 def parts_of(record: bytes) -> dict[str, bytes | str]:
@@ -124,11 +124,11 @@ def remove_damaged(folder: Path, damaged: list[Entry]) -> None:
 
 def export(folder: Path, archive: Path) -> int:
     """Write all whole entries to a zip file; gives how many."""
-    whole = [entry for entry in entries(folder) if entry.is_whole]
+    complete = [entry for entry in entries(folder) if entry.is_whole]
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
-        for entry in whole:
+        for entry in complete:
             out.writestr(zipfile.ZipInfo(entry.digest), entry.blob)
-    return len(whole)
+    return len(complete)
 
 
 def load(cache: Cache, archive: Path) -> tuple[int, int]:
@@ -136,7 +136,7 @@ def load(cache: Cache, archive: Path) -> tuple[int, int]:
 
     An entry is machine code. Import archives only from people whose code you would run.
     """
-    taken = refused = 0
+    imported = refused = 0
     try:
         with zipfile.ZipFile(archive) as file:
             for info in file.infolist():
@@ -145,12 +145,12 @@ def load(cache: Cache, archive: Path) -> tuple[int, int]:
                 payload = unframe(key.record, blob) if key else None
                 if key and payload is not None and key.digest == info.filename:
                     cache.put(key, payload)
-                    taken += 1
+                    imported += 1
                 else:
                     refused += 1
     except (OSError, zipfile.BadZipFile) as error:
         raise CacheToolError(f"{archive} is no archive of a cache: {error}") from None
-    return taken, refused
+    return imported, refused
 
 
 def key_of(blob: bytes) -> CacheKey | None:

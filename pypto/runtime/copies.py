@@ -106,7 +106,7 @@ def like(original: Any, copy: Array) -> Any:
     if memory is None:
         return torch.empty_strided(original.shape, original.stride(), dtype=original.dtype)
     offset = (copy.ctypes.data - memory.ctypes.data) % original.itemsize
-    whole = len(memory) - offset - (len(memory) - offset) % original.itemsize
-    flat = torch.from_numpy(memory[offset : offset + whole]).view(original.dtype)
+    length = len(memory) - offset - (len(memory) - offset) % original.itemsize
+    flat = torch.from_numpy(memory[offset : offset + length]).view(original.dtype)
     first = (copy.ctypes.data - memory.ctypes.data - offset) // original.itemsize
     return flat.as_strided(original.shape, original.stride(), first)

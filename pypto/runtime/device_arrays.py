@@ -144,11 +144,11 @@ def host_view(info: ArrayInfo) -> Array:
 
 def spans(infos: Sequence[ArrayInfo]) -> list[tuple[int, int]]:
     """Stretches of the host's memory, in order, in which all of the arrays lie: those that overlap are in one."""
-    found: list[tuple[int, int]] = []
+    intervals: list[tuple[int, int]] = []
     ends = sorted((i.address + i.reach[0], i.address + i.reach[1]) for i in infos if i.reach[1] > i.reach[0])
     for low, high in ends:
-        if found and low < found[-1][1]:
-            found[-1] = found[-1][0], max(high, found[-1][1])
+        if intervals and low < intervals[-1][1]:
+            intervals[-1] = intervals[-1][0], max(high, intervals[-1][1])
         else:
-            found.append((low, high))
-    return found
+            intervals.append((low, high))
+    return intervals

@@ -113,7 +113,7 @@ class Device(Place):
     other: Callable[[str], Any]
     tells_time: bool = False
     dlpack_device: tuple[int, int] = CPU_DEVICE
-    told: set[tuple[str, str]] = field(default_factory=set)
+    reported: set[tuple[str, str]] = field(default_factory=set)
 
     def array(self, x: Any) -> DeviceArray:
         """A copy of an array on this device.
@@ -137,11 +137,11 @@ class Device(Place):
             x = x.numpy()
         info = array_info(x, "to_device", "x") or array_info(np.asarray(x), "to_device", "x")
         assert info is not None
-        held = np.ascontiguousarray(host_view(info)) if info.shape else host_view(info).copy()
-        made = self.empty(info.shape, info.dtype.numpy)
-        assert made.memory is not None
-        made.memory.write(held.ctypes.data, held.nbytes)
-        return made
+        contiguous = np.ascontiguousarray(host_view(info)) if info.shape else host_view(info).copy()
+        copy = self.empty(info.shape, info.dtype.numpy)
+        assert copy.memory is not None
+        copy.memory.write(contiguous.ctypes.data, contiguous.nbytes)
+        return copy
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> DeviceArray:
         """An array on this device whose elements hold anything."""
@@ -175,8 +175,8 @@ class Device(Place):
         if remark is None or remark.loc is None:
             return
         loc, key = remark.loc, (remark.fields["kernel"], str(remark.loc))
-        if key not in self.told:
-            self.told.add(key)
+        if key not in self.reported:
+            self.reported.add(key)
             warnings.warn_explicit(remark, type(remark), loc.file, loc.line)
 
     def launch(self, kernel: Any, sizes: Sizes, values: Values) -> None:

@@ -59,9 +59,9 @@ def capsule(array: Any, device: tuple[int, int]) -> Any:
     axes = len(array.shape)
     shape, steps = (ctypes.c_int64 * axes)(*array.shape), (ctypes.c_int64 * axes)(*array.steps)
     kind = "bfloat" if array.elem.mnemonic == "bf16" else "bool" if array.elem.is_bool else array.elem.kind
-    made = Managed(array.address, *device, axes, _KINDS[kind], 8 * array.elem.itemsize, 1, ctypes.addressof(shape),
+    managed = Managed(array.address, *device, axes, _KINDS[kind], 8 * array.elem.itemsize, 1, ctypes.addressof(shape),
         ctypes.addressof(steps), 0, None, ctypes.cast(_RELEASE, ctypes.c_void_p))  # fmt: skip
-    kept = [array, shape, steps, made]
-    made.context = id(kept)
-    _TAKE(id(kept))
-    return _NEW(ctypes.addressof(made), _NAME, ctypes.cast(_DROP, ctypes.c_void_p))
+    references = [array, shape, steps, managed]
+    managed.context = id(references)
+    _TAKE(id(references))
+    return _NEW(ctypes.addressof(managed), _NAME, ctypes.cast(_DROP, ctypes.c_void_p))

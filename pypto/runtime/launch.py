@@ -46,7 +46,7 @@ def check_grid(grid: Any, signature: Signature, values: Values) -> Sizes:
     """
     sizes = grid
     if type(grid) is not tuple:
-        grid = asked(grid, signature, values) if callable(grid) else grid
+        grid = grid_of(grid, signature, values) if callable(grid) else grid
         sizes = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
     problem = "" if 1 <= len(sizes) <= 3 else f"it has {len(sizes)} axes"
     x, y, z = (*sizes, 1, 1, 1)[:3]
@@ -77,7 +77,7 @@ class NoSuchArgument(KeyError):
         self.name, self.way = name, way
 
 
-def asked(grid: Callable[[Mapping[str, Any]], Any], signature: Signature, values: Values) -> Any:
+def grid_of(grid: Callable[[Mapping[str, Any]], Any], signature: Signature, values: Values) -> Any:
     """What a grid function gives for these arguments.
 
     Raises
@@ -210,7 +210,7 @@ class Plan:
     they can be written, and `tensors` those of torch's that are. `watch` is what a checked kernel's launch happens in.
     """
 
-    found: Specialization
+    version: Specialization
     slots: list[int]
     pointers: list[tuple[int, int]]
     numbers: list[tuple[int, int, Callable[[Any], int]]]
@@ -219,15 +219,15 @@ class Plan:
     watch: Callable[..., Any] | None = None
 
     @staticmethod
-    def of(found: Specialization, infos: Mapping[str, Any]) -> Plan:
+    def of(version: Specialization, infos: Mapping[str, Any]) -> Plan:
         """The plan for a version and the arguments, arrays as `ArrayInfo`."""
-        artifact, names = found.program.artifact, list(infos)
+        artifact, names = version.program.artifact, list(infos)
         arrays = [name for name in names if isinstance(infos[name], ArrayInfo)]
         flagged = [name for name in arrays if hasattr(infos[name].owner, "flags")]  # numpy's, and those of devices
-        written = [names.index(name) for name in flagged if name in found.program.written]
-        stored = [names.index(name) for name in arrays if name in found.program.written]
+        written = [names.index(name) for name in flagged if name in version.program.written]
+        stored = [names.index(name) for name in arrays if name in version.program.written]
         tensors = [n for n in stored if is_tensor(type(infos[names[n]].owner))]
-        plan = Plan(found, [0] * (FIXED_SLOTS + len(artifact.abi)), [], [], written, tensors)
+        plan = Plan(version, [0] * (FIXED_SLOTS + len(artifact.abi)), [], [], written, tensors)
         plan.slots[4] = artifact.pages
         for i, slot in enumerate(artifact.abi, FIXED_SLOTS):
             info: Any = infos.get(slot.arg)
@@ -246,7 +246,7 @@ class Plan:
             fits = fits and values[i].flags.writeable
         for i in self.tensors:
             fits = fits and not is_recorded(values[i])
-        for capture in self.found.captures:
+        for capture in self.version.captures:
             fits = fits and capture.read() is capture.value
         return fits
 
@@ -262,11 +262,11 @@ class Plan:
         with nullcontext() if self.watch is None else self.watch(slots, grid, addresses, threads):
             block = (ctypes.c_int64 * len(slots))(*slots)
             try:
-                self.found.program.run(ctypes.addressof(block), grid[0] * grid[1] * grid[2], threads)
+                self.version.program.run(ctypes.addressof(block), grid[0] * grid[1] * grid[2], threads)
             except BaseException as error:
                 if isinstance(error, PyptoError):
                     raise
-                stopped(self.found.program, error)
+                stopped(self.version.program, error)
 
 
 def stopped(program: Any, error: BaseException) -> None:

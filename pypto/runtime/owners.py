@@ -48,10 +48,10 @@ class OwnerStore:
     def take(self, elements: int) -> Owners:
         with self.lock:
             fitting = [o for o in self.free if elements <= o.elements]
-            found = min(fitting, key=lambda o: o.elements, default=None)
-            if found is not None:
-                self.free.remove(found)
-        return found or Owners(elements)
+            owners = min(fitting, key=lambda o: o.elements, default=None)
+            if owners is not None:
+                self.free.remove(owners)
+        return owners or Owners(elements)
 
     def give_back(self, owners: Owners) -> None:
         with self.lock:

@@ -60,17 +60,17 @@ class Signature:
             When one is missing, unknown, given twice or too many.
         """
         names, count = self.names, len(args)
-        rest = names[count:]
-        if count + len(given) == len(names) and all(map(given.__contains__, rest)):
-            return (*args, *map(given.__getitem__, rest)) if given else args
+        by_name = names[count:]
+        if count + len(given) == len(names) and all(map(given.__contains__, by_name)):
+            return (*args, *map(given.__getitem__, by_name)) if given else args
         if count > len(names):
             self.fail(f"takes {len(names)} arguments, but {count} were given", self.call_text())
         for name in given:
             if name in names[:count]:
                 self.fail(f"argument `{name}` was given twice", "give it by position or by name")
             if name not in names and name not in IGNORED:
-                near = suggestion(name, names, "did you mean `{}`?") or f"it has {', '.join(names)}"
-                self.fail(f"has no parameter `{name}`", near)
+                hint = suggestion(name, names, "did you mean `{}`?") or f"it has {', '.join(names)}"
+                self.fail(f"has no parameter `{name}`", hint)
         values = {**self.defaults, **dict(zip(names, args, strict=False)), **given}
         missing = [f"`{name}`" for name in names if name not in values]
         if missing:
@@ -101,12 +101,12 @@ def flatten(values: tuple[Any, ...], constant: tuple[bool, ...]) -> Leaves:
     leaves: list[Any] = []
     flags: list[bool] = []
     for value, fixed in zip(values, constant, strict=True):
-        held = plain(value)
-        if fixed or isinstance(value, constexpr) or not isinstance(held, tuple):
+        unwrapped = plain(value)
+        if fixed or isinstance(value, constexpr) or not isinstance(unwrapped, tuple):
             inner: Leaves = ((), (value,), (fixed,))
         else:
-            inner = flatten(held, fixed_fields(type(held)) or (False,) * len(held))
-        nesting.append((type(held), *inner[0]) if isinstance(held, tuple) else None)
+            inner = flatten(unwrapped, fixed_fields(type(unwrapped)) or (False,) * len(unwrapped))
+        nesting.append((type(unwrapped), *inner[0]) if isinstance(unwrapped, tuple) else None)
         leaves += inner[1]
         flags += inner[2]
     return tuple(nesting), tuple(leaves), tuple(flags)

@@ -92,20 +92,20 @@ def toolkit(cache: Path, say: Callable[[str], None] = lambda text: None) -> Path
     state = os.stat(compiler)  # asking it for its version would start it in every process
     version = os.path.realpath(compiler), state.st_size, state.st_mtime_ns
     name = hashlib.sha256(f"{source_hash(folder)}\0{version}\0{_FLAGS}\0{sys.executable}".encode()).hexdigest()[:24]
-    made = cache / f"ascend-sim-{name}"
+    kit = cache / f"ascend-sim-{name}"
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         check(cache, stat.S_ISDIR)  # what lies there is going to be run
     except Unusable as error:
         raise NoSimulator(f"the simulated Ascend device has no safe place: {error}; set PYPTO_CACHE_DIR") from None
-    if made.is_dir():  # whole, since it got its name last
-        return made
-    with FileLock(f"{made}.lock"), tempfile.TemporaryDirectory(dir=cache, prefix="ascend-sim-") as scratch:
-        if not made.is_dir():
+    if kit.is_dir():  # whole, since it got its name last
+        return kit
+    with FileLock(f"{kit}.lock"), tempfile.TemporaryDirectory(dir=cache, prefix="ascend-sim-") as scratch:
+        if not kit.is_dir():
             say("building the simulated Ascend device, once ...")
             build(folder, Path(scratch) / "toolkit", compiler)
-            (Path(scratch) / "toolkit").rename(made)
-    return made
+            (Path(scratch) / "toolkit").rename(kit)
+    return kit
 
 
 def build(folder: Path, into: Path, compiler: str) -> None:
@@ -120,7 +120,7 @@ def build(folder: Path, into: Path, compiler: str) -> None:
     include = f"-I{into / 'include'}"
     libraries = {"ascendcl": "src", "nnopbase": "src/op"}
     units = {name: sorted((folder / place).glob("*.cpp")) for name, place in libraries.items()}
-    made = {name: [str(into / "objects" / f"{path.stem}.o") for path in paths] for name, paths in units.items()}
+    objects = {name: [str(into / "objects" / f"{path.stem}.o") for path in paths] for name, paths in units.items()}
     jobs = [
         [compiler, *_FLAGS, include, "-c", str(path), "-o", str(into / "objects" / f"{path.stem}.o")]
         for paths in units.values()
@@ -129,9 +129,9 @@ def build(folder: Path, into: Path, compiler: str) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(run, [*jobs, *precompilations(into / "include", compiler)]))
     place = into / "lib64"
-    run([compiler, "-shared", *made["ascendcl"], "-ldl", "-o", str(place / "libascendcl.so")])
+    run([compiler, "-shared", *objects["ascendcl"], "-ldl", "-o", str(place / "libascendcl.so")])
     links = (f"-L{place}", "-lascendcl", "-ldl", "-Wl,-rpath,$ORIGIN", "-Wl,-soname,libnnopbase.so")
-    run([compiler, "-shared", *made["nnopbase"], *links, "-o", str(place / "libnnopbase.so")])
+    run([compiler, "-shared", *objects["nnopbase"], *links, "-o", str(place / "libnnopbase.so")])
     shutil.rmtree(into / "objects")
     for name, script in _DRIVERS:
         file = into / name
@@ -156,8 +156,16 @@ def precompilations(include: Path, compiler: str) -> Iterator[list[str]]:
     if Path(compiler).name != "g++":
         return
     header = include / "kernel_operator.h"
-    made = include / "kernel_operator.h.gch"
-    made.mkdir()
+    pch = include / "kernel_operator.h.gch"
+    pch.mkdir()
     for number in _ARCHITECTURES:
-        flags = [f"-D__NPU_ARCH__={number}", f"-I{include}", "-x", "c++-header", str(header), "-o", str(made / number)]
+        flags = [
+            f"-D__NPU_ARCH__={number}",
+            f"-I{include}",
+            "-x",
+            "c++-header",
+            str(header),
+            "-o",
+            str(pch / number),
+        ]
         yield [compiler, *_KERNELS, *flags]

@@ -78,7 +78,7 @@ def observe(fact: Fact, values: Mapping[str, Any]) -> int | bool | None:
     return 1 if size == 1 and dim == len(value.shape) - 1 else None
 
 
-def told(fact: Fact, value: Any) -> str:
+def shown(fact: Fact, value: Any) -> str:
     kind, arg, dim = fact
     if kind == "one":
         return f"{arg} == 1 is {value}"
@@ -157,7 +157,7 @@ class Specialization(Shown):
 
     def __repr__(self) -> str:
         types = ", ".join(f"{name}: {kind}" for name, kind in self.types)
-        facts = ", ".join(told(*row) for row in sorted(self.guard.items())) or "no facts"
+        facts = ", ".join(shown(*row) for row in sorted(self.guard.items())) or "no facts"
         return f"({types}) with {facts}{'' if self.noalias else ', overlapping arrays'}; {self.reason}"
 
 
@@ -179,7 +179,7 @@ def why(known: list[Specialization], values: Mapping[str, Any], noalias: bool) -
     gone = [c.name for c in nearest.captures if c.read() is not c.value]
     if gone:
         return f"a global or closure variable changed: {', '.join(gone)}"
-    changed = [f"{told(fact, nearest.guard[fact])} → {observe(fact, values)}" for fact in nearest.differing(values)]
+    changed = [f"{shown(fact, nearest.guard[fact])} → {observe(fact, values)}" for fact in nearest.differing(values)]
     if changed:
         return f"changed: {', '.join(changed)}"
     return "arrays overlap" if nearest.noalias > noalias else "arrays no longer overlap"

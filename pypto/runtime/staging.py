@@ -38,14 +38,14 @@ class Staging:
 
     def stand_in(self, kernel: str, arg: str, value: Any, fixed: bool) -> Any:
         """An argument as it is on the device; its memory is filled in later."""
-        held = plain(value)
+        unwrapped = plain(value)
         if fixed or isinstance(value, constexpr):
             return value
-        if isinstance(held, tuple):
-            flags = fixed_fields(type(held)) or (False,) * len(held)
-            parts = [self.stand_in(kernel, f"{arg}.{n}", x, flags[n]) for n, x in enumerate(held)]
-            made: Any = getattr(held, "_make", tuple)(parts)
-            return made
+        if isinstance(unwrapped, tuple):
+            flags = fixed_fields(type(unwrapped)) or (False,) * len(unwrapped)
+            parts = [self.stand_in(kernel, f"{arg}.{n}", x, flags[n]) for n, x in enumerate(unwrapped)]
+            stand_ins: Any = getattr(unwrapped, "_make", tuple)(parts)
+            return stand_ins
         info = array_info(value, kernel, arg)
         if info is None or info.device:
             return value

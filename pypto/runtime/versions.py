@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pypto.markup import Shown, card, join, table, tag
-from pypto.runtime.specialization import told
+from pypto.runtime.specialization import shown
 
 if TYPE_CHECKING:
     from pypto.markup import Markup
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Versions(list["Specialization"], Shown):
     """What `Kernel.specializations` gives: a list, and in a notebook a table."""
 
-    def __init__(self, kernel: str, found: Iterable[Specialization]) -> None:
-        super().__init__(found)
+    def __init__(self, kernel: str, versions: Iterable[Specialization]) -> None:
+        super().__init__(versions)
         self.kernel = kernel
 
     def __str__(self) -> str:
@@ -40,15 +40,15 @@ def version_card(version: Specialization) -> Markup:
     return card("a compiled version", versions_table([version]))
 
 
-def versions_table(found: Iterable[Specialization]) -> Markup:
+def versions_table(versions: Iterable[Specialization]) -> Markup:
     """A row for each version: its types, what else it was compiled for, why it was needed, how long it took."""
     heads = ("", "arguments", "compiled for", "backend", "why", "compiled in")
-    return table(heads, [(n, *version_cells(version)) for n, version in enumerate(found, 1)], (0, 5))
+    return table(heads, [(n, *version_cells(version)) for n, version in enumerate(versions, 1)], (0, 5))
 
 
 def version_cells(version: Specialization) -> tuple[Any, ...]:
     types = ", ".join(f"{name}: {kind}" for name, kind in version.types)
-    facts = ", ".join(told(*row) for row in sorted(version.guard.items())) or "no facts"
+    facts = ", ".join(shown(*row) for row in sorted(version.guard.items())) or "no facts"
     seconds = sum(version.timings.values())
     backend = version.program.backend.name if version.program is not None else ""
     overlap = "" if version.noalias else "; arrays overlap"

@@ -55,9 +55,15 @@ VAGUE = {
     "whole": "full, or in bounds",
     "wide": "widened",
 }
-VAGUE_IN = (*("pypto/backends/", "pypto/passes/", "pypto/frontend/", "pypto/gradients/", "pypto/ir/", "pypto/jit/"),)
+VAGUE_IN = (
+    *("pypto/backends/", "pypto/passes/", "pypto/frontend/", "pypto/gradients/", "pypto/ir/"),
+    *("pypto/jit/", "pypto/ops/", "pypto/runtime/"),
+)
 ASCEND = "pypto/backends/ascend/"
-PUBLIC = {("pypto/backends/plugin.py", "found")}  # `pypto doctor --json` has this key
+PUBLIC = {
+    ("pypto/backends/plugin.py", "found"),  # a key of `pypto doctor --json`
+    ("pypto/runtime/cache.py", "made"),  # a public field of the cache's counters
+}
 STILL_IN_ASCEND = {"again", "found", "held", "kept", "made", "odd", "own", "rest", "taken", "told", "whole", "wide"}
 PASSES = sorted((ROOT / "pypto" / "passes").glob("*.py"))
 NO_IR = {"__init__", "manager", "optimizing", "target_facts"}
