@@ -57,9 +57,11 @@ HELPERS = {
     "passes.dot_facts.dot_dtype",
     "passes.dot_facts.is_packed",
     "passes.dot_facts.packed_bytes",
+    "gemm.skinny.skinny_blocking",
     "passes.dot_facts.packing_factor",
     "passes.dot_facts.packs_transposed",
     "passes.dot_facts.split_terms",
+    "passes.target_facts.with_overrides",
 }
 MODULES = frozenset(map(module_name, python_files("pypto")))
 
