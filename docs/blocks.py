@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any, Final
 
 FENCE: Final = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$(?=(?:\n*^```text\n(.*?)^```$)?)", re.MULTILINE | re.DOTALL)
-LANGUAGES: Final = ("python", "console", "text", "sh", "c", "pycon", "toml", "ini", "make", "")
+LANGUAGES: Final = ("python", "console", "text", "sh", "c", "cpp", "pycon", "toml", "ini", "make", "")
 NEEDS: Final = re.compile(r"<!-- needs: ([\w, ]+) -->\n")
 NAMED: Final = re.compile(r"# (\w+\.py)\n")
 

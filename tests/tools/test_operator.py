@@ -180,9 +180,9 @@ def test_the_walk_through_of_the_guide(tmp_path: Path) -> None:
         text for text in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if text.startswith("# kernels.py")
     )
     (tmp_path / "kernels.py").write_text(code, encoding="utf-8")
-    blocks = re.findall(r"```console\n(.*?)```", guide, re.DOTALL)
+    blocks = re.findall(r"```sh\n(.*?)```", guide, re.DOTALL)
     commands = next(text for text in blocks if "ctest" in text)
-    lines = [line.removeprefix("$ ") for line in commands.splitlines()]
+    lines = commands.splitlines()
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "HOME": str(tmp_path), "PATH": programs}
     done = subprocess.run(["sh", "-e", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True,
