@@ -101,7 +101,7 @@ class Calls:
         values = call.values({"written": written, "read": read, "integers": integers, "floats": floats})
         if MODE.get() == PLAIN and not any(call.kernel.modes):
             plan, _ = call.kernel.ready(tuple((*grid, 1, 1)[:3]), values)
-            self.check(call, plan.found.program.written)
+            self.check(call, plan.version.program.written)
         call.kernel.launch(tuple(grid), *values)
 
     def check(self, call: Call, written: frozenset[str]) -> None:
