@@ -23,7 +23,7 @@ from pypto.errors.launch import BusyWaiting, WrongPass
 from pypto.frontend import ArgSpec, Built, Facts, KernelSource, build
 from pypto.ir.core import Attr, Function
 from pypto.ir.printer import print_function
-from pypto.language import METHODS
+from pypto.language import METHODS, WITH_GRADIENTS
 from pypto.opening import Devices
 from pypto.ops.table import TABLE
 from pypto.ops.verify import verify
@@ -196,7 +196,8 @@ def to_ir(
 ) -> Built:
     """Tile IR of a kernel."""
     with timed(timings, "frontend"):
-        return build(source, specs, facts, METHODS, options.max_ops)
+        substitutes = WITH_GRADIENTS if options.differentiable else {}
+        return build(source, specs, facts, METHODS, options.max_ops, substitutes)
 
 
 def prepared(function: Function, timings: dict[str, float]) -> Function:

@@ -71,6 +71,9 @@ def setting(name: str) -> Any:
     return read(env, os.environ[env], row) if env in os.environ else row.default
 
 
+_INTERNAL: Final = frozenset({"differentiable", "profile"})  # options that no user gives
+
+
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
     """Options of one kernel, given to `pto.jit`. Those that change code are in the cache's key.
@@ -86,6 +89,7 @@ class KernelOptions:
     max_ops: int = flag(30_000, "", "operations that this kernel may become, with its loops at compile time unrolled")
     blocking: Blocking = flag(AUTO, "", "sizes of the tiles of matrix products, as far as set", tunable=True)  # noqa: RUF009  # frozen
     disable: tuple[str, ...] = flag((), "", "passes and techniques that this kernel does without", tunable=True)
+    differentiable: bool = flag(False, "", "build with forms of functions that have gradients; only `pto.adjoint` does")
     profile: bool = flag(False, "", "let every statement note its time; only `pto.profile` may, which gives the memory")
 
     def changed(self, given: Mapping[str, Any], function: str = "pto.jit") -> KernelOptions:
@@ -96,7 +100,7 @@ class KernelOptions:
         WrongOption
             When a name is unknown or a value has the wrong type.
         """
-        kinds = {f.name: type(f.default) for f in fields(KernelOptions) if f.name != "profile"}
+        kinds = {f.name: type(f.default) for f in fields(KernelOptions) if f.name not in _INTERNAL}
         given = {name: tuple(x) if isinstance(x, list | set | frozenset) else x for name, x in given.items()}
         for name, value in given.items():
             if name not in kinds:

@@ -73,7 +73,12 @@ def argument(scope: Scope, name: str, spec: ArgSpec) -> Any:
 
 
 def build(
-    fn: KernelSource, args: Mapping[str, ArgSpec], facts: Facts, methods: Mapping[str, Any], max_ops: int
+    fn: KernelSource,
+    args: Mapping[str, ArgSpec],
+    facts: Facts,
+    methods: Mapping[str, Any],
+    max_ops: int,
+    substitutes: Mapping[Any, Any] = MappingProxyType({}),
 ) -> Built:
     """Build a kernel for the given kinds of arguments.
 
@@ -90,6 +95,8 @@ def build(
         Functions written in the language that tiles have as methods, besides the ops.
     max_ops : int
         Operations that the kernel may become.
+    substitutes : mapping from function to function
+        What is inlined in place of functions written in the language.
 
     Returns
     -------
@@ -102,7 +109,8 @@ def build(
         For every mistake in the kernel, with its place.
     """
     body, loc = Region(), fn.loc(fn.node)
-    session = Session(LimitedBuilder(body, loc, max_ops, WeakNumbers(facts)), facts, HANDLERS, methods, body.args)
+    builder = LimitedBuilder(body, loc, max_ops, WeakNumbers(facts))
+    session = Session(builder, facts, HANDLERS, methods, body.args, substitutes)
     session.builder.saturates = fn.lenient
     scope = Scope(session, fn)
     scope.vars.update({name: Binding(argument(scope, name, spec), loc) for name, spec in args.items()})

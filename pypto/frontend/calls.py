@@ -69,6 +69,7 @@ def inlined(scope: Scope, node: ast.AST, function: Any) -> Inlined | None:
     """A function that is read as part of the kernel; None for others."""
     source = getattr(function, "kernel_source", None)
     if isinstance(function, FunctionType):
+        function = scope.session.substitutes.get(function, function)
         source = KernelSource.of(function, scope.loc(node))
     if not isinstance(source, KernelSource):
         return function if isinstance(function, Inlined) else None

@@ -89,13 +89,17 @@ class LimitedBuilder(OpBuilder):
 
 @dataclass(slots=True)
 class Session:
-    """One build; `handlers` is the table of what to do with which kind of syntax."""
+    """One build; `handlers` is the table of what to do with which kind of syntax.
+
+    `substitutes` are inlined in place of other functions.
+    """
 
     builder: LimitedBuilder
     facts: Facts
     handlers: Mapping[type[ast.AST], Handler]
     methods: Mapping[str, Any]
     arguments: list[Value]
+    substitutes: Mapping[Any, Any]
     shapes: dict[tuple[str, int], int] = field(default_factory=dict)
     captures: dict[tuple[int, str], Capture] = field(default_factory=dict)
     hints: dict[Any, Any] = field(default_factory=dict)

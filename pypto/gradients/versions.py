@@ -97,7 +97,8 @@ def make_version(
     kernel: Any, infos: Mapping[str, Any], specs: Mapping[str, Any], key: tuple[Any, ...], max_trips: int | None
 ) -> Version:
     """Forward IR of a kernel, without in-place accesses, and with a bound for `while` loops if there is one."""
-    built, facts = kernel.build(infos, specs, frozenset(), {})
+    differentiable = kernel.kind(kernel.function, replace(kernel.options, differentiable=True), kernel.opaque)
+    built, facts = differentiable.build(infos, specs, frozenset(), {})
     function = prepare(built.function)
     function.attrs["noalias"] = True
     function = optimize(function)

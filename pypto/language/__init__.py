@@ -45,6 +45,8 @@ METHODS: Final = MappingProxyType(
     }
     | {"item": shaping.item}  # as Triton has it: no name of the language
 )
+WITH_GRADIENTS: Final = MappingProxyType(dict(ordering.WITH_GRADIENTS))
+"""What an adjoint is derived from, by the function of the language that works on the bits of numbers."""
 
 __all__ = [  # noqa: PLE0604
     "const",

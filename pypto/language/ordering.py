@@ -98,6 +98,16 @@ def _picked(x: Tile, dim: Any, descending: bool, count: int) -> Tile:
     return _to_last(_elements(_first(_keys(rows, descending), count), x.dtype, descending), axis)
 
 
+def _gathered(x: Tile, dim: Any, descending: bool, count: int) -> Tile:
+    """The first elements in order, each from where it was: an index is constant nearby, and so has no gradient."""
+    axis = from_zero(-1 if dim is None else dim, len(x.shape))
+    rows = _to_last(x, axis)
+    return _to_last(ops.gather(rows, ops.cast(_order(rows, descending, count), int32), -1), axis)
+
+
+WITH_GRADIENTS = ((_picked, _gathered),)
+
+
 def _first(keys: Tile, count: int) -> Tile:
     """The least keys of the last dimension in order. A few of many come out of blocks, of which two and two meet."""
     last, size, width = len(keys.shape) - 1, keys.shape[-1], next_power_of_2(count if count > 16 else 16)

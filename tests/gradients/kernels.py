@@ -215,16 +215,18 @@ def below_the_maximum_numpy(x: Array) -> tuple[Array, Array]:
 
 @pto.jit
 def largest(x, y, z):
-    """The largest elements of a row, and the row in order, by their indices."""
+    """The largest elements of a row, with and without their indices, and the row in order, in both directions."""
     row = pto.program_id(0)
     t = x[row, :]
     values, _ = pto.topk(t, 3, return_indices=True)
-    y[row, :] = libdevice.sinh(values)
-    z[row, :] = pto.gather(t, pto.argsort(t), 0) * pto.cumsum(t, 0)
+    y[row, :] = libdevice.sinh(values) * pto.topk(pto.exp(t), 3)
+    z[row, :] = pto.gather(t, pto.argsort(t), 0) * pto.cumsum(t, 0) + pto.sort(pto.sin(t)) * pto.sort(t, descending=True)
 
 
 def largest_numpy(x: Array) -> tuple[Array, Array]:
-    return np.sinh(np.sort(x)[:, :-4:-1]), np.sort(x) * np.cumsum(x, 1)
+    top = np.sort(x)[:, :-4:-1]
+    in_order = np.sort(np.sin(x)) * np.sort(x)[:, ::-1]
+    return np.sinh(top) * np.exp(top), np.sort(x) * np.cumsum(x, 1) + in_order
 
 
 @pto.jit
