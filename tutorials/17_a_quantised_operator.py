@@ -76,7 +76,7 @@ def quantise(x, q, scale):
         most = pto.max(pto.abs(t))
         up = pto.where(most > 0, 127 / most, 0.0)
     with pto.label("round"):
-        q[token, :] = pto.round(t * up).to(pto.int8)
+        q[token, :] = pto.rint(t * up).to(pto.int8)
     scale[token] = most / 127
 
 
@@ -89,7 +89,7 @@ print("largest error of what comes back:", np.abs(q * scale[:, None] - x.astype(
 
 # %% [markdown]
 # A difference of 1 in q is allowed: 127 / max|x| is rounded to float32 here, so a number that lies half-way between two
-# integers may go to either side. Rounding is to even at halves, by `pto.round`, as in numpy.
+# integers may go to either side. Rounding is to even at halves, by `pto.rint`, as in numpy.
 #
 # The interpreter runs the same kernel program by program. It is the referee between kernel and compiler:
 
@@ -125,7 +125,7 @@ def quantise_some(x, q, scale, n, EACH: pto.constexpr, UNROLL: pto.constexpr):
     for token in pto.range(first, min(first + EACH, n), unroll=UNROLL):
         t = x[token, :].to(pto.float32)
         most = pto.max(pto.abs(t))
-        q[token, :] = pto.round(t * pto.where(most > 0, 127 / most, 0.0)).to(pto.int8)
+        q[token, :] = pto.rint(t * pto.where(most > 0, 127 / most, 0.0)).to(pto.int8)
         scale[token] = most / 127
 
 

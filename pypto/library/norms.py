@@ -8,6 +8,7 @@ import numpy as np
 
 from pypto.library.kernels import norms as kernels
 from pypto.library.row import Implementation, Operator, f64
+from pypto.library.tolerance import Close
 
 SIZES: Final = {"small": {"t": 5, "d": 96}, "model": {"t": 4096, "d": 4096}}
 ADDED: Final = "`total` is rounded; `y` is computed from the sum before it is."
@@ -23,6 +24,14 @@ def layer_norm(x: Any, g: Any, b: Any, eps: float) -> Any:
     """The reference."""
     t = f64(x) - f64(x).mean(axis=1, keepdims=True)
     return t / np.sqrt((t * t).mean(axis=1, keepdims=True) + eps) * f64(g) + f64(b)
+
+
+def rms_norm_backward(x: Any, g: Any, dy: Any, eps: float) -> tuple[Any, Any]:
+    """The reference."""
+    t, inner = f64(x), f64(dy) * f64(g)
+    scale = 1 / np.sqrt((t * t).mean(axis=1, keepdims=True) + eps)
+    unit = t * scale
+    return (inner - unit * (inner * unit).mean(axis=1, keepdims=True)) * scale, (f64(dy) * unit).sum(axis=0)
 
 
 def add_rms_norm(x: Any, residual: Any, g: Any, eps: float) -> Any:
@@ -42,9 +51,21 @@ def zeros(rng: np.random.Generator) -> dict[str, Any]:
     return {"x": np.zeros((3, 64), np.float32), "g": np.ones(64, np.float32)}
 
 
+def zeros_with_gradient(rng: np.random.Generator) -> dict[str, Any]:
+    """Rows of zeros, whose gradient is that of y over the root of eps."""
+    return {**zeros(rng), "dy": rng.standard_normal((3, 64), np.float32)}
+
+
 def one(rng: np.random.Generator) -> dict[str, Any]:
     """A row of one element."""
     return {"x": np.full((1, 1), -3, np.float32), "g": np.full(1, 2, np.float32)}
+
+
+def backward_by_torch(torch: Any, v: Any) -> Any:
+    """The backward pass of torch's module."""
+    x, g = v.x.detach().requires_grad_(), v.g.detach().requires_grad_()
+    y = torch.nn.functional.rms_norm(x, (x.shape[1],), g, 1e-6)
+    return torch.autograd.grad(y, (x, g), v.dy)
 
 
 def equal(rng: np.random.Generator) -> dict[str, Any]:
@@ -65,6 +86,21 @@ ROWS: Final = (
         edges={"zeros": zeros, "one row of one": one},
         flops=lambda n: 4.0 * n.t * n.d,
         peer=lambda torch, v: torch.nn.functional.rms_norm(v.x, (v.x.shape[1],), v.g, 1e-6),
+    ),
+    Operator(
+        name="rms_norm_backward",
+        doc="Gradients of `rms_norm`",
+        text="x[t, d] bf16|f16|f32, g[d], dy[t, d], eps=1e-6 -> dx[t, d], dg[d] f32",
+        formula="With `r = 1 / sqrt(mean(x²) + eps)`, `u = x * r` and `i = dy * g`: `dx = (i - u * mean(i * u)) * r`, "
+        "`dg = sum over t of dy * u`, in float32. The sum has up to 64 parts, which are added in one order.",
+        source="Zhang and Sennrich, Root Mean Square Layer Normalization, 2019",
+        reference=rms_norm_backward,
+        implementations=(Implementation("rows", kernels.rms_norm_backward),),
+        sizes=SIZES,
+        edges={"zeros": zeros_with_gradient},
+        tolerance={"dg": Close(1e-4, 1e-4)},
+        flops=lambda n: 11.0 * n.t * n.d,
+        peer=backward_by_torch,
     ),
     Operator(
         name="add_rms_norm",

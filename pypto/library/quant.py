@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from pypto.ir.types import DType
 from pypto.library.kernels import products
 from pypto.library.kernels import quant as kernels
 from pypto.library.row import Implementation, Operator, f64
@@ -17,7 +16,6 @@ Q8: Final = (
     "`m = max|x|`, `scale = m / 127`, `q = round(x * (127 / m))`, halves to even, where m is the maximum over the {0}. "
     "Where m is 0, `q = 0` and `scale = 0`."
 )
-STEP: Final = 1e-4  # the least scale of trained quantisation
 
 
 def quantize(t: Any, axis: int) -> tuple[Any, Any]:
@@ -53,21 +51,6 @@ def w8a8_matmul(a: Any, b: Any, row_scale: Any, column_scale: Any, bias: Any) ->
     return total * f64(row_scale)[:, None] * f64(column_scale)
 
 
-def fake_quantize(w: Any, scale: Any) -> Any:
-    """The reference."""
-    s = np.maximum(f64(scale), STEP)[:, None]
-    return np.clip(np.rint(f64(w) / s), -128, 127) * s
-
-
-def fake_quantize_backward(w: Any, scale: Any, g: Any) -> tuple[Any, Any]:
-    """The reference."""
-    u, grad = f64(w) / np.maximum(f64(scale), STEP)[:, None], f64(g)
-    r = np.rint(u)
-    inside = (r >= -128) & (r <= 127)
-    total = (grad * (np.clip(r, -128, 127) - u * inside)).sum(axis=1)
-    return grad * inside, np.where(f64(scale) > STEP, total, 0)
-
-
 def zero_row(rng: np.random.Generator) -> dict[str, Any]:
     """A row of zeros, and one whose largest element is at either end."""
     x = rng.standard_normal((3, 50)).astype(np.float32)
@@ -85,12 +68,6 @@ def saturating(rng: np.random.Generator) -> dict[str, Any]:
     """Numbers beyond both ends of int8, and halves."""
     x = np.array([[-1e6, -128.5, -0.5, 0.5, 1.5, 127.5, 1e6, 3]], np.float32)
     return {"x": x, "scale": np.ones(8, np.float32), "offset": np.zeros(8, np.float32)}
-
-
-def scales(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
-    """Positive scales such that all of int8 is used."""
-    w = rng.standard_normal((n.t, n.d)).astype(dtype.numpy)
-    return {"w": w, "scale": (0.01 + 0.02 * rng.random(n.t)).astype(np.float32)}
 
 
 def with_bias(rng: np.random.Generator) -> dict[str, Any]:
@@ -154,21 +131,5 @@ ROWS: Final = (
         w8a8_matmul, (Implementation("tiles", products.dequantize_matmul),),
         {"small": {"t": 5, "k": 96, "n": 70}, "model": {"t": 1024, "k": 4096, "n": 4096}},
         edges={"bias": with_bias}, flops=lambda n: 2.0 * n.t * n.k * n.n, peer=product_by_torch,
-    ),
-    Operator(
-        "fake_quantize", "Rows rounded to what int8 can hold, for training",
-        "w[t, d] bf16|f32, scale[t] f32 -> y[t, d]",
-        f"`s = max(scale, {STEP:g})`, `y = clamp(round(w / s), -128, 127) * s`.", "Quantisation-aware training",
-        fake_quantize, (Implementation("rows", kernels.fake_quantize),), SIZES, sampler=scales,
-        flops=lambda n: 5.0 * n.t * n.d,
-    ),
-    Operator(
-        "fake_quantize_backward", "Gradient of `fake_quantize`, which passes through the rounding",
-        "w[t, d] bf16|f32, scale[t] f32, g[t, d] -> dw[t, d], ds[t] f32",
-        "With `u = w / s`, `r = round(u)`, inside where `-128 <= r <= 127`: `dw = g * inside`, "
-        "`ds = sum(g * (clamp(r) - u * inside))`, 0 where `scale` is not above the least one.",
-        "Quantisation-aware training", fake_quantize_backward,
-        (Implementation("rows", kernels.fake_quantize_backward),), SIZES, sampler=scales,
-        flops=lambda n: 8.0 * n.t * n.d,
     ),
 )  # fmt: skip

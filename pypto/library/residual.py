@@ -6,9 +6,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import residual as kernels
 from pypto.library.row import Implementation, Operator, f64
 from pypto.library.softmax_attention import softmax
+from pypto.library.tolerance import Close
 
 
 def block_attention(v: Any, w: Any, gain: Any, scale: float) -> Any:
@@ -26,6 +28,37 @@ def sinkhorn(x: Any, rounds: int) -> Any:
         c /= c.sum(axis=2, keepdims=True) + 1e-6
         c /= c.sum(axis=1, keepdims=True) + 1e-6
     return c
+
+
+def hyper_connections(x: Any, w: Any, scale: Any, base: Any, rounds: int) -> tuple[Any, Any, Any]:
+    """The reference."""
+    t, n, _ = x.shape
+    flat = f64(x).reshape(t, -1)
+    m = flat @ f64(w).T / np.sqrt((flat * flat).mean(axis=1, keepdims=True) + 1e-6)
+    first, second, third = (m[:, :n], m[:, n : 2 * n], m[:, 2 * n :])
+    pre = sigmoid(first * scale[0] + base[:n]) + 1e-6
+    post = 2 * sigmoid(second * scale[1] + base[n : 2 * n])
+    comb = sinkhorn((third * scale[2] + base[2 * n :]).reshape(t, n, n), rounds)
+    return np.einsum("tk,tkd->td", pre, f64(x)), post, comb
+
+
+def sigmoid(x: Any) -> Any:
+    """In float64."""
+    return 1 / (1 + np.exp(-f64(x)))
+
+
+def streams(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
+    """Weights that give logits around 1."""
+    w = rng.standard_normal((n.n * (n.n + 2), n.n * n.d), np.float32) / np.float32(n.n * n.d) ** 0.5
+    return {"w": w, "scale": rng.random(3, np.float32)}
+
+
+def no_stream(rng: np.random.Generator) -> dict[str, Any]:
+    """A token of zeros, whose mean square is 0, and another."""
+    x = rng.standard_normal((2, 4, 32)).astype(bfloat16.numpy)
+    x[0] = 0
+    w = rng.standard_normal((24, 128), np.float32) / 11
+    return {"x": x, "w": w, "scale": np.ones(3, np.float32), "base": rng.standard_normal(24, np.float32)}
 
 
 def with_gain(rng: np.random.Generator) -> dict[str, Any]:
@@ -50,5 +83,18 @@ ROWS: Final = (
         "rows and of columns, each plus 1e-6.", "DeepSeek-V4's hyper-connections", sinkhorn,
         (Implementation("matrices", kernels.sinkhorn),),
         {"small": {"t": 5, "n": 4}, "model": {"t": 4096, "n": 8}}, flops=lambda n: 80.0 * n.t * n.n * n.n,
+    ),
+    Operator(
+        "hyper_connections", "The input of a layer from n residual streams, and the weights of what goes back to them",
+        "x[t, n, d] bf16|f32, w[n*(n+2), n*d] f32, scale[3] f32, base[n*(n+2)] f32, rounds=20 "
+        "-> y[t, d], post[t, n] f32, comb[t, n, n] f32",
+        "With the streams of a token in one row, `m = row @ w.T / sqrt(mean(row²) + 1e-6)`; its first n give `pre = "
+        "sigmoid(m * scale[0] + base) + 1e-6`, the next n `post = 2 * sigmoid(m * scale[1] + base)`, and the others "
+        "`comb = sinkhorn(m * scale[2] + base, rounds)`, n rows of n. `y = sum over k of pre[k] * x[k]`. In float32.",
+        "DeepSeek-V4's hyper-connections", hyper_connections,
+        (Implementation("tokens", kernels.hyper_connections),),
+        {"small": {"t": 5, "n": 4, "d": 96}, "model": {"t": 512, "n": 4, "d": 4096}}, sampler=streams,
+        edges={"zeros": no_stream}, tolerance={"post": Close(1e-4, 1e-4), "comb": Close(1e-4, 1e-4)},
+        flops=lambda n: 2.0 * n.t * n.n * n.d * (n.n * (n.n + 2) + 2),
     ),
 )  # fmt: skip

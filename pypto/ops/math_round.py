@@ -135,7 +135,6 @@ ROWS = (
         np.rint,
         "even",
         "Nearest integral value, ties to even.",
-        public=False,
         adjoint=adjoint_math.constant_pieces,
     ),
     function(

@@ -74,6 +74,16 @@ def test_results_have_the_dtypes_of_the_signature(name: str) -> None:
         assert info.dtype == (spec.dtypes or (first,))[0]
 
 
+def test_halves_go_to_even() -> None:
+    x = np.array([[0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 127, 0]], np.float32)
+    q, scale = lib.quantize_per_token(x)
+    assert q.tolist() == [[0, 2, 2, 0, -2, -2, 127, 0]]
+    assert scale.tolist() == [1]
+    assert (lib.quantize_per_channel(np.ascontiguousarray(x.T))[0] == q.T).all()
+    assert (lib.quantize_static(x, np.ones(8, np.float32), np.zeros(8, np.float32)) == q).all()
+    assert (lib.fake_quantize(x, np.ones(1, np.float32)) == q).all()
+
+
 def test_a_wrong_reference_is_found() -> None:
     from dataclasses import replace
 

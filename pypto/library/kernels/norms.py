@@ -5,6 +5,11 @@
 from __future__ import annotations
 
 import pypto as pto
+from pypto.ir.types import float32
+from pypto.library.binding import empty
+
+PARTS = 64  # partial sums over tokens, in a fixed order
+COLUMNS = 512
 
 
 @pto.jit
@@ -36,6 +41,33 @@ def add_rms_norm_kernel(x, residual, g, y, total, eps):
 
 
 @pto.jit
+def rms_norm_backward_kernel(x, g, dy, dx, part, t, eps):
+    """Rows of one program, and the sum of their gradients of g."""
+    p, d = pto.program_id(0), x.shape[1]
+    each = pto.cdiv(t, pto.num_programs(0))
+    total = pto.zeros((d,), pto.float32)
+    for row in range(p * each, min(p * each + each, t)):
+        grad = dy[row, :].to(pto.float32)
+        value = x[row, :].to(pto.float32)
+        scale = 1 / pto.sqrt(pto.sum(value * value) * (1 / d) + eps)
+        unit = value * scale
+        inner = grad * g[:].to(pto.float32)
+        dx[row, :] = ((inner - unit * (pto.sum(inner * unit) * (1 / d))) * scale).to(dx.dtype)
+        total = total + grad * unit
+    part[p, :] = total
+
+
+@pto.jit
+def sum_parts_kernel(part, y, BLOCK: pto.constexpr):
+    """Sums of columns, part after part."""
+    j = pto.program_id(0) * BLOCK
+    total = pto.zeros((BLOCK,), pto.float32)
+    for p in range(part.shape[0]):
+        total = total + part[p, j : j + BLOCK]
+    y[j : j + BLOCK] = total
+
+
+@pto.jit
 def layer_norm_kernel(x, g, b, y, eps):
     row = pto.program_id(0)
     y[row, :] = layer_norm_tile(x[row, :].to(pto.float32), g[:], b[:], eps).to(y.dtype)
@@ -57,6 +89,14 @@ def rms_norm(x, g, eps, y):
 def add_rms_norm(x, residual, g, eps, y, total):
     """total = x + residual, y = RMS norm of it before it is rounded."""
     add_rms_norm_kernel[(x.shape[0],)](x, residual, g, y, total, eps)
+
+
+def rms_norm_backward(x, g, dy, eps, dx, dg):
+    """Gradients of x by rows, and of g by partial sums that are added in one order."""
+    t, d = x.shape
+    part = empty(x, (PARTS, d), float32)
+    rms_norm_backward_kernel[(PARTS,)](x, g, dy, dx, part, t, eps)
+    sum_parts_kernel[(pto.cdiv(d, COLUMNS),)](part, dg, BLOCK=COLUMNS)
 
 
 def layer_norm(x, g, b, eps, y):

@@ -12,7 +12,7 @@ def quantize_tile(t, axis: pto.constexpr):
     """Float32 as int8, and the scales that give it back; zeros have scale 0."""
     most = pto.max(pto.abs(t), axis=axis)
     scale = pto.where(most > 0, 127 / most, 0.0)
-    return pto.round(t * pto.expand_dims(scale, axis)).to(pto.int8), most / 127
+    return pto.rint(t * pto.expand_dims(scale, axis)).to(pto.int8), most / 127
 
 
 @pto.jit
@@ -20,7 +20,7 @@ def quantize_row(t):
     """A float32 row as int8, and its scale."""
     most = pto.max(pto.abs(t))
     scale = pto.where(most > 0, 127 / most, 0.0)
-    return pto.round(t * scale).to(pto.int8), most / 127
+    return pto.rint(t * scale).to(pto.int8), most / 127
 
 
 @pto.jit
@@ -42,7 +42,7 @@ def quantize_per_channel_kernel(w: pto.dynamic, q, scale, BK: pto.constexpr, BN:
     up = pto.where(most > 0, 127 / most, 0.0)
     for k in range(0, w.shape[0], BK):
         t = w[k : k + BK, j : j + BN].to(pto.float32)
-        q[k : k + BK, j : j + BN] = pto.round(t * up[None, :]).to(pto.int8)
+        q[k : k + BK, j : j + BN] = pto.rint(t * up[None, :]).to(pto.int8)
     scale[j : j + BN] = most / 127
 
 
@@ -50,7 +50,7 @@ def quantize_per_channel_kernel(w: pto.dynamic, q, scale, BK: pto.constexpr, BN:
 def quantize_static_kernel(x, scale, offset, q):
     row = pto.program_id(0)
     t = x[row, :].to(pto.float32) * scale[:].to(pto.float32) + offset[:].to(pto.float32)
-    q[row, :] = pto.clamp(pto.round(t), -128.0, 127.0).to(pto.int8)
+    q[row, :] = pto.clamp(pto.rint(t), -128.0, 127.0).to(pto.int8)
 
 
 @pto.jit
@@ -63,7 +63,7 @@ def dequantize_kernel(q, scale, y):
 def fake_quantize_kernel(w, scale, y, LOW: pto.constexpr, HIGH: pto.constexpr):
     row = pto.program_id(0)
     s = pto.maximum(scale[row], 1e-4)
-    y[row, :] = (pto.clamp(pto.round(w[row, :].to(pto.float32) / s), LOW, HIGH) * s).to(y.dtype)
+    y[row, :] = (pto.clamp(pto.rint(w[row, :].to(pto.float32) / s), LOW, HIGH) * s).to(y.dtype)
 
 
 @pto.jit
@@ -71,11 +71,24 @@ def fake_quantize_backward_kernel(w, scale, g, dw, ds, LOW: pto.constexpr, HIGH:
     row = pto.program_id(0)
     s, t, grad = pto.maximum(scale[row], 1e-4), w[row, :].to(pto.float32), g[row, :].to(pto.float32)
     u = t / s
-    r = pto.round(u)
+    r = pto.rint(u)
     inside = (r >= LOW) & (r <= HIGH)
     dw[row, :] = pto.where(inside, grad, 0.0).to(dw.dtype)
     total = pto.sum(grad * (pto.clamp(r, LOW, HIGH) - pto.where(inside, u, 0.0)))
     ds[row] = pto.where(scale[row] > 1e-4, total, 0.0)
+
+
+@pto.jit
+def fake_quantize_groups_kernel(w, scale, offset, y, LEVELS: pto.constexpr):
+    """Steps lie symmetrically around the offset of a group, half a step from it."""
+    row = pto.program_id(0)
+    groups, d = scale.shape[1], w.shape[1]
+    reach = (pto.maximum(scale[row, :], 1e-4) * LEVELS)[:, None]
+    middle = offset[row, :][:, None]
+    t = pto.reshape(w[row, :].to(pto.float32), (groups, d // groups))
+    u = pto.clamp((t - middle) / reach, -0.99, 0.99) * LEVELS - 0.5
+    found = (pto.rint(u) + 0.5) * (1 / LEVELS) * reach + middle
+    y[row, :] = pto.reshape(found, (d,)).to(y.dtype)
 
 
 def quantize_per_token(x, smooth, q, scale):
@@ -106,3 +119,8 @@ def fake_quantize(w, scale, y):
 def fake_quantize_backward(w, scale, g, dw, ds):
     """The gradient that passes through the rounding."""
     fake_quantize_backward_kernel[(w.shape[0],)](w, scale, g, dw, ds, LOW=-128.0, HIGH=127.0)
+
+
+def fake_quantize_groups(w, scale, offset, bits, y):
+    """Numbers that a few bits can hold, with a scale and an offset per group of columns."""
+    fake_quantize_groups_kernel[(w.shape[0],)](w, scale, offset, y, LEVELS=float(2 ** (bits - 1)))

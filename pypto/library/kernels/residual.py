@@ -5,6 +5,10 @@
 from __future__ import annotations
 
 import pypto as pto
+from pypto.ir.types import float32
+from pypto.library.binding import empty
+
+TOKENS, COLUMNS = 16, 256
 
 
 @pto.jit
@@ -21,17 +25,44 @@ def block_attention_kernel(v, w, gain, h, scale, L: pto.constexpr, D: pto.conste
 
 
 @pto.jit
-def sinkhorn_kernel(x, y, N: pto.constexpr, ROUNDS: pto.constexpr):
+def sinkhorn_tile(c, ROUNDS: pto.constexpr):
     """Softmax of rows, then columns and rows are divided by their sums in turns."""
-    t = pto.program_id(0)
-    c = x[t, :, :]
     c = pto.exp(c - pto.max(c, axis=1)[:, None])
     c = c / pto.sum(c, axis=1)[:, None] + 1e-6
     c = c / (pto.sum(c, axis=0) + 1e-6)[None, :]
     for _ in range(ROUNDS - 1):
         c = c / (pto.sum(c, axis=1) + 1e-6)[:, None]
         c = c / (pto.sum(c, axis=0) + 1e-6)[None, :]
-    y[t, :, :] = c
+    return c
+
+
+@pto.jit
+def sinkhorn_kernel(x, y, ROUNDS: pto.constexpr):
+    t = pto.program_id(0)
+    y[t, :, :] = sinkhorn_tile(x[t, :, :], ROUNDS)
+
+
+@pto.jit
+def stream_logits_kernel(x, w, m, BM: pto.constexpr, BK: pto.constexpr, N: pto.constexpr):
+    """Products of rows with all weights, over the root mean square of the rows."""
+    i, width = pto.program_id(0) * BM, x.shape[1]
+    acc = pto.zeros((BM, N), pto.float32)
+    squares = pto.zeros((BM,), pto.float32)
+    for k in range(0, width, BK):
+        t = x[i : i + BM, k : k + BK].to(pto.float32)
+        acc = pto.dot(t, pto.trans(w[0:N, k : k + BK]), acc)
+        squares += pto.sum(t * t, axis=1)
+    m[i : i + BM, :] = acc * pto.rsqrt(squares * (1 / width) + 1e-6)[:, None]
+
+
+@pto.jit
+def streams_kernel(x, m, scale, base, y, post, comb, ROUNDS: pto.constexpr):
+    t, n = pto.program_id(0), x.shape[1]
+    pre = pto.sigmoid(m[t, 0:n] * scale[0] + base[0:n]) + 1e-6
+    post[t, :] = 2 * pto.sigmoid(m[t, n : 2 * n] * scale[1] + base[n : 2 * n])
+    mixed = m[t, 2 * n : 2 * n + n * n] * scale[2] + base[2 * n : 2 * n + n * n]
+    comb[t, :, :] = sinkhorn_tile(pto.reshape(mixed, (n, n)), ROUNDS)
+    y[t, :] = pto.sum(x[t, :, :].to(pto.float32) * pre[:, None], axis=0).to(y.dtype)
 
 
 def block_attention(v, w, gain, scale, h):
@@ -42,4 +73,13 @@ def block_attention(v, w, gain, scale, h):
 
 def sinkhorn(x, rounds, y):
     """Matrices whose rows and columns have the sum 1."""
-    sinkhorn_kernel[(x.shape[0],)](x, y, N=x.shape[1], ROUNDS=rounds)
+    sinkhorn_kernel[(x.shape[0],)](x, y, ROUNDS=rounds)
+
+
+def hyper_connections(x, w, scale, base, rounds, y, post, comb):
+    """One input of n streams, and the weights with which a layer's output goes back to them."""
+    t, n = x.shape[:2]
+    m = empty(x, (t, n * (n + 2)), float32)
+    sizes = {"BM": TOKENS, "BK": COLUMNS, "N": n * (n + 2)}
+    stream_logits_kernel[(pto.cdiv(t, TOKENS),)](x.reshape(t, -1), w, m, **sizes)
+    streams_kernel[(t,)](x, m, scale, base, y, post, comb, ROUNDS=rounds)

@@ -1,0 +1,128 @@
+# Written for the front end, which reads types from arguments; not for a type checker.
+# mypy: ignore-errors
+# ruff: noqa: PLR0913, PLR0917
+"""Microscaling formats: groups of 32 small floats with one power of two (OCP MX specification 1.0)."""
+
+from __future__ import annotations
+
+import pypto as pto
+from pypto.library.kernels.products import grid
+
+GROUP = 32
+SLOTS = 2  # groups whose scales lie side by side
+BM, BN, BK = 128, 128, 128
+
+
+@pto.jit
+def shared_exponents(most, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr):
+    """Codes of the powers of two (e8m0) that groups with these largest elements are divided by; 255 is NaN."""
+    if UP:
+        bits = pto.bitcast(most * (1 / LARGEST) if LARGEST == 1.0 else most / LARGEST, pto.int32)
+        fraction = bits & 0x7FFFFF
+        code = (bits >> 23) + pto.where(bits >= 1 << 23, fraction > 0, fraction > 1 << 22).to(pto.int32)
+    else:
+        code = (pto.bitcast(most, pto.int32) >> 23) - EMAX
+    code = pto.where(pto.isinf(most), 254, pto.minimum(pto.maximum(code, 0), 254))
+    return pto.where(pto.isnan(most), 255, code)
+
+
+@pto.jit
+def power(e):
+    """2 ** e in float32, for e from -126 to 127."""
+    return pto.bitcast((e + 127) << 23, pto.float32)
+
+
+@pto.jit
+def in_groups(x, row, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr):
+    """A row over the powers of its groups, no larger than the largest float, and the codes of the powers."""
+    t = pto.reshape(pto.load(x, (row, 0), (1, WIDTH)).to(pto.float32), (WIDTH // 32, 32))
+    wrong = pto.max(pto.isnan(t).to(pto.int32), axis=1) > 0
+    most = pto.where(wrong, float("nan"), pto.max(pto.abs(t), axis=1))
+    code = shared_exponents(most, EMAX, LARGEST, UP)
+    up = 127 - code
+    first = up >> 1
+    t = t * power(first)[:, None] * power(up - first)[:, None]
+    t = pto.where(wrong[:, None], 0.0, pto.minimum(pto.maximum(t, -LARGEST), LARGEST))
+    return t, code.to(pto.uint8)
+
+
+@pto.jit
+def quantize_mx_kernel(
+    x, q, scale, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr
+):
+    row = pto.program_id(0)
+    t, code = in_groups(x, row, EMAX, LARGEST, UP, WIDTH)
+    pto.store(q, (row, 0), pto.reshape(t, (1, WIDTH)).to(q.dtype))
+    scale[row, :, :] = pto.reshape(code, (WIDTH // 64, 2))
+
+
+@pto.jit
+def e2m1(t):
+    """Codes of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4 and 6, ties to even; the sign is bit 3."""
+    a = pto.abs(t)
+    code = (a > 0.25).to(pto.int32) + (a >= 0.75).to(pto.int32) + (a > 1.25).to(pto.int32)
+    code += (a >= 1.75).to(pto.int32) + (a > 2.5).to(pto.int32) + (a >= 3.5).to(pto.int32) + (a > 5.0).to(pto.int32)
+    return code + pto.where(t < 0, 8, 0)
+
+
+@pto.jit
+def quantize_mxfp4_kernel(
+    x, packed, scale, EMAX: pto.constexpr, LARGEST: pto.constexpr, UP: pto.constexpr, WIDTH: pto.constexpr
+):
+    """The first of two elements goes to the low nibble."""
+    row = pto.program_id(0)
+    t, code = in_groups(x, row, EMAX, LARGEST, UP, WIDTH)
+    low, high = pto.split(pto.reshape(e2m1(t), (1, WIDTH // 2, 2)))
+    pto.store(packed, (row, 0), (low + high * 16).to(pto.uint8))
+    scale[row, :, :] = pto.reshape(code, (WIDTH // 64, 2))
+
+
+@pto.jit
+def mx_matmul_kernel(
+    a, a_scale, b, b_scale, bias, y, RELU: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr, BK: pto.constexpr
+):
+    i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
+    acc = pto.zeros((BM, BN), pto.float32)
+    for k in range(0, a.shape[1], BK):
+        left = scaled(a[i : i + BM, k : k + BK], pto.load(a_scale, (i, k // 64, 0), (BM, BK // 64, 2)))
+        right = scaled(b[j : j + BN, k : k + BK], pto.load(b_scale, (j, k // 64, 0), (BN, BK // 64, 2)))
+        acc = pto.dot(left, pto.trans(right), acc)
+    if bias is not None:
+        acc = acc + bias[j : j + BN][None, :]
+    if RELU:
+        acc = pto.maximum(acc, 0.0)
+    y[i : i + BM, j : j + BN] = acc.to(y.dtype)
+
+
+@pto.jit
+def scaled(t, code):
+    """Small floats times the powers of their groups, in float32."""
+    rows, width = t.shape
+    wide = pto.reshape(code, (rows, width // 32)).to(pto.int32)
+    factor = pto.bitcast(pto.where(wide == 0, 1 << 22, wide << 23), pto.float32)
+    factor = pto.where(wide == 255, float("nan"), factor)
+    groups = pto.reshape(t.to(pto.float32), (rows, width // 32, 32)) * factor[:, :, None]
+    return pto.reshape(groups, (rows, width))
+
+
+def padded(d):
+    """Columns up to whole pairs of groups."""
+    return pto.cdiv(d, GROUP * SLOTS) * GROUP * SLOTS
+
+
+def quantize_mx(x, up, q, scale):
+    """Rows of x as E4M3, whose largest is 448 = 1.75 * 2**8."""
+    sizes = {"EMAX": 8, "LARGEST": 448.0, "UP": bool(up), "WIDTH": padded(x.shape[1])}
+    quantize_mx_kernel[(x.shape[0],)](x, q, scale, **sizes)
+
+
+def quantize_mxfp4(x, up, packed, scale):
+    """Rows of x as E2M1, whose largest is 6 = 1.5 * 2**2."""
+    sizes = {"EMAX": 2, "LARGEST": 6.0, "UP": bool(up), "WIDTH": padded(x.shape[1])}
+    quantize_mxfp4_kernel[(x.shape[0],)](x, packed, scale, **sizes)
+
+
+def mx_matmul(a, a_scale, b, b_scale, bias, relu, y):
+    """Products of rows of a and rows of b, summed in float32."""
+    where = grid(a.shape[0], b.shape[0], (BM, BN))
+    mx_matmul_kernel[where](a, a_scale, b, b_scale, bias, y, RELU=bool(relu), BM=BM, BN=BN, BK=BK)

@@ -1,0 +1,87 @@
+"""Rows of fake quantisation: what training sees of weights that will have few bits."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.ir.types import DType
+from pypto.library.kernels import quant as kernels
+from pypto.library.quant import SIZES
+from pypto.library.row import Implementation, Operator, f64
+
+STEP: Final = 1e-4  # the least scale
+
+
+def fake_quantize(w: Any, scale: Any) -> Any:
+    """The reference."""
+    s = np.maximum(f64(scale), STEP)[:, None]
+    return np.clip(np.rint(f64(w) / s), -128, 127) * s
+
+
+def fake_quantize_backward(w: Any, scale: Any, g: Any) -> tuple[Any, Any]:
+    """The reference."""
+    u, grad = f64(w) / np.maximum(f64(scale), STEP)[:, None], f64(g)
+    r = np.rint(u)
+    inside = (r >= -128) & (r <= 127)
+    total = (grad * (np.clip(r, -128, 127) - u * inside)).sum(axis=1)
+    return grad * inside, np.where(f64(scale) > STEP, total, 0)
+
+
+def fake_quantize_groups(w: Any, scale: Any, offset: Any, bits: int) -> Any:
+    """The reference, which rounds the numbers that float32 gives."""
+    levels, groups = np.float32(2 ** (bits - 1)), scale.shape[1]
+    reach = np.maximum(scale, np.float32(STEP))[..., None] * levels
+    t = np.asarray(w, np.float32).reshape(len(w), groups, -1)
+    u = np.clip((t - offset[..., None]) / reach, np.float32(-0.99), np.float32(0.99)) * levels - np.float32(0.5)
+    return ((np.rint(f64(u)) + 0.5) / float(levels) * f64(reach) + f64(offset)[..., None]).reshape(w.shape)
+
+
+def scales(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
+    """Positive scales such that all of int8 is used."""
+    w = rng.standard_normal((n.t, n.d)).astype(dtype.numpy)
+    return {"w": w, "scale": (0.01 + 0.02 * rng.random(n.t)).astype(np.float32)}
+
+
+def group_scales(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
+    """Steps such that most numbers are inside, and offsets near zero."""
+    scale = (0.1 + 0.4 * rng.random((n.t, n.g))).astype(np.float32)
+    return {"scale": scale, "offset": (0.2 * rng.standard_normal((n.t, n.g))).astype(np.float32)}
+
+
+def outside(rng: np.random.Generator) -> dict[str, Any]:
+    """Numbers beyond both ends, a scale below the least one, and two bits."""
+    w = np.array([[-9, 9, 0, 0.3, 1e-4, -1e-4, 0, 1]], np.float32)
+    scale, offset = np.array([[0.5, 0.0]], np.float32), np.array([[0.25, 0.0]], np.float32)
+    return {"w": w, "scale": scale, "offset": offset, "bits": 2}
+
+
+ROWS: Final = (
+    Operator(
+        "fake_quantize", "Rows rounded to what int8 can hold, for training",
+        "w[t, d] bf16|f32, scale[t] f32 -> y[t, d]",
+        f"`s = max(scale, {STEP:g})`, `y = clamp(round(w / s), -128, 127) * s`.", "Quantisation-aware training",
+        fake_quantize, (Implementation("rows", kernels.fake_quantize),), SIZES, sampler=scales,
+        flops=lambda n: 5.0 * n.t * n.d,
+    ),
+    Operator(
+        "fake_quantize_backward", "Gradient of `fake_quantize`, which passes through the rounding",
+        "w[t, d] bf16|f32, scale[t] f32, g[t, d] -> dw[t, d], ds[t] f32",
+        "With `u = w / s`, `r = round(u)`, inside where `-128 <= r <= 127`: `dw = g * inside`, "
+        "`ds = sum(g * (clamp(r) - u * inside))`, 0 where `scale` is not above the least one.",
+        "Quantisation-aware training", fake_quantize_backward,
+        (Implementation("rows", kernels.fake_quantize_backward),), SIZES, sampler=scales,
+        flops=lambda n: 8.0 * n.t * n.d,
+    ),
+    Operator(
+        "fake_quantize_groups", "Rows rounded to what two to four bits can hold, with an offset for each group",
+        "w[t, d] bf16|f32, scale[t, g] f32, offset[t, g] f32, bits=4 -> y[t, d]",
+        f"A row has g groups. With `n = 2^(bits-1)`, `s = max(scale, {STEP:g})`: `u = clamp((w - offset) / (s*n), "
+        "-0.99, 0.99) * n - 0.5`, `y = (round(u) + 0.5) * s + offset`, halves to even, in float32. The steps lie "
+        "symmetrically around the offset, and none on it.",
+        "Quantisation-aware training", fake_quantize_groups, (Implementation("rows", kernels.fake_quantize_groups),),
+        {"small": {"t": 5, "d": 96, "g": 3}, "model": {"t": 4096, "d": 4096, "g": 32}},
+        sampler=group_scales, edges={"outside": outside}, flops=lambda n: 9.0 * n.t * n.d,
+    ),
+)  # fmt: skip
