@@ -25,7 +25,13 @@ RUNTIME = {
 }  # fmt: skip
 # A size of 1 and one that is divisible by 16 have versions of their own: the others are odd, or twice an odd number.
 ODD = {"b": 3, "t": 5, "n": 41, "m": 71, "p": 5, "pages": 43, "h": 5, "w": 7, "k": 35}
-EVEN_TOKENS = ("sparse_attention", "sparse_attention_quant")  # of two sequences
+EVEN_TOKENS = (
+    "sparse_attention",
+    "sparse_attention_quant",
+    "compressed_attention",
+    "sparse_compressed_attention",
+    "compressor",
+)  # of two sequences
 
 
 def versions() -> int:

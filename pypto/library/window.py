@@ -1,0 +1,177 @@
+"""Rows of attention over a window of a paged cache, and over rows of a compressed one."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.ir.types import DType, bfloat16
+from pypto.library.kernels import window as kernels
+from pypto.library.row import Implementation, Operator, Values, f64
+from pypto.library.softmax_attention import gathered, softmax
+
+BF16: Final = bfloat16.numpy
+SMALL: Final = {"t": 6, "h": 8, "d": 64, "pages": 40, "page": 16, "b": 2, "p": 16, "cpages": 20, "cpage": 16, "cp": 4}
+MODEL: Final = {"t": 32, "h": 64, "d": 512, "pages": 1088, "page": 128, "b": 16, "p": 64, "cpages": 20,
+                "cpage": 64, "cp": 1}  # fmt: skip
+SPARSE: Final = {"t": 32, "h": 64, "d": 512, "pages": 1088, "page": 128, "b": 16, "p": 64, "cpages": 272,
+                 "cpage": 128, "cp": 16, "k": 512}  # fmt: skip
+SOURCE: Final = "DeepSeek-V4's attention"
+WINDOW: Final = (
+    "Token j of s of a sequence i sees `e = lengths[i] - s + 1 + j` rows of its pages, by `table`, and of these the "
+    "last `window`. "
+)
+SOFTMAX: Final = (
+    " A row is key and value at once. `P = exp(S - m) / (sum exp(S - m) + exp(sink - m))`, `out = P @ rows`, with `S = "
+    "q @ rows.T * scale`, and `scale = 1/sqrt(d)` where it is 0; in float32, weights are rounded to bfloat16 before "
+    "they are divided. A token that sees no row gives 0."
+)
+
+
+def with_sink(q: Any, rows: Any, sink: Any, scale: float) -> Any:
+    """Attention of one token: (h, d) queries, rows that are keys and values, and a score without a value."""
+    s = f64(q) @ rows.T * (scale or 1 / math.sqrt(q.shape[1]))
+    return softmax(np.concatenate([s, f64(sink)[:, None]], axis=1))[:, :-1] @ rows
+
+
+def window_of(v: Any, b: int, end: int) -> Any:
+    """The last rows of a sequence, up to an end."""
+    return gathered(v["keys"], v["table"][b], max(end, 0))[max(end - v["window"], 0) :]
+
+
+def window_attention(**v: Any) -> Any:
+    """The reference."""
+    found = np.zeros(v["q"].shape)
+    for b, length in enumerate(v["lengths"]):
+        start, stop = v["starts"][b : b + 2]
+        for t in range(start, stop):
+            rows = window_of(v, b, int(length - stop + t + 1))
+            found[t] = with_sink(v["q"][t], rows, v["sink"], v["scale"])
+    return found
+
+
+def compressed_attention(**v: Any) -> Any:
+    """The reference."""
+    found, s = np.zeros(v["q"].shape), len(v["q"]) // len(v["lengths"])
+    for t in range(len(found)):
+        b, end = t // s, int(v["lengths"][t // s]) - s + 1 + t % s
+        compressed = gathered(v["compressed"], v["places"][b], max(end, 0) // v["ratio"])
+        rows = np.concatenate([window_of(v, b, end), compressed])
+        found[t] = with_sink(v["q"][t], rows, v["sink"], v["scale"])
+    return found
+
+
+def sparse_compressed_attention(**v: Any) -> Any:
+    """The reference."""
+    found, s = np.zeros(v["q"].shape), len(v["q"]) // len(v["lengths"])
+    for t in range(len(found)):
+        b, length, later = t // s, int(v["lengths"][t // s]), s - 1 - t % s
+        chosen = v["topk"][t, : max(length // v["ratio"] - later, 0)]
+        compressed = gathered(v["compressed"], v["places"][b], v["compressed"].size)[chosen]
+        rows = np.concatenate([window_of(v, b, length - later), compressed])
+        found[t] = with_sink(v["q"][t], rows, v["sink"], v["scale"])
+    return found
+
+
+def numbers(rng: np.random.Generator, *shape: int) -> Any:
+    """Normal numbers in bfloat16."""
+    return rng.standard_normal(shape, np.float32).astype(BF16)
+
+
+def pages(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
+    """Pages in random order; lengths of all kinds, the last of all pages; sinks near the scores."""
+    table = rng.permutation(n.pages)[: n.b * n.p].reshape(n.b, n.p).astype(np.int32)
+    lengths = rng.integers(n.t // n.b, n.p * n.page + 1, n.b).astype(np.int32)
+    lengths[-1] = n.p * n.page
+    return {"table": table, "lengths": lengths, "sink": rng.standard_normal(n.h, np.float32)}
+
+
+def ragged(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
+    """Sequences of different numbers of tokens."""
+    given = pages(rng, n, dtype)
+    cuts = np.sort(rng.integers(0, n.t + 1, n.b - 1))
+    starts = np.concatenate([[0], cuts, [n.t]]).astype(np.int32)
+    return {**given, "lengths": np.maximum(given["lengths"], np.diff(starts)), "starts": starts}
+
+
+def two_caches(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
+    """With as many rows for each compressed one as there are."""
+    places = rng.permutation(n.cpages)[: n.b * n.cp].reshape(n.b, n.cp).astype(np.int32)
+    return {**pages(rng, n, dtype), "places": places, "ratio": n.p * n.page // (n.cp * n.cpage)}
+
+
+def chosen(rng: np.random.Generator, n: SimpleNamespace, dtype: DType) -> Values:
+    """Compressed rows that a token may see, in random order, -1 behind them."""
+    given, s = two_caches(rng, n, dtype), n.t // n.b
+    topk = np.full((n.t, n.k), -1, np.int32)
+    for t in range(n.t):
+        seen = max(int(given["lengths"][t // s]) // given["ratio"] - (s - 1 - t % s), 0)
+        rows = rng.permutation(seen)[: n.k]
+        topk[t, : len(rows)] = rows
+    return {**given, "topk": topk}
+
+
+def short(rng: np.random.Generator) -> Values:
+    """Sequences of no token, of no row, of one row, and of a window and one more; sinks of all sizes."""
+    return {
+        "q": numbers(rng, 5, 4, 32), "keys": numbers(rng, 4, 16, 32), "table": np.array([[2], [3], [0], [1]], np.int32),
+        "lengths": np.array([9, 0, 1, 9], np.int32), "starts": np.array([0, 0, 1, 2, 5], np.int32), "window": 8,
+        "sink": np.array([-np.inf, -80, 0, 80], np.float32),
+    }  # fmt: skip
+
+
+def nothing_compressed(rng: np.random.Generator) -> Values:
+    """Sequences of no row, and of fewer rows than one compressed row stands for."""
+    return {
+        "q": numbers(rng, 4, 4, 32), "keys": numbers(rng, 2, 16, 32), "compressed": numbers(rng, 2, 4, 32),
+        "table": np.array([[1], [0]], np.int32), "places": np.array([[0], [1]], np.int32), "ratio": 4, "window": 8,
+        "lengths": np.array([0, 5], np.int32), "sink": np.zeros(4, np.float32),
+    }  # fmt: skip
+
+
+def nothing_chosen(rng: np.random.Generator) -> Values:
+    """The same; one token sees a single compressed row."""
+    topk = np.full((4, 3), -1, np.int32)
+    topk[3, 0] = 0
+    return {**nothing_compressed(rng), "topk": topk}
+
+
+def moved(n: Any, compressed: float) -> float:
+    """Bytes of queries, results and rows."""
+    return float(2 * n.t * n.d * (2 * n.h + min(128, n.p * n.page) + compressed))
+
+
+ROWS: Final = (
+    Operator(
+        "window_attention", "Attention over the last rows of a paged cache, with sinks",
+        "q[t, h, d] bf16, keys[pages, page, d], table[b, p] i32, lengths[b] i32, starts[b+1] i32, sink[h] f32, "
+        "window=128, scale=0.0 -> out[t, h, d]",
+        WINDOW + "Tokens of sequence i are those from `starts[i]` to `starts[i+1]`, so s may differ." + SOFTMAX,
+        SOURCE, window_attention, (Implementation("tokens", kernels.window_attention),),
+        {"small": SMALL, "model": MODEL}, sampler=ragged, edges={"short": short},
+        flops=lambda n: 4.0 * n.t * n.h * n.d * min(128, n.p * n.page), bytes=lambda n: moved(n, 0),
+    ),
+    Operator(
+        "compressed_attention", "Attention over the last rows of a paged cache and all rows of a compressed one",
+        "q[t, h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
+        "lengths[b] i32, sink[h] f32, ratio=128, window=128, scale=0.0 -> out[t, h, d]",
+        WINDOW + "To these come the first `e // ratio` rows of its compressed pages, by `places`." + SOFTMAX,
+        SOURCE, compressed_attention, (Implementation("tokens", kernels.compressed_attention),),
+        {"small": SMALL, "model": MODEL}, sampler=two_caches, edges={"short": nothing_compressed},
+        flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.cp * n.cpage),
+        bytes=lambda n: moved(n, n.cp * n.cpage / 2),
+    ),
+    Operator(
+        "sparse_compressed_attention", "Attention over the last rows of a paged cache and chosen compressed rows",
+        "q[t, h, d] bf16, keys[pages, page, d], compressed[cpages, cpage, d], table[b, p] i32, places[b, cp] i32, "
+        "topk[t, k] i32, lengths[b] i32, sink[h] f32, ratio=4, window=128, scale=0.0 -> out[t, h, d]",
+        WINDOW + "To these come the first `clamp(lengths[i] // ratio - s + 1 + j, 0, k)` rows of `topk`, of its "
+        "compressed pages, by `places`." + SOFTMAX, SOURCE, sparse_compressed_attention,
+        (Implementation("tokens", kernels.sparse_compressed_attention),),
+        {"small": {**SMALL, "k": 40}, "model": SPARSE}, sampler=chosen, edges={"short": nothing_chosen},
+        flops=lambda n: 4.0 * n.t * n.h * n.d * (128 + n.k), bytes=lambda n: moved(n, n.k),
+    ),
+)  # fmt: skip
