@@ -97,6 +97,10 @@ class Verifier(Shown):
     def __getitem__(self, grid: Any) -> Callable[..., Verified]:
         return partial(self.launch, grid)
 
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        """A kernel has a grid: this is the kernel's own error."""
+        return self.kernel(*args, **given)
+
     @Boundary()
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> Verified:
         """Launch, and compare. The arrays hold afterwards what the compiled kernel left in them."""
@@ -195,28 +199,35 @@ def spacing(values: Array, dtype: DType) -> Array:
     return np.asarray(float(facts.eps) * np.exp2(exponent.astype(np.float64)))
 
 
-def verify(kernel: Any, atol: float | None = None, rtol: float | None = None) -> Any:
-    """A kernel whose launches are made twice, compiled and interpreted, and compared.
+def verify(kernel: Any, /, *args: Any, atol: float | None = None, rtol: float | None = None, **kwargs: Any) -> Any:
+    """A kernel, compiled and interpreted, or a function on arrays beside numpy: the first difference is an error.
 
     Parameters
     ----------
-    kernel : Kernel or AdjointKernel
-        Any kernel. Of an adjoint, a backward pass by hand is compared with the derived one, or else the derived kernels
-        with interpreted ones.
+    kernel : Kernel, AdjointKernel or Fused
+        Of an adjoint, a backward pass by hand is compared with the derived one, or else the derived kernels with
+        interpreted ones. Of a function under `pto.fuse`, each step of its plan is compared with numpy, for the arrays
+        that the step read, and the results with those of the function itself.
+    *args, **kwargs
+        Arguments of a function on arrays; without any, ``verify(f)`` is called with them later.
     atol, rtol : float, optional
-        Largest difference of two elements is ``atol + rtol * |interpreted|``. Without, what the order of sums and the
+        Largest difference of two elements is ``atol + rtol * |expected|``. Without, what the order of sums and the
         stated error of functions may make: relatively 1e-5 for float32, and as much of the largest element.
 
     Returns
     -------
     Verifier
-        Launched as ``verify(kernel)[grid](arguments…)``, which gives what was compared. The arrays then hold what the
-        compiled kernel left in them.
+        Of a kernel, launched as ``verify(kernel)[grid](arguments…)``, which gives what was compared. The arrays then
+        hold what the compiled kernel left in them.
+    VerifiedFunction
+        Of a function on arrays and its arguments: what was compared. The arguments are left as they are.
 
     Raises
     ------
     CompiledDiffers
         At the line that stored the first element that differs, with its program, index and both values.
+    ArrayDiffers
+        At the line of the function that asked for the first array that differs, with the kernel that wrote it.
     OutOfBounds, WriteRace, UninitializedRead
         What the interpreter finds; then the arrays are as before.
 
@@ -229,5 +240,9 @@ def verify(kernel: Any, atol: float | None = None, rtol: float | None = None) ->
     >>> print(pto.verify(halve)[1](np.arange(4, dtype=np.float32), np.zeros(4, np.float32)))
     halve: 1 programs, compiled as interpreted
       y: 4 elements, largest difference 0 (0 ulp)
+    >>> double = pto.fuse(lambda x: x * 2)
+    >>> print(pto.verify(double, np.ones(4, np.float32)).head())
+    lambda: 1 steps compute what numpy does
     """
-    return kernel.verifier(atol, rtol) if hasattr(kernel, "verifier") else Verifier(kernel, atol, rtol)
+    verifier = kernel.verifier(atol, rtol) if hasattr(kernel, "verifier") else Verifier(kernel, atol, rtol)
+    return verifier(*args, **kwargs) if args or kwargs else verifier

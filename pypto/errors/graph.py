@@ -83,6 +83,29 @@ class WrongOut(Diagnostic, ValueError):
     )
 
 
+class ArrayDiffers(Diagnostic, AssertionError):
+    code = "E348"
+    template = (
+        "{function} computes something else than numpy: {array}, element [{index}] is {got}, and {expected} in numpy"
+        "{ulp}; {count} of {total} elements differ; {told}"
+    )
+    hint = "if sums in another order explain it, allow more: `pto.verify(f, ..., rtol=...)`; else please report it"
+    example = programs(
+        """
+        f = pto.fuse(lambda x: np.exp(x).sum())
+
+        for seed in range(20):
+            pto.verify(f, np.random.default_rng(seed).random(5001, np.float32), rtol=0, atol=0)
+        """,
+        """
+        f = pto.fuse(lambda x: np.exp(x).sum())
+
+        for seed in range(20):
+            pto.verify(f, np.random.default_rng(seed).random(5001, np.float32))
+        """,
+    )
+
+
 class InvalidGraph(Diagnostic, CompilerBug):
     """A Tensor graph that the verifier rejects."""
 

@@ -81,6 +81,16 @@ class Frame:
 
     def run(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> list[Array]:
         """The outputs for arrays of the given inputs, which are kept until the next call, for steps that read them."""
+        changed = self.enter(arrays, memory)
+        for call in self.calls:
+            if call.prepared is not None and call.changing.isdisjoint(changed):
+                call.prepared()
+            else:
+                call.run(self)
+        return self.leave()
+
+    def enter(self, arrays: Sequence[Array], memory: Mapping[Node, Array]) -> set[Node]:
+        """Take the arrays of a call, and make those of its results; gives the arrays that are not those of before."""
         changed = set(self.results)
         for number, array in enumerate(arrays):
             if array is not self.last[number]:
@@ -90,11 +100,10 @@ class Frame:
                 changed.add(node)
         for node, shape, dtype in self.made:
             self.arrays[node] = memory[node] if node in memory else np.empty(shape, dtype)
-        for call in self.calls:
-            if call.prepared is not None and call.changing.isdisjoint(changed):
-                call.prepared()
-            else:
-                call.run(self)
+        return changed
+
+    def leave(self) -> list[Array]:
+        """The outputs, once all steps ran."""
         found = [self.view(node) for node in self.plan.graph.outputs]
         for node in self.results:
             del self.arrays[node]

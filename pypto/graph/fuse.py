@@ -128,9 +128,19 @@ class Fused:
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """The plan for arguments like these, made if need be; nothing runs."""
+        return self.version_for(args, kwargs)[0].plan
+
+    def version_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Version, list[Array], Sizes]:
+        """The plan for some arguments, made if need be, with their arrays and the sizes of dimensions by name."""
         shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
-        _, key = self._key(args, kwargs, shapes)
-        return self._version(key, args, kwargs, shapes, sizes).plan
+        arrays, key = self._key(args, kwargs, shapes)
+        return self._version(key, args, kwargs, shapes, sizes), arrays, sizes
+
+    def verifier(self, atol: float | None, rtol: float | None) -> Any:
+        """What `pto.verify` makes of this function."""
+        from pypto.graph.function_verifier import FunctionVerifier
+
+        return FunctionVerifier(self, atol, rtol)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

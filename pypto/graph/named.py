@@ -113,6 +113,31 @@ def named_arrays(function: Callable[..., Any], dims: Mapping[str, Sequence[Dim |
     return tuple(rows)
 
 
+def positional(function: Callable[..., Any]) -> list[str]:
+    """The names of parameters that take arguments by position; none of a function that does not tell."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def path_of(place: str, parameters: Sequence[str]) -> str:
+    """The path of an array by its place in ``(args, kwargs)``.
+
+    Examples
+    --------
+    >>> path_of("0.1.ids", ["weights", "batch"]), path_of("1.scale", []), path_of("0.2", ["x"])
+    ('batch.ids', 'scale', 'args.2')
+    """
+    kind, _, path = place.partition(".")
+    if kind == "1":
+        return path
+    position, dot, inner = path.partition(".")
+    known = int(position) < len(parameters)
+    return f"{parameters[int(position)] if known else f'args.{position}'}{dot}{inner}"
+
+
 def renamed(size: Any, dims: Mapping[Dim, Dim]) -> Any:
     """A dimension of an argument with another dim of the same name, which has another hint."""
     if not isinstance(size, Size):

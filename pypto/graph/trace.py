@@ -12,6 +12,7 @@ from pypto.errors.graph import NotTraced
 from pypto.graph.dims import Dim, Size
 from pypto.graph.guards import Guards
 from pypto.graph.launches import watched
+from pypto.graph.named import path_of, positional
 from pypto.graph.node import Graph, Node
 from pypto.graph.pytree import Slot, leaves, mapped
 from pypto.graph.rules import MOVEMENT
@@ -120,11 +121,12 @@ def trace_by_name(
 ) -> Traced:
     """`trace` where some arrays, by their `id`, have shapes with dimensions by name."""
     graph = TracedGraph(getattr(function, "__name__", "function").strip("<>"), dims)
+    parameters = positional(function)
 
     def enter(path: str, leaf: Any) -> Any:
         if not isinstance(leaf, np.ndarray):
             return leaf
-        return graph.argument(path, leaf, shape=shapes.get(id(leaf)))
+        return graph.argument(path_of(path, parameters), leaf, shape=shapes.get(id(leaf)))
 
     inner_args, inner_kwargs = mapped((args, kwargs), enter)
     before = {id(t.storage): t.storage.node for t in graph.tensors.values()}

@@ -153,7 +153,7 @@ def test_arguments_and_results_are_trees() -> None:
         return {"out": Both(x, name), "layers": [Pair(x, None)]}
 
     traced = trace(f, [Pair(X, V)], {"by": 2}, name="linear")
-    assert [node.attr("name") for node in traced.graph.inputs] == ["0.0.0.weight", "0.0.0.bias"]
+    assert [node.attr("name") for node in traced.graph.inputs] == ["layers.0.weight", "layers.0.bias"]
     found = run(traced)
     same(found["out"].first, X * 2 + V)
     assert (found["out"].second, type(found["layers"][0])) == ("linear", Pair)
