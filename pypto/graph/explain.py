@@ -53,7 +53,18 @@ def places(nodes: tuple[Node, ...]) -> str:
     for node in nodes:
         if node.place is not None:
             found.setdefault(Path(node.loc.file).name, []).append(node.loc.line)
-    return ", ".join(f"{file}:{min(lines)}-{max(lines)}" for file, lines in found.items())
+    return ", ".join(f"{file}:{span_text(min(lines), max(lines))}" for file, lines in found.items())
+
+
+def span_text(first: int, last: int) -> str:
+    """Lines from one to another.
+
+    Examples
+    --------
+    >>> span_text(3, 7), span_text(3, 3)
+    ('3-7', '3')
+    """
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def explain(function: object, *args: object, **kwargs: object) -> str:

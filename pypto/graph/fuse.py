@@ -27,6 +27,7 @@ from pypto.graph.pytree import children, mapped
 from pypto.graph.store import key_of_plan, load_plan, store_plan
 from pypto.graph.strides import contiguous
 from pypto.graph.trace import Slot, Traced, trace_by_name
+from pypto.graph.views.shown import FusedViews
 from pypto.process import get_num_threads
 
 Array = np.ndarray[Any, Any]
@@ -61,7 +62,7 @@ class Version:
         return guards is None or guards.hold(sizes)
 
 
-class Fused:
+class Fused(FusedViews):
     """A function on arrays. Called, it is traced once for shapes, types and layouts, and its plan runs.
 
     Parameters
@@ -135,6 +136,11 @@ class Fused:
         shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
         arrays, key = self._key(args, kwargs, shapes)
         return self._version(key, args, kwargs, shapes, sizes), arrays, sizes
+
+    @property
+    def versions(self) -> list[Version]:
+        """The plans that were made, in order."""
+        return [version for versions in self._versions.values() for version in versions]
 
     def verifier(self, atol: float | None, rtol: float | None) -> Any:
         """What `pto.verify` makes of this function."""

@@ -23,6 +23,7 @@ from pypto.graph.kernels import full_source, kernel_of
 from pypto.graph.node import Graph, Node
 from pypto.graph.schedule import PlanKernel, Schedule, Step
 from pypto.graph.steps import steps_of
+from pypto.graph.views.shown import PlanViews
 from pypto.graph.writer import KernelText
 from pypto.jit import Kernel
 from pypto.runtime.specialization import Specialization
@@ -35,7 +36,7 @@ MOST_SIZES = 16  # sets of sizes that a plan keeps arenas for
 
 
 @dataclass(eq=False)
-class Plan(Schedule):
+class Plan(PlanViews, Schedule):
     """Steps in order, and where their arrays are.
 
     Parameters

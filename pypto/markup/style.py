@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-_LIGHT: Final = (
-    "--ink:#1f2328;--paper:#ffffff;--soft:#57606a;--line:#d0d7de;--head:#f6f8fa;--mark:#fff3bf;--accent:#0b7285;"
-    "--fill:#74c0fc;--keyword:#8250df;--type:#0a5c8f;--number:#0550ae;--string:#0a6640;--comment:#6e7781;--name:#953800"
-)
-_DARK: Final = (
-    "--ink:#e6edf3;--paper:#15191f;--soft:#9aa4af;--line:#3a424d;--head:#1f252d;--mark:#4d4215;--accent:#4fc3d9;"
-    "--fill:#1c6ea8;--keyword:#d2a8ff;--type:#79c0ff;--number:#a5d6ff;--string:#7ee787;--comment:#8b949e;--name:#ffa657"
-)
+from pypto.markup.drawings import rules
+from pypto.markup.palette import DARK, LIGHT
+
 # The pages that tell whether they are dark: JupyterLab, VS Code, and the themes of sites. All others follow the system.
 _DARK_PAGES: Final = ('body[data-jp-theme-light="false"]', "body.vscode-dark", 'body[data-theme="dark"]')
 _LIGHT_PAGES: Final = ('body[data-jp-theme-light="true"]', "body.vscode-light", 'body[data-theme="light"]')
@@ -68,6 +63,6 @@ def _themed(pages: tuple[str, ...], colours: str) -> str:
 
 
 STYLE: Final = "".join((
-    f".pypto{{{_LIGHT}}}\n@media (prefers-color-scheme:dark){{.pypto{{{_DARK}}}}}\n",
-    _themed(_LIGHT_PAGES, _LIGHT), _themed(_DARK_PAGES, _DARK), _RULES.lstrip(),
+    f".pypto{{{LIGHT}}}\n@media (prefers-color-scheme:dark){{.pypto{{{DARK}}}}}\n",
+    _themed(_LIGHT_PAGES, LIGHT), _themed(_DARK_PAGES, DARK), _RULES.lstrip(), rules(".pypto"),
 ))  # fmt: skip

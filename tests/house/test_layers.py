@@ -73,6 +73,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "jit": (*BELOW_COMPILE, "compile", "arguments", "debug", "torch.graph"),
     "aot": (*TABLES, "runtime"),
     "graph": BELOW_TOOLS,
+    "graph.views": (*BELOW_TOOLS, "graph", "profiler"),
     "arrays": (*BELOW_TOOLS, "graph"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "gradients": (*BELOW_TOOLS, "graph"),

@@ -31,9 +31,22 @@ def twice(x, out, BLOCK: pto.constexpr):
     i = pto.program_id(0) * BLOCK
     out[i : i + BLOCK] = 2 * x[i : i + BLOCK]
 
+@pto.fuse
+def layer(x, weight):
+    """A layer, not <b>bold</b>."""
+    y = np.exp(x) @ weight
+    return y / y.sum(axis=1, keepdims=True)
+
+@pto.fuse
+def untouched(x):
+    return x + 1
+
+weight = np.ones((256, 64), np.float32)
+
 with pto.profile() as prof:
     softmax[64](x, y)
 softmax[64](x, y)
+layer(x, weight)
 twice[lambda meta: pto.cdiv(1024, meta["BLOCK"])](x.ravel()[:1024], y.ravel()[:1024])
 '''
 # Name -> the expression, and words that its HTML has.
@@ -52,5 +65,13 @@ OBJECTS: Final = MappingProxyType({
     "inspect": ("softmax.inspect(x, y, profile=prof)", ("line by line", "elements per pass", "float32 in", "%")),
     "inspect for a chip": ("softmax.inspect(x, y, target='ascend910b2')", ("memory plan", "timeline", "cycles")),
     "autotuner": ("twice", ("Twice as much.", "2 configurations", "BLOCK=64")),
+    "fused function": ("layer", ("layer(x, weight)", "not &lt;b&gt;bold", "x: f32[64, 256]")),
+    "new fused function": ("untouched", ("Not traced yet",)),
+    "plan": ("layer.plan(x, weight)", ("the function", "Tensor graph", "arena", "pto.dot")),
+    "picture of a plan": ("layer.plan(x, weight).drawing('tensor')", ("Tensor graph", "exp", "dot")),
+    "arena of a plan": ("layer.plan(x, weight).drawing('arena')", ("arena over time",)),
+    "times of a plan": ("layer.profile(x, weight)", ("the fastest of 5 runs", "µs")),
+    "verified function": ("pto.verify(layer, x, weight)", ("layer: verified", "in ulp")),
+    "function verifier": ("pto.verify(layer)", ("call it as verify(layer)",)),
     "tuning report": ("twice.tuning_report()", ("tuning of twice", "chosen")),
 })  # fmt: skip

@@ -1,0 +1,54 @@
+"""The execution graph as a picture: a box for each step, and an arrow to each step that reads what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pypto.backends.findings import byte_text
+from pypto.graph.dims import hint
+from pypto.graph.explain import places
+from pypto.graph.node import Node
+from pypto.graph.plan import Plan
+from pypto.graph.schedule import Step
+from pypto.graph.views.drawing import Arrow, Box, Drawing
+from pypto.graph.views.words import form_of, grid_text, shortened, step_id, step_title
+
+NAMES = 44  # characters of the names of arguments that a step reads
+
+
+def dependencies(steps: tuple[Step, ...]) -> Iterator[tuple[int, int, Node]]:
+    """Pairs of steps of which the second reads an array that the first one writes."""
+    writer: dict[Node, int] = {}
+    for number, step in enumerate(steps):
+        for node in step.reads:
+            if node in writer:
+                yield writer[node], number, node
+        writer.update(dict.fromkeys(step.writes, number))
+
+
+def execution_drawing(plan: Plan) -> Drawing:
+    """The steps of a plan."""
+    boxes = tuple(step_box(plan, number, step) for number, step in enumerate(plan.steps))
+    arrows = tuple(
+        Arrow(step_id(a), step_id(b), f"%{node.number} {node.type}") for a, b, node in dependencies(plan.steps)
+    )
+    text = f"{len(plan.steps)} steps, {len(plan.kernels)} kernels. An arrow is an array that is stored and read."
+    return Drawing(f"{plan.graph.name}: execution graph", text, boxes, arrows)
+
+
+def step_box(plan: Plan, number: int, step: Step) -> Box:
+    """A step with what it computes, reads and writes."""
+    rows = [f"{len(step.nodes)} ops, {places(step.nodes)}"]
+    names = ", ".join(str(node.attr("name")) for node in step.reads if node.op == "input")
+    if names:
+        rows.append(f"reads {shortened(names, NAMES)}")
+    rows += [written(plan, node) for node in step.writes]
+    tip = f"reads {names}" if names else ""
+    note = ", ".join(filter(None, (form_of(step), grid_text(step))))
+    return Box(step_id(number), step_title(number, step), note, tuple(rows), "step", form_of(step), tip)
+
+
+def written(plan: Plan, node: Node) -> str:
+    """An array that a step writes, and where."""
+    where = f"arena at {plan.offsets[node]:,}" if node in plan.offsets else "a result"
+    return f"writes {node.type}, {byte_text(hint(node.type.nbytes))}, {where}"
