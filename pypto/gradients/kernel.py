@@ -13,7 +13,7 @@ from pypto.arguments import Boundary
 from pypto.errors.gradients import NoGradient, WrongGradient
 from pypto.gradients.handwritten import HandwrittenAdjoint, handwritten, is_gradient
 from pypto.gradients.launch_cache import LaunchCache, PreparedLaunch, read_write_pairs
-from pypto.gradients.launches import run_launch
+from pypto.gradients.launches import run_steps, step_launch, zero
 from pypto.gradients.versions import ATOMIC, ORDERED, Step, Version, derive, described, launch_numbers, make_version
 from pypto.graph.kernels import imports
 from pypto.loc import Caller
@@ -134,7 +134,15 @@ class AdjointKernel:
         if prepared is None:
             prepared = self._prepare(grid, values, gradients)
             self._cache.add(key, prepared)
-        run_launch(prepared, grid, dict(zip(self.kernel.signature.names, values, strict=True)), gradients, self.wrt)
+        if prepared.is_empty:
+            for name in self.wrt:
+                zero(gradients[f"d_{name}"])
+            return
+        everything = dict(zip(self.kernel.signature.names, values, strict=True)) | gradients
+        if prepared.backward is not None:
+            prepared.backward.run(grid, everything)
+        else:
+            run_steps(prepared.steps, everything)
 
     def derived(self) -> AdjointKernel:
         """The same gradients by derived kernels, also where there is a backward pass by hand."""
@@ -165,7 +173,9 @@ class AdjointKernel:
         written = frozenset(f"d_{n}" for n in self.wrt)
         everything = dict(plan.infos) | {name: given[name] for name in gradients}
         pairs = read_write_pairs(everything, plan.version.stored, written)
-        return PreparedLaunch(plan.version, plan.steps, plan.numbers, pairs, plan.backward)
+        is_empty = 0 in plan.numbers.grid
+        launches = () if is_empty else tuple(step_launch(s, plan.version.function, plan.numbers) for s in plan.steps)
+        return PreparedLaunch(plan.version, launches, is_empty, pairs, plan.backward)
 
     def _plan(self, grid: Any, values: tuple[Any, ...]) -> LaunchPlan:
         """What a launch runs, derived if need be."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from pypto.gradients.handwritten import HandwrittenAdjoint
-from pypto.gradients.versions import Step, Version
-from pypto.passes.adjoint.footprint import LaunchNumbers
+from pypto.gradients.launches import StepLaunch
+from pypto.gradients.versions import Version
 from pypto.runtime.launch import Pairs, disjoint, fingerprint, overlaps
 
 _MAX_ENTRIES: Final = 1024
@@ -22,11 +22,14 @@ _MAX_ENTRIES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class PreparedLaunch:
-    """What a launch runs. `pairs` are ranges of distances of arrays, by number, at which they would overlap."""
+    """What a launch runs: derived kernels, or a backward pass by hand; `is_empty` where the grid has no programs.
+
+    `pairs` are ranges of distances of arrays, by number, at which they would overlap.
+    """
 
     version: Version
-    steps: tuple[Step, ...]
-    numbers: LaunchNumbers
+    steps: tuple[StepLaunch, ...]
+    is_empty: bool
     pairs: Pairs
     backward: HandwrittenAdjoint | None = None
 

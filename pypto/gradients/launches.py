@@ -1,79 +1,85 @@
-"""Launches of derived kernels: memory for partial gradients and saved values, and the sum of partial gradients."""
+"""Launches of derived kernels: memory for partial gradients and saved values, and the sum of partial gradients.
+
+What a launch brings beside the caller's arrays is known when it is prepared, and remembered with it. Memory comes from
+a pool of the thread, since fresh pages cost as much as a tenth of a row kernel.
+"""
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from pypto import language as pto
 from pypto.errors.gradients import NoGradient, WrongGradient
-from pypto.gradients.launch_cache import PreparedLaunch
 from pypto.gradients.versions import Step
 from pypto.ir.core import Function
 from pypto.ir.types import ArrayType
 from pypto.jit import jit
 from pypto.passes.adjoint.bounded_while import UNFINISHED
-from pypto.passes.adjoint.derive import Workspace
+from pypto.passes.adjoint.derive import Target, Workspace
 from pypto.passes.adjoint.footprint import LaunchNumbers
 from pypto.passes.adjoint.trips import TripCounts
 
 Array = np.ndarray[Any, Any]
 _BLOCKS: Final = 64  # blocks of programs; a constant, so that sums do not depend on the machine
 _MOST_ELEMENTS: Final = 1 << 27  # of partial gradients
+_MOST_KEPT: Final = 1 << 25  # bytes that a thread keeps for its next launch
 _SUM_BLOCK: Final = 1024
 
 
-def run_launch(
-    prepared: PreparedLaunch, grid: Any, arguments: Mapping[str, Any], gradients: Mapping[str, Any], wrt: Sequence[str]
-) -> None:  # fmt: skip
-    """Run the backward pass by hand, or the derived kernels one after the other."""
-    numbers = prepared.numbers
-    if not math.prod(numbers.grid):
-        for n in wrt:
-            zero(gradients[f"d_{n}"])
-        return
-    everything = {**arguments, **gradients}
-    if prepared.backward is not None:
-        prepared.backward.run(grid, everything)
-        return
-    saved = [saved_arrays(step, prepared.version.function, numbers) for step in prepared.steps]
-    for step, arrays in zip(prepared.steps, saved, strict=True):
-        launch_step(step, numbers, everything | arrays)
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory that a derived kernel needs under the name of one of its arguments."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
-def launch_step(step: Step, numbers: LaunchNumbers, given: Mapping[str, Any]) -> None:
-    """Run one derived kernel, and add up its partial gradients. `given` are its arrays, and what is saved."""
+@dataclass(frozen=True, slots=True)
+class StepLaunch:
+    """A launch of one derived kernel: what it takes in which order, and what it brings itself.
+
+    `partials` are sums of blocks of programs, with the gradient that their own sum is written to. `zeroed` are
+    gradients with elements that no program writes.
+    """
+
+    kernel: Any
+    grid: tuple[int, int, int]
+    arguments: tuple[str, ...]
+    numbers: Mapping[str, int]
+    zeroed: tuple[str, ...]
+    partials: tuple[tuple[Buffer, str], ...]
+    saved: tuple[Buffer, ...]
+
+
+def step_launch(step: Step, forward: Function, numbers: LaunchNumbers) -> StepLaunch:
+    """What a launch of a derived kernel brings, from the numbers of the forward launch."""
     grid = grid_of(step, numbers)
-    names = {arg.hint: arg for arg in step.derived.function.args}
-    values = dict(given) | {f"programs_{a}": n for a, n in enumerate(numbers.grid)}
-    sums: list[Callable[[], None]] = []
+    kinds = {arg.hint: arg.type for arg in step.derived.function.args}
+    zeroed: list[str] = []
+    partials: list[tuple[Buffer, str]] = []
     for target in step.derived.targets:
-        gradient = given[f"d_{target.name}"]
+        gradient = f"d_{target.name}"
+        kind = kinds.get(f"partial_{target.name}")
         if target.workspace is Workspace.NONE:
-            is_written = f"d_{target.name}" in names  # not if no gradient reaches it
-            if not (target.ownership.covers and is_written):
-                zero(gradient)
-            continue
-        kind = names.get(f"partial_{target.name}")
-        if kind is None:  # no gradient reaches it
-            zero(gradient)
-            continue
-        assert isinstance(kind.type, ArrayType)
-        rows = math.prod(grid) if target.workspace is Workspace.BLOCKS else 1
-        partial = np.zeros((rows, *numbers.shapes[target.name]), kind.type.elem.numpy)
-        values[f"partial_{target.name}"] = partial
-        sums.append(functools.partial(add_rows, partial, gradient))
-    unfinished = values[UNFINISHED] = np.zeros(1, np.int32)
-    step.kernel[grid](**{name: values[name] for name in names})
-    if unfinished[0]:
-        problem = "a while loop ran more often than `max_trips`, and the gradients are not right"
-        raise WrongGradient(kernel=step.derived.function.name, problem=problem, way="pass a larger `max_trips`")
-    for add in sums:
-        add()
+            if not (target.ownership.covers and gradient in kinds):
+                zeroed.append(gradient)
+        elif kind is None:  # no gradient reaches it
+            zeroed.append(gradient)
+        else:
+            assert isinstance(kind, ArrayType)
+            rows = math.prod(grid) if target.workspace is Workspace.BLOCKS else 1
+            shape = (rows, *numbers.shapes[target.name])
+            partials.append((Buffer(f"partial_{target.name}", shape, np.dtype(kind.elem.numpy)), gradient))
+    programs = {f"programs_{a}": n for a, n in enumerate(numbers.grid)}
+    saved = saved_buffers(step, forward, numbers, math.prod(grid))
+    return StepLaunch(step.kernel, grid, tuple(kinds), programs, tuple(zeroed), tuple(partials), saved)
 
 
 def grid_of(step: Step, numbers: LaunchNumbers) -> tuple[int, int, int]:
@@ -82,12 +88,12 @@ def grid_of(step: Step, numbers: LaunchNumbers) -> tuple[int, int, int]:
     if axes is not None:
         x, y, z = (n if a in axes else 1 for a, n in enumerate(numbers.grid))
         return x, y, z
-    sizes = [math.prod(numbers.shapes[t.name]) for t in step.derived.targets if t.workspace is Workspace.BLOCKS]
-    most = _MOST_ELEMENTS // max(1, *sizes, 1)
+    blocked: list[Target] = [t for t in step.derived.targets if t.workspace is Workspace.BLOCKS]
+    most = _MOST_ELEMENTS // max([1, *(math.prod(numbers.shapes[t.name]) for t in blocked)])
     return max(1, min(_BLOCKS, most, math.prod(numbers.grid))), 1, 1
 
 
-def saved_arrays(step: Step, forward: Function, numbers: LaunchNumbers) -> dict[str, Array]:
+def saved_buffers(step: Step, forward: Function, numbers: LaunchNumbers, rows: int) -> tuple[Buffer, ...]:
     """Memory for what loops carry: one row for each program, in it one for each trip.
 
     Raises
@@ -96,18 +102,72 @@ def saved_arrays(step: Step, forward: Function, numbers: LaunchNumbers) -> dict[
         When the bounds of a loop are no numbers of the launch.
     """
     if not step.derived.saved:
-        return {}
-    rows = math.prod(grid_of(step, numbers))
+        return ()
     counts = TripCounts(forward, numbers)
-    arrays: dict[str, Array] = {}
+    buffers: list[Buffer] = []
     for saved in step.derived.saved:
         trips = counts.most(saved.loop)
         if trips is None:
             problem = "how often this loop runs at most is not known before the launch"
             way = "give it bounds made of sizes and program ids"
             raise NoGradient(saved.loop.loc, kernel=forward.name, problem=problem, way=way)
-        arrays[saved.name] = np.empty((rows, max(1, trips), saved.size), saved.dtype.numpy)
-    return arrays
+        buffers.append(Buffer(saved.name, (rows, max(1, trips), saved.size), np.dtype(saved.dtype.numpy)))
+    return tuple(buffers)
+
+
+class BufferPool(threading.local):
+    """Buffers that the launches of one thread use again."""
+
+    def __init__(self) -> None:
+        self.free: dict[tuple[Any, ...], list[Array]] = {}
+        self.kept = 0
+
+    def take(self, buffer: Buffer) -> Array:
+        """A buffer that no other launch uses, with any content."""
+        free = self.free.get((buffer.shape, buffer.dtype))
+        if not free:
+            return np.empty(buffer.shape, buffer.dtype)
+        array = free.pop()
+        self.kept -= array.nbytes
+        return array
+
+    def give_back(self, array: Array) -> None:
+        if self.kept + array.nbytes <= _MOST_KEPT:
+            self.kept += array.nbytes
+            self.free.setdefault((array.shape, array.dtype), []).append(array)
+
+
+_POOL: Final = BufferPool()
+
+
+def run_steps(steps: Sequence[StepLaunch], given: Mapping[str, Any]) -> None:
+    """Run derived kernels one after the other. `given` are the caller's arguments and gradients."""
+    for step in steps:
+        run_step(step, given)
+
+
+def run_step(step: StepLaunch, given: Mapping[str, Any]) -> None:
+    """Run one derived kernel, and add up its partial gradients."""
+    for name in step.zeroed:
+        zero(given[name])
+    values = {**given, **step.numbers}
+    buffers = [(buffer, _POOL.take(buffer)) for buffer in step.saved]
+    for buffer, _ in step.partials:
+        partial = _POOL.take(buffer)
+        partial.fill(0)
+        buffers.append((buffer, partial))
+    values.update((buffer.name, array) for buffer, array in buffers)
+    unfinished = None
+    if UNFINISHED in step.arguments:
+        unfinished = values[UNFINISHED] = np.zeros(1, np.int32)
+    step.kernel[step.grid](*[values[name] for name in step.arguments])
+    if unfinished is not None and unfinished[0]:
+        problem = "a while loop ran more often than `max_trips`, and the gradients are not right"
+        raise WrongGradient(kernel=step.kernel.signature.kernel, problem=problem, way="pass a larger `max_trips`")
+    for buffer, gradient in step.partials:
+        add_rows(values[buffer.name], given[gradient])
+    for _, array in buffers:
+        _POOL.give_back(array)
 
 
 def zero(x: Any) -> None:
