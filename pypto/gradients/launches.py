@@ -28,7 +28,7 @@ from pypto.passes.adjoint.trips import TripCounts
 Array = np.ndarray[Any, Any]
 _BLOCKS: Final = 64  # blocks of programs; a constant, so that sums do not depend on the machine
 _MOST_ELEMENTS: Final = 1 << 27  # of partial gradients
-_MOST_KEPT: Final = 1 << 25  # bytes that a thread keeps for its next launch
+_POOL_BYTES: Final = 1 << 25  # of memory that a thread holds for its next launch
 _SUM_BLOCK: Final = 1024
 
 
@@ -120,7 +120,7 @@ class BufferPool(threading.local):
 
     def __init__(self) -> None:
         self.free: dict[tuple[Any, ...], list[Array]] = {}
-        self.kept = 0
+        self.size = 0
 
     def take(self, buffer: Buffer) -> Array:
         """A buffer that no other launch uses, with any content."""
@@ -128,12 +128,12 @@ class BufferPool(threading.local):
         if not free:
             return np.empty(buffer.shape, buffer.dtype)
         array = free.pop()
-        self.kept -= array.nbytes
+        self.size -= array.nbytes
         return array
 
     def give_back(self, array: Array) -> None:
-        if self.kept + array.nbytes <= _MOST_KEPT:
-            self.kept += array.nbytes
+        if self.size + array.nbytes <= _POOL_BYTES:
+            self.size += array.nbytes
             self.free.setdefault((array.shape, array.dtype), []).append(array)
 
 
