@@ -14,7 +14,17 @@ from pypto.errors.gradients import NoGradient, WrongGradient
 from pypto.gradients.handwritten import HandwrittenAdjoint, handwritten, is_gradient
 from pypto.gradients.launch_cache import LaunchCache, PreparedLaunch, read_write_pairs
 from pypto.gradients.launches import run_steps, step_launch, zero
-from pypto.gradients.versions import ATOMIC, ORDERED, Step, Version, derive, described, launch_numbers, make_version
+from pypto.gradients.versions import (
+    ATOMIC,
+    ORDERED,
+    Request,
+    Step,
+    Version,
+    derive,
+    described,
+    launch_numbers,
+    make_version,
+)
 from pypto.graph.kernels import imports
 from pypto.loc import Caller
 from pypto.passes.adjoint.derive import Workspace
@@ -44,12 +54,8 @@ class AdjointKernel:
     ----------
     kernel : Kernel
         The forward kernel.
-    wrt : tuple of str
-        The arrays by which it is differentiated.
-    accumulate : str
-        How programs that read the same elements are summed: "ordered" or "atomic".
-    max_trips : int or None
-        The bound of `while` loops.
+    request : Request
+        What `pto.adjoint` was asked for: `wrt`, `accumulate`, `max_trips`, `reuse`.
     by_hand : str or None
         The backward pass under `Kernel.adjoint` that the last launch ran.
     """
@@ -57,22 +63,23 @@ class AdjointKernel:
     def __init__(
         self,
         kernel: Kernel,
-        wrt: tuple[str, ...],
-        accumulate: str,
-        max_trips: int | None,
+        request: Request,
         is_always_derived: bool = False,
     ) -> None:
-        self.__doc__ = f"The gradients of {kernel.signature.kernel} by {', '.join(wrt)}."
+        self.__doc__ = f"The gradients of {kernel.signature.kernel} by {', '.join(request.wrt)}."
         self.kernel = kernel
-        self.wrt = wrt
-        self.accumulate = accumulate
-        self.max_trips = max_trips
+        self.request = request
         self.by_hand: str | None = None
         self._is_always_derived = is_always_derived
         self._versions: list[Version] = []
         self._last: tuple[str, ...] = ()
         self._cache = LaunchCache(tuple(kernel.signature.constant))
         self._lock = threading.RLock()
+
+    @property
+    def wrt(self) -> tuple[str, ...]:
+        """The arrays by which it is differentiated."""
+        return self.request.wrt
 
     def __repr__(self) -> str:
         return f"<adjoint of {self.kernel.signature.kernel} by {', '.join(self.wrt)}>"
@@ -146,7 +153,7 @@ class AdjointKernel:
 
     def derived(self) -> AdjointKernel:
         """The same gradients by derived kernels, also where there is a backward pass by hand."""
-        return AdjointKernel(self.kernel, self.wrt, self.accumulate, self.max_trips, is_always_derived=True)
+        return AdjointKernel(self.kernel, self.request, is_always_derived=True)
 
     def verifier(self, atol: float | None, rtol: float | None) -> Any:
         """What `pto.verify` gives for it."""
@@ -172,7 +179,7 @@ class AdjointKernel:
         given = self._check(plan.version, plan.infos, gradients)
         written = frozenset(f"d_{n}" for n in self.wrt)
         everything = dict(plan.infos) | {name: given[name] for name in gradients}
-        pairs = read_write_pairs(everything, plan.version.stored, written)
+        pairs = read_write_pairs(everything, self._unread(plan.version), written)
         is_empty = 0 in plan.numbers.grid
         launches = () if is_empty else tuple(step_launch(s, plan.version.function, plan.numbers) for s in plan.steps)
         return PreparedLaunch(plan.version, launches, is_empty, pairs, plan.backward)
@@ -187,7 +194,7 @@ class AdjointKernel:
             if backward is not None:
                 self._last = (backward.source,)
                 return LaunchPlan(version, (), numbers, infos, backward)
-            steps = derive(self.kernel, version, self.wrt, numbers, self.accumulate)
+            steps = derive(self.kernel, version, self.request, numbers)
             self._last = tuple(step.source for step in steps)
         return LaunchPlan(version, steps, numbers, infos, None)
 
@@ -199,7 +206,7 @@ class AdjointKernel:
         with self._lock:
             version = next((v for v in self._versions if v.holds(key, infos)), None)
             if version is None:
-                version = make_version(self.kernel, infos, specs, key, self.max_trips)
+                version = make_version(self.kernel, infos, specs, key, self.request.max_trips)
                 self._versions.append(version)
         return version, infos, numbers
 
@@ -220,13 +227,17 @@ class AdjointKernel:
         if unknown := sorted(gradients.keys() - {f"d_{n}" for n in wanted}):
             self._fail(f"{unknown[0]} belongs to no stored array and to none in `wrt`", "leave it out")
         given = {f"d_{n}": self._checked(version, n, infos[n], gradients[f"d_{n}"]) for n in wanted}
-        read = {n: x for n, x in infos.items() if hasattr(x, "shape") and n not in version.stored}
+        read = {n: x for n, x in infos.items() if hasattr(x, "shape") and n not in self._unread(version)}
         others = read | given
         for n in self.wrt:
             for name, info in others.items():
                 if name != f"d_{n}" and overlap(given[f"d_{n}"], info):
                     self._fail(f"d_{n} overlaps `{name}`, which is read", "give it memory of its own")
         return given
+
+    def _unread(self, version: Version) -> tuple[str, ...]:
+        """Stored arrays that no derived kernel reads."""
+        return tuple(n for n in version.stored if n not in self.request.reuse)
 
     def _checked(self, version: Version, n: str, info: Any, gradient: Any) -> Any:
         """What is known of the gradient of an array, if that is like the array."""
@@ -256,7 +267,11 @@ def overlap(a: Any, b: Any) -> bool:
 
 
 def adjoint(
-    kernel: Kernel, wrt: Iterable[str], accumulate: str = ORDERED, max_trips: int | None = None
+    kernel: Kernel,
+    wrt: Iterable[str],
+    accumulate: str = ORDERED,
+    max_trips: int | None = None,
+    reuse: Iterable[str] = (),
 ) -> AdjointKernel:
     """Derive the backward kernel of a kernel.
 
@@ -275,6 +290,9 @@ def adjoint(
         gradients; or by atomic additions, without memory for these, in an order that differs from run to run.
     max_trips : int, optional
         How often a `while` loop runs at most: so many trips of what it carries are kept. Without, it is refused.
+    reuse : iterable of str, optional
+        Arrays that the kernel stores and that hold, when the backward is launched, what the forward launch stored. The
+        backward reads them, and does not compute their values again; it rounds as their dtype does.
 
     Returns
     -------
@@ -300,13 +318,14 @@ def adjoint(
     >>> d_x
     array([0., 2., 4., 6.], dtype=float32)
     """
-    names = (wrt,) if isinstance(wrt, str) else tuple(dict.fromkeys(wrt))
+    names, reused = ((x,) if isinstance(x, str) else tuple(dict.fromkeys(x)) for x in (wrt, reuse))
+    request = Request(names, accumulate, max_trips, frozenset(reused))
     with Boundary(Caller.of(sys._getframe(1)).loc):
-        check_request(kernel, names, accumulate, max_trips)
-    return AdjointKernel(kernel, names, accumulate, max_trips)
+        check_request(kernel, request)
+    return AdjointKernel(kernel, request)
 
 
-def check_request(kernel: Any, names: tuple[str, ...], accumulate: str, max_trips: int | None) -> None:
+def check_request(kernel: Any, request: Request) -> None:
     """Refuse what `adjoint` cannot make an adjoint of."""
 
     def fail(problem: str, way: str) -> NoReturn:
@@ -315,8 +334,9 @@ def check_request(kernel: Any, names: tuple[str, ...], accumulate: str, max_trip
 
     if not hasattr(kernel, "signature"):
         fail("it is no kernel", "decorate it: `@pto.jit`")
-    unknown = [n for n in names if n not in kernel.signature.names]
-    if unknown or not names:
+    accumulate, max_trips = request.accumulate, request.max_trips
+    unknown = [n for n in (*request.wrt, *sorted(request.reuse)) if n not in kernel.signature.names]
+    if unknown or not request.wrt:
         problem = f"`{unknown[0]}` is none of its arguments" if unknown else "`wrt` names no array"
         fail(problem, f"name some of {', '.join(kernel.signature.names)}")
     if accumulate not in (ORDERED, ATOMIC):

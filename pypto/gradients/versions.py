@@ -46,6 +46,16 @@ _BY_ATOMICS: Final = Ownership(ALL_AXES, Accumulation.ATOMIC)
 
 
 @dataclass(frozen=True)
+class Request:
+    """What `pto.adjoint` is asked for; see there."""
+
+    wrt: tuple[str, ...]
+    accumulate: str = ORDERED
+    max_trips: int | None = None
+    reuse: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Step:
     """One derived kernel, ready to be launched: its source, and what the launch brings."""
 
@@ -62,6 +72,7 @@ class Version:
     key: tuple[Any, ...]
     guard: Mapping[Any, Any]
     captures: tuple[Any, ...]
+    contributing: frozenset[Op] | None = None  # the loads that add to gradients, once they are known
     steps: dict[Any, tuple[Step, ...]] = field(default_factory=dict)
     known: dict[Any, tuple[Step, ...]] = field(default_factory=dict)  # by the numbers of a launch
 
@@ -161,37 +172,50 @@ def check_stores(kernel: Any, function: Function, launch: LaunchNumbers) -> None
         others.append((op, loops))
 
 
-def derive(
-    kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumbers, accumulate: str = ORDERED
-) -> tuple[Step, ...]:
+def derive(kernel: Any, version: Version, request: Request, launch: LaunchNumbers) -> tuple[Step, ...]:
     """The kernels that a launch needs. What a launch with the same numbers needed is known."""
     numbers = launch.key
     if numbers not in version.known:
         if len(version.known) >= _MOST_LAUNCHES:
             version.known.clear()
         check_stores(kernel, version.function, launch)
-        version.known[numbers] = derived_steps(kernel, version, wrt, launch, accumulate)
+        version.known[numbers] = derived_steps(kernel, version, request, launch)
     return version.known[numbers]
 
 
-def derived_steps(
-    kernel: Any, version: Version, wrt: Sequence[str], launch: LaunchNumbers, accumulate: str
-) -> tuple[Step, ...]:
+def derived_steps(kernel: Any, version: Version, request: Request, launch: LaunchNumbers) -> tuple[Step, ...]:
     """The kernels for a launch: those derived before, where the same axes own the same arrays."""
-    owned = {name: owner(version.function, name, launch) for name in wrt}
-    if accumulate == ATOMIC:
+    loads = {name: loads_of(version, request, name) for name in request.wrt}
+    owned = {name: owner(version.function, name, loads[name], launch) for name in request.wrt}
+    if request.accumulate == ATOMIC:
         owned = {name: how if how.axes == ALL_AXES else _BY_ATOMICS for name, how in owned.items()}
-    key = tuple(owned.items())
+    trivial = frozenset(a for a, n in enumerate(launch.grid) if n == 1)
+    key = trivial, tuple(owned.items())
     if key not in version.steps:
         version.steps[key] = tuple(
-            make_step(kernel, version, targets, axes) for axes, targets in grouped(version.function, owned)
+            make_step(kernel, Derivation(version.function, targets, version.stored, axes, trivial, request.reuse))
+            for axes, targets in grouped(version.function, owned)
         )
     return version.steps[key]
 
 
-def owner(function: Function, name: str, launch: LaunchNumbers) -> Ownership:
+def loads_of(version: Version, request: Request, name: str) -> list[tuple[Op, tuple[Op, ...]]]:
+    """The loads of an array that add to its gradient, each with the loops around it."""
+    body = version.function.body
+    loads = [(op, loops) for op, loops in accesses_of(body, ("load", "tile_load")) if is_of(op, name)]
+    if len(loads) < 2:
+        return loads
+    if version.contributing is None:
+        targets = [Target(n, Ownership(ALL_AXES, Accumulation.ADD), Workspace.NONE) for n in request.wrt]
+        trial = Derivation(version.function, targets, version.stored, ALL_AXES, frozenset(), request.reuse)
+        version.contributing = trial.contributing_loads()
+    return [(op, loops) for op, loops in loads if op in version.contributing]
+
+
+def owner(
+    function: Function, name: str, loads: Sequence[tuple[Op, tuple[Op, ...]]], launch: LaunchNumbers
+) -> Ownership:
     """How the gradient of an array is accumulated in a launch."""
-    loads = [(op, loops) for op, loops in accesses_of(function.body, ("load", "tile_load")) if is_of(op, name)]
     if not loads:
         return Ownership(ALL_AXES, Accumulation.ADD)
     return ownership(loads, launch.shapes[name], AffineNumbers(function, launch))
@@ -223,21 +247,21 @@ def workspace(function: Function, name: str, how: Ownership) -> Workspace:
     return Workspace.SHARED if is_narrow else Workspace.NONE
 
 
-def make_step(kernel: Any, version: Version, targets: Sequence[Target], axes: frozenset[int] | None) -> Step:
+def make_step(kernel: Any, derivation: Derivation) -> Step:
     """Derive one kernel, print it, and read it as any other."""
-    name = f"{version.function.name}_adjoint_{'_'.join(t.name for t in targets)}"
-    derivation = Derivation(version.function, targets, version.stored, axes, name).derive()
-    if axes is not None and len(axes) == 3 and derivation.saved:  # what is kept for each program is to stay small
-        derivation = Derivation(version.function, targets, version.stored, None, name).derive()
-    names = ", ".join(f"`{t.name}`" for t in targets)
-    text = unparse(derivation.function, f"Gradients of {version.function.name} by {names}.")
-    return Step(derivation, "@pto.jit\n" + text, kernel_from(text, name, kernel, derivation.function.args))
+    derived, axes = derivation.derive(), derivation.axes
+    if axes is not None and len(axes) == 3 and derived.saved:  # what is kept for each program is to stay small
+        derived = replace(derivation.cleared(), axes=None).derive()
+    names = ", ".join(f"`{t.name}`" for t in derivation.targets)
+    text = unparse(derived.function, f"Gradients of {derivation.forward.name} by {names}.")
+    function = kernel_from(text, derived.function.name, kernel, derived.function.args)
+    return Step(derived, "@pto.jit(fast_math=True)\n" + text, function)
 
 
 def kernel_from(text: str, name: str, forward: Any, args: Sequence[Value]) -> Any:
-    """The kernel of a text, with the forward kernel's options. No version of it depends on the values of numbers."""
+    """The kernel of a text, with the forward kernel's options, and FMA. No version depends on the values of numbers."""
     numbers = [v.hint for v in args if not isinstance(v.type, ArrayType)]
-    options = replace(forward.options, blocking=Blocking(), disable=())
+    options = replace(forward.options, blocking=Blocking(), disable=(), fast_math=True)
     return forward.kind(kernel_of(text, name).function, options, numbers)
 
 

@@ -93,7 +93,7 @@ def test_the_source_can_be_pasted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
     kernel = pasted_gradients.layer_norm_adjoint_x_weight_bias
     dx = np.zeros_like(found["x"])
     partial = {n: np.zeros((4, 13), np.float32) for n in ("partial_weight", "partial_bias")}
-    numbers = {"programs_0": 7, "programs_1": 1, "programs_2": 1, "eps": 1e-5}
+    numbers = {"programs_0": 7, "eps": 1e-5}
     given = dict(zip(("d_y", "d_mean", "d_rstd"), gradients, strict=True))
     kernel[4](x=inputs["x"], weight=inputs["weight"], **numbers, **given, **partial, d_x=dx)
     np.testing.assert_array_equal(dx, found["x"])
@@ -121,6 +121,68 @@ def test_maxima_that_cancel_are_not_searched(name: str) -> None:
 def test_maxima_that_results_depend_on_are_searched() -> None:
     back, *_ = launch(CASES["below the maximum"])
     assert "argmax" in back.source
+
+
+@pto.jit
+def softmax_of_rows(x, y):
+    row = pto.program_id(0)
+    e = pto.exp(x[row, :] - pto.max(x[row, :]))
+    y[row, :] = e / pto.sum(e)
+
+
+@pto.jit
+def steps_of_rows(x, y):
+    row = pto.program_id(0)
+    y[row, :] = pto.exp(x[row, :]) * pto.floor(x[row, :])
+
+
+@pytest.mark.parametrize("kernel, meaning", [
+    (softmax_of_rows, CASES["softmax"].meaning), (steps_of_rows, lambda x: np.exp(x) * np.floor(x)),
+])  # fmt: skip
+def test_a_load_without_a_gradient_does_not_hide_another(kernel: Any, meaning: Any) -> None:
+    case = Case(kernel, 5, {"x": (5, 11)}, {"y": (5, 11)}, meaning)
+    back, inputs, gradients, found = launch(case)
+    wide = {n: x.astype(np.float64) for n, x in inputs.items()}
+    wanted = central_differences(case, wide, [g.astype(np.float64) for g in gradients], "x")
+    np.testing.assert_allclose(found["x"], wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    assert back.source.count("d_x[") == 1  # stored once
+
+
+@pytest.mark.parametrize("kernel, exponentials", [(softmax_of_rows, 0), (CASES["softmax"].kernel, 1)])
+def test_stored_results_are_read_again_on_request(kernel: Any, exponentials: int) -> None:
+    case = CASES["softmax"]
+    rng = np.random.default_rng(5)
+    x, d_y = (rng.normal(size=case.inputs["x"]).astype(np.float32) for _ in range(2))
+    y, d_x = np.zeros_like(x), np.full_like(x, np.nan)
+    others = case.others if exponentials else {}  # of masked elements, the quotient says nothing of the numerator
+    kernel[case.grid](x, y, **others)
+    back = pto.adjoint(kernel, ["x"], reuse=["y"])
+    back[case.grid](x, y, **others, d_y=d_y, d_x=d_x)
+    wanted = central_differences(case, {"x": x.astype(np.float64)}, [d_y.astype(np.float64)], "x")
+    np.testing.assert_allclose(d_x, wanted, rtol=0, atol=case.tolerance)
+    assert back.source.count("pto.exp(") == exponentials
+    if not exponentials:
+        with pytest.raises(WrongGradient, match="overlaps `y`"):
+            back[case.grid](x, y, d_y=d_y, d_x=y)
+
+
+def test_reused_quotients_of_loops_save_a_product() -> None:
+    case = CASES["attention"]
+    rng = np.random.default_rng(6)
+    inputs = {n: rng.normal(size=shape).astype(np.float32) for n, shape in case.inputs.items()}
+    outputs = {n: np.zeros(shape, np.float32) for n, shape in case.outputs.items()}
+    above = {f"d_{n}": rng.normal(size=shape).astype(np.float32) for n, shape in case.outputs.items()}
+    case.kernel[case.grid](**inputs, **outputs, **case.others)
+    found = []
+    for reuse in ((), tuple(outputs)):
+        back = pto.adjoint(case.kernel, list(inputs), reuse=reuse)
+        gradients = {f"d_{n}": np.full(shape, np.nan, np.float32) for n, shape in case.inputs.items()}
+        back[case.grid](**inputs, **outputs, **case.others, **above, **gradients)
+        found.append((back.source.count("pto.dot("), gradients))
+    (derived, wanted), (reused, gradients) = found
+    assert reused < derived
+    for n, x in gradients.items():
+        np.testing.assert_allclose(x, wanted[n], rtol=0, atol=1e-5 * np.abs(wanted[n]).max())
 
 
 def test_matmul_has_a_kernel_for_each_side() -> None:

@@ -22,6 +22,8 @@ from pypto.ops.build import OpBuilder
 from pypto.passes.adjoint.activity import active_values, bit_patterns, is_real
 from pypto.passes.adjoint.memory import GradientArray, GradientMemory
 from pypto.passes.adjoint.ownership import Accumulation, Ownership
+from pypto.passes.adjoint.reassociation import reassociate
+from pypto.passes.adjoint.reuse import reused_results
 from pypto.passes.adjoint.shift_invariance import shift_invariant_values
 from pypto.passes.adjoint.sweep import ReverseSweep, Tape
 from pypto.passes.canonicalize import canonicalize
@@ -30,6 +32,7 @@ from pypto.passes.dce import dce
 from pypto.passes.memory_effects import accessed_array, is_load, is_pure, writes_memory
 
 ALL_AXES = frozenset({0, 1, 2})
+_ROUNDS = 2  # of reassociation: the second one sees what the first has taken out of reductions
 
 
 class Workspace(enum.Enum):
@@ -79,13 +82,18 @@ class DerivedKernel:
 
 @dataclass
 class Derivation:
-    """Derives the kernel of some targets. `wanted` are carried values to keep, by loop and number; None: all."""
+    """Derives the kernel of some targets.
+
+    `trivial` are axes of the grid with one program; `reuse` are stored arrays that are read again. `wanted` are carried
+    values to keep, by loop and number; None: all.
+    """
 
     forward: Function
     targets: Sequence[Target]
     stored: Sequence[str]
     axes: frozenset[int] | None
-    name: str
+    trivial: frozenset[int]
+    reuse: frozenset[str] = frozenset()
     wanted: frozenset[tuple[Op, int]] | None = None
     arguments: dict[str, Value] = field(default_factory=dict)
     saved: list[SavedValue] = field(default_factory=list)
@@ -97,10 +105,19 @@ class Derivation:
         read = read_arrays(function)
         if self.saved and any(x.name not in read for x in self.saved):
             wanted = frozenset(key for key, name in self.slots.items() if name in read)
-            return replace_wanted(self, wanted).derive()
+            return replace(self.cleared(), wanted=wanted).derive()
         used = {v for op in function.walk() for v in op.operands}
         function.body.args[:] = [v for v in function.args if v in used]
         return DerivedKernel(function, self.axes, tuple(self.targets), tuple(self.saved))
+
+    @property
+    def name(self) -> str:
+        """The name of the derived kernel."""
+        return f"{self.forward.name}_adjoint_{'_'.join(t.name for t in self.targets)}"
+
+    def cleared(self) -> Derivation:
+        """The same before anything was derived."""
+        return replace(self, arguments={}, saved=[], slots={})
 
     # --- arguments ------------------------------------------------------------------------------------------------
 
@@ -129,21 +146,37 @@ class Derivation:
 
     # --- building -------------------------------------------------------------------------------------------------
 
-    def build(self) -> Function:
+    def contributing_loads(self) -> frozenset[Op]:
+        """The loads that add to a gradient. What another one loads reaches no result, or by constant functions."""
+        _, sweep = self.swept()
+        return frozenset(sweep.memory.contributing)
+
+    def swept(self) -> tuple[Region, ReverseSweep]:
+        """The body of the kernel before any pass, and the sweep that has built it."""
         region = Region()
         builder = OpBuilder(region)
         for arg in self.forward.args:
             self.arguments[arg.hint] = Value(arg.type, arg.hint)
-        count = [self.argument(f"programs_{a}", TileType((), int32)) for a in range(3)]
-        if self.axes is None:
-            self.blocks(builder, count)
-        else:
-            self.nest(builder, count, self.axes)
+        count = [self.count(builder, a) for a in range(3)]
+        sweep = self.blocks(builder, count) if self.axes is None else self.nest(builder, count, self.axes)
         builder.create("yield")
+        return region, sweep
+
+    def build(self) -> Function:
+        region, _ = self.swept()
         region.args[:] = self.arguments.values()
         attrs: dict[str, Attr] = {"noalias": True, "facts": self.facts()}
         function = Function(self.name, region, attrs, self.forward.loc)
-        return dce(cse(canonicalize(cse(dce(function)))))
+        function = cse(canonicalize(cse(dce(function))))
+        for _ in range(_ROUNDS):
+            function = cse(dce(reassociate(dce(function))))
+        return dce(cse(canonicalize(function)))
+
+    def count(self, b: OpBuilder, axis: int) -> Value:
+        """The number of programs of the forward launch along an axis."""
+        if axis in self.trivial:
+            return b.constant(1, int32)
+        return self.argument(f"programs_{axis}", TileType((), int32))
 
     def facts(self) -> tuple[tuple[str, str, int, int], ...]:
         """Shapes and strides that are numbers in the forward IR; see `unparse`."""
@@ -151,7 +184,7 @@ class Derivation:
         assert isinstance(facts, tuple)
         return facts
 
-    def blocks(self, b: OpBuilder, count: Sequence[Value]) -> None:
+    def blocks(self, b: OpBuilder, count: Sequence[Value]) -> ReverseSweep:
         """One program for a block of programs, in the order of their numbers."""
         total = b.emit("mul", b.emit("mul", count[0], count[1]), count[2])
         block, number = b.emit("program_id", axis=0), b.emit("num_programs", axis=0)
@@ -167,14 +200,20 @@ class Derivation:
         region = Region([index, *(Value(v.type, f"sum_{n}") for n, v in zip(fixed.values(), zeros, strict=True))])
         sweep.memory.carried.update(zip(fixed, region.args[1:], strict=True))
         with b.inside(region):
-            x = b.emit("rem", index, count[0])
-            others = b.emit("floordiv", index, count[0])
-            y, z = b.emit("rem", others, count[1]), b.emit("floordiv", others, count[1])
-            self.program(sweep, (x, y, z))
+            self.program(sweep, self.place_of(b, index, count))
             b.create("yield", tuple(sweep.memory.carried[op] for op in fixed))
         kinds = tuple(v.type for v in zeros)
         loop = b.create("for", (first, last, one, *zeros), {}, kinds, (region,))
         self.write_sums(sweep, dict(zip(fixed, loop.results, strict=True)))
+        return sweep
+
+    def place_of(self, b: OpBuilder, index: Value, count: Sequence[Value]) -> tuple[Value, Value, Value]:
+        """The place in the forward grid of the program with a number."""
+        if self.trivial >= {1, 2}:
+            zero = b.constant(0, int32)
+            return index, zero, zero
+        x, others = b.emit("rem", index, count[0]), b.emit("floordiv", index, count[0])
+        return x, b.emit("rem", others, count[1]), b.emit("floordiv", others, count[1])
 
     def loads_at_one_place(self) -> dict[Op, str]:
         """Loads, with their arrays, that read the same elements in all programs, and alone of their array."""
@@ -201,11 +240,13 @@ class Derivation:
             assert isinstance(elem, ArrayType)
             sweep.memory.write(op, gradient, sweep.builder.cast(total, elem.elem), primal)
 
-    def nest(self, b: OpBuilder, count: Sequence[Value], axes: frozenset[int]) -> None:
+    def nest(self, b: OpBuilder, count: Sequence[Value], axes: frozenset[int]) -> ReverseSweep:
         """One program for each place on some axes; loops over the others."""
         places: list[Value | None] = [b.emit("program_id", axis=a) if a in axes else None for a in range(3)]
         row = b.cast(self.row_of(b, places, count), int64)
-        self.loops(self.sweep(b, count, row), places, count)
+        sweep = self.sweep(b, count, row)
+        self.loops(sweep, places, count)
+        return sweep
 
     def row_of(self, b: OpBuilder, places: Sequence[Value | None], count: Sequence[Value]) -> Value:
         """The number of the program among all of the derived kernel."""
@@ -242,7 +283,8 @@ class Derivation:
         used = frozenset(v for op in forward.walk() for v in op.operands)
         known = {("num_programs", a): v for a, v in enumerate(count)}
         memory = GradientMemory(b, stored, loaded)
-        return ReverseSweep(forward.name, b, active, used, memory, known, bits, self.tapes(row))
+        reused = reused_results(forward, self.reuse)
+        return ReverseSweep(forward.name, b, active, used, memory, known, bits, self.tapes(row), reused)
 
     def program(self, sweep: ReverseSweep, places: Sequence[Value]) -> None:
         """One program of the forward kernel, forwards and in reverse."""
@@ -295,10 +337,6 @@ def is_program_invariant(op: Op) -> bool:
         seen.add(x)
         pending.extend(x.operands)
     return True
-
-
-def replace_wanted(d: Derivation, wanted: frozenset[tuple[Op, int]]) -> Derivation:
-    return replace(d, wanted=wanted, arguments={}, saved=[], slots={})
 
 
 def add_or_atomic(how: Accumulation) -> Accumulation:

@@ -50,6 +50,7 @@ class GradientMemory:
     stored: Mapping[Value, GradientArray]
     loaded: Mapping[Value, GradientArray]
     carried: dict[Op, Value] = field(default_factory=dict)
+    contributing: set[Op] = field(default_factory=set)  # the loads that have added to a gradient
     deferred: dict[Value, list[tuple[Op, Value, Primal]]] = field(default_factory=dict)
 
     def incoming(self, op: Op, primal: Primal) -> Value | None:
@@ -67,6 +68,7 @@ class GradientMemory:
         gradient = self.loaded.get(array) if array is not None else None
         if array is None or gradient is None:
             return
+        self.contributing.add(op)
         if op in self.carried:
             self.carried[op] = self.builder.emit("add", self.carried[op], g)
             return

@@ -23,6 +23,7 @@ from pypto.ops.table import TABLE
 from pypto.passes.adjoint.activity import is_real
 from pypto.passes.adjoint.bounded_while import UNFINISHED
 from pypto.passes.adjoint.memory import GradientMemory
+from pypto.passes.adjoint.reuse import ReusedResult, reload, stored_value
 from pypto.passes.memory_effects import accessed_array
 
 Values = dict[Value, Value]
@@ -59,7 +60,8 @@ class ReverseSweep:
     """Sweeps a function whose `active` values have gradients; `used` are the values that some op takes.
 
     `places` are what `program_id` and `num_programs` are in the derived kernel. `tapes` keep what loops carry, by loop
-    and number of the carried value; what has no tape is not needed. `bits` are integers made of bits of active values.
+    and number of the carried value; what has no tape is not needed. `bits` are integers made of bits of active values,
+    `reused` the stores whose values are read again.
     """
 
     kernel: str
@@ -70,6 +72,7 @@ class ReverseSweep:
     places: dict[tuple[str, int], Value]
     bits: Collection[Value] = ()
     tapes: Mapping[tuple[Op, int], Tape] = field(default_factory=dict)
+    reused: Mapping[Op, ReusedResult] = field(default_factory=dict)
 
     # --- forward --------------------------------------------------------------------------------------------------
 
@@ -81,6 +84,8 @@ class ReverseSweep:
 
     def copy(self, op: Op, primal: Values) -> None:
         if op.name in _LEFT_OUT and not reports_unfinished(op):
+            if op in self.reused:
+                reload(self.memory, self.reused[op], primal)
             return
         if op.name in ("program_id", "num_programs"):
             primal[op.result] = self.places[op.name, int(op.attrs["axis"])]
@@ -372,11 +377,3 @@ def reports_unfinished(op: Op) -> bool:
 
 def stores_gradient(op: Op) -> bool:
     return op.name in ("store", "tile_store", "atomic_add")
-
-
-def stored_value(op: Op) -> Value:
-    """What a store or an atomic op takes to memory."""
-    if op.name == "tile_store":
-        n = len(op.attrs["shape"])
-        return op.operands[1 + 3 * n]
-    return op.operands[1]
