@@ -88,9 +88,9 @@ def common_factors(terms: Sequence[Monomial]) -> tuple[Factor, ...]:
     return tuple(f for f in dict.fromkeys(terms[0].factors) for _ in range(counts[f]))
 
 
-def without(factors: Sequence[Factor], taken: Sequence[Factor]) -> tuple[Factor, ...]:
-    """Factors but for some of them, each taken out once."""
-    counts = Counter(taken)
+def without(factors: Sequence[Factor], others: Sequence[Factor]) -> tuple[Factor, ...]:
+    """Factors but for some others, each of which is left out once."""
+    counts = Counter(others)
     result: list[Factor] = []
     for f in factors:
         if counts[f]:
