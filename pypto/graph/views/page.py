@@ -156,7 +156,7 @@ def kernels(plan: Plan) -> Markup:
 
 
 def kernel_lines(plan: Plan, kernel: PlanKernel) -> Iterator[Markup]:
-    steps = [n for n, step in enumerate(plan.steps) if step.kernel is kernel]
+    steps = [n for n, step in enumerate(plan.steps) if step.kernel == kernel]
     used = f"step{'' if len(steps) == 1 else 's'} {', '.join(map(str, steps))}"
     yield tag(
         "div", tag("span", kernel.form, class_=f"form {hue_of(kernel.form)}"), tag("strong", kernel.name), f" {used}"
