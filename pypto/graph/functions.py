@@ -220,7 +220,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "vdot": two(lambda a, b: products.dot(a.reshape(-1), b.reshape(-1))), "moveaxis": moveaxis,
         "permute_dims": movement.transpose, "matrix_transpose": lambda x: movement.swapaxes(x, -1, -2),
         "amax": methods.METHODS["max"], "amin": methods.METHODS["min"], "around": methods.round_, "diff": diff,
-        "cumulative_sum": cumulative_sum,
+        "cumulative_sum": cumulative_sum, "repeat": movement.repeat,
         "flip": flip, "sort": ordering.sort, "argsort": ordering.argsort,
         "take_along_axis": ordering.take_along_axis, "put_along_axis": ordering.put_along_axis,
         "linalg.norm": norm, "split": split, "array_split": split, "copyto": ufuncs.assign,

@@ -60,3 +60,22 @@ def ravel(x: Tensor, order: str = "C") -> Tensor:
 
 def copy(x: Tensor, order: str = "C") -> Tensor:
     return Tensor.fresh(x.graph, x.node)
+
+
+def repeat(x: Tensor, repeats: Any, axis: Any = None) -> Tensor:
+    """``np.repeat`` where each element is repeated as often."""
+    if not isinstance(repeats, int | np.integer):
+        raise NotTraced(
+            here().loc(),
+            what="`np.repeat`",
+            problem="it has a count for each element",
+            way="index with an array of places",
+        )
+    if axis is None:
+        x, axis = ravel(x), 0
+    shape = x.node.shape
+    at = axis % x.ndim
+    copies = (*shape[: at + 1], int(repeats), *shape[at + 1 :])
+    column = reshape(x, (*shape[: at + 1], 1, *shape[at + 1 :]))
+    spread = checked("`np.repeat`", lambda: column.moved("broadcast_to", shape=copies))
+    return copy(reshape(spread, (*shape[:at], shape[at] * int(repeats), *shape[at + 1 :])))

@@ -78,6 +78,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "indices": (lambda x: (x[1], x[-1, 1:], x[..., None], x[:, ::-2], x[1:, None, 2], x[5:]), (X,)),
     "gathers": (lambda x, j: (x[j], x[:, j], np.take(x, j, axis=1), x[j][:, 1]), (X, J)),
     "joins": (lambda x, y: (np.concatenate([x, y], 1), np.stack([x, y]), np.vstack([x, y[0]])), (X, Y)),
+    "repeats": (lambda x: (np.repeat(x, 3), np.repeat(x, 2, axis=-1), np.repeat(x[:, None], 2, 1), np.repeat(x, 0, 0)),
+                (X,)),
     "rolls": (lambda x: (np.roll(x, 1, 0), np.roll(x, -3), np.flip(x, 1), np.diff(x), np.pad(x, 1)), (X,)),
     "products": (lambda x, v, w: (x @ v, v @ x.T, x @ w, np.dot(x, x.T), np.outer(v, v), np.vdot(v, v)), (X, V, W)),
     "einsum": (lambda x, w: (np.einsum("ij,bjk->bik", x, w), np.einsum("ij,ij->i", x, x)), (X, W)),

@@ -261,3 +261,17 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
     assert found["open"] == ["steps", "execution graph", "Tensor graph", "arena", "kernels"]
     assert found["lit"] >= 1
     assert found["grown"] == pytest.approx(1.25, abs=0.02)
+
+
+def test_a_kernel_of_a_plan_is_inspected() -> None:
+    fused = pto.fuse(lambda x, w: np.concatenate([np.exp(x) @ w, x @ w], axis=0) * 2)
+    plan = fused.plan(X, W)
+    kinds = [s.kernel is not None for s in plan.steps]
+    found = fused.inspect(X, W, step=kinds.index(True))
+    assert found.kernel == next(s.kernel.name for s in plan.steps if s.kernel)
+    assert "loop-ir" in [level.name for level in found.levels]
+    assert "block-ir" in [level.name for level in fused.inspect(X, W, target="ascend910b2").levels]
+    with pytest.raises(ValueError, match="there is no step 9"):
+        fused.inspect(X, W, step=9)
+    with pytest.raises(ValueError, match="numpy makes the array"):
+        fused.inspect(X, W, step=kinds.index(False))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pypto.markup import Shown
 
 if TYPE_CHECKING:
+    from pypto.debug.inspection import Inspection
     from pypto.graph.plan import Plan
     from pypto.graph.views.drawing import Saved
     from pypto.graph.views.measured import PlanProfile
@@ -85,6 +86,34 @@ class FusedViews(Shown):
         from pypto.graph.views.measured import measured
 
         return measured(cast("Any", self), args, kwargs)
+
+    def inspect(self, *args: Any, step: int = 0, target: str | None = None, **kwargs: Any) -> Inspection:
+        """A kernel of the plan from its text down: Tile IR, then the levels of a backend, linked by line.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As the function takes them.
+        step : int
+            Of the plan; its kernel is shown as it is compiled for this step.
+        target : str, optional
+            A chip, as in ``ascend910b2``, whose levels are shown instead of the CPU's.
+
+        Raises
+        ------
+        ValueError
+            When there is no such step, or numpy does it.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> f = pto.fuse(lambda x: np.exp(x) + 1)
+        >>> [level.name for level in f.inspect(np.zeros(8, np.float32)).levels][:2]
+        ['tile-ir', 'optimized-ir']
+        """
+        from pypto.graph.views.inspecting import inspected
+
+        return inspected(cast("Any", self), args, kwargs, step, target)
 
     def _repr_html_(self) -> str:
         from pypto.graph.views.cards import fused_card

@@ -1,0 +1,28 @@
+"""A kernel of a plan, level by level, for the arrays of its step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pypto.debug.inspection import Inspection
+from pypto.graph.ahead import launches
+
+if TYPE_CHECKING:
+    from pypto.graph.fuse import Fused
+
+
+def inspected(
+    fused: Fused, args: tuple[Any, ...], kwargs: dict[str, Any], number: int, target: str | None
+) -> Inspection:
+    """The levels of the kernel of a step."""
+    version, arrays, _ = fused.version_for(args, kwargs)
+    steps = version.plan.steps
+    if not 0 <= number < len(steps):
+        raise ValueError(f"there is no step {number}; the plan has {len(steps)}")
+    kernel = steps[number].kernel
+    if kernel is None:
+        raise ValueError(f"step {number} has no kernel: numpy makes the array")
+    given = launches(version.plan, arrays)[kernel.kernel]
+    chip = {} if target is None else {"target": target}
+    found: Inspection = kernel.kernel.inspect(*given, **chip)
+    return found
