@@ -1,4 +1,4 @@
-"""Writes the comparison with other kernel languages, ``docs/features.md``, from ``docs/features.toml``."""
+"""Writes the comparison with other tools, ``docs/features.md``, from ``docs/features.toml``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PAGE: Final = HERE / "features.md"
 OURS: Final = "pypto"
 HEAD: Final = """# Comparison of kernel languages
 
-What pypto and other kernel languages for Python offer, including what pypto lacks. The list at the end names the test
-behind each yes of pypto. Each entry for another tool links to the public source that it is taken from, as of {read};
-links into a repository name the commit. The sources for Triton are those of its CPU fork, which contains upstream's
-files.
+What pypto and other kernel languages for Python offer, including what pypto lacks. Functions on arrays are compared
+with compilers of arrays. The list at the end names the test behind each yes of pypto. Each entry for another tool links
+to the public source that it is taken from, as of {read}; links into a repository name the commit. The sources for
+Triton are those of its CPU fork, which contains upstream's files.
 
 `·` means that the documentation and source that we read do not mention the feature. The tool may have it all the same.
 
@@ -40,13 +40,23 @@ def word(cell: dict[str, str] | None, tools: dict[str, Any]) -> str:
     return f"[{cell['is']}]({url(cell['source'], tools)})" if "source" in cell else cell["is"]
 
 
+def compared(part: str, data: dict[str, Any]) -> list[str]:
+    """The tools that a part is compared with: its own, or all that no part has for itself alone."""
+    parts = data["parts"]
+    if part in parts:
+        return list(parts[part])
+    used = {name for row in data["row"] if row["part"] not in parts for name in row}
+    return [name for name in data["tools"] if name in used]
+
+
 def lines(part: str, data: dict[str, Any]) -> Iterator[str]:
     """The table of one part, and what its cells have to add."""
     tools = data["tools"]
-    names = [OURS, *tools]
+    others = compared(part, data)
+    names = [OURS, *others]
     rows = [row for row in data["row"] if row["part"] == part]
     yield f"\n## {part}\n"
-    yield f"| | {OURS} | {' | '.join(tool['name'] for tool in tools.values())} |"
+    yield f"| | {OURS} | {' | '.join(tools[name]['name'] for name in others)} |"
     yield f"|---|{'---|' * len(names)}"
     for row in rows:
         yield f"| {row['feature']} | {' | '.join(word(row.get(name), tools) for name in names)} |"
