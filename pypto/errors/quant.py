@@ -73,6 +73,13 @@ class WrongCalibration(Diagnostic, ValueError):
     )
 
 
+class WrongSequence(Diagnostic, ValueError):
+    code = "E387"
+    template = "{what}"
+    hint = "all algorithms but the last give factors of the inputs, as smoothquant and awq do"
+    example = calls('quant.Config(algorithm=("gptq", "awq"))', 'quant.Config(algorithm=("smoothquant", "gptq"))')
+
+
 class FewSamples(Diagnostic, PyptoWarning):
     code = "E706"
     template = "layer {layer}: {rows} rows of inputs for {columns} columns are few; its statistics are uncertain"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final
 
-from pypto.errors.quant import NoSuchAlgorithm, WrongOption
+import numpy as np
+
+from pypto.errors.quant import NoSuchAlgorithm, WrongOption, WrongSequence
 from pypto.options import suggestion
 from pypto.quant.observers import Statistics
 from pypto.quant.schemes import Scheme
@@ -33,6 +35,10 @@ class Algorithm:
     data : bool
         Whether it reads any statistics.
     options : mapping of str to value
+    factors : bool
+        Whether it gives factors of the inputs, so that another algorithm can round the weights after it.
+    steps : tuple of Algorithm
+        Of a sequence of algorithms: what runs one after the other.
 
     Examples
     --------
@@ -46,6 +52,8 @@ class Algorithm:
     gram: bool = True
     data: bool = True
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    factors: bool = False
+    steps: tuple[Algorithm, ...] = ()
 
     def __call__(self, **options: Any) -> Algorithm:
         """The same algorithm with other options.
@@ -65,12 +73,62 @@ class Algorithm:
 
     @property
     def known_options(self) -> tuple[str, ...]:
-        """Names of its options."""
-        return tuple(inspect.signature(self.function).parameters)[3:]
+        """Names of its options; a sequence has none, its steps have."""
+        return () if self.steps else tuple(inspect.signature(self.function).parameters)[3:]
+
+    @property
+    def key(self) -> dict[str, dict[str, str]]:
+        """Its name and options as texts; those of all steps of a sequence."""
+        steps = self.steps or (self,)
+        return {step.name: {name: str(value) for name, value in sorted(step.options.items())} for step in steps}
 
     def run(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedWeight:
         """Quantise one layer, and check the result."""
         return self.function(layer, statistics, scheme, **self.options).check(layer)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAfter:
+    """Factors of the inputs by one algorithm, codes and scales by another.
+
+    The second sees the weight divided, and the statistics multiplied, by the factors.
+    """
+
+    first: Algorithm
+    second: Algorithm
+
+    def __call__(self, layer: Layer, statistics: Statistics, scheme: Scheme) -> QuantizedWeight:
+        """Quantise one layer."""
+        transform = self.first.run(layer, statistics, scheme).transform
+        if transform is None:
+            return self.second.run(layer, statistics, scheme)
+        weight = layer.weight.astype(np.float64) / transform
+        inputs = statistics.scaled(transform)
+        result = self.second.run(Layer(layer.name, weight, layer.bias), inputs, scheme)
+        if result.transform is not None:
+            transform = transform * result.transform
+        return replace(result, transform=transform)
+
+
+def sequence(steps: Sequence[Algorithm | str]) -> Algorithm:
+    """One algorithm that runs several: all but the last give factors of the inputs, the last one rounds.
+
+    Raises
+    ------
+    WrongSequence
+        If there is none, or one before the last gives no factors.
+    """
+    found = tuple(find(step) for step in steps)
+    if not found:
+        raise WrongSequence(what="a sequence of no algorithms is not offered")
+    result = found[0]
+    for step in found[1:]:
+        if not result.factors:
+            raise WrongSequence(what=f"{step.name} cannot follow {result.name}, which gives no factors of the inputs")
+        both = RoundAfter(result, step)
+        name = f"{result.name}+{step.name}"
+        result = Algorithm(name, both, result.gram or step.gram, result.data or step.data, factors=step.factors)
+    return replace(result, steps=found) if len(found) > 1 else result
 
 
 class Registry(Mapping[str, Algorithm]):
@@ -106,7 +164,9 @@ class Registry(Mapping[str, Algorithm]):
 algorithms = Registry()
 
 
-def algorithm(name: str, gram: bool = True, data: bool = True) -> Callable[[Function], Algorithm]:
+def algorithm(
+    name: str, gram: bool = True, data: bool = True, factors: bool = False
+) -> Callable[[Function], Algorithm]:
     """Register a function as an algorithm.
 
     Parameters
@@ -117,6 +177,8 @@ def algorithm(name: str, gram: bool = True, data: bool = True) -> Callable[[Func
         Whether it reads `Statistics.gram`; without, calibration needs less memory and time.
     data : bool
         Whether it reads any statistics; without, a layer can be quantised without inputs.
+    factors : bool
+        Whether it gives factors of the inputs (`QuantizedWeight.transform`); another algorithm may follow then.
 
     Returns
     -------
@@ -134,9 +196,13 @@ def algorithm(name: str, gram: bool = True, data: bool = True) -> Callable[[Func
     >>> quant.Config(algorithm="half-range").algorithm.name
     'half-range'
     """
-    return lambda function: algorithms.register(Algorithm(name, function, gram and data, data))
+    return lambda function: algorithms.register(Algorithm(name, function, gram and data, data, factors=factors))
 
 
-def find(given: Algorithm | str) -> Algorithm:
-    """An algorithm, by its name or as it is."""
-    return given if isinstance(given, Algorithm) else algorithms[given]
+def find(given: Algorithm | str | Sequence[Algorithm | str]) -> Algorithm:
+    """An algorithm as it is, by its name, or as a sequence; ``"smoothquant+gptq"`` names one too."""
+    if isinstance(given, Algorithm):
+        return given
+    if isinstance(given, str):
+        return algorithms[given] if "+" not in given or given in algorithms else sequence(given.split("+"))
+    return sequence(given)

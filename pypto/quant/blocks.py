@@ -256,7 +256,6 @@ def calibrate(blocks: Sequence[Block], config: Config, folder: str | os.PathLike
 
 def fingerprint(blocks: Sequence[Block], config: Config) -> dict[str, Any]:
     """What a calibration depends on besides its data, as JSON has it."""
-    algorithm = find(config.algorithm)
     layers = {
         layer.name: digest({"weight": layer.weight} | ({} if layer.bias is None else {"bias": layer.bias}))
         for layer in layers_of(blocks)
@@ -264,7 +263,7 @@ def fingerprint(blocks: Sequence[Block], config: Config) -> dict[str, Any]:
     return {
         "weights": asdict(config.weights),
         "inputs": None if config.inputs is None else asdict(config.inputs),
-        "algorithm": {"name": algorithm.name, **{name: str(value) for name, value in algorithm.options.items()}},
+        "algorithm": find(config.algorithm).key,
         "skip": list(config.skip),
         "blocks": [block.name for block in blocks],
         "layers": layers,

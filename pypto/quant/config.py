@@ -21,14 +21,15 @@ class Config:
     inputs : Scheme, optional
         Of the layers' inputs: eight bits, symmetric per token, or per tensor with scales from the calibration. Without,
         inputs stay as they are.
-    algorithm : Algorithm or str
-        One of the registry, as in ``quant.gptq(damp=0.01)`` or ``"gptq"``.
+    algorithm : Algorithm, str, or sequence of them
+        One of the registry, as in ``quant.gptq(damp=0.01)`` or ``"gptq"``. In a sequence all but the last give factors
+        of the inputs, and the last one rounds: ``("smoothquant", "gptq")``.
     skip : sequence of str
         Names of layers that stay as they are; ``*`` stands for any text.
 
     Raises
     ------
-    WrongScheme, NoSuchAlgorithm
+    WrongScheme, NoSuchAlgorithm, WrongSequence
 
     Examples
     --------
@@ -39,7 +40,7 @@ class Config:
 
     weights: Scheme = field(default_factory=int8)
     inputs: Scheme | None = None
-    algorithm: Algorithm | str = "minmax"
+    algorithm: Algorithm | str | Sequence[Algorithm | str] = "minmax"
     skip: Sequence[str] = ()
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,7 +107,7 @@ def quantize_weight(
     weight: Array,
     inputs: Array | None = None,
     scheme: Scheme | None = None,
-    algorithm: Algorithm | str = "minmax",
+    algorithm: Algorithm | str | Sequence[Algorithm | str] = "minmax",
     name: str = "weight",
 ) -> QuantizedWeight:
     """Quantise one weight.
@@ -118,7 +119,7 @@ def quantize_weight(
         Calibration data; algorithms that read none do without.
     scheme : Scheme
         Eight bits per channel without.
-    algorithm : Algorithm or str
+    algorithm : Algorithm, str, or sequence of them
     name : str
         The layer's, for errors.
 
@@ -128,7 +129,7 @@ def quantize_weight(
 
     Raises
     ------
-    WrongCalibration, NotFinite, NoSuchAlgorithm
+    WrongCalibration, NotFinite, NoSuchAlgorithm, WrongSequence
 
     Examples
     --------

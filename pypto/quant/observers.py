@@ -126,6 +126,7 @@ class Statistics:
         found.low = self.low * factors
         found.high = self.high * factors
         found.magnitude = self.magnitude * factors
+        found.gram = None if self.gram is None else self.gram * factors[:, None] * factors
         return found
 
     def static_grid(self, scheme: Scheme) -> tuple[Array, Array | None]:

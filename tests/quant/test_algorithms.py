@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pypto import quant
-from pypto.errors.quant import FewSamples, RoundedToNearest
+from pypto.errors.quant import FewSamples, RoundedToNearest, WrongOption, WrongSequence
 from tests.quant import encoder
 
 W4 = quant.int4(group=16)
@@ -104,6 +104,46 @@ def test_factors_move_outliers_from_inputs_to_weights() -> None:
         errors[name] = quant.relative_error(exact, layer(x))
     assert errors["smoothquant"] < 0.5 * errors["minmax"]
     assert layer.weight.transform[5] == layer.weight.transform.min()
+
+
+def test_a_sequence_rounds_the_smoothed_layer() -> None:
+    """The codes are those of the second algorithm for a layer and inputs that were scaled beforehand."""
+    w, x = correlated()
+    factors = quant.quantize(w, x, quant.int8(), "smoothquant").transform
+    found = quant.quantize(w, x, quant.int8(), ("smoothquant", quant.gptq(act_order=True)))
+    expected = quant.quantize(
+        w.astype(np.float64) / factors, x.astype(np.float64) * factors, quant.int8(), quant.gptq(act_order=True)
+    )
+    np.testing.assert_array_equal(found.codes, expected.codes)
+    np.testing.assert_array_equal(found.order, expected.order)
+    np.testing.assert_array_equal(found.transform, factors)
+    assert error(w, x, found) < error(w, x, quant.quantize(w, x, quant.int8(), "smoothquant"))
+
+
+def test_factors_of_a_sequence_multiply() -> None:
+    w, x = correlated()
+    first = quant.quantize(w, x, W4, "smoothquant").transform
+    second = quant.quantize(w / first.astype(np.float64), x * first.astype(np.float64), W4, "awq").transform
+    found = quant.quantize(w, x, W4, ("smoothquant", "awq", "gptq"))
+    np.testing.assert_allclose(found.transform, first * (1 if second is None else second), rtol=1e-5)
+    assert error(w, x, found) < error(w, x, quant.quantize(w, x, W4))
+
+
+def test_sequences_have_names_and_refuse_what_cannot_be_followed() -> None:
+    both = quant.Config(algorithm="smoothquant+gptq").algorithm
+    assert both == quant.Config(algorithm=("smoothquant", "gptq")).algorithm
+    assert both.name == "smoothquant+gptq"
+    assert both.gram
+    assert quant.Config(algorithm=(quant.smoothquant(alpha=0.7), "gptq")).algorithm.key == {
+        "smoothquant": {"alpha": "0.7"}, "gptq": {},
+    }  # fmt: skip
+    assert quant.Config(algorithm=["awq"]).algorithm == quant.awq
+    with pytest.raises(WrongSequence, match=r"awq cannot follow gptq, which gives no factors of the inputs"):
+        quant.Config(algorithm=("gptq", "awq"))
+    with pytest.raises(WrongSequence, match="no algorithms"):
+        quant.Config(algorithm=())
+    with pytest.raises(WrongOption, match="algorithm smoothquant\\+gptq has no option alpha"):
+        both(alpha=0.5)
 
 
 def test_percentiles_clip_outliers() -> None:

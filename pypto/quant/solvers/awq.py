@@ -32,4 +32,4 @@ def awq(layer: Layer, statistics: Statistics, scheme: Scheme, steps: int = 20) -
     return best
 
 
-ALGORITHM = Algorithm("awq", awq)
+ALGORITHM = Algorithm("awq", awq, factors=True)

@@ -25,4 +25,4 @@ def smoothquant(layer: Layer, statistics: Statistics, scheme: Scheme, alpha: flo
     return scaled(layer, statistics, scheme, inputs**alpha / weights ** (1 - alpha), minmax)
 
 
-ALGORITHM = Algorithm("smoothquant", smoothquant, gram=False)
+ALGORITHM = Algorithm("smoothquant", smoothquant, gram=False, factors=True)
