@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from pypto.ir.types import DType, bfloat16
 from pypto.library.kernels import indexer as kernels
+from pypto.library.kernels import topk as topk_kernels
 from pypto.library.norms import layer_norm
 from pypto.library.quant import quantize
 from pypto.library.rope import rope_half
@@ -102,6 +105,15 @@ def equal_scores(rng: np.random.Generator) -> dict[str, Any]:
     return {"scores": np.full((2, 9000), -1.5, np.float32), "k": 100}
 
 
+def large_beside_each_other(rng: np.random.Generator) -> dict[str, Any]:
+    """All that is chosen lies in one stretch, an ascending row, and one with few numbers that are not NaN."""
+    scores = rng.standard_normal((3, 6000), np.float32)
+    scores[0, 700:900] += 100
+    scores[1].sort()
+    scores[2, 40:] = np.nan
+    return {"scores": scores, "k": 100, "lengths": np.array([6000, 6000, 90], np.int32)}
+
+
 def cached(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     """Pages in random order; scales of quantised rows."""
 
@@ -131,6 +143,11 @@ def projected(rng: np.random.Generator, n: Any, dtype: DType) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def versions(candidates: Callable[..., None], histograms: Callable[..., None]) -> tuple[Implementation, ...]:
+    """A scan with branches for the CPU, and one without for all platforms."""
+    return Implementation("candidates", candidates, platforms=("cpu",)), Implementation("histograms", histograms)
+
+
 ROWS: Final = (
     Operator(
         name="topk",
@@ -139,13 +156,14 @@ ROWS: Final = (
         formula="`indices` are the k largest of the first `count` scores, descending, ties to the lowest index."
         " `count` is n, or with `lengths`, of the token j of s tokens of sequence i, `lengths[i] - (s-1-j)`. Where it "
         "is less than k, the tail of `indices` is -1 and that of `values` minus infinity. NaN is chosen last. Three "
-        "histograms of the bits of the scores find the least one that is chosen; those are listed and sorted.",
+        "histograms of the bits of the scores find the least one that is chosen; those are listed and sorted. The "
+        "version `candidates` first lists the scores that reach the k-th largest of the maxima of 4k groups.",
         source="DeepSeek-V3.2's lightning indexer",
         reference=topk,
-        implementations=(Implementation("histograms", kernels.topk),),
+        implementations=versions(topk_kernels.candidates, topk_kernels.histograms),
         sizes={"small": {"t": 3, "n": 9000, "k": 2048}, "model": {"t": 8, "n": 131072, "k": 2048}},
         sampler=numbers,
-        edges={"short rows": short_rows, "equal scores": equal_scores},
+        edges={"short rows": short_rows, "equal scores": equal_scores, "stretches": large_beside_each_other},
         tolerance={"indices": EXACT, "values": EXACT},
         flops=lambda n: 4.0 * n.t * n.n,
         bytes=lambda n: 4.0 * n.t * n.n,
@@ -161,7 +179,10 @@ ROWS: Final = (
         "scores of token j.",
         source="DeepSeek-V3.2's lightning indexer",
         reference=lightning_indexer,
-        implementations=(Implementation("pages", kernels.lightning_indexer),),
+        implementations=versions(
+            partial(kernels.lightning_indexer, topk_kernels.candidates),
+            partial(kernels.lightning_indexer, topk_kernels.histograms),
+        ),
         sizes={
             "small": {"b": 2, "s": 2, "h": 8, "d": 32, "pages": 20, "page": 16, "p": 8, "k": 40},
             "model": {"b": 1, "s": 2, "h": 64, "d": 128, "pages": 1024, "page": 128, "p": 1024, "k": 2048},

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import pypto as pto
-from pypto.ir.types import bfloat16, float16, float32, int8, int32
+from pypto.ir.types import bfloat16, float16, float32, int8
 from pypto.library.binding import empty
 from pypto.library.kernels.norms import layer_norm_tile
 from pypto.library.kernels.paged import INDICES, scatter_update_kernel
@@ -16,82 +16,7 @@ from pypto.library.kernels.products import dequantize_matmul, matmul
 from pypto.library.kernels.quant import quantize_tile
 from pypto.library.kernels.rope import rope_half_kernel
 
-BLOCK = 1024
-BINS = 2048
 TOKENS = 16
-
-
-@pto.jit
-def sortable(t):
-    """Integers in the order of the numbers; NaN comes before all others, and is chosen last."""
-    bits = pto.bitcast(pto.where(pto.isnan(t), -math.inf, t), pto.int32)
-    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
-
-
-@pto.jit
-def last_bin(counts, need, BINS: pto.constexpr):
-    """The last bin from which on at least `need` keys lie, and how many lie behind it."""
-    behind = pto.sum(counts) - pto.cumsum(counts, axis=0)
-    bins = pto.arange(0, BINS)
-    found = pto.max(pto.where(behind + counts >= need, bins, 0))
-    return found, pto.sum(pto.where(bins == found, behind, 0))
-
-
-@pto.jit
-def topk_kernel(
-    scores: pto.dynamic, lengths, s, keys, places, values, indices,
-    K: pto.constexpr, BLOCK: pto.constexpr, BINS: pto.constexpr,
-):  # fmt: skip
-    """Three histograms of bits find the least key that is chosen; the chosen ones are listed, then sorted."""
-    row = pto.program_id(0)
-    n = scores.shape[1]
-    if lengths is not None:
-        n = min(max(lengths[row // s] - (s - 1 - row % s), 0), n)
-    need = min(n, K)
-    counts = pto.zeros((BINS,), pto.int32)
-    for j in range(0, n, BLOCK):
-        key = sortable(pto.load(scores, (row, j), (1, BLOCK)).reshape(BLOCK))
-        inside = j + pto.arange(0, BLOCK) < n
-        counts += pto.histogram(pto.where(inside, (key >> 21) + 1024, -1), BINS)
-    high, behind = last_bin(counts, need, BINS)
-    need_high = need - behind
-    counts = pto.zeros((BINS,), pto.int32)
-    for j in range(0, n, BLOCK):
-        key = sortable(pto.load(scores, (row, j), (1, BLOCK)).reshape(BLOCK))
-        inside = (j + pto.arange(0, BLOCK) < n) & ((key >> 21) + 1024 == high)
-        counts += pto.histogram(pto.where(inside, (key >> 10) & 2047, -1), BINS)
-    middle, behind = last_bin(counts, need_high, BINS)
-    need_middle = need_high - behind
-    prefix = ((high - 1024) << 11) | middle
-    counts = pto.zeros((BINS,), pto.int32)
-    for j in range(0, n, BLOCK):
-        key = sortable(pto.load(scores, (row, j), (1, BLOCK)).reshape(BLOCK))
-        inside = (j + pto.arange(0, BLOCK) < n) & ((key >> 10) == prefix)
-        counts += pto.histogram(pto.where(inside, key & 1023, -1), BINS)
-    low, behind = last_bin(counts, need_middle, BINS)
-    equals = need_middle - behind
-    least = (prefix << 10) | low
-    at = 0
-    seen = 0
-    for j in range(0, n, BLOCK):
-        key = sortable(pto.load(scores, (row, j), (1, BLOCK)).reshape(BLOCK))
-        numbers = j + pto.arange(0, BLOCK)
-        same = (key == least) & (numbers < n)
-        rank = seen + pto.cumsum(same.to(pto.int32), axis=0)
-        chosen = ((key > least) & (numbers < n)) | (same & (rank <= equals))
-        where = at + pto.cumsum(chosen.to(pto.int32), axis=0) - 1
-        pto.store(keys + row * K + where, key, mask=chosen)
-        pto.store(places + row * K + where, numbers.to(pto.int32), mask=chosen)
-        at += pto.sum(chosen.to(pto.int32))
-        seen += pto.sum(same.to(pto.int32))
-    numbers = pto.arange(0, K)
-    found = pto.load(keys + row * K + numbers, mask=numbers < need, other=-2147483648)
-    order = pto.argsort(found, descending=True)
-    place = pto.load(places + row * K + order, mask=numbers < need, other=-1)
-    indices[row, :] = place
-    if values is not None:
-        safe = pto.maximum(place, 0)
-        values[row, :] = pto.load(scores + row * scores.strides[0] + safe, mask=numbers < need, other=-math.inf)
 
 
 @pto.jit
@@ -133,21 +58,14 @@ def head_weights_kernel(x, y, unit):
     y[row, :] = (x[row, :].to(pto.float32) * unit).to(y.dtype)
 
 
-def topk(scores, lengths, k, s, values, indices):
-    """The k largest of every row, descending, ties to the lowest index."""
-    t = scores.shape[0]
-    keys, places = empty(scores, (t, k), int32), empty(scores, (t, k), int32)
-    topk_kernel[(t,)](scores, lengths, s, keys, places, values, indices, K=k, BLOCK=BLOCK, BINS=BINS)
-
-
-def lightning_indexer(q, q_scale, keys, k_scale, weights, lengths, table, k, indices):
-    """Scores of all rows, and the largest k of every token."""
+def lightning_indexer(choose, q, q_scale, keys, k_scale, weights, lengths, table, k, indices):
+    """Scores of all rows, and the largest k of every token, by a version of `topk`."""
     b, s, h, d = q.shape
     page, p = keys.shape[1], table.shape[1]
     scores = empty(q, (b, s, p * page), float32)
     sizes = {"H": h, "D": d, "PAGE": page}
     score_kernel[(p, s, b)](q, q_scale, keys, k_scale, weights, lengths, table, scores, **sizes)
-    topk(scores.reshape(b * s, -1), lengths, k, s, None, indices.reshape(b * s, -1))
+    choose(scores.reshape(b * s, -1), lengths, k, s, None, indices.reshape(b * s, -1))
 
 
 def turned_and_quantized(x, cos, sin, matrix, q, scale):
