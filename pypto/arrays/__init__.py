@@ -25,6 +25,7 @@ from pypto.graph.calls import cond
 from pypto.graph.dims import Dim
 from pypto.graph.explain import explain
 from pypto.graph.fuse import fuse
+from pypto.graph.lazy import lazy
 
 
 def __getattr__(name: str) -> object:
@@ -43,6 +44,7 @@ __all__ = [
     "fuse",
     "gelu",
     "layer_norm",
+    "lazy",
     "log_softmax",
     "logsumexp",
     "one_hot",

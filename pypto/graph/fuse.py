@@ -26,6 +26,7 @@ from pypto.graph.plan import NO_SIZES, Plan, make_plan
 from pypto.graph.pytree import children, mapped
 from pypto.graph.store import key_of_plan, load_plan, store_plan
 from pypto.graph.strides import contiguous
+from pypto.graph.tensor import Tensor
 from pypto.graph.trace import Slot, Traced, trace_by_name
 from pypto.graph.views.shown import FusedViews
 from pypto.process import get_num_threads
@@ -47,6 +48,13 @@ def without_collection() -> Iterator[None]:
 
 NO_SHAPES: Shapes = {}
 MOST_VERSIONS = 256  # plans of a function that are kept
+
+
+class TracedArgument(TypeError):
+    """An argument is no array of numpy, but one of a function that is being traced, or a lazy one."""
+
+    def __init__(self) -> None:
+        super().__init__("an argument is an array of a traced function, or a lazy one: pass `np.asarray(…)` of it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +123,11 @@ class Fused(FusedViews):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None) if kwargs and self._gives_out else None
-        shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
-        arrays, key = self._key(args, kwargs, shapes)
+        try:
+            shapes, sizes = self._shapes(args, kwargs) if self._named else (NO_SHAPES, NO_SIZES)
+            arrays, key = self._key(args, kwargs, shapes)
+        except TracedArgument:
+            return self.function(*args, **kwargs)  # a part of what is traced, or lazy
         version = self._version(key, args, kwargs, shapes, sizes)
         if out is None and not self._donated:
             outputs = version.plan.run(arrays, sizes)
@@ -247,6 +258,8 @@ def collect(tree: Any, arrays: dict[int, Array], facts: list[Any], shapes: Shape
         return
     found = children(tree)
     if found is None:
+        if isinstance(tree, Tensor):
+            raise TracedArgument
         facts.append((type(tree), tree))
         return
     facts.append((found[0], tuple(name for name, _ in found[1])))

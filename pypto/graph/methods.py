@@ -101,9 +101,12 @@ def running(name: str) -> Callable[..., Tensor]:
     return method
 
 
-def asks(what: str) -> Callable[..., Any]:
+def asks(name: str) -> Callable[..., Any]:
+    """A method of numpy that gives values."""
+
     def method(x: Tensor, *args: Any) -> Any:
-        x.needs_value(what, "leave it an array: one without dimensions computes like a number")
+        way = "leave it an array: one without dimensions computes like a number"
+        return getattr(x.needs_value(f"`.{name}()`", way), name)(*args)
 
     return method
 
@@ -134,7 +137,7 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         **{name: running(name) for name in ("cumsum", "cumprod")},
         "mean": statistic(reductions.mean), "var": statistic(reductions.var), "std": statistic(reductions.std),
         "sort": ordered("sort_in_place"), "argsort": ordered("argsort"),
-        "item": asks("`.item()`"), "tolist": asks("`.tolist()`"),
+        "item": asks("item"), "tolist": asks("tolist"),
     }
 )  # fmt: skip
 PROPERTIES: Final[Mapping[str, Callable[[Tensor], Any]]] = MappingProxyType(

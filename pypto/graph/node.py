@@ -136,6 +136,10 @@ class Graph:
         self.nodes.append(Node(len(self.nodes), op, inputs, tuple(sorted(attrs.items())), type, place))
         return self.nodes[-1]
 
+    def computed(self, node: Node) -> Any:
+        """The array of a node, where it can be told now; None while a function is traced."""
+        return None
+
     def live(self) -> list[Node]:
         """The nodes that outputs need, and all inputs, in order."""
         needed = set(self.inputs)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pypto.graph.dims import is_fixed
 from pypto.graph.types import TensorType
 from pypto.ir.types import DType
 from pypto.ops.table import TABLE
@@ -86,6 +87,21 @@ def fold_cast(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorT
     return None
 
 
+def fold_take(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
+    """Along an axis of one element all indices name that element: it is repeated."""
+    source, index = inputs
+    axis = attrs["axis"]
+    if source.op == "constant":
+        return graph.constant(source.attr("value"), type, place)
+    if not is_fixed(source.shape[axis]) or source.shape[axis] != 1:
+        return None
+    ones = (1,) * len(index.shape)
+    shape = (*source.shape[:axis], *ones, *source.shape[axis + 1 :])
+    return graph.add(
+        "broadcast_to", graph.add("reshape", source, place=place, shape=shape), place=place, shape=type.shape
+    )
+
+
 def fold_place(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any) -> Node | None:
     value = inputs[1]
     return value if value.shape == type.shape and all(step == 1 for step in attrs["steps"]) else None
@@ -117,6 +133,7 @@ FOLDS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "broadcast_to": fold_broadcast,
         "slice": fold_slice,
         "cast": fold_cast,
+        "take": fold_take,
         "place": fold_place,
         "dot": fold_dot,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -130,7 +130,14 @@ class Tensor(NDArrayOperatorsMixin):
         return operator.index(self.shape[0])
 
     def __repr__(self) -> str:
-        return f"<array of a traced function: {self.type}>"
+        from pypto.graph.views.tensors import text_of
+
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        from pypto.graph.views.tensors import tensor_card
+
+        return tensor_card(self)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[n] for n in range(len(self)))
@@ -157,30 +164,37 @@ class Tensor(NDArrayOperatorsMixin):
 
     # --- what an array cannot tell while its function is traced ----------------------------------------------------
 
-    def needs_value(self, what: str, way: str) -> NoReturn:
-        """Refuse what cannot be told before the function runs."""
-        raise NeedsValue(here().loc(), what=what, type=self.type, way=way)
+    def needs_value(self, what: str, way: str) -> Any:
+        """The array itself where it is lazy; what cannot be told before the function runs is refused."""
+        found = self.graph.computed(self.node)
+        if found is None:
+            raise NeedsValue(here().loc(), what=what, type=self.type, way=way)
+        return found
 
-    def __bool__(self) -> bool:  # noqa: PLE0304  # never returns
-        self.needs_value(
-            "a condition",
-            "choose element by element with `np.where(condition, a, b)`, have one of two functions run with "
-            "`pypto.arrays.cond(condition, a, b, …)`, or decide before the call",
+    def __bool__(self) -> bool:
+        return bool(
+            self.needs_value(
+                "a condition",
+                "choose element by element with `np.where(condition, a, b)`, have one of two functions run with "
+                "`pypto.arrays.cond(condition, a, b, …)`, or decide before the call",
+            )
         )
 
     def __float__(self) -> float:
-        self.needs_value("`float(…)`", "leave it an array: one without dimensions computes like a number")
+        return float(self.needs_value("`float(…)`", "leave it an array: one without dimensions computes like a number"))
 
     def __int__(self) -> int:
-        self.needs_value("`int(…)`", "use `.astype(…)`, or pass the number as an argument of its own")
+        return int(self.needs_value("`int(…)`", "use `.astype(…)`, or pass the number as an argument of its own"))
 
-    def __index__(self) -> int:  # noqa: PLE0305  # never returns
-        self.needs_value("an index or a size", "index with the array itself, or pass a number of its own")
+    def __index__(self) -> int:
+        found = self.needs_value("an index or a size", "index with the array itself, or pass a number of its own")
+        return operator.index(found)
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        self.needs_value(
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        found = self.needs_value(
             "a function that wants a numpy array", "use a function of numpy that is traced, or call it outside"
         )
+        return np.array(found, dtype=dtype, copy=copy)
 
     def __getattr__(self, name: str) -> Any:
         from pypto.graph.methods import METHODS, PROPERTIES, untraced

@@ -78,6 +78,8 @@ def dispatch(graph: Graph, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
 def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
     """An operand as a tensor: numbers are constants, arrays from outside are further inputs."""
     if isinstance(value, Tensor):
+        if value.graph is not graph:
+            value = brought(graph, value)
         return value if dtype is None else cast(value, dtype)
     if isinstance(value, Size):
         number_type = tensor_type((), np.int64 if dtype is None else dtype)
@@ -96,6 +98,22 @@ def lift(graph: Graph, value: Any, dtype: Any = None) -> Tensor:
         return lift(graph, number, dtype)
     wanted = np.dtype(dtype if dtype is not None else number.dtype)
     return Tensor.fresh(graph, graph.constant(number.astype(wanted).item(), tensor_type((), wanted), here()))
+
+
+def brought(graph: Graph, value: Tensor) -> Tensor:
+    """An operand of another graph: a lazy array, whose nodes or whose value go into this one."""
+    from pypto.graph.lazy import LazyGraph
+    from pypto.graph.trace import captured
+
+    if isinstance(graph, LazyGraph):
+        return graph.adopted(value)
+    array = value.graph.computed(value.node)
+    if array is None:
+        raise NotTraced(
+            here().loc(), what="this array", problem="it belongs to another function that is traced",
+            way="pass it as an argument",
+        )  # fmt: skip
+    return captured(graph, array)
 
 
 @lru_cache(maxsize=64)

@@ -78,6 +78,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "indices": (lambda x: (x[1], x[-1, 1:], x[..., None], x[:, ::-2], x[1:, None, 2], x[5:]), (X,)),
     "gathers": (lambda x, j: (x[j], x[:, j], np.take(x, j, axis=1), x[j][:, 1]), (X, J)),
     "joins": (lambda x, y: (np.concatenate([x, y], 1), np.stack([x, y]), np.vstack([x, y[0]])), (X, Y)),
+    "gathers of one": (lambda x, j: (x[:1][j * 0], np.take(x[:, :1], j * 0, 1), np.take(x[0, :1], j * 0 - 1)), (X, J)),
     "repeats": (lambda x: (np.repeat(x, 3), np.repeat(x, 2, axis=-1), np.repeat(x[:, None], 2, 1), np.repeat(x, 0, 0)),
                 (X,)),
     "rolls": (lambda x: (np.roll(x, 1, 0), np.roll(x, -3), np.flip(x, 1), np.diff(x), np.pad(x, 1)), (X,)),

@@ -9,6 +9,7 @@ from typing import Final
 HEAD: Final = '''
 import numpy as np
 import pypto as pto
+import pypto.arrays
 from pypto.debug.explain import explain
 from pypto.testing import compare as timed
 
@@ -70,6 +71,7 @@ OBJECTS: Final = MappingProxyType({
     "plan": ("layer.plan(x, weight)", ("the function", "Tensor graph", "arena", "pto.dot")),
     "picture of a plan": ("layer.plan(x, weight).drawing('tensor')", ("Tensor graph", "exp", "dot")),
     "arena of a plan": ("layer.plan(x, weight).drawing('arena')", ("arena over time",)),
+    "lazy array": ("pto.arrays.lazy(x) @ weight", ("f32[64, 64]", "how it is computed", "256.", "dot")),
     "times of a plan": ("layer.profile(x, weight)", ("the fastest of 5 runs", "µs")),
     "verified function": ("pto.verify(layer, x, weight)", ("layer: verified", "in ulp")),
     "function verifier": ("pto.verify(layer)", ("call it as verify(layer)",)),

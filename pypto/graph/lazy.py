@@ -1,0 +1,129 @@
+"""Lazy arrays: what is done with them is noted, and computed by fused kernels when a value is asked for.
+
+A lazy array is a tensor of a graph that can be computed at any time, so all that is traced in a fused function works on
+it as well. Each `lazy` begins a graph of its own; where two meet, the nodes of one are taken over into the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pypto.errors.graph import NotTraced
+from pypto.graph.layout import Layouts
+from pypto.graph.node import Graph, Node
+from pypto.graph.places import here
+from pypto.graph.plan import Plan
+from pypto.graph.tensor import Storage, Tensor
+from pypto.graph.trace import TracedGraph
+from pypto.graph.ufuncs import tensor_type
+
+Array = np.ndarray[Any, Any]
+
+
+class LazyGraph(TracedGraph):
+    """A graph whose arrays are computed when their values are asked for, each once."""
+
+    __slots__ = ("foreign", "plans", "values")
+
+    def __init__(self) -> None:
+        super().__init__("lazy")
+        self.values: dict[Node, Array] = {}
+        self.plans: dict[Node, Plan] = {}
+        self.foreign: dict[Node, Node] = {}  # nodes of other lazy graphs, and what they are here
+
+    def computed(self, node: Node) -> Array:
+        """The array of a node."""
+        if node.op == "input":
+            return self.arrays[self.inputs.index(node)]
+        if node not in self.values:
+            self.values[node] = self.compute(node)
+        return self.values[node]
+
+    def compute(self, node: Node) -> Array:
+        """Run the plan of all that an array depends on and is not computed yet."""
+        from pypto.graph.fuse import plan_of, strides_in
+
+        target = Graph(self.name)
+        here_of: dict[Node, Node] = {}
+        arrays: list[Array] = []
+        for x in self.pending(node):
+            if x.op == "input" or x in self.values:
+                here_of[x] = target.input(f"array{len(arrays)}", x.type, x.place)
+                arrays.append(self.computed(x))
+            else:
+                operands = (here_of[y] for y in x.inputs)
+                here_of[x] = target.add(x.op, *operands, place=x.place, type=x.type, **dict(x.attrs))
+        target.outputs.append(here_of[node])
+        layouts = Layouts({x: strides_in(x, a) for x, a in zip(target.inputs, arrays, strict=True)})
+        plan = plan_of(target, layouts, {}, "")
+        self.plans[node] = plan
+        return plan.run(arrays)[0]
+
+    def pending(self, node: Node) -> list[Node]:
+        """The nodes that an array depends on, in order, up to inputs and arrays that are computed."""
+        needed: set[Node] = set()
+        stack = [node]
+        while stack:
+            x = stack.pop()
+            if x not in needed:
+                needed.add(x)
+                stack += () if x in self.values else x.inputs
+        return sorted(needed, key=lambda x: x.number)
+
+    def adopted(self, tensor: Tensor) -> Tensor:
+        """A lazy array of another graph as one of this."""
+        source = tensor.graph
+        if not isinstance(source, LazyGraph):
+            raise NotTraced(
+                here().loc(), what="a lazy array", problem="it meets an array of a traced function",
+                way="compute it before, by `np.asarray(…)`, or pass it as an argument",
+            )  # fmt: skip
+        for node in source.pending(tensor.node):
+            if node in self.foreign:
+                continue
+            if node.op == "input" or node in source.values:
+                self.foreign[node] = self.argument(f"array{len(self.inputs)}", source.computed(node)).node
+            else:
+                operands = (self.foreign[x] for x in node.inputs)
+                made = self.add(node.op, *operands, place=node.place, type=node.type, **dict(node.attrs))
+                self.foreign[node] = made
+        return Tensor.fresh(self, self.foreign[tensor.node])
+
+
+def lazy(array: Any) -> Tensor:
+    """A lazy array: operations on it are noted, and computed together when a value is asked for.
+
+    Functions of numpy and of `pypto.arrays`, operators and methods give lazy arrays in turn. A value is asked for by
+    ``np.asarray(x)``, ``float(x)``, ``if x:``, ``x.item()``, and where a notebook shows it. What is computed then is
+    one plan of fused kernels for all that the array depends on, and it is computed once.
+
+    Parameters
+    ----------
+    array : array_like
+        It is read when something is computed of it, not copied. An update in place of the lazy array leaves it as it
+        is.
+
+    Returns
+    -------
+    Tensor
+        With the shape and dtype of `array`.
+
+    Examples
+    --------
+    >>> import numpy as np, pypto.arrays as pt
+    >>> x = pt.lazy(np.ones((2, 3), np.float32))
+    >>> y = np.exp(x - 1).sum(axis=0)
+    >>> y.shape, y.dtype
+    ((3,), dtype('float32'))
+    >>> np.asarray(y)
+    array([2., 2., 2.], dtype=float32)
+    """
+    graph = LazyGraph()
+    values = np.asarray(array)
+    type = tensor_type(tuple(values.shape), values.dtype)
+    node = graph.input("array0", type, here())
+    graph.arrays.append(values)
+    strides = tuple(s // max(1, values.itemsize) for s in values.strides)
+    return Tensor(graph, Storage(node), (), strides)
