@@ -106,6 +106,24 @@ class ArrayDiffers(Diagnostic, AssertionError):
     )
 
 
+class NotTuned(Diagnostic, ValueError):
+    code = "E349"
+    template = "`{function}` cannot be tuned: {problem}"
+    hint = "{way}"
+    example = programs(
+        """
+        f = pto.fuse(lambda x: np.exp(x) + 1)
+
+        f.tune(np.ones(8, np.float32), budget=0)
+        """,
+        """
+        f = pto.fuse(lambda x: np.exp(x) + 1)
+
+        f.tune(np.ones(8, np.float32), budget=0.1)
+        """,
+    )
+
+
 class InvalidGraph(Diagnostic, CompilerBug):
     """A Tensor graph that the verifier rejects."""
 

@@ -9,27 +9,23 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass, replace
-from functools import partial
 from types import FunctionType, ModuleType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from pypto.errors.graph import NoKernel
-from pypto.graph.dims import Dim, Size, Sizes, is_fixed
-from pypto.graph.groups import partition
-from pypto.graph.layout import Layouts
+from pypto.graph.dims import Dim, Size, Sizes
 from pypto.graph.named import Shapes, donated_arrays, named_arrays, renamed
-from pypto.graph.node import Graph, Node
 from pypto.graph.outputs import run_into
-from pypto.graph.plan import NO_SIZES, Plan, make_plan
+from pypto.graph.plan import NO_SIZES, Plan
+from pypto.graph.planning import plan_of, surroundings_of
 from pypto.graph.pytree import children, mapped
-from pypto.graph.store import key_of_plan, load_plan, store_plan
-from pypto.graph.strides import contiguous
 from pypto.graph.tensor import Tensor
 from pypto.graph.trace import Slot, Traced, trace_by_name
 from pypto.graph.views.shown import FusedViews
-from pypto.process import get_num_threads
+
+if TYPE_CHECKING:
+    from pypto.graph.tune_report import PlanTuning
 
 Array = np.ndarray[Any, Any]
 
@@ -159,6 +155,45 @@ class Fused(FusedViews):
 
         return FunctionVerifier(self, atol, rtol)
 
+    def tune(self, *args: Any, budget: float = 20.0, **kwargs: Any) -> PlanTuning:
+        """Try other sizes of tiles and blockings for the kernels of these arguments' plan; the fastest ones stay.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As in a call. Arrays are copied: what the function would write stays as it is.
+        budget : float
+            Seconds that the search may take. One candidate is compiled and measured for each kernel at least.
+
+        Returns
+        -------
+        PlanTuning
+            What was tried, and how long it took. The winners are kept on disk, for later processes too.
+
+        Raises
+        ------
+        NotTuned
+            When the budget is not above 0, or kernels are not compiled for this machine: on a device, in the
+            interpreter, or under checks.
+
+        Examples
+        --------
+        >>> import numpy as np, pypto as pto
+        >>> f = pto.fuse(lambda x: np.exp(x).sum(axis=1))
+        >>> report = f.tune(np.ones((64, 256), np.float32), budget=0.1)
+        >>> report.function
+        'lambda'
+        """
+        from pypto.graph.tune import check_tunable, tuned_plan
+
+        check_tunable(self.__name__, budget)  # type: ignore[attr-defined]
+        version, arrays, sizes = self.version_for(args, kwargs)
+        plan, report = tuned_plan(version.traced, self.precision, arrays, sizes, budget)
+        with self._lock:
+            for versions in self._versions.values():
+                versions[:] = [Version(plan, v.traced) if v is version else v for v in versions]
+        return report
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -217,33 +252,8 @@ class Fused(FusedViews):
             hinted = {dim: replace(dim, hint=sizes[dim.name]) for dim in self._dims}
             shapes = {number: tuple(renamed(n, hinted) for n in shape) for number, shape in shapes.items()}
             traced = trace_by_name(self.function, args, kwargs, shapes, tuple(hinted.values()))
-        graph = traced.graph
-        layouts = Layouts({x: strides_in(x, a) for x, a in zip(graph.inputs, traced.arrays, strict=True)})
-        fixed = dict(zip(graph.inputs[traced.given :], traced.arrays[traced.given :], strict=True))
-        return Version(plan_of(graph, layouts, fixed, self.precision), traced)
-
-
-def plan_of(graph: Graph, layouts: Layouts, fixed: dict[Node, Array], precision: str) -> Plan:
-    """The plan of a graph: from disk where it is there, else made, and kept when its kernels have been compiled."""
-    key = key_of_plan(graph, layouts, precision)
-    stored = None if key is None else load_plan(key, graph, fixed)
-    if stored is not None:
-        return stored
-    parts = partition(graph, layouts, get_num_threads())
-    for group in parts.groups:
-        if group.problem:
-            node = group.nodes[-1]
-            raise NoKernel(node.loc, op=node.op, type=node.type, problem=group.problem)
-    plan = make_plan(graph, parts, fixed, precision)
-    plan.keep = None if key is None else partial(store_plan, key)
-    return plan
-
-
-def strides_in(node: Node, array: Array) -> tuple[int, ...]:
-    """Strides of an input, in elements; those with dimensions by name are in C order."""
-    if all(map(is_fixed, node.shape)):
-        return tuple(s // max(1, array.itemsize) for s in array.strides)
-    return contiguous(node.shape)
+        layouts, fixed = surroundings_of(traced)
+        return Version(plan_of(traced.graph, layouts, fixed, self.precision), traced)
 
 
 def collect(tree: Any, arrays: dict[int, Array], facts: list[Any], shapes: Shapes) -> None:

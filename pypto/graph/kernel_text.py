@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from pypto.blocking import AUTO, Blocking
 from pypto.graph.axes import Clash, Dim
 from pypto.graph.dims import quotient
 from pypto.graph.index_space import scanned
@@ -45,9 +46,9 @@ def neutral(op: str, dtype: DType) -> float | int | bool:
     return low if op in ("max", "argmax") else high
 
 
-def kernel_text(program: Program, precision: str = "") -> KernelText:
+def kernel_text(program: Program, precision: str = "", blocking: Blocking = AUTO) -> KernelText:
     """The text of a group's kernel."""
-    writer = GroupWriter(program, precision)
+    writer = GroupWriter(program, precision, blocking)
     for node in program.space.nodes:
         writer.node(node)
     for node in program.space.outputs:
@@ -298,6 +299,18 @@ class GroupWriter(Writer):
         given = tuple(self.arguments.values())
         rest = "\n".join([f"({', '.join(x.name for x in given)}):", *(f"    {line}" for line in body)])
         sized = self.sized()
-        options = f"(do_not_specialize={list(sized)})".replace("'", '"') if sized else ""
+        options = options_text(sized, self.blocking)
         name = f"{self.program.form}_{hashlib.sha256((options + rest).encode()).hexdigest()[:8]}"
-        return KernelText(name, f"@pto.jit{options}\ndef {name}{rest}\n", given, self.grid, self.program.form, sized)
+        return KernelText(
+            name, f"@pto.jit{options}\ndef {name}{rest}\n", given, self.grid, self.program.form, sized, self.blocking
+        )
+
+
+def options_text(sized: tuple[str, ...], blocking: Blocking) -> str:
+    """What the decorator of a kernel is given."""
+    options = []
+    if sized:
+        options.append(f"do_not_specialize={list(sized)}".replace("'", '"'))
+    if blocking.overrides:
+        options.append(f"blocking=pto.{blocking!r}")
+    return f"({', '.join(options)})" if options else ""

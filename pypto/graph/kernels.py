@@ -9,6 +9,7 @@ from types import CodeType, FunctionType, MappingProxyType
 from typing import Final
 
 import pypto.language
+from pypto.blocking import AUTO, Blocking
 from pypto.graph.writer import KernelText
 from pypto.jit import Kernel, jit
 from pypto.language import libdevice, ordering
@@ -28,10 +29,10 @@ def imports(source: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def kernel_of(source: str, name: str, sized: tuple[str, ...] = ()) -> Kernel:
+def kernel_of(source: str, name: str, sized: tuple[str, ...] = (), blocking: Blocking = AUTO) -> Kernel:
     """The kernel of a text. Nothing of the text is run: its function is made of the compiled code.
 
-    `sized` are the arguments that its decorator names as not to be specialized for.
+    `sized` are the arguments that its decorator names as not to be specialized for, `blocking` is what it names.
 
     Examples
     --------
@@ -43,4 +44,4 @@ def kernel_of(source: str, name: str, sized: tuple[str, ...] = ()) -> Kernel:
     module = compile(source, file, "exec", dont_inherit=True)
     code = next(x for x in module.co_consts if isinstance(x, CodeType) and x.co_name == name)
     function = FunctionType(code, {"__name__": f"generated.{name}", "pto": pypto.language, **_MODULES}, name)
-    return jit(do_not_specialize=sized)(function) if sized else jit(function)
+    return jit(do_not_specialize=sized, blocking=blocking)(function)

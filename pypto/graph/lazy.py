@@ -43,7 +43,7 @@ class LazyGraph(TracedGraph):
 
     def compute(self, node: Node) -> Array:
         """Run the plan of all that an array depends on and is not computed yet."""
-        from pypto.graph.fuse import plan_of, strides_in
+        from pypto.graph.planning import plan_of, strides_in
 
         target = Graph(self.name)
         here_of: dict[Node, Node] = {}

@@ -21,6 +21,7 @@ from pypto.graph.frame import Frame, memory_of
 from pypto.graph.groups import Group, Partition
 from pypto.graph.kernels import full_source, kernel_of
 from pypto.graph.node import Graph, Node
+from pypto.graph.program import Program
 from pypto.graph.schedule import PlanKernel, Schedule, Step
 from pypto.graph.steps import steps_of
 from pypto.graph.views.shown import PlanViews
@@ -32,6 +33,7 @@ Array = np.ndarray[Any, Any]
 NO_MEMORY: Final[Mapping[Node, Array]] = MappingProxyType({})
 NO_SIZES: Final[Sizes] = MappingProxyType({})
 Versions = Mapping[Kernel, Specialization]
+Choice = Callable[[Program, KernelText], KernelText]
 MOST_SIZES = 16  # sets of sizes that a plan keeps arenas for
 
 
@@ -100,9 +102,13 @@ class Plan(PlanViews, Schedule):
         return plan_text(self)
 
 
-def make_plan(graph: Graph, parts: Partition, fixed: dict[Node, Array], precision: str = "") -> Plan:
-    """The plan of a partition."""
+def make_plan(
+    graph: Graph, parts: Partition, fixed: dict[Node, Array], precision: str = "", choose: Choice | None = None
+) -> Plan:
+    """The plan of a partition; `choose` may replace the kernel of a group by another that computes the same."""
     texts = dict(zip(parts.groups, parts.texts(precision), strict=True))
+    if choose is not None:
+        texts = {g: text if g.program is None or text is None else choose(g.program, text) for g, text in texts.items()}
     stored = {n for g in parts.groups for n in (g.program.space.outputs if g.program else g.nodes)}
     steps = tuple(make_step(g, texts.get(g), stored) for g in steps_of(graph, parts))
     reasons: dict[Node, dict[str, None]] = {}
@@ -128,7 +134,8 @@ def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
         node = group.nodes[-1]
         return Step(tuple(group.nodes), tuple(memory_of(x, stored) for x in node.inputs), (node,))
     source = full_source(text)
-    kernel = PlanKernel(text.name, source, text.form, kernel_of(source, text.name, text.sized), text.sized)
+    function = kernel_of(source, text.name, text.sized, text.blocking)
+    kernel = PlanKernel(text.name, source, text.form, function, text.sized, text.blocking)
     reads = dict.fromkeys(memory_of(a.node, stored) for a in text.arguments if not a.is_output)
     writes = tuple(a.node for a in text.arguments if a.is_output)
     return Step(tuple(group.nodes), tuple(reads), writes, kernel, text.arguments, text.grid)

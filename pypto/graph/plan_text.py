@@ -11,8 +11,8 @@ The form, after the text of the graph::
     assemble nodes 5 reads 4 writes 5
     stored 4 "a slice of it is read"
 
-Nodes go by their numbers in the graph's text. Behind a kernel's name stand its form and the arguments that it is not
-specialized for; behind a step's, the grid. Nothing of a text is run when it is read.
+Nodes go by their numbers in the graph's text. Behind a kernel's name stand its form, the arguments that it is not
+specialized for and the blocking that tuning found; behind a step's, the grid. Nothing of a text is run when it is read.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NoReturn
 
+from pypto.blocking import Blocking
 from pypto.errors.ir import IRTextError
 from pypto.graph.frame import memory_of
 from pypto.graph.kernels import kernel_of
@@ -36,7 +37,7 @@ from pypto.graph.writer import Argument
 _INDENT: Final = "    "
 _STEP: Final = re.compile(r"(?:step (\w+) \[([^\]]*)\]|assemble) nodes (\S*) reads (\S*) writes (\S*)")
 _ARGUMENT: Final = re.compile(r"  (\w+) (\d+) \[([^\]]*)\]( out)?")
-_KERNEL: Final = re.compile(r"kernel (\w+) (\w+) \[([^\]]*)\]")
+_KERNEL: Final = re.compile(r"kernel (\w+) (\w+) \[([^\]]*)\]((?: \w+=\d+)*)")
 _WHY: Final = re.compile(r'stored (\d+) (".*")')
 
 
@@ -75,7 +76,8 @@ def steps_text(plan: Plan) -> str:
     numbers = {node: n for n, node in enumerate(sorted_inputs_first(plan.graph, plan.graph.live()))}
     lines: list[str] = []
     for kernel in plan.kernels:
-        lines.append(f"kernel {kernel.name} {kernel.form} [{', '.join(kernel.sized)}]")
+        fields = "".join(f" {name}={value}" for name, value in kernel.blocking.overrides)
+        lines.append(f"kernel {kernel.name} {kernel.form} [{', '.join(kernel.sized)}]{fields}")
         lines += [(_INDENT + line).rstrip() for line in kernel.source.splitlines()]
     for step in plan.steps:
         what = f"step {step.kernel.name} [{listed(step.grid)}]" if step.kernel else "assemble"
@@ -158,14 +160,15 @@ class _Reader:
             yield self.lines[self.number - 1]
 
     def kernel(self, found: re.Match[str]) -> None:
-        name, form, sized = found.groups()
+        name, form, sized, fields = found.groups()
         source = "".join(line[len(_INDENT) :] + "\n" for line in self.following(_INDENT))
         names = tuple(filter(None, sized.split(", ")))
         try:
-            kernel = kernel_of(source, name, names)
-        except (SyntaxError, ValueError, StopIteration, LookupError):
+            blocking = Blocking(**{key: int(value) for key, value in (x.split("=") for x in fields.split())})
+            kernel = kernel_of(source, name, names, blocking)
+        except (SyntaxError, ValueError, TypeError, StopIteration, LookupError):
             self.fail(f"there is no kernel `{name}` in its text")
-        self.kernels[name] = PlanKernel(name, source, form, kernel, names)
+        self.kernels[name] = PlanKernel(name, source, form, kernel, names, blocking)
 
     def step(self, found: re.Match[str]) -> None:
         name, grid, *parts = found.groups()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto.blocking import AUTO, Blocking
 from pypto.graph.arena import Lifetime, allocate
 from pypto.graph.dims import Sizes, value_of
 from pypto.graph.node import Graph, Node
@@ -21,7 +22,8 @@ Array = np.ndarray[Any, Any]
 class PlanKernel:
     """A kernel of a plan: its text, which can be pasted into a file, and what it is launched as.
 
-    `sized` are its arguments with a dimension by name, for whose sizes it is not specialized.
+    `sized` are its arguments with a dimension by name, for whose sizes it is not specialized; `blocking` is what tuning
+    found for its products.
     """
 
     name: str
@@ -29,6 +31,7 @@ class PlanKernel:
     form: str
     kernel: Kernel
     sized: tuple[str, ...] = ()
+    blocking: Blocking = AUTO
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,7 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str) -> CacheKey | No
     from pypto.runtime.cache import CacheKey
 
     shared, options = session(), KernelOptions()
-    settings = shared.settings
-    if settings.cache == "off" or settings.interpret or settings.checked:
-        return None
-    if MODE.get() is not PLAIN or shared.devices.default is not None:
+    if shared.settings.cache == "off" or not compiles_here():
         return None
     if any(node.op == "call" for node in graph.live()):
         return None  # what it calls is known to this process alone
@@ -54,6 +51,16 @@ def key_of_plan(graph: Graph, layouts: Layouts, precision: str) -> CacheKey | No
     machine = ("threads", str(get_num_threads())), *shared.backend(options).key_parts()
     head = ("format", f"plan {_FORMAT}"), ("sources", sources())
     return CacheKey((*head, *parts, *machine, ("options", repr(options))))
+
+
+def compiles_here() -> bool:
+    """Whether kernels are compiled for this machine: not on a device, in the interpreter, or under checks."""
+    from pypto.compile import session
+
+    shared = session()
+    if shared.settings.interpret or shared.settings.checked:
+        return False
+    return MODE.get() is PLAIN and shared.devices.default is None
 
 
 def fingerprint(graph: Graph) -> str:

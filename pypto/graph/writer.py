@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pypto.blocking import AUTO, Blocking
 from pypto.graph.axes import Clash, Dim
 from pypto.graph.dims import ceil_div, is_fixed
 from pypto.graph.node import Node
@@ -34,6 +35,7 @@ class KernelText:
     grid: tuple[int, ...]
     form: str
     sized: tuple[str, ...] = ()  # arguments with a dimension whose size is known at the launch
+    blocking: Blocking = AUTO
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ class Writer:
 
     program: Program
     precision: str = ""
+    blocking: Blocking = AUTO
     lines: tuple[list[str], list[str], list[str]] = field(default_factory=lambda: ([], [], []))
     tiles: dict[Node, Tile] = field(default_factory=dict)
     stages: dict[str, int] = field(default_factory=dict)  # of variables: before, in or after the loop

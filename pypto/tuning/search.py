@@ -99,6 +99,8 @@ class Search:
         Compiles a configuration and gives its `Trial`.
     budget : float
         Seconds.
+    trying : float
+        The part of the budget in which candidates run for the first time; the rest is for the race.
     tell : function
         Called with every outcome that changed.
     clock : function
@@ -129,6 +131,7 @@ class Search:
     trials: dict[int, Trial] = field(default_factory=dict)
     known: dict[Any, Outcome] = field(default_factory=dict)
     interrupted: bool = False
+    trying: float = 1.0
     alike: bool = False  # whether the first program does the same in all of them
     start: int = 0
 
@@ -143,7 +146,7 @@ class Search:
         self.start = self.clock()
         try:
             for outcome in self.candidates():
-                if self.late() and self.right():
+                if self.late(self.trying) and self.right():
                     outcome.reason = "the time was over"
                     continue
                 self.first_run(outcome)
@@ -162,8 +165,8 @@ class Search:
     def right(self) -> list[Outcome]:
         return [o for o in self.outcomes if o.status == "ok"]
 
-    def late(self) -> bool:
-        return self.clock() - self.start > self.budget * 1e9
+    def late(self, part: float = 1.0) -> bool:
+        return self.clock() - self.start > part * self.budget * 1e9
 
     # --- which candidates are tried ---
 

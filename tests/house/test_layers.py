@@ -72,7 +72,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "torch.graph": (*BELOW_COMPILE, "compile", "arguments"),
     "jit": (*BELOW_COMPILE, "compile", "arguments", "debug", "torch.graph"),
     "aot": (*TABLES, "runtime"),
-    "graph": BELOW_TOOLS,
+    "graph": (*BELOW_TOOLS, "tuning"),
     "graph.views": (*BELOW_TOOLS, "graph", "profiler"),
     "arrays": (*BELOW_TOOLS, "graph"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
