@@ -26,6 +26,7 @@ class LazyGraph(TracedGraph):
     """A graph whose arrays are computed when their values are asked for, each once."""
 
     __slots__ = ("foreign", "plans", "values")
+    is_lazy = True
 
     def __init__(self) -> None:
         super().__init__("lazy")
@@ -34,11 +35,14 @@ class LazyGraph(TracedGraph):
         self.foreign: dict[Node, Node] = {}  # nodes of other lazy graphs, and what they are here
 
     def computed(self, node: Node) -> Array:
-        """The array of a node."""
+        """The array of a node, which is read-only: others depend on it."""
         if node.op == "input":
-            return self.arrays[self.inputs.index(node)]
+            array = self.arrays[self.inputs.index(node)].view()
+            array.flags.writeable = False
+            return array
         if node not in self.values:
             self.values[node] = self.compute(node)
+            self.values[node].flags.writeable = False
         return self.values[node]
 
     def compute(self, node: Node) -> Array:
@@ -59,7 +63,7 @@ class LazyGraph(TracedGraph):
         layouts = Layouts({x: strides_in(x, a) for x, a in zip(target.inputs, arrays, strict=True)})
         plan = plan_of(target, layouts, {}, "")
         self.plans[node] = plan
-        return plan.run(arrays)[0]
+        return plan.run(arrays)[0].view()
 
     def pending(self, node: Node) -> list[Node]:
         """The nodes that an array depends on, in order, up to inputs and arrays that are computed."""
@@ -96,8 +100,9 @@ def lazy(array: Any) -> Tensor:
     """A lazy array: operations on it are noted, and computed together when a value is asked for.
 
     Functions of numpy and of `pypto.arrays`, operators and methods give lazy arrays in turn. A value is asked for by
-    ``np.asarray(x)``, ``float(x)``, ``if x:``, ``x.item()``, and where a notebook shows it. What is computed then is
-    one plan of fused kernels for all that the array depends on, and it is computed once.
+    ``np.asarray(x)``, ``float(x)``, ``if x:``, ``x.item()``, a kernel that reads it, and where a notebook shows it.
+    What is computed then is one plan of fused kernels for all that the array depends on. It is computed once, so the
+    array that one gets is read-only.
 
     Parameters
     ----------

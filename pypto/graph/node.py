@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pypto.graph.dims import Dim, unasked
 from pypto.graph.guards import Guards
@@ -84,6 +84,8 @@ class Graph:
     >>> graph.add("add", x, x) is graph.outputs[0]
     True
     """
+
+    is_lazy: ClassVar[bool] = False  # whether its arrays can be computed at any time
 
     name: str
     nodes: list[Node] = field(default_factory=list)

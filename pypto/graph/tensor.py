@@ -196,10 +196,18 @@ class Tensor(NDArrayOperatorsMixin):
         )
         return np.array(found, dtype=dtype, copy=copy)
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The memory of a lazy array, for kernels that read it."""
+        if not self.graph.is_lazy:
+            raise AttributeError("__array_interface__")
+        found: dict[str, Any] = self.graph.computed(self.node).__array_interface__
+        return found
+
     def __getattr__(self, name: str) -> Any:
         from pypto.graph.methods import METHODS, PROPERTIES, untraced
 
-        if name.startswith("_"):
+        if name.startswith("_") or (self.graph.is_lazy and name not in PROPERTIES and name not in METHODS):
             raise AttributeError(name)
         if name in PROPERTIES:
             return PROPERTIES[name](self)

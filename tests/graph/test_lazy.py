@@ -10,6 +10,7 @@ import pytest
 import pypto as pto
 import pypto.arrays as pt
 from pypto.errors.graph import NeedsValue, NotTraced
+from pypto.errors.launch import ReadOnlyArgument
 from pypto.graph.lazy import LazyGraph
 from pypto.graph.tensor import Tensor
 
@@ -77,6 +78,21 @@ def test_what_asks_for_values() -> None:
     assert np.asarray(x, np.float64).dtype == np.float64
     np.testing.assert_array_equal(np.asarray(x), [1, 2, 3])
     np.testing.assert_array_equal([float(v) for v in x], [1, 2, 3])
+
+
+def test_a_kernel_reads_a_lazy_array_and_may_not_write_it() -> None:
+    @pto.jit
+    def double(x: Any, y: Any) -> None:
+        y[:] = x[:] * 2
+
+    x = np.exp(pt.lazy(X[0]))
+    out = np.empty(64, np.float32)
+    double[1](x, out)
+    np.testing.assert_allclose(out, np.exp(X[0]) * 2, rtol=1e-5)
+    with pytest.raises(ReadOnlyArgument):
+        double[1](out, x)
+    assert not np.asarray(x).flags.writeable
+    assert not hasattr(x, "data_ptr")
 
 
 def test_updates_in_place_leave_the_array_as_it_is() -> None:

@@ -26,15 +26,9 @@ def definition(tensor: Tensor) -> str:
     return " ".join(filter(None, (f"%{node.number} =", node.op, operands, shown(dict(node.attrs)))))
 
 
-def is_lazy(tensor: Tensor) -> bool:
-    from pypto.graph.lazy import LazyGraph
-
-    return isinstance(tensor.graph, LazyGraph)
-
-
 def text_of(tensor: Tensor) -> str:
     """An array in one line; nothing is computed for it."""
-    kind = "lazy array" if is_lazy(tensor) else "array of a traced function"
+    kind = "lazy array" if tensor.graph.is_lazy else "array of a traced function"
     told = ", ".join(filter(None, (str(tensor.type), definition(tensor), line_of(tensor.node))))
     return f"<{kind}: {told}>"
 
@@ -46,7 +40,7 @@ def tensor_card(tensor: Tensor) -> Markup:
     if node.place is not None:
         parts.append(note(line_of(node)))
         parts.append(tag("pre", coloured(source_of(node))))
-    if not is_lazy(tensor):
+    if not tensor.graph.is_lazy:
         told = "an array of a function that is traced: only its type is known"
         return card(str(node.type), *parts, note=told)
     return card(str(node.type), values_of(tensor), folded("how it is computed", *parts, plan_of(tensor)),
