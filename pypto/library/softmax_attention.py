@@ -120,10 +120,14 @@ ROWS: Final = (
         "lengths[b] i32, scale=0.0, splits=8 -> out[b, h, e]",
         formula="Row i of sequence b lies in page `table[b, i // page]`, at `i % page`. `out = softmax(q @ keys.T * "
         "scale) @ values` over the first `lengths[b]` rows, with `scale = 1/sqrt(d)` where it is 0. Each part of the "
-        "pages has its maximum and sum, and a second kernel joins them. A sequence of length 0 gives 0.",
+        "pages has its maximum and sum, and a second kernel joins them. The version "
+        "`pages` reads a page once for all heads. A sequence of length 0 gives 0.",
         source="Kwon and others, PagedAttention, 2023; Flash-Decoding",
         reference=paged_attention,
-        implementations=(Implementation("split", kernels.paged_attention),),
+        implementations=(
+            Implementation("pages", kernels.paged_attention_by_pages, platforms=("cpu",)),
+            Implementation("split", kernels.paged_attention),
+        ),
         sizes={
             "small": {"b": 3, "h": 4, "g": 2, "d": 32, "e": 32, "pages": 20, "page": 16, "p": 5},
             "model": {"b": 1, "h": 32, "g": 8, "d": 128, "e": 128, "pages": 512, "page": 128, "p": 512},

@@ -58,7 +58,7 @@ def attention_kernel(
 @pto.jit
 def paged_split_kernel(
     q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, unit,
-    H: pto.constexpr, D: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr,
+    D: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr,
 ):  # fmt: skip
     """One part of the pages of a sequence, for the queries that share a head of keys."""
     split, g, b = pto.program_id(0), pto.program_id(1), pto.program_id(2)
@@ -80,6 +80,55 @@ def paged_split_kernel(
     part[b, g, split, :, :] = acc
     sums[b, g, split, 0, :] = m
     sums[b, g, split, 1, :] = total
+
+
+@pto.jit
+def head_of_page(
+    q, keys, values, part, sums, b, split, page, g, rows, unit,
+    GROUP: pto.constexpr, PAGE: pto.constexpr, MASKED: pto.constexpr,
+):  # fmt: skip
+    """The rows of a page for the queries of one head of keys; with MASKED, only the first `rows` count."""
+    D, DV = q.shape[2], part.shape[4]
+    block = pto.reshape(pto.load(keys, (page, 0, g, 0), (1, PAGE, 1, D)), (PAGE, D))
+    content = pto.reshape(pto.load(values, (page, 0, g, 0), (1, PAGE, 1, DV)), (PAGE, DV))
+    s = pto.dot(q[b, g * GROUP : g * GROUP + GROUP, :], pto.trans(block)) * unit
+    if MASKED:
+        seen = pto.arange(0, PAGE) < rows
+        content = pto.where(seen[:, None], content, pto.zeros_like(content))
+        s = pto.where(seen[None, :], s, -math.inf)
+    m, total, acc = sums[b, g, split, 0, :], sums[b, g, split, 1, :], part[b, g, split, :, :]
+    m, total, acc = merge_block(s, content, m, total, acc)
+    part[b, g, split, :, :] = acc
+    sums[b, g, split, 0, :] = m
+    sums[b, g, split, 1, :] = total
+
+
+@pto.jit
+def paged_stream_kernel(
+    q, keys: pto.dynamic, values: pto.dynamic, table: pto.dynamic, lengths, part, sums, unit,
+    G: pto.constexpr, DV: pto.constexpr, GROUP: pto.constexpr, PAGE: pto.constexpr,
+):  # fmt: skip
+    """One part of the pages of a sequence, for all heads: a page is read once, as one stretch of memory.
+
+    What the heads have summed waits in a cache, in `part` and `sums`.
+    """
+    split, b = pto.program_id(0), pto.program_id(1)
+    length, splits = lengths[b], pto.num_programs(0)
+    pages = pto.cdiv(length, PAGE)
+    each = pto.cdiv(pages, splits)
+    for g in range(G):
+        part[b, g, split, :, :] = pto.zeros((GROUP, DV), pto.float32)
+        sums[b, g, split, 0, :] = pto.full((GROUP,), -math.inf, pto.float32)
+        sums[b, g, split, 1, :] = pto.zeros((GROUP,), pto.float32)
+    last = min(split * each + each, pages)
+    filled = min(last, length // PAGE)
+    for p in range(split * each, filled):
+        for g in range(G):
+            head_of_page(q, keys, values, part, sums, b, split, table[b, p], g, PAGE, unit, GROUP, PAGE, False)
+    for p in range(max(filled, split * each), last):
+        for g in range(G):
+            rows = length - p * PAGE
+            head_of_page(q, keys, values, part, sums, b, split, table[b, p], g, rows, unit, GROUP, PAGE, True)
 
 
 @pto.jit
@@ -107,13 +156,34 @@ def attention(q, k, v, scale, causal, out):
     attention_kernel[(pto.cdiv(n, 128), heads, batch)](q, k, v, out, n, k.shape[2], unit, **sizes)
 
 
-def paged_attention(q, keys, values, table, lengths, scale, splits, out):
-    """One query for each sequence, over its pages."""
-    batch, heads, d = q.shape
-    page, groups, dv = keys.shape[1], keys.shape[2], values.shape[3]
-    unit, group = LOG2E * (scale or 1 / math.sqrt(d)), heads // groups
-    part = empty(q, (batch, groups, splits, group, dv), float32)
-    sums = empty(q, (batch, groups, splits, 2, group), float32)
-    sizes = {"H": heads, "D": d, "DV": dv, "GROUP": group, "PAGE": page}
-    paged_split_kernel[(splits, groups, batch)](q, keys, values, table, lengths, part, sums, unit, **sizes)
+def paged_parts(q, keys, values, splits):
+    """Memory for the parts of all heads and their maxima and sums, and sizes."""
+    batch, heads, _ = q.shape
+    groups, dv = keys.shape[2], values.shape[3]
+    part = empty(q, (batch, groups, splits, heads // groups, dv), float32)
+    sums = empty(q, (batch, groups, splits, 2, heads // groups), float32)
+    return part, sums, {"DV": dv, "GROUP": heads // groups, "PAGE": keys.shape[1]}
+
+
+def combine(part, sums, out):
+    """The parts of every sequence and head become one."""
+    batch, groups, splits, group, dv = part.shape
     combine_kernel[(groups, batch)](part, sums, out, SPLITS=splits, GROUP=group, DV=dv)
+
+
+def paged_attention(q, keys, values, table, lengths, scale, splits, out):
+    """One query for each sequence, over its pages; a program for each head of keys."""
+    part, sums, sizes = paged_parts(q, keys, values, splits)
+    batch, _, d = q.shape
+    unit, where = LOG2E * (scale or 1 / math.sqrt(d)), (splits, keys.shape[2], batch)
+    paged_split_kernel[where](q, keys, values, table, lengths, part, sums, unit, D=d, **sizes)
+    combine(part, sums, out)
+
+
+def paged_attention_by_pages(q, keys, values, table, lengths, scale, splits, out):
+    """The same, a program for all heads, where memory is fast in one stretch."""
+    part, sums, sizes = paged_parts(q, keys, values, splits)
+    unit = LOG2E * (scale or 1 / math.sqrt(q.shape[2]))
+    where = (splits, q.shape[0])
+    paged_stream_kernel[where](q, keys, values, table, lengths, part, sums, unit, G=keys.shape[2], **sizes)
+    combine(part, sums, out)
