@@ -34,9 +34,12 @@ def product(x: Any, weight: Any, bias: Any) -> Any:
     return f64(x) @ weight[: x.shape[1]] + (0 if bias is None else f64(bias))
 
 
-def w4a16_matmul(x: Any, packed: Any, scale: Any, zero: Any, bias: Any) -> Any:
+def w4a16_matmul(x: Any, packed: Any, scale: Any, zero: Any, bias: Any, low: Any) -> Any:
     """The reference."""
-    return product(x, dequantized(unpacked(packed, len(scale)), scale, zero), bias)
+    weight = dequantized(unpacked(packed, len(scale)), scale, zero)
+    if low is not None:
+        weight += np.repeat(f64(low), len(weight) // len(low), axis=0)
+    return product(x, weight, bias)
 
 
 def w8a16_matmul(x: Any, codes: Any, scale: Any, zero: Any, bias: Any) -> Any:
@@ -67,6 +70,21 @@ def with_zeros(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def blocks(rng: np.random.Generator, rows: int = 3) -> dict[str, Any]:
+    """Blocks of 32 with a scale and a minimum each, and one of them constant."""
+    scale = rng.random((3, 33), np.float32)
+    scale[1, 4] = 0
+    return {
+        "x": rng.standard_normal((rows, 96)).astype(np.float32), "packed": rng.integers(0, 256, (48, 33), np.uint8),
+        "scale": scale, "low": rng.standard_normal((3, 33)).astype(np.float32),
+    }  # fmt: skip
+
+
+def row_of_blocks(rng: np.random.Generator) -> dict[str, Any]:
+    """The same for one row, which has a kernel of its own."""
+    return blocks(rng, 1)
+
+
 def bytes_with_zeros(rng: np.random.Generator) -> dict[str, Any]:
     """The same of eight bits."""
     found = with_zeros(rng)
@@ -87,16 +105,18 @@ FORMULA: Final = "`y = x @ w + bias` with `w = (codes - zero) * scale`, scales a
 ROWS: Final = (
     Operator(
         "w4a16_matmul", "Product with weights of four bits, unpacked in registers",
-        "x[t, k] bf16|f32, packed[h, n] u8, scale[g, n] f32, zero[g, n]? i8, bias[n]? f32 -> y[t, n] f32",
+        "x[t, k] bf16|f32, packed[h, n] u8, scale[g, n] f32, zero[g, n]? i8, bias[n]? f32, low[g, n]? f32 "
+        "-> y[t, n] f32",
         FORMULA.format(
             "A group has `h // g` rows of bytes: the low nibbles are its first half, the high ones its second; a "
-            "nibble is `code + 8`. Codes of rows from k on do not count."
+            "nibble is `code + 8`. Codes of rows from k on do not count. With `low`, it is added to the weights of a "
+            "group: a block of GGUF's Q4_1 with the scale d and the minimum m has `scale = d`, `low = 8 d + m`."
         ),
         "Frantar et al., MARLIN, 2024", w4a16_matmul, (Implementation("groups", kernels.w4a16_matmul, CPU),),
         {"small": {"t": 5, "k": 200, "h": 128, "n": 70, "g": 2},
          "model": {"t": 1, "k": 4096, "h": 2048, "n": 4096, "g": 32}},
-        sampler=bytes_of_codes, edges={"zeros": with_zeros}, tolerance={"y": SUMS},
-        flops=lambda n: 2.0 * n.t * n.k * n.n,
+        sampler=bytes_of_codes, edges={"zeros": with_zeros, "blocks": blocks, "a row of blocks": row_of_blocks},
+        tolerance={"y": SUMS}, flops=lambda n: 2.0 * n.t * n.k * n.n,
     ),
     Operator(
         "w8a16_matmul", "Product with weights of eight bits, converted in registers",

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from pypto.quant.algorithm import Algorithm, algorithm, algorithms
 from pypto.quant.blocks import Block, Calibration, calibrate
+from pypto.quant.cache import Int8Cache, KeyRanges
 from pypto.quant.config import Config
 from pypto.quant.deploy import DeployedLayer, deploy
 from pypto.quant.formats import load, save
+from pypto.quant.gguf import GGUF, GroupedWeight, read_gguf
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.layer import quantize_weight as quantize
+from pypto.quant.llama import Llama, load_llama
 from pypto.quant.metrics import cosine, rank_correlation, relative_error, sqnr
 from pypto.quant.observers import Statistics
 from pypto.quant.report import report
@@ -21,9 +24,10 @@ from pypto.quant.weight import Layer, QuantizedWeight, grid, ranges
 from pypto.quant.weight import quantize as codes
 
 __all__ = [
-    "Algorithm", "Block", "Calibration", "Config", "DeployedLayer", "Layer", "QuantizedLayer", "QuantizedWeight",
-    "Scheme", "Statistics", "algorithm", "algorithms", "calibrate", "codes", "cosine", "deploy", "grid", "int4", "int8",
-    "load", "quantize", "ranges", "rank_correlation", "relative_error", "report", "save", "sqnr",
+    "GGUF", "Algorithm", "Block", "Calibration", "Config", "DeployedLayer", "GroupedWeight", "Int8Cache",
+    "KeyRanges", "Layer", "Llama", "QuantizedLayer", "QuantizedWeight", "Scheme", "Statistics", "algorithm",
+    "algorithms", "calibrate", "codes", "cosine", "deploy", "grid", "int4", "int8", "load", "load_llama",
+    "quantize", "ranges", "rank_correlation", "read_gguf", "relative_error", "report", "save", "sqnr",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pypto import library
 from pypto.errors.quant import WrongScheme
+from pypto.quant.gguf import MIDDLE, GroupedWeight
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.schemes import TOKEN
 from pypto.quant.weight import Array
@@ -43,13 +44,13 @@ class DeployedLayer:
         return y.reshape(*np.shape(x)[:-1], y.shape[1])
 
 
-def deploy(layers: Mapping[str, QuantizedLayer]) -> dict[str, DeployedLayer]:
+def deploy(layers: Mapping[str, QuantizedLayer | GroupedWeight]) -> dict[str, DeployedLayer]:
     """Put quantised layers onto kernels.
 
     Parameters
     ----------
-    layers : mapping of str to QuantizedLayer
-        As `Calibration.convert` gives them.
+    layers : mapping of str to QuantizedLayer or GroupedWeight
+        As `Calibration.convert` and `GGUF.weight` give them.
 
     Returns
     -------
@@ -68,7 +69,36 @@ def deploy(layers: Mapping[str, QuantizedLayer]) -> dict[str, DeployedLayer]:
     >>> quant.deploy({"up": layer})["up"](np.array([[3.0, -1.0]])).tolist()
     [[3.0, -1.0]]
     """
-    return {name: of_bytes(layer) if layer.inputs else of_floats(layer) for name, layer in layers.items()}
+    return {name: deployed(name, layer) for name, layer in layers.items()}
+
+
+def deployed(name: str, layer: QuantizedLayer | GroupedWeight) -> DeployedLayer:
+    """One layer."""
+    if isinstance(layer, GroupedWeight):
+        return of_blocks(name, layer)
+    return of_bytes(layer) if layer.inputs else of_floats(layer)
+
+
+def of_blocks(name: str, weight: GroupedWeight) -> DeployedLayer:
+    """Inputs as they are, and blocks of 32 weights of four or eight bits as GGUF has them."""
+    groups = weight.scales.shape[1]
+    scales = np.ascontiguousarray(weight.scales.T)
+    low = None
+    if weight.bits == 8:
+        codes = np.ascontiguousarray(weight.codes.T)
+    elif weight.minima is None:
+        codes = packed(weight.codes.T, groups)
+    else:
+        codes = packed(weight.codes.T - np.int8(MIDDLE), groups)
+        low = np.ascontiguousarray((MIDDLE * weight.scales + weight.minima).T)
+
+    def run(x: Array) -> Array:
+        if weight.bits == 8:
+            return library.w8a16_matmul(x, codes, scales)
+        return library.w4a16_matmul(x, codes, scales, low=low)
+
+    stored = codes.nbytes + scales.nbytes + (0 if low is None else low.nbytes)
+    return DeployedLayer(name, f"W{weight.bits}A16", stored, run)
 
 
 def of_bytes(layer: QuantizedLayer) -> DeployedLayer:

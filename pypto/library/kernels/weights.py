@@ -12,7 +12,49 @@ COLUMNS = 128
 
 
 @pto.jit
-def int4_matmul_kernel(x, packed, scale, zero, bias, y, HALF: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr):
+def int4_row_kernel(x, packed, scale, zero, bias, low, y, HALF: pto.constexpr, BN: pto.constexpr):
+    """One row: products of a group are summed before its scale is applied, so that a code costs one conversion.
+
+    Zero points and minima need the sum of the group's inputs only.
+    """
+    j = pto.program_id(0) * BN
+    acc = pto.zeros((1, BN), pto.float32)
+    for g in range(scale.shape[0]):
+        k = 2 * g * HALF
+        codes = packed[g * HALF : (g + 1) * HALF, j : j + BN]
+        first = x[0:1, k : k + HALF].to(pto.float32)
+        second = x[0:1, k + HALF : k + 2 * HALF].to(pto.float32)
+        inputs = pto.sum(first) + pto.sum(second)
+        t = pto.dot(first, (codes & 15).to(pto.float32))
+        t = pto.dot(second, (codes >> 4).to(pto.float32), t)
+        z = 8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32)[None, :]
+        acc = acc + (t - z * inputs) * scale[g, j : j + BN][None, :]
+        if low is not None:
+            acc = acc + inputs * low[g, j : j + BN][None, :]
+    if bias is not None:
+        acc = acc + bias[j : j + BN][None, :]
+    y[0:1, j : j + BN] = acc
+
+
+@pto.jit
+def int8_weights_row_kernel(x, codes, scale, zero, bias, y, GROUP: pto.constexpr, BN: pto.constexpr):
+    """One row: products of a group are summed before its scale is applied."""
+    j = pto.program_id(0) * BN
+    acc = pto.zeros((1, BN), pto.float32)
+    for g in range(scale.shape[0]):
+        k = g * GROUP
+        inputs = x[0:1, k : k + GROUP].to(pto.float32)
+        t = pto.dot(inputs, codes[k : k + GROUP, j : j + BN].to(pto.float32))
+        if zero is not None:
+            t = t - pto.sum(inputs) * zero[g, j : j + BN].to(pto.float32)[None, :]
+        acc = acc + t * scale[g, j : j + BN][None, :]
+    if bias is not None:
+        acc = acc + bias[j : j + BN][None, :]
+    y[0:1, j : j + BN] = acc
+
+
+@pto.jit
+def int4_matmul_kernel(x, packed, scale, zero, bias, low, y, HALF: pto.constexpr, BM: pto.constexpr, BN: pto.constexpr):
     """Row r of a group's bytes has its input r in the low nibbles, and its input HALF + r in the high ones."""
     i, j = pto.program_id(0) * BM, pto.program_id(1) * BN
     acc = pto.zeros((BM, BN), pto.float32)
@@ -21,10 +63,13 @@ def int4_matmul_kernel(x, packed, scale, zero, bias, y, HALF: pto.constexpr, BM:
         codes = packed[g * HALF : (g + 1) * HALF, j : j + BN]
         s = scale[g, j : j + BN]
         z = 8.0 if zero is None else 8 + zero[g, j : j + BN].to(pto.float32)
-        low = ((codes & 15).to(pto.float32) - z) * s
-        high = ((codes >> 4).to(pto.float32) - z) * s
-        acc = pto.dot(x[i : i + BM, k : k + HALF].to(pto.float32), low, acc)
-        acc = pto.dot(x[i : i + BM, k + HALF : k + 2 * HALF].to(pto.float32), high, acc)
+        first = ((codes & 15).to(pto.float32) - z) * s
+        second = ((codes >> 4).to(pto.float32) - z) * s
+        if low is not None:
+            first = first + low[g, j : j + BN]
+            second = second + low[g, j : j + BN]
+        acc = pto.dot(x[i : i + BM, k : k + HALF].to(pto.float32), first, acc)
+        acc = pto.dot(x[i : i + BM, k + HALF : k + 2 * HALF].to(pto.float32), second, acc)
     if bias is not None:
         acc = acc + bias[j : j + BN][None, :]
     y[i : i + BM, j : j + BN] = acc
@@ -73,18 +118,26 @@ def columns_for(n):
     return min(COLUMNS, pto.next_power_of_2(n))
 
 
-def w4a16_matmul(x, packed, scale, zero, bias, y):
-    """y = x @ ((codes - zero) * scale) + bias, with two codes in a byte."""
+def w4a16_matmul(x, packed, scale, zero, bias, low, y):
+    """y = x @ ((codes - zero) * scale + low) + bias, with two codes in a byte."""
     bm, bn = rows_for(x.shape[0]), columns_for(packed.shape[1])
     half = packed.shape[0] // scale.shape[0]
+    if bm == 1:
+        where = (pto.cdiv(packed.shape[1], bn),)
+        int4_row_kernel[where](x, packed, scale, zero, bias, low, y, HALF=half, BN=bn)
+        return
     where = grid(x.shape[0], packed.shape[1], (bm, bn))
-    int4_matmul_kernel[where](x, packed, scale, zero, bias, y, HALF=half, BM=bm, BN=bn)
+    int4_matmul_kernel[where](x, packed, scale, zero, bias, low, y, HALF=half, BM=bm, BN=bn)
 
 
 def w8a16_matmul(x, codes, scale, zero, bias, y):
     """y = x @ ((codes - zero) * scale) + bias."""
     bm, bn = rows_for(x.shape[0]), columns_for(codes.shape[1])
     group = codes.shape[0] // scale.shape[0]
+    if bm == 1:
+        where = (pto.cdiv(codes.shape[1], bn),)
+        int8_weights_row_kernel[where](x, codes, scale, zero, bias, y, GROUP=group, BN=bn)
+        return
     where = grid(x.shape[0], codes.shape[1], (bm, bn))
     int8_weights_matmul_kernel[where](x, codes, scale, zero, bias, y, GROUP=group, BM=bm, BN=bn)
 
