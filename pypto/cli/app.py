@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from pypto.cli import caching, compiling, creating, facts, inspecting, library, running, tuning
+from pypto.cli import caching, compiling, creating, facts, inspecting, library, quantising, running, tuning
 
 Command = Callable[..., Any]
 COMMANDS: Final[tuple[tuple[str, Command], ...]] = (
@@ -17,6 +17,7 @@ COMMANDS: Final[tuple[tuple[str, Command], ...]] = (
     ("explain", compiling.explain),
     ("tune", tuning.tune),
     ("bench", running.bench),
+    ("quant", quantising.quantise),
     ("ops", facts.ops),
     ("doctor", facts.doctor),
     ("new", creating.new),

@@ -124,8 +124,13 @@ class Calibration:
         elif recorded != self.digests[-1]:
             self.refuse(f"batch {batch} differs from the one that is there")
 
-    def convert(self) -> dict[str, QuantizedLayer]:
+    def convert(self, progress: Callable[[int, int], None] | None = None) -> dict[str, QuantizedLayer]:
         """Quantise all layers.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Gets the number of blocks that are done, and of all, after each block.
 
         Returns
         -------
@@ -147,6 +152,8 @@ class Calibration:
             layers |= quantized
             if number + 1 < len(self.blocks):
                 self.forward(number, block, quantized, count)
+            if progress is not None:
+                progress(number + 1, len(self.blocks))
         return layers
 
     def quantize(self, number: int, block: Block, count: int) -> list[QuantizedLayer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from pypto.quant.blocks import Block, Values, float_layer
 from pypto.quant.layer import QuantizedLayer
 from pypto.quant.metrics import sqnr
+from pypto.quant.plot import plot
 from pypto.quant.weight import Array, Layer
 
 
@@ -42,6 +44,21 @@ class Report:
         before = sum(line.bytes_before for line in self.lines)
         after = sum(line.bytes_after for line in self.lines)
         return {"layers": [asdict(line) for line in self.lines], "bytes_before": before, "bytes_after": after}
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw SQNR of outputs over blocks, one curve for each kind of layer; matplotlib's figure.
+
+        Parameters
+        ----------
+        path : path, optional
+            A file to write, as in ``report.svg``.
+
+        Raises
+        ------
+        WrongCalibration
+            When matplotlib is not installed, or there are no lines.
+        """
+        return plot(self.lines, path)
 
     def __str__(self) -> str:
         width = max([len(line.layer) for line in self.lines] + [5])

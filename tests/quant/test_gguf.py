@@ -11,12 +11,23 @@ import pytest
 from pypto import quant
 from pypto.errors.quant import WrongCalibration
 
+BYTES = 257
 KINDS = ("Q4_0", "Q4_1", "Q8_0")
-SIZES = {"width": 64, "hidden": 96, "heads": 4, "shared": 2, "words": 50, "blocks": 2}
+SIZES = {"width": 64, "hidden": 96, "heads": 4, "shared": 2, "blocks": 2}
 
 
-def write(path: Path, architecture: str = "llama", kind: str = "Q4_1") -> Path:
-    """A small model with random weights."""
+def add_bytes(writer: Any) -> None:
+    """A tokenizer of bytes without merges but one."""
+    tokenizers = pytest.importorskip("tokenizers")
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list([*alphabet, "th"])
+    writer.add_token_merges(["t h"])
+
+
+def write(path: Path, architecture: str = "llama", kind: str = "Q4_1", words: int = 50) -> Path:
+    """A small model with random weights; with 257 words, the tokenizer of bytes."""
     gguf = pytest.importorskip("gguf")
     rng = np.random.default_rng(0)
     writer = gguf.GGUFWriter(path, architecture)
@@ -40,8 +51,10 @@ def write(path: Path, architecture: str = "llama", kind: str = "Q4_1") -> Path:
             writer.add_tensor(f"blk.{number}.{name}.weight", data, raw_dtype=quantized)
         for name in ("attn_norm", "ffn_norm"):
             writer.add_tensor(f"blk.{number}.{name}.weight", rng.random(width, np.float32) + 0.5)
-    writer.add_tensor("token_embd.weight", rng.standard_normal((SIZES["words"], width)).astype(np.float32))
+    writer.add_tensor("token_embd.weight", (rng.standard_normal((words, width)) / 8).astype(np.float32))
     writer.add_tensor("output_norm.weight", np.ones(width, np.float32))
+    if words == BYTES:
+        add_bytes(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -50,7 +63,7 @@ def write(path: Path, architecture: str = "llama", kind: str = "Q4_1") -> Path:
 
 
 def tokens(windows: int = 6, length: int = 20) -> Any:
-    return np.random.default_rng(1).integers(0, SIZES["words"], (windows, length), dtype=np.int32)
+    return np.random.default_rng(1).integers(0, 50, (windows, length), dtype=np.int32)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -151,7 +164,7 @@ def test_a_model_of_a_file_is_calibrated(tmp_path: Path) -> None:
         for block in model:
             value, exact = block.run(value, layers), block.run(exact)
         lost[bits] = quant.relative_error(exact["x"], value["x"])
-    assert 0 < 4 * lost[8] < lost[4] < 0.2
+    assert 0 < 4 * lost[8] < lost[4] < 0.5
 
 
 def test_an_int8_cache_is_close_to_the_cache_of_floats(tmp_path: Path) -> None:
@@ -165,6 +178,15 @@ def test_an_int8_cache_is_close_to_the_cache_of_floats(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, exact, rtol=0.02)
     with pytest.raises(WrongCalibration, match="block 0 has no scales of keys"):
         quant.Llama(file, quant.Int8Cache({})).perplexity(ids)
+
+
+def test_texts_become_tokens(tmp_path: Path) -> None:
+    model = quant.load_llama(write(tmp_path / "a.gguf", words=BYTES))
+    ids = model.windows("the 12 cats. The end", 5)
+    assert ids.shape == (3, 5)
+    assert model.tokenizer.decode(ids.ravel().tolist()) == "the 12 cats. The"  # "th" is one token
+    with pytest.raises(WrongCalibration, match="a text of 1 tokens has no window of 5"):
+        model.windows("th", 5)
 
 
 def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:

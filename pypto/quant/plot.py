@@ -1,0 +1,63 @@
+"""A report as a picture: SQNR of the outputs of all layers, one row of points for each kind of layer."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pypto.errors.quant import WrongCalibration
+
+if TYPE_CHECKING:
+    from pypto.quant.report import Line
+
+
+def plot(lines: Sequence[Line], path: str | os.PathLike[str] | None = None) -> Any:
+    """Draw SQNR of outputs over blocks, one curve for each kind of layer; matplotlib's figure.
+
+    The name of a layer is cut at its first dot: what stands before it is the block, what stands behind it the kind.
+
+    Raises
+    ------
+    WrongCalibration
+        When matplotlib is not installed, or there are no lines.
+    """
+    if not lines:
+        raise WrongCalibration(what="a report without layers has no plot", way="quantise a layer first")
+    try:
+        figures = importlib.import_module("matplotlib.figure")
+    except ImportError:
+        raise WrongCalibration(what="a plot needs matplotlib", way="pip install 'pypto-jit[viz]'") from None
+    blocks = list(dict.fromkeys(block_of(line) for line in lines))
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for line in lines:
+        if math.isfinite(line.output_sqnr):
+            curve = curves.setdefault(kind_of(line), [])
+            curve.append((blocks.index(block_of(line)), line.output_sqnr))
+    figure = figures.Figure(figsize=(max(6.0, 0.25 * len(blocks) + 3), 4), layout="constrained")
+    axes = figure.subplots()
+    for number, (kind, points) in enumerate(curves.items()):
+        axes.plot(*zip(*points, strict=True), marker="osv^Dxp"[number % 7], markersize=4, linewidth=1, label=kind)
+    every = -(-len(blocks) // 16)
+    axes.set_xticks(range(0, len(blocks), every), blocks[::every])
+    axes.set_xlabel("block")
+    axes.set_ylabel("SQNR of outputs (dB); higher is better")
+    axes.set_title(lines[0].scheme, fontsize="medium")
+    axes.grid(axis="y", alpha=0.3)
+    if curves:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    if path is not None:
+        figure.savefig(path)
+    return figure
+
+
+def block_of(line: Line) -> str:
+    """The name of a layer before its first dot."""
+    return line.layer.partition(".")[0]
+
+
+def kind_of(line: Line) -> str:
+    """The name of a layer behind its first dot; the whole name without one."""
+    return line.layer.partition(".")[2] or line.layer

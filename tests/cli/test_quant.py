@@ -1,0 +1,60 @@
+"""`pypto quant` on a small model of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pypto import quant
+from tests.cli.commands import answer, called
+from tests.quant.test_gguf import BYTES, write
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, ...]:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"There are {n} small cats, and {n * n} mice. " for n in range(60)), "utf-8")
+    return str(write(tmp_path / "a.gguf", words=BYTES)), "--text", str(text), "--length", "32", "--windows", "20"
+
+
+def test_a_model_is_quantised_and_written(files: tuple[str, ...], tmp_path: Path) -> None:
+    options = ("--weights", "int4:32", "--skip", "*.v", "--evaluate", "3", "-o", str(tmp_path / "o"))
+    said = answer("quant", *files, *options)
+    assert [line["layer"] for line in said["layers"][:3]] == ["0.q", "0.k", "0.output"]
+    assert all(10 < line["output_sqnr"] < 60 for line in said["layers"])
+    assert said["bytes_after"] < said["bytes_before"] / 6
+    assert said["perplexity"]["quantised"] == pytest.approx(said["perplexity"]["float32"], rel=0.1)
+    assert list(quant.load(tmp_path / "o")) == sorted(line["layer"] for line in said["layers"])
+
+
+def test_int8_says_more_and_resumes(files: tuple[str, ...], tmp_path: Path) -> None:
+    options = ("--weights", "int8", "--inputs", "token", "--algorithm", "smoothquant+gptq", "--evaluate", "0")
+    shown = called("quant", *files, *options, "--resume", str(tmp_path / "work"))
+    assert shown.exit_code == 0
+    assert "0.up" in shown.stdout and "int8 symmetric, per channel; inputs int8 symmetric, per token" in shown.stdout
+    (tmp_path / "work" / "block-001.safetensors").unlink()
+    assert called("quant", *files, *options, "--resume", str(tmp_path / "work")).stdout == shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (("--weights", "int3"), 2, "schemes are int8, int8:tensor, int4, int4:GROUP"),
+        (("--inputs", "row"), 2, "--inputs row: schemes are none, token, tensor"),
+        (("--algorithm", "awq", "-o", "out"), 2, "no place for the factors of awq"),
+        (("--algorithm", "qptq"), 1, "E383"),
+        (("--evaluate", "1000"), 2, "windows of 32 tokens, and 20 + 1000 are asked for"),
+    ],
+)
+def test_what_is_refused(files: tuple[str, ...], options: tuple[str, ...], code: int, text: str) -> None:
+    found = called("quant", *files, *options)
+    assert found.exit_code == code
+    assert text in found.stderr
+
+
+def test_a_plot_of_a_report(files: tuple[str, ...], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    called("quant", *files, "--evaluate", "0", "--weights", "int4:32", "--plot", str(tmp_path / "a.svg"))
+    text = (tmp_path / "a.svg").read_text("utf-8")
+    assert text.count("SQNR of outputs") >= 1
