@@ -13,8 +13,8 @@ from pypto.options import suggestion
 # Each has a tuple `ROWS`; the order is that of the documentation.
 MODULES: Final = (
     "norms", "activations", "rope", "quant", "qat", "mx", "weights", "transforms", "paged", "softmax_attention",
-    "window", "block_sparse", "mla", "indexer", "v4", "compression", "sparse", "moe", "residual", "linear_attention",
-    "recurrent", "losses", "optim", "image",
+    "int8_cache", "window", "block_sparse", "mla", "indexer", "v4", "compression", "sparse", "moe", "residual",
+    "linear_attention", "recurrent", "losses", "optim", "image",
 )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from pypto.runtime.arrays import array_info
 
 # Names of dimensions that are run-time values, where they are others than the number of tokens.
 RUNTIME = {
-    "quantize_per_channel": ("k", "n"), "adamw": ("n",), "attention": ("b", "n", "m"), "topk": ("t",),
+    "quantize_per_channel": ("k", "n"), "adamw": ("n",), "attention": ("b", "n", "m"),
+    "attention_int8_cache": ("b", "n", "m"), "topk": ("t",),
     "lightning_indexer": ("b", "p", "pages"), "paged_attention": ("b", "p", "pages"), "scatter_update": ("t", "n"),
     "block_attention": ("b", "t"), "sparse_attention": ("t", "p"), "sparse_attention_quant": ("t", "p"),
     "mla_prolog": ("t", "m"), "mla_prolog_quant": ("t", "m"), "indexer_prolog": ("t", "m"), "sepia": ("n", "h", "w"),
