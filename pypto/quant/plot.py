@@ -6,12 +6,10 @@ import importlib
 import math
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pypto.errors.quant import WrongCalibration
-
-if TYPE_CHECKING:
-    from pypto.quant.report import Line
+from pypto.quant.line import Line
 
 
 def plot(lines: Sequence[Line], path: str | os.PathLike[str] | None = None) -> Any:

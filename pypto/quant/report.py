@@ -11,21 +11,10 @@ import numpy as np
 
 from pypto.quant.blocks import Block, Values, float_layer
 from pypto.quant.layer import QuantizedLayer
+from pypto.quant.line import Line
 from pypto.quant.metrics import sqnr
 from pypto.quant.plot import plot
 from pypto.quant.weight import Array, Layer
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A quantised layer: its name and scheme, SQNR of weight and outputs in decibels, bytes before and after."""
-
-    layer: str
-    scheme: str
-    weight_sqnr: float
-    output_sqnr: float
-    bytes_before: int
-    bytes_after: int
 
 
 @dataclass(frozen=True, slots=True)
