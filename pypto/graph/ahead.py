@@ -45,8 +45,7 @@ def launches(plan: Schedule, arrays: Sequence[Array]) -> dict[Kernel, list[Array
     for node, array in zip(plan.graph.inputs, arrays, strict=False):
         is_given = all(map(is_fixed, node.shape))
         frame.arrays[node] = array if is_given else np.empty(value_of(node.shape, plan.hints), array.dtype)
-    for node, shape, dtype in frame.made:
-        frame.arrays[node] = np.empty(shape, dtype)
+    frame.make_results()
     found: dict[Kernel, list[Array]] = {}
     for step in plan.steps:
         if step.kernel is not None and step.kernel.kernel not in found:

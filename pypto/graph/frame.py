@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,13 @@ class Frame:
             shape, dtype = value_of(node.shape, sizes), node.type.dtype.numpy
             part = memory[at : at + math.prod(shape) * dtype.itemsize]
             self.arrays[node] = part.view(dtype).reshape(shape)
+        self.arrays.update((n, self.arrays[home]) for n, home in plan.homes.items() if home in offsets)
         self.stored = set(self.arrays) | {n for s in plan.steps for n in s.writes}
         self.results = [n for s in plan.steps for n in s.writes if n not in offsets]
         self.changing = {*plan.graph.inputs[:given], *self.results}
-        self.made = [(n, value_of(n.shape, sizes), n.type.dtype.numpy) for n in self.results]
+        self.shared = [(n, home) for n, home in plan.homes.items() if home not in offsets]
+        own = [n for n in self.results if n not in plan.homes]
+        self.made = [(n, value_of(n.shape, sizes), n.type.dtype.numpy) for n in own]
         self.last: list[Any] = [None] * given
         self.called: dict[Any, Sequence[Array]] = {}
         self.calls = [self.call_of(step) for step in plan.steps]
@@ -98,9 +102,15 @@ class Frame:
                 self.arrays[node] = array
                 self.last[number] = array
                 changed.add(node)
+        self.make_results(memory)
+        return changed
+
+    def make_results(self, memory: Mapping[Node, Array] = MappingProxyType({})) -> None:
+        """Give all results memory, their own or what is given, with the arrays that are updated in it."""
         for node, shape, dtype in self.made:
             self.arrays[node] = memory[node] if node in memory else np.empty(shape, dtype)
-        return changed
+        for node, home in self.shared:
+            self.arrays[node] = self.arrays[home]
 
     def leave(self) -> list[Array]:
         """The outputs, once all steps ran."""
@@ -174,7 +184,8 @@ def assemble(node: Node, frame: Frame) -> None:
     target = frame.arrays[node]
     if node.op == "place":
         base, value = (frame.view(x) for x in node.inputs)
-        np.copyto(target, base)
+        if base is not target:
+            np.copyto(target, base)
         attrs = frame.attrs(node)
         spans = zip(attrs["starts"], value.shape, attrs["steps"], strict=True)
         np.copyto(target[tuple(span(*each) for each in spans)], value)

@@ -29,7 +29,7 @@ from pypto.ops.table import REDUCTIONS, TABLE
 
 FEW = 256  # elements that are reduced again rather than stored
 MOST_SPAN = 8  # groups that are merged at once
-MOST_NODES = 96  # of a group: a nest of the CPU backend holds 128 statements
+MOST_NODES = 256  # of a group: what a kernel costs to compile grows with them
 
 
 @dataclass(eq=False, slots=True)

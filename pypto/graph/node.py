@@ -126,10 +126,14 @@ class Graph:
     def _consed(
         self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Caller | Loc | None
     ) -> Node:
-        key = (op, tuple(x.number for x in inputs), tuple((n, key_of(v)) for n, v in sorted(attrs.items())), type)
+        key = consed_by(op, inputs, attrs, type)
         if key not in self.known:
             self.known[key] = self.append(op, inputs, attrs, type, place)
         return self.known[key]
+
+    def find(self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType) -> Node | None:
+        """A node that is there, just as it is given."""
+        return self.known.get(consed_by(op, inputs, attrs, type))
 
     def append(
         self, op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType, place: Caller | Loc | None
@@ -160,6 +164,11 @@ class Graph:
         from pypto.graph.printer import text
 
         return text(self)
+
+
+def consed_by(op: str, inputs: tuple[Node, ...], attrs: dict[str, Any], type: TensorType) -> Any:
+    """What nodes that are one are equal by."""
+    return op, tuple(x.number for x in inputs), tuple((n, key_of(v)) for n, v in sorted(attrs.items())), type
 
 
 def key_of(value: Any) -> Any:

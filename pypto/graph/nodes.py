@@ -131,6 +131,7 @@ def put(attrs: Attrs, base: Array, index: Array, value: Array) -> Array:
 
 SORTS: Final = ("sort", "argsort")  # an axis in order: a program has all of it
 ASSEMBLED: Final = ("concat", "place", "put", "call")  # made between kernels, of whole arrays
+UPDATES: Final = ("place", "put")  # of an array, the first operand, which may be in place
 ROWS: Final = (
     NodeRow("input", declared, None, "An argument of the function."),
     NodeRow("take", infer_take, take, "Elements along an axis by an array of indices, which are from 0."),

@@ -113,7 +113,7 @@ def donations(plan: Schedule, donated: Iterable[int]) -> dict[int, Node]:
     same one, where each element is read and written at one place.
     """
     stored = {n for s in plan.steps for n in s.writes}
-    held = {memory_of(n, stored) for n in plan.graph.outputs}
+    held = {memory_of(n, stored) for n in plan.graph.outputs} - set(plan.homes.values())
     found: dict[int, Node] = {}
     for number in donated:
         node = plan.graph.inputs[number]

@@ -21,6 +21,7 @@ from pypto.graph.frame import Frame, memory_of
 from pypto.graph.groups import Group, Partition
 from pypto.graph.kernels import full_source, kernel_of
 from pypto.graph.node import Graph, Node
+from pypto.graph.nodes import UPDATES
 from pypto.graph.program import Program
 from pypto.graph.schedule import PlanKernel, Schedule, Step
 from pypto.graph.steps import steps_of
@@ -126,7 +127,29 @@ def planned(
     read = (n for s in steps for n in s.reads)
     constants = tuple(dict.fromkeys(n for n in (*read, *graph.outputs) if n.op in ("constant", "extent")))
     results = {memory_of(n, stored) for n in graph.outputs}
-    return Plan(graph, steps, lifetimes(steps, results), fixed, constants, reasons)
+    spans = lifetimes(steps, results)
+    homes = updated_in_place(steps, spans, stored)
+    in_arena = {node: span for node, span in spans.items() if homes.get(node, node) not in results}
+    return Plan(graph, steps, in_arena, fixed, constants, homes, reasons)
+
+
+def updated_in_place(
+    steps: Sequence[Step], spans: Mapping[Node, tuple[int, int]], stored: set[Node]
+) -> dict[Node, Node]:
+    """The homes of arrays that are made by updating another one, which is in the arena and not read any more.
+
+    The last array of a row of updates is the home: where it is a result, all are made in its memory.
+    """
+    homes: dict[Node, Node] = {}
+    for number in reversed(range(len(steps))):
+        step = steps[number]
+        node = step.nodes[-1]
+        if step.kernel is not None or node.op not in UPDATES or node.type.size == 0:
+            continue
+        base, *others = node.inputs
+        if base in spans and spans[base][1] == number and all(memory_of(x, stored) is not base for x in others):
+            homes[base] = homes.get(node, node)
+    return homes
 
 
 def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:

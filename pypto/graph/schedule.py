@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,9 @@ class Schedule:
         Arrays that do not change: those that the function took from outside.
     constants : tuple of Node
         Numbers that have to be arrays.
+    homes : mapping from Node to Node
+        Arrays that an assembly makes in the memory of the array that it updates, or that are updated so: the array
+        whose memory that is. All that share one are no longer read when the next is made.
     """
 
     graph: Graph
@@ -75,6 +78,7 @@ class Schedule:
     lifetimes: dict[Node, tuple[int, int]]
     fixed: dict[Node, Array]
     constants: tuple[Node, ...]
+    homes: dict[Node, Node] = field(default_factory=dict)
 
     @property
     def hints(self) -> Sizes:
@@ -83,9 +87,14 @@ class Schedule:
 
     def places(self, sizes: Sizes) -> tuple[dict[Node, int], int]:
         """Where arrays are in the arena, in bytes, and how large it is, for sizes of the dimensions by name."""
-        spans = [
-            Lifetime(math.prod(value_of(n.shape, sizes)) * n.type.dtype.itemsize, *at)
-            for n, at in self.lifetimes.items()
-        ]
-        offsets, size = allocate(spans)
-        return dict(zip(self.lifetimes, offsets, strict=True)), size
+        spans: dict[Node, Lifetime] = {}
+        for node, (first, last) in self.lifetimes.items():
+            home = self.homes.get(node, node)
+            known = spans.get(home)
+            if known is None:
+                spans[home] = Lifetime(math.prod(value_of(node.shape, sizes)) * node.type.dtype.itemsize, first, last)
+            else:
+                spans[home] = replace(known, first=min(known.first, first), last=max(known.last, last))
+        offsets, size = allocate(spans.values())
+        found = dict(zip(spans, offsets, strict=True))
+        return {node: found[self.homes.get(node, node)] for node in self.lifetimes}, size

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pypto.graph.dims import is_fixed
+from pypto.graph.rules import infer
 from pypto.graph.types import TensorType
 from pypto.ir.types import DType
-from pypto.ops.table import TABLE
+from pypto.ops.table import REDUCTIONS, TABLE
 
 if TYPE_CHECKING:
     from pypto.graph.node import Graph, Node
@@ -25,6 +26,8 @@ def fold(graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: Ten
         folded: Node | None = FOLDS[op](graph, inputs, attrs, type, place)
         if folded is not None:
             return folded
+    if op in REDUCTIONS:
+        return reduced_before(graph, op, inputs, attrs, type, place)
     row = TABLE.get(op)
     if row is not None and row.elementwise and all(x.op == "constant" for x in inputs):
         return of_numbers(graph, op, inputs, attrs, type, place)
@@ -119,6 +122,15 @@ def fold_dot(graph: Graph, inputs: Inputs, attrs: dict[str, Any], type: TensorTy
     if total.op != "sum" or total.inputs[0] is not a:
         return None
     return graph.add("div", graph.add("dot", a, y, place=place), b, place=x.place)
+
+
+def reduced_before(
+    graph: Graph, op: str, inputs: Inputs, attrs: dict[str, Any], type: TensorType, place: Any
+) -> Node | None:
+    """A reduction that is there with its dimensions kept where they are not here, or the other way."""
+    other = {**attrs, "keep_dims": not attrs["keep_dims"]}
+    twin = graph.find(op, inputs, other, infer(op, [x.type for x in inputs], other))
+    return None if twin is None else graph.add("reshape", twin, place=place, shape=type.shape)
 
 
 def widens(a: DType, b: DType) -> bool:

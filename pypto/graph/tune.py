@@ -225,8 +225,7 @@ def traced_run(plan: Plan, arrays: Sequence[Array], sizes: Sizes) -> tuple[Frame
     apart = {node: (0, len(plan.steps)) for node in plan.lifetimes}
     frame = Frame(Schedule(plan.graph, plan.steps, apart, plan.fixed, plan.constants), len(arrays), sizes)
     frame.arrays.update(zip(plan.graph.inputs, arrays, strict=False))
-    for node, shape, dtype in frame.made:
-        frame.arrays[node] = np.empty(shape, dtype)
+    frame.make_results()
     times = []
     for call in frame.calls:
         call.run(frame)

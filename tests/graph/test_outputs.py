@@ -150,3 +150,54 @@ def test_overlap_is_exact_where_that_is_quick() -> None:
     x = np.zeros((8, 8))
     assert not overlap(x[::2], x[1::2])
     assert overlap(x[::2], x[::3])
+
+
+def updates(x: Any) -> Any:
+    """Three updates of one array, each after what reads it; the last is the result."""
+    y = np.exp(x)
+    total = y.sum()
+    y[:, 0] = total
+    y[:, 1] = y[:, 0] + y[:, 2]
+    y[2:, 3] = y[0, 3] * 2
+    return y
+
+
+def test_updates_are_made_in_the_memory_of_what_they_update() -> None:
+    x = np.random.default_rng(0).standard_normal((30, 8), np.float32)
+    fused = pto.fuse(updates)
+    np.testing.assert_allclose(fused(x), updates(x), rtol=1e-5)
+    np.testing.assert_allclose(fused(x), updates(x), rtol=1e-5)
+    plan = fused.plan(x)
+    assert len(plan.homes) == 3
+    assert set(plan.homes.values()) == {plan.graph.outputs[0]}
+    out = np.empty_like(x)
+    assert fused(x, out=out) is out
+    np.testing.assert_allclose(out, updates(x), rtol=1e-5)
+
+
+def test_an_array_that_is_read_later_is_not_updated_in_place() -> None:
+    def both(x: Any) -> Any:
+        y = np.exp(x)
+        z = y.copy()
+        z[:, 0] = 0
+        w = z.copy()
+        w[0] = z[:, 1].sum()
+        return (w * y).sum(axis=0), z
+
+    x = np.random.default_rng(1).standard_normal((20, 6), np.float32)
+    fused = pto.fuse(both)
+    for _ in range(2):
+        for a, b in zip(fused(x), both(x), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_an_update_by_a_part_of_itself_is_a_copy() -> None:
+    def shifted(x: Any) -> Any:
+        y = np.exp(x)
+        y[1:] = y[:-1]
+        return np.tanh(y)
+
+    x = np.random.default_rng(2).standard_normal((50, 7), np.float32)
+    fused = pto.fuse(shifted)
+    np.testing.assert_allclose(fused(x), shifted(x), rtol=1e-5)
+    assert not fused.plan(x).homes

@@ -26,10 +26,12 @@ LABEL: Final = 14.0  # height that a label needs
 
 def live_bytes(plan: Plan) -> list[int]:
     """How many bytes of the arena hold arrays that are still read, by step."""
-    return [
-        sum(rounded(hint(node.type.nbytes)) for node, (first, last) in plan.lifetimes.items() if first <= n <= last)
-        for n in range(len(plan.steps))
-    ]
+    found = []
+    for number in range(len(plan.steps)):
+        alive = (node for node, (first, last) in plan.lifetimes.items() if first <= number <= last)
+        by_home = {plan.homes.get(node, node): rounded(hint(node.type.nbytes)) for node in alive}
+        found.append(sum(by_home.values()))
+    return found
 
 
 def arena_drawing(plan: Plan) -> Sketch:
