@@ -7,7 +7,7 @@ import pytest
 
 from pypto import library as lib
 from pypto.errors.library import ReferenceDiffers
-from pypto.library.row import SMALL
+from pypto.library.row import MODEL, SMALL
 from pypto.runtime.arrays import array_info
 
 NAMES = tuple(lib.rows)
@@ -72,6 +72,20 @@ def test_results_have_the_dtypes_of_the_signature(name: str) -> None:
         info = array_info(found[spec.name], name, spec.name)
         assert info is not None
         assert info.dtype == (spec.dtypes or (first,))[0]
+
+
+# Main rows whose float64 reference takes seconds at the size in models; `benchmarks library` compares others there.
+AT_FULL_SIZE = (
+    "topk", "sparse_attention", "window_attention", "mla_prolog_v4_quant", "quantize_mx", "hyper_connections",
+    "sum_lstm",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AT_FULL_SIZE)
+def test_row_agrees_at_its_size_in_models(name: str) -> None:
+    row = lib.rows[name]
+    assert row.check("cpu", MODEL, dtype=str(row.signature.main_dtypes[0]))
 
 
 def test_halves_go_to_even() -> None:

@@ -12,7 +12,7 @@ from pypto.ir.types import int32
 from pypto.library.binding import empty
 from pypto.library.kernels.products import matmul_by_rows
 
-BM, BN, BK = 64, 128, 128
+BM, BN, BK = 64, 256, 128
 COUNTED = 512
 
 
