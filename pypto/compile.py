@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import gc
 import hashlib
 import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -32,6 +30,7 @@ from pypto.passes import PREPARE, optimize
 from pypto.passes.manager import DISABLE, Pass, is_observed, run_unverified
 from pypto.passes.memory_effects import written_names
 from pypto.passes.waiting import waiting_loops
+from pypto.runtime.collection import without_collection
 from pypto.runtime.launch import Scratch, stopped
 from pypto.runtime.owners import OwnerStore
 from pypto.runtime.signature import IGNORED
@@ -176,18 +175,6 @@ class Program:
     def run(self, args: int, programs: int, threads: int) -> None:
         assert self.artifact is not None
         self.backend.run(self.executable, args, programs, self.artifact.cost, threads)
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """IR is made of many objects that stay: walking them again and again takes longer than all passes together."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @without_collection()

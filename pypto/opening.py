@@ -45,7 +45,7 @@ class Devices:
 
     def backend(self, kernel: str, infos: Mapping[str, Any]) -> Any:
         """The backend of the device that the arrays of a launch are on, or else of where launches run."""
-        from pypto.runtime.devices import device_of
+        from pypto.runtime.places import device_of
 
         place = device_of(kernel, infos) or MODE.get().device or self.default
         return getattr(self.named(place) if isinstance(place, str) else place, "backend", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pypto as pto
-from pypto.runtime.devices import Place
+from pypto.runtime.places import Place
 
 
 class Watched(Place):

@@ -60,7 +60,7 @@ class Plugin(ABC):
 
     @abstractmethod
     def open(self, name: str, services: Services) -> Any:
-        """A device by its canonical name: a `pypto.runtime.devices.Place` with the backend that compiles for it."""
+        """A device by its canonical name: a `pypto.runtime.places.Place` with the backend that compiles for it."""
 
     def target(self, name: str) -> Any:
         """A place to compile for one of `targets`, where nothing runs."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, overload
@@ -23,23 +21,12 @@ from pypto.graph.pytree import children, mapped
 from pypto.graph.tensor import Tensor
 from pypto.graph.trace import Slot, Traced, trace_by_name
 from pypto.graph.views.shown import FusedViews
+from pypto.runtime.collection import without_collection
 
 if TYPE_CHECKING:
     from pypto.graph.tune_report import PlanTuning
 
 Array = np.ndarray[Any, Any]
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """A graph is many objects that stay: to walk them again and again would take longer than to make them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 NO_SHAPES: Shapes = {}

@@ -10,7 +10,7 @@ import pytest
 
 import pypto as pto
 from pypto.backends.ascend.blockir.reserved import identifier, symbol
-from pypto.runtime.devices import Place
+from pypto.runtime.places import Place
 from tests.conformance.sources import define
 from tests.sim.device import needs_compiler
 

@@ -11,7 +11,7 @@ import pytest
 import pypto as pto
 from pypto.backends.ascend.blockir.softfloat64 import code, parts, texts_of
 from pypto.language import libdevice
-from pypto.runtime.devices import Place
+from pypto.runtime.places import Place
 from tests.sim.device import needs_compiler
 
 Array = np.ndarray[Any, Any]

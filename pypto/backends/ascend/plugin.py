@@ -43,7 +43,7 @@ class AscendPlugin(Plugin):
 
     def target(self, name: str) -> Any:
         from pypto.backends.ascend.backend import AscendBackend
-        from pypto.runtime.devices import Chip
+        from pypto.runtime.places import Chip
 
         return Chip(name, AscendBackend(ascend_target(name)))
 

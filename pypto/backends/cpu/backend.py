@@ -7,16 +7,18 @@ import functools
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pypto.backends.base import Artifact, Backend, Lines, Show, SlotNumber, timed
 from pypto.backends.cpu.runtime.crash import CrashHandler, crash_object
 from pypto.backends.cpu.runtime.engine import Engine, Loaded
 from pypto.backends.cpu.runtime.pool import KERNEL, NativePool, PythonPool, Runner, is_native, pool_object
 from pypto.backends.cpu.target import CpuTarget
-from pypto.backends.findings import Findings, LineDetails
 from pypto.ir.core import Function
 from pypto.passes.manager import Pass
+
+if TYPE_CHECKING:
+    from pypto.backends.findings import Findings, LineDetails
 
 SERIAL_BELOW = 8000.0  # nanoseconds of work for which waking a second thread does not pay
 POLLED_ABOVE = 1e6  # nanoseconds of work from which signals are handled meanwhile
@@ -157,5 +159,6 @@ class CpuBackend(Backend):
         self, function: Function, artifact: Artifact, texts: Mapping[str, Lines], number: SlotNumber
     ) -> LineDetails:
         from pypto.backends.cpu.explain.widths import widths_of
+        from pypto.backends.findings import LineDetails
 
         return LineDetails(widths_of(texts["llvm-ir"], self.target.vector_bytes))

@@ -13,7 +13,7 @@ class CpuPlugin(HostPlugin):
     """The plugin of the CPU backend."""
 
     def open(self, name: str, services: Services) -> Any:
-        from pypto.runtime.devices import HostDevice
+        from pypto.runtime.places import HostDevice
 
         return HostDevice(name)
 
