@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks import arrays, attention, elementwise, gemm, launch, rows, stencil
+from benchmarks import arrays, attention, convolution, elementwise, gemm, launch, rows, stencil
 from benchmarks.data import memory_limit
 from benchmarks.numpy_programs import PROGRAMS
 from benchmarks.peers import limited_threads
@@ -49,6 +49,11 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], float]] = {
     "batched": (gemm.batched_case, (3, 20, 33, 40), 1e-5),
     "linear": (gemm.linear_case, (20, 33, 40), 1e-4),
     "convolution": (gemm.convolution_case, (2, 8, 20, 16), 1e-4),
+    "convolution 1 x 1": (convolution.convolution_case, (2, 8, 14, 16, 1), 1e-4),
+    "convolution 3 x 3 stride 2": (convolution.convolution_case, (2, 8, 14, 16, 3, 2), 1e-4),
+    "convolution 5 x 5": (convolution.convolution_case, (1, 3, 11, 5, 5), 1e-4),
+    "depthwise": (convolution.convolution_case, (2, 5, 11, 0, 3), 1e-5),
+    "depthwise stride 2": (convolution.convolution_case, (2, 5, 12, 0, 5, 2), 1e-5),
     "attention": (attention.forward_case, (2, 150, 16), 1e-5),
     "causal": (attention.forward_case, (2, 150, 16, True), 1e-5),
     "bf16": (attention.forward_case, (2, 40, 16, False, ml_dtypes.bfloat16), 1.5e-2),

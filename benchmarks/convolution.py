@@ -1,0 +1,108 @@
+"""The suite `convolution`: images by channels, with windows of 1 to 7 pixels, strides, and one channel at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from benchmarks.data import bind, random
+from benchmarks.kernels import convolution as kernels
+from benchmarks.peers import torch_peers
+from benchmarks.runner import Bar, Case, Impl, Row, Suite
+
+
+class Shape(NamedTuple):
+    """Images, channels, rows and columns of pixels, filters (0 for one of each channel), window and stride."""
+
+    n: int
+    c: int
+    pixels: int
+    filters: int
+    size: int
+    stride: int = 1
+
+    @property
+    def channels_of_filter(self) -> int:
+        return self.c if self.filters else 1
+
+    @property
+    def out(self) -> tuple[int, int, int, int]:
+        across = self.pixels // self.stride
+        return self.n, self.filters or self.c, across, across
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * np.prod(self.out) * self.channels_of_filter * self.size**2
+
+    @property
+    def bytes(self) -> float:
+        return 4.0 * (self.n * self.c * self.pixels**2 + np.prod(self.out))
+
+
+def convolution_case(*numbers: int) -> Case:
+    """The peers get the weights in their order, and torch the image in both of its."""
+    shape = Shape(*numbers)
+    n, c, pixels, filters, size, stride = shape
+    x, out = random(n, c, pixels, pixels), np.empty(shape.out, np.float32)
+    theirs = random(filters or c, shape.channels_of_filter, size, size, spread=1)
+    workspace = np.empty((n, c, stride, pixels, pixels // stride), np.float32)
+    if filters:
+        ours, weight = kernels.convolution, np.ascontiguousarray(theirs.transpose(2, 3, 0, 1))
+    else:
+        ours, weight = kernels.depthwise, theirs[:, 0]
+    groups = 1 if filters else c
+
+    def by_torch(torch: Any) -> Mapping[str, Impl]:
+        tx, tw, last = torch.from_numpy(x), torch.from_numpy(theirs), torch.channels_last
+        given = {"torch": (tx, tw), "torch channels last": (tx.to(memory_format=last), tw.to(memory_format=last))}
+        conv = partial(torch.nn.functional.conv2d, stride=stride, padding=size // 2, groups=groups)
+        return {name: partial(conv, *pair) for name, pair in given.items()}
+
+    return Case(
+        bind(out, ours, x, weight, out, stride, workspace),
+        torch_peers(by_torch),
+        partial(reference, x, theirs, stride, groups),
+        [out],
+    )
+
+
+def reference(x: Any, weight: Any, stride: int, groups: int) -> Any:
+    """The convolution in float64, with a padding of half a window."""
+    size, (_, _, height, width) = weight.shape[2], x.shape
+    edge = size // 2
+    wide = np.pad(x.astype(float), ((0, 0), (0, 0), (edge, edge), (edge, edge)))
+    total: Any = 0.0
+    for i in range(size):
+        for j in range(size):
+            part = wide[:, :, i : i + height : stride, j : j + width : stride]
+            w = weight[:, :, i, j].astype(float)
+            total = total + (part * w[:, 0, None, None] if groups > 1 else np.einsum("oc,nchw->nohw", w, part))
+    return total
+
+
+def row(title: str, shape: Shape) -> Row:
+    """A row; each is a family of its own kind of convolution."""
+    what = f"{shape.n} x {shape.c} x {shape.pixels}²" + (f", {shape.filters}" if shape.filters else "")
+    build, intensity = partial(convolution_case, *shape), float(shape.flops / shape.bytes)
+    tolerance = 1e-5 * shape.channels_of_filter * shape.size
+    return Row(title, what, shape.flops, "flop", "fma", tolerance, build, (Bar("", 0.95),), (0,), title, intensity)
+
+
+CONVOLUTION: Final = Suite("convolution", (
+    row("convolution 1 x 1", Shape(8, 64, 56, 256, 1)),
+    row("convolution 1 x 1", Shape(8, 256, 56, 64, 1)),
+    row("convolution 1 x 1 stride 2", Shape(8, 256, 56, 128, 1, 2)),
+    row("convolution 3 x 3", Shape(8, 128, 28, 128, 3)),
+    row("convolution 3 x 3", Shape(8, 256, 14, 256, 3)),
+    row("convolution 3 x 3 stride 2", Shape(8, 128, 56, 128, 3, 2)),
+    row("convolution 3 x 3 stride 2", Shape(8, 256, 28, 256, 3, 2)),
+    row("convolution 5 x 5", Shape(8, 64, 28, 64, 5)),
+    row("convolution of colours 3 x 3", Shape(8, 3, 224, 32, 3)),
+    row("convolution of colours 7 x 7 stride 2", Shape(8, 3, 224, 64, 7, 2)),
+    row("convolution depthwise 3 x 3", Shape(8, 128, 56, 0, 3)),
+    row("convolution depthwise 3 x 3 stride 2", Shape(8, 128, 56, 0, 3, 2)),
+    row("convolution depthwise 5 x 5", Shape(8, 128, 28, 0, 5)),
+), (), 0.0, 0.95)  # fmt: skip
