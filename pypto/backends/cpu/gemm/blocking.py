@@ -37,6 +37,7 @@ class BlockingFacts:
     in_place_mr: int = 8  # rows of A that lie far apart: often they share a set of the first-level cache
     shallow_mr: int = 4  # rows where K is shallow, or code is cold
     shallow_k: int = 64  # along so few numbers, C is loaded and stored for as long as it is computed
+    few_rows: int = 8  # of a register tile, up to which a row that does not exist costs much
     half_panel: int = 2  # registers of half a panel of four; a narrower panel is not halved
     l1_rows: int = 8  # of A, whose part of a step stays in the first-level cache
     l1_rows_amx: int = 32

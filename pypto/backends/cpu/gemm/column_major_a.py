@@ -16,12 +16,13 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pypto.backends.cpu.codegen.prefetch import address_step, next_program_address, prefetch_line
 from pypto.backends.cpu.codegen.register_transpose import transpose_registers
 from pypto.backends.cpu.gemm import conv_window
+from pypto.backends.cpu.gemm.blocking import FACTS
 from pypto.backends.cpu.gemm.micro_kernel import (
     MicroKernelEmitter,
     MicroTile,
@@ -31,6 +32,7 @@ from pypto.backends.cpu.gemm.micro_kernel import (
 )
 from pypto.backends.cpu.gemm.operands import Destination
 from pypto.backends.cpu.llvm.value import VectorValue, intrinsic_suffix, llvm_type
+from pypto.ir.core import Op
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
 from pypto.passes.dot_facts import InPlaceOperand
@@ -45,11 +47,41 @@ TABLE_WORDS: Final = 7  # per product: panels, next A and its pitch, A and its p
 FIRST_ROW_MISSING: Final = 64
 
 
-def column_row_tiles(rows: int, mr: int) -> list[tuple[int, int, int]]:
-    """(first row, rows, number) of the register tiles: full ones first, so that rows that exist fill few tiles."""
+@dataclass(frozen=True, slots=True)
+class RowTiles:
+    """Register tiles of one size, one below the other: the rows where they begin and end, and the rows of each."""
+
+    start: VectorValue
+    stop: VectorValue
+    size: int
+
+
+def column_row_tiles(macro: MacroKernel, rows: int, mr: int, computed: VectorValue) -> list[RowTiles]:
+    """The register tiles of a result: full ones first, so that rows that exist fill few tiles.
+
+    Of few rows, each that does not exist is a large part of a tile. Then the last tiles are two rows shorter, as many
+    as it takes to leave at most one row that is computed for nothing.
+    """
+    if mr <= FACTS.few_rows and rows % 2 == 0 and rows >= 2 * mr:
+        return even_row_tiles(macro, mr, computed)
     count, remainder = divmod(rows, mr)
-    tiles = [(0, mr, count), (count * mr, remainder, 1)]
-    return [(first, size, number) for first, size, number in tiles if size and number]
+    middle = macro.index(count * mr)
+    tiles = RowTiles(macro.index(0), middle, mr), RowTiles(middle, macro.index(rows), remainder)
+    return [tiles[n] for n, exists in enumerate((count, remainder)) if exists]
+
+
+def even_row_tiles(macro: MacroKernel, mr: int, computed: VectorValue) -> list[RowTiles]:
+    """Register tiles of MR rows, and of two rows less: n tiles with k short ones among them have n MR - 2 k rows."""
+    e = macro.e
+    zero = macro.index(0)
+    capacity = macro.packing.round_up(computed, mr)
+    count = e.binary("udiv", capacity, macro.index(mr))
+    short = e.minimum(e.binary("udiv", e.sub(capacity, computed), macro.index(2)), count)
+    middle = e.mul(e.sub(count, short), macro.index(mr))
+    return [
+        RowTiles(zero, middle, mr),
+        RowTiles(middle, e.add(middle, e.mul(short, macro.index(mr - 2))), mr - 2),
+    ]
 
 
 class MultiProductEmitter(MicroKernelEmitter):
@@ -120,25 +152,26 @@ def emit_products(macro: MacroKernel, chain: Sequence[GemmOperands], destination
     w = macro.w
     table = w.slot(f"[{TABLE_WORDS * len(chain)} x i64]")
     mr = gemm.blocking.mr
-    conv_window.copy_windows(macro, chain, computed_rows(macro, chain, destination, mr))
-    for first, rows, count in column_row_tiles(gemm.c.shape[-2], mr):
-        with w.loop(str(first), str(first + rows * count), str(rows)) as i:
-            needed = functools.reduce(e.or_, (has_elements(macro, operands, i, rows) for operands in chain))
+    rows = macro.index(gemm.c.shape[-2])
+    computed = computed_rows(macro, chain, destination)
+    tiles = column_row_tiles(macro, gemm.c.shape[-2], mr, computed)
+    conv_window.copy_windows(macro, chain, e.minimum(macro.packing.round_up(computed, mr), rows))
+    for group in tiles:
+        with w.loop(group.start.text, group.stop.text, str(group.size)) as i:
+            needed = functools.reduce(e.or_, (has_elements(macro, operands, i, group.size) for operands in chain))
             if chain[0].item.beta_zero:
                 needed = e.const(True, int1) if destination is None else is_stored(macro, destination, i)
-            tile = functools.partial(emit_row_tile, macro, chain, destination, table, i, rows)
+            tile = functools.partial(emit_row_tile, macro, chain, destination, table, i, group.size)
             w.branch(needed.text, [tile, list])
 
 
-def computed_rows(
-    macro: MacroKernel, chain: Sequence[GemmOperands], destination: Destination | None, mr: int
-) -> VectorValue:
-    """Rows of the result that are computed: all, or the register tiles with rows that are stored."""
+def computed_rows(macro: MacroKernel, chain: Sequence[GemmOperands], destination: Destination | None) -> VectorValue:
+    """Rows of the result that have to be computed: all, or those that are stored."""
     e = macro.e
     rows = macro.index(chain[0].item.c.shape[-2])
     if destination is None or not chain[0].item.beta_zero:
         return rows
-    stored = e.minimum(macro.packing.round_up(destination.matrix.columns.stop, mr), rows)
+    stored = e.maximum(e.minimum(destination.matrix.columns.stop, rows), macro.index(0))
     return e.select(destination.in_bounds, stored, rows)
 
 
@@ -165,19 +198,20 @@ def emit_row_tile(
 ) -> list[VectorValue]:
     """Fill the table for the rows from `i` on, and emit the loop over panels."""
     last = chain[-1]
-    all_valid = len(chain) < 2 or all(x.item.conv_window is not None for x in chain)
-    lefts = [left_columns(macro, x, i, rows, all_valid) for x in chain]
-    next_lefts = [next_program_left(macro, x, len(chain), i) for x in chain]
-    for n, following in enumerate([*lefts[1:], lefts[0]]):
-        for word, value in enumerate([*(next_lefts[n] or following[:2]), *lefts[n]], 1):
+    is_alone = len(chain) < 2
+    lefts = [left_columns(macro, x, i, rows, is_alone) for x in chain]
+    following = [*lefts[1:], lefts[0]]
+    next_lefts = [next_left(macro, x, later, i, is_alone) for x, later in zip(chain, following, strict=True)]
+    for n, words in enumerate(zip(next_lefts, lefts, strict=True)):
+        for word, value in enumerate(itertools.chain(*words), 1):
             store_table_word(macro, table, TABLE_WORDS * n + word, value)
     tile = replace(
         macro.micro_tile(last.item, rows),
         products=len(chain),
         ldc=constant_or_zero(last.ldc),
         has_destination=destination is not None,
-        all_valid=all_valid,
-        prefetch_is_next_program=any(next_lefts),
+        all_valid=is_alone,
+        prefetch_is_next_program=is_alone and moving_load(last) is not None,
     )
     call = functools.partial(call_multi_product_kernel, macro, chain, destination, table, i)
     macro.emit_panel_loop(last, i, tile.with_depths(*(x.k for x in chain)), call)
@@ -216,29 +250,49 @@ def call_multi_product_kernel(
     macro.w.line(f"call void @{tile.name}(ptr {table}, ptr {macro.packing.pointer_at(c)}, {numbers}{into})")
 
 
-def next_program_left(macro: MacroKernel, operands: GemmOperands, products: int, i: VectorValue) -> list[VectorValue]:
-    """Address and pitch of A in the next program, to be prefetched; empty where that is not known, or does not pay.
+def next_left(
+    macro: MacroKernel, operands: GemmOperands, following: Sequence[VectorValue], i: VectorValue, is_alone: bool
+) -> Sequence[VectorValue]:
+    """Address and pitch of the A to be prefetched: the following product's, or that of the next program.
 
-    It pays where the next product of the chain reads what is in the cache already: its window, or the same A.
+    The latter pays where the following product reads what is in the cache already: the same A, or a copied window.
     """
-    gemm = operands.item
-    load = gemm.a.load if isinstance(gemm.a, InPlaceOperand) else None
-    size = macro.index(gemm.word_bytes)
-    if load is None or (gemm.conv_window is None and products > 1) or not address_step(Access.of(load)):
-        return []
-    start = macro.e.add(next_program_address(macro.nests.memory, load), macro.e.mul(i, size))
-    return [start, macro.e.binary("udiv", operands.left.pitch, size)]
+    window = operands.item.conv_window
+    load = moving_load(operands)
+    if load is None or not (is_alone or window is not None):
+        return following[:2]
+    e = macro.e
+    size = macro.index(operands.item.word_bytes)
+    start = e.add(next_program_address(macro.nests.memory, load), e.mul(i, size))
+    program = start, e.binary("udiv", operands.left.pitch, size)
+    if window is None:
+        return program
+    copied = conv_window.is_copied(macro, operands)
+    return [e.select(copied, x, y) for x, y in zip(program, following[:2], strict=True)]
+
+
+def moving_load(operands: GemmOperands) -> Op | None:
+    """The load of A in memory, if it is known where it lies in the next program."""
+    a = operands.item.a
+    return a.load if isinstance(a, InPlaceOperand) and address_step(Access.of(a.load)) else None
 
 
 def left_columns(
     macro: MacroKernel, operands: GemmOperands, i: VectorValue, rows: int, all_valid: bool
 ) -> list[VectorValue]:
-    """Where a register tile finds A: address, pitch in numbers, depth, and its missing rows as the table has them.
+    """Where a register tile finds A: address, pitch in numbers, depth, and its missing rows as the table has them."""
+    in_place = functools.partial(columns_in_place, macro, operands, i, rows, all_valid)
+    window = operands.item.conv_window
+    if window is None:
+        return in_place()
+    in_window = functools.partial(conv_window.window_columns, macro, operands, window, i)
+    return macro.w.branch(conv_window.is_copied(macro, operands).text, [in_window, in_place])
 
-    A lies in place where the micro-kernel can leave out the rows that are missing; else it is a copy.
-    """
-    if operands.item.conv_window is not None:
-        return conv_window.window_columns(macro, operands, operands.item.conv_window, i)
+
+def columns_in_place(
+    macro: MacroKernel, operands: GemmOperands, i: VectorValue, rows: int, all_valid: bool
+) -> list[VectorValue]:
+    """`left_columns` of no window: A in place, where the micro-kernel can leave out missing rows, or a copy."""
     m = operands.left
     e = macro.e
     size = macro.index(operands.item.word_bytes)

@@ -1,8 +1,9 @@
 """Shared im2col windows: the products of a convolution read A from the same image rows, some columns apart.
 
-Image rows lie far apart, so that each step of K reads another cache line, and rows a multiple of a page apart share few
-sets of the first-level cache. The columns that the products of a chain read together are copied once, side by side in
-scratch, with zeros for those that do not exist. Then every register tile is whole, and every product reads the copy.
+Each step of K reads another image row, and rows that lie a multiple of half a page apart share few sets of the
+first-level cache: what one register tile reads has left before the next one comes. The columns that the products of a
+chain read together are then copied once, side by side in scratch, with zeros for those that do not exist. Other rows
+are read where they lie, as a copy would cost more than it saves. The choice is made at run time.
 
 It is legal where the loads agree in all but one offset, which differs by a known number of columns:
 
@@ -76,8 +77,14 @@ def column_distance(first: Gemm, second: Gemm) -> int | None:
     return None if distance.terms else distance.number
 
 
+def is_copied(macro: MacroKernel, operands: GemmOperands) -> VectorValue:
+    """Whether a product reads its window: its image rows share sets of the first-level cache."""
+    e = macro.e
+    return e.cmp("eq", e.binary("urem", operands.left.pitch, macro.index(CACHE.alias)), macro.index(0))
+
+
 def copy_windows(macro: MacroKernel, chain: Sequence[GemmOperands], rows: VectorValue) -> None:
-    """Copy each window of a chain once: the columns behind the first `rows` rows of the results."""
+    """Copy each window that is read, once: the columns behind the first `rows` rows of the results."""
     members = defaultdict[Buffer, list[Gemm]](list)
     for operands in chain:
         if operands.item.conv_window is not None:
@@ -85,12 +92,13 @@ def copy_windows(macro: MacroKernel, chain: Sequence[GemmOperands], rows: Vector
     for operands in chain:
         window = operands.item.conv_window
         if window is not None and operands.item is members[window.buffer][0]:
-            copy_window(macro, operands, window.buffer, members[window.buffer], rows)
+            copied = functools.partial(copy_window, macro, operands, window.buffer, members[window.buffer], rows)
+            macro.w.branch(is_copied(macro, operands).text, [copied, list])
 
 
 def copy_window(
     macro: MacroKernel, operands: GemmOperands, buffer: Buffer, members: Sequence[Gemm], rows: VectorValue
-) -> None:
+) -> list[VectorValue]:
     """Copy one window from where its first product begins to where the last of its members ends."""
     e = macro.e
     loads = [(a.load, a.columns) for gemm in members if isinstance(a := gemm.a, InPlaceOperand)]
@@ -102,6 +110,7 @@ def copy_window(
     ends = e.neg(start), e.sub(functools.reduce(e.maximum, extents), start)
     columns = ValidRange(*(e.minimum(e.maximum(x, macro.index(0)), width) for x in ends))
     call_copy(macro, replace(operands.left, columns=columns), buffer, operands.buffer_bases[buffer.id], width)
+    return []
 
 
 def call_copy(macro: MacroKernel, m: Matrix, into: Buffer, base: VectorValue, width: VectorValue) -> None:
@@ -155,7 +164,7 @@ def copy_row_by_row(
 def window_columns(macro: MacroKernel, operands: GemmOperands, window: ConvWindow, i: VectorValue) -> list[VectorValue]:
     """Where a register tile finds A in its window: address, pitch, depth, and 0 for no missing row.
 
-    The depth is 0 where A has no rows at all. Used in place of `column_major_a.left_columns`.
+    The depth is 0 where A has no rows at all. Used in place of `column_major_a.columns_in_place`.
     """
     e, left = macro.e, operands.left
     start = e.mul(e.add(i, macro.index(window.offset)), macro.index(left.dtype.itemsize))

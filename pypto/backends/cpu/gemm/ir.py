@@ -62,7 +62,7 @@ class Gemm(LibraryOp):
     skinny: SkinnyBlocking | None = None  # of the kernel for few rows, where that may run it
     accumulating_loop: Op | None = None  # the loop that adds it up: the store or epilogue runs in its last step
     direct_store: InPlaceOperand | None = None  # where C is stored in place of scratch, if the tile exists there
-    conv_window: ConvWindow | None = None  # the copy that A is read from
+    conv_window: ConvWindow | None = None  # the copy that A is read from where its rows share sets of a cache
     epilogue: Nest | None = None  # the nest that runs on each register tile as soon as it is done
 
     def fuse_store(self, stmt: Stmt, plan: Materialization, last: Op) -> bool:
@@ -141,7 +141,7 @@ class Gemm(LibraryOp):
             source = b.op.operands[0] if self.b_transposed and b.op is not None else b
             yield Use(self.b_source, source, fault=self.fault(self.b_source))
         yield Use(self.b, None if is_packed_here else b, b if is_packed_here else None, self.panel_cache is not None)
-        if self.conv_window is None and self.left_block is not None:
+        if self.left_block is not None:
             yield Use(self.left_block, writes=a)
 
     def fault(self, operand: Buffer) -> str:
@@ -202,7 +202,7 @@ class Gemm(LibraryOp):
         words = f" in words of {self.packing_factor}" if self.packing_factor else ""
         block = f" by b{self.left_block.id}" if self.left_block is not None else ""
         if self.conv_window is not None:
-            block = f" in b{self.conv_window.buffer.id} from {self.conv_window.offset}"
+            block += f" or in b{self.conv_window.buffer.id} from {self.conv_window.offset}"
         source = ""
         if self.b_source is not None:
             source = f" from {operand_text(self.b_source)}{' turned' * self.b_transposed}"

@@ -112,7 +112,7 @@ def extend_left_buffers(gemm: Gemm, position: int) -> None:
     for x in gemm.accumulation_chain:
         if x.conv_window is not None:
             x.conv_window.buffer.live_end = position
-        elif x.left_block is not None:
+        if x.left_block is not None:
             x.left_block.live_end = position
 
 
