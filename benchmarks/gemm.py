@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.data import bind, random
 from benchmarks.kernels import matmul as kernels
-from benchmarks.peers import jax_function, tensor, torch_function, torch_peers
+from benchmarks.peers import jax_product, tensor, torch_function, torch_peers
 from benchmarks.runner import Bar, Case, Impl, Row, Suite
 
 Shape = tuple[int, int, int]
@@ -61,7 +61,7 @@ def matmul_case(
         return found
 
     numpy: dict[str, Impl] = {"numpy": lambda: np.matmul(a, b, out=out)} if a.dtype == np.float32 else {}
-    jax = {} if dtype == "int8" else jax_function(lambda _, u, v: u @ v, a, b)
+    jax = {} if dtype == "int8" else jax_product(lambda _, u, v: u @ v, a, b)
     product = partial(product, precision=dtype) if dtype in ("bf16x3", "bf16x6") else product
     ours = bind(out, product, a, b, out, blocks)
     peers = {**numpy, **torch_peers(by_torch), **jax}
@@ -95,7 +95,7 @@ def batched_case(batch: int, m: int, n: int, k: int) -> Case:
     peers = {
         "numpy": lambda: np.matmul(a, b, out=out),
         **torch_peers(into),
-        **jax_function(lambda _, u, v: u @ v, a, b),
+        **jax_product(lambda _, u, v: u @ v, a, b),
     }
     ours = bind(out, kernels.batched_matmul, a, b, out)
     return Case(ours, peers, lambda: a.astype(float) @ b.astype(float), [out])
@@ -118,7 +118,7 @@ def linear_case(m: int, n: int, k: int) -> Case:
     peers = {
         "numpy": numpy,
         **torch_function(by_torch, x, weight, bias),
-        **jax_function(lambda jax, a, w, b: jax.nn.relu(a @ w.T + b), x, weight, bias),
+        **jax_product(lambda jax, a, w, b: jax.nn.relu(a @ w.T + b), x, weight, bias),
     }
     return Case(bind(out, kernels.linear_relu, x, weight, bias, out), peers, reference, [out])
 
@@ -144,7 +144,7 @@ def convolution_case(n: int, c: int, size: int, filters: int) -> Case:
     def by_jax(jax: Any, image: Any, kernel: Any) -> Any:
         return jax.lax.conv_general_dilated(image, kernel, (1, 1), "SAME")
 
-    peers = {**torch_peers(by_torch), **jax_function(by_jax, x, theirs)}
+    peers = {**torch_peers(by_torch), **jax_product(by_jax, x, theirs)}
     return Case(bind(out, kernels.convolution, x, weight, out), peers, reference, [out])
 
 

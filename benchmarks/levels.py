@@ -28,7 +28,7 @@ PEERS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = MappingProxyType({
     },
     "x86-64-v3": {
         "oneDNN": {"ONEDNN_MAX_CPU_ISA": "AVX2"},
-        "torch": {"ATEN_CPU_CAPABILITY": "avx2"},
+        "torch": {"ATEN_CPU_CAPABILITY": "avx2", "FBGEMM_ENABLE_INSTRUCTIONS": "AVX2"},
         "OpenBLAS": {"OPENBLAS_CORETYPE": "Haswell"},
         "MKL": {"MKL_ENABLE_INSTRUCTIONS": "AVX2"},
         "numba": {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": f"{_SSE},+avx,+avx2,+fma,+f16c,+bmi2"},
@@ -46,7 +46,8 @@ PEERS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = MappingProxyType({
         "numpy": {"NPY_DISABLE_CPU_FEATURES": "AVX512_ICL AVX512_SPR"},
     },
 })  # fmt: skip
-UNFORCED: Final = ("torch.compile", "onnxruntime")  # the C++ compiler asks the host, as does ONNX Runtime's library
+# The C++ compiler asks the host, as do the libraries of ONNX Runtime and of jax's products.
+UNFORCED: Final = ("torch.compile", "onnxruntime", "products of jax")
 
 
 def environment(level: str) -> dict[str, str]:

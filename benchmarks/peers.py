@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Final
 
+from benchmarks.levels import forced_level
 from benchmarks.runner import Impl, Missing
 
 EXTRAS: Final = ("torch", "numba", "jax", "onnxruntime", "onnx")
@@ -114,6 +115,13 @@ def jax_function(function: Callable[..., Any], *arrays: Any) -> Mapping[str, Imp
     given = [jax.numpy.asarray(array) for array in arrays]
     made = jax.jit(lambda *args: function(jax, *args))
     return {"jax": lambda: jax.block_until_ready(made(*given))}
+
+
+def jax_product(function: Callable[..., Any], *arrays: Any) -> Mapping[str, Impl | Missing]:
+    """`jax_function` of a product, which a library computes that keeps to no CPU level."""
+    if forced_level():
+        return {"jax": Missing("its products cannot be held to a CPU level")}
+    return jax_function(function, *arrays)
 
 
 def cores() -> int:

@@ -1,4 +1,7 @@
-"""Columns that several products read from the same rows: copied once, with zeros, and nothing beyond an array."""
+"""Columns that several products read from the same rows: copied once, with zeros, and nothing beyond an array.
+
+Rows of 512 numbers lie so that they share sets of a cache: only theirs are copied, others are read where they lie.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ def test_rows_of_a_window_are_an_odd_number_of_cache_lines(block: int) -> None:
 
 
 @pytest.mark.covering(quick=1, slow=2)
-@pytest.mark.parametrize(("width", "block"), [(7, 32), (56, 64), (57, 32), (100, 48), (33, 17)])
+@pytest.mark.parametrize(("width", "block"), [(7, 32), (56, 64), (57, 32), (100, 48), (33, 17), (512, 64), (512, 50)])
 @pytest.mark.parametrize("apart", [1, 7, -1])
 def test_rows_shifted(width: int, block: int, apart: int, level: str) -> None:
     """From before the first column, where nothing exists, to behind the last."""
@@ -112,7 +115,7 @@ def test_rows_shifted(width: int, block: int, apart: int, level: str) -> None:
             np.testing.assert_array_equal(out, sum(parts), err_msg=f"from {first}")
 
 
-@pytest.mark.parametrize(("width", "channels"), [(50, 32), (41, 17), (96, 5)])
+@pytest.mark.parametrize(("width", "channels"), [(50, 32), (41, 17), (96, 5), (512, 17)])
 def test_other_arrays_and_places(width: int, channels: int, level: str) -> None:
     with Fences() as fences:
         x, weight = fences.around(numbers(2, channels, width)), fences.around(numbers(6, 40, channels))
@@ -130,12 +133,13 @@ def test_places_without_a_sign(level: str) -> None:
     np.testing.assert_array_equal(out, wanted)
 
 
+@pytest.mark.parametrize("width", [50, 512])
 @pytest.mark.parametrize("first", [-40, -9, -1, 0, 3, 11, 30])
-def test_rows_that_exist_in_part(first: int, level: str) -> None:
+def test_rows_that_exist_in_part(first: int, width: int, level: str) -> None:
     with Fences() as fences:
-        x, weight, out = (fences.around(a) for a in (numbers(19, 50), numbers(3, 64, 16), numbers(64, 50)))
+        x, weight, out = (fences.around(a) for a in (numbers(19, width), numbers(3, 64, 16), numbers(64, width)))
         wanted = out.copy()
-        pto.jit(level=level)(some.function)[2,](x, weight, out, first, K=16, BW=48)
-        pto.interpret(some)[2,](x, weight, wanted, first, K=16, BW=48)
+        pto.jit(level=level)(some.function)[-(-width // 48),](x, weight, out, first, K=16, BW=48)
+        pto.interpret(some)[-(-width // 48),](x, weight, wanted, first, K=16, BW=48)
         np.testing.assert_array_equal(out, wanted)
     assert shared(some, x=x, weight=weight, out=out, first=0, K=16, BW=48) == [(0, 0), (0, 1), (0, 2)]
