@@ -19,6 +19,8 @@ from pypto.graph.meaning import apply, moved
 from pypto.graph.node import Node
 from pypto.graph.nodes import span
 from pypto.graph.rules import MOVEMENT
+from pypto.graph.scatter import FORM as SCATTER
+from pypto.graph.scatter import check_indices
 from pypto.graph.schedule import Schedule, Step
 from pypto.graph.types import TensorType
 from pypto.graph.writer import Argument
@@ -155,6 +157,10 @@ class Call:
             ]
         for n, a in self.moving:
             self.arguments[n] = seen(frame, a)
+        if step.kernel.form == SCATTER:
+            begin_update(step.nodes[-1], frame)
+            self.launch(*self.arguments)
+            return
         self.launch(*self.arguments)
         if self.changing.isdisjoint(frame.results):
             self.prepared = step.kernel.kernel.bind(*self.arguments, grid=self.grid)
@@ -167,6 +173,15 @@ def seen(frame: Frame, argument: Argument) -> Array:
         array = frame.view(argument.node)
     shape = value_of(argument.shape, frame.sizes) if frame.sizes else argument.shape
     return array if array.shape == shape else np.reshape(array, shape, copy=False)
+
+
+def begin_update(node: Node, frame: Frame) -> None:
+    """What comes before the kernel of an update by indices: its array holds the old one, and the indices are right."""
+    base, index, _ = (frame.view(x) for x in node.inputs)
+    target = frame.arrays[node]
+    check_indices(node.attr("axis"), target.shape[node.attr("axis")], index)
+    if base is not target:
+        np.copyto(target, base)
 
 
 def called(node: Node, frame: Frame) -> Array:
@@ -193,6 +208,8 @@ def assemble(node: Node, frame: Frame) -> None:
     if node.op == "call":
         np.copyto(target, called(node, frame))
         return
+    if node.op == "put":
+        check_indices(node.attr("axis"), target.shape[node.attr("axis")], frame.view(node.inputs[1]))
     if node.op != "concat":  # there are no elements to compute with
         type = TensorType(target.shape, node.type.dtype)
         np.copyto(target, apply(node.op, [frame.view(x) for x in node.inputs], frame.attrs(node), type))

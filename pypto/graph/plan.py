@@ -23,6 +23,8 @@ from pypto.graph.kernels import full_source, kernel_of
 from pypto.graph.node import Graph, Node
 from pypto.graph.nodes import UPDATES
 from pypto.graph.program import Program
+from pypto.graph.scatter import FORM as SCATTER
+from pypto.graph.scatter import has_kernel, scatter_text
 from pypto.graph.schedule import PlanKernel, Schedule, Step
 from pypto.graph.steps import steps_of
 from pypto.graph.views.shown import PlanViews
@@ -144,7 +146,7 @@ def updated_in_place(
     for number in reversed(range(len(steps))):
         step = steps[number]
         node = step.nodes[-1]
-        if step.kernel is not None or node.op not in UPDATES or node.type.size == 0:
+        if (step.kernel is not None and step.kernel.form != SCATTER) or node.op not in UPDATES or not node.type.size:
             continue
         base, *others = node.inputs
         if base in spans and spans[base][1] == number and all(memory_of(x, stored) is not base for x in others):
@@ -153,13 +155,16 @@ def updated_in_place(
 
 
 def make_step(group: Group, text: KernelText | None, stored: set[Node]) -> Step:
+    node = group.nodes[-1]
+    if text is None and has_kernel(node):
+        text = scatter_text(node)
     if text is None:
-        node = group.nodes[-1]
         return Step(tuple(group.nodes), tuple(memory_of(x, stored) for x in node.inputs), (node,))
     source = full_source(text)
     function = kernel_of(source, text.name, text.sized, text.blocking)
     kernel = PlanKernel(text.name, source, text.form, function, text.sized, text.blocking)
-    reads = dict.fromkeys(memory_of(a.node, stored) for a in text.arguments if not a.is_output)
+    operands = node.inputs if text.form == SCATTER else (a.node for a in text.arguments if not a.is_output)
+    reads = dict.fromkeys(memory_of(x, stored) for x in operands)
     writes = tuple(a.node for a in text.arguments if a.is_output)
     return Step(tuple(group.nodes), tuple(reads), writes, kernel, text.arguments, text.grid)
 

@@ -31,6 +31,7 @@ from pypto.graph.parser import parse_graph, parse_size
 from pypto.graph.plan import Plan, planned
 from pypto.graph.printer import sorted_inputs_first
 from pypto.graph.printer import text as graph_text
+from pypto.graph.scatter import FORM as SCATTER
 from pypto.graph.schedule import PlanKernel, Step
 from pypto.graph.writer import Argument
 
@@ -180,7 +181,8 @@ class _Reader:
         arguments = tuple(map(self.argument, list(self.following("  "))))
         if name is not None and [a.name for a in arguments] != self.kernels[name].kernel.arg_names:
             self.fail(f"`{name}` has other arguments")
-        operands = nodes[-1].inputs if name is None else [a.node for a in arguments if not a.is_output]
+        is_update = name is None or self.kernels[name].form == SCATTER
+        operands = nodes[-1].inputs if is_update else [a.node for a in arguments if not a.is_output]
         results = [nodes[-1]] if name is None else [a.node for a in arguments if a.is_output]
         if {memory_of(x, self.stored) for x in operands} != set(reads) or results != list(writes):
             self.fail("what a step reads and stores are not its operands and results")

@@ -159,6 +159,8 @@ class Tuner:
         total = sum(times) or 1.0
         found = []
         for name, numbers in steps.items():
+            if name not in by_name:  # an update by indices has no sizes to try
+                continue
             group, text = by_name[name]
             assert group.program is not None
             share = sum(times[n] for n in numbers) / total
