@@ -33,7 +33,7 @@ class NoRoomOnAscend(Diagnostic, MemoryError):
     template = "the tiles that are in use here need {needed:,} bytes of {space}, and {chip} has {available:,}"
     hint = (
         "make the tiles smaller: blocks of at most {percent} % of these sizes fit; "
-        "{largest} takes most, {bytes:,} bytes"
+        "{largest} takes most, {bytes:,} bytes{otherwise}"
     )
     example = programs(
         """

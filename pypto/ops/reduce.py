@@ -207,10 +207,10 @@ def arg_row(name: str, best: Any, better: Literal["gt", "lt"], doc: str) -> OpRo
     )
 
 
-_SUM = Reduction(lambda d: 0, lambda e, a, b: e.add(a, b))
-_PROD = Reduction(lambda d: 1, lambda e, a, b: e.mul(a, b))
-_MAX = Reduction(least, lane_max)
-_MIN = Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt"))
+_SUM = Reduction(lambda d: 0, lambda e, a, b: e.add(a, b), "add")
+_PROD = Reduction(lambda d: 1, lambda e, a, b: e.mul(a, b), "mul")
+_MAX = Reduction(least, lane_max, "maximum")
+_MIN = Reduction(greatest, lambda e, a, b: lane_max(e, a, b, "lt"), "minimum")
 _DTYPE = Param("dtype", "dtype", None, "element type to compute in")
 
 ROWS = (
@@ -249,7 +249,7 @@ ROWS = (
     reduction_row(
         "xor_sum",
         np.bitwise_xor.reduce,
-        Reduction(lambda d: 0, lambda e, a, b: e.xor(a, b)),
+        Reduction(lambda d: 0, lambda e, a, b: e.xor(a, b), "xor"),
         "Exclusive or along an axis.",
         infer=infer_bits,
         dtypes="int",
@@ -258,7 +258,7 @@ ROWS = (
     reduction_row(
         "reduce_or",
         np.bitwise_or.reduce,
-        Reduction(lambda d: 0, lambda e, a, b: e.or_(a, b)),
+        Reduction(lambda d: 0, lambda e, a, b: e.or_(a, b), "or_"),
         "Inclusive or along an axis.",
         infer=infer_bits,
         dtypes="int",

@@ -118,6 +118,7 @@ class Reduction:
 
     identity: Callable[[DType], float | int]  # the neutral element in a dtype
     combine: LaneRule  # (emitter, lanes, lanes) -> lanes
+    tile_op: str  # the elementwise op, with default arguments, that combines tiles
 
 
 STRUCTURAL: Final = Structural()

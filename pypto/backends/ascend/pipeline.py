@@ -30,6 +30,7 @@ from pypto.backends.ascend.emit.ascendc import emit
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import TECHNIQUES
 from pypto.backends.ascend.tile.coarsening import coarsen
+from pypto.backends.ascend.tile.reduction_splitting import reduction_candidates, refusal_of_rows
 from pypto.backends.ascend.tile.scalar_loads import scalarize_loads
 from pypto.backends.ascend.tile.tile_splitting import is_splittable, split_candidates, split_tiles
 from pypto.backends.ascend.vector.atomics import needs_one_core
@@ -103,6 +104,10 @@ BULK_ATOMICS: Final = (
     Pass("bulk_atomics", raise_bulk_atomics, "before tiles are split, which knows stores, but no atomic ops"),
 )
 SPLIT: Final = Pass("tile_splitting", split_candidates, "gives one size after the other, until one fits")
+SPLIT_REDUCTIONS: Final = Pass(
+    "reduction_splitting", reduction_candidates, "of vector kernels that do not fit with all independent dimensions"
+    " in parts: it reads rows again", optional=True,
+)  # fmt: skip
 
 # --- Tile IR to Block IR, and Block IR ------------------------------------------------------------------------------
 # Each takes the IR, the target and the choices of the form.
@@ -145,8 +150,9 @@ MIXED: Final = (LOWER_MIXED, COPY_COALESCING, IN_PLACE, LIST_SCHEDULING)
 VECTOR: Final = (LOWER_VECTOR, COPY_COALESCING, LICM)
 PLACE: Final = (DOUBLE_BUFFERING, ALLOCATE)
 PASSES: Final = (
-    *TILE, *UNSTACK, *COARSENING, *BULK_ATOMICS, SPLIT, *cube_passes.PASSES, *TECHNIQUES, LOWER_CUBE, LOWER_MIXED,
-    LOWER_VECTOR, COPY_COALESCING, LICM, IN_PLACE, LIST_SCHEDULING, DOUBLE_BUFFERING, ALLOCATE, *L2_BYPASS, *SYNC,
+    *TILE, *UNSTACK, *COARSENING, *BULK_ATOMICS, SPLIT, SPLIT_REDUCTIONS, *cube_passes.PASSES, *TECHNIQUES, LOWER_CUBE,
+    LOWER_MIXED, LOWER_VECTOR, COPY_COALESCING, LICM, IN_PLACE, LIST_SCHEDULING, DOUBLE_BUFFERING, ALLOCATE, *L2_BYPASS,
+    *SYNC,
 )  # fmt: skip
 
 
@@ -176,8 +182,7 @@ def choose_form(function: Function, target: AscendTarget) -> tuple[BlockKernel, 
             return form(function, target), tuple(reasons)
         except (NotCube, NoRoomOnAscend, NoForm) as error:
             reasons.append(str(error))
-    kernel: BlockKernel = run(vector_form(function, target), L2_BYPASS, function, target, attrs=function.attrs)
-    return replace(kernel, off_cube=refusal_of(function, reasons)), tuple(reasons)
+    return replace(vector_form(function, target), off_cube=refusal_of(function, reasons)), tuple(reasons)
 
 
 def refusal_of(function: Function, reasons: list[str]) -> CubeRefusal | None:
@@ -193,6 +198,13 @@ def split(function: Function) -> Iterator[Function]:
     """Tile splitting: the kernel, then with smaller and smaller tiles."""
     for smaller in split_candidates(function):
         observe(SPLIT, function, smaller)
+        yield smaller
+
+
+def split_reductions(function: Function, target: AscendTarget) -> Iterator[Function]:
+    """Reduction splitting: the kernel with reduced dimensions in smaller and smaller parts."""
+    for smaller in reduction_candidates(function, target.memories["UB"].bytes):
+        observe(SPLIT_REDUCTIONS, function, smaller)
         yield smaller
 
 
@@ -257,40 +269,81 @@ def split_rows(function: Function, target: AscendTarget) -> BlockKernel:
 
 
 def vector_form(function: Function, target: AscendTarget) -> BlockKernel:
-    """Lower to a vector kernel, with coarsened programs where these are small."""
+    """Lower to a vector kernel, with coarsened programs where these are small, or long rows in parts."""
+    accesses = function
+    try:
+        kernel = fit_programs(function, target)
+    except NoRoomOnAscend as error:
+        if not SPLIT_REDUCTIONS.is_enabled(function.attrs):
+            raise
+        kernel, accesses = fit_parts_of_rows(function, target, error)
+    bypassing: BlockKernel = run(kernel, L2_BYPASS, accesses, target, attrs=function.attrs)
+    return bypassing
+
+
+def fit_programs(function: Function, target: AscendTarget) -> BlockKernel:
+    """Lower with coarsened programs if these fit, or else with the kernel's own."""
     coarse: Function = run(function, COARSENING)
     if coarse is not function:
         with suppress(NoForm, NoRoomOnAscend, NotOnAscend):
-            return fit_to_ub(coarse, target)
-    return fit_to_ub(function, target)
+            return fit_to_ub(coarse, target, split(run(coarse, BULK_ATOMICS)))[0]
+    return fit_to_ub(function, target, split(run(function, BULK_ATOMICS)))[0]
 
 
-def fit_to_ub(function: Function, target: AscendTarget) -> BlockKernel:
-    """Lower to Block IR with addresses, for the largest tiles that fit UB, double-buffered if possible.
+def fit_parts_of_rows(
+    function: Function, target: AscendTarget, problem: NoRoomOnAscend
+) -> tuple[BlockKernel, Function]:
+    """Lower with reduced dimensions in parts, where the kernel has a problem with whole rows.
 
     Raises
     ------
     NoRoomOnAscend
-        When the tiles are too large and cannot be split.
+        When parts of rows are too large, too, or a row cannot be processed in parts.
     """
-    problem: NoRoomOnAscend | None = None
-    found: list[BlockKernel] = []
-    tight: list[BlockKernel] = []
-    for smaller in split(run(function, BULK_ATOMICS)):
+    function = run(function, BULK_ATOMICS)
+    try:
+        return fit_to_ub(function, target, split_reductions(function, target), problem)
+    except NoRoomOnAscend:
+        refusal = refusal_of_rows(function)
+        if refusal is None:
+            raise problem from None
+        against = (f"the row cannot be processed in parts, since {refusal.reason}", refusal.loc)
+        fields = {**problem.fields, "otherwise": f"; otherwise {refusal.way}"}
+        raise NoRoomOnAscend(problem.loc, (against,), **fields) from None
+
+
+def fit_to_ub(
+    function: Function,
+    target: AscendTarget,
+    candidates: Iterator[Function],
+    problem: NoRoomOnAscend | None = None,
+) -> tuple[BlockKernel, Function]:
+    """Lower to Block IR with addresses: the first candidate that fits UB with double buffering, or at all.
+
+    Raises
+    ------
+    NoRoomOnAscend
+        When the tiles of all candidates are too large: the problem that is given, or that of the first candidate.
+    """
+    fitting: list[tuple[BlockKernel, Function]] = []
+    tight: list[tuple[BlockKernel, Function]] = []
+    for smaller in candidates:
         kernel: BlockKernel = block_passes(smaller, VECTOR, function, target, Choices())
         try:
-            found.append(block_passes(kernel, PLACE, function, target, Choices()))
+            placed: BlockKernel = block_passes(kernel, PLACE, function, target, Choices())
         except NoRoomOnAscend as error:
             problem = problem or error
-            tight += [] if tight else fit_tightly(kernel, function, target)
+            tight += [] if tight else [(fit, smaller) for fit in fit_tightly(kernel, function, target)]
             continue
-        if any(buffer.stages > 1 for buffer in found[-1].buffers):
-            return found[-1]
-        if len(found) == MAX_TRIES:
+        fitting.append((placed, smaller))
+        if any(buffer.stages > 1 for buffer in placed.buffers):
+            return fitting[-1]
+        if len(fitting) == MAX_TRIES:
             break
-    if problem is not None and not found and not tight:
+    if not fitting and not tight:
+        assert problem is not None
         raise problem
-    return (found or tight)[0]
+    return (fitting or tight)[0]
 
 
 def fit_tightly(kernel: BlockKernel, function: Function, target: AscendTarget) -> list[BlockKernel]:

@@ -247,4 +247,5 @@ def _out_of_memory(kernel: BlockKernel, target: AscendTarget) -> NoRoomOnAscend:
         percent=min(99, 100 * pool.bytes // needed),
         largest=largest.name,
         bytes=largest.bytes,
+        otherwise="",
     )

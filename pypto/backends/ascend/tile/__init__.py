@@ -1,7 +1,8 @@
 """Tile IR to Tile IR, and the analyses that decide how a kernel is cut for Ascend.
 
 In: optimised Tile IR. Out: Tile IR whose tiles fit the unified buffer, or the two sides of a mixed kernel. Read:
-* vector kernels: `coarsening`, `tile_splitting`, `grid_invariants`, `ub_layout`;
+* vector kernels: `coarsening`, `tile_splitting`, `reduction_levels`, `reduction_splitting`, `grid_invariants`,
+  `ub_layout`;
 * products: `scalar_loads`, `cube_regions`, `operand_facts`, `fractals`, `k_blocking`, `blocking`;
 * mixed kernels: `transfers`, `core_partition`, `row_split`, `software_pipeline`, `pipeline_partition`,
   `column_tiling`, `gm_hazards`.

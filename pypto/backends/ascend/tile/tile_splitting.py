@@ -191,8 +191,12 @@ class TileSplitting:
                 else self.copy_op(op)
             )
         for old, new in zip(op.results, results, strict=True):
-            self.mapping[old] = new
-            new.hint = new.hint or old.hint
+            self.record(old, new)
+
+    def record(self, old: Value, new: Value) -> None:
+        """Map an old value to a new one, which takes its name."""
+        self.mapping[old] = new
+        new.hint = new.hint or old.hint
 
     def copy_op(self, op: Op) -> tuple[Value, ...]:
         """Copy an op; accesses begin at the present part."""

@@ -48,6 +48,7 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.types import DType, int1, int64, uint8
 from pypto.loc import UNKNOWN, Loc
 from pypto.passes.memory_effects import is_noalias, written_arrays
+from pypto.passes.ranges import Ranges
 
 Index = tuple[Scalar, ...]
 
@@ -89,6 +90,7 @@ class Lowering:
         self.scalar_blocks: dict[tuple[DType, str], View] = {}
         self.written_arrays = {v and v.hint for v in written_arrays(self.function)}
         self.nonnegative: set[Value] = set()  # loop indices that are 0 or more
+        self.ranges = Ranges(self.function)
         self.scopes: list[dict[object, Scalar | Tile]] = [{}]
 
     @property

@@ -8,6 +8,7 @@ from pypto.backends.ascend.blockir.ir import Expr, Scalar, fold
 from pypto.backends.ascend.rules.scalars import compared, conjunction
 from pypto.backends.ascend.vector.builder import Index, Lowering
 from pypto.backends.ascend.vector.values import Pointer, Pointers
+from pypto.ir.core import Value
 from pypto.ir.types import int1, int64
 from pypto.ops.memory import Access
 from pypto.passes.ranges import is_nonnegative
@@ -83,12 +84,20 @@ def region_of(low: Lowering, access: Access) -> AccessRegion:
                 True if is_nonnegative(offset, low.nonnegative) else compared(">=", start, 0),
             ]
             dims.append(Dim(1, 0, 1, step))
+        elif is_inside(low, offset, size, extent):
+            dims.append(Dim(size, 0, size, step))
         else:
             dims.append(Dim(size, *valid_range(low, size, start, end, is_nonnegative(offset, low.nonnegative)), step))
     condition = conjunction(*exists)
     if isinstance(condition, Expr):
         condition = low.let("exists", int1, condition)
     return AccessRegion(base, tuple(dims), condition, low.let("first", int64, first))
+
+
+def is_inside(low: Lowering, start: Value, count: int, end: Value) -> bool:
+    """Whether `count` indices from `start` on surely lie between 0 and `end`."""
+    first, behind = low.ranges.range_of(start), low.ranges.range_of(end)
+    return first is not None and behind is not None and first[0] >= 0 and first[1] + count <= behind[0]
 
 
 def valid_range(
