@@ -9,7 +9,7 @@ from pypto.language.reducing import as_float, in_type_of
 
 Tile = Any  # a tile or scalar; annotations in here are for readers
 
-__all__ = ["gelu", "relu", "silu"]
+__all__ = ["gelu", "relu", "silu", "softplus"]
 
 _SQRT_HALF = 0.7071067811865476
 _TWICE_SQRT_2_BY_PI = 1.5957691216057308
@@ -53,6 +53,27 @@ def silu(x: Tile) -> Tile:
     """
     wide = as_float(x)
     return in_type_of(wide * ops.sigmoid(wide), x)
+
+
+def softplus(x: Tile) -> Tile:
+    """log(1 + exp(x)), a smooth form of `relu`, without overflow and with all its digits where it is small.
+
+    Parameters
+    ----------
+    x : tile or number
+        Floats narrower than 32 bits and integers are computed in float32.
+
+    Returns
+    -------
+    tile
+        Of the dtype of x if that is a float; float32 for integers.
+
+    Examples
+    --------
+        pto.softplus(x)
+    """
+    wide = as_float(x)
+    return in_type_of(ops.maximum(wide, 0, True) + ops.log1p(ops.exp(-abs(wide))), x)
 
 
 def gelu(x: Tile, approximate: str = "none") -> Tile:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from pypto.ir.types import float16, float32
+from pypto.ir.types import float32
 from pypto.ops import math_unit as unit
 from pypto.ops.math_erf_tables import LARGE_SHORT, SCALED_SHORT, SMALL
 from pypto.ops.math_term import Term, copysign, polynomial, where
@@ -16,9 +16,6 @@ _ROOT_HALF: Final = 0.7071067811865476
 _MINUS_LOG_ERFC: Final = tuple(c * math.log(2) for c in LARGE_SHORT)
 # 2 artanh(erf(x)) / x in x² for |x| ≤ 3.1, minimax: erf to 0.04 units in the last place of float16.
 _ERF_F16: Final = (2.25671753173553, 0.20622140747906856, -0.001824919185462435, -0.00037571140692604503)
-# log(erfc(x / √2)) = x · (s y (y + m) + n x + l) with y = x (x + k) for x from 0 to 5.8, minimax: GELU to 0.15 units in
-# the last place of float16. The form is Knuth's ("Evaluation of polynomials by computer", 1962).
-_GELU_F16: Final = (-2.33275964e-04, -8.90748309157132, 65.88503518847439, 1962.783400831283, 3416.7720854429735)
 
 
 def gauss(x: Term, halved: bool) -> Term:
@@ -73,20 +70,3 @@ def normcdf(x: Term) -> Term:
     half = normal_tail(unit.lesser(abs(x), 16.0)) * 0.5
     far = where(x > 0.0, 1.0 - half, half)
     return where(abs(x) < 0.75, small_erf(x * _ROOT_HALF) * 0.5 + 0.5, far)
-
-
-def gelu(x: Term) -> Term:
-    """max(x, 0) - |x| / 2 · erfc(|x| / √2), so that one formula is right on both sides of 0."""
-    size = unit.lesser(abs(x), 16.0)
-    return unit.greater(x, 0.0) - size * 0.5 * normal_tail(size)
-
-
-def gelu_f16(x: Term) -> Term:
-    """As `gelu`, with the exponential of a polynomial for erfc."""
-    size = unit.lesser(abs(x), 16.0)
-    a = unit.to_single(size)
-    scale, k, m, n, last = _GELU_F16
-    y = (a + k) * a
-    total = unit.plus_multiple((y + m) * y, a, n) + last
-    tail = (unit.exp(total * a * scale) * a).to(float16)
-    return unit.plus_multiple(unit.greater(x, 0.0), tail, -0.5)

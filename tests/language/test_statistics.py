@@ -86,8 +86,9 @@ def test_logsumexp_of_large_and_of_infinite_numbers() -> None:
 
 
 @pto.jit
-def activations(x, relu, silu, gelu, quick):
+def activations(x, relu, silu, gelu, quick, plus):
     t = x[:]
+    plus[:] = pto.softplus(t)
     relu[:] = pto.relu(t)
     silu[:] = t.silu()
     gelu[:] = pto.gelu(t)
@@ -102,13 +103,15 @@ def erfc(x: Array) -> Array:
 def test_activations(dtype: Any, level: str) -> None:
     x = np.linspace(-9, 9, 257).astype(dtype)
     wide = x.astype(np.float64)
-    outputs = [np.zeros_like(x) for _ in range(4)]
-    relu, silu, gelu, quick = (y.astype(np.float64) for y in both(activations, x, *outputs, outputs=4, level=level))
+    outputs = [np.zeros_like(x) for _ in range(5)]
+    found = both(activations, x, *outputs, outputs=5, level=level)
+    relu, silu, gelu, quick, plus = (y.astype(np.float64) for y in found)
     inner = 2 * math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
     np.testing.assert_array_equal(relu, np.maximum(wide, 0))
     # An exponential is off by its argument times that of the argument: the functions fall as exp(-x), exp(-x * x / 2).
     within(silu, wide / (1 + np.exp(-wide)), 1 + abs(wide), dtype)
     within(gelu, wide / 2 * erfc(-wide / math.sqrt(2)), 1 + wide**2, dtype)
+    within(plus, np.logaddexp(0, wide), 2 + 0 * wide, dtype)
     within(quick, wide / (1 + np.exp(-inner)), 1 + abs(inner), dtype)
 
 
@@ -122,9 +125,10 @@ def within(found: Array, exact: Array, factor: Array, dtype: Any) -> None:
 
 def test_activations_of_special_numbers() -> None:
     x = np.array([np.nan, np.inf, 0.0, 3.0], np.float32)
-    found = both(activations, x, *[np.zeros_like(x) for _ in range(4)], outputs=4)
+    found = both(activations, x, *[np.zeros_like(x) for _ in range(5)], outputs=5)
     for y in found:
-        assert np.isnan(y[0]) and y[1] == np.inf and y[2] == 0
+        assert np.isnan(y[0]) and y[1] == np.inf
+    assert [y[2] for y in found] == [0, 0, 0, 0, np.float32(math.log(2))]
     assert found[0][3] == 3
 
 

@@ -29,6 +29,7 @@ from pypto.backends.ascend.cube.mixed import lower_mixed
 from pypto.backends.ascend.emit.ascendc import emit
 from pypto.backends.ascend.target import AscendTarget
 from pypto.backends.ascend.techniques import TECHNIQUES
+from pypto.backends.ascend.tile.activation_idioms import recognize_activations
 from pypto.backends.ascend.tile.coarsening import coarsen
 from pypto.backends.ascend.tile.reduction_splitting import reduction_candidates, refusal_of_rows
 from pypto.backends.ascend.tile.scalar_loads import scalarize_loads
@@ -90,6 +91,8 @@ TILE: Final = (
     Pass("normalize_loops", normalize_pointer_loops, "before K blocking, which knows loops over K alone", "dot",
         optional=True),
     Pass("accumulate", accumulated, "before all that looks for loops which add up products"),
+    Pass("activation_idioms", recognize_activations, "of the ops as they were written, whatever the tiles' sizes",
+        optional=True),
     Pass("range_analysis", fold_comparisons, "before dimensions are analysed: a mask that is always true ties none",
         optional=True),
 )  # fmt: skip

@@ -231,7 +231,7 @@ ADAPTERS: Final = (
 )
 INSIDE: Final = ("_experimental_descriptor_load", "_experimental_descriptor_store")
 # Names of our language that `triton.language` has not: files ask with `hasattr`, and define them themselves.
-NOT_OF_TRITON: Final = ("gelu", "logsumexp", "mean", "relu", "silu", "std", "var")
+NOT_OF_TRITON: Final = ("gelu", "logsumexp", "mean", "relu", "silu", "softplus", "std", "var")
 # Names that Triton has, and has no more, for ours.
 RENAMED: Final = (
     ("_experimental_make_tensor_descriptor", "make_tensor_descriptor"), ("float8e4", "float8e4nv"),

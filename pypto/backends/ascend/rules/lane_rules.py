@@ -145,6 +145,8 @@ def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch, e
         views = [x.at for x in operands if isinstance(x.at, View)]
         sink.emit(Instr(cell.name, (target, *views, *modes, sink.count), sink.line))
         return Lanes(dtype, target)
+    if isinstance(cell, ViaInstruction) and has_scalar_form(cell, op, operands):
+        return VectorEmitter(sink).arithmetic(cell.name, *operands)
     if 64 in [v.dtype.bits for v in (*op.operands, *op.results)] and op.name not in ("cast", "bitcast"):
         raise NoInstruction(NO_INT64)
     e, rule, narrow = VectorEmitter(sink), TABLE[op.name].lane_rule, ""
@@ -156,6 +158,14 @@ def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch, e
     assert callable(rule)
     made: Lanes = rule(e, op, *(to_compute_form(e, x, narrow) for x in operands))
     return stored(e, rounded(e, made, dtype) if dtype.is_float else Lanes(dtype, made.at))
+
+
+def has_scalar_form(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:
+    """Whether an extremum of a tile and a number is one instruction: Maxs or Mins, which pass NaN as Max and Min do."""
+    if cell.name not in ("Max", "Min") or len([x for x in operands if isinstance(x.at, View)]) != 1:
+        return False
+    known = all(x.dtype.mnemonic in cell.dtypes.split() for x in operands)
+    return known and (cell.when is None or cell.when(op))
 
 
 def has_instruction(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:
