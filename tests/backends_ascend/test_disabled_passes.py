@@ -41,6 +41,12 @@ def tiles_of_product(a, b, c, BM: pto.constexpr, BN: pto.constexpr):
     c[i : i + BM, j : j + BN] = pto.dot(a[i : i + BM, :], b[:, j : j + BN])
 
 
+@pto.jit
+def silu_of_rows(x, y):
+    i = pto.program_id(0)
+    y[i, :] = pto.silu(x[i, :])
+
+
 @dataclass(frozen=True)
 class Case:
     """A kernel with its arguments, and what it is to leave in the last of its arrays."""
@@ -97,6 +103,12 @@ def with_modulo() -> Case:
     return Case(wrapped, (2, 2), arguments, a.astype(float) @ b.astype(float), 2e-2)
 
 
+def silu() -> Case:
+    x = normal(20, 100, dtype=np.float16)
+    wide = x.astype(float)
+    return Case(silu_of_rows, (20,), {"x": x, "y": np.full_like(x, 7)}, wide / (1 + np.exp(-wide)), 1e-3)
+
+
 def online() -> Case:
     """Rows in blocks of columns, in a loop whose body has something that does not change."""
     launch = make_launch("softmax_online")
@@ -112,6 +124,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "whole": lambda: of_attention(128, 64, 64, 64, False),
     "modulo": with_modulo,
     "online": online,
+    "silu": silu,
     "wide": lambda: of_attention(1100, 128, 128, 512, False),
 }
 # By pass, a kernel whose Block IR is another one without it.
@@ -134,6 +147,7 @@ CHANGED: dict[str, str] = {
     "double_buffering": "softmax",
     "l2_bypass": "softmax",
     "unit_functions": "softmax",
+    "activation_idioms": "silu",
 }
 
 

@@ -161,10 +161,10 @@ def emit_chunk(cell: object, op: Op, operands: Sequence[Lanes], sink: Scratch, e
 
 
 def has_scalar_form(cell: ViaInstruction, op: Op, operands: Sequence[Lanes]) -> bool:
-    """Whether an extremum of a tile and a number is one instruction: Maxs or Mins, which pass NaN as Max and Min do."""
+    """Whether an extremum of floats and a number is one instruction: Maxs or Mins, which pass NaN as Max and Min do."""
     if cell.name not in ("Max", "Min") or len([x for x in operands if isinstance(x.at, View)]) != 1:
         return False
-    known = all(x.dtype.mnemonic in cell.dtypes.split() for x in operands)
+    known = all(x.dtype.is_float and x.dtype.mnemonic in cell.dtypes.split() for x in operands)
     return known and (cell.when is None or cell.when(op))
 
 
