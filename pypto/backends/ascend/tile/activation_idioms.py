@@ -30,6 +30,7 @@ from pypto.ir.core import Function, Op, Region, Value
 from pypto.ir.rewrite import Rewriter
 from pypto.ir.types import TileType, float16, float32
 from pypto.ops.build import OpBuilder
+from pypto.ops.table import MOVEMENT_OPS
 from pypto.passes.dce import dce
 from pypto.passes.pattern import constant_of
 
@@ -137,7 +138,7 @@ def is_number(number: float | None, wanted: float) -> bool:
 
 def is_from_float16(v: Value) -> bool:
     """Whether a value is converted from float16."""
-    while v.op is not None and v.op.name in ("reshape", "broadcast_to", "permute"):
+    while v.op is not None and v.op.name in MOVEMENT_OPS:
         v = v.op.operands[0]
     return v.op is not None and v.op.name == "cast" and v.op.operands[0].type == TileType(v.shape, float16)
 
