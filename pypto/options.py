@@ -71,7 +71,7 @@ def setting(name: str) -> Any:
     return read(env, os.environ[env], row) if env in os.environ else row.default
 
 
-_INTERNAL: Final = frozenset({"differentiable", "profile"})  # options that no user gives
+INTERNAL: Final = frozenset({"differentiable", "profile"})  # options that no user gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class KernelOptions:
         WrongOption
             When a name is unknown or a value has the wrong type.
         """
-        kinds = {f.name: type(f.default) for f in fields(KernelOptions) if f.name not in _INTERNAL}
+        kinds = {f.name: type(f.default) for f in fields(KernelOptions) if f.name not in INTERNAL}
         given = {name: tuple(x) if isinstance(x, list | set | frozenset) else x for name, x in given.items()}
         for name, value in given.items():
             if name not in kinds:

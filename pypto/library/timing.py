@@ -55,9 +55,10 @@ def tensor(torch: Any, value: Any) -> Any:
     """A numpy array as a tensor; numbers and None as they are."""
     if not isinstance(value, np.ndarray):
         return value
-    if value.dtype.name == "bfloat16":
-        return torch.from_numpy(value.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(value.copy())
+    if value.dtype.kind != "V" and not value.dtype.name.startswith(("bfloat", "float8")):
+        return torch.from_numpy(value.copy())
+    bits = {1: np.uint8, 2: np.int16}[value.dtype.itemsize]  # numpy's own dtypes lack these
+    return torch.from_numpy(value.view(bits).copy()).view(getattr(torch, value.dtype.name))
 
 
 def contenders(row: Operator, case: str, dtype: str = "", seed: int = 0) -> dict[str, Callable[[], Any]]:

@@ -15,7 +15,7 @@ from pypto.debug.levels import level_text
 from pypto.errors import OptionError, PyptoWarning
 from pypto.errors.frontend import TooManyOps
 from pypto.errors.launch import NotLaunched
-from pypto.options import KernelOptions, Settings
+from pypto.options import INTERNAL, KernelOptions, Settings
 
 
 def double(x, out):
@@ -84,7 +84,7 @@ def test_every_setting_is_in_the_readme() -> None:
     text = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(PYPTO_\w+)` \|", text, re.MULTILINE)
     assert sorted(rows) == sorted(row.metadata["env"] for row in fields(Settings))
-    assert all(f"{row.name}=" in text for row in fields(KernelOptions) if row.name != "profile")
+    assert all(f"{row.name}=" in text for row in fields(KernelOptions) if row.name not in INTERNAL)
 
 
 def test_every_field_says_what_it_does() -> None:

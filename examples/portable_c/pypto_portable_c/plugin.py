@@ -14,7 +14,7 @@ class PortableC(Plugin):
         return self.target(name)
 
     def target(self, name: str) -> Any:
-        from pypto.runtime.devices import HostDevice
+        from pypto.runtime.places import HostDevice
         from pypto_portable_c.backend import PortableCBackend, Target
 
         return HostDevice(name, PortableCBackend(Target()))
