@@ -11,6 +11,7 @@ import numpy as np
 from pypto.ir.core import Attr, Op, Value
 from pypto.ir.types import Type, int32, int64
 from pypto.ops import adjoint_math
+from pypto.ops import math_power_unit as on_unit
 from pypto.ops import math_reference as reference
 from pypto.ops import math_unit as unit
 from pypto.ops.emitter import Emitter, Lanes
@@ -18,7 +19,7 @@ from pypto.ops.math_exp import exp_of
 from pypto.ops.math_log import THIRD, log_of
 from pypto.ops.math_pair import Pair, choose, constant, product
 from pypto.ops.math_rows import Array, by_size, function, in_float64, native, widened
-from pypto.ops.math_term import Term, copysign, is_negative, scaling, where
+from pypto.ops.math_term import Term, is_negative, scaling, where
 from pypto.ops.row import ViaInstruction
 from pypto.ops.rules import BoundArguments, same, tile
 
@@ -37,17 +38,6 @@ def power(x: Term, y: Term) -> Term:
     is_odd = integral & half.round().differs(half)
     result = where(is_odd & is_negative(x), -result, result)
     result = where((x < 0.0) & (x > -math.inf) & ~integral | x.is_nan(), math.nan, result)
-    return where(y.same(0.0), 1.0, result)
-
-
-def unit_power_narrow(x: Term, y: Term) -> Term:
-    """On a vector unit: exp(y log |x|); where a result of 16 bits is finite, the product is right to 2⁻¹⁵."""
-    x, y = unit.to_single(x), unit.to_single(y)
-    size, half, integral = abs(x), y * 0.5, y.round().same(y)
-    result = where(size.same(1.0), 1.0, unit.exp(unit.log(size) * y))
-    is_odd = integral & half.round().differs(half)
-    result = where(is_odd, copysign(result, x), result)
-    result = where((x < 0.0) & (x > -math.inf) & ~integral, math.nan, result)
     return where(y.same(0.0), 1.0, result)
 
 
@@ -159,7 +149,7 @@ ROWS = (
         (0.6, 1.0),
         (0.0, 20.0),
         "x y",
-        rules={"ascend": unit.formula(None, unit_power_narrow, unit_power_narrow)},
+        rules={"ascend": unit.formula(on_unit.power_f32, on_unit.power_narrow, on_unit.power_narrow)},
         infer=infer_power,
         bind_arguments=bind_power,
         reference=power_reference,

@@ -328,7 +328,7 @@ ROWS = (
         "Sine of an angle in radians.",
         (1.0, 1.0),
         (-100.0, 100.0),
-        rules={"ascend": unit_formula(None, on_unit.sin_f16)},
+        rules={"ascend": unit_formula(on_unit.sin_f32, on_unit.sin_f16, on_unit.sin_bf16, reach=on_unit.REACH)},
         adjoint=adjoint_math.sin,
     ),
     function(
@@ -338,7 +338,7 @@ ROWS = (
         "Cosine of an angle in radians.",
         (1.0, 1.0),
         (-100.0, 100.0),
-        rules={"ascend": unit_formula(None, on_unit.cos_f16)},
+        rules={"ascend": unit_formula(on_unit.cos_f32, on_unit.cos_f16, on_unit.cos_bf16, reach=on_unit.REACH)},
         adjoint=adjoint_math.cos,
     ),
     function(

@@ -11,6 +11,7 @@ Read `row.ViaFormula` for how a row has such formulas, and `ops/math_term.py` fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -52,9 +53,10 @@ def formula(
     f16: Callable[..., Term] | None = None,
     bf16: Callable[..., Term] | None = None,
     ulp: float = 4.0,
+    reach: float = math.inf,
 ) -> ViaFormula:
     """The rule of a row, from functions of terms."""
-    return ViaFormula(f32 and of_terms(f32), f16 and of_terms(f16), bf16 and of_terms(bf16), ulp)
+    return ViaFormula(f32 and of_terms(f32), f16 and of_terms(f16), bf16 and of_terms(bf16), ulp, reach)
 
 
 def of_terms(fn: Callable[..., Term]) -> LaneRule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -92,12 +93,16 @@ class ViaFormula:
         For bfloat16, on float32 lanes: right to one unit in the last place of bfloat16.
     ulp : float
         Largest error in float32, in units in the last place.
+    reach : float
+        Largest size of an argument that the formulas for float32 and bfloat16 are right for. A chunk with a larger one
+        runs the lane rule.
     """
 
     f32: LaneRule | None
     f16: LaneRule | None = None
     bf16: LaneRule | None = None
     ulp: float = 4.0
+    reach: float = math.inf
 
     def for_dtype(self, dtype: DType) -> LaneRule | None:
         """The formula for operands of a dtype; None where the lane rule is run."""

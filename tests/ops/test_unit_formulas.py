@@ -5,6 +5,7 @@ Floats of 16 bits are tried all. The unit is numpy's arithmetic, also with funct
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -27,8 +28,20 @@ OFF: Final = 2.0  # units in the last place that the chip's functions may be off
 
 def arguments(row: OpRow, dtype: DType) -> list[Array]:
     if dtype.bits == 16 and len(row.params) == 1:
-        return [np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(dtype.numpy)]
-    return operands(7, dtype, len(row.params), 40_000, row.domain)
+        arrays = [np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(dtype.numpy)]
+    else:
+        arrays = operands(7, dtype, len(row.params), 40_000, row.domain)
+    return within_reach(row, arrays)
+
+
+def within_reach(row: OpRow, arrays: list[Array]) -> list[Array]:
+    """The arguments that the formulas are for, and those that are no numbers."""
+    rule: Any = row.rule_for("ascend")
+    if math.isinf(rule.reach):
+        return arrays
+    with np.errstate(invalid="ignore"):
+        known = [~(np.abs(a.astype(np.float64)) > rule.reach) | np.isinf(a.astype(np.float64)) for a in arrays]
+    return [a[np.logical_and.reduce(known)] for a in arrays]
 
 
 def computed(row: OpRow, dtype: DType, arrays: list[Array], off: float = 0.0) -> Array:
@@ -65,7 +78,7 @@ def test_errors_are_as_stated(row: OpRow, dtype: DType) -> None:
 @pytest.mark.parametrize(("row", "dtype"), FORMULAS)
 def test_special_values(row: OpRow, dtype: DType) -> None:
     """Infinities, NaN, zeros with their signs, subnormal numbers: as the row's meaning has them."""
-    arrays = operands(3, dtype, len(row.params), 1000, row.domain)
+    arrays = within_reach(row, operands(3, dtype, len(row.params), 1000, row.domain))
     with np.errstate(all="ignore"):
         wanted = exact(row, arrays).astype(dtype.numpy)
     found = computed(row, dtype, arrays)
@@ -87,3 +100,47 @@ def test_results_below_the_range_of_the_exponential() -> None:
     x = np.linspace(-103, -87, 100, dtype=np.float32)
     assert np.all(computed(TABLE["sigmoid"], float32, [x]) > 0)
     assert computed(TABLE["exp"], float32, [np.float32([89, np.inf, -np.inf, -200])]).tolist() == [np.inf, np.inf, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_arguments_nearest_to_zeros_of_the_sine(name: str) -> None:
+    """All multiples of π/2 within reach, where most digits cancel, and three million arguments of all sizes."""
+    row = TABLE[name]
+    rule: Any = row.rule_for("ascend")
+    near = (np.arange(1, int(rule.reach / (math.pi / 2)), dtype=np.float64) * (math.pi / 2)).astype(np.float32)
+    parts = [near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf))]
+    rng = np.random.default_rng(5)
+    parts.append(rng.uniform(-rule.reach, rule.reach, 1_000_000).astype(np.float32))
+    parts.append(rng.uniform(-10, 10, 1_000_000).astype(np.float32))
+    parts.append(np.exp2(rng.uniform(-140, 17, 1_000_000)).astype(np.float32))
+    x = np.concatenate(parts)
+    errors = ulp_errors(computed(row, float32, [x]), exact(row, [x]), float32)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= rule.ulp, (x[worst], errors[worst])
+
+
+def test_powers_of_float32_of_all_sizes() -> None:
+    """Bases of all sizes and near 1, with exponents that bring the power into the range and a little beyond."""
+    rng = np.random.default_rng(6)
+    bases = np.exp2(rng.uniform(-149, 128, 600_000)), rng.uniform(0.5, 2, 600_000), np.exp(rng.normal(0, 1e-4, 600_000))
+    x = np.concatenate(bases).astype(np.float32)
+    with np.errstate(divide="ignore"):
+        y = (rng.uniform(-151, 129, len(x)) / np.log2(x.astype(np.float64))).astype(np.float32)
+    row, rule = TABLE["pow"], TABLE["pow"].rule_for("ascend")
+    assert isinstance(rule, ViaFormula)
+    errors = ulp_errors(computed(row, float32, [x, y]), exact(row, [x, y]), float32)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= rule.ulp, (x[worst], y[worst], errors[worst])
+
+
+def test_special_powers() -> None:
+    """All pairs of numbers for which IEEE 754 says what their power is."""
+    inf, nan = math.inf, math.nan
+    known = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e-42, -1e-42, 3e38, -3e38, inf, -inf, nan]
+    x, y = (a.ravel().astype(np.float32) for a in np.meshgrid(known, known))
+    found = computed(TABLE["pow"], float32, [x, y])
+    with np.errstate(over="ignore"):
+        wanted = exact(TABLE["pow"], [x, y]).astype(np.float32)
+    for a, b, p, q in zip(x, y, found, wanted, strict=True):
+        same = p == q if np.isinf(q) or q == 0 else abs(p - q) <= 4 * np.spacing(abs(q))
+        assert (np.isnan(p) and np.isnan(q)) or (same and np.signbit(p) == np.signbit(q)), (a, b, p, q)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pypto.backends.ascend.rules.emitter import VectorEmitter
 
 _LANES, _REPEATS = 64, 248  # of a repeat of float32, and of an instruction whose result ends with a whole block
+_BLOCK = 8  # float32 of a block
 
 
 def loop_over_lanes(
@@ -68,14 +69,14 @@ def copy(e: VectorEmitter, target: View, source: View) -> None:
 
 
 def any_lane(e: VectorEmitter, condition: Lanes) -> Scalar:
-    """Return a number that is above 0 if the condition holds in any lane, by a tree of maxima over repeats."""
-    line, count = e.sink.line, e.sink.count
-    source = e.view(e.selected(condition, e.const(1.0, float32), e.const(0.0, float32)))
+    """Return a number that is above 0 if the condition holds in any lane, by maxima over words of its bits."""
+    line = e.sink.line
+    source, count = words_of(e, e.view(condition))
     while count > 1:
         repeats = count // _LANES
         count = 1 if repeats == 1 else -(-repeats // _LANES) * _LANES
-        target = e.sink.temporary(float32)
-        e.sink.emit(Instr("Duplicate", (target, 0.0, max(count, 8)), line))
+        target = e.sink.temporary(float32, max(count, _BLOCK))
+        e.sink.emit(Instr("Duplicate", (target, 0.0, max(count, _BLOCK)), line))
         for first in range(0, repeats, _REPEATS):
             part = part_of(target, first), part_of(source, first * _LANES)
             sizes = _LANES, min(_REPEATS, repeats - first), 1, 1, 8
@@ -84,3 +85,15 @@ def any_lane(e: VectorEmitter, condition: Lanes) -> Scalar:
     name = e.sink.name("found")
     e.sink.emit(Let(name, float32, Read(source), line))
     return name
+
+
+def words_of(e: VectorEmitter, bits: View) -> tuple[View, int]:
+    """Return whole repeats of float32, and their size: above 0 where a word of 32 bits has one that is set."""
+    line, words = e.sink.line, e.sink.count // 32
+    count = -(-words // _LANES) * _LANES
+    target = e.sink.temporary(float32, count)
+    if count > words:
+        e.sink.emit(Instr("Duplicate", (target, 0.0, count), line))
+    e.sink.emit(Instr("Cast", (target, as_dtype(bits, int32), Word("CAST_RINT"), words), line))
+    e.sink.emit(Instr("Abs", (target, target, count), line))
+    return target, count

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pypto.backends.ascend.blockir.instructions import CASTS
 from pypto.backends.ascend.blockir.ir import View, Word
 from pypto.backends.ascend.rules import double_float, integers
@@ -188,6 +190,8 @@ def bitcast(e: VectorEmitter, a: Lanes, dtype: DType) -> Lanes:
     """Reinterpret the bits as another dtype of the same size."""
     if a.dtype.is_bool or dtype.is_bool:
         return bool_bits(e, a, dtype)
+    if isinstance(a.at, int | float) and {a.dtype, dtype} == {float32, int32}:
+        return Lanes(dtype, np.asarray(a.at, a.dtype.numpy).view(dtype.numpy).item())
     if 64 in (a.dtype.bits, dtype.bits) and not isinstance(a.at, View):
         raise NoInstruction("numbers of 64 bits have no bits of their own")
     if float64 in (a.dtype, dtype):

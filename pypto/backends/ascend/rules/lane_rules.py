@@ -4,23 +4,33 @@ The op's row says which (`rules={"ascend": …}`); what does not apply to the op
 needs much memory is strip-mined: a loop runs it on parts of the chunk, which is legal since lanes are independent.
 
     exp(x: 8192 x f16)   ->   Cast(a, x), Exp(a, a), Cast(y, a)
+
+A formula may hold up to a size of its arguments (`ViaFormula.reach`). The scalar unit asks once a chunk whether any is
+beyond, and such a chunk runs the lane rule.
+
+    sin(x: 2048 x f32)   ->   if beyond <= 0: the formula else: the lane rule
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial, reduce
 
-from pypto.backends.ascend.blockir.ir import Buffer, Instr, Item, Loop, Scalar, View, Word, fold
+from pypto.backends.ascend.blockir.ir import Buffer, Expr, If, Instr, Item, Loop, Scalar, View, Word, fold
+from pypto.backends.ascend.rules.control import any_lane
 from pypto.backends.ascend.rules.conversions import loaded, rounded, stored, widened
 from pypto.backends.ascend.rules.emitter import VectorEmitter
-from pypto.backends.ascend.rules.operand import InstructionSink, Lanes, NoInstruction, part_of
+from pypto.backends.ascend.rules.operand import InstructionSink, Lanes, NoInstruction, lanes_of, part_of
 from pypto.backends.ascend.rules.scalar_fallback import emit_scalar_loop
-from pypto.backends.ascend.rules.temporaries import Places, Scratch
+from pypto.backends.ascend.rules.temporaries import Places, Scratch, placed
 from pypto.errors.ascend import NotOnAscend
 from pypto.ir.core import Op
 from pypto.ir.types import DType, float64, int32
+from pypto.ops.math_term import Term
 from pypto.ops.row import Unsupported, ViaFormula, ViaInstruction, ViaLaneRule, ViaScalarUnit
 from pypto.ops.table import TABLE
 
@@ -48,6 +58,8 @@ def elementwise(op: Op, operands: Sequence[Lanes], sink: InstructionSink, exact:
     if isinstance(cell, ViaScalarUnit) or float64 in [v.dtype for v in (*op.operands, *op.results)]:
         raise refused(op, NO_FLOAT64)
     try:
+        if isinstance(cell, ViaFormula) and not exact and is_limited(cell, op):
+            return [emit_within_reach(cell, op, operands, sink)]
         return [emit_into(sink, operands, lambda lanes, scratch: emit_chunk(cell, op, lanes, scratch, exact))]
     except NoInstruction as lacking:
         try:
@@ -64,8 +76,41 @@ def refused(op: Op, reason: str) -> NotOnAscend:
     return NotOnAscend(op.loc, op=op.name, dtype=dtypes, reason=problem, way=way)
 
 
-def emit_into(sink: InstructionSink, operands: Sequence[Lanes], make: Make) -> Lanes:
-    """Emit what `make` makes, in one piece or strip-mined if that needs too much memory."""
+def is_limited(cell: ViaFormula, op: Op) -> bool:
+    """Whether an operand may be larger than the formula takes; those for float16 take all."""
+    return math.isfinite(cell.reach) and cell.for_dtype(op.operands[0].dtype) not in (None, cell.f16)
+
+
+def emit_within_reach(cell: ViaFormula, op: Op, operands: Sequence[Lanes], sink: InstructionSink) -> Lanes:
+    """Emit the formula and the lane rule as branches of the scalar unit, which write the same memory."""
+    result = Lanes(op.result.dtype, sink.temporary(op.result.dtype))
+    beyond = count_beyond(cell.reach, operands, sink)
+    with sink.nested() as formula:
+        emit_into(sink, operands, partial(emit_chunk, cell, op, exact=False), result)
+    with sink.nested() as lane_rule:
+        emit_into(sink, operands, partial(emit_chunk, cell, op, exact=True), result)
+    sink.emit(If(Expr("<=", (beyond, 0.0)), tuple(formula), tuple(lane_rule), sink.line))
+    return result
+
+
+def count_beyond(reach: float, operands: Sequence[Lanes], sink: InstructionSink) -> Scalar:
+    """Emit a number that is above 0 if an operand is larger than `reach` in any lane."""
+    scratch = Scratch(sink)
+    e = VectorEmitter(scratch)
+    beyond = [is_beyond(e.term(widened(e, x)), reach) for x in operands]
+    found = any_lane(e, lanes_of(reduce(operator.or_, beyond)))
+    for item in placed(scratch.items, set(), Places(scratch, sink)):
+        sink.emit(item)
+    return found
+
+
+def is_beyond(x: Term, reach: float) -> Term:
+    """Whether |x| is larger; no tile is made for the size."""
+    return (x > reach) | (x < -reach)
+
+
+def emit_into(sink: InstructionSink, operands: Sequence[Lanes], make: Make, target: Lanes | None = None) -> Lanes:
+    """Emit what `make` makes, into a target where there is one, strip-mined if that needs too much memory."""
     scratch = Scratch(sink)
     made = make(operands, scratch)
     if not isinstance(made.at, View):
@@ -73,8 +118,11 @@ def emit_into(sink: InstructionSink, operands: Sequence[Lanes], make: Make) -> L
     unit = 256 if any(x.dtype.is_bool for x in (*operands, made)) else 128  # parts begin at whole blocks
     count = part(sink.count, unit, scratch.bytes_needed(made.at))
     if count < sink.count:
-        return emit_in_chunks(sink, operands, make, count)
+        return emit_in_chunks(sink, operands, make, count, target)
     places = Places(scratch, sink)
+    if target is not None:
+        assert isinstance(made.at.of, Buffer) and isinstance(target.at, View)
+        places.of[made.at.of] = target.at
     for item in scratch.made(made.at, places):
         sink.emit(item)
     return Lanes(made.dtype, places.view(made.at))
@@ -89,12 +137,14 @@ def part(count: int, unit: int, size: int) -> int:
     return unit * max(fitting, default=1)
 
 
-def emit_in_chunks(sink: InstructionSink, operands: Sequence[Lanes], make: Make, count: int) -> Lanes:
+def emit_in_chunks(
+    sink: InstructionSink, operands: Sequence[Lanes], make: Make, count: int, target: Lanes | None
+) -> Lanes:
     """Emit a loop over strips of `count` elements."""
     name = sink.name("part")
     scratch = Scratch(Part(sink, count))
     made = make([shifted(x, name, count) for x in operands], scratch)
-    result = Lanes(made.dtype, sink.temporary(made.dtype))
+    result = target or Lanes(made.dtype, sink.temporary(made.dtype))
     inside = shifted(result, name, count).at
     assert isinstance(made.at, View) and isinstance(made.at.of, Buffer) and isinstance(inside, View)
     items = scratch.made(made.at, Places(scratch, scratch.sink, {made.at.of: inside}))

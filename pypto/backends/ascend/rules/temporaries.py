@@ -121,12 +121,12 @@ class Supply:
 
 @dataclass
 class Places:
-    """The allocation: the memory of each virtual buffer, and free memory by size of element."""
+    """The allocation: the memory of each virtual buffer, and free memory by size and count of elements."""
 
     scratch: Scratch
     sink: Memory
     of: dict[Buffer, View] = field(default_factory=dict)
-    free: dict[int, list[View]] = field(default_factory=dict)
+    free: dict[tuple[int, int], list[View]] = field(default_factory=dict)
 
     def view(self, v: View) -> View:
         """Return the view in the buffer's memory, which it gets with the first use."""
@@ -140,12 +140,12 @@ class Places:
     def found(self, buffer: Buffer) -> View:
         if buffer in self.scratch.numbers:
             return self.sink.filled(self.scratch.numbers[buffer], buffer.dtype, buffer.elements)
-        free = self.free.get(buffer.dtype.bits)
+        free = self.free.get((buffer.dtype.bits, buffer.elements))
         return free.pop() if free else self.sink.temporary(buffer.dtype, buffer.elements)
 
     def release(self, buffer: Buffer) -> None:
         if buffer in self.of and buffer not in self.scratch.numbers:
-            self.free.setdefault(buffer.dtype.bits, []).append(self.of.pop(buffer))
+            self.free.setdefault((buffer.dtype.bits, buffer.elements), []).append(self.of.pop(buffer))
 
 
 def placed(items: Sequence[Item], kept: set[Buffer], places: Places) -> list[Item]:
