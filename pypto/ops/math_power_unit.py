@@ -1,7 +1,7 @@
 """Powers of float32 on a vector unit: 2**(y log2 |x|), a formula of `row.ViaFormula`.
 
 An exponent may be 128, of which 24 bits are not enough digits. The logarithm has a part of 12 bits, whose products with
-12 bits of y are exact, and the rest (Dekker, "A floating-point technique for extending the available precision", 1971).
+12 bits of y are exact, and a tail (Dekker, "A floating-point technique for extending the available precision", 1971).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pypto.ops.math_term import Term, copysign, polynomial, where
 _UPPER: Final = -(1 << 12)  # bits of a float32 without its lower 12
 _ROOT_HALF: Final = 0x3F3504F3  # bits of √½
 _LEAST_NORMAL: Final = 2.0**-126
-# 2 / log 2 in a part of few bits and the rest; (2 artanh(s) / (s log 2) - 2 / log 2) / s² in s² for |s| ≤ 0.1717, minimax
+# 2 / log 2 in a part of few bits and a tail; (2 artanh(s) / (s log 2) - 2 / log 2) / s² in s² for |s| ≤ 0.1717, minimax
 # to 4.9e-12 of the logarithm.
 _FACTOR: Final = (2.8857421875, -0.0003521057220731853)
 _ARTANH: Final = (0.9617966791039133, 0.5770828741435632, 0.41170483296733845, 0.3402488459036357)
@@ -39,7 +39,7 @@ def split(size: Term) -> tuple[Term, Term]:
 
 
 def ratio(f: Term) -> tuple[Term, Term]:
-    """f / (f + 2) as a part of 12 bits and the rest, which is the quotient of the exact remainder."""
+    """f / (f + 2) as a part of 12 bits and a tail, which is the quotient of the exact remainder."""
     inverse = 1.0 / (f + 2.0)
     s = upper(f * inverse)
     f_upper = upper(f)
@@ -48,12 +48,12 @@ def ratio(f: Term) -> tuple[Term, Term]:
 
 
 def log2_parts(size: Term) -> tuple[Term, Term]:
-    """log2 of a positive finite size as a part of 12 bits and the rest, to 2⁻³⁰ of it: by 2 artanh(f / (f + 2))."""
+    """log2 of a positive finite size as a part of 12 bits and a tail, to 2⁻³⁰ of it: by 2 artanh(f / (f + 2))."""
     k, f = split(size)
-    s, rest = ratio(f)
-    both = s + rest
-    z = s * s + rest * (s + both)  # the square, of which the first product is exact
-    low = both * (z * polynomial(z, _ARTANH) + _FACTOR[1]) + rest * _FACTOR[0]
+    s, tail = ratio(f)
+    both = s + tail
+    z = s * s + tail * (s + both)  # the square, of which the first product is exact
+    low = both * (z * polynomial(z, _ARTANH) + _FACTOR[1]) + tail * _FACTOR[0]
     high = s * _FACTOR[0]
     total = k + high
     low = high - (total - k) + low
@@ -71,12 +71,12 @@ def exp2_of(high: Term, low: Term) -> Term:
 
 def power_f32(x: Term, y: Term) -> Term:
     """2**(y log2 |x|), with IEEE 754's answers where that is no number or has no sign."""
-    first, rest = log2_parts(abs(x))
+    first, tail = log2_parts(abs(x))
     y_upper = upper(y)
     rough = unit.log(abs(x)) * y  # infinite or NaN where |x| is 0, infinite or NaN
     is_usual = abs(rough) < 2 * _LARGEST
     high = where(is_usual, y_upper * first, rough)
-    low = where(is_usual, (y - y_upper) * first + y * rest, 0.0)
+    low = where(is_usual, (y - y_upper) * first + y * tail, 0.0)
     result = exp2_of(unit.greater(unit.lesser(high, _LARGEST), -_LARGEST), low)
     result = with_sign(where(abs(x).same(1.0), 1.0, result), x, y)
     return where(y.same(1.0), x, result)

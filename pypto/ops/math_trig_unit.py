@@ -21,7 +21,8 @@ _SIN_TURN_F16: Final = (3.1415897067524763, -5.167367712335221, 2.54360354759735
 # For bfloat16: 1/π in a part of 16 bits and the rest; the sine as above, to 1.1e-4 of it.
 _TURNS_BF16: Final = (0.31830596923828125, 3.916945509421538e-06)
 _SIN_TURN_BF16: Final = (3.1412484748295517, -5.145625533901405, 2.325745924532556)
-# For float32: π in parts of 7 bits, whose products with multiples of ½ below 2¹⁶ are exact, and the rest; (sin(r) / r - 1) / r² in r² for |r| ≤ 1.6, minimax to 7.4e-9 of sin(r) / r.
+# For float32: π in parts of 7 bits, whose products with multiples of ½ below 2¹⁶ are exact, and the rest;
+# (sin(r) / r - 1) / r² in r² for |r| ≤ 1.6, minimax to 7.4e-9 of sin(r) / r.
 # No part is negative: what is left of -0.0 is -0.0.
 _PI_PARTS: Final = (
     3.125,
@@ -56,13 +57,13 @@ def with_parity(value: Term, k: Term) -> Term:
     return (value.bits() + (k.to(int32) << 31)).bits(float32)
 
 
-def remainder_of_turns(x: Term, turns: Term) -> Term:
-    """x - turns π of a float32, to 2 units in its last place for whole and half turns up to `REACH`."""
+def remainder_of_turns(x: Term, multiple: Term) -> Term:
+    """x - multiple · π of a float32, to 2 units in its last place for whole and half turns up to `REACH`."""
     first, *others = _PI_PARTS
-    rest = x - turns * first
+    tail = x - multiple * first
     for part in others:
-        rest = unit.plus_multiple(rest, turns, -part)
-    return rest
+        tail = unit.plus_multiple(tail, multiple, -part)
+    return tail
 
 
 def sine_f32(r: Term) -> Term:
