@@ -48,6 +48,9 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
     prototype: Annotated[
         Path | None, typer.Option(help="Of a project: msopgen's JSON, which names the operator and its dtypes.")
     ] = None,
+    adjoint: Annotated[
+        str, typer.Option(help="Of a project: arrays by which its torch extension is differentiated, as in x,weight.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """Compile a kernel for the types of its arguments, and show a level of it or how long each stage took.
@@ -64,13 +67,13 @@ def compile_kernel(  # noqa: PLR0913, PLR0917  # each is an option of the comman
     """
     with mistakes():
         if emit == "project" and chip:
-            project(target, args or [], chip, grid, output, also or [], shape or [], prototype, json)
+            project(target, args or [], chip, grid, output, also or [], shape or [], prototype, adjoint, json)
         elif emit in KINDS and not chip:
             compile_aot(target, args or [], emit, output, also or [], level or [], json)
         elif also or level:
             raise UsageError(f"--also and --level are for --emit {' and '.join(KINDS)}, not {emit}")
-        elif shape or prototype:
-            raise UsageError(f"--shape and --prototype are for --emit project with a --target, not {emit}")
+        elif shape or prototype or adjoint:
+            raise UsageError(f"--shape, --prototype and --adjoint are for --emit project with a --target, not {emit}")
         else:
             show_level(target, args or [], emit, chip, output, json)
 

@@ -22,7 +22,7 @@ _DTYPE: Final = re.compile(r"(?P<name>\w+)=\w*\[")
 
 def project(  # noqa: PLR0913, PLR0917  # each is an option of the command
     target: str, args: list[str], chip: str, grid: str, output: Path | None, also: list[str], shapes: list[str],
-    prototype: Path | None, json: bool,
+    prototype: Path | None, adjoint: str, json: bool,
 ) -> None:  # fmt: skip
     """Write a folder with all that CANN needs to build versions of the kernel and to try them."""
     from pypto.tools.project import Interface, write_project
@@ -34,7 +34,8 @@ def project(  # noqa: PLR0913, PLR0917  # each is an option of the command
         raise UsageError(f"{folder} is there already; choose another folder with -o, or remove it")
     found = read_prototype(prototype) if prototype else None
     sizes = grid_of(grid)
-    interface = Interface(grid if callable(sizes) else "", dict(map(named, shapes)), found)
+    wrt = tuple(name.strip() for name in adjoint.split(",") if name.strip())
+    interface = Interface(grid if callable(sizes) else "", dict(map(named, shapes)), found, wrt)
     versions = [[*args, *shlex.split(more)] for more in ("", *also)]
     every = [given for words in versions for given in combinations(words, kernel.arg_names, found)]
     launches = [(sizes(given) if callable(sizes) else sizes, given) for given in every]

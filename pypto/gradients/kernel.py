@@ -29,10 +29,11 @@ from pypto.graph.kernels import imports
 from pypto.loc import Caller
 from pypto.passes.adjoint.derive import Workspace
 from pypto.passes.adjoint.footprint import LaunchNumbers
-from pypto.runtime.arrays import array_info
+from pypto.runtime.arrays import ArrayInfo, array_info
 from pypto.runtime.launch import check_grid
 
 if TYPE_CHECKING:
+    from pypto.gradients.schedule import BackwardSchedule
     from pypto.jit import Kernel
 
 
@@ -151,6 +152,17 @@ class AdjointKernel:
         else:
             run_steps(prepared.steps, everything)
 
+    @Boundary()
+    def schedule(self, grid: Any, /, *args: Any, **given: Any) -> BackwardSchedule:
+        """The derived kernels that a launch with these arguments runs, and their memory, as data.
+
+        Arrays are contiguous. A backward pass by hand is Python: the schedule is the derived one's in any case.
+        """
+        from pypto.gradients.schedule import schedule
+
+        plan = self.derived()._plan(grid, self.kernel._bind(args, self.split(given)[0]))
+        return schedule(plan, self.wrt)
+
     def derived(self) -> AdjointKernel:
         """The same gradients by derived kernels, also where there is a backward pass by hand."""
         return AdjointKernel(self.kernel, self.request, is_always_derived=True)
@@ -215,7 +227,7 @@ class AdjointKernel:
     def _check_arrays(self, infos: Mapping[str, Any]) -> None:
         for name in self.wrt:
             info = infos[name]
-            if not hasattr(info, "shape") or not info.dtype.is_float:
+            if not isinstance(info, ArrayInfo) or not info.dtype.is_float:
                 problem = f"`{name}` is no array of floats"
                 self._fail(problem, "differentiate by arrays of floats; pass a number as an array of one element")
 
@@ -227,7 +239,7 @@ class AdjointKernel:
         if unknown := sorted(gradients.keys() - {f"d_{n}" for n in wanted}):
             self._fail(f"{unknown[0]} belongs to no stored array and to none in `wrt`", "leave it out")
         given = {f"d_{n}": self._checked(version, n, infos[n], gradients[f"d_{n}"]) for n in wanted}
-        read = {n: x for n, x in infos.items() if hasattr(x, "shape") and n not in self._unread(version)}
+        read = {n: x for n, x in infos.items() if isinstance(x, ArrayInfo) and n not in self._unread(version)}
         others = read | given
         for n in self.wrt:
             for name, info in others.items():

@@ -18,7 +18,7 @@ from pypto import language as pto
 from pypto.errors.gradients import NoGradient, WrongGradient
 from pypto.gradients.versions import Step
 from pypto.ir.core import Function
-from pypto.ir.types import ArrayType
+from pypto.ir.types import ArrayType, DType
 from pypto.jit import jit
 from pypto.passes.adjoint.bounded_while import UNFINISHED
 from pypto.passes.adjoint.derive import Target, Workspace
@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 _BLOCKS: Final = 64  # blocks of programs; a constant, so that sums do not depend on the machine
 _MOST_ELEMENTS: Final = 1 << 27  # of partial gradients
 _POOL_BYTES: Final = 1 << 25  # of memory that a thread holds for its next launch
-_SUM_BLOCK: Final = 1024
+SUM_BLOCK: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Buffer:
 
     name: str
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def step_launch(step: Step, forward: Function, numbers: LaunchNumbers) -> StepLa
             assert isinstance(kind, ArrayType)
             rows = math.prod(grid) if target.workspace is Workspace.BLOCKS else 1
             shape = (rows, *numbers.shapes[target.name])
-            partials.append((Buffer(f"partial_{target.name}", shape, np.dtype(kind.elem.numpy)), gradient))
+            partials.append((Buffer(f"partial_{target.name}", shape, kind.elem), gradient))
     programs = {f"programs_{a}": n for a, n in enumerate(numbers.grid)}
     saved = saved_buffers(step, forward, numbers, math.prod(grid))
     return StepLaunch(step.kernel, grid, tuple(kinds), programs, tuple(zeroed), tuple(partials), saved)
@@ -111,7 +111,7 @@ def saved_buffers(step: Step, forward: Function, numbers: LaunchNumbers, rows: i
             problem = "how often this loop runs at most is not known before the launch"
             way = "give it bounds made of sizes and program ids"
             raise NoGradient(saved.loop.loc, kernel=forward.name, problem=problem, way=way)
-        buffers.append(Buffer(saved.name, (rows, max(1, trips), saved.size), np.dtype(saved.dtype.numpy)))
+        buffers.append(Buffer(saved.name, (rows, max(1, trips), saved.size), saved.dtype))
     return tuple(buffers)
 
 
@@ -124,9 +124,10 @@ class BufferPool(threading.local):
 
     def take(self, buffer: Buffer) -> Array:
         """A buffer that no other launch uses, with any content."""
-        free = self.free.get((buffer.shape, buffer.dtype))
+        dtype = np.dtype(buffer.dtype.numpy)
+        free = self.free.get((buffer.shape, dtype))
         if not free:
-            return np.empty(buffer.shape, buffer.dtype)
+            return np.empty(buffer.shape, dtype)
         array = free.pop()
         self.size -= array.nbytes
         return array
@@ -196,6 +197,6 @@ def add_rows(partial: Array, gradient: Any) -> None:
     matrix = partial.reshape(partial.shape[0], size)
     contiguous = gradient.is_contiguous() if hasattr(gradient, "is_contiguous") else gradient.flags.c_contiguous
     target = gradient.reshape(-1) if contiguous else np.empty(size, partial.dtype)
-    sum_of_rows[(-(-size // _SUM_BLOCK),)](matrix, target, BLOCK=_SUM_BLOCK)
+    sum_of_rows[(-(-size // SUM_BLOCK),)](matrix, target, BLOCK=SUM_BLOCK)
     if not contiguous:
         gradient[...] = target.reshape(partial.shape[1:])

@@ -34,6 +34,7 @@ from pypto.passes.adjoint.ownership import Accumulation, Ownership, accesses_of,
 from pypto.passes.adjoint.stores import are_disjoint, stores_once
 from pypto.passes.adjoint.trips import TripCounts
 from pypto.passes.memory_effects import accessed_array, accesses_memory
+from pypto.runtime.arrays import ArrayInfo
 from pypto.runtime.specialization import observe
 
 _MOST_LAUNCHES: Final = 1024  # whose steps are remembered
@@ -125,7 +126,7 @@ def shape_facts(infos: Mapping[str, Any]) -> tuple[tuple[str, str, int, int], ..
     """Shapes and strides of a launch, by which constants in the IR are known again."""
     facts = []
     for name, info in infos.items():
-        if hasattr(info, "shape"):
+        if isinstance(info, ArrayInfo):
             facts += [("array_shape", name, d, int(n)) for d, n in enumerate(info.shape)]
             facts += [("array_stride", name, d, int(n)) for d, n in enumerate(info.strides)]
     return tuple(facts)
@@ -273,7 +274,7 @@ def described(kernel: Any, values: tuple[Any, ...]) -> tuple[dict[str, Any], dic
 
 def launch_numbers(infos: Mapping[str, Any], grid: tuple[int, int, int]) -> LaunchNumbers:
     """The numbers of a launch that footprints are computed with."""
-    arrays = {name: info for name, info in infos.items() if hasattr(info, "shape")}
+    arrays = {name: info for name, info in infos.items() if isinstance(info, ArrayInfo)}
     scalars = {name: value for name, value in infos.items() if name not in arrays}
     shapes = {name: tuple(map(int, info.shape)) for name, info in arrays.items()}
     strides = {name: tuple(map(int, info.strides)) for name, info in arrays.items()}

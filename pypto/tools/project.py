@@ -21,6 +21,7 @@ from pypto.devices import device
 from pypto.errors.project import NoOperator, WrongPrototype
 from pypto.jit import Kernel
 from pypto.runtime.acl import MAGIC
+from pypto.tools.project_backward import Backward, backward_of, backward_texts
 from pypto.tools.project_fields import TEMPLATES, Field, free_names, value_of
 from pypto.tools.project_kernel import direct_text, function_text, kernel_facts
 from pypto.tools.project_operator import (
@@ -66,11 +67,14 @@ class Interface:
         Formulas of the shapes of outputs, by name, as in ``x.shape[0], x.shape[1]``.
     prototype : Prototype or None
         The operator's type, and the order of its arrays and numbers.
+    adjoint : tuple of str
+        Arrays by which the torch extension is differentiated: kernels of the backward are derived for each version.
     """
 
     grid: str = ""
     shapes: Mapping[str, str] = field(default_factory=dict)
     prototype: Prototype | None = None
+    adjoint: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ def write_project(  # the launch, and what surrounds it
         When versions differ in their parameters.
     NoOperator
         When CANN has no operators that are called so.
+    NoGradient
+        When a backward is asked for, and the kernel cannot be differentiated.
     WrongPrototype
         When the prototype has other arrays or numbers than the kernel.
     Diagnostic
@@ -141,15 +147,48 @@ def write_project(  # the launch, and what surrounds it
     versions = [version_of(kernel, chip, n, *launch, interface.grid) for n, launch in enumerate(launches)]
     operator = operator_of(kernel, chip, versions, interface)
     first = versions[0]
+    backwards = backwards_of(kernel, chip, launches, versions, interface.adjoint)
+    derived = [one.version for backward in backwards for one in backward.launches]
     texts = {**first.facts, **torch_texts([version.torch for version in versions])}
+    texts |= backward_texts(first.name, backwards)
+    texts["sources"] = ", ".join(f'str(ROOT / "launch" / "host" / "{v.name}.cpp")' for v in (*versions, *derived))
+    texts["backward"] = gradients_of(interface.adjoint)
     texts |= {**host_facts(operator, kernel.signature.kernel), "arguments": "\n\n".join(map(described, versions))}
-    texts["versions"] = " ".join(v.name for v in versions)
+    texts["versions"] = " ".join(v.name for v in (*versions, *derived))
     texts |= {f"kernel_{name}": text for name, text in kernel_facts(operator).items()}
     folder.mkdir(parents=True)
     files = [name for version in versions for name in write_version(folder, operator, version)]
+    files += [name for version in derived for name in write_backward(folder, version)]
     files += filled(folder, _PER_PROJECT, texts)
     (folder / "build.sh").chmod(0o755)
     return sorted(files)
+
+
+def backwards_of(
+    kernel: Kernel, chip: str, launches: Sequence[Any], versions: Sequence[Version], wrt: Names
+) -> list[Backward]:
+    """The backward of each version, where arrays are named by which the kernel is differentiated."""
+    if not wrt:
+        return []
+
+    def compiled(derived: Kernel, name: str, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> Version:
+        return version_of(derived, chip, name, grid, arguments)
+
+    return [
+        backward_of(kernel, wrt, version.torch, grid, arguments, compiled)
+        for version, (grid, arguments) in zip(versions, launches, strict=True)
+    ]
+
+
+def gradients_of(wrt: Names) -> str:
+    """What the page of the project says of gradients."""
+    if not wrt:
+        return ""
+    names = ", ".join(f"`{name}`" for name in wrt)
+    return (
+        f"Autograd has gradients by {names}, for the shapes and the grid of each version. Their kernels are in "
+        "`launch`, as `*_backward_*`.\n"
+    )
 
 
 def operator_of(kernel: Kernel, chip: str, versions: Sequence[Version], interface: Interface) -> Operator:
@@ -193,9 +232,9 @@ def in_order(prototype: Prototype, inputs: Names, outputs: Names, numbers: Names
 
 
 def version_of(  # the launch, and where it stands
-    kernel: Kernel, chip: str, number: int, grid: tuple[int, ...], arguments: Mapping[str, Any], formula: str
+    kernel: Kernel, chip: str, named: int | str, grid: tuple[int, ...], arguments: Mapping[str, Any], formula: str = ""
 ) -> Version:
-    """Compile a version for a chip, and compute on the CPU what its test expects."""
+    """Compile a version for a chip, and compute on the CPU what its test expects. `named` is its number or its name."""
     with session().devices.chip(chip) as place:
         made = kernel.compile(**arguments)
     backend, artifact = place.backend, made.program.artifact
@@ -203,7 +242,7 @@ def version_of(  # the launch, and where it stands
     names = free_names((slot.arg for slot in artifact.abi), backend.symbol)
     fields = tuple(Field(slot, value_of(slot, infos[slot.arg]), names[slot.arg]) for slot in artifact.abi)
     code, symbol = backend.code(artifact), backend.symbol(artifact.name)
-    name = f"{symbol}_{number}" if number else symbol
+    name = named if isinstance(named, str) else f"{symbol}_{named}" if named else symbol
     facts = {"name": name, "symbol": symbol, "chip": chip, "flag": backend.target.flag, "grid": numbers(grid)}
     facts["type"] = type_of(symbol, lambda word: backend.symbol(word) != word)
     facts |= {"one_core": str(code.one_core).lower(), "workspace": str(code.workspace)}
@@ -232,16 +271,28 @@ def write_version(folder: Path, operator: Operator, version: Version) -> list[st
     name = version.name
     files = [write(folder, f"op_kernel/{name}.h", function_text(version.operator).encode())]
     direct = direct_text(version.operator, version.facts["symbol"])
-    files.append(write(folder, f"launch/kernel/{name}.asc", direct.encode()))
+    files += write_launcher(folder, version, direct, {"type": operator.type, "operator": operator.name})
+    texts = {**version.facts, "type": operator.type, "operator": operator.name}
+    calls = operator_test_texts(operator, version.operator)
+    return files + filled(folder, (("aclnn.cpp.txt", "test/aclnn_$name.cpp"),), {**texts, **calls})
+
+
+def write_backward(folder: Path, version: Version) -> list[str]:
+    """Write a kernel of a backward, its launcher, test and data."""
+    return write_launcher(folder, version, version.operator.code.text, {})
+
+
+def write_launcher(folder: Path, version: Version, text: str, facts: Mapping[str, str]) -> list[str]:
+    """Write a kernel that is launched without the operator: its text, launcher, test and data."""
+    name = version.name
+    files = [write(folder, f"launch/kernel/{name}.asc", text.encode())]
     for f in (f for f in version.torch.fields if f.slot.kind == "ptr"):
         place = f"test/data/{name}/{f.name}"
         files.append(write(folder, f"{place}.bin", f.value.tobytes()))
         if f.slot.arg in version.torch.written:
             files.append(write(folder, f"{place}.expected.bin", version.expected[f.slot.arg].tobytes()))
-    texts = {**version.facts, "type": operator.type, "operator": operator.name}
-    files += filled(folder, _PER_VERSION, {**texts, **host_texts(version.torch.fields), **test_texts(version.torch)})
-    calls = operator_test_texts(operator, version.operator)
-    return files + filled(folder, (("aclnn.cpp.txt", "test/aclnn_$name.cpp"),), {**texts, **calls})
+    texts = {**version.facts, **facts, **host_texts(version.torch.fields), **test_texts(version.torch)}
+    return files + filled(folder, _PER_VERSION, texts)
 
 
 def filled(folder: Path, files: tuple[tuple[str, str], ...], texts: Mapping[str, str]) -> list[str]:

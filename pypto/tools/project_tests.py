@@ -11,7 +11,7 @@ from pypto.tools.project_fields import Field, c_type
 from pypto.tools.project_operator import Operator, OperatorVersion, types
 from pypto.tools.project_torch import TorchVersion
 
-_TOLERANCES: Final = MappingProxyType({"f32": 1e-4, "f16": 5e-3, "bf16": 4e-2})
+_TOLERANCES: Final = MappingProxyType({"f64": 1e-12, "f32": 1e-4, "f16": 5e-3, "bf16": 4e-2})
 
 
 def test_texts(version: TorchVersion) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pypto.errors import OptionError
 from pypto.runtime.arrays import ArrayInfo
 from pypto.tools.project_fields import Field
 
-_TORCH: Final = MappingProxyType(
+TORCH_TYPES: Final = MappingProxyType(
     {"f32": "Float", "f64": "Double", "f16": "Half", "bf16": "BFloat16", "i1": "Bool", "i8": "Char", "i16": "Short",
      "i32": "Int", "i64": "Long", "u8": "Byte"})  # fmt: skip
 
@@ -58,7 +58,6 @@ def torch_texts(versions: Sequence[TorchVersion]) -> dict[str, str]:
         "launches": "\n".join(map(launch, versions)),
         "reasons": f",\n{' ' * 16}".join(f'"\\n- ", {asked(v)}' for v in versions),
         "any_fits": " || ".join(f"{asked(v)} == nullptr" for v in versions),
-        "sources": ", ".join(f'str(ROOT / "host" / "{version.name}.cpp")' for version in versions),
         "names": ", ".join(f.name for f in first.taken),
     }
 
@@ -69,9 +68,13 @@ def schema(version: TorchVersion) -> str:
     for number, f in enumerate(version.taken):
         is_written = f.slot.arg in version.written
         tensor = f"Tensor(a{number}!)" if is_written else "Tensor"
-        number_type = "float" if f.slot.dtype.is_float else "int"
-        words.append(f"{tensor if f.slot.kind == 'ptr' else number_type} {f.name}")
+        words.append(f"{tensor if f.slot.kind == 'ptr' else schema_number(f)} {f.name}")
     return ", ".join([*words, "str binaries", "int[3] grid"])
+
+
+def schema_number(field: Field) -> str:
+    """The type of a number in a schema."""
+    return "float" if field.slot.dtype.is_float else "int"
 
 
 def parameter(field: Field) -> str:
@@ -89,7 +92,7 @@ def asked(version: TorchVersion) -> str:
 def refusal(version: TorchVersion) -> str:
     """A function that says why a version does not take some arguments, or gives a null pointer."""
     pointers = [f for f in version.fields if f.slot.kind == "ptr"]
-    tests = [line for f in pointers for line in tensor_tests(f, version.infos[f.slot.arg])]
+    tests = [line for f in pointers for line in tensor_tests(f.name, version.infos[f.slot.arg])]
     tests += guard_tests({f.slot.arg: f.name for f in pointers}, version.guard)
     lines = [f'    if (!({held})) return "{says}";' for held, says in tests]
     parameters = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in version.taken)
@@ -99,10 +102,10 @@ def refusal(version: TorchVersion) -> str:
     )
 
 
-def tensor_tests(field: Field, info: ArrayInfo) -> Iterator[tuple[str, str]]:
+def tensor_tests(x: str, info: ArrayInfo) -> Iterator[tuple[str, str]]:
     """That a tensor has the dtype and rank that the version was compiled for."""
-    x, dtype, rank = field.name, info.dtype, len(info.shape)
-    kind = _TORCH.get(dtype.mnemonic)
+    dtype, rank = info.dtype, len(info.shape)
+    kind = TORCH_TYPES.get(dtype.mnemonic)
     same = f"{x}.scalar_type() == at::k{kind}" if kind else f"{x}.element_size() == {dtype.itemsize}"
     yield f"{same} && {x}.dim() == {rank}", f"{x} is no tensor of {dtype!r} with {rank} dimensions"
 
@@ -136,10 +139,15 @@ def tensor_fields(fields: Sequence[Field]) -> Iterator[str]:
         match f.slot.kind:
             case "ptr":
                 yield f"{f.argument}.data_ptr()"
-            case "scalar" if f.is_half:
-                half = "BFloat16" if f.slot.dtype.mnemonic == "bf16" else "Half"
-                yield f"c10::{half}(static_cast<float>({f.argument})).x"
             case "scalar":
-                yield f"static_cast<{f.type}>({f.argument})"
+                yield number_value(f, f.argument)
             case kind:
                 yield f"{f.argument}.{'size' if kind == 'shape' else 'stride'}({f.slot.dim})"
+
+
+def number_value(field: Field, number: str) -> str:
+    """A number of torch as the launcher's record takes it."""
+    if field.is_half:
+        half = "BFloat16" if field.slot.dtype.mnemonic == "bf16" else "Half"
+        return f"c10::{half}(static_cast<float>({number})).x"
+    return f"static_cast<{field.type}>({number})"

@@ -77,6 +77,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "arrays": (*BELOW_TOOLS, "graph"),
     **dict.fromkeys(TOOLS, BELOW_TOOLS),
     "gradients": (*BELOW_TOOLS, "graph"),
+    "tools": (*BELOW_TOOLS, "gradients"),
     "library": (*BELOW_TOOLS, *TOOLS, ""),
     "": (*BELOW_TOOLS, *TOOLS, "gradients", "graph", "notebook"),
     "quant": (*BELOW_TOOLS, *TOOLS, "library", ""),

@@ -22,6 +22,7 @@ from pypto.tools.project import write_project
 from pypto.tools.project_fields import free_names, template_words
 from tests.cli.commands import called, kernels
 from tests.runtime.simulated import folder as toolkit
+from tests.tools.torch_extension import built
 
 needs_cmake = pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("g++")), reason="needs cmake and g++")
 
@@ -68,15 +69,6 @@ def test_a_project_builds_and_passes_its_test(tmp_path: Path, out: type) -> None
     done = run(*test)
     assert done.returncode == 1
     assert done.stdout.startswith("out[3] is ")
-
-
-STREAM = """
-#include "acl/acl.h"
-namespace c10_npu {
-struct NPUStream { aclrtStream stream(bool) const { return nullptr; } };
-inline NPUStream getCurrentNPUStream() { return {}; }
-}
-"""
 
 
 @pto.jit
@@ -185,30 +177,14 @@ for wrong in ((x.double(), y), (x[:, :30], y), (x.t(), y)):
 @needs_cmake
 def test_the_torch_extension_compiles_and_has_a_meta_kernel(tmp_path: Path) -> None:
     """Against torch's own headers, and the one of torch_npu's that it needs, in short."""
-    torch = pytest.importorskip("torch")
-    import sysconfig
-
-    from torch.utils.cpp_extension import include_paths, library_paths
-
+    pytest.importorskip("torch")
     project = tmp_path / "made"
     versions = [
         {"x": np.ones((4, 33), dtype), "y": np.zeros(4, dtype), "step": 1} for dtype in (np.float16, np.float32)
     ]
     write_project(project, row_sums, (4,), "ascend910b2", versions[0], [((4,), versions[1])])
-    stub = tmp_path / "torch_npu" / "csrc" / "core" / "npu" / "NPUStream.h"
-    stub.parent.mkdir(parents=True)
-    stub.write_text(STREAM, encoding="utf-8")
-    folders = (project / "launch" / "host", toolkit() / "include", tmp_path)
-    system = [f"-isystem{path}" for path in (*include_paths(), sysconfig.get_paths()["include"])]
-    sources = [project / "torch" / "row_sums.cpp", *sorted((project / "launch" / "host").glob("*.cpp"))]
-    links = [f"-L{path}" for path in (*library_paths(), toolkit() / "lib64")]
-    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-    done = run("g++", "-std=c++20", "-O0", "-shared", "-fPIC", abi, "-Wall", "-Wextra", "-Werror",
-               "-DTORCH_EXTENSION_NAME=made", *system, *(f"-I{path}" for path in folders), *sources, *links,
-               "-ltorch_cpu", "-lc10", "-ltorch", "-lascendcl", f"-Wl,-rpath,{toolkit() / 'lib64'}",
-               "-o", tmp_path / "made.so")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    done = run(sys.executable, "-c", META, tmp_path / "made.so")
+    extension = built(tmp_path, project)
+    done = run(sys.executable, "-c", META, extension)
     assert (done.returncode, done.stdout) == (0, 3 * "no version of row_sums takes these arguments:\n"), done.stderr
 
 

@@ -84,12 +84,19 @@ std::string add_entries(Binary& binary, const Entry* const* begin, const Entry* 
     return "";
 }
 
+// Binaries take the functions of this library from the global scope, also where a host has loaded it into one of its own.
+void enter_global_scope() {
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<void*>(&enter_global_scope), &info) != 0) dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
 aclError load(const void* data, size_t bytes, const aclrtBinaryLoadOptions* options, aclrtBinHandle* handle) {
     auto binary = std::make_unique<Binary>();
     binary->file = memfd_create("kernel", MFD_CLOEXEC);
     if (binary->file < 0 || write(binary->file, data, bytes) != static_cast<ssize_t>(bytes))
         return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no memory for the binary");
     const std::string path = "/proc/self/fd/" + std::to_string(binary->file);
+    enter_global_scope();
     binary->library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (binary->library == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, std::string("this is no kernel binary: ") + dlerror());
     const auto ends = reinterpret_cast<void (*)(const Entry* const**, const Entry* const**)>(dlsym(binary->library, "ascsim_entries"));

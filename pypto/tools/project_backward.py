@@ -1,0 +1,336 @@
+"""The backward of an operator project: derived kernels, compiled for the launch of a version, and autograd in torch.
+
+A version's backward is a schedule of launches (`AdjointKernel.schedule`) for the shapes, the grid and the whole numbers
+that the version was compiled with. Its kernels are versions as the forward ones are: with a launcher, a test and data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from string import Template
+from typing import Any, Final
+
+import numpy as np
+
+from pypto.errors.project import NoOperator
+from pypto.gradients.kernel import AdjointKernel, adjoint
+from pypto.gradients.schedule import ArrayRef, BackwardSchedule, ScheduledLaunch
+from pypto.jit import Kernel
+from pypto.tools.project_fields import TEMPLATES, Field, free_names
+from pypto.tools.project_torch import (
+    TORCH_TYPES,
+    TorchVersion,
+    number_value,
+    parameter,
+    schema_number,
+    tensor_tests,
+)
+
+_MARGIN: Final = " " * 4
+
+
+@dataclass(frozen=True)
+class BackwardLaunch:
+    """A launch of a schedule, and the version that was compiled for it."""
+
+    scheduled: ScheduledLaunch
+    version: Any  # of `project.Version`
+
+
+@dataclass(frozen=True)
+class Backward:
+    """The backward of one version of a kernel.
+
+    Attributes
+    ----------
+    forward : TorchVersion
+        The version.
+    grid : tuple of int
+        Of its launch.
+    arguments : dict
+        Of its launch.
+    wrt : tuple of str
+        Arrays by which it is differentiated.
+    schedule : BackwardSchedule
+        What it runs.
+    launches : tuple of BackwardLaunch
+        The same, compiled.
+    """
+
+    forward: TorchVersion
+    grid: tuple[int, ...]
+    arguments: Mapping[str, Any]
+    wrt: tuple[str, ...]
+    schedule: BackwardSchedule
+    launches: tuple[BackwardLaunch, ...]
+
+    @property
+    def read(self) -> frozenset[str]:
+        """Forward arrays that it reads."""
+        refs = (x for launch in self.schedule.launches for x in launch.arguments.values())
+        return frozenset(x.name for x in refs if isinstance(x, ArrayRef) and x.name in self.forward.infos)
+
+
+def backward_of(
+    kernel: Kernel, wrt: Sequence[str], forward: TorchVersion, grid: tuple[int, ...], arguments: Mapping[str, Any],
+    compiled: Callable[[Kernel, str, tuple[int, ...], Mapping[str, Any]], Any],
+) -> Backward:  # fmt: skip
+    """Derive the backward of a version, and compile its kernels.
+
+    `compiled` compiles a kernel under a name for a grid and arguments, and runs it on the CPU.
+
+    Raises
+    ------
+    NoOperator
+        When a name in `wrt` is no array that the kernel reads only.
+    NoGradient
+        When the kernel cannot be differentiated.
+    """
+    back: AdjointKernel = adjoint(kernel, wrt)
+    written = [name for name in back.wrt if name in forward.written]
+    if written:
+        way = "differentiate by arrays that it reads"
+        raise NoOperator(kernel=forward.name, problem=f"`{written[0]}` is written, not read", way=way)
+    plan = back.schedule(grid, **arguments)
+    arrays = memory_of(plan, back.wrt, arguments)
+    launches = []
+    for number, scheduled in enumerate(plan.launches):
+        given = {name: value(x, arrays, arguments) for name, x in scheduled.arguments.items()}
+        made = compiled(scheduled.kernel, f"{forward.name}_backward_{number}", scheduled.grid, given)
+        for name, x in scheduled.arguments.items():
+            if isinstance(x, ArrayRef):
+                arrays[x.name] = made.expected[name].reshape(arrays[x.name].shape)
+        launches.append(BackwardLaunch(scheduled, made))
+    return Backward(forward, grid, arguments, back.wrt, plan, tuple(launches))
+
+
+def memory_of(plan: BackwardSchedule, wrt: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of a schedule in its test: arguments, gradients of what is stored, and zeros."""
+    rng, arrays = np.random.default_rng(0), {n: x for n, x in arguments.items() if isinstance(x, np.ndarray)}
+    gradients = {f"d_{n}": rng.standard_normal(arguments[n].shape).astype(arguments[n].dtype) for n in plan.stored}
+    gradients |= {f"d_{n}": np.zeros_like(arguments[n]) for n in wrt}
+    rooms = {name: np.zeros(room.shape, room.dtype.numpy) for name, room in plan.memory.items()}
+    return {**arrays, **gradients, **rooms}
+
+
+def value(x: ArrayRef | str | int, arrays: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
+    """What a scheduled argument is in the test."""
+    if isinstance(x, ArrayRef):
+        return arrays[x.name].reshape(x.shape)
+    return arguments[x] if isinstance(x, str) else x
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BackwardNames:
+    """Names of the backward in C++, and what its operator takes: forward arrays, numbers, gradients."""
+
+    taken: tuple[Field, ...]  # of the forward operator
+    read: tuple[Field, ...]
+    stored: tuple[Field, ...]
+    numbers: tuple[Field, ...]
+    cxx: Mapping[str, str]  # by argument, gradient or memory
+
+    @staticmethod
+    def of(backwards: Sequence[Backward]) -> BackwardNames:
+        """The names of the backward of all versions.
+
+        Raises
+        ------
+        NoOperator
+            When versions store floats to different arrays.
+        """
+        first = backwards[0]
+        if any(b.schedule.stored != first.schedule.stored for b in backwards):
+            way = "let all versions store floats to the same arrays"
+            raise NoOperator(kernel=first.forward.name, problem="versions have gradients of different arrays", way=way)
+        taken = first.forward.taken
+        read = frozenset().union(*(b.read for b in backwards))
+        others = [f"d_{n}" for n in (*first.schedule.stored, *first.wrt)]
+        others += [name for b in backwards for name in b.schedule.memory]
+        chosen = {f.slot.arg: f.name for f in taken}
+        arrays = {f.slot.arg: f for f in taken if f.slot.kind == "ptr"}
+        names = free_names([*chosen.values(), *dict.fromkeys(others)], str)
+        return BackwardNames(
+            taken,
+            tuple(f for name, f in arrays.items() if name in read),
+            tuple(arrays[name] for name in first.schedule.stored),
+            tuple(f for f in taken if f.slot.kind == "scalar"),
+            {**{name: names[name] for name in dict.fromkeys(others)}, **chosen},
+        )
+
+    @property
+    def tensors(self) -> list[str]:
+        """Tensors of the operator, in order."""
+        return [f.name for f in self.read] + [self.cxx[f"d_{f.slot.arg}"] for f in self.stored]
+
+    @property
+    def parameters(self) -> str:
+        """Parameters of the operator."""
+        return ", ".join([*(f"const at::Tensor& {name}" for name in self.tensors), *map(parameter, self.numbers)])
+
+    @property
+    def unused_parameters(self) -> str:
+        """The same for a function that may use only some."""
+        return ", ".join(f"[[maybe_unused]] {part}" for part in self.parameters.split(", "))
+
+    @property
+    def values(self) -> str:
+        return ", ".join([*self.tensors, *(f.name for f in self.numbers)])
+
+
+def backward_texts(name: str, backwards: Sequence[Backward]) -> dict[str, str]:
+    """Texts of the extension with autograd; all are empty where no backward is asked for."""
+    if not backwards:
+        return {"autograd": "", "autograd_definition": "", "autograd_implementations": "", "autograd_headers": ""}
+    names = BackwardNames.of(backwards)
+    words = [*(f"Tensor {x}" for x in names.tensors), *(f"{schema_number(f)} {f.name}" for f in names.numbers)]
+    schema = ", ".join([*words, "str binaries, int[3] grid"])
+    library = f"TORCH_LIBRARY_IMPL({name}_torch,"
+    text = Template((TEMPLATES / "torch_backward.cpp.txt").read_text(encoding="utf-8"))
+    versions = [one.version.name for b in backwards for one in b.launches]
+    return {
+        "autograd": text.substitute({"name": name, **autograd_texts(names, backwards)}),
+        "autograd_definition": f' library.def("backward({schema}) -> Tensor[]");',
+        "autograd_implementations": "\n".join((
+            f'{library} PrivateUse1, library) {{ library.impl("backward", &backward); }}',
+            f'{library} Meta, library) {{ library.impl("backward", &backward_meta); }}',
+            f'{library} Autograd, library) {{ library.impl("launch", &launch_with_gradients); }}', "")),
+        "autograd_headers": "".join(f'#include "{version}.h"\n' for version in versions),
+    }  # fmt: skip
+
+
+def autograd_texts(names: BackwardNames, backwards: Sequence[Backward]) -> dict[str, str]:
+    """Texts of the template of gradients."""
+    first, forward = backwards[0], [f.name for f in names.taken]
+    wrt = [names.cxx[n] for n in first.wrt]
+    floats = {f.slot.arg for b in backwards for f in names.taken
+              if f.slot.kind == "ptr" and b.forward.infos[f.slot.arg].dtype.is_float}  # fmt: skip
+    written = frozenset().union(*(b.forward.written for b in backwards))
+    outputs = [f.name for f in names.taken if f.slot.arg in written]
+    stored = [f.name for f in names.stored]
+    others = [names.cxx[n] for n in floats if n not in first.wrt and n not in written]
+    asked = [f"no_backward_{b.forward.name}({', '.join([*forward, 'grid'])})" for b in backwards]
+    given = [f"no_gradients_{b.forward.name}({names.values}, grid)" for b in backwards]
+    saved = [f"saved[{n}]" for n in range(len(names.read))]
+    saved += [f"gradients[{n}]" for n in range(len(names.stored))]
+    saved += [f'context->saved_data["{f.name}"].{"toDouble" if f.slot.dtype.is_float else "toInt"}()'
+              for f in names.numbers]  # fmt: skip
+    calls = (f"if ({test} == nullptr) return gradients_{b.forward.name}({names.values}, binaries);"
+             for test, b in zip(given, backwards, strict=True))  # fmt: skip
+    return {
+        "gradients": "\n\n".join(text for b in backwards for text in functions(names, b)),
+        "parameters": names.parameters,
+        "unused_parameters": names.unused_parameters,
+        "calls": indented(calls, 1),
+        "reasons": reasons(given, 16),
+        "made": ", ".join(f"at::empty({x}.sizes(), {x}.options())" for x in wrt),
+        "forward_parameters": ", ".join(map(parameter, names.taken)),
+        "forward_values": ", ".join(forward),
+        "saved": ", ".join(f.name for f in names.read),
+        "numbers": indented((f'context->saved_data["{f.name}"] = {f.name};' for f in names.numbers), 2),
+        "stored": ", ".join(stored),
+        "given": ", ".join(saved),
+        "count": str(len(forward) + 2),
+        "results": indented((f"all[{forward.index(x)}] = found[{n}];" for n, x in enumerate(wrt)), 2),
+        "checks": indented([*map(no_history, outputs), *map(not_asked, sorted(others))], 2),
+        "wanted": " || ".join(f"{x}.requires_grad()" for x in wrt),
+        "any_has": " || ".join(f"{test} == nullptr" for test in asked),
+        "forward_reasons": reasons(asked, 24),
+        "bumped": indented(map(changed, (x for x in outputs if x not in stored)), 3),
+        "written": indented(map(changed, outputs), 1),
+    }
+
+
+def indented(lines: Any, depth: int) -> str:
+    return "\n".join(_MARGIN * depth + line for line in lines)
+
+
+def reasons(tests: Sequence[str], margin: int) -> str:
+    return f",\n{' ' * margin}".join(f'"\\n- ", {test}' for test in tests)
+
+
+def no_history(x: str) -> str:
+    """The check that an output is no result of something that has a gradient, which would be lost."""
+    says = f"{x} is written, so it must not require a gradient before: pass a new tensor"
+    return f'TORCH_CHECK(!{x}.requires_grad(), "{says}");'
+
+
+def not_asked(x: str) -> str:
+    """The check that nobody waits for a gradient that was not asked for when the project was made."""
+    return f'TORCH_CHECK(!{x}.requires_grad(), "the project has no gradient by {x}: name it in --adjoint");'
+
+
+def changed(x: str) -> str:
+    return f"if (!{x}.is_inference()) torch::autograd::impl::bump_version({x});"
+
+
+def functions(names: BackwardNames, b: Backward) -> Iterator[str]:
+    """The functions of a version: why it has no backward for a launch, for a backward's arguments, and the backward."""
+    arrays = [f for f in names.taken if f.slot.kind == "ptr"]
+    pairs = [(f.name, f) for f in arrays]
+    forward = ", ".join(f"[[maybe_unused]] {parameter(f)}" for f in names.taken)
+    yield refusal(f"no_backward_{b.forward.name}", forward, names, b, pairs)
+    pairs = list(zip(names.tensors, (*names.read, *names.stored), strict=True))
+    own = names.unused_parameters
+    yield refusal(f"no_gradients_{b.forward.name}", own, names, b, pairs)
+    by_value = own.replace("const at::Tensor& ", "at::Tensor ")
+    head = f"std::vector<at::Tensor> gradients_{b.forward.name}({by_value}, const std::string& binaries) {{"
+    yield "\n".join([head, indented(body(names, b), 1), "}"])
+
+
+def refusal(
+    name: str, parameters: str, names: BackwardNames, b: Backward, pairs: Sequence[tuple[str, Field]]
+) -> str:  # fmt: skip
+    """A function that says why the backward was not derived for some arguments, or gives a null pointer."""
+    tests: list[tuple[str, str]] = []
+    for x, f in pairs:
+        info = b.forward.infos[f.slot.arg]
+        shape = ", ".join(map(str, info.shape))
+        tests += tensor_tests(x, info)
+        tests.append((f"{x}.sizes().equals({{{shape}}})", f"{x} has not the sizes {shape}"))
+    whole = [f for f in names.numbers if not f.slot.dtype.is_float]
+    for f in whole:
+        number = int(b.arguments[f.slot.arg])
+        tests.append((f"{f.name} == {number}", f"{f.name} is not {number}"))
+    grid = ", ".join(map(str, (*b.grid, 1, 1)[:3]))
+    tests.append((f"grid.equals({{{grid}}})", f"the grid is not {grid}"))
+    lines = [f'if (!({held})) return "{says}";' for held, says in tests]
+    head = f"const char* {name}({parameters}, at::IntArrayRef grid) {{"
+    return "\n".join([head, indented([*lines, "return nullptr;"], 1), "}"])
+
+
+def body(names: BackwardNames, b: Backward) -> Iterator[str]:
+    """The statements of a backward: memory, launches, gradients."""
+    like = names.tensors[0]
+    for x in names.tensors:
+        yield f"{x} = {x}.contiguous();"
+    for n in b.wrt:
+        info, how = b.forward.infos[n], "zeros" if f"d_{n}" in b.schedule.zeroed else "empty"
+        yield f"const at::Tensor {names.cxx[f'd_{n}']} = {made(how, info.shape, info.dtype, like)};"
+    for name, room in b.schedule.memory.items():
+        yield f"const at::Tensor {names.cxx[name]} = {made('zeros', room.shape, room.dtype, like)};"
+    for one in b.launches:
+        version = one.version.torch.name
+        fields = ", ".join(field_value(names, one.scheduled, f) for f in one.version.torch.fields)
+        grid = ", ".join(map(str, one.scheduled.grid))
+        yield f'queue<{version}_kernel>(binaries + "/{version}.bin", {version}_arguments{{{fields}}}, {{{grid}}});'
+    yield f"return {{{', '.join(names.cxx[f'd_{n}'] for n in b.wrt)}}};"
+
+
+def made(how: str, shape: Sequence[int], dtype: Any, like: str) -> str:
+    return f"at::{how}({{{', '.join(map(str, shape))}}}, {like}.options().dtype(at::k{TORCH_TYPES[dtype.mnemonic]}))"
+
+
+def field_value(names: BackwardNames, scheduled: ScheduledLaunch, f: Field) -> str:
+    """The value of a field of a launcher's record."""
+    given = scheduled.arguments[f.slot.arg]
+    if f.slot.kind == "ptr":
+        assert isinstance(given, ArrayRef)
+        return f"{names.cxx[given.name]}.data_ptr()"
+    if isinstance(given, str):
+        return number_value(f, names.cxx[given])
+    return f.literal
