@@ -149,12 +149,8 @@ def write_project(  # the launch, and what surrounds it
     first = versions[0]
     backwards = backwards_of(kernel, chip, launches, versions, interface.adjoint)
     derived = [one.version for backward in backwards for one in backward.launches]
-    texts = {**first.facts, **torch_texts([version.torch for version in versions])}
-    texts |= backward_texts(first.name, backwards)
-    texts["sources"] = ", ".join(f'str(ROOT / "launch" / "host" / "{v.name}.cpp")' for v in (*versions, *derived))
-    texts["backward"] = gradients_of(interface.adjoint)
-    texts |= {**host_facts(operator, kernel.signature.kernel), "arguments": "\n\n".join(map(described, versions))}
-    texts["versions"] = " ".join(v.name for v in (*versions, *derived))
+    texts = project_texts(versions, backwards, derived)
+    texts |= {**host_facts(operator, kernel.signature.kernel), "backward": gradients_of(interface.adjoint)}
     texts |= {f"kernel_{name}": text for name, text in kernel_facts(operator).items()}
     folder.mkdir(parents=True)
     files = [name for version in versions for name in write_version(folder, operator, version)]
@@ -162,6 +158,19 @@ def write_project(  # the launch, and what surrounds it
     files += filled(folder, _PER_PROJECT, texts)
     (folder / "build.sh").chmod(0o755)
     return sorted(files)
+
+
+def project_texts(
+    versions: Sequence[Version], backwards: Sequence[Backward], derived: Sequence[Version]
+) -> dict[str, str]:
+    """What the files of a project say of its versions, and of those of their backward."""
+    first = versions[0]
+    texts = {**first.facts, **torch_texts([version.torch for version in versions])}
+    texts |= backward_texts(first.name, backwards)
+    texts["sources"] = ", ".join(f'str(ROOT / "launch" / "host" / "{v.name}.cpp")' for v in (*versions, *derived))
+    texts["arguments"] = "\n\n".join(map(described, versions))
+    texts["versions"] = " ".join(v.name for v in (*versions, *derived))
+    return texts
 
 
 def backwards_of(
