@@ -146,28 +146,37 @@ def write_project(  # the launch, and what surrounds it
     launches = [(grid, arguments), *further]
     versions = [version_of(kernel, chip, n, *launch, interface.grid) for n, launch in enumerate(launches)]
     operator = operator_of(kernel, chip, versions, interface)
-    first = versions[0]
     backwards = backwards_of(kernel, chip, launches, versions, interface.adjoint)
-    derived = [one.version for backward in backwards for one in backward.launches]
-    texts = project_texts(versions, backwards, derived)
-    texts |= {**host_facts(operator, kernel.signature.kernel), "backward": gradients_of(interface.adjoint)}
+    texts = project_texts(versions, backwards) | host_facts(operator, kernel.signature.kernel)
     texts |= {f"kernel_{name}": text for name, text in kernel_facts(operator).items()}
     folder.mkdir(parents=True)
-    files = [name for version in versions for name in write_version(folder, operator, version)]
-    files += [name for version in derived for name in write_backward(folder, version)]
+    files = write_versions(folder, operator, versions, derived_versions(backwards))
     files += filled(folder, _PER_PROJECT, texts)
     (folder / "build.sh").chmod(0o755)
     return sorted(files)
 
 
-def project_texts(
-    versions: Sequence[Version], backwards: Sequence[Backward], derived: Sequence[Version]
-) -> dict[str, str]:
+def write_versions(
+    folder: Path, operator: Operator, versions: Sequence[Version], derived: Sequence[Version]
+) -> list[str]:
+    """Write the files of versions, and of the kernels of their backward; gives their names."""
+    files = [name for version in versions for name in write_version(folder, operator, version)]
+    return files + [name for version in derived for name in write_backward(folder, version)]
+
+
+def derived_versions(backwards: Sequence[Backward]) -> list[Version]:
+    """The versions of all kernels of backwards."""
+    return [launch.version for backward in backwards for launch in backward.launches]
+
+
+def project_texts(versions: Sequence[Version], backwards: Sequence[Backward]) -> dict[str, str]:
     """What the files of a project say of its versions, and of those of their backward."""
     first = versions[0]
+    derived = derived_versions(backwards)
     texts = {**first.facts, **torch_texts([version.torch for version in versions])}
     texts |= backward_texts(first.name, backwards)
     texts["sources"] = ", ".join(f'str(ROOT / "launch" / "host" / "{v.name}.cpp")' for v in (*versions, *derived))
+    texts["backward"] = gradients_of(backwards[0].wrt if backwards else ())
     texts["arguments"] = "\n\n".join(map(described, versions))
     texts["versions"] = " ".join(v.name for v in (*versions, *derived))
     return texts
