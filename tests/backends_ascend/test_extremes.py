@@ -114,7 +114,7 @@ def test_no_question_to_the_scalar_unit() -> None:
 
 @pytest.mark.slow
 def test_a_mixed_kernel_has_room_for_large_tiles() -> None:
-    """Blocks of 64 by 512: the decision by vectors would not fit beside them."""
+    """Blocks of 64 by 512, which fit with instructions in their own order."""
     import ml_dtypes
 
     from benchmarks.kernels.attention import forward_kernel
@@ -123,6 +123,63 @@ def test_a_mixed_kernel_has_room_for_large_tiles() -> None:
     blocks = {"GROUP": 1, "CAUSAL": True, "BM": 64, "BN": 512, "PRECISION": "ieee"}
     made = forward_kernel.compile(q, k, v, out, np.zeros((1, 2048), np.float32), **blocks, target="ascend950")
     assert made.simulate(q, k, v, out, np.zeros((1, 2048), np.float32), grid=(32, 1), **blocks).seconds > 0
+
+
+@pto.jit
+def extremes_of_products(a, b, most, least, BN: pto.constexpr):
+    """Extremes of scores, which no running maximum takes in."""
+    i = pto.program_id(0) * 16
+    j = pto.program_id(1) * BN
+    s = pto.dot(a[i : i + 16, :], b[:, j : j + BN])
+    most[pto.program_id(1), i : i + 16] = pto.max(s, axis=1)
+    least[pto.program_id(1), i : i + 16] = pto.min(s, axis=1)
+
+
+@pytest.mark.parametrize("width", [64, 128, 256])
+def test_mixed_kernels_ask_the_scalar_unit_nothing(width: int) -> None:
+    a, b = np.zeros((16, 32), np.float16), np.zeros((32, width), np.float16)
+    outs = np.zeros((1, 16), np.float32), np.zeros((1, 16), np.float32)
+    function = function_of(extremes_of_products, extremes_of_products.signature.bind((a, b, *outs), {"BN": width}))
+    made = lower_to_text(function, ascend_target("ascend910b2"))[1]
+    assert "anyNumber" in made
+    assert "worst" not in made
+    assert "GetValue" not in made
+
+
+@needs_compiler
+@pytest.mark.parametrize("width", [64, 128, 256])
+def test_extremes_of_products_with_nan(width: int) -> None:
+    a = np.random.default_rng(width).integers(-2, 3, (16, 32)).astype(np.float16)
+    b = np.eye(32, width, dtype=np.float16)
+    a[0], a[1, 0], a[2, 0] = np.nan, np.nan, np.inf
+    b[0, : width // 2] = 1
+    most, least = np.zeros((1, 16), np.float32), np.zeros((1, 16), np.float32)
+    with np.errstate(invalid="ignore"):
+        scores = np.array([[np.sum(row * column) for column in b.T.astype(np.float64)] for row in a.astype(np.float64)])
+    with pto.device("ascend-sim"):
+        extremes_of_products[1, 1](a, b, most, least, BN=width)
+    assert np.isnan(scores[0]).all()
+    np.testing.assert_array_equal(most[0], np.fmax.reduce(scores, axis=1))
+    np.testing.assert_array_equal(least[0], np.fmin.reduce(scores, axis=1))
+
+
+@pto.jit
+def scaled_running(x, y):
+    """The greatest so far of each row's multiple, as attention has it."""
+    most = pto.full((16,), -float("inf"), pto.float32)
+    for j in range(0, x.shape[1], 64):
+        most = pto.maximum(most, pto.max(x[:, j : j + 64], axis=1) * 0.125)
+    y[:] = most
+
+
+@needs_compiler
+def test_a_multiple_of_an_extreme_is_merged() -> None:
+    x = np.concatenate([rows(64, np.float32), rows(64, np.float32)[::-1]], axis=1)
+    found = np.full(16, 7, np.float32)
+    assert "anyNumber" not in text(scaled_running, x.shape, found.shape)
+    with pto.device("ascend-sim"):
+        scaled_running[1](x, found)
+    np.testing.assert_array_equal(found, np.fmax(np.fmax.reduce(x, axis=1) * np.float32(0.125), -np.inf))
 
 
 @needs_compiler

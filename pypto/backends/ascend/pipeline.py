@@ -57,7 +57,8 @@ MAX_TRIES: Final = 3  # sizes that fit, until one is taken whose loads and store
 class Choices:
     """The choices of one attempt: rows split into `parts`, and double-buffered `stages`: all, loads or none.
 
-    If memory `is_tight`, results reuse the buffers of operands even where that makes units wait for each other.
+    If memory `is_tight`, results reuse the buffers of operands even where that makes units wait for each other, and
+    instructions keep their order, in which buffers are needed for a shorter time.
     """
 
     parts: int = 1
@@ -69,6 +70,7 @@ class Choices:
 MIXED_CHOICES: Final = (
     *(Choices(parts, stages) for parts in (1, 2, 3, 4) for stages in ("all", "loads")),
     *(Choices(parts, "") for parts in (1, 2, 3, 4, 8, 16)),
+    *(Choices(parts, stages, is_tight=True) for parts in (1, 2, 4) for stages in ("loads", "")),
 )
 
 
@@ -132,8 +134,8 @@ IN_PLACE: Final = Pass(
     " what shares a buffer is ordered; of vector kernels only where memory is tight", optional=True,
 )  # fmt: skip
 LIST_SCHEDULING: Final = Pass(
-    "list_scheduling", lambda kernel, target, how: list_schedule(kernel), "before double buffering, whose stages follow"
-    " the order of instructions", optional=True,
+    "list_scheduling", lambda kernel, target, how: kernel if how.is_tight else list_schedule(kernel), "before double"
+    " buffering, whose stages follow the order of instructions; not where memory is tight", optional=True,
 )  # fmt: skip
 DOUBLE_BUFFERING: Final = Pass(
     "double_buffering", lambda kernel, target, how: double_buffer(kernel, how.stages == "loads") if how.stages

@@ -301,10 +301,6 @@ class VectorSide(Lowering):
     chunk: RowChunk | None = None  # the rows that one pass processes
     steps: PipelinePartition | None = None  # the stages of its pipelined loop
 
-    @property
-    def is_mixed(self) -> bool:
-        return True
-
     def is_boundary_chunk(self, last: bool) -> Scalar:
         """Whether a pass over rows is the first one, or the last one."""
         if self.chunk is None or self.chunk.size == self.chunk.rows:

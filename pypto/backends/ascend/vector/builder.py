@@ -93,11 +93,6 @@ class Lowering:
         self.ranges = Ranges(self.function)
         self.scopes: list[dict[object, Scalar | Tile]] = [{}]
 
-    @property
-    def is_mixed(self) -> bool:
-        """Whether products on a cube core decide how large the tiles are."""
-        return any(op.name == "dot" for op in self.positions)
-
     # --- names and items ----------------------------------------------------------------------------------------
 
     def name(self, hint: str) -> str:

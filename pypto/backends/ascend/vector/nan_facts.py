@@ -2,7 +2,8 @@
 
 An extreme of a row of NaN alone is NaN. In attention nobody sees that: the running maximum begins at -inf and takes an
 extreme in by `maximum`, where NaN gives way to a number. So the extreme may as well be -inf there, which no maximum
-takes either. Then no operand of the `maximum` is NaN, and it is one instruction.
+takes either. Then no operand of the `maximum` is NaN, and it is one instruction. That holds as well for a positive
+multiple of the extreme, such as its product with the scale of the scores.
 
     new = maximum(m, max(s, axis=1))     ->      ...WholeReduceMax(e, numbers)      # -inf where a row is NaN alone
                                                  Max(new, m, e)
@@ -62,13 +63,21 @@ def is_only_merged(low: Lowering, extreme: Op) -> bool:
         return bool(users) and all(merges(v, user) for user in users)
 
     def merges(v: Value, user: Op) -> bool:
-        if user.name in MOVEMENT_OPS:
+        if user.name in MOVEMENT_OPS or is_multiple(user):
             return used_so(user.result)
         if user.name != EXTREMA.get(extreme.name) or user.attrs["propagate_nan"]:
             return False
         return all(x is not v and is_never_nan(x, sources) for x in user.operands if x is not v)
 
     return extreme.name in EXTREMA and used_so(extreme.result)
+
+
+def is_multiple(op: Op) -> bool:
+    """Whether an op is a product with a positive number, which leaves infinities as they are."""
+    if op.name != "mul":
+        return False
+    known = [v.op.attrs["value"] for v in op.operands if v.op is not None and v.op.name == "constant"]
+    return any(isinstance(c, float) and 0 < c < math.inf for c in known)
 
 
 def is_never_nan(v: Value, sources: dict[Value, list[Value]], assumed: frozenset[Value] = frozenset()) -> bool:
@@ -100,8 +109,8 @@ def without_nan(low: Lowering, op: Op) -> Op:
 
 def is_merged_extreme(low: Lowering, v: Value) -> bool:
     """Whether a value is an extreme that has the identity in place of NaN."""
-    while v.op is not None and v.op.name in MOVEMENT_OPS:
-        v = v.op.operands[0]
+    while v.op is not None and (v.op.name in MOVEMENT_OPS or is_multiple(v.op)):
+        v = next((x for x in v.op.operands if x.op is None or x.op.name != "constant"), v.op.operands[0])
     op = v.op
     if op is None or op.name not in EXTREMA or v.dtype not in (float32, float16, bfloat16):
         return False

@@ -31,7 +31,6 @@ from pypto.backends.ascend.vector.folding import (
     fold_rows,
     fold_to_repeat,
 )
-from pypto.backends.ascend.vector.masks import select_ones
 from pypto.backends.ascend.vector.nan_facts import sees_no_nan
 from pypto.backends.ascend.vector.shape import fill, initialise_padding, last_dim
 from pypto.backends.ascend.vector.values import Tile
@@ -99,7 +98,7 @@ def reduce_vectors(low: Lowering, kind: str, tile: Tile, axes: tuple[int, ...], 
     no_nan, bits = replace_nan(low, tile, kind)
     reduced = reduce_axes(low, kind, no_nan, axes)
     if not any_without:
-        restore_nan(low, reduced, bits, axes, IDENTITY[kind])
+        restore_nan(low, reduced, bits, axes, IDENTITY[kind], no_nan)
     return reduced
 
 
@@ -113,42 +112,48 @@ def replace_nan(low: Lowering, tile: Tile, kind: str) -> tuple[Tile, Tile]:
     return no_nan, bits
 
 
-def restore_nan(low: Lowering, reduced: Tile, bits: Tile, axes: tuple[int, ...], neutral: float) -> None:
-    """Write NaN where there was no number at all.
+def restore_nan(low: Lowering, reduced: Tile, bits: Tile, axes: tuple[int, ...], neutral: float, memory: Tile) -> None:
+    """Write NaN where there was no number at all; the memory is that of the numbers, which nothing reads any more.
 
     Many results are decided by vector instructions, since a question to the scalar unit would halt both. One result is
-    looked at by the scalar unit, and so are those of a mixed kernel, whose products decide how large its tiles are, so
-    that there is no room for the decision: the tile is looked through only if a result equals the identity.
+    looked at by the scalar unit: the row is looked through only if it equals the identity.
     """
     is_empty: Scalar = True
-    if math.prod(reduced.shape) == 1 or low.is_mixed:
-        overall = reduce_axes(low, "max" if neutral > 0 else "min", reduced, tuple(range(len(reduced.shape))))
-        is_empty = Expr("==", (low.let("worst", reduced.dtype, Read(overall.view)), neutral))
+    if math.prod(reduced.shape) == 1:
+        is_empty = Expr("==", (low.let("worst", reduced.dtype, Read(reduced.view)), neutral))
     with low.when(is_empty):
-        has_number = reduce_axes(low, "max", numbers_present(low, bits, axes), axes)
+        has_number = reduce_axes(low, "max", numbers_present(low, bits, axes, memory), axes)
         has_number_bits = low.new_tile(reduced.shape, int1, "anyNumber")
         low.instr("CompareScalar", has_number_bits.view, has_number.view, 0.0, Word("GT"), reduced.layout.count)
         mode = Word("VSEL_TENSOR_SCALAR_MODE")
         low.instr("Select", reduced.view, has_number_bits.view, reduced.view, math.nan, mode, reduced.layout.count)
 
 
-def numbers_present(low: Lowering, bits: Tile, axes: tuple[int, ...]) -> Tile:
+def numbers_present(low: Lowering, bits: Tile, axes: tuple[int, ...], memory: Tile) -> Tile:
     """Return float32 above 0 where there are numbers: one for many elements of a row, where its bits are whole words.
+
+    They are written over the memory, so that the decision needs no more than the reduction did.
 
     isNumber: 8 x 1024 bits   ->   Cast(words, isNumber, 256)   # 8 x 32, each the bits of 32 elements
                                    Abs(words, words, 256)
     """
     if (words := packed_layout(low, bits, axes, 32)) is not None:
-        numbers = low.new_tile(words, float32, "words")
+        numbers = Tile(words, float32, memory.view, low.grain.layout(words))
         count = numbers.layout.count
         low.instr("Cast", numbers.view, as_dtype(bits.view, int32), Word("CAST_RINT"), count)
         low.instr("Abs", numbers.view, numbers.view, count)
         return numbers
     if (in_bytes := packed_layout(low, bits, axes, 8)) is not None:
-        halves = low.new_tile(in_bytes, float16, "bytes")
-        low.instr("Cast", halves.view, bits.view, Word("CAST_NONE"), halves.layout.count)
-        return in_float32(low, halves)
-    return select_ones(low, bits, float32)
+        numbers = Tile(in_bytes, float32, memory.view, low.grain.layout(in_bytes))
+        count = numbers.layout.count
+        halves = as_dtype(advance_view(memory.view, count), float16)
+        low.instr("Cast", halves, bits.view, Word("CAST_NONE"), count)
+        low.instr("Cast", numbers.view, halves, Word("CAST_NONE"), count)
+        return numbers
+    count, mode = memory.layout.count, Word("VSEL_TENSOR_SCALAR_MODE")
+    low.instr("Duplicate", memory.view, 1.0, count)
+    low.instr("Select", memory.view, bits.view, memory.view, 0.0, mode, count)
+    return memory
 
 
 def packed_layout(low: Lowering, bits: Tile, axes: tuple[int, ...], size: int) -> tuple[int, ...] | None:
