@@ -67,6 +67,34 @@ def halves(x, out, B: pto.constexpr):
     out[j, i : i + B] = x[i : i + B]
 
 
+@pto.jit
+def quarters(x, out, BLOCK: pto.constexpr):
+    """Four programs read a block."""
+    start = pto.program_id(0) // 4 * BLOCK
+    out[pto.program_id(0)] = pto.max(x[start : start + BLOCK], 0)
+
+
+@pto.jit
+def wrapped(x, out):
+    """Every eighth program reads a row."""
+    out[pto.program_id(0), :] = x[pto.program_id(0) % 8, :] * 2
+
+
+@pto.jit
+def tiles(x, out, B: pto.constexpr):
+    """Row and column of a program's tile are quotient and remainder of its number."""
+    per_row = pto.cdiv(x.shape[1], B)
+    i, j = pto.program_id(0) // per_row, pto.program_id(0) % per_row * B
+    out[i, j : j + B] = x[i, j : j + B] * 2
+
+
+@pto.jit
+def apart(x, out, B: pto.constexpr):
+    """Quotient and remainder of different divisors: programs 0 and 8 read one tile."""
+    i, j = pto.program_id(0) // 16, pto.program_id(0) % 4 * B
+    out[pto.program_id(0), :] = x[i, j : j + B] * 2
+
+
 def block_ir(kernel: Any, *args: Any, **given: Any) -> tuple[BlockKernel, str]:
     return lower_to_text(function_of(kernel, kernel.signature.bind(args, given)), B2)
 
@@ -106,6 +134,10 @@ CASES: Any = [
     (in_place, (X,), {}, ()),
     (parts, (X, half(64, 8192)), {"B": 2048, "N": 8192}, ("x",)),
     (halves, (half(8192), half(64, 8192)), {"B": 2048}, ()),
+    (quarters, (half(1 << 20), half(256)), {"BLOCK": 1 << 14}, ()),
+    (wrapped, (X, half(64, 8192)), {}, ()),
+    (tiles, (X, half(64, 8192)), {"B": 2048}, ("x",)),
+    (apart, (X, half(64, 2048)), {"B": 2048}, ()),
     (add, (X[0], X[1], X[1]), {"BLOCK": 2048}, ()),  # what is stored is what is loaded
     (add, (X[0], X[1], X[2]), {"BLOCK": 64}, ()),  # too small for it to matter
 ]

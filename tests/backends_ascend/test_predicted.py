@@ -39,7 +39,7 @@ def test_the_order_of_programs_decides_what_l2_has(chip: str, most: float) -> No
     assert bands.levels["HBM"] < 0.5 * in_order.levels["HBM"]
 
 
-@pto.jit(disable=("l2_bypass",))
+@pto.jit
 def quarter(x, y, BLOCK: pto.constexpr):
     """Each block is read by four programs, and a short piece written."""
     start = pto.program_id(0) // 4 * BLOCK

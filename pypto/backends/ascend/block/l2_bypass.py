@@ -10,16 +10,23 @@ compares its grid with it at run time. Any choice is correct: only time depends 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pypto.backends.ascend.blockir.ir import BlockKernel
 from pypto.backends.ascend.target import AscendTarget
 from pypto.ir.core import Function, Op, Region, Value
 from pypto.ops.memory import Access
+from pypto.ops.table import TABLE
 from pypto.passes.carried import flow_sources
 from pypto.passes.memory_effects import accesses_memory, is_noalias, root
 
+# Traits of ops whose results differ where one operand does.
+_KEEPS_APART = frozenset({"additive", "overflowing", "movement"})
+_EXACT = frozenset({"cast", "shl"})
+_CLAMPS = frozenset({"maximum", "minimum"})  # bring places together at the edges of an array alone
+_QUOTIENTS = frozenset({"div", "floordiv"})
+_REMAINDERS = frozenset({"mod", "rem"})
 _MIN_BYTES = 4096  # of a tile; a smaller copy is bound by latency
 
 
@@ -91,15 +98,39 @@ def trip_count(loop: Op) -> int:
 def is_touched_once(site: AccessSite, axes: set[int], sources: Mapping[Value, list[Value]]) -> bool:
     """Whether every program, and every iteration of the loops around, accesses a place of its own.
 
-    The address must depend on each program axis and each loop variable.
+    The address must depend on each program axis and each loop variable, and keep them apart: a quotient alone, as in
+    ``program_id(0) // 4``, is one place for several programs. Together with the remainder it is not.
     """
     access = Access.of(site.op)
-    dependences = set[Value]()
-    worklist = [access.base, *access.offsets]
-    while worklist:
-        v = worklist.pop()
-        if v not in dependences:
-            dependences.add(v)
-            worklist += sources.get(v) or (v.op.operands if v.op is not None else ())
+    dependences = kept_apart([access.base, *access.offsets], sources)
     program_axes = {v.op.attrs["axis"] for v in dependences if v.op is not None and v.op.name == "program_id"}
     return program_axes >= axes and all(loop.regions[0].args[0] in dependences for loop in site.loops)
+
+
+def kept_apart(values: Iterable[Value], sources: Mapping[Value, list[Value]]) -> set[Value]:
+    """Return what values are computed from by ops that keep different operands apart."""
+    reached = set[Value]()
+    parts: dict[Hashable, set[bool]] = {}  # quotients (True) and remainders (False) by dividend and divisor
+    worklist = list(values)
+    while worklist:
+        v = worklist.pop()
+        if v in reached:
+            continue
+        reached.add(v)
+        worklist += sources.get(v, ())
+        if v.op is None:
+            continue
+        if v.op.name in _CLAMPS or v.op.name in _EXACT or TABLE[v.op.name].traits & _KEEPS_APART:
+            worklist += v.op.operands
+        elif v.op.name in _QUOTIENTS | _REMAINDERS:
+            dividend, divisor = v.op.operands
+            both = parts.setdefault((dividend, number_or_value(divisor)), set())
+            both.add(v.op.name in _QUOTIENTS)
+            if len(both) == 2:
+                worklist.append(dividend)
+    return reached
+
+
+def number_or_value(v: Value) -> Hashable:
+    """Return the number of a constant, or the value."""
+    return v.op.attrs["value"] if v.op is not None and v.op.name == "constant" else v
