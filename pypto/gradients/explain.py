@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Final
 
+from pypto.gradients.launches import StepLaunch
 from pypto.passes.adjoint.derive import DerivedKernel, Target, Workspace
 from pypto.passes.adjoint.ownership import Accumulation
 
@@ -16,13 +17,13 @@ _IN_PLACE: Final = MappingProxyType({
 })  # fmt: skip
 
 
-def explained(derived: DerivedKernel) -> Iterator[str]:
-    """The sentences about one kernel."""
+def explained(derived: DerivedKernel, launch: StepLaunch) -> Iterator[str]:
+    """The sentences about one kernel, in a launch."""
     yield f"{derived.function.name}: {programs(derived.axes)}"
     for target in derived.targets:
         yield f"  d_{target.name}: {accumulation(target)}"
-    for saved in derived.saved:
-        saved_text = f"{saved.size} {saved.dtype!r} a trip".replace("pto.", "")
+    for saved, buffer in zip(derived.saved, launch.saved, strict=True):
+        saved_text = f"{saved.size} {saved.dtype!r} a trip, {buffer.nbytes:,} bytes".replace("pto.", "")
         yield f"  {saved.name}: saves `{saved.variable}` of the loop in line {saved.loop.loc.line}, {saved_text}"
     others = "what else the backward needs" if derived.saved else "what the backward needs"
     yield f"  {others} is computed again"

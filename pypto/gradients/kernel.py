@@ -13,9 +13,10 @@ from pypto.arguments import Boundary
 from pypto.errors.gradients import NoGradient, WrongGradient
 from pypto.gradients.handwritten import HandwrittenAdjoint, handwritten, is_gradient
 from pypto.gradients.launch_cache import LaunchCache, PreparedLaunch, read_write_pairs
-from pypto.gradients.launches import run_steps, step_launch, zero
+from pypto.gradients.launches import StepLaunch, run_steps, step_launch, zero
 from pypto.gradients.versions import (
     ATOMIC,
+    BUDGET,
     ORDERED,
     Request,
     Step,
@@ -56,7 +57,7 @@ class AdjointKernel:
     kernel : Kernel
         The forward kernel.
     request : Request
-        What `pto.adjoint` was asked for: `wrt`, `accumulate`, `max_trips`, `reuse`.
+        What `pto.adjoint` was asked for: `wrt`, `accumulate`, `max_trips`, `reuse`, `budget`.
     by_hand : str or None
         The backward pass under `Kernel.adjoint` that the last launch ran.
     """
@@ -130,7 +131,7 @@ class AdjointKernel:
         plan = self._plan(grid, self.kernel._bind(args, self.split(given)[0]))
         if plan.backward is not None:
             return f"{plan.backward.name}: a backward pass by hand"
-        return "\n".join(line for step in plan.steps for line in explained(step.derived))
+        return "\n".join(line for step in plan.steps for line in explained(step.derived, self._step_launch(plan, step)))
 
     @Boundary()
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> None:
@@ -161,7 +162,7 @@ class AdjointKernel:
         from pypto.gradients.schedule import schedule
 
         plan = self.derived()._plan(grid, self.kernel._bind(args, self.split(given)[0]))
-        return schedule(plan, self.wrt)
+        return schedule(plan, self.request)
 
     def derived(self) -> AdjointKernel:
         """The same gradients by derived kernels, also where there is a backward pass by hand."""
@@ -193,8 +194,11 @@ class AdjointKernel:
         everything = dict(plan.infos) | {name: given[name] for name in gradients}
         pairs = read_write_pairs(everything, self._unread(plan.version), written)
         is_empty = 0 in plan.numbers.grid
-        launches = () if is_empty else tuple(step_launch(s, plan.version.function, plan.numbers) for s in plan.steps)
+        launches = () if is_empty else tuple(self._step_launch(plan, step) for step in plan.steps)
         return PreparedLaunch(plan.version, launches, is_empty, pairs, plan.backward)
+
+    def _step_launch(self, plan: LaunchPlan, step: Step) -> StepLaunch:
+        return step_launch(step, plan.version.function, plan.numbers, self.request.budget)
 
     def _plan(self, grid: Any, values: tuple[Any, ...]) -> LaunchPlan:
         """What a launch runs, derived if need be."""
@@ -215,12 +219,19 @@ class AdjointKernel:
         infos, specs, key = described(self.kernel, values)
         numbers = launch_numbers(infos, check_grid(grid, self.kernel.signature, values))
         self._check_arrays(infos)
+        version = self._known_version(key, infos, specs)
+        if unstored := sorted(self.request.reuse - frozenset(version.stored)):
+            self._fail(f"`{unstored[0]}` is to be reused, and is no array of floats that it stores", "leave it out")
+        return version, infos, numbers
+
+    def _known_version(self, key: tuple[Any, ...], infos: Mapping[str, Any], specs: Mapping[str, Any]) -> Version:
+        """The version that holds for some arguments, made if need be."""
         with self._lock:
             version = next((v for v in self._versions if v.holds(key, infos)), None)
             if version is None:
                 version = make_version(self.kernel, infos, specs, key, self.request.max_trips)
                 self._versions.append(version)
-        return version, infos, numbers
+        return version
 
     # --- checks ---------------------------------------------------------------------------------------------------
 
@@ -284,6 +295,7 @@ def adjoint(
     accumulate: str = ORDERED,
     max_trips: int | None = None,
     reuse: Iterable[str] = (),
+    budget: int = BUDGET,
 ) -> AdjointKernel:
     """Derive the backward kernel of a kernel.
 
@@ -305,6 +317,9 @@ def adjoint(
     reuse : iterable of str, optional
         Arrays that the kernel stores and that hold, when the backward is launched, what the forward launch stored. The
         backward reads them, and does not compute their values again; it rounds as their dtype does.
+    budget : int, optional
+        Bytes that values which loops carry may take where they are saved, trip by trip. Fewer blocks of programs run
+        at a time until they fit.
 
     Returns
     -------
@@ -314,7 +329,8 @@ def adjoint(
     Raises
     ------
     NoGradient
-        In the first launch, with the line: in-place kernels, unbounded loops, paths through bits of numbers.
+        In the first launch, with the line: in-place kernels, unbounded loops, paths through bits of numbers, saved
+        values beyond the budget.
     WrongGradient
         When a name in `wrt` is no argument; after a launch, when a loop ran more often than `max_trips`.
 
@@ -331,7 +347,7 @@ def adjoint(
     array([0., 2., 4., 6.], dtype=float32)
     """
     names, reused = ((x,) if isinstance(x, str) else tuple(dict.fromkeys(x)) for x in (wrt, reuse))
-    request = Request(names, accumulate, max_trips, frozenset(reused))
+    request = Request(names, accumulate, max_trips, frozenset(reused), budget)
     with Boundary(Caller.of(sys._getframe(1)).loc):
         check_request(kernel, request)
     return AdjointKernel(kernel, request)
@@ -355,6 +371,8 @@ def check_request(kernel: Any, request: Request) -> None:
         fail(f"`accumulate` is {accumulate!r}", f"use {ORDERED!r} or {ATOMIC!r}")
     if max_trips is not None and (not isinstance(max_trips, int) or max_trips < 1):
         fail(f"`max_trips` is {max_trips!r}", "pass a positive integer")
+    if not isinstance(request.budget, int) or request.budget < 0:
+        fail(f"`budget` is {request.budget!r}", "pass a number of bytes")
 
 
 __all__ = ["AdjointKernel", "NoGradient", "Workspace", "adjoint"]

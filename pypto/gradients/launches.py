@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +40,10 @@ class Buffer:
     shape: tuple[int, ...]
     dtype: DType
 
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * int(np.dtype(self.dtype.numpy).itemsize)
+
 
 @dataclass(frozen=True, slots=True)
 class StepLaunch:
@@ -58,9 +62,22 @@ class StepLaunch:
     saved: tuple[Buffer, ...]
 
 
-def step_launch(step: Step, forward: Function, numbers: LaunchNumbers) -> StepLaunch:
-    """What a launch of a derived kernel brings, from the numbers of the forward launch."""
-    grid = grid_of(step, numbers)
+def step_launch(step: Step, forward: Function, numbers: LaunchNumbers, budget: int) -> StepLaunch:
+    """What a launch of a derived kernel brings, from the numbers of the forward launch.
+
+    `budget` are the bytes that saved values may take: blocks of programs are made fewer until they fit.
+
+    Raises
+    ------
+    NoGradient
+        When they do not fit, or the bounds of a loop are no numbers of the launch.
+    """
+    rows = saved_rows(step, forward, numbers)
+    row_bytes = sum(buffer.nbytes for buffer in rows)
+    grid = grid_of(step, numbers, budget // row_bytes if row_bytes else _BLOCKS)
+    programs = grid[0] * grid[1] * grid[2]
+    if programs * row_bytes > budget:
+        raise over_budget(step, forward, programs * row_bytes, budget)
     kinds = {arg.hint: arg.type for arg in step.derived.function.args}
     zeroed: list[str] = []
     partials: list[tuple[Buffer, str]] = []
@@ -74,27 +91,30 @@ def step_launch(step: Step, forward: Function, numbers: LaunchNumbers) -> StepLa
             zeroed.append(gradient)
         else:
             assert isinstance(kind, ArrayType)
-            rows = math.prod(grid) if target.workspace is Workspace.BLOCKS else 1
-            shape = (rows, *numbers.shapes[target.name])
+            blocks = programs if target.workspace is Workspace.BLOCKS else 1
+            shape = (blocks, *numbers.shapes[target.name])
             partials.append((Buffer(f"partial_{target.name}", shape, kind.elem), gradient))
-    programs = {f"programs_{a}": n for a, n in enumerate(numbers.grid)}
-    saved = saved_buffers(step, forward, numbers, math.prod(grid))
-    return StepLaunch(step.kernel, grid, tuple(kinds), programs, tuple(zeroed), tuple(partials), saved)
+    counts = {f"programs_{a}": n for a, n in enumerate(numbers.grid)}
+    saved = tuple(replace(row, shape=(programs, *row.shape[1:])) for row in rows)
+    return StepLaunch(step.kernel, grid, tuple(kinds), counts, tuple(zeroed), tuple(partials), saved)
 
 
-def grid_of(step: Step, numbers: LaunchNumbers) -> tuple[int, int, int]:
-    """The programs of a derived kernel: along its axes, or as many blocks as partial gradients allow."""
+def grid_of(step: Step, numbers: LaunchNumbers, most_saved: int) -> tuple[int, int, int]:
+    """The programs of a derived kernel: along its axes, or as many blocks as its memory allows.
+
+    `most_saved` programs have room for what they save.
+    """
     axes = step.derived.axes
     if axes is not None:
         x, y, z = (n if a in axes else 1 for a, n in enumerate(numbers.grid))
         return x, y, z
     blocked: list[Target] = [t for t in step.derived.targets if t.workspace is Workspace.BLOCKS]
     most = _MOST_ELEMENTS // max([1, *(math.prod(numbers.shapes[t.name]) for t in blocked)])
-    return max(1, min(_BLOCKS, most, math.prod(numbers.grid))), 1, 1
+    return max(1, min(_BLOCKS, most, most_saved, math.prod(numbers.grid))), 1, 1
 
 
-def saved_buffers(step: Step, forward: Function, numbers: LaunchNumbers, rows: int) -> tuple[Buffer, ...]:
-    """Memory for what loops carry: one row for each program, in it one for each trip.
+def saved_rows(step: Step, forward: Function, numbers: LaunchNumbers) -> tuple[Buffer, ...]:
+    """Memory for what the loops of one program carry: in it one row for each trip.
 
     Raises
     ------
@@ -111,8 +131,17 @@ def saved_buffers(step: Step, forward: Function, numbers: LaunchNumbers, rows: i
             problem = "how often this loop runs at most is not known before the launch"
             way = "give it bounds made of sizes and program ids"
             raise NoGradient(saved.loop.loc, kernel=forward.name, problem=problem, way=way)
-        buffers.append(Buffer(saved.name, (rows, max(1, trips), saved.size), saved.dtype))
+        buffers.append(Buffer(saved.name, (1, max(1, trips), saved.size), saved.dtype))
     return tuple(buffers)
+
+
+def over_budget(step: Step, forward: Function, wanted: int, budget: int) -> NoGradient:
+    """That the values which loops carry take more memory than they may."""
+    largest = max(step.derived.saved, key=lambda saved: saved.size)
+    names = ", ".join(f"`{saved.variable}`" for saved in step.derived.saved)
+    problem = f"to save {names} for each trip takes {wanted:,} bytes, and the budget is {budget:,}"
+    way = f"pass `budget={wanted}` to `pto.adjoint`, or let the loop make fewer trips"
+    return NoGradient(largest.loop.loc, kernel=forward.name, problem=problem, way=way)
 
 
 class BufferPool(threading.local):

@@ -15,6 +15,7 @@ from pypto.runtime.arrays import ArrayInfo
 
 if TYPE_CHECKING:
     from pypto.gradients.kernel import LaunchPlan
+    from pypto.gradients.versions import Request
     from pypto.jit import Kernel
 
 
@@ -60,7 +61,7 @@ class BackwardSchedule:
     launches: tuple[ScheduledLaunch, ...]
 
 
-def schedule(plan: LaunchPlan, wrt: tuple[str, ...]) -> BackwardSchedule:
+def schedule(plan: LaunchPlan, request: Request) -> BackwardSchedule:
     """The schedule of a plan of derived kernels. Arrays are contiguous.
 
     Raises
@@ -70,12 +71,12 @@ def schedule(plan: LaunchPlan, wrt: tuple[str, ...]) -> BackwardSchedule:
     """
     stored = plan.version.stored
     if not math.prod(plan.numbers.grid):
-        return BackwardSchedule(stored, frozenset(f"d_{n}" for n in wrt), {}, ())
+        return BackwardSchedule(stored, frozenset(f"d_{n}" for n in request.wrt), {}, ())
     memory: dict[str, Buffer] = {}
     launches: list[ScheduledLaunch] = []
     zeroed: set[str] = set()
     for number, step in enumerate(plan.steps):
-        launch = step_launch(step, plan.version.function, plan.numbers)
+        launch = step_launch(step, plan.version.function, plan.numbers, request.budget)
         zeroed.update(launch.zeroed)
         buffers = {buffer.name: buffer for buffer in (*launch.saved, *(buffer for buffer, _ in launch.partials))}
         names = {name: f"{name}_{number}" if number else name for name in buffers}

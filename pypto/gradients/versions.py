@@ -40,6 +40,7 @@ from pypto.runtime.specialization import observe
 _MOST_LAUNCHES: Final = 1024  # whose steps are remembered
 ORDERED: Final = "ordered"
 ATOMIC: Final = "atomic"
+BUDGET: Final = 1 << 30  # bytes of saved values
 _NARROW: Final = 32  # bits below which sums are kept in float32
 
 
@@ -54,6 +55,7 @@ class Request:
     accumulate: str = ORDERED
     max_trips: int | None = None
     reuse: frozenset[str] = frozenset()
+    budget: int = BUDGET
 
 
 @dataclass(frozen=True)

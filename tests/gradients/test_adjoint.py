@@ -106,7 +106,7 @@ def test_explanations() -> None:
     arrays = [np.zeros(shape, np.float32) for shape in (*case.inputs.values(), *case.outputs.values())]
     text = pto.adjoint(case.kernel, ["q", "k"]).explain(case.grid, *arrays, **case.others)
     assert "attention_adjoint_q: blocks of programs, one after the other\n  d_q: stored once" in text
-    assert "saves `m` of the loop in line" in text and "4 float32 a trip" in text
+    assert "saves `m` of the loop in line" in text and "4 float32 a trip, " in text and " bytes\n" in text
     assert "saves `acc`" not in text
     assert "attention_adjoint_k: programs along axis 0, 2 of the grid, which go through the other axes" in text
     assert "d_k: added up by one program, load by load" in text
@@ -164,6 +164,12 @@ def test_stored_results_are_read_again_on_request(kernel: Any, exponentials: int
     if not exponentials:
         with pytest.raises(WrongGradient, match="overlaps `y`"):
             back[case.grid](x, y, d_y=d_y, d_x=y)
+
+
+def test_only_stored_arrays_are_reused() -> None:
+    x = np.ones((5, 11), np.float32)
+    with pytest.raises(WrongGradient, match="`x` is to be reused, and is no array of floats that it stores"):
+        pto.adjoint(softmax_of_rows, ["x"], reuse=["x"]).derive(5, x, x.copy())
 
 
 def test_reused_quotients_of_loops_save_a_product() -> None:

@@ -10,7 +10,7 @@ from pypto.graph.arena import rounded
 from pypto.graph.dims import hint
 from pypto.graph.node import Node
 from pypto.graph.plan import Plan
-from pypto.graph.views.drawing import Sketch
+from pypto.graph.views.drawing import Chart
 from pypto.graph.views.placement import CHAR
 from pypto.graph.views.words import form_of, line_of, source_of, step_name
 from pypto.markup import escaped
@@ -34,7 +34,7 @@ def live_bytes(plan: Plan) -> list[int]:
     return found
 
 
-def arena_drawing(plan: Plan) -> Sketch:
+def arena_drawing(plan: Plan) -> Chart:
     """What lies where in the arena of a plan, step by step."""
     across = max(STEP, WIDTH / max(1, len(plan.steps)))
     width, height = LEFT + across * len(plan.steps) + 12, TOP + HEIGHT + 34
@@ -47,7 +47,7 @@ def arena_drawing(plan: Plan) -> Sketch:
         f"{len(plan.lifetimes)} arrays of {byte_text(total)} share {byte_text(plan.arena_bytes)}. "
         "Upwards is the address, to the right are the steps; the line is what is alive."
     )
-    return Sketch(f"{plan.graph.name}: arena over time", text, svg)
+    return Chart(f"{plan.graph.name}: arena over time", text, svg)
 
 
 def axes(plan: Plan, across: float) -> Iterator[str]:

@@ -63,7 +63,7 @@ class Cluster:
     hue: str = ""
 
 
-class Saved(Shown):
+class SavablePicture(Shown):
     """A picture that is written to files, and shows itself."""
 
     __slots__ = ()
@@ -106,7 +106,7 @@ class Saved(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch(Saved):
+class Chart(SavablePicture):
     """A picture that is no graph."""
 
     name: str
@@ -122,7 +122,7 @@ class Sketch(Saved):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing(Saved):
+class Drawing(SavablePicture):
     """A picture of a graph, with a caption.
 
     Examples

@@ -66,7 +66,7 @@ def layered(items: Sequence[Item], links: Sequence[Link]) -> Layout:
     if not items:
         return Layout((), (), (), 0.0, 0.0)
     ranks = ranks_of(items, links)
-    net = Net.of(items, links, ranks)
+    net = LayeredGraph.of(items, links, ranks)
     net.order()
     net.place()
     return net.layout(len(items), links)
@@ -112,7 +112,7 @@ def topological(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int
 
 
 @dataclass(slots=True)
-class Net:
+class LayeredGraph:
     """Items and virtual items in ranks; every edge goes from a rank to the next one.
 
     Links from one point share their virtual items, so that they run together up to where they part. `below` has, for an
@@ -129,7 +129,7 @@ class Net:
     tops: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, items: Sequence[Item], links: Sequence[Link], ranks: Sequence[int]) -> Net:
+    def of(cls, items: Sequence[Item], links: Sequence[Link], ranks: Sequence[int]) -> LayeredGraph:
         """Split links at the ranks that they skip."""
         net = cls([i.width for i in items], [i.height for i in items], [[] for _ in range(max(ranks) + 1)], [], [], [])
         net.below = [[] for _ in items]

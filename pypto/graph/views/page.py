@@ -17,7 +17,7 @@ from pypto.graph.node import Node
 from pypto.graph.plan import Plan
 from pypto.graph.schedule import PlanKernel, Step
 from pypto.graph.views.arena import arena_drawing
-from pypto.graph.views.drawing import Saved
+from pypto.graph.views.drawing import SavablePicture
 from pypto.graph.views.execution import execution_drawing
 from pypto.graph.views.source import source_lines
 from pypto.graph.views.tensor_graph import plan_drawing
@@ -100,7 +100,7 @@ def panel(kind: str, head: Markup, *parts: Markup) -> Markup:
     return tag("div", tag("div", head, class_="heads"), *parts, class_=f"side {kind}".strip())
 
 
-def picture(drawn: Saved) -> Markup:
+def picture(drawn: SavablePicture) -> Markup:
     """A picture that can be scrolled and enlarged."""
     buttons = (tag("button", label, data_zoom=by, title=title) for label, by, title in _ZOOM)
     zoom = tag("div", *buttons, class_="zoom")

@@ -56,7 +56,7 @@ def head_width(cluster: Cluster) -> float:
 
 
 @dataclass(slots=True)
-class Inside:
+class ClusterLayout:
     """A cluster that is laid out: its boxes, and its ports by the box that an arrow comes from."""
 
     names: list[str]
@@ -79,7 +79,7 @@ class Inside:
         return self.port(len(self.names) + len(self.entries) + self.exits.index(name))
 
 
-def inside(cluster: Cluster, boxes: Sequence[Box], arrows: Iterable[Arrow]) -> Inside:
+def cluster_layout(cluster: Cluster, boxes: Sequence[Box], arrows: Iterable[Arrow]) -> ClusterLayout:
     """Lay out the boxes of a cluster, with its ports."""
     mine = {box.name: n for n, box in enumerate(boxes)}
     touching = [a for a in arrows if a.source in mine or a.target in mine]
@@ -99,13 +99,15 @@ def inside(cluster: Cluster, boxes: Sequence[Box], arrows: Iterable[Arrow]) -> I
     layout = layered(items, links)
     width = max(layout.width, head_width(cluster)) + 2 * FRAME
     height = layout.height + HEAD + (0 if exits else FRAME)
-    return Inside([b.name for b in boxes], entries, exits, layout, names, width, height, (width - layout.width) / 2)
+    return ClusterLayout(
+        [b.name for b in boxes], entries, exits, layout, names, width, height, (width - layout.width) / 2
+    )
 
 
 def place(drawing: Drawing) -> Placement:
     """Lay out a picture."""
     members = {c.name: [b for b in drawing.boxes if b.cluster == c.name] for c in drawing.clusters}
-    inner = {c.name: inside(c, members[c.name], drawing.arrows) for c in drawing.clusters}
+    inner = {c.name: cluster_layout(c, members[c.name], drawing.arrows) for c in drawing.clusters}
     owner = {b.name: b.cluster for b in drawing.boxes}
     free = [b for b in drawing.boxes if not b.cluster]
     number = {name: n for n, name in enumerate((*(b.name for b in free), *inner))}
@@ -117,7 +119,7 @@ def place(drawing: Drawing) -> Placement:
 
 
 def outer_link(
-    source: str, target: str, owner: dict[str, str], number: dict[str, int], inner: dict[str, Inside]
+    source: str, target: str, owner: dict[str, str], number: dict[str, int], inner: dict[str, ClusterLayout]
 ) -> Link:
     """The link between two clusters or boxes, from port to port."""
     start = owner[source] or source
@@ -128,7 +130,7 @@ def outer_link(
 
 def assemble(
     drawing: Drawing,
-    inner: dict[str, Inside],
+    inner: dict[str, ClusterLayout],
     outer: Layout,
     number: dict[str, int],
     crossing: dict[tuple[str, str], tuple[Point, ...]],

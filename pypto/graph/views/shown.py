@@ -10,14 +10,14 @@ from pypto.markup import Shown
 if TYPE_CHECKING:
     from pypto.debug.inspection import Inspection
     from pypto.graph.plan import Plan
-    from pypto.graph.views.drawing import Saved
+    from pypto.graph.views.drawing import SavablePicture
     from pypto.graph.views.measured import PlanProfile
 
 
 class PlanViews(Shown):
     """The views of a plan."""
 
-    def drawing(self, name: str = "execution") -> Saved:
+    def drawing(self, name: str = "execution") -> SavablePicture:
         """A picture of one level, which shows itself, and is written by ``save("x.svg")`` or ``save("x.dot")``.
 
         Parameters
@@ -45,7 +45,7 @@ class PlanViews(Shown):
         makers: dict[str, Any] = {"tensor": plan_drawing, "execution": execution_drawing, "arena": arena_drawing}
         if name not in makers:
             raise ValueError(f"there is no picture {name!r} of a plan; there are {', '.join(makers)}")
-        return cast("Saved", makers[name](cast("Plan", self)))
+        return cast("SavablePicture", makers[name](cast("Plan", self)))
 
     def html(self) -> str:
         """All views as a page of its own, which needs nothing from elsewhere."""
