@@ -318,8 +318,7 @@ def adjoint(
         Arrays that the kernel stores and that hold, when the backward is launched, what the forward launch stored. The
         backward reads them, and does not compute their values again; it rounds as their dtype does.
     budget : int, optional
-        Bytes that values which loops carry may take where they are saved, trip by trip. Fewer blocks of programs run
-        at a time until they fit.
+        Bytes of what loops save, trip by trip; where it is not enough, programs are put into fewer blocks.
 
     Returns
     -------
@@ -329,8 +328,7 @@ def adjoint(
     Raises
     ------
     NoGradient
-        In the first launch, with the line: in-place kernels, unbounded loops, paths through bits of numbers, saved
-        values beyond the budget.
+        At the first launch, with the line: in-place kernels, unbounded loops, ways through bits, more than the budget.
     WrongGradient
         When a name in `wrt` is no argument; after a launch, when a loop ran more often than `max_trips`.
 
