@@ -255,3 +255,27 @@ def test_by_name_without_a_compiler_and_from_the_cache(tmp_path):
     assert outputs[0].stdout.split()[0] == "0"
     assert outputs[1].stdout.split() == ["0", "1"] or int(outputs[1].stdout.split()[0]) > 0
     assert Path(env["TORCHINDUCTOR_CACHE_DIR"]).is_dir()
+
+
+def test_no_search_for_a_tiling_where_there_is_none(monkeypatch):
+    """What is not looked for would not be found; what may be there is looked for as before."""
+    import sympy
+    from torch._inductor.codegen.block_analysis import BlockPatternMatcher as Matcher
+    from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+    from pypto.torch.inductor import tilings
+
+    x = sympy.Symbol("x", integer=True, nonnegative=True)
+    low, high = ModularIndexing(x, 1, 8), FloorDiv(x, 8)
+    moved = low + 2 * ModularIndexing(x + 3, 1, 4)
+    for index in (x, 8 * x, x + high, low * high, FloorDiv(x + 1, 8), 3 * low + 7, moved):
+        assert not tilings.may_split(index, x)
+        assert Matcher.match_mod_div_block_expr(index, x, sympy.Integer(64), 2) is None
+    before, asked = Matcher.match_mod_div_block_expr, []
+    monkeypatch.setattr(Matcher, "match_mod_div_block_expr", lambda *given: asked.append(given[0]))
+    with tilings.quick():
+        for index in (x, 100 * low + high, 64 * x + low):
+            Matcher.match_mod_div_block_expr(index, x, sympy.Integer(64), 2)
+    assert asked == [100 * low + high]
+    monkeypatch.undo()
+    assert Matcher.match_mod_div_block_expr == before

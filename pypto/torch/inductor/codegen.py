@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
+from pypto.torch.inductor import tilings
 from pypto.torch.inductor.origins import model_lines
 
 triton: Any = importlib.import_module("torch._inductor.codegen.triton")
@@ -44,6 +45,13 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
 
     kernel_type = Kernel
     backend_features = triton.TritonScheduling.backend_features - {common.BackendFeature.TRITON_TEMPLATES}
+
+    @classmethod
+    def get_nd_tilings(cls, *given: Any) -> list[Any]:
+        """The tilings of a kernel, found more quickly."""
+        with tilings.quick():
+            found: list[Any] = super().get_nd_tilings(*given)
+        return found
 
     def create_kernel_choices(self, kernel_features: Any, kernel_args: Any, kernel_kwargs: dict[str, Any]) -> list[Any]:
         """One kernel. A scan is not split over programs, which would wait for each other as on a GPU.
