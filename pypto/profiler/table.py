@@ -79,7 +79,7 @@ def as_text(profile: Profile) -> str:
     """The table as plain text."""
     from rich.console import Console
 
-    console = Console(file=io.StringIO(), width=140, color_system=None)
+    console = Console(file=io.StringIO(), width=140, color_system=None, force_jupyter=False)
     console.print(make_table(profile))
     text: str = console.file.getvalue()  # type: ignore[attr-defined]  # the file is the StringIO above
     return text

@@ -35,6 +35,11 @@ def test_text_and_html_have_every_row() -> None:
     assert prof.table().row_count == len(prof.rows)
 
 
+def test_text_in_a_notebook_is_not_shown_beside_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert "100.0%" in str(attend())
+
+
 def test_labels_are_no_markup() -> None:
     @pto.jit
     def kernel(x, y):

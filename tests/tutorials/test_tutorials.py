@@ -86,6 +86,9 @@ TOLD: Final = MappingProxyType({
                                    "1 plan,"),
     "17_a_quantised_operator": ("1 compiled version", "unroll (8, 4)", "of the result's norm", "limited by",
                                 "cpu zeros"),
+    "18_sparse_attention_over_a_paged_cache": ("scores: right", "chosen rows: right", "attention: right",
+                                               "labels: gather, scores", "0 new versions", "limited by",
+                                               "of 256 rows are those of the library"),
     "19_gradients_of_kernels": ("d_weight: a partial gradient for each block", "saves `m` of the loop", "derived",
                                 "sum_bias", "of the held-back ones are right"),
 })  # fmt: skip
