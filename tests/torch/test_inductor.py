@@ -103,14 +103,16 @@ def test_options():
     graph = torch.fx.symbolic_trace(lambda x: (x + 1,))
     with pytest.raises(WrongSetting, match="cpp_wrapper=True"):
         backend()(graph, [x], options={"cpp_wrapper": True})
-    with pytest.raises(WrongSetting, match="max-autotune"):
-        backend()(graph, [x], mode="max-autotune")
+    with pytest.raises(WrongSetting, match="reduce-overhead"):
+        backend()(graph, [x], mode="reduce-overhead")
+    with pytest.raises(WrongSetting, match="CPP is not compiled by pypto"):
+        backend()(graph, [x], options={"max_autotune_gemm_backends": "ATEN,CPP"})
 
 
 def test_contract():
     from pypto.torch.inductor import contract
 
-    contract.check()
+    contract.check((*contract.NEEDS, *contract.TEMPLATES))
     need = contract.Need("torch._inductor.compile_fx", "compile_fx", "compiles a graph", ("no_such",))
     with pytest.raises(ChangedInside, match=r"compile_fx has no parameter no_such, and compiles a graph"):
         contract.check((need,))

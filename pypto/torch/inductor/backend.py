@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,11 +24,10 @@ SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({
     "cpu_backend": "triton",  # its own passes ask whether Triton is written for the CPU
     "cpp_wrapper": False,  # calls of kernels are Python, so that no C++ is compiled
     "compile_threads": 1,  # its pool of processes compiles for GPUs
-    "max_autotune": False,  # its templates are for GPUs and for C++
-    "max_autotune_gemm": False,
-    "max_autotune_pointwise": False,  # blocks are chosen in `heuristics.py`
     "coordinate_descent_tuning": False,
+    "autotune_in_subproc": False,  # its processes import no kernels of ours
     "benchmark_fusion": False,  # it measures with the events of a GPU
+    "benchmark_epilogue_fusion": False,
     "benchmark_combo_kernel": False,
     "benchmark_kernel": False,
     "triton.autotune_at_compile_time": False,
@@ -49,6 +48,13 @@ DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 
 
+_BACKENDS: Final = "max_autotune_gemm_backends"
+_TUNED: Final[Mapping[str, Any]] = MappingProxyType({"max_autotune": True})
+MODES: Final[Mapping[Any, Mapping[str, Any]]] = MappingProxyType({
+    None: {}, "default": {}, "max-autotune": _TUNED, "max-autotune-no-cudagraphs": _TUNED,
+})  # fmt: skip
+
+
 def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None = None, mode: Any = None) -> Any:
     """Compile a graph of torch.compile: Inductor schedules and fuses, pypto compiles its kernels.
 
@@ -59,7 +65,8 @@ def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None
     options : dict, optional
         Settings of Inductor, as torch.compile takes them for its own backend. Those of `SETTINGS` cannot be chosen.
     mode : str, optional
-        "default"; the other modes of torch.compile are for GPUs, or tune products in C++.
+        "default", or "max-autotune": products and convolutions are measured as kernels of ours and as functions of
+        ATen, and the quickest is taken. "reduce-overhead" is for GPUs.
 
     Examples
     --------
@@ -71,7 +78,7 @@ def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None
     tensor([0., 6.])
     """
     chosen, kernels = settings(dict(options or {}), mode), Kernels()
-    contract.checked()
+    contract.checked(tunes(chosen))
     from torch._inductor import compile_fx
 
     context = functools.partial(compiling, chosen, kernels)
@@ -82,13 +89,26 @@ def pypto_inductor(graph: Any, inputs: Any, *, options: Mapping[str, Any] | None
 
 def settings(options: dict[str, Any], mode: Any) -> dict[str, Any]:
     """Inductor's settings for one compilation."""
-    if mode not in (None, "default"):
-        raise WrongSetting(setting=f"mode={mode!r}", problem="the modes of torch.compile are for GPUs and for C++")
-    options = {name.replace("-", "_"): value for name, value in options.items()}
+    if mode not in MODES:
+        raise WrongSetting(setting=f"mode={mode!r}", problem="this mode of torch.compile is for GPUs")
+    options = {**MODES[mode], **{name.replace("-", "_"): value for name, value in options.items()}}
     for name, value in options.items():
         if SETTINGS.get(name, value) != value:
             raise WrongSetting(setting=f"{name}={value!r}", problem=f"it works with {name}={SETTINGS[name]!r} alone")
-    return {**DEFAULTS, **options, **SETTINGS}
+    return {**DEFAULTS, **options, _BACKENDS: backends(options.get(_BACKENDS)), **SETTINGS}
+
+
+def backends(given: str | None) -> str:
+    """Who may compute products under `max_autotune`. What Inductor takes if nothing is given includes its C++."""
+    names = "ATEN,TRITON" if given is None else given
+    if wrong := {name.strip().upper() for name in names.split(",")} - {"ATEN", "TRITON"}:
+        raise WrongSetting(setting=f"{_BACKENDS}={given!r}", problem=f"{wrong.pop()} is not compiled by pypto")
+    return names
+
+
+def tunes(chosen: Mapping[str, Any]) -> bool:
+    """Whether templates are candidates."""
+    return bool(chosen.get("max_autotune") or chosen.get("max_autotune_gemm"))
 
 
 def during(context: Callable[[], AbstractContextManager[None]], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,13 +134,22 @@ def compiling(chosen: Mapping[str, Any], kernels: Kernels) -> Iterator[None]:
     tag = f"{torch.compiler.config.cache_key_tag.removesuffix(version())}{version()}"
     table, before = common.device_codegens, common.device_codegens["cpu"]
     token = COLLECTED.set(kernels)
-    with config.patch(dict(chosen)), torch.compiler.config.patch(cache_key_tag=tag):
+    with config.patch(dict(chosen)), torch.compiler.config.patch(cache_key_tag=tag), templates(chosen):
         table["cpu"] = common.DeviceCodegen(codegen.Scheduling, codegen.Wrapper, None, None)
         try:
             yield
         finally:
             table["cpu"] = before
             COLLECTED.reset(token)
+
+
+def templates(chosen: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Templates of ours, where candidates are measured."""
+    if not tunes(chosen):
+        return nullcontext()
+    from pypto.torch.inductor import templates
+
+    return templates.ours()
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import importlib
 from typing import Any, Final
 
 from pypto.torch.inductor import tilings
+from pypto.torch.inductor.load import IMPORTS
 from pypto.torch.inductor.origins import model_lines
 
 triton: Any = importlib.import_module("torch._inductor.codegen.triton")
@@ -16,14 +17,6 @@ utils: Any = importlib.import_module("torch._inductor.utils")
 torch: Any = importlib.import_module("torch")
 
 _LINES: Final = "pypto_model_lines"  # of a writer: from the name of a kernel to lines of the model
-_IMPORTS = """
-import triton
-import triton.language as tl
-from torch._inductor.runtime import triton_helpers, triton_heuristics
-from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math
-from torch._inductor.runtime.hints import AutotuneHint, ReductionHint, TileHint, DeviceProperties
-from torch._inductor.runtime.hints import AttrsDescriptorWrapper as AttrsDescriptor
-"""
 
 
 class Kernel(triton.TritonKernel):  # type: ignore[misc]
@@ -32,7 +25,7 @@ class Kernel(triton.TritonKernel):  # type: ignore[misc]
     @classmethod
     def gen_common_triton_imports(cls) -> str:
         """What the text imports; `load.py` serves it, whatever Triton is installed."""
-        return _IMPORTS
+        return IMPORTS
 
     @classmethod
     def inductor_meta_common(cls) -> dict[str, Any]:
@@ -44,7 +37,6 @@ class Scheduling(triton.TritonScheduling):  # type: ignore[misc]
     """Fuses nodes of the graph into kernels."""
 
     kernel_type = Kernel
-    backend_features = triton.TritonScheduling.backend_features - {common.BackendFeature.TRITON_TEMPLATES}
 
     @classmethod
     def get_nd_tilings(cls, *given: Any) -> list[Any]:

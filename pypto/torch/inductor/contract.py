@@ -54,8 +54,6 @@ NEEDS: Final = (
     Need(f"{_CODEGEN}.common", "device_codegens", "is the table of code generators"),
     Need(f"{_CODEGEN}.common", "DeviceCodegen", "is a row of that table",
          ("scheduling", "wrapper_codegen", "cpp_wrapper_codegen", "fx_wrapper_codegen")),
-    Need(f"{_CODEGEN}.common", "BackendFeature.TRITON_TEMPLATES", "is a feature that ours has not"),
-    Need(f"{_CODEGEN}.triton", "TritonScheduling.backend_features", "says what the code generator can do"),
     Need(f"{_CODEGEN}.triton", "TritonScheduling.kernel_type", "is the class that writes kernels"),
     Need(f"{_CODEGEN}.triton", "TritonScheduling.create_kernel_choices", "chooses the kernel for a scan",
          ("kernel_features", "kernel_args", "kernel_kwargs")),
@@ -96,6 +94,26 @@ NEEDS: Final = (
     Need("torch._dynamo.eval_frame", "_debug_get_cache_entry_list", "finds the graphs of a compiled function", ()),
 )  # fmt: skip
 
+_SELECT: Final = "torch._inductor.select_algorithm"
+_BLOCKS: Final = "torch._inductor.template_heuristics.triton"
+TEMPLATES: Final = (
+    Need(_SELECT, "TritonTemplate.kernel_type", "is the class that writes templates"),
+    Need(_SELECT, "TritonTemplateKernel.gen_common_triton_imports", "writes the imports of a template"),
+    Need(_SELECT, "TritonTemplateKernel.inductor_meta_common", "writes what Inductor's tuner is told"),
+    Need("torch._inductor.autotune_process", "TritonCPUBenchmarkRequest.make_run_fn", "launches a candidate", ("out",)),
+    Need("torch._inductor.choices", "InductorChoices.get_ktc", "lists candidates",
+         ("kernel_inputs", "template", "op_name", "kwarg_overrides")),
+    Need("torch._inductor.choices", "InductorChoices.get_conv_configs", "lists candidates of a convolution"),
+    Need("torch._inductor.choices", "InductorChoices.get_depthwise_conv_configs", "lists those of depthwise ones"),
+    Need("torch._inductor.choices", "make_ktc_generator", "makes candidates",
+         ("template", "cs", "extra_kwargs", "overrides", "layout", "inputs")),
+    Need("torch._inductor.virtualized", "V.set_choices_handler", "has Inductor ask us for candidates"),
+    *(Need(_BLOCKS, f"{name}._get_config_generator", "says which blocks are tried") for name in (
+        "CPUMMTemplateConfigHeuristic", "CPUAddmmTemplateConfigHeuristic", "CPUMMPlusMMTemplateConfigHeuristic",
+        "CPUInt8MMTemplateConfigHeuristic")),
+    Need(f"{_RUNTIME}.triton_heuristics", "FixedGrid", "is the grid of a template", ("inductor_meta",)),
+)  # fmt: skip
+
 
 def check(needs: Iterable[Need] = NEEDS) -> None:
     """Find out whether this torch has all that is needed.
@@ -112,6 +130,6 @@ def check(needs: Iterable[Need] = NEEDS) -> None:
 
 
 @functools.cache
-def checked() -> None:
-    """The check, once in a process."""
-    check()
+def checked(tuned: bool = False) -> None:
+    """The check, once in a process; with the needs of templates where they are measured."""
+    check((*NEEDS, *TEMPLATES) if tuned else NEEDS)

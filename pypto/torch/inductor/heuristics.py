@@ -10,10 +10,12 @@ import ctypes
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
+from pypto.compat.triton.compiled import N_REGS
 from pypto.compat.triton.kernels import JITFunction
+from pypto.errors import PyptoError
 from pypto.jit.direct import Direct, ThreadCount
 from pypto.torch.inductor.origins import Line
 from pypto.torch.inductor.strides import strides
@@ -58,6 +60,30 @@ class Generated:
     def named(self, name: str, source: str) -> Generated:
         self.name, self.source = name, source
         return self
+
+
+class Candidate(Generated):
+    """A kernel that Inductor measures beside others before one of them is taken."""
+
+    def __init__(self, fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> None:
+        super().__init__(fn, blocks, meta)
+        self.launch, self.run = self.run, self.measured
+        self.launchers = (SimpleNamespace(n_regs=N_REGS),)
+
+    def precompile(self) -> None:
+        """Nothing: a candidate is compiled by its first launch."""
+
+    def measured(self, *arguments: Any, stream: Any = None, benchmark_run: bool = True) -> None:
+        """A launch by Inductor. What cannot be compiled is not taken."""
+        try:
+            self.launch(*arguments)
+        except PyptoError as error:
+            raise NotImplementedError(str(error)) from error
+
+    def named(self, name: str, source: str) -> Generated:
+        """Taken: its calls need none of this."""
+        self.run = self.launch
+        return super().named(name, source)
 
 
 def place(fn: JITFunction, blocks: Blocks, meta: Mapping[str, Any]) -> tuple[list[str], Callable[..., Any]]:
@@ -149,6 +175,11 @@ def persistent_reduction(size_hints: Mapping[str, int], inductor_meta: Mapping[s
 def foreach(inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:
     """Several kernels in one launch."""
     return made(lambda _: {"XBLOCK": _POINTWISE, "YBLOCK": _SIDE}, inductor_meta)
+
+
+def template(inductor_meta: Mapping[str, Any], **_: Any) -> Callable[[JITFunction], Candidate]:
+    """A template: its blocks are constants in its text."""
+    return lambda fn: Candidate(fn, {}, inductor_meta)
 
 
 def fixed_config(config: Mapping[str, Any], inductor_meta: Mapping[str, Any], **_: Any) -> Decorator:

@@ -20,6 +20,15 @@ from pypto.torch.inductor import heuristics
 from pypto.torch.inductor.collected import COLLECTED
 
 _RUNTIME: Final = "torch._inductor.runtime"
+# What the text of a kernel imports.
+IMPORTS: Final = """
+import triton
+import triton.language as tl
+from torch._inductor.runtime import triton_helpers, triton_heuristics
+from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math
+from torch._inductor.runtime.hints import AutotuneHint, ReductionHint, TileHint, DeviceProperties
+from torch._inductor.runtime.hints import AttrsDescriptorWrapper as AttrsDescriptor
+"""
 _async: Any = importlib.import_module("torch._inductor.async_compile")
 
 
@@ -66,6 +75,13 @@ def serve(
     if full not in served:
         return importlib.import_module(full) if level else builtins.__import__(name, scope, local, names)
     return served[full] if names else served[full.partition(".")[0]]
+
+
+@functools.cache
+def imported() -> Mapping[str, Any]:
+    """What `IMPORTS` imports, by name, for text that Inductor loads as a module."""
+    names = run(IMPORTS, "<imports>", modules())
+    return {name: value for name, value in names.items() if not name.startswith("__")}
 
 
 @functools.cache

@@ -1,0 +1,117 @@
+"""Inductor's Triton templates for products and convolutions: candidates beside ATen, under `max_autotune`.
+
+Inductor writes a kernel for each size of blocks, measures all of them and the function of ATen, and takes the quickest;
+what follows in the graph is then fused into a template that won. A candidate's text is loaded as a module, by Python's
+own imports, so one line of it imports what it needs from us.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
+from typing import Any, Final
+
+from pypto.tuning import Config
+
+select: Any = importlib.import_module("torch._inductor.select_algorithm")
+choices: Any = importlib.import_module("torch._inductor.choices")
+virtualized: Any = importlib.import_module("torch._inductor.virtualized")
+heuristics: Any = importlib.import_module("torch._inductor.template_heuristics.triton")
+
+_BLOCKS: Final = ((32, 128, 64), (128, 128, 64), (64, 256, 256))  # rows, columns and depth of a product
+_IMPORTS: Final = """
+from pypto.torch.inductor.load import imported
+globals().update(imported())
+"""
+
+
+class TemplateKernel(select.TritonTemplateKernel):  # type: ignore[misc]
+    """Writes the text of one template."""
+
+    @classmethod
+    def gen_common_triton_imports(cls) -> str:
+        """One import, which Python and `load.py` serve alike."""
+        return _IMPORTS
+
+    @classmethod
+    def inductor_meta_common(cls) -> dict[str, Any]:
+        """Nothing: Inductor's is for its own tuner."""
+        return {}
+
+
+class Blocks:
+    """Sizes of blocks that suit a CPU, whose compiler cuts them into register tiles."""
+
+    def _get_config_generator(self) -> Any:
+        return configurations
+
+
+class Product(Blocks, heuristics.CPUMMTemplateConfigHeuristic):  # type: ignore[misc]
+    """Candidates for a product, or for several of them."""
+
+
+class ProductAndSum(Blocks, heuristics.CPUAddmmTemplateConfigHeuristic):  # type: ignore[misc]
+    """Candidates for a product to which something is added."""
+
+
+class TwoProducts(Blocks, heuristics.CPUMMPlusMMTemplateConfigHeuristic):  # type: ignore[misc]
+    """Candidates for the sum of two products."""
+
+
+class IntegerProduct(Blocks, heuristics.CPUInt8MMTemplateConfigHeuristic):  # type: ignore[misc]
+    """Candidates for a product of bytes."""
+
+
+_PRODUCTS: Final[Mapping[str, type]] = MappingProxyType({
+    "mm": Product, "bmm": Product, "addmm": ProductAndSum, "baddbmm": ProductAndSum, "mm_plus_mm": TwoProducts,
+    "int_mm": IntegerProduct,
+})  # fmt: skip
+
+
+def configurations(m: Any, n: Any, k: Any, **_: Any) -> list[Config]:
+    """The blocks that are tried for a product, or for the product that a convolution is."""
+    return [
+        Config({"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": depth}, num_stages=1, num_warps=1)
+        for rows, columns, depth in _BLOCKS
+    ]
+
+
+class Choices(choices.InductorChoices):  # type: ignore[misc]
+    """Says which candidates there are."""
+
+    def get_ktc(self, kernel_inputs: Any, template: Any, op_name: str, kwarg_overrides: Any = None) -> Any:
+        """The candidates of one template, or the function of ATen."""
+        if not isinstance(template, select.TritonTemplate):
+            return super().get_ktc(kernel_inputs, template, op_name, kwarg_overrides)
+        if op_name not in _PRODUCTS:
+            return iter(())
+        found = _PRODUCTS[op_name]()
+        return choices.make_ktc_generator(
+            template=template,
+            cs=found.get_template_configs(kernel_inputs, op_name),
+            extra_kwargs=found.get_extra_kwargs(kernel_inputs, op_name),
+            overrides=kwarg_overrides or {},
+            layout=kernel_inputs.output_layout(),
+            inputs=found.adjust_kernel_inputs(kernel_inputs, op_name),
+        )
+
+    def get_conv_configs(self, device_type: str | None = "cpu") -> Any:
+        """The candidates of a convolution."""
+        return configurations
+
+    def get_depthwise_conv_configs(self, device_type: str | None = "cpu") -> list[Any]:
+        """None: those of a depthwise convolution are ATen's."""
+        return []
+
+
+@contextmanager
+def ours() -> Iterator[None]:
+    """Templates are written by us, and their candidates are ours."""
+    owner = select.TritonTemplate
+    with ExitStack() as stack:
+        stack.callback(setattr, owner, "kernel_type", owner.kernel_type)
+        owner.kernel_type = TemplateKernel
+        stack.enter_context(virtualized.V.set_choices_handler(Choices()))
+        yield
