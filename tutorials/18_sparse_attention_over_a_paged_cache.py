@@ -342,8 +342,8 @@ print(pto.simulate(sparse_attention)[3](q_nope, q_rope, keys, rope, chosen, tabl
 # ## The rows of the library
 #
 # `lib.lightning_indexer` is the first two kernels, with the numbers of DeepSeek-V3.2: float16 between the steps,
-# several new tokens for each sequence, and a faster choice of 2048 from 128 k. `lib.sparse_attention` is the third one, and
-# `lib.sparse_attention_quant` the same on a cache of int8.
+# several new tokens for each sequence, and a faster choice of 2048 from 128 k. `lib.sparse_attention` is the third one,
+# and `lib.sparse_attention_quant` the same on a cache of int8.
 
 # %%
 indices = lib.lightning_indexer(
